@@ -1,0 +1,159 @@
+// Package e1 reads and writes E1 envelopes, the body of every SWP frame.
+//
+//	version uvarint | profile_id uvarint | msg_type uvarint | flags uvarint |
+//	ts_unix_ms uvarint | msg_id bytes | extensions bytes | payload bytes
+//
+// where uvarint is unsigned LEB128 of at most 10 octets and bytes is a uvarint
+// length and that many octets. All eight fields are always present, in this
+// order, and nothing follows.
+//
+// An Envelope is a view: its slices alias the decoded octets. Nothing here
+// allocates except Clone and the errors.
+//
+// Specification: SWP Core §3.
+package e1
+
+import "slices"
+
+// Version is the Core version that this package reads and writes.
+const Version = 1
+
+// Limits of SWP Core §4. A zero field means its default.
+type Limits struct {
+	MaxPayload    int // MAX_PAYLOAD_BYTES, default DefaultMaxPayload
+	MaxExtensions int // MAX_EXT_BYTES, default DefaultMaxExtensions
+	MinMsgID      int // default DefaultMinMsgID
+	MaxMsgID      int // default DefaultMaxMsgID
+}
+
+// Default limits, in octets.
+const (
+	DefaultMaxPayload    = 8<<20 - 8<<10
+	DefaultMaxExtensions = 4096
+	DefaultMinMsgID      = 8
+	DefaultMaxMsgID      = 64
+)
+
+// WithDefaults returns l with the default in place of each zero.
+func (l Limits) WithDefaults() Limits {
+	if l.MaxPayload == 0 {
+		l.MaxPayload = DefaultMaxPayload
+	}
+	if l.MaxExtensions == 0 {
+		l.MaxExtensions = DefaultMaxExtensions
+	}
+	if l.MinMsgID == 0 {
+		l.MinMsgID = DefaultMinMsgID
+	}
+	if l.MaxMsgID == 0 {
+		l.MaxMsgID = DefaultMaxMsgID
+	}
+	return l
+}
+
+// Envelope is one E1 envelope. After Decode the slices are windows into the
+// decoded octets and live as long as those do.
+type Envelope struct {
+	Version    uint64
+	ProfileID  uint64
+	MsgType    uint64
+	Flags      uint64 // no bit is assigned; a relay forwards the value unchanged
+	Timestamp  uint64 // ts_unix_ms, milliseconds since the Unix epoch; 0 = not available
+	MsgID      []byte
+	Extensions Extensions
+	Payload    []byte
+}
+
+// Decode reads the envelope that body consists of. The slices of e alias body
+// and are capped, so that an append copies.
+//
+// It checks, in this order, what a receiver must know before it may look at
+// the profile (SWP Core §5, rows 5 to 13): the version as soon as it is read,
+// because another version need not have this layout; every uvarint and length;
+// the size of the extension block before its entries, then the entries; the
+// size of the payload; that nothing follows. The error is an *Error. What is
+// left is for Validate. limits must have no zero fields (see WithDefaults).
+//
+// On error e holds the fields that were read before the fault; the others are
+// zero. They are good for a log or an error report and for nothing else.
+func (e *Envelope) Decode(body []byte, limits *Limits) error {
+	*e = Envelope{}
+	d := decoder{rest: body}
+	if e.Version = d.uvarint(FieldVersion); d.err == nil && e.Version != Version {
+		return &Error{Field: FieldVersion, Err: ErrVersion, Value: e.Version, Bound: Version}
+	}
+	e.ProfileID = d.uvarint(FieldProfileID)
+	e.MsgType = d.uvarint(FieldMsgType)
+	e.Flags = d.uvarint(FieldFlags)
+	e.Timestamp = d.uvarint(FieldTimestamp)
+	e.MsgID = d.bytes(FieldMsgID)
+	e.Extensions = d.bytes(FieldExtensions)
+	if d.err == nil {
+		d.err = e.Extensions.check(limits.MaxExtensions)
+	}
+	e.Payload = d.bytes(FieldPayload)
+	switch {
+	case d.err != nil:
+		return d.err
+	case len(e.Payload) > limits.MaxPayload:
+		return tooLarge(FieldPayload, ErrPayloadTooLarge, len(e.Payload), limits.MaxPayload)
+	case len(d.rest) > 0:
+		return &Error{Field: FieldPayload, Err: ErrTrailing, Value: uint64(len(d.rest))}
+	}
+	return nil
+}
+
+// Validate checks the invariants that come after the profile is known (SWP
+// Core §5, rows 15 to 18): msg_type is not 0 and msg_id has an allowed length.
+// The error is an *Error. limits must have no zero fields.
+func (e *Envelope) Validate(limits *Limits) error {
+	if e.MsgType == 0 {
+		return &Error{Field: FieldMsgType, Err: ErrMsgType}
+	}
+	if n := len(e.MsgID); n < limits.MinMsgID || n > limits.MaxMsgID {
+		return &Error{Field: FieldMsgID, Err: ErrMsgID, Value: uint64(n), //nolint:gosec // lengths
+			Min: uint64(limits.MinMsgID), Bound: uint64(limits.MaxMsgID)} //nolint:gosec // limits
+	}
+	return nil
+}
+
+// Size returns how many octets Append will add.
+func (e *Envelope) Size() int {
+	return e.HeadSize() + len(e.Payload)
+}
+
+// HeadSize returns how many octets AppendHead will add.
+func (e *Envelope) HeadSize() int {
+	return SizeUvarint(e.Version) + SizeUvarint(e.ProfileID) + SizeUvarint(e.MsgType) +
+		SizeUvarint(e.Flags) + SizeUvarint(e.Timestamp) +
+		SizeBytes(len(e.MsgID)) + SizeBytes(len(e.Extensions)) + SizeUvarint(uint64(len(e.Payload)))
+}
+
+// Append appends the envelope to dst. Integers are written in their shortest
+// form. It checks nothing: what is in e is what is sent.
+func (e *Envelope) Append(dst []byte) []byte {
+	return append(e.AppendHead(dst), e.Payload...)
+}
+
+// AppendHead appends everything but the octets of the payload, whose length is
+// the last thing it writes. A large payload can then be written from where it
+// lies instead of being copied behind its head.
+func (e *Envelope) AppendHead(dst []byte) []byte {
+	dst = AppendUvarint(dst, e.Version)
+	dst = AppendUvarint(dst, e.ProfileID)
+	dst = AppendUvarint(dst, e.MsgType)
+	dst = AppendUvarint(dst, e.Flags)
+	dst = AppendUvarint(dst, e.Timestamp)
+	dst = AppendBytes(dst, e.MsgID)
+	dst = AppendBytes(dst, e.Extensions)
+	return AppendUvarint(dst, uint64(len(e.Payload)))
+}
+
+// Clone returns a copy that shares no memory with e.
+func (e *Envelope) Clone() Envelope {
+	c := *e
+	c.MsgID = slices.Clone(e.MsgID)
+	c.Extensions = slices.Clone(e.Extensions)
+	c.Payload = slices.Clone(e.Payload)
+	return c
+}

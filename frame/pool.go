@@ -1,0 +1,62 @@
+package frame
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// Buffers come in sizes 2^k + slack. The slack lets a body of exactly 2^k
+// octets and its prefix share the class of 2^k: at the default limit of 8 MiB
+// no stream ever holds 16.
+const (
+	minClass = 12 // 4 KiB
+	maxClass = 24 // 16 MiB; larger buffers are left to the collector
+	slack    = 64
+)
+
+// Pool lends buffers by size class. The zero value is ready for use. It is
+// safe for concurrent use. Buffers above 16 MiB are allocated and not kept, so
+// what the pool can pin is bounded by what was in use at once.
+type Pool struct {
+	classes [maxClass - minClass + 1]sync.Pool // of *[]byte
+	headers sync.Pool                          // of *[]byte without a buffer
+}
+
+// Get returns a buffer of length zero and a capacity of at least n octets. Its
+// content is undefined.
+func (p *Pool) Get(n int) []byte {
+	c := class(n)
+	if c > maxClass {
+		return make([]byte, 0, n)
+	}
+	if h, ok := p.classes[c-minClass].Get().(*[]byte); ok {
+		b := *h
+		*h = nil
+		p.headers.Put(h)
+		return b[:0]
+	}
+	return make([]byte, 0, 1<<c+slack)
+}
+
+// Put gives a buffer back. The caller must not use it, nor any slice of it,
+// afterwards. Buffers that did not come from Get are ignored.
+func (p *Pool) Put(b []byte) {
+	c := class(cap(b))
+	if c > maxClass || cap(b) != 1<<c+slack {
+		return
+	}
+	h, ok := p.headers.Get().(*[]byte)
+	if !ok {
+		h = new([]byte)
+	}
+	*h = b[:0]
+	p.classes[c-minClass].Put(h)
+}
+
+// class returns the smallest k with 2^k + slack >= n.
+func class(n int) int {
+	if n <= 1<<minClass+slack {
+		return minClass
+	}
+	return bits.Len(uint(n - slack - 1)) //nolint:gosec // n is positive here
+}

@@ -1,0 +1,295 @@
+package frame
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+)
+
+const (
+	// window is how much a Reader asks for at once while frames are small. Many
+	// small frames arrive in one read and are parsed where they lie.
+	window = 64 << 10
+
+	// smallRun is how many small frames in a row make the Reader give back a
+	// buffer that grew for a large one. A single 8 MiB artifact must not pin
+	// 8 MiB on every stream that ever carried one.
+	smallRun = 16
+
+	// emptyReads is how often a source may return nothing and no error.
+	emptyReads = 100
+)
+
+// Options configure a Reader. The zero value is usable.
+type Options struct {
+	// Limit is MAX_FRAME_BYTES, the largest body in octets. Zero means
+	// DefaultLimit. NewReader panics if it is negative or above MaxLimit.
+	Limit int
+
+	// Pool lends the buffers. Nil means a pool of this Reader's own.
+	Pool *Pool
+
+	// Reserve is asked before the buffer grows from one size to another, in
+	// octets, because a frame does not fit; an error stops the Reader with that
+	// error. When a grown buffer is given back it is told so with a smaller
+	// second value, and its answer is ignored. The first window is not counted.
+	// Nil means any growth up to Limit is allowed.
+	Reserve func(from, to int) error
+}
+
+// Reader splits a stream into frames. It is not safe for concurrent use.
+//
+// Memory: while idle (after Release) a Reader owns one octet. While frames
+// arrive it owns one window of 64 KiB, which grows only as octets of a larger
+// frame really arrive, at most doubling each time, and shrinks again after a
+// run of small frames.
+type Reader struct {
+	src     io.Reader
+	limit   int
+	pool    *Pool
+	reserve func(from, to int) error
+
+	buf        []byte // len(buf) == cap(buf), or nil when released
+	start, end int    // unread octets are buf[start:end]
+	small      int    // small frames since the last large one
+	one        [1]byte
+	err        error // first fatal error, kept
+}
+
+// NewReader returns a Reader of the frames in src.
+func NewReader(src io.Reader, opts Options) *Reader {
+	r := new(Reader)
+	r.Reset(src, opts)
+	return r
+}
+
+// Reset makes r a new Reader of src. A buffer it still holds is given back.
+func (r *Reader) Reset(src io.Reader, opts Options) {
+	if opts.Limit < 0 || opts.Limit > MaxLimit {
+		panic("frame: Options.Limit out of range")
+	}
+	if opts.Limit == 0 {
+		opts.Limit = DefaultLimit
+	}
+	if opts.Pool == nil {
+		opts.Pool = new(Pool)
+	}
+	if r.buf != nil {
+		r.drop()
+	}
+	*r = Reader{src: src, limit: opts.Limit, pool: opts.Pool, reserve: opts.Reserve}
+}
+
+// Next returns the body of the next frame.
+//
+// The slice is a window into the Reader's buffer, valid until the next call to
+// Next, Release or Reset, and capped: an append copies. At a clean end of stream the error
+// is io.EOF; a stream that stops inside a frame is ErrTruncated.
+//
+// Errors are kept: once Next failed it fails the same way again, except that a
+// read which timed out (os.ErrDeadlineExceeded) may be repeated and goes on
+// where it stopped.
+func (r *Reader) Next() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	for {
+		body, err := r.parse()
+		if body != nil || err != nil {
+			return body, r.keep(err)
+		}
+		if err := r.fill(); err != nil {
+			return nil, r.keep(err)
+		}
+	}
+}
+
+// Ready reports whether Next will return without reading from the source:
+// a whole frame has arrived, or an error is certain.
+func (r *Reader) Ready() bool {
+	if r.err != nil {
+		return true
+	}
+	n := r.end - r.start
+	if n < HeaderSize {
+		return false
+	}
+	length := binary.BigEndian.Uint32(r.buf[r.start:])
+	return length == 0 || uint64(length) > uint64(r.limit) || uint64(n-HeaderSize) >= uint64(length) //nolint:gosec // both positive
+}
+
+// Partial returns how many octets of an incomplete frame have arrived and how
+// many the whole frame has, prefix included. Before the prefix is complete the
+// whole is given as HeaderSize. Between frames both are zero.
+func (r *Reader) Partial() (have, whole int) {
+	have = r.end - r.start
+	switch {
+	case have == 0:
+		return 0, 0
+	case have < HeaderSize:
+		return have, HeaderSize
+	}
+	return have, HeaderSize + int(binary.BigEndian.Uint32(r.buf[r.start:]))
+}
+
+// Release gives the buffer back if nothing unread is in it, and reports
+// whether the Reader now owns none. The next read then waits with a single
+// octet. Windows handed out before are no longer valid.
+func (r *Reader) Release() bool {
+	if r.start < r.end {
+		return false
+	}
+	if r.buf != nil {
+		r.drop()
+	}
+	return true
+}
+
+// Close gives the buffer back, whatever is in it. Next then returns
+// io.ErrClosedPipe. Windows handed out before are no longer valid.
+func (r *Reader) Close() {
+	if r.buf != nil {
+		r.drop()
+	}
+	_ = r.keep(io.ErrClosedPipe)
+}
+
+// parse returns the body of a frame that is wholly in the buffer, nil if more
+// octets are needed, or why the prefix is refused.
+func (r *Reader) parse() ([]byte, error) {
+	n := r.end - r.start
+	if n < HeaderSize {
+		return nil, nil
+	}
+	length := binary.BigEndian.Uint32(r.buf[r.start:])
+	if length == 0 {
+		return nil, ErrZeroLength
+	}
+	if uint64(length) > uint64(r.limit) { //nolint:gosec // limit is positive
+		return nil, &TooLargeError{Length: length, Limit: r.limit}
+	}
+	size := int(length)
+	if n-HeaderSize < size {
+		return nil, nil
+	}
+	from := r.start + HeaderSize
+	r.start = from + size
+	if size > window/2 {
+		r.small = 0
+	} else {
+		r.small++
+	}
+	return r.buf[from:r.start:r.start], nil
+}
+
+// fill reads once, after making room.
+func (r *Reader) fill() error {
+	if r.start == r.end {
+		r.start, r.end = 0, 0
+		if len(r.buf) > window+slack && r.small >= smallRun {
+			r.drop()
+		}
+	}
+	if r.buf == nil {
+		return r.fillFirst()
+	}
+	if err := r.room(); err != nil {
+		return err
+	}
+	p := r.buf[r.end:]
+	if have, whole := r.Partial(); whole > window {
+		// Stop at the end of a large frame: the next one then starts at the
+		// front of the buffer, and a partial megabyte is never moved there.
+		p = p[:min(len(p), whole-have)]
+	}
+	return r.readInto(p)
+}
+
+// fillFirst waits with one octet, so that a silent stream costs no buffer.
+func (r *Reader) fillFirst() error {
+	n, err := r.read(r.one[:])
+	if n == 0 {
+		return r.ended(err)
+	}
+	r.buf = r.take(window)
+	r.buf[0] = r.one[0]
+	r.start, r.end = 0, 1
+	return nil
+}
+
+// room makes sure that there is space to read into: first by moving a partial
+// frame to the front, then by growing. It is called only when no whole frame
+// is in the buffer.
+func (r *Reader) room() error {
+	have, whole := r.Partial()
+	if r.start > 0 && (r.end == len(r.buf) || len(r.buf)-r.start < whole) {
+		copy(r.buf, r.buf[r.start:r.end])
+		r.start, r.end = 0, have
+	}
+	if r.end < len(r.buf) {
+		return nil
+	}
+	// The buffer is full with one incomplete frame: as many octets arrived as
+	// it is long, so doubling stays within twice what the peer really sent.
+	to := min(2*len(r.buf), max(whole, window))
+	bigger := r.take(to)
+	if r.reserve != nil {
+		if err := r.reserve(len(r.buf), len(bigger)); err != nil {
+			r.pool.Put(bigger)
+			return err
+		}
+	}
+	copy(bigger, r.buf[:r.end])
+	r.pool.Put(r.buf)
+	r.buf = bigger
+	return nil
+}
+
+func (r *Reader) readInto(p []byte) error {
+	n, err := r.read(p)
+	r.end += n
+	if n > 0 {
+		return nil // an error that came with octets will come again
+	}
+	return r.ended(err)
+}
+
+// read reads at least one octet or returns an error.
+func (r *Reader) read(p []byte) (int, error) {
+	for range emptyReads {
+		n, err := r.src.Read(p)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
+// ended turns the end of the source into the end of the stream or a truncation.
+func (r *Reader) ended(err error) error {
+	if (err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)) && r.start < r.end {
+		return ErrTruncated
+	}
+	return err
+}
+
+func (r *Reader) keep(err error) error {
+	if err != nil && r.err == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		r.err = err
+	}
+	return err
+}
+
+func (r *Reader) take(n int) []byte {
+	b := r.pool.Get(n)
+	return b[:cap(b)]
+}
+
+func (r *Reader) drop() {
+	if r.reserve != nil && len(r.buf) > window+slack {
+		_ = r.reserve(len(r.buf), window+slack)
+	}
+	r.pool.Put(r.buf)
+	r.buf, r.start, r.end, r.small = nil, 0, 0, 0
+}

@@ -1,0 +1,3 @@
+module github.com/slimwire/swp
+
+go 1.26.6

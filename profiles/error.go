@@ -1,0 +1,74 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/slimwire/swp/e1"
+)
+
+// ErrFinished is returned for what is sent after an exchange has ended.
+var ErrFinished = errors.New("profiles: the exchange has ended")
+
+// Error refuses a message. Its text reaches the peer and names nothing
+// private; the cause reaches the log only.
+type Error struct {
+	Code   Code   // canonical
+	Detail string // finer name for logs and metrics, from a fixed set; may be empty
+	Text   string // for the peer
+	Cause  error  // for the log; may be nil
+
+	// Answer is the profile's own error message. A zero MsgType means the
+	// profile's Refusal builds it, if there is one.
+	Answer e1.Envelope
+
+	// Domain marks a failure that the profile defines as an ordinary answer:
+	// it is reported under its code, but it is no violation of the protocol and
+	// costs the peer nothing.
+	Domain bool
+
+	// Pace marks a refusal for reasons of rate or capacity. It has a larger
+	// error budget of its own.
+	Pace bool
+
+	// Retryable tells the peer that the same message may succeed later.
+	Retryable bool
+}
+
+func (e *Error) Error() string {
+	s := e.Code.String()
+	if e.Detail != "" {
+		s += " · " + e.Detail
+	}
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Errorf returns an *Error of a code with a text for the peer.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// Busy returns the *Error for a bound that is reached: retryable, and charged
+// to the budget for pace.
+func Busy(detail, text string) *Error {
+	return &Error{Code: RateLimitExceeded, Detail: detail, Text: text, Pace: true, Retryable: true}
+}
+
+// AsError returns err as an *Error; any other error becomes Internal, with
+// nothing of it in the text.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: Internal, Text: "internal error", Cause: err}
+}

@@ -1,0 +1,144 @@
+// Package profiles is the contract between the endpoint and the profiles: what
+// a profile declares, what it is handed, how it answers.
+//
+// A Profile is a table of message types with roles, and a Handler. The endpoint
+// reads the table: a type that is not in it is refused before its payload is
+// looked at. A Registry is built once from a list of profiles and never changes.
+//
+// A profile knows this package, p1, e1 and its own schema, and nothing of
+// frames, transports or other profiles.
+package profiles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/slimwire/swp/e1"
+)
+
+// Role says how a message type takes part in an exchange.
+type Role uint8
+
+// A type can have both roles (SWP profiles §0.3).
+const (
+	// Initiating messages open an exchange under a fresh msg_id, or stand alone.
+	// The duplicate policy applies to them.
+	Initiating Role = 1 << iota
+	// Answer messages repeat the msg_id of what they answer.
+	Answer
+)
+
+// Type is a row of a profile's table.
+type Type struct {
+	ID   uint64 // msg_type, never 0
+	Name string // as the specification spells it
+	Role Role
+}
+
+// Profile is what a profile package builds and a Registry holds. It is not
+// modified after NewRegistry.
+type Profile struct {
+	ID    uint64 // profile_id, never 0
+	Name  string // short, lower case: a metric label
+	Types []Type
+
+	// Handler gets every message that initiates, and the answers that match no
+	// call of this session. Required.
+	Handler Handler
+
+	// Check says whether the payload of an answer is well-formed, before the
+	// answer is handed to the call it matches. It keeps nothing of env. Nil
+	// means every payload is.
+	Check func(env *e1.Envelope) error
+
+	// Refusal builds the profile's own message that tells the sender of req why
+	// it was refused: for whatever the endpoint refuses by itself (duplicate,
+	// capacity, deadline, panic) and for an *Error without an answer of its own.
+	// ok is false where the profile has none for this message. The result may
+	// alias req. Nil means the profile has no such message.
+	Refusal func(req *Request, err *Error) (answer e1.Envelope, ok bool)
+}
+
+// Type returns the row of a msg_type.
+func (p *Profile) Type(id uint64) (Type, bool) {
+	// Tables have at most a dozen rows and mostly number them from 1.
+	if i := id - 1; i < uint64(len(p.Types)) && p.Types[i].ID == id {
+		return p.Types[i], true
+	}
+	for _, t := range p.Types {
+		if t.ID == id {
+			return t, true
+		}
+	}
+	return Type{}, false
+}
+
+// Handler serves the messages of one profile. Serve is called in order of
+// arrival on the stream's read loop and must not block: what computes or does
+// I/O goes to Request.Detach, what waits for someone else to Request.Hold. It
+// is called by many streams at once.
+//
+// req and everything in it is valid until Serve returns. A nil error means the
+// message was handled, whether or not an answer was sent. Any other error
+// refuses it: an *Error with its code, anything else as Internal.
+type Handler interface {
+	Serve(ctx context.Context, req *Request, w Responder) error
+}
+
+// HandlerFunc is a function as a Handler.
+type HandlerFunc func(ctx context.Context, req *Request, w Responder) error
+
+// Serve calls f.
+func (f HandlerFunc) Serve(ctx context.Context, req *Request, w Responder) error {
+	return f(ctx, req, w)
+}
+
+// Registry finds profiles by id. It is immutable and safe for concurrent use.
+type Registry struct {
+	dense [32]*Profile // by id: the foundational and extended families
+	more  map[uint64]*Profile
+	list  []*Profile
+}
+
+// NewRegistry returns a registry of the profiles given. It fails on an id or a
+// msg_type that is 0 or there twice, and on a missing handler.
+func NewRegistry(list ...*Profile) (*Registry, error) {
+	r := &Registry{more: make(map[uint64]*Profile), list: list}
+	for _, p := range list {
+		switch _, taken := r.Lookup(p.ID); {
+		case p.ID == 0:
+			return nil, fmt.Errorf("profiles: %s: profile_id 0 is reserved", p.Name)
+		case taken:
+			return nil, fmt.Errorf("profiles: %s: profile_id %d is taken", p.Name, p.ID)
+		case p.Handler == nil:
+			return nil, fmt.Errorf("profiles: %s: no handler", p.Name)
+		}
+		seen := make(map[uint64]bool)
+		for _, t := range p.Types {
+			if t.ID == 0 || seen[t.ID] || t.Role == 0 {
+				return nil, fmt.Errorf("profiles: %s: msg_type %d: reserved, repeated or without a role", p.Name, t.ID)
+			}
+			seen[t.ID] = true
+		}
+		if p.ID < uint64(len(r.dense)) {
+			r.dense[p.ID] = p
+		} else {
+			r.more[p.ID] = p
+		}
+	}
+	return r, nil
+}
+
+// Lookup returns the profile of an id.
+func (r *Registry) Lookup(id uint64) (*Profile, bool) {
+	if id < uint64(len(r.dense)) {
+		p := r.dense[id]
+		return p, p != nil
+	}
+	p, ok := r.more[id]
+	return p, ok
+}
+
+// All returns the profiles in the order they were given. The caller must not
+// change the slice.
+func (r *Registry) All() []*Profile { return r.list }
