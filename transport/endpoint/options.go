@@ -1,0 +1,198 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Options configure an Endpoint. Registry is required; zero elsewhere means the
+// default that is named.
+type Options struct {
+	// Registry holds the profiles that are served to peers. Required.
+	Registry *profiles.Registry
+
+	// Observer is told of every verdict, every security event and every
+	// session. Nil means nobody is.
+	Observer Observer
+
+	// FrameLimit is MAX_FRAME_BYTES in octets, default 8 MiB. The limits of
+	// envelopes are checked independently of it (SWP Core §4).
+	FrameLimit int
+
+	// Envelope holds the limits of E1, in octets.
+	Envelope e1.Limits
+
+	// Freshness is the policy for ts_unix_ms. Off by default.
+	Freshness Freshness
+
+	// Rate paces reading. Off by default.
+	Rate Rate
+
+	// Window refuses messages above a fixed rate. Off by default.
+	Window Window
+
+	// ReplayWindow is how long the msg_id of an initiating message counts as in
+	// flight after the message was handled, within one connection. Zero: only
+	// while it is being handled. At most 65,536 ids are remembered per
+	// connection, the oldest are forgotten first.
+	ReplayWindow time.Duration
+
+	// ErrorFrames turns on the error path: profile 4096 tells the peer why a
+	// message was refused (docs/profile-error-path.md). Peers that do not know
+	// the profile close the connection, so it is off by default.
+	ErrorFrames bool
+
+	// Bounds caps what peers can make this endpoint hold.
+	Bounds Bounds
+
+	// Admit is asked before a connection is served; an error closes it with
+	// RateLimitExceeded. Nil admits all.
+	Admit func() error
+
+	// Now is the wall clock for freshness and for outgoing timestamps. Nil
+	// means time.Now. Waits and deadlines always use the monotonic clock.
+	Now func() time.Time
+}
+
+// Freshness is the policy for ts_unix_ms (SWP Core §7). A message is fresh if
+// its timestamp differs from the clock by at most Skew, in either direction.
+type Freshness struct {
+	// Owner says whose policy it is, and so which code a stale message gets.
+	Owner FreshnessOwner
+
+	// Skew is MAX_CLOCK_SKEW_MS as a duration, default 5 minutes.
+	Skew time.Duration
+
+	// Required refuses messages without a timestamp. Otherwise 0 passes.
+	Required bool
+}
+
+// FreshnessOwner says who enforces freshness.
+type FreshnessOwner uint8
+
+// Owners of the freshness policy.
+const (
+	FreshnessOff  FreshnessOwner = iota // nobody; documented as such
+	FreshnessCore                       // stale: ERR_INVALID_ENVELOPE
+	FreshnessS1                         // stale: ERR_SECURITY_POLICY and a security event
+)
+
+// Rate is a token bucket per connection. Over it reading pauses; nothing is
+// refused.
+type Rate struct {
+	Frames int // per second; zero turns it off
+	Burst  int // default 2 × Frames
+}
+
+// Window is a fixed window per connection (SWP Core §8): the first frame opens
+// it, Frames frames are accepted in it, the next is refused with
+// RateLimitExceeded.
+type Window struct {
+	Frames int           // zero turns it off
+	Period time.Duration // default 1 s
+}
+
+// Bounds caps what peers can make an endpoint hold. Negative values are
+// refused by New.
+type Bounds struct {
+	Connections            int // at once, default 16,384
+	ConnectionsPerIdentity int // at once, default 256
+	InFlight               int // requests per connection, default 128
+	LongExchanges          int // per connection, default 1,024
+	Handlers               int // detached handlers overall, default 4,096
+
+	InFlightBytes        int // frame octets held overall, default 256 MiB
+	InFlightBytesPerConn int // per connection, default 16 MiB
+	OutboundBytes        int // queued per connection, default 16 MiB
+	OutboundFrames       int // queued per connection, default 1,024
+
+	ErrorBudget int // refused messages per connection and minute, default 16
+	PaceBudget  int // refusals for pace per connection and minute, default 1,024
+
+	Idle     time.Duration // at a frame boundary with nothing in flight, default 10 min
+	LongIdle time.Duration // of a connection with long exchanges open, default 10 min without a message
+	Body     time.Duration // to receive a frame: this plus a second per 64 KiB, default 5 s
+	Write    time.Duration // to write a frame, default 10 s
+	Handler  time.Duration // for a detached handler, default 30 s
+}
+
+const (
+	defaultSkew = 5 * time.Minute
+
+	// bodyRate is the slowest pace at which a peer may deliver a frame, in
+	// octets per second, after Bounds.Body.
+	bodyRate = 64 << 10
+
+	// maxReplayIDs is how many msg_ids one connection's replay window holds.
+	maxReplayIDs = 65_536
+)
+
+func orDefault[T int | time.Duration](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.FrameLimit, frame.DefaultLimit)
+	o.Envelope = o.Envelope.WithDefaults()
+	orDefault(&o.Freshness.Skew, defaultSkew)
+	orDefault(&o.Rate.Burst, 2*o.Rate.Frames)
+	orDefault(&o.Window.Period, time.Second)
+	b := &o.Bounds
+	orDefault(&b.Connections, 16_384)
+	orDefault(&b.ConnectionsPerIdentity, 256)
+	orDefault(&b.InFlight, 128)
+	orDefault(&b.LongExchanges, 1024)
+	orDefault(&b.Handlers, 4096)
+	orDefault(&b.InFlightBytes, 256<<20)
+	orDefault(&b.InFlightBytesPerConn, 16<<20)
+	orDefault(&b.OutboundBytes, 16<<20)
+	orDefault(&b.OutboundFrames, 1024)
+	orDefault(&b.ErrorBudget, 16)
+	orDefault(&b.PaceBudget, 1024)
+	orDefault(&b.Idle, 10*time.Minute)
+	orDefault(&b.LongIdle, 10*time.Minute)
+	orDefault(&b.Body, 5*time.Second)
+	orDefault(&b.Write, 10*time.Second)
+	orDefault(&b.Handler, 30*time.Second)
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func (o *Options) validate() error {
+	if o.Registry == nil {
+		return errors.New("endpoint: Options.Registry is required")
+	}
+	if o.FrameLimit < 1 || o.FrameLimit > frame.MaxLimit {
+		return fmt.Errorf("endpoint: FrameLimit %d, want 1 to %d", o.FrameLimit, frame.MaxLimit)
+	}
+	b := &o.Bounds
+	for _, v := range []int{b.Connections, b.ConnectionsPerIdentity, b.InFlight, b.LongExchanges, b.Handlers,
+		b.InFlightBytes, b.InFlightBytesPerConn, b.OutboundBytes, b.OutboundFrames, b.ErrorBudget, b.PaceBudget,
+		o.Rate.Frames, o.Rate.Burst, o.Window.Frames,
+		o.Envelope.MaxPayload, o.Envelope.MaxExtensions, o.Envelope.MinMsgID, o.Envelope.MaxMsgID} {
+		if v < 0 {
+			return fmt.Errorf("endpoint: a bound of %d is negative", v)
+		}
+	}
+	for _, v := range []time.Duration{b.Idle, b.LongIdle, b.Body, b.Write, b.Handler, o.Freshness.Skew, o.Window.Period, o.ReplayWindow} {
+		if v < 0 {
+			return fmt.Errorf("endpoint: a duration of %v is negative", v)
+		}
+	}
+	if o.Freshness.Owner > FreshnessS1 {
+		return fmt.Errorf("endpoint: unknown freshness owner %d", o.Freshness.Owner)
+	}
+	return nil
+}
