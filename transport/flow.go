@@ -1,0 +1,171 @@
+package transport
+
+import (
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// flow is one direction of an in-memory stream: a bounded queue of octets
+// between one reader and one writer. It waits on a sync.Cond and on time only,
+// so that testing/synctest sees it as idle.
+type flow struct {
+	mu    sync.Mutex
+	wake  sync.Cond // any change below
+	buf   []byte    // unread octets are buf[start:]
+	start int
+	max   int // octets that may be unread
+
+	fin  bool  // nothing more will be written
+	read bool  // the reader has seen the end, or will never read again
+	rerr error // what Read fails with, before anything buffered
+	werr error // what Write fails with
+
+	rdl, wdl deadline
+}
+
+func newFlow(max int) *flow {
+	f := &flow{max: max}
+	f.wake.L = &f.mu
+	return f
+}
+
+func (f *flow) Read(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		switch {
+		case f.rerr != nil:
+			return 0, f.rerr
+		case f.rdl.passed:
+			return 0, os.ErrDeadlineExceeded
+		case f.start < len(f.buf):
+			n := copy(p, f.buf[f.start:])
+			if f.start += n; f.start == len(f.buf) {
+				f.buf, f.start = f.buf[:0], 0
+			}
+			f.wake.Broadcast()
+			return n, nil
+		case f.fin:
+			f.read = true
+			return 0, io.EOF
+		case len(p) == 0:
+			return 0, nil
+		}
+		f.wake.Wait()
+	}
+}
+
+func (f *flow) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for {
+		switch {
+		case f.werr != nil:
+			return n, f.werr
+		case f.fin:
+			return n, io.ErrClosedPipe
+		case f.wdl.passed:
+			return n, os.ErrDeadlineExceeded
+		}
+		if room := f.max - (len(f.buf) - f.start); room > 0 && len(p) > 0 {
+			take := min(room, len(p))
+			if len(f.buf)+take > cap(f.buf) && f.start > 0 {
+				f.buf, f.start = f.buf[:copy(f.buf, f.buf[f.start:])], 0
+			}
+			f.buf = append(f.buf, p[:take]...)
+			n, p = n+take, p[take:]
+			f.wake.Broadcast()
+		}
+		if len(p) == 0 {
+			return n, nil
+		}
+		f.wake.Wait()
+	}
+}
+
+// finish lets the reader have what is buffered and then io.EOF. Later writes
+// fail with werr, or with io.ErrClosedPipe if it is nil.
+func (f *flow) finish(werr error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fin = true
+	if f.werr == nil {
+		f.werr = werr
+	}
+	f.wdl.stop()
+	f.wake.Broadcast()
+}
+
+// abort fails both sides at once and drops what is buffered. The first abort
+// decides the errors.
+func (f *flow) abort(rerr, werr error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rerr == nil {
+		f.rerr = rerr
+	}
+	if f.werr == nil {
+		f.werr = werr
+	}
+	f.fin, f.read = true, true
+	f.buf, f.start = nil, 0
+	f.rdl.stop()
+	f.wdl.stop()
+	f.wake.Broadcast()
+}
+
+// over reports whether the direction is finished for both sides.
+func (f *flow) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fin && f.read
+}
+
+// finished reports whether nothing more will be written.
+func (f *flow) finished() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fin
+}
+
+func (f *flow) setDeadline(d *deadline, t time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.stop()
+	d.passed = false
+	if t.IsZero() {
+		return
+	}
+	if left := time.Until(t); left > 0 {
+		set := d.set
+		d.timer = time.AfterFunc(left, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if d.set == set {
+				d.passed = true
+				f.wake.Broadcast()
+			}
+		})
+		return
+	}
+	d.passed = true
+	f.wake.Broadcast()
+}
+
+// deadline is guarded by the mutex of its flow.
+type deadline struct {
+	passed bool
+	timer  *time.Timer
+	set    uint64 // counts stops, so that a timer which fired late changes nothing
+}
+
+func (d *deadline) stop() {
+	d.set++
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}

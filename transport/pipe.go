@@ -1,0 +1,290 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// PipeOptions describe an in-memory connection. The zero value is usable.
+type PipeOptions struct {
+	// Multiplexed makes the pipe behave as QUIC does: Open makes streams,
+	// Reset carries its code, and Close drops what is under way.
+	Multiplexed bool
+
+	// Buffer is how many octets one direction of a stream takes before Write
+	// waits. Zero means 64 KiB.
+	Buffer int
+
+	// Streams is how many streams one end may have open on a multiplexed pipe,
+	// counted until the other end released them (Releaser). Zero means 128.
+	Streams int
+
+	// A and B are the identities of the two ends: b.Peer() is A. Empty means
+	// spiffe://pipe.invalid/a and spiffe://pipe.invalid/b.
+	A, B string
+}
+
+// Pipe returns the two ends of an in-memory connection that carries one stream.
+//
+// It is the twin of a TLS connection: what was written before Close can still
+// be read by the other end and is followed by io.EOF. Its ends wait on channels,
+// sync.Cond and time only, so that it can be used with testing/synctest.
+func Pipe() (a, b Conn) { return NewPipe(PipeOptions{}) }
+
+// MuxPipe is Pipe with as many streams as needed, the twin of QUIC.
+func MuxPipe() (a, b Conn) { return NewPipe(PipeOptions{Multiplexed: true}) }
+
+// NewPipe returns the two ends of an in-memory connection.
+func NewPipe(o PipeOptions) (a, b Conn) {
+	if o.Buffer <= 0 {
+		o.Buffer = 64 << 10
+	}
+	if o.Streams <= 0 {
+		o.Streams = 128
+	}
+	if o.A == "" {
+		o.A = "spiffe://pipe.invalid/a"
+	}
+	if o.B == "" {
+		o.B = "spiffe://pipe.invalid/b"
+	}
+	x, y := newPipeEnd(o, o.B), newPipeEnd(o, o.A)
+	x.far, y.far = y, x
+	if !o.Multiplexed {
+		s, t := newPipeStreams(x, y)
+		x.only, y.only = s, t
+		x.incoming <- s
+		y.incoming <- t
+	}
+	return x, y
+}
+
+// pipeEnd is one end of a pipe.
+type pipeEnd struct {
+	opts PipeOptions
+	peer *Peer
+	far  *pipeEnd
+
+	ctx  context.Context
+	stop context.CancelCauseFunc
+
+	only     *pipeStream      // unless multiplexed
+	incoming chan *pipeStream // opened by the far end, not yet accepted
+	credit   chan struct{}    // one element for each stream this end has open
+
+	mu      sync.Mutex
+	streams map[*pipeStream]struct{} // live ends of streams; nil once closed
+}
+
+func newPipeEnd(o PipeOptions, peer string) *pipeEnd {
+	e := &pipeEnd{
+		opts:     o,
+		peer:     &Peer{Identity: peer, Transport: "pipe", Addr: "pipe"},
+		incoming: make(chan *pipeStream, o.Streams),
+		credit:   make(chan struct{}, o.Streams),
+		streams:  make(map[*pipeStream]struct{}),
+	}
+	e.ctx, e.stop = context.WithCancelCause(context.Background())
+	return e
+}
+
+func (e *pipeEnd) Peer() *Peer              { return e.peer }
+func (e *pipeEnd) Multiplexed() bool        { return e.opts.Multiplexed }
+func (e *pipeEnd) Context() context.Context { return e.ctx }
+
+func (e *pipeEnd) Open(ctx context.Context) (Stream, error) {
+	if err := e.ctx.Err(); err != nil {
+		return nil, context.Cause(e.ctx)
+	}
+	if e.only != nil {
+		return e.only, nil
+	}
+	select {
+	case e.credit <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-e.ctx.Done():
+		return nil, context.Cause(e.ctx)
+	}
+	here, there := newPipeStreams(e, e.far)
+	there.credit = e.credit
+	if !e.adopt(here) || !e.far.adopt(there) {
+		return nil, context.Cause(e.ctx)
+	}
+	// Never waits: a credit is given back only after its stream was accepted.
+	e.far.incoming <- there
+	return here, nil
+}
+
+func (e *pipeEnd) Accept(ctx context.Context) (Stream, error) {
+	if e.ctx.Err() != nil && e.only == nil {
+		return nil, context.Cause(e.ctx)
+	}
+	select {
+	case s := <-e.incoming:
+		return s, nil
+	default:
+	}
+	select {
+	case s := <-e.incoming:
+		return s, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-e.ctx.Done():
+		return nil, context.Cause(e.ctx)
+	}
+}
+
+func (e *pipeEnd) Close(code uint64) error {
+	here, there := &CloseError{Code: code}, &CloseError{Code: code, Remote: true}
+	if e.only != nil {
+		there.Code = 0 // as on TLS, the code is not carried
+		e.only.out.finish(here)
+		e.only.in.abort(here, there)
+		e.stop(here)
+		e.far.stop(there)
+		return nil
+	}
+	e.end(here, there)
+	e.far.end(there, here)
+	return nil
+}
+
+// end stops this end of a multiplexed pipe and all its streams, for the reason
+// that this end sees and the one that the far end sees.
+func (e *pipeEnd) end(why, farWhy *CloseError) {
+	e.mu.Lock()
+	streams := e.streams
+	e.streams = nil
+	e.mu.Unlock()
+	e.stop(why)
+	for s := range streams {
+		s.in.abort(why, farWhy)
+		s.out.abort(farWhy, why)
+		s.closeDone()
+	}
+}
+
+// adopt registers a stream; false says that this end is closed.
+func (e *pipeEnd) adopt(s *pipeStream) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.streams == nil {
+		return false
+	}
+	e.streams[s] = struct{}{}
+	return true
+}
+
+func (e *pipeEnd) forget(s *pipeStream) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.streams, s)
+}
+
+// pipeStream is one end of a stream.
+type pipeStream struct {
+	conn    *pipeEnd
+	far     *pipeStream
+	in, out *flow
+
+	done     chan struct{}
+	doneOnce sync.Once
+
+	// Only at the end that accepted the stream.
+	credit   chan struct{} // to take the credit of the opener from
+	released atomic.Bool
+	returned sync.Once
+}
+
+func newPipeStreams(a, b *pipeEnd) (*pipeStream, *pipeStream) {
+	x, y := newFlow(a.opts.Buffer), newFlow(a.opts.Buffer)
+	s := &pipeStream{conn: a, in: x, out: y, done: make(chan struct{})}
+	t := &pipeStream{conn: b, in: y, out: x, done: make(chan struct{})}
+	s.far, t.far = t, s
+	return s, t
+}
+
+func (s *pipeStream) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if err == io.EOF {
+		s.settle()
+	}
+	return n, err
+}
+
+func (s *pipeStream) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+func (s *pipeStream) SetReadDeadline(t time.Time) error {
+	s.in.setDeadline(&s.in.rdl, t)
+	return nil
+}
+
+func (s *pipeStream) SetWriteDeadline(t time.Time) error {
+	s.out.setDeadline(&s.out.wdl, t)
+	return nil
+}
+
+func (s *pipeStream) CloseWrite() error {
+	s.out.finish(nil)
+	if s.conn.only == nil {
+		s.closeDone()
+	}
+	s.settle()
+	return nil
+}
+
+func (s *pipeStream) Reset(code uint64) {
+	if s.conn.only != nil {
+		_ = s.conn.Close(code)
+		return
+	}
+	here, there := &CloseError{Code: code}, &CloseError{Code: code, Remote: true}
+	s.in.abort(here, there)
+	s.out.abort(there, here)
+	s.closeDone()
+	s.far.closeDone()
+	s.settle()
+}
+
+func (s *pipeStream) Done() <-chan struct{} {
+	if s.conn.only != nil {
+		return s.conn.ctx.Done()
+	}
+	return s.done
+}
+
+// Release implements Releaser.
+func (s *pipeStream) Release() {
+	s.released.Store(true)
+	s.settle()
+}
+
+// settle ends a connection whose only stream has ended in both directions. On a
+// multiplexed one it forgets such a stream and, when the end that accepted it
+// has released it, lets the opener open another.
+func (s *pipeStream) settle() {
+	if s.conn.only != nil {
+		if s.in.over() && s.out.finished() {
+			s.conn.stop(&CloseError{Remote: true})
+		}
+		return
+	}
+	if !s.in.over() || !s.out.over() {
+		return
+	}
+	s.conn.forget(s)
+	s.far.conn.forget(s.far)
+	acceptor := s
+	if acceptor.credit == nil {
+		acceptor = s.far
+	}
+	if acceptor.released.Load() {
+		acceptor.returned.Do(func() { <-acceptor.credit })
+	}
+}
+
+func (s *pipeStream) closeDone() { s.doneOnce.Do(func() { close(s.done) }) }
