@@ -1,0 +1,93 @@
+package p1
+
+// Body returns the body of a message: the member of the wrapper that is set,
+// as a window into payload. members is the highest number that the profile's
+// oneof has, which in every profile is its highest msg_type; fields above it
+// are unknown fields.
+//
+// A wrapper should hold one member. If several occur the last one counts, as
+// proto3 has it for a oneof, and its number must equal msg_type. If that same
+// member occurs several times in a row its occurrences are merged, and only
+// then the body is a copy. A payload without a member is refused: an empty
+// body still has its key and a length of zero.
+func Body(payload []byte, msgType, members uint64) ([]byte, error) {
+	var (
+		num  uint64 // member that is set so far
+		body []byte // its last occurrence
+		run  []byte // payload from its first occurrence on
+		more bool   // it occurred more than once
+	)
+	f := Read(payload)
+	for at := payload; f.Next(); at = f.rest {
+		if f.num > members {
+			continue
+		}
+		previous := body
+		if f.Bytes(&body); f.err != nil {
+			break
+		}
+		// What is superseded is not looked into, but it has to be a message.
+		if err := Check(previous); err != nil {
+			return nil, err
+		}
+		more = f.num == num
+		if !more {
+			num, run = f.num, at
+		}
+	}
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case num == 0:
+		return nil, refuse(DetailBody, "payload has no body, want member %d", msgType)
+	case num != msgType:
+		return nil, refuse(DetailBody, "payload has member %d, want %d", num, msgType)
+	case more:
+		return merge(run, num)
+	}
+	return body, nil
+}
+
+// merge joins the occurrences of one member.
+func merge(payload []byte, num uint64) ([]byte, error) {
+	var body []byte
+	f := Read(payload)
+	for f.Next() {
+		if f.num == num {
+			f.Message(&body)
+		}
+	}
+	return body, f.err
+}
+
+// maxLimits keeps the counters of Check off the heap.
+const maxLimits = 8
+
+// Limit bounds how often one field may occur in a message.
+type Limit struct {
+	Field uint64
+	Max   int
+}
+
+// Check walks over a message without decoding it: every field must be well
+// formed, and none of those in limits may occur more often than allowed. It
+// stops at the first that does, so that a flood of empty elements costs no
+// more than the allowed number of them. It panics on more than 8 limits.
+func Check(message []byte, limits ...Limit) error {
+	var seen [maxLimits]int
+	if len(limits) > len(seen) {
+		panic("p1: Check: too many limits")
+	}
+	f := Read(message)
+	for f.Next() {
+		for i := range limits {
+			if limits[i].Field != f.num {
+				continue
+			}
+			if seen[i]++; seen[i] > limits[i].Max {
+				return refuse(DetailCount, "field %d: more than %d elements", f.num, limits[i].Max)
+			}
+		}
+	}
+	return f.err
+}

@@ -1,0 +1,53 @@
+// Package p1 reads and writes the payload encoding that profile 2 and profiles
+// 10 to 19 share: Protocol Buffers proto3, with one rule of its own.
+//
+//	payload := message Payload { oneof body { … } }
+//
+// The number of the member that is set equals the msg_type of the envelope.
+//
+// Everything is read in place. Body returns the member as a window into the
+// payload, Fields walks over its fields, and nothing is allocated but errors
+// and, in one rare case that Body names, a merged body. Lengths are compared
+// before they are believed, groups are skipped to a fixed depth, and what may
+// repeat is counted before it is decoded (Check).
+//
+// The meaning is that of proto3, and stricter in two points: a known field of
+// another wire type is refused instead of being ignored, and groups nest at
+// most MaxDepth deep. Errors are *profiles.Error of InvalidProfilePayload with
+// one of the Detail values of this package.
+//
+// Specification: SWP profiles §0.1.
+package p1
+
+import (
+	"fmt"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// The details of the errors of this package.
+const (
+	DetailTruncated   = "P1_TRUNCATED"    // a key, value or group ends early
+	DetailOverflow    = "P1_OVERFLOW"     // a varint of more than 64 bits or 10 octets
+	DetailFieldNumber = "P1_FIELD_NUMBER" // 0 or above 2^29-1
+	DetailWireType    = "P1_WIRE_TYPE"    // not the field's, or none that exists
+	DetailGroup       = "P1_GROUP"        // unbalanced, or nested deeper than MaxDepth
+	DetailUTF8        = "P1_UTF8"         // a string that is not UTF-8
+	DetailBody        = "P1_BODY"         // no member, or not that of the msg_type
+	DetailCount       = "P1_COUNT"        // a field occurs more often than it may
+	DetailRequired    = "P1_REQUIRED"     // a required field is absent or empty
+)
+
+func refuse(detail, format string, args ...any) error {
+	return &profiles.Error{
+		Code:   profiles.InvalidProfilePayload,
+		Detail: detail,
+		Text:   fmt.Sprintf("p1: "+format, args...),
+	}
+}
+
+// Missing returns the error for a required field that is absent or, what is
+// the same in proto3, empty.
+func Missing(field string) error {
+	return refuse(DetailRequired, "%s: required", field)
+}
