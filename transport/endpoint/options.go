@@ -54,8 +54,8 @@ type Options struct {
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error
 
-	// Now is the wall clock for freshness and for outgoing timestamps. Nil
-	// means time.Now. Waits and deadlines always use the monotonic clock.
+	// Now is the clock for freshness, Window, ReplayWindow and outgoing
+	// timestamps. Nil means time.Now. Waits and deadlines never use it.
 	Now func() time.Time
 }
 

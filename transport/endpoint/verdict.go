@@ -23,6 +23,10 @@ type Observer interface {
 	// Every Opened is followed by one Closed.
 	Opened(s *Session)
 	Closed(s *Session, cause error)
+
+	// Refused is called for a connection that was closed unserved: a bound was
+	// reached, Options.Admit said no, or the endpoint is shutting down.
+	Refused(peer *transport.Peer)
 }
 
 // Verdict is how one received message ended. It is what logs, metrics, the
@@ -81,3 +85,4 @@ func (nobody) Verdict(Verdict)                  {}
 func (nobody) Security(transport.SecurityEvent) {}
 func (nobody) Opened(*Session)                  {}
 func (nobody) Closed(*Session, error)           {}
+func (nobody) Refused(*transport.Peer)          {}

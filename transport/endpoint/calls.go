@@ -1,0 +1,238 @@
+package endpoint
+
+import (
+	"context"
+	"sync"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// maxAnswers is how many answers of one call wait for Recv before the call
+// fails: the read loop does not wait for slow callers.
+const maxAnswers = 1024
+
+// call is a request of this side and the answers to it. It is pooled.
+type call struct {
+	s     *Session
+	l     *lane
+	n     uint64 // second half of id
+	id    [16]byte
+	alone bool          // l was opened for this call
+	ready chan struct{} // one slot: there is something to look at
+
+	mu    sync.Mutex
+	queue []answer
+	head  int
+	bytes int
+	err   error // after the queue
+
+	// The state of Recv.
+	env   e1.Envelope
+	held  []byte // what env aliases
+	clean bool   // the last Recv returned an answer
+}
+
+// answer is a received envelope with its variable octets in one buffer.
+type answer struct {
+	env e1.Envelope // without slices
+	buf []byte      // extensions, then payload
+	ext int
+}
+
+func newCall() *call { return &call{ready: make(chan struct{}, 1)} }
+
+// call sends env as a request. fin ends our side of the stream with it.
+func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, error) {
+	s := l.s
+	c := s.ep.calls.Get().(*call) //nolint:forcetypeassert // the pool holds nothing else
+	c.s, c.l, c.alone = s, l, alone
+	c.n = s.nextID(&c.id)
+	env.MsgID = c.id[:]
+	l.complete(&env, s.ep.opts.Now())
+	l.hold()
+	s.mu.Lock()
+	if s.calls == nil {
+		s.calls = make(map[uint64]*call)
+	}
+	s.calls[c.n] = c
+	s.mu.Unlock()
+	// Looked at after the entry: whoever ends the session meanwhile either
+	// finds the call in the table or is seen here.
+	err := s.err()
+	if err == nil {
+		err = l.out.send(ctx, &env, waits)
+	}
+	if err != nil {
+		c.alone = false // the lane is its opener's again
+		c.Close()
+		return nil, err
+	}
+	if alone {
+		l.out.closeWrite()
+	}
+	return c, nil
+}
+
+func (c *call) MsgID() []byte { return c.id[:] }
+
+func (c *call) Lane() profiles.Lane { return c.l }
+
+func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
+	c.s.ep.pool.Put(c.held)
+	c.held, c.clean = nil, false
+	for {
+		c.mu.Lock()
+		if c.head < len(c.queue) {
+			a := &c.queue[c.head]
+			c.env, c.held = a.env, a.buf
+			c.env.MsgID = c.id[:]
+			c.env.Extensions = e1.Extensions(a.buf[:a.ext:a.ext])
+			c.env.Payload = a.buf[a.ext:len(a.buf):len(a.buf)]
+			c.bytes -= len(a.buf)
+			a.buf = nil
+			if c.head++; c.head == len(c.queue) {
+				c.queue, c.head = c.queue[:0], 0
+			}
+			c.mu.Unlock()
+			c.clean = true
+			return &c.env, nil
+		}
+		err := c.err
+		c.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *call) Close() {
+	s, l, alone, clean := c.s, c.l, c.alone, c.clean
+	s.mu.Lock()
+	delete(s.calls, c.n)
+	s.mu.Unlock()
+	// Nobody else finds the call now.
+	s.ep.pool.Put(c.held)
+	for i := c.head; i < len(c.queue); i++ {
+		s.ep.pool.Put(c.queue[i].buf)
+		c.queue[i].buf = nil
+	}
+	select {
+	case <-c.ready:
+	default:
+	}
+	*c = call{ready: c.ready, queue: c.queue[:0]}
+	s.ep.calls.Put(c)
+	if alone {
+		if clean {
+			_ = l.Close()
+		} else {
+			l.Reset()
+		}
+	}
+	l.release()
+	s.settle()
+}
+
+// push queues an answer. The caller holds the session's mu.
+func (c *call) push(a answer, limit int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return false
+	}
+	if len(c.queue)-c.head >= maxAnswers || c.bytes+len(a.buf) > limit && c.bytes > 0 {
+		c.err = profiles.Busy("slow_caller", "answers were not received in time")
+		c.wake()
+		return false
+	}
+	c.queue = append(c.queue, a)
+	c.bytes += len(a.buf)
+	c.wake()
+	return true
+}
+
+func (c *call) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+	c.wake()
+}
+
+func (c *call) wake() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// foundCall is the number of the call that an answer belongs to.
+type foundCall struct {
+	n     uint64
+	found bool
+}
+
+// callOf finds the call that a message of an answering type belongs to.
+func (s *Session) callOf(id []byte, answers bool) foundCall {
+	if !answers {
+		return foundCall{}
+	}
+	n, ok := s.ownID(id)
+	if !ok {
+		return foundCall{}
+	}
+	s.mu.Lock()
+	_, ok = s.calls[n]
+	s.mu.Unlock()
+	return foundCall{n, ok}
+}
+
+// deliver copies an answer to the call that waits for it.
+func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
+	a := answer{env: *env, ext: len(env.Extensions)}
+	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
+	a.buf = s.ep.pool.Get(len(env.Extensions) + len(env.Payload))
+	a.buf = append(append(a.buf, env.Extensions...), env.Payload...)
+	s.mu.Lock()
+	c := s.calls[n]
+	ok := c != nil && c.push(a, s.ep.opts.Bounds.InFlightBytesPerConn)
+	s.mu.Unlock()
+	if !ok {
+		s.ep.pool.Put(a.buf)
+	}
+	return c != nil
+}
+
+func (s *Session) failCall(n uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[n]; c != nil {
+		c.fail(err)
+	}
+}
+
+// failCallsOf fails the calls on a stream that is gone.
+func (s *Session) failCallsOf(l *lane, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		if c.l == l {
+			c.fail(err)
+		}
+	}
+}
+
+func (s *Session) failCalls(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		c.fail(err)
+	}
+}

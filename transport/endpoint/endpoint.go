@@ -1,0 +1,237 @@
+// Package endpoint joins the layers: it reads frames from a transport, decodes
+// their envelopes, holds them against the rules of SWP Core §5, hands them to
+// their profile and writes the answers.
+//
+// An Endpoint serves any number of connections, accepted or dialled. Each is a
+// Session, and sessions are symmetric: after the handshake either end may
+// initiate.
+//
+// Three rules shape the code. Nothing waits on the read loop: handlers run in
+// order of arrival and hand over what has to wait. Writing is gathered: answers
+// collect in one buffer per stream until there is nothing more to read.
+// Everything a peer can make this side hold has a bound (Bounds).
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+)
+
+// ErrShutdown is the cause of sessions ended by Shutdown or Close.
+var ErrShutdown = errors.New("endpoint: shutting down")
+
+// Endpoint serves connections. It is safe for concurrent use.
+type Endpoint struct {
+	opts    Options
+	pool    frame.Pool
+	memory  memory
+	lanes   sync.Pool // of *lane, for streams of multiplexed connections
+	calls   sync.Pool // of *call
+	handler atomic.Int64
+
+	mu         sync.Mutex
+	sessions   map[*Session]struct{}
+	identities map[string]int
+	listeners  map[transport.Listener]struct{}
+	lastID     uint64
+	draining   bool
+	empty      chan struct{} // closed when draining and no session is left
+}
+
+// New returns an Endpoint. It fails if the options are contradictory.
+func New(opts Options) (*Endpoint, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	e := &Endpoint{
+		opts:       opts,
+		sessions:   make(map[*Session]struct{}),
+		identities: make(map[string]int),
+		listeners:  make(map[transport.Listener]struct{}),
+		empty:      make(chan struct{}),
+	}
+	e.memory.limit = opts.Bounds.InFlightBytes
+	e.lanes.New = func() any { return new(lane) }
+	e.calls.New = func() any { return newCall() }
+	return e, nil
+}
+
+// Serve accepts connections and serves them until ctx ends, the listener is
+// closed or the endpoint shuts down; then it closes the listener and returns
+// nil. Sessions live on. Several listeners may be served at once.
+func (e *Endpoint) Serve(ctx context.Context, ln transport.Listener) error {
+	if !e.addListener(ln) {
+		_ = ln.Close()
+		return ErrShutdown
+	}
+	defer e.removeListener(ln)
+	for {
+		conn, err := ln.Accept(ctx)
+		switch {
+		case err == nil:
+			if s := e.admit(conn); s != nil {
+				// A fresh goroutine: the stack that ran the handshake is twice as
+				// large as a session needs.
+				go s.run()
+			}
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// Attach serves a connection that was dialled, or one end of a pipe, in the
+// background. The session counts against the bounds like any other; if it is
+// refused it is returned closed.
+func (e *Endpoint) Attach(conn transport.Conn) *Session {
+	s := e.admit(conn)
+	if s == nil {
+		s = newSession(e, conn, 0)
+		s.cancel(ErrShutdown)
+		return s
+	}
+	go s.run()
+	return s
+}
+
+// Sessions yields the sessions that are open, in no order.
+func (e *Endpoint) Sessions() iter.Seq[*Session] {
+	e.mu.Lock()
+	list := make([]*Session, 0, len(e.sessions))
+	for s := range e.sessions {
+		list = append(list, s)
+	}
+	e.mu.Unlock()
+	return func(yield func(*Session) bool) {
+		for _, s := range list {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// Stats is what an Endpoint holds at one moment.
+type Stats struct {
+	Sessions      int // open connections
+	Handlers      int // detached handlers running
+	InFlightBytes int // octets held in grown read buffers and copied requests
+}
+
+// Stats returns the present figures.
+func (e *Endpoint) Stats() Stats {
+	e.mu.Lock()
+	n := len(e.sessions)
+	e.mu.Unlock()
+	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.inUse()}
+}
+
+// Shutdown stops accepting, refuses new requests as retryable, lets exchanges
+// in flight end, writes what is queued and closes each session as it falls
+// idle. When ctx ends first the rest is closed hard and its error is returned.
+func (e *Endpoint) Shutdown(ctx context.Context) error {
+	for s := range e.startDraining() {
+		s.drain()
+	}
+	select {
+	case <-e.empty:
+		return nil
+	case <-ctx.Done():
+		_ = e.Close()
+		return ctx.Err()
+	}
+}
+
+// Close closes listeners and sessions at once and waits until every session's
+// loop has ended. Detached handlers see their context end.
+func (e *Endpoint) Close() error {
+	for s := range e.startDraining() {
+		s.close(profiles.OK, ErrShutdown)
+	}
+	<-e.empty
+	return nil
+}
+
+func (e *Endpoint) startDraining() iter.Seq[*Session] {
+	e.mu.Lock()
+	if !e.draining {
+		e.draining = true
+		if len(e.sessions) == 0 {
+			close(e.empty)
+		}
+	}
+	for ln := range e.listeners {
+		_ = ln.Close()
+	}
+	e.mu.Unlock()
+	return e.Sessions()
+}
+
+func (e *Endpoint) addListener(ln transport.Listener) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return false
+	}
+	e.listeners[ln] = struct{}{}
+	return true
+}
+
+func (e *Endpoint) removeListener(ln transport.Listener) {
+	_ = ln.Close()
+	e.mu.Lock()
+	delete(e.listeners, ln)
+	e.mu.Unlock()
+}
+
+// admit makes conn a session, or refuses it cheaply and returns nil.
+func (e *Endpoint) admit(conn transport.Conn) *Session {
+	e.mu.Lock()
+	who := conn.Peer().Identity
+	refuse := e.draining ||
+		len(e.sessions) >= e.opts.Bounds.Connections ||
+		e.identities[who] >= e.opts.Bounds.ConnectionsPerIdentity
+	if !refuse && e.opts.Admit != nil {
+		refuse = e.opts.Admit() != nil
+	}
+	if refuse {
+		e.mu.Unlock()
+		_ = conn.Close(uint64(profiles.RateLimitExceeded))
+		e.opts.Observer.Refused(conn.Peer())
+		return nil
+	}
+	e.lastID++
+	s := newSession(e, conn, e.lastID)
+	e.sessions[s] = struct{}{}
+	e.identities[who]++
+	e.mu.Unlock()
+	e.opts.Observer.Opened(s)
+	return s
+}
+
+func (e *Endpoint) forget(s *Session) {
+	e.mu.Lock()
+	delete(e.sessions, s)
+	if who := s.peer.Identity; e.identities[who] > 1 {
+		e.identities[who]--
+	} else {
+		delete(e.identities, who)
+	}
+	last := e.draining && len(e.sessions) == 0
+	e.mu.Unlock()
+	e.opts.Observer.Closed(s, context.Cause(s.ctx))
+	if last {
+		close(e.empty)
+	}
+}

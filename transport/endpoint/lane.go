@@ -1,0 +1,348 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+)
+
+const (
+	// linger is the silence after which a stream gives its buffers back. Idle,
+	// a stream owns one octet.
+	linger = 100 * time.Millisecond
+
+	// direct is the payload size from which octets are written from where they
+	// lie instead of being gathered first.
+	direct = 32 << 10
+)
+
+// lane is one stream: its read loop and its outbound queue. It implements
+// profiles.Lane.
+//
+// Its other faces are defined types over the same memory, so that none of them
+// costs an allocation: input reads, responder and exchanger serve the message
+// at hand.
+//
+// It lives until nobody needs it: the read loop, every exchange and call on
+// it, and whoever opened it hold one reference each.
+type lane struct {
+	s      *Session
+	stream transport.Stream
+	id     uint64
+	refs   atomic.Int32
+	own    atomic.Bool // opened here, not by the peer
+	gone   chan struct{}
+	ctx    context.Context
+
+	rd      frame.Reader
+	out     output
+	scratch []byte
+
+	// The state of the read loop.
+	now      time.Time // wall clock, read once per batch
+	deadline time.Time // read deadline in force
+	since    time.Time // when the incomplete frame in the buffer began
+	idleFrom time.Time // when the buffers were given back
+	seq      uint64
+
+	// The message being served.
+	req     profiles.Request
+	typ     profiles.Type
+	size    int
+	taken   *exchange // set by Detach and Hold
+	ended   bool      // Finish was called
+	stopped bool      // the loop must end
+}
+
+// newLane takes over a stream. Besides the loop's reference an own lane has
+// one for whoever opened it.
+func (s *Session) newLane(stream transport.Stream, own bool) *lane {
+	l := s.ep.lanes.Get().(*lane) //nolint:forcetypeassert // the pool holds nothing else
+	s.mu.Lock()
+	s.lastLane++
+	s.lanes++
+	l.id = s.lastLane
+	s.mu.Unlock()
+	l.s, l.stream, l.gone = s, stream, make(chan struct{})
+	l.ctx = s.ctx
+	l.now, l.deadline, l.since, l.idleFrom = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	l.seq, l.stopped = 0, false
+	if s.conn.Multiplexed() {
+		l.ctx = streamContext{Context: s.ctx, done: stream.Done()}
+	}
+	l.own.Store(own)
+	l.refs.Store(1)
+	if own {
+		l.refs.Add(1)
+	}
+	l.rd.Reset((*input)(l), frame.Options{Limit: s.ep.opts.FrameLimit, Pool: &s.ep.pool, Reserve: l.reserve})
+	l.out.reset(l)
+	return l
+}
+
+func (l *lane) hold() { l.refs.Add(1) }
+
+// release gives up one reference. With the last one the stream is finished,
+// and on a multiplexed connection the lane is used again for another.
+func (l *lane) release() {
+	if l.refs.Add(-1) > 0 {
+		return
+	}
+	s, stream := l.s, l.stream
+	l.out.closeWrite()
+	l.rd.Close()
+	if r, ok := stream.(interface{ Release() }); ok {
+		r.Release()
+	}
+	s.mu.Lock()
+	s.lanes--
+	s.touched = time.Now()
+	s.mu.Unlock()
+	close(l.gone)
+	if s.conn.Multiplexed() && l.out.drop() {
+		s.ep.pool.Put(l.scratch)
+		l.scratch = nil
+		s.ep.lanes.Put(l)
+	}
+}
+
+// run reads and serves until the stream ends, then gives up its reference.
+func (l *lane) run() {
+	for !l.stopped {
+		body, err := l.rd.Next()
+		switch {
+		case err == nil:
+			l.seq++
+			l.since = time.Time{}
+			l.receive(body)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			l.silent()
+		default:
+			l.end(err)
+		}
+	}
+	l.out.flush()
+	l.s.failCallsOf(l, errNoAnswer)
+	l.release()
+}
+
+var errNoAnswer = errors.New("endpoint: the peer finished the stream without an answer")
+
+// silent handles a read deadline: a frame that took too long, a pause after
+// which buffers are given back, or a peer that has been idle too long.
+func (l *lane) silent() {
+	have, _ := l.rd.Partial()
+	now := time.Now()
+	switch {
+	case have > 0:
+		if now.After(l.frameDeadline()) {
+			l.refuseFrame(&profiles.Error{Code: profiles.InvalidFrame, Detail: "slow", Text: "frame took too long"})
+		}
+	case !l.idleFrom.IsZero() && now.Sub(l.idleFrom) >= l.idleTime():
+		l.stopped = true
+		if !l.s.conn.Multiplexed() {
+			l.s.close(profiles.OK, errIdle)
+			return
+		}
+		l.stream.Reset(uint64(profiles.OK))
+	case l.rd.Release():
+		if l.idleFrom.IsZero() {
+			l.idleFrom = now
+		}
+		l.s.ep.pool.Put(l.scratch)
+		l.scratch = nil
+		l.out.drop()
+	}
+}
+
+// idleTime is how long the stream may stay silent from now on: while anything
+// is in flight the peer has nothing to say.
+func (l *lane) idleTime() time.Duration {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if l.s.long > 0 {
+		return l.s.ep.opts.Bounds.LongIdle
+	}
+	if !l.s.idle() {
+		return 1<<63 - 1
+	}
+	return l.s.ep.opts.Bounds.Idle
+}
+
+func (l *lane) frameDeadline() time.Time {
+	_, whole := l.rd.Partial()
+	whole = min(whole, l.s.ep.opts.FrameLimit+frame.HeaderSize)
+	return l.since.Add(l.s.ep.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
+}
+
+// reserve lets the read buffer grow within the budgets, see frame.Options.
+func (l *lane) reserve(from, to int) error {
+	if l.s.grow(to-from, l.frameDeadline()) {
+		return nil
+	}
+	return profiles.Busy("in_flight_bytes", "too many octets in flight")
+}
+
+// end handles the end of the stream.
+func (l *lane) end(err error) {
+	l.stopped = true
+	var fault *profiles.Error
+	have, _ := l.rd.Partial()
+	switch {
+	case l.s.ctx.Err() != nil:
+		// Closed here; nobody is to blame.
+	case errors.As(err, &fault), CodeOf(err).Code != profiles.Internal, have > 0:
+		// What the frame reader found, or a stream cut inside a frame.
+		l.refuseFrame(err)
+	case err == io.EOF:
+		// The peer has said all it has to say; it still gets its answers.
+	default:
+		l.lost(err)
+	}
+}
+
+// lost ends what depends on a stream that was reset or a connection that
+// broke between two frames.
+func (l *lane) lost(err error) {
+	if !l.s.conn.Multiplexed() {
+		l.s.close(profiles.OK, err)
+		return
+	}
+	if l.refs.Load() > 1 && !l.own.Load() && l.s.pace.charge(&l.s.ep.opts.Bounds, true) {
+		// Requests that are reset before their answer cost work all the same.
+		l.s.close(profiles.RateLimitExceeded, err)
+		return
+	}
+	l.s.failCallsOf(l, err)
+	l.stream.Reset(uint64(profiles.OK))
+}
+
+// Call implements profiles.Lane.
+func (l *lane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
+	c, err := l.call(ctx, env, false)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Send implements profiles.Lane.
+func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
+	if err := l.s.err(); err != nil {
+		return err
+	}
+	var id [16]byte
+	if len(env.MsgID) == 0 {
+		l.s.nextID(&id)
+		env.MsgID = id[:]
+	}
+	l.complete(&env, l.s.ep.opts.Now())
+	return l.out.send(ctx, &env, waits)
+}
+
+// Close implements profiles.Lane.
+func (l *lane) Close() error {
+	if l.s.conn.Multiplexed() && l.own.CompareAndSwap(true, false) {
+		l.out.closeWrite()
+		l.release()
+	}
+	return nil
+}
+
+// Reset gives up an own lane and what is in flight on it.
+func (l *lane) Reset() {
+	if l.s.conn.Multiplexed() && l.own.CompareAndSwap(true, false) {
+		l.stream.Reset(uint64(profiles.OK))
+		l.release()
+	}
+}
+
+// complete fills in what the sender of an envelope may leave out.
+func (l *lane) complete(env *e1.Envelope, now time.Time) {
+	if env.Version == 0 {
+		env.Version = e1.Version
+	}
+	if env.Timestamp == 0 {
+		env.Timestamp = uint64(now.UnixMilli()) //nolint:gosec // after 1970
+	}
+}
+
+// streamContext is the context of one stream of a multiplexed connection.
+type streamContext struct {
+	context.Context
+	done <-chan struct{}
+}
+
+func (c streamContext) Done() <-chan struct{} { return c.done }
+
+func (c streamContext) Err() error {
+	select {
+	case <-c.done:
+		if err := c.Context.Err(); err != nil {
+			return err
+		}
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// input is what a lane's frame.Reader reads from: the stream, with a flush and
+// a deadline before each read that may block.
+type input lane
+
+// Read flushes the answers gathered so far, sets the deadline that fits what
+// is being waited for, and reads.
+func (in *input) Read(p []byte) (int, error) {
+	l := (*lane)(in)
+	l.out.flush()
+	now := time.Now()
+	have, _ := l.rd.Partial()
+	var deadline time.Time
+	switch {
+	case have > 0:
+		if l.since.IsZero() {
+			l.since = now
+		}
+		deadline = l.frameDeadline()
+	case len(p) > 1:
+		// Moving the deadline costs more than being coarse about it.
+		if left := l.deadline.Sub(now); left > linger && left <= 2*linger {
+			deadline = l.deadline
+		} else {
+			deadline = now.Add(2 * linger)
+		}
+		l.idleFrom = time.Time{}
+	default:
+		deadline = l.idleDeadline(now)
+	}
+	if deadline != l.deadline {
+		l.deadline = deadline
+		if err := l.stream.SetReadDeadline(deadline); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.stream.Read(p)
+	l.now = l.s.ep.opts.Now()
+	return n, err
+}
+
+// idleDeadline is when a silent stream is looked at again.
+func (l *lane) idleDeadline(now time.Time) time.Time {
+	if l.idleFrom.IsZero() {
+		l.idleFrom = now
+	}
+	idle := l.s.ep.opts.Bounds.Idle
+	if at := l.idleFrom.Add(idle); at.After(now) {
+		return at
+	}
+	return now.Add(min(idle, time.Minute)) // something is in flight
+}

@@ -1,0 +1,357 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+)
+
+// Session is one authenticated connection. Who dialled makes no difference. It
+// is safe for concurrent use and implements profiles.Session.
+type Session struct {
+	ep     *Endpoint
+	conn   transport.Conn
+	peer   profiles.Peer
+	id     uint64
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	prefix  [8]byte // first half of every msg_id of this session
+	counter atomic.Uint64
+	pace    pace
+
+	mu       sync.Mutex
+	only     *lane                // the one stream, or the stream of Send
+	lanes    int                  // streams alive
+	lastLane uint64               //
+	inflight map[string]*exchange // requests of the peer whose handling goes on
+	long     int                  // of them, those without an expected end
+	calls    map[uint64]*call     // requests of ours, by the second half of msg_id
+	held     int                  // octets of grown buffers and copied requests
+	replay   *replay              // nil unless there is a replay window
+	touched  time.Time            // last message, for the idle time of QUIC
+	draining bool
+}
+
+func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
+	s := &Session{ep: e, conn: conn, peer: profiles.Peer(*conn.Peer()), id: id}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	_, _ = rand.Read(s.prefix[:]) // never fails
+	return s
+}
+
+// ID numbers the sessions of an Endpoint, from 1.
+func (s *Session) ID() uint64 { return s.id }
+
+// Peer is who is on the other side. It never changes.
+func (s *Session) Peer() *profiles.Peer { return &s.peer }
+
+// Context ends when the connection is gone; context.Cause says why.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Close ends the session at once. Where the transport carries a code the peer
+// sees it. Calls fail, detached handlers see their context end.
+func (s *Session) Close(code profiles.Code) {
+	s.close(code, &transport.CloseError{Code: uint64(code)})
+}
+
+func (s *Session) close(code profiles.Code, cause error) {
+	s.cancel(cause) // the first cause stays
+	_ = s.conn.Close(uint64(code))
+}
+
+// drain refuses new requests from now on and closes the session once nothing
+// is in flight.
+func (s *Session) drain() {
+	s.mu.Lock()
+	s.draining = true
+	idle := s.idle()
+	s.mu.Unlock()
+	if idle {
+		s.finish()
+	}
+}
+
+// idle reports whether nothing is in flight in either direction. The caller
+// holds mu.
+func (s *Session) idle() bool { return len(s.inflight) == 0 && len(s.calls) == 0 }
+
+// settle is called, without mu, whenever an exchange or a call has ended.
+func (s *Session) settle() {
+	s.mu.Lock()
+	done := s.draining && s.idle()
+	s.mu.Unlock()
+	if done {
+		s.finish()
+	}
+}
+
+// finish closes a drained session: what is queued is written, the peer is told
+// that nothing more will come, and it gets a moment to hang up itself, so that
+// nothing written is lost to a reset.
+func (s *Session) finish() {
+	s.cancelAfter(lingerTime)
+	s.mu.Lock()
+	only := s.only
+	s.mu.Unlock()
+	if only != nil {
+		only.out.closeWrite()
+	}
+}
+
+// cancelAfter closes the session for shutdown after d.
+func (s *Session) cancelAfter(d time.Duration) {
+	time.AfterFunc(d, func() { s.close(profiles.OK, ErrShutdown) })
+}
+
+// lingerTime is how long a drained or refused peer has to take what was
+// written before the connection is closed.
+const lingerTime = 500 * time.Millisecond
+
+// run serves the connection until it is gone.
+func (s *Session) run() {
+	defer s.ep.forget(s)
+	if s.conn.Multiplexed() {
+		s.runStreams()
+	} else {
+		s.runOnly()
+	}
+	s.close(profiles.OK, errEnded)
+	s.failCalls(context.Cause(s.ctx))
+}
+
+var errEnded = errors.New("endpoint: the peer closed the connection")
+
+// runOnly serves a connection that is its only stream, on this goroutine.
+func (s *Session) runOnly() {
+	l, err := s.onlyLane(s.ctx)
+	if err != nil {
+		s.cancel(err)
+		return
+	}
+	l.run()
+	<-l.gone
+}
+
+// runStreams serves every stream that the peer opens on a goroutine of its own.
+func (s *Session) runStreams() {
+	s.touch()
+	stop := s.watchIdle()
+	defer stop()
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	for {
+		stream, err := s.conn.Accept(s.ctx)
+		if err != nil {
+			s.cancel(err)
+			_ = s.conn.Close(uint64(profiles.OK))
+			return
+		}
+		l := s.newLane(stream, false)
+		streams.Go(l.run)
+	}
+}
+
+// watchIdle closes a multiplexed connection that has had neither a stream nor
+// a message for Bounds.Idle.
+func (s *Session) watchIdle() (stop func()) {
+	idle := s.ep.opts.Bounds.Idle
+	var timer *time.Timer
+	var mu sync.Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(idle, func() {
+		s.mu.Lock()
+		left := idle - time.Since(s.touched)
+		if s.lanes > 0 {
+			left = idle
+		}
+		s.mu.Unlock()
+		if left <= 0 {
+			s.close(profiles.OK, errIdle)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Reset(left)
+	})
+	return func() { timer.Stop() }
+}
+
+var errIdle = errors.New("endpoint: idle too long")
+
+func (s *Session) touch() {
+	s.mu.Lock()
+	s.touched = time.Now()
+	s.mu.Unlock()
+}
+
+// onlyLane returns the stream that is shared by all: the connection's only
+// one, or on a multiplexed connection the one that Send uses, opened at its
+// first use.
+func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
+	s.mu.Lock()
+	l := s.only
+	s.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	stream, err := s.conn.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l = s.newLane(stream, true)
+	s.mu.Lock()
+	if other := s.only; other != nil {
+		s.mu.Unlock()
+		if s.conn.Multiplexed() {
+			stream.Reset(0)
+			go l.run()
+			l.release()
+		}
+		return other, nil
+	}
+	s.only = l
+	s.mu.Unlock()
+	if s.conn.Multiplexed() {
+		go l.run()
+	}
+	return l, nil
+}
+
+// Open returns a lane of its own: a new stream on QUIC, the one stream
+// elsewhere. The caller closes it.
+func (s *Session) Open(ctx context.Context) (profiles.Lane, error) {
+	l, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (s *Session) open(ctx context.Context) (*lane, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	if !s.conn.Multiplexed() {
+		return s.onlyLane(ctx)
+	}
+	stream, err := s.conn.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := s.newLane(stream, true)
+	go l.run()
+	return l, nil
+}
+
+// Call sends env under a fresh msg_id and returns the exchange. On QUIC it has
+// a stream of its own that is finished with the request: what needs to send
+// more, such as a cancellation message, opens a lane. Closing the call before
+// its answers are complete resets that stream, which ends the handler's context
+// on the other side.
+func (s *Session) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
+	if !s.conn.Multiplexed() {
+		l, err := s.onlyLane(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Call(ctx, env)
+	}
+	l, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := l.call(ctx, env, true)
+	if err != nil {
+		l.Reset()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Send sends a one-way message. All of a session's run on one stream, in order.
+func (s *Session) Send(ctx context.Context, env e1.Envelope) error {
+	l, err := s.onlyLane(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Send(ctx, env)
+}
+
+// err returns why the session is over, or nil.
+func (s *Session) err() error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return nil
+}
+
+// nextID writes a fresh msg_id to id: eight random octets of the session and a
+// counter, so that the answer to a call is found by number, and a late answer
+// to a closed call is told from an id this side never used.
+func (s *Session) nextID(id *[16]byte) uint64 {
+	n := s.counter.Add(1)
+	copy(id[:8], s.prefix[:])
+	binary.BigEndian.PutUint64(id[8:], n)
+	return n
+}
+
+// ownID returns the number of a msg_id that this session issued.
+func (s *Session) ownID(id []byte) (uint64, bool) {
+	if len(id) != 16 || [8]byte(id) != s.prefix {
+		return 0, false
+	}
+	n := binary.BigEndian.Uint64(id[8:])
+	return n, n != 0 && n <= s.counter.Load()
+}
+
+// hold takes n octets of the budgets of this connection and of the endpoint; a
+// negative n gives back.
+func (s *Session) hold(n int) bool {
+	s.mu.Lock()
+	if n > 0 && s.held+n > s.ep.opts.Bounds.InFlightBytesPerConn {
+		s.mu.Unlock()
+		return false
+	}
+	s.held += n
+	s.mu.Unlock()
+	if !s.ep.memory.tryTake(n) {
+		s.mu.Lock()
+		s.held -= n
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// grow is hold that waits until the deadline, for the read buffer of a stream.
+func (s *Session) grow(n int, deadline time.Time) bool {
+	if n <= 0 {
+		return s.hold(n)
+	}
+	s.mu.Lock()
+	ok := s.held+n <= s.ep.opts.Bounds.InFlightBytesPerConn
+	if ok {
+		s.held += n
+	}
+	s.mu.Unlock()
+	if !ok {
+		return false
+	}
+	if s.ep.memory.take(s.ctx, n, deadline) {
+		return true
+	}
+	s.mu.Lock()
+	s.held -= n
+	s.mu.Unlock()
+	return false
+}
