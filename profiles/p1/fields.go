@@ -1,14 +1,16 @@
 package p1
 
 import (
-	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxDepth is how deep groups may nest in what is skipped.
-const MaxDepth = 16
+// Bounds on what is walked over. No schema comes near them.
+const (
+	MaxDepth  = 16      // how deep groups may nest
+	MaxFields = 1 << 14 // fields in one message, those in groups included
+)
 
 // Fields walks over the fields of one message in the order of the wire:
 //
@@ -24,7 +26,8 @@ const MaxDepth = 16
 //	return f.Err()
 //
 // Fields that the caller does not name are unknown fields: their structure is
-// checked and they are dropped. A singular field that occurs again replaces
+// checked and they are dropped. More than MaxFields are refused, so that a flood
+// of tiny fields costs little. A singular field that occurs again replaces
 // what was there, as in proto3. Slices are windows into the message, capped,
 // so that an append copies. Nothing is allocated unless Message has to merge.
 type Fields struct {
@@ -33,6 +36,7 @@ type Fields struct {
 	value uint64 // value of a varint field
 	num   uint64
 	typ   protowire.Type
+	count int // keys read
 	err   error
 }
 
@@ -104,7 +108,9 @@ func (f *Fields) Message(dst *[]byte) {
 		if f.err = Check(*dst); f.err != nil {
 			return
 		}
-		*dst = slices.Grow(*dst, len(f.data)+len(f.rest))
+		whole := make([]byte, len(*dst), len(*dst)+len(f.data)+len(f.rest))
+		copy(whole, *dst)
+		*dst = whole
 	}
 	*dst = append(*dst, f.data...)
 }
@@ -143,6 +149,9 @@ func (f *Fields) is(want protowire.Type) bool {
 func (f *Fields) token() bool {
 	if len(f.rest) == 0 || f.err != nil {
 		return false
+	}
+	if f.count++; f.count > MaxFields {
+		return f.fail(DetailCount, "more than %d fields", MaxFields)
 	}
 	tag, ok := f.varint()
 	if !ok {

@@ -11,9 +11,9 @@
 // before they are believed, groups are skipped to a fixed depth, and what may
 // repeat is counted before it is decoded (Check).
 //
-// The meaning is that of proto3, and stricter in two points: a known field of
-// another wire type is refused instead of being ignored, and groups nest at
-// most MaxDepth deep. Errors are *profiles.Error of InvalidProfilePayload with
+// The meaning is that of proto3, and stricter in three points: a known field of
+// another wire type is refused instead of being ignored, groups nest at most
+// MaxDepth deep, and a message has at most MaxFields fields. Errors are *profiles.Error of InvalidProfilePayload with
 // one of the Detail values of this package.
 //
 // Specification: SWP profiles §0.1.
@@ -34,7 +34,7 @@ const (
 	DetailGroup       = "P1_GROUP"        // unbalanced, or nested deeper than MaxDepth
 	DetailUTF8        = "P1_UTF8"         // a string that is not UTF-8
 	DetailBody        = "P1_BODY"         // no member, or not that of the msg_type
-	DetailCount       = "P1_COUNT"        // a field occurs more often than it may
+	DetailCount       = "P1_COUNT"        // too many fields, or too many of one
 	DetailRequired    = "P1_REQUIRED"     // a required field is absent or empty
 )
 
