@@ -1,0 +1,95 @@
+// Package natsecho is the echo as NATS request-reply: a server with a responder
+// that is connected to it over TLS, in one process, and requesters in another.
+package natsecho
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/slimwire/swp/bench/cert"
+	"github.com/slimwire/swp/bench/echo"
+)
+
+const (
+	subject = "bench.echo"
+	patient = 30 * time.Second
+)
+
+// Listen starts the server and its responder.
+func Listen(files cert.Files) (string, error) {
+	config, err := files.ServerTLS()
+	if err != nil {
+		return "", err
+	}
+	s, err := server.NewServer(&server.Options{
+		Host:       "127.0.0.1",
+		Port:       server.RANDOM_PORT,
+		TLSConfig:  config,
+		TLS:        true,
+		TLSVerify:  true,
+		TLSTimeout: patient.Seconds(),
+		MaxPayload: echo.MaxFrame,
+		NoLog:      true,
+		NoSigs:     true,
+	})
+	if err != nil {
+		return "", err
+	}
+	s.Start()
+	if !s.ReadyForConnections(patient) {
+		return "", errors.New("natsecho: the server is not ready")
+	}
+	addr := s.Addr().String()
+	responder, err := connect(addr, files)
+	if err != nil {
+		return "", err
+	}
+	if _, err := responder.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(m.Data) }); err != nil {
+		return "", err
+	}
+	return addr, responder.Flush()
+}
+
+func connect(addr string, files cert.Files) (*nats.Conn, error) {
+	config, err := files.ClientTLS()
+	if err != nil {
+		return nil, err
+	}
+	return nats.Connect("tls://"+addr, nats.Secure(config), nats.Timeout(patient), nats.NoReconnect())
+}
+
+// Dial connects a requester.
+func Dial(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	nc, err := connect(addr, files)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{nc: nc, stop: context.AfterFunc(ctx, nc.Close)}, nil
+}
+
+type conn struct {
+	nc   *nats.Conn
+	stop func() bool
+}
+
+func (c *conn) Caller() echo.Caller { return caller{c.nc} }
+
+func (c *conn) Close() error {
+	c.stop()
+	c.nc.Close()
+	return nil
+}
+
+type caller struct{ nc *nats.Conn }
+
+func (w caller) Echo(payload []byte) ([]byte, error) {
+	m, err := w.nc.Request(subject, payload, patient)
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
