@@ -1,0 +1,243 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slimwire/swp/transport/addr"
+)
+
+// check finds what is wrong although each value by itself is well-formed.
+func (c *Config) check(p *problems) {
+	c.checkIdentity(p)
+	c.checkListeners(p)
+	c.checkAdmin(p)
+	c.checkServers(p)
+	c.checkLimits(p)
+	c.checkPolicies(p)
+}
+
+func (c *Config) checkIdentity(p *problems) {
+	id := c.Identity
+	switch {
+	case id.Cert == "" && id.Key != "":
+		p.add("identity.cert", "missing beside identity.key; set both, or neither for a development identity")
+	case id.Cert != "" && id.Key == "":
+		p.add("identity.key", "missing beside identity.cert; set both, or neither for a development identity")
+	case id.Cert == "" && len(c.Trust.CA) > 0:
+		p.add("trust.ca", "set without identity; set identity.cert and identity.key too")
+	case id.Cert != "" && len(c.Trust.CA) == 0:
+		p.add("trust.ca", "no authority is trusted, so nobody could connect; list the PEM file of at least one")
+	}
+	readable(p, "identity.cert", id.Cert)
+	if readable(p, "identity.key", id.Key) {
+		private(p, "identity.key", id.Key)
+	}
+	seen := make(map[string]bool)
+	for i, file := range c.Trust.CA {
+		key := fmt.Sprintf("trust.ca[%d]", i)
+		if seen[file] {
+			p.add(key, "%s is listed twice", file)
+		}
+		seen[file] = true
+		readable(p, key, file)
+	}
+}
+
+// readable reports whether file can be read; an empty name is left to others.
+func readable(p *problems, key, file string) bool {
+	if file == "" {
+		return false
+	}
+	f, err := os.Open(file) //nolint:gosec // the operator names it
+	if err != nil {
+		p.add(key, "%v", err)
+		return false
+	}
+	_ = f.Close()
+	return true
+}
+
+// private refuses a key that every user of the machine can read.
+func private(p *problems, key, file string) {
+	info, err := os.Stat(file)
+	if err == nil && info.Mode().Perm()&0o007 != 0 {
+		p.add(key, "%s has mode %04o, so every user can reach the private key; run: chmod 600 %s", file, info.Mode().Perm(), file)
+	}
+}
+
+func (c *Config) checkListeners(p *problems) {
+	if len(c.Listeners) == 0 {
+		p.add("listeners", "is empty; list at least one address, such as swp+tls://0.0.0.0:7777")
+	}
+	taken := make(map[string]string) // network and address → key
+	for i, l := range c.Listeners {
+		key := fmt.Sprintf("listeners[%d].address", i)
+		if l.Address.Scheme == "" {
+			p.add(key, "missing; set one such as swp+tls://0.0.0.0:7777")
+			continue
+		}
+		if c.Development() && !l.Address.Loopback() {
+			p.add(key, "%s can be reached from other machines, and a development identity is for this one; set identity and trust", l.Address)
+		}
+		if l.Address.Port == 0 {
+			continue
+		}
+		at := l.Address.Scheme.Network() + " " + l.Address.HostPort()
+		if other, ok := taken[at]; ok {
+			p.add(key, "%s is the same %s port as %s", l.Address, l.Address.Scheme.Network(), other)
+		}
+		taken[at] = key
+	}
+	if other, ok := taken["tcp "+c.Admin]; ok {
+		p.add("admin", "%s is the same port as %s", c.Admin, other)
+	}
+}
+
+func (c *Config) checkAdmin(p *problems) {
+	if c.Admin == AdminOff {
+		return
+	}
+	host, port, err := net.SplitHostPort(c.Admin)
+	if err != nil {
+		p.add("admin", "%q is not host:port; set one such as 127.0.0.1:7780, or off", c.Admin)
+		return
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		p.add("admin", "port %q, want 0 to 65535", port)
+	}
+	if !addr.Loopback(host) {
+		p.add("admin", "%q is not a loopback address; the admin listener has no authentication and is for this machine only", c.Admin)
+	}
+}
+
+// AdminOff is the value of admin that turns the listener off.
+const AdminOff = "off"
+
+var (
+	serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	envName    = regexp.MustCompile(`^[^=\x00]+$`)
+)
+
+func (c *Config) checkServers(p *problems) {
+	first := ""
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		s, key := c.MCP.Servers[name], "mcp.servers."+name
+		if !serverName.MatchString(name) {
+			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a server from its tool", name)
+		}
+		checkCommand(p, key+".command", s.Command)
+		for i, arg := range s.Args {
+			if strings.ContainsRune(arg, 0) {
+				p.add(fmt.Sprintf("%s.args[%d]", key, i), "contains NUL, which no argument can")
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+			if !envName.MatchString(name) || strings.ContainsRune(s.Env[name], 0) {
+				p.add(key+".env", "%.80q is not a variable: the name has no '=', and neither name nor value contains NUL", name)
+			}
+		}
+		if s.MaxChildren < 1 {
+			p.add(key+".max_children", "is %d, want at least 1", s.MaxChildren)
+		}
+		if s.Default && first != "" {
+			p.add(key+".default", "is true for %s too; one server at most is the default", first)
+		}
+		if s.Default {
+			first = name
+		}
+	}
+}
+
+// checkCommand wants what the bridge will start: an absolute path, or a bare
+// name that is looked up in PATH once.
+func checkCommand(p *problems, key, command string) {
+	switch {
+	case command == "":
+		p.add(key, "missing; name the program, by its absolute path or as found in PATH")
+	case strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command):
+		p.add(key, "%q is relative to no one knows which directory; write the absolute path, or a bare name that is found in PATH", command)
+	default:
+		if _, err := exec.LookPath(command); err != nil {
+			p.add(key, "%v", err)
+		}
+	}
+}
+
+func (c *Config) checkLimits(p *problems) {
+	l := &c.Limits
+	for _, row := range []struct {
+		key       string
+		value     int
+		low, high int
+	}{
+		{"frame_rate", l.FrameRate, 0, 100_000_000},
+		{"frame_burst", l.FrameBurst, 0, 200_000_000},
+		{"connections", l.Connections, 1, 1_000_000},
+		{"connections_per_identity", l.ConnectionsPerIdentity, 1, 1_000_000},
+		{"in_flight", l.InFlight, 1, 1_000_000},
+		{"long_exchanges", l.LongExchanges, 1, 1_000_000},
+		{"handlers", l.Handlers, 1, 1_000_000},
+		{"frame_bytes", int(l.FrameBytes), 64, 1 << 30},
+		{"payload_bytes", int(l.PayloadBytes), 1, 1 << 30},
+		{"extension_bytes", int(l.ExtensionBytes), 1, 1 << 20},
+		{"in_flight_bytes", int(l.InFlightBytes), 1 << 20, 1<<31 - 1},
+		{"in_flight_bytes_per_connection", int(l.InFlightBytesPerConn), 1 << 16, 1<<31 - 1},
+		{"outbound_bytes_per_connection", int(l.OutboundBytes), 1 << 16, 1<<31 - 1},
+		{"outbound_frames_per_connection", l.OutboundFrames, 1, 10_000_000},
+		{"error_budget", l.ErrorBudget, 1, 1_000_000},
+		{"pace_budget", l.PaceBudget, 1, 10_000_000},
+	} {
+		if row.value < row.low || row.value > row.high {
+			p.add("limits."+row.key, "is %d, want %d to %d", row.value, row.low, row.high)
+		}
+	}
+	for key, d := range map[string]int64{"idle": int64(l.Idle), "body": int64(l.Body), "write": int64(l.Write), "handler": int64(l.Handler)} {
+		if d <= 0 {
+			p.add("limits."+key, "is 0, want a duration above 0, such as 30s")
+		}
+	}
+	if l.FrameRate == 0 && l.FrameBurst > 0 {
+		p.add("limits.frame_burst", "is %d while limits.frame_rate is 0, which turns pacing off; remove one", l.FrameBurst)
+	}
+}
+
+func (c *Config) checkPolicies(p *problems) {
+	oneOf(p, "freshness.owner", c.Freshness.Owner, "off", "core", "s1")
+	oneOf(p, "log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf(p, "log.format", c.Log.Format, "json", "text")
+	if c.Freshness.Owner == "off" {
+		if c.Freshness.Required {
+			p.add("freshness.required", "is true while freshness.owner is off; set owner to core or s1")
+		}
+		if p.isSet("freshness.skew") {
+			p.add("freshness.skew", "is set while freshness.owner is off; set owner to core or s1, or remove it")
+		}
+	}
+	if c.Freshness.Skew <= 0 {
+		p.add("freshness.skew", "is 0, want a duration above 0, such as 5m")
+	}
+	if c.Rate.WindowMS < 1 || c.Rate.WindowMS > 3_600_000 {
+		p.add("rate.window_ms", "is %d, want 1 to 3600000", c.Rate.WindowMS)
+	}
+	if c.Rate.Frames < 0 {
+		p.add("rate.frames", "is %d, want 0 (off) or more", c.Rate.Frames)
+	}
+	if c.Rate.Frames == 0 && p.isSet("rate.window_ms") {
+		p.add("rate.window_ms", "is set while rate.frames is 0, which turns the window off; remove one")
+	}
+}
+
+func oneOf(p *problems, key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		p.add(key, "is %.64q, want %s", value, strings.Join(allowed, ", "))
+	}
+}

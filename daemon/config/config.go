@@ -1,0 +1,178 @@
+// Package config reads the configuration of swpd: a YAML file, overridden by
+// environment variables that start with SWPD_.
+//
+// It is strict. A key that is not known, is there twice, has a value of the
+// wrong kind, or contradicts another is a Problem that names the file, the line
+// and the key and says what to do. All problems are reported at once.
+//
+// docs/configuration.md describes every key.
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/slimwire/swp/transport/addr"
+)
+
+// Config is the configuration of one swpd. Paths are absolute after Load.
+type Config struct {
+	Identity  Identity   `yaml:"identity"`
+	Trust     Trust      `yaml:"trust"`
+	Listeners []Listener `yaml:"listeners"`
+	Admin     string     `yaml:"admin"` // host:port, or "off"
+	Data      string     `yaml:"data"`  // directory for what swpd keeps
+	MCP       MCP        `yaml:"mcp"`
+	Freshness Freshness  `yaml:"freshness"`
+	Limits    Limits     `yaml:"limits"`
+	Rate      Rate       `yaml:"rate"`
+	Log       Log        `yaml:"log"`
+
+	// Source is the file that was read; empty means the built-in configuration.
+	Source string `yaml:"-"`
+}
+
+// Identity is the certificate this swpd shows, as PEM files. Where both are
+// empty a development identity is used, which lives in Data.
+type Identity struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// Trust says who is let in.
+type Trust struct {
+	CA []string `yaml:"ca"` // PEM bundles
+}
+
+// Listener is where peers connect.
+type Listener struct {
+	Address     Address `yaml:"address"`
+	ErrorFrames bool    `yaml:"error_frames"`
+}
+
+// Address is an addr.Addr as configuration spells it.
+type Address struct{ addr.Addr }
+
+// MCP is what is served by profile 1.
+type MCP struct {
+	Servers map[string]MCPServer `yaml:"servers"`
+}
+
+// MCPServer is a program that speaks MCP on its standard input and output.
+type MCPServer struct {
+	Command     string            `yaml:"command"`
+	Args        []string          `yaml:"args"`
+	Env         map[string]string `yaml:"env"`
+	Idle        time.Duration     `yaml:"idle"`
+	MaxChildren int               `yaml:"max_children"`
+	Default     bool              `yaml:"default"`
+}
+
+// Freshness is the policy for the timestamps of messages.
+type Freshness struct {
+	Owner    string        `yaml:"owner"` // off, core or s1
+	Skew     time.Duration `yaml:"skew"`
+	Required bool          `yaml:"required"`
+}
+
+// Limits bounds what peers can make this swpd hold and do.
+type Limits struct {
+	FrameRate  int `yaml:"frame_rate"`  // frames per second and connection; over it reading pauses; 0 = off
+	FrameBurst int `yaml:"frame_burst"` // 0 = twice frame_rate
+
+	Connections            int `yaml:"connections"`
+	ConnectionsPerIdentity int `yaml:"connections_per_identity"`
+	InFlight               int `yaml:"in_flight"`
+	LongExchanges          int `yaml:"long_exchanges"`
+	Handlers               int `yaml:"handlers"`
+
+	FrameBytes           Size `yaml:"frame_bytes"`
+	PayloadBytes         Size `yaml:"payload_bytes"`
+	ExtensionBytes       Size `yaml:"extension_bytes"`
+	InFlightBytes        Size `yaml:"in_flight_bytes"`
+	InFlightBytesPerConn Size `yaml:"in_flight_bytes_per_connection"`
+	OutboundBytes        Size `yaml:"outbound_bytes_per_connection"`
+	OutboundFrames       int  `yaml:"outbound_frames_per_connection"`
+
+	ErrorBudget int `yaml:"error_budget"`
+	PaceBudget  int `yaml:"pace_budget"`
+
+	Idle    time.Duration `yaml:"idle"`
+	Body    time.Duration `yaml:"body"`
+	Write   time.Duration `yaml:"write"`
+	Handler time.Duration `yaml:"handler"`
+}
+
+// Rate is the fixed window that refuses what is above it.
+type Rate struct {
+	Frames   int `yaml:"frames"` // 0 = off
+	WindowMS int `yaml:"window_ms"`
+}
+
+// Log says what is logged, and how. It goes to standard error.
+type Log struct {
+	Level  string `yaml:"level"`  // debug, info, warn or error
+	Format string `yaml:"format"` // json or text
+}
+
+// Default returns the built-in configuration: TLS and QUIC on loopback, the
+// built-in RPC methods, a development identity.
+func Default() *Config {
+	return &Config{
+		Listeners: []Listener{
+			{Address: Address{addr.Addr{Scheme: addr.TLS, Host: "127.0.0.1", Port: addr.DefaultPort}}},
+			{Address: Address{addr.Addr{Scheme: addr.QUIC, Host: "127.0.0.1", Port: addr.DefaultPort}}},
+		},
+		Admin:     "127.0.0.1:7780",
+		Data:      DataDir(),
+		Freshness: Freshness{Owner: "off", Skew: 5 * time.Minute},
+		Limits: Limits{
+			FrameRate:              20_000,
+			FrameBurst:             0,
+			Connections:            16_384,
+			ConnectionsPerIdentity: 256,
+			InFlight:               128,
+			LongExchanges:          1024,
+			Handlers:               4096,
+			FrameBytes:             8 << 20,
+			PayloadBytes:           8<<20 - 8<<10,
+			ExtensionBytes:         4096,
+			InFlightBytes:          256 << 20,
+			InFlightBytesPerConn:   16 << 20,
+			OutboundBytes:          16 << 20,
+			OutboundFrames:         1024,
+			ErrorBudget:            16,
+			PaceBudget:             1024,
+			Idle:                   10 * time.Minute,
+			Body:                   5 * time.Second,
+			Write:                  10 * time.Second,
+			Handler:                30 * time.Second,
+		},
+		Rate: Rate{WindowMS: 1000},
+		Log:  Log{Level: "info", Format: "json"},
+	}
+}
+
+// DataDir is where swpd keeps things unless data says otherwise:
+// $XDG_DATA_HOME/swpd, else ~/.local/share/swpd, else .swpd in the working
+// directory.
+func DataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "swpd")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "swpd")
+	}
+	if dir, err := filepath.Abs(".swpd"); err == nil {
+		return dir
+	}
+	return ".swpd"
+}
+
+// Development reports whether no identity is configured, so that a development
+// identity is made and used.
+func (c *Config) Development() bool { return c.Identity == Identity{} }
+
+// IdentityDir is where the development identity lives.
+func (c *Config) IdentityDir() string { return filepath.Join(c.Data, "pki") }

@@ -1,0 +1,351 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slimwire/swp/transport/addr"
+)
+
+// dir returns a directory with files that a configuration can name.
+func dir(t *testing.T) string {
+	t.Helper()
+	d := t.TempDir()
+	for _, name := range []string{"a.crt", "a.key", "ca.crt"} {
+		if err := os.WriteFile(filepath.Join(d, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(d, "open.key"), nil, 0o644); err != nil { //nolint:gosec // the fault under test
+		t.Fatal(err)
+	}
+	return d
+}
+
+const valid = `identity: {cert: a.crt, key: a.key}
+trust: {ca: [ca.crt]}
+`
+
+func load(t *testing.T, d, text string, environ ...string) (*Config, error) {
+	t.Helper()
+	file := filepath.Join(d, "swpd.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(file, environ)
+}
+
+func TestLoadReadsEveryKindOfValue(t *testing.T) {
+	d := dir(t)
+	c, err := load(t, d, valid+`
+listeners:
+  - {address: "swp+tls://0.0.0.0:1", error_frames: true}
+  - address: swp+quic://0.0.0.0:1
+admin: off
+data: state
+mcp:
+  servers:
+    a:
+      command: /bin/sh
+      args: [-c, "true"]
+      env: {PORT: 8080, DEBUG: true, TEXT: x}
+      idle: 90s
+      default: true
+freshness: {owner: s1, skew: 30s, required: true}
+limits: {frame_bytes: 1MiB, payload_bytes: 4096, frame_rate: 0, idle: 1m}
+rate: {frames: 128, window_ms: 500}
+log: {level: debug, format: text}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Source = filepath.Join(d, "swpd.yaml")
+	want.Identity = Identity{Cert: filepath.Join(d, "a.crt"), Key: filepath.Join(d, "a.key")}
+	want.Trust.CA = []string{filepath.Join(d, "ca.crt")}
+	want.Listeners = []Listener{
+		{Address: Address{addr.Addr{Scheme: addr.TLS, Host: "0.0.0.0", Port: 1}}, ErrorFrames: true},
+		{Address: Address{addr.Addr{Scheme: addr.QUIC, Host: "0.0.0.0", Port: 1}}},
+	}
+	want.Admin = AdminOff
+	want.Data = filepath.Join(d, "state")
+	want.MCP.Servers = map[string]MCPServer{"a": {
+		Command: "/bin/sh", Args: []string{"-c", "true"},
+		Env:  map[string]string{"PORT": "8080", "DEBUG": "true", "TEXT": "x"},
+		Idle: 90 * time.Second, MaxChildren: 4, Default: true,
+	}}
+	want.Freshness = Freshness{Owner: "s1", Skew: 30 * time.Second, Required: true}
+	want.Limits.FrameBytes, want.Limits.PayloadBytes, want.Limits.FrameRate, want.Limits.Idle = 1<<20, 4096, 0, time.Minute
+	want.Rate = Rate{Frames: 128, WindowMS: 500}
+	want.Log = Log{Level: "debug", Format: "text"}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
+	for name, tt := range map[string]struct{ text, want string }{
+		"unknown key":            {"peers: []\n", `swpd.yaml:1: peers: unknown key; known here: admin,`},
+		"typing error":           {"listners: []\n", `swpd.yaml:1: listners: unknown key; did you mean listeners?`},
+		"unknown nested key":     {"limits:\n  frame_ratee: 1\n", `swpd.yaml:2: limits.frame_ratee: unknown key; did you mean frame_rate?`},
+		"unknown key in a list":  {"listeners:\n  - adress: x\n", `swpd.yaml:2: listeners[0].adress: unknown key; did you mean address?`},
+		"key twice":              {"admin: off\nadmin: off\n", `swpd.yaml:2: admin: set twice, first in line 1`},
+		"server twice":           {"mcp:\n  servers:\n    a: {command: sh}\n    a: {command: sh}\n", `swpd.yaml:4: mcp.servers.a: set twice`},
+		"wrong kind":             {"limits: {in_flight: many}\n", `swpd.yaml:1: limits.in_flight: is "many", want a whole number`},
+		"list for text":          {"data: [a]\n", `swpd.yaml:1: data: is a list, want text`},
+		"text for list":          {"listeners: swp+tls://127.0.0.1:1\n", `listeners: is "swp+tls://127.0.0.1:1", want a list`},
+		"duration without unit":  {"limits: {idle: 5}\n", `limits.idle: is "5", want a duration such as 30s`},
+		"negative duration":      {"limits: {idle: -5s}\n", `limits.idle: "-5s" is not a duration`},
+		"bad size":               {"limits: {frame_bytes: 8MB}\n", `limits.frame_bytes: "8MB" is not a size`},
+		"not YAML":               {"a: [\n", `swpd.yaml: yaml: line`},
+		"two documents":          {"admin: off\n---\nadmin: off\n", `more than one YAML document`},
+		"a list":                 {"- 1\n", `is a list, want a mapping`},
+		"plaintext elsewhere":    {valid + "listeners:\n  - address: swp+tcp://0.0.0.0:7777\n", `swpd.yaml:4: listeners[0].address: "swp+tcp://0.0.0.0:7777": plaintext is for loopback`},
+		"no scheme":              {"listeners:\n  - address: 127.0.0.1:7777\n", `listeners[0].address: "127.0.0.1:7777" has no scheme`},
+		"path in a listener":     {"listeners:\n  - address: swp+tls://127.0.0.1:7777/x\n", `listeners[0].address: "swp+tls://127.0.0.1:7777/x" has a path`},
+		"no listeners":           {"listeners: []\n", `listeners: is empty`},
+		"address missing":        {"listeners:\n  - error_frames: true\n", `listeners[0].address: missing`},
+		"same port twice":        {"listeners:\n  - address: swp+tls://127.0.0.1:1\n  - address: swp+tcp://127.0.0.1:1\n", `swpd.yaml:3: listeners[1].address: swp+tcp://127.0.0.1:1 is the same tcp port as listeners[0].address`},
+		"admin on the same port": {"listeners:\n  - address: swp+tls://127.0.0.1:1\nadmin: 127.0.0.1:1\n", `swpd.yaml:3: admin: 127.0.0.1:1 is the same port`},
+		"admin elsewhere":        {"admin: 0.0.0.0:7780\n", `swpd.yaml:1: admin: "0.0.0.0:7780" is not a loopback address`},
+		"admin without port":     {"admin: localhost\n", `admin: "localhost" is not host:port`},
+		"key without cert":       {"identity: {key: a.key}\n", `identity.cert: missing beside identity.key`},
+		"cert without key":       {"identity: {cert: a.crt}\ntrust: {ca: [ca.crt]}\n", `identity.key: missing beside identity.cert`},
+		"no trust":               {"identity: {cert: a.crt, key: a.key}\n", `trust.ca: no authority is trusted`},
+		"trust without identity": {"trust: {ca: [ca.crt]}\n", `swpd.yaml:1: trust.ca: set without identity`},
+		"trust twice":            {"identity: {cert: a.crt, key: a.key}\ntrust: {ca: [ca.crt, ./ca.crt]}\n", `trust.ca[1]: `},
+		"no such file":           {"identity: {cert: none.crt, key: a.key}\ntrust: {ca: [ca.crt]}\n", `identity.cert: open `},
+		"world-readable key":     {"identity:\n  cert: a.crt\n  key: open.key\ntrust: {ca: [ca.crt]}\n", `swpd.yaml:3: identity.key: `},
+		"development elsewhere":  {"listeners:\n  - address: swp+tls://0.0.0.0:7777\n", `listeners[0].address: swp+tls://0.0.0.0:7777 can be reached from other machines`},
+		"slash in a name":        {"mcp:\n  servers:\n    a/b: {command: sh}\n", `swpd.yaml:3: mcp.servers.a/b: "a/b" is not a name`},
+		"no command":             {"mcp: {servers: {a: {}}}\n", `mcp.servers.a.command: missing`},
+		"relative command":       {"mcp: {servers: {a: {command: ./x}}}\n", `mcp.servers.a.command: "./x" is relative`},
+		"unknown command":        {"mcp: {servers: {a: {command: no-such-program-here}}}\n", `mcp.servers.a.command: exec: "no-such-program-here"`},
+		"two defaults":           {"mcp: {servers: {a: {command: sh, default: true}, b: {command: sh, default: true}}}\n", `mcp.servers.b.default: is true for a too`},
+		"no children":            {"mcp: {servers: {a: {command: sh, max_children: 0}}}\n", `mcp.servers.a.max_children: is 0`},
+		"unknown owner":          {"freshness: {owner: me}\n", `freshness.owner: is "me", want off, core, s1`},
+		"required but off":       {"freshness: {required: true}\n", `freshness.required: is true while freshness.owner is off`},
+		"skew but off":           {"freshness: {owner: off, skew: 1m}\n", `freshness.skew: is set while freshness.owner is off`},
+		"window but off":         {"rate: {window_ms: 5}\n", `rate.window_ms: is set while rate.frames is 0`},
+		"burst but off":          {"limits: {frame_rate: 0, frame_burst: 5}\n", `limits.frame_burst: is 5 while limits.frame_rate is 0`},
+		"limit of zero":          {"limits: {connections: 0}\n", `limits.connections: is 0, want 1 to 1000000`},
+		"negative limit":         {"limits: {in_flight: -1}\n", `limits.in_flight: is -1, want 1`},
+		"number too large":       {"limits: {in_flight: 99999999999}\n", `limits.in_flight: 99999999999 is not a number`},
+		"log level":              {"log: {level: loud}\n", `log.level: is "loud", want debug, info, warn, error`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, dir(t), tt.text)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error:\n%v\nwant it to contain:\n%s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllProblemsAreReportedInTheOrderOfTheFile(t *testing.T) {
+	_, err := load(t, dir(t), "log: {level: loud}\nadmin: 0.0.0.0:1\nfreshness: {owner: me}\n")
+	var problems Problems
+	if !errors.As(err, &problems) {
+		t.Fatalf("error %v, want Problems", err)
+	}
+	var keys []string
+	for _, p := range problems {
+		keys = append(keys, p.Key)
+	}
+	if diff := cmp.Diff([]string{"log.level", "admin", "freshness.owner"}, keys); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEnvironmentOverridesTheFile(t *testing.T) {
+	text := valid + "listeners:\n  - address: swp+tls://127.0.0.1:1\nmcp:\n  servers:\n    my-files: {command: sh, args: [a]}\n"
+	c, err := load(t, dir(t), text,
+		"SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:2",
+		"SWPD_LISTENERS_0_ERROR_FRAMES=true",
+		"SWPD_LISTENERS_1_ADDRESS=swp+quic://127.0.0.1:3",
+		"SWPD_LIMITS_FRAME_BYTES=1MiB",
+		"SWPD_LIMITS_IN_FLIGHT_BYTES_PER_CONNECTION=1MiB",
+		"SWPD_LIMITS_IN_FLIGHT=7",
+		"SWPD_MCP_SERVERS_MY_FILES_ENV_TOKEN=12345",
+		"SWPD_MCP_SERVERS_MY_FILES_ARGS_1=b",
+		"SWPD_LOG_LEVEL=warn",
+		"SWPD_CONFIG=ignored", "SWPD_SERVICE_HOST=ignored", "SWPD_PORT_7777_TCP=ignored", "HOME=ignored",
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{c.Listeners, c.Limits.FrameBytes, c.Limits.InFlightBytesPerConn, c.Limits.InFlight, c.MCP.Servers["my-files"], c.Log.Level}
+	want := []any{
+		[]Listener{
+			{Address: Address{addr.Addr{Scheme: addr.TLS, Host: "127.0.0.1", Port: 2}}, ErrorFrames: true},
+			{Address: Address{addr.Addr{Scheme: addr.QUIC, Host: "127.0.0.1", Port: 3}}},
+		},
+		Size(1 << 20), Size(1 << 20), 7,
+		MCPServer{Command: "sh", Args: []string{"a", "b"}, Env: map[string]string{"TOKEN": "12345"}, Idle: 5 * time.Minute, MaxChildren: 4},
+		"warn",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEnvironmentIsAsStrictAsTheFile(t *testing.T) {
+	for kv, want := range map[string]string{
+		"SWPD_LISTNERS_0_ADDRESS=x":        "environment SWPD_LISTNERS_0_ADDRESS: names no key",
+		"SWPD_LISTENERS_9_ADDRESS=x":       "environment SWPD_LISTENERS_9_ADDRESS: names no key",
+		"SWPD_MCP_SERVERS_NONE_COMMAND=x":  "environment SWPD_MCP_SERVERS_NONE_COMMAND: names no key",
+		"SWPD_LOG=x":                       "environment SWPD_LOG: names no key",
+		"SWPD_LIMITS_IN_FLIGHT=x":          `environment SWPD_LIMITS_IN_FLIGHT: limits.in_flight: is "x", want a whole number`,
+		"SWPD_ADMIN=0.0.0.0:1":             "environment SWPD_ADMIN: admin: ",
+		"SWPD_LISTENERS_0_ADDRESS=swp+tcp": "environment SWPD_LISTENERS_0_ADDRESS: listeners[0].address: ",
+	} {
+		_, err := load(t, dir(t), valid, kv)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want it to contain %s", kv, err, want)
+		}
+	}
+}
+
+func TestOP02ProblemsNeverQuoteArgumentsOrEnvironment(t *testing.T) {
+	const canary = "s3cr3t-c4n4ry"
+	for _, text := range []string{
+		"mcp: {servers: {a: {command: sh, env: {TOKEN: [" + canary + "]}}}}\n",
+		"mcp: {servers: {a: {command: sh, env: {TOKEN: {x: " + canary + "}}}}}\n",
+		"mcp: {servers: {a: {command: sh, env: {TOKEN: !foo " + canary + "}}}}\n",
+		"mcp: {servers: {a: {command: sh, args: [!foo " + canary + "]}}}\n",
+		"mcp: {servers: {a: {command: sh, env: {TOKEN: \"" + canary + "\\0\"}}}}\n",
+		"mcp: {servers: {a: {command: sh, args: [\"" + canary + "\\0\"]}}}\n",
+	} {
+		_, err := load(t, dir(t), text)
+		if err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%s: error %v, want one without the value", text, err)
+		}
+	}
+}
+
+func TestBuiltInConfigurationIsValid(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	c, err := Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Development() || c.Source != "" {
+		t.Errorf("Development %v, Source %q", c.Development(), c.Source)
+	}
+}
+
+func TestEmptyFileIsTheBuiltInConfiguration(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "limits:\n", "---\n"} {
+		if _, err := load(t, dir(t), text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestAliasesAreFollowedAndEnd(t *testing.T) {
+	c, err := load(t, dir(t), "log: {level: &l warn}\ndata: *l\n")
+	if err != nil || filepath.Base(c.Data) != "warn" {
+		t.Errorf("Data %v, error %v", c, err)
+	}
+	if _, err := load(t, dir(t), "mcp: &a {servers: {x: *a}}\n"); err == nil {
+		t.Error("an alias that contains itself was accepted")
+	}
+}
+
+// keys returns every key of the configuration with <name> and [] for what varies.
+func keys(prefix string, typ reflect.Type) []string {
+	switch {
+	case typ == reflect.TypeFor[Address]():
+		return []string{prefix}
+	case typ.Kind() == reflect.Struct:
+		var list []string
+		for f := range typ.Fields() {
+			if name := f.Tag.Get("yaml"); name != "" && name != "-" {
+				list = append(list, keys(join(prefix, name), f.Type)...)
+			}
+		}
+		return list
+	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Struct:
+		return keys(prefix+"[]", typ.Elem())
+	case typ.Kind() == reflect.Map && typ.Elem().Kind() == reflect.Struct:
+		return keys(prefix+".<name>", typ.Elem())
+	}
+	return []string{prefix}
+}
+
+func TestEveryKeyIsDocumentedAndInTheTemplate(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys("", reflect.TypeFor[Config]()) {
+		if !strings.Contains(string(doc), "| `"+key+"`") {
+			t.Errorf("docs/configuration.md has no row for `%s`", key)
+		}
+		last := key[strings.LastIndexByte(key, '.')+1:]
+		if !strings.Contains(string(Template), last+":") {
+			t.Errorf("the template does not show %s", key)
+		}
+	}
+}
+
+func TestTemplateIsValidAndShowsDefaults(t *testing.T) {
+	d := dir(t)
+	if err := os.Mkdir(filepath.Join(d, "pki"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"server.crt", "server.key", "ca.crt"} {
+		if err := os.WriteFile(filepath.Join(d, "pki", name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := load(t, d, string(Template))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Source, want.Identity, want.Trust = c.Source, c.Identity, c.Trust
+	want.Limits.FrameBurst = 40_000
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for in, want := range map[string]Size{"0": 0, "17": 17, "4KiB": 4096, "1 MiB": 1 << 20, "1GiB": 1 << 30, "2147483647": 1<<31 - 1} {
+		got, err := ParseSize(in)
+		if err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v, want %d", in, got, err, want)
+		}
+		if again, err := ParseSize(got.String()); err != nil || again != got {
+			t.Errorf("ParseSize(%q) = %d, %v, want %d", got.String(), again, err, got)
+		}
+	}
+	for _, in := range []string{"", "-1", "2GiB", "2147483648", "1KB", "KiB", "1.5MiB", "0x10"} {
+		if got, err := ParseSize(in); err == nil {
+			t.Errorf("ParseSize(%q) = %d, want an error", in, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(valid))
+	f.Add(Template)
+	f.Add([]byte("mcp: &a {servers: {x: *a}}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > maxFile {
+			return
+		}
+		c, err := parse("", text, []string{"SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:1"})
+		if (c == nil) == (err == nil) {
+			t.Fatalf("config %v, error %v", c, err)
+		}
+	})
+}

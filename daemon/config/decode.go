@@ -1,0 +1,290 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/slimwire/swp/transport/addr"
+)
+
+// decoder fills a Config from YAML nodes. Keys come from the yaml tags; there
+// is no way to add a field without its key being known here, in the
+// environment and in the test that reads the documentation.
+type decoder struct {
+	problems
+	file  string
+	named map[*yaml.Node]string // nodes that came from an environment variable
+}
+
+// maxDepth is deeper than any key; aliases that contain themselves end here.
+const maxDepth = 8
+
+func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
+	d.origins[key] = d.originOf(n)
+	if depth > maxDepth {
+		d.add(key, "nested too deeply")
+		return
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch v.Interface().(type) {
+	case time.Duration:
+		if s, ok := d.scalar(key, n, "a duration such as 30s or 5m", "!!str"); ok {
+			d.duration(key, s, v)
+		}
+		return
+	case Size:
+		if s, ok := d.scalar(key, n, "a size such as 64KiB or 8MiB", "!!str", "!!int"); ok {
+			d.size(key, s, v)
+		}
+		return
+	case Address:
+		if s, ok := d.scalar(key, n, "an address such as swp+tls://127.0.0.1:7777", "!!str"); ok {
+			d.address(key, s, v)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.object(key, n, v, depth)
+	case reflect.Map:
+		d.dictionary(key, n, v, depth)
+	case reflect.Slice:
+		d.list(key, n, v, depth)
+	case reflect.String:
+		want, tags := "text; put it in quotes", []string{"!!str"}
+		if d.loose(key) {
+			tags = append(tags, "!!int", "!!float", "!!bool") // PORT: 8080
+		}
+		if s, ok := d.scalar(key, n, want, tags...); ok {
+			v.SetString(s)
+		}
+	case reflect.Bool:
+		if s, ok := d.scalar(key, n, "true or false", "!!bool"); ok {
+			v.SetBool(strings.EqualFold(s, "true"))
+		}
+	case reflect.Int:
+		if s, ok := d.scalar(key, n, "a whole number", "!!int"); ok {
+			i, err := strconv.ParseInt(s, 0, 32)
+			if err != nil {
+				d.add(key, "%s is not a number from 0 to %d", s, math.MaxInt32)
+				return
+			}
+			v.SetInt(i)
+		}
+	default:
+		panic("config: no decoder for " + v.Type().String())
+	}
+}
+
+// loose reports whether the key holds words for a program, which are taken as
+// they stand and never quoted back: they may be secret.
+func (d *decoder) loose(key string) bool {
+	return strings.HasPrefix(key, "mcp.servers.") && (strings.Contains(key, ".env.") || strings.Contains(key, ".args["))
+}
+
+func (d *decoder) scalar(key string, n *yaml.Node, want string, tags ...string) (string, bool) {
+	if n.Kind == yaml.ScalarNode && slices.Contains(tags, n.ShortTag()) {
+		return n.Value, true
+	}
+	d.add(key, "%s, want %s", d.describe(key, n), want)
+	return "", false
+}
+
+func (d *decoder) describe(key string, n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "is a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "is a list"
+	case n.ShortTag() == "!!null":
+		return "is empty"
+	case d.loose(key):
+		return "is not text"
+	}
+	return fmt.Sprintf("is %.64q", n.Value)
+}
+
+func (d *decoder) object(key string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind != yaml.MappingNode {
+		if n.ShortTag() != "!!null" { // "limits:" with everything below it commented out
+			d.add(key, "%s, want a mapping of keys", d.describe(key, n))
+		}
+		return
+	}
+	fields := fieldsOf(v.Type())
+	for name, child := range d.pairs(key, n) {
+		if i, ok := fields[name]; ok {
+			d.value(join(key, name), child, v.Field(i), depth+1)
+			continue
+		}
+		d.origins[join(key, name)] = d.originOf(child)
+		d.add(join(key, name), "unknown key%s", suggest(name, fields))
+	}
+}
+
+func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind != yaml.MappingNode {
+		if n.ShortTag() != "!!null" {
+			d.add(key, "%s, want a mapping from names", d.describe(key, n))
+		}
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for name, child := range d.pairs(key, n) {
+		entry := reflect.New(v.Type().Elem()).Elem()
+		if server, ok := entry.Addr().Interface().(*MCPServer); ok {
+			*server = defaultServer
+		}
+		d.value(join(key, name), child, entry, depth+1)
+		v.SetMapIndex(reflect.ValueOf(name), entry)
+	}
+}
+
+func (d *decoder) list(key string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind != yaml.SequenceNode {
+		if n.ShortTag() == "!!null" {
+			v.SetZero()
+			return
+		}
+		d.add(key, "%s, want a list", d.describe(key, n))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, child := range n.Content {
+		d.value(fmt.Sprintf("%s[%d]", key, i), child, list.Index(i), depth+1)
+	}
+	v.Set(list)
+}
+
+// pairs yields the keys and values of a mapping; a repeated key is a problem.
+func (d *decoder) pairs(key string, n *yaml.Node) func(func(string, *yaml.Node) bool) {
+	return func(yield func(string, *yaml.Node) bool) {
+		first := make(map[string]int)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name := n.Content[i].Value
+			if line, again := first[name]; again {
+				full := join(key, name)
+				d.addAt(full, n.Content[i], "set twice, first in line %d; keep one", line)
+				continue
+			}
+			first[name] = n.Content[i].Line
+			if !yield(name, n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// addAt reports a problem at a node instead of where the key was set.
+func (d *decoder) addAt(key string, n *yaml.Node, format string, args ...any) {
+	o := d.originOf(n)
+	d.problems.list = append(d.problems.list, Problem{Where: o.where, Key: key, Text: fmt.Sprintf(format, args...), line: o.line})
+}
+
+func (d *decoder) originOf(n *yaml.Node) origin {
+	if name, ok := d.named[n]; ok {
+		return origin{where: "environment " + name}
+	}
+	if n.Line == 0 {
+		return origin{where: d.file}
+	}
+	return origin{where: fmt.Sprintf("%s:%d", d.file, n.Line), line: n.Line}
+}
+
+func (d *decoder) duration(key, s string, v reflect.Value) {
+	dur, err := time.ParseDuration(s)
+	if err != nil || dur < 0 {
+		d.add(key, "%.64q is not a duration, want one such as 30s or 5m", s)
+		return
+	}
+	v.SetInt(int64(dur))
+}
+
+func (d *decoder) size(key, s string, v reflect.Value) {
+	size, err := ParseSize(s)
+	if err != nil {
+		d.add(key, "%.64q is not a size, want one such as 64KiB or 8MiB", s)
+		return
+	}
+	v.SetInt(int64(size))
+}
+
+func (d *decoder) address(key, s string, v reflect.Value) {
+	a, err := addr.Parse(s)
+	switch {
+	case err != nil:
+		d.add(key, "%s", strings.TrimPrefix(err.Error(), "addr: "))
+	case a.Target != "":
+		d.add(key, "%.64q has a path; a listener has none", s)
+	default:
+		v.Set(reflect.ValueOf(Address{a}))
+	}
+}
+
+// fieldsOf returns the keys of a struct and the index of each field.
+func fieldsOf(t reflect.Type) map[string]int {
+	fields := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			fields[name] = i
+		}
+	}
+	return fields
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// suggest names the known key that a typing error away from name, or all.
+func suggest(name string, fields map[string]int) string {
+	var names []string
+	best, distance := "", 3
+	for known := range fields {
+		names = append(names, known)
+		if n := edits(name, known); n < distance {
+			best, distance = known, n
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("; did you mean %s?", best)
+	}
+	slices.Sort(names)
+	return "; known here: " + strings.Join(names, ", ")
+}
+
+// edits is the Levenshtein distance of two short words.
+func edits(a, b string) int {
+	if len(a) > 64 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,112 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile is the largest configuration that is read.
+const maxFile = 1 << 20
+
+var defaultServer = MCPServer{Idle: 5 * time.Minute, MaxChildren: 4}
+
+// Load reads the configuration in file, or takes the built-in one if file is
+// empty, applies the SWPD_ variables of environ (see os.Environ), and checks
+// the result. Relative paths in it are relative to the file. The error is a
+// Problems, or what the system said when the file could not be read.
+func Load(file string, environ []string) (*Config, error) {
+	var text []byte
+	if file != "" {
+		f, err := os.Open(file) //nolint:gosec // the operator names it
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		text, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+		_ = f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		if len(text) > maxFile {
+			return nil, fmt.Errorf("config: %s: larger than %d octets", file, maxFile)
+		}
+	}
+	return parse(file, text, environ)
+}
+
+func parse(file string, text []byte, environ []string) (*Config, error) {
+	d := &decoder{
+		problems: problems{origins: map[string]origin{"": {where: file}}},
+		file:     file,
+		named:    make(map[*yaml.Node]string),
+	}
+	root, err := document(file, text)
+	if err != nil {
+		return nil, err
+	}
+	d.override(root, environ)
+	c := Default()
+	c.Source = file
+	d.value("", root, reflect.ValueOf(c).Elem(), 0)
+	if err := d.err(); err != nil {
+		return nil, err // what follows from a typing error helps nobody
+	}
+	dir := "."
+	if file != "" {
+		dir = filepath.Dir(file)
+	}
+	if err := c.resolve(dir); err != nil {
+		return nil, err
+	}
+	c.check(&d.problems)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// document returns the mapping that the file consists of.
+func document(file string, text []byte) (*yaml.Node, error) {
+	fail := func(text string) error { return Problems{{Where: file, Text: text}} }
+	var doc, more yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return emptyNode(reflect.TypeFor[Config]()), nil
+		}
+		return nil, fail(err.Error())
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fail("holds more than one YAML document; keep one")
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
+		return emptyNode(reflect.TypeFor[Config]()), nil
+	}
+	return root, nil
+}
+
+// resolve makes the paths absolute.
+func (c *Config) resolve(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.Data}
+	for i := range c.Trust.CA {
+		paths = append(paths, &c.Trust.CA[i])
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	return nil
+}

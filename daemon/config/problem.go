@@ -1,0 +1,82 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	Where string // file:line, or the environment variable; empty for the built-in configuration
+	Key   string // such as listeners[0].address; empty for the file as a whole
+	Text  string // what is wrong and what to do
+	line  int
+}
+
+func (p Problem) String() string {
+	s := p.Text
+	if p.Key != "" {
+		s = p.Key + ": " + s
+	}
+	if p.Where != "" {
+		s = p.Where + ": " + s
+	}
+	return s
+}
+
+// Problems is everything that is wrong with a configuration, in the order of
+// the file. It is the error of Load.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = problem.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// origin is where a value came from.
+type origin struct {
+	where string
+	line  int
+}
+
+// problems collects Problems and knows where each key was set.
+type problems struct {
+	list    Problems
+	origins map[string]origin // by key
+}
+
+func (p *problems) add(key, format string, args ...any) {
+	from := p.find(key)
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
+}
+
+// find returns where key was set, or else what it would belong to.
+func (p *problems) find(key string) origin {
+	for {
+		if o, ok := p.origins[key]; ok {
+			return o
+		}
+		i := strings.LastIndexAny(key, ".[")
+		if i < 0 {
+			return p.origins[""]
+		}
+		key = key[:i]
+	}
+}
+
+func (p *problems) isSet(key string) bool {
+	_, ok := p.origins[key]
+	return ok
+}
+
+func (p *problems) err() error {
+	if len(p.list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.list, func(a, b Problem) int { return a.line - b.line })
+	return p.list
+}
