@@ -68,7 +68,6 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	l := s.ep.lanes.Get().(*lane) //nolint:forcetypeassert // the pool holds nothing else
 	s.mu.Lock()
 	s.lastLane++
-	s.lanes++
 	l.id = s.lastLane
 	s.mu.Unlock()
 	l.s, l.stream, l.gone = s, stream, make(chan struct{})
@@ -102,10 +101,6 @@ func (l *lane) release() {
 	if r, ok := stream.(interface{ Release() }); ok {
 		r.Release()
 	}
-	s.mu.Lock()
-	s.lanes--
-	s.touched = time.Now()
-	s.mu.Unlock()
 	close(l.gone)
 	if s.conn.Multiplexed() && l.out.drop() {
 		s.ep.pool.Put(l.scratch)
@@ -332,6 +327,9 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 	n, err := l.stream.Read(p)
 	l.now = l.s.ep.opts.Now()
+	if l.s.conn.Multiplexed() {
+		l.s.touch()
+	}
 	return n, err
 }
 

@@ -27,17 +27,16 @@ type Session struct {
 	prefix  [8]byte // first half of every msg_id of this session
 	counter atomic.Uint64
 	pace    pace
+	touched atomic.Int64 // last octets on any stream, Unix microseconds; multiplexed only
 
 	mu       sync.Mutex
-	only     *lane                // the one stream, or the stream of Send
-	lanes    int                  // streams alive
-	lastLane uint64               //
+	only     *lane // the one stream, or the stream of Send
+	lastLane uint64
 	inflight map[string]*exchange // requests of the peer whose handling goes on
 	long     int                  // of them, those without an expected end
 	calls    map[uint64]*call     // requests of ours, by the second half of msg_id
 	held     int                  // octets of grown buffers and copied requests
 	replay   *replay              // nil unless there is a replay window
-	touched  time.Time            // last message, for the idle time of QUIC
 	draining bool
 }
 
@@ -138,21 +137,25 @@ func (s *Session) runOnly() {
 		return
 	}
 	l.run()
-	<-l.gone
+	<-l.gone // the peer has said all it has to say, and has had its answers
 }
 
 // runStreams serves every stream that the peer opens on a goroutine of its own.
 func (s *Session) runStreams() {
 	s.touch()
-	stop := s.watchIdle()
-	defer stop()
 	var streams sync.WaitGroup
 	defer streams.Wait()
+	streams.Go(s.watchIdle)
 	for {
 		stream, err := s.conn.Accept(s.ctx)
 		if err != nil {
-			s.cancel(err)
-			_ = s.conn.Close(uint64(profiles.OK))
+			s.close(profiles.OK, err)
+			s.mu.Lock()
+			only := s.only
+			s.mu.Unlock()
+			if only != nil {
+				_ = only.Close()
+			}
 			return
 		}
 		l := s.newLane(stream, false)
@@ -160,18 +163,21 @@ func (s *Session) runStreams() {
 	}
 }
 
-// watchIdle closes a multiplexed connection that has had neither a stream nor
-// a message for Bounds.Idle.
-func (s *Session) watchIdle() (stop func()) {
+// watchIdle closes a multiplexed connection that has had nothing in flight and
+// no octet for Bounds.Idle. It returns with the session.
+func (s *Session) watchIdle() {
 	idle := s.ep.opts.Bounds.Idle
-	var timer *time.Timer
-	var mu sync.Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(idle, func() {
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		left := idle - time.Since(time.UnixMicro(s.touched.Load()))
 		s.mu.Lock()
-		left := idle - time.Since(s.touched)
-		if s.lanes > 0 {
+		if !s.idle() {
 			left = idle
 		}
 		s.mu.Unlock()
@@ -179,20 +185,13 @@ func (s *Session) watchIdle() (stop func()) {
 			s.close(profiles.OK, errIdle)
 			return
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		timer.Reset(left)
-	})
-	return func() { timer.Stop() }
+	}
 }
 
 var errIdle = errors.New("endpoint: idle too long")
 
-func (s *Session) touch() {
-	s.mu.Lock()
-	s.touched = time.Now()
-	s.mu.Unlock()
-}
+func (s *Session) touch() { s.touched.Store(time.Now().UnixMicro()) }
 
 // onlyLane returns the stream that is shared by all: the connection's only
 // one, or on a multiplexed connection the one that Send uses, opened at its
@@ -208,14 +207,13 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l = s.newLane(stream, true)
+	l = s.newLane(stream, s.conn.Multiplexed())
 	s.mu.Lock()
 	if other := s.only; other != nil {
 		s.mu.Unlock()
 		if s.conn.Multiplexed() {
-			stream.Reset(0)
 			go l.run()
-			l.release()
+			l.Reset()
 		}
 		return other, nil
 	}

@@ -1,0 +1,101 @@
+package endpoint_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// kinds are the in-memory transports: one stream, and many.
+var kinds = []struct {
+	name string
+	pipe func() (a, b transport.Conn)
+}{
+	{"pipe", func() (transport.Conn, transport.Conn) { return transport.Pipe() }},
+	{"mux", func() (transport.Conn, transport.Conn) { return transport.MuxPipe() }},
+}
+
+// pair connects two endpoints.
+func pair(t *testing.T, pipe func() (a, b transport.Conn), h profiles.HandlerFunc) (a, b *endpoint.Session) {
+	t.Helper()
+	one, _ := newEndpoint(t, endpoint.Options{}, profile(h))
+	two, _ := newEndpoint(t, endpoint.Options{}, profile(h))
+	x, y := pipe()
+	return one.Attach(x), two.Attach(y)
+}
+
+func TestEitherEndMayInitiate(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			a, b := pair(t, k.pipe, echo)
+			for _, s := range []*endpoint.Session{a, b} {
+				if got := ask(t, s, "hello"); got != "hello" {
+					t.Errorf("answer %q, want %q", got, "hello")
+				}
+			}
+		})
+	}
+}
+
+func TestCallsRunConcurrentlyAndGetTheirOwnAnswers(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			a, _ := pair(t, k.pipe, echo)
+			var wg sync.WaitGroup
+			for i := range 64 {
+				wg.Go(func() {
+					for j := range 50 {
+						want := fmt.Sprintf("%d/%d", i, j)
+						if got := ask(t, a, want); got != want {
+							t.Errorf("answer %q, want %q", got, want)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func TestLargePayloadsCrossInBothDirections(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			a, _ := pair(t, k.pipe, echo)
+			want := make([]byte, e1.DefaultMaxPayload)
+			for i := range want {
+				want[i] = byte(i * 7)
+			}
+			if got := ask(t, a, string(want)); got != string(want) {
+				t.Errorf("%d octets came back changed", len(got))
+			}
+		})
+	}
+}
+
+func ask(t *testing.T, s profiles.Session, payload string) string {
+	t.Helper()
+	got, err := try(t.Context(), s, payload)
+	if err != nil {
+		t.Errorf("call: %v", err)
+	}
+	return got
+}
+
+func try(ctx context.Context, s profiles.Session, payload string) (string, error) {
+	c, err := s.Call(ctx, e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte(payload)})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	env, err := c.Recv(ctx)
+	if err != nil {
+		return "", err
+	}
+	return string(env.Payload), nil
+}
