@@ -19,7 +19,7 @@ type NetConn struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
 
-	taken  atomic.Bool  // Accept has returned the stream
+	taken  atomic.Bool // Accept has returned the stream
 	closed atomic.Bool
 	halves atomic.Int32 // directions that ended in order, as bits
 }

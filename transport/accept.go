@@ -1,0 +1,80 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// Queue hands finished connections to a listener's Accept. It is for
+// implementations of Listener.
+type Queue struct {
+	conns chan Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+// NewQueue returns an open Queue.
+func NewQueue() *Queue {
+	return &Queue{conns: make(chan Conn), done: make(chan struct{})}
+}
+
+// Put waits until Accept takes c, at most for the given time. Otherwise, and
+// when the queue is closed, it closes c.
+func (q *Queue) Put(c Conn, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case q.conns <- c:
+		return
+	case <-q.done:
+	case <-timer.C:
+	}
+	_ = c.Close(0)
+}
+
+// Accept implements Listener.
+func (q *Queue) Accept(ctx context.Context) (Conn, error) {
+	select {
+	case <-q.done:
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case c := <-q.conns:
+		return c, nil
+	case <-q.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close makes each Accept fail with net.ErrClosed and each Put close its connection.
+func (q *Queue) Close() { q.once.Do(func() { close(q.done) }) }
+
+// Done is closed by Close.
+func (q *Queue) Done() <-chan struct{} { return q.done }
+
+// AcceptTCP hands each connection that ln accepts to handle, until ln is
+// closed. Whatever else goes wrong (no file descriptors left, a peer that is
+// gone already) passes: it waits up to a second and goes on.
+func AcceptTCP(ln net.Listener, handle func(net.Conn)) {
+	const first, longest = 5 * time.Millisecond, time.Second
+	wait := first
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case err == nil:
+			wait = first
+			handle(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			time.Sleep(wait)
+			wait = min(2*wait, longest)
+		}
+	}
+}

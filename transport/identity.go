@@ -1,0 +1,105 @@
+package transport
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// LoopbackIdentity is the identity of every plaintext peer. No certificate can
+// carry it.
+const LoopbackIdentity = "loopback"
+
+// maxIdentity is the longest identity, in octets (as SPIFFE allows).
+const maxIdentity = 2048
+
+// Identity returns the one canonical identity of a certificate: its URI SAN if
+// it has exactly one, else its DNS SAN if it has exactly one and no URI. IP
+// addresses and e-mail addresses beside it are ignored, as are DNS names beside
+// a URI. Common name and distinguished name never count. Anything else is an
+// error, because a peer that could be taken for two must not be taken for one.
+//
+// Scheme, host and DNS names are in lower case. An identity has no control or
+// white space characters, no wildcard, no query, user, percent-encoding or dot
+// segments, so that equal means equal and patterns of rules cannot be fooled.
+func Identity(cert *x509.Certificate) (string, error) {
+	switch {
+	case len(cert.URIs) == 1:
+		return uriIdentity(cert.URIs[0])
+	case len(cert.URIs) > 1:
+		return "", fmt.Errorf("transport: identity: %d URI names in the certificate, want 1", len(cert.URIs))
+	case len(cert.DNSNames) == 1:
+		return dnsIdentity(cert.DNSNames[0])
+	}
+	return "", fmt.Errorf("transport: identity: no URI name and %d DNS names in the certificate, want 1", len(cert.DNSNames))
+}
+
+func uriIdentity(u *url.URL) (string, error) {
+	c := *u
+	c.Scheme, c.Host = strings.ToLower(c.Scheme), strings.ToLower(c.Host)
+	id := c.String()
+	fail := func(why string) (string, error) {
+		return "", fmt.Errorf("transport: identity: URI %.64q: %s", id, why)
+	}
+	switch {
+	case len(id) > maxIdentity:
+		return fail("too long")
+	case c.Scheme == "":
+		return fail("no scheme")
+	case c.Host == "" && c.Opaque == "":
+		return fail("no host")
+	case c.User != nil || c.RawQuery != "" || c.ForceQuery || c.Fragment != "":
+		return fail("user, query or fragment")
+	case strings.Contains(id, "%"):
+		return fail("percent-encoding")
+	case strings.ContainsFunc(id, unprintable):
+		return fail("control or non-ASCII character")
+	case strings.ContainsAny(c.Host, "*"):
+		return fail("wildcard")
+	}
+	for segment := range strings.SplitSeq(c.Path, "/") {
+		if segment == "." || segment == ".." {
+			return fail("dot segment")
+		}
+	}
+	return id, nil
+}
+
+func dnsIdentity(name string) (string, error) {
+	id := strings.ToLower(name)
+	if err := checkDNS(id); err != nil {
+		return "", fmt.Errorf("transport: identity: DNS name %.64q: %w", id, err)
+	}
+	return id, nil
+}
+
+func checkDNS(name string) error {
+	if name == LoopbackIdentity {
+		return errors.New("reserved for plaintext peers")
+	}
+	if len(name) > 253 {
+		return errors.New("too long")
+	}
+	if strings.HasPrefix(name, "*") {
+		return errors.New("wildcard")
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return errors.New("an address")
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return errors.New("malformed label")
+		}
+		for _, c := range []byte(label) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return fmt.Errorf("character %q", c)
+			}
+		}
+	}
+	return nil
+}
+
+func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }

@@ -1,0 +1,126 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// Credentials are what this side shows and whom it trusts. They are not
+// changed once a Policy has returned them.
+type Credentials struct {
+	Certificate *tls.Certificate // leaf first, with its private key
+	Roots       *x509.CertPool   // trust anchors; there is no default
+}
+
+// Policy is how peers are authenticated: mutual TLS 1.3 with ALPN swp/1, no
+// session tickets and no early data, for TLS over TCP and for QUIC alike. It
+// has no field that lowers any of this. A Policy may be used by any number of
+// listeners and diallers at once and is not changed while it is.
+//
+// Specification: SWP Core §13 (S1).
+type Policy struct {
+	// Credentials returns what is in force now. It is called in each handshake,
+	// by many goroutines at once, so a reload only has to change what it
+	// returns; the Load method of an atomic.Pointer[Credentials] is enough.
+	// Required.
+	Credentials func() *Credentials
+
+	// Expect is the identity that a dialled peer must have. Empty means that
+	// its certificate must be valid for the host that was dialled, a DNS name
+	// or an IP address. Accepted peers are not held against it.
+	Expect string
+
+	// Now is the time that certificates are verified at. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Server returns the configuration of a side that accepts.
+func (p *Policy) Server() *tls.Config {
+	c := p.config()
+	c.ClientAuth = tls.RequireAnyClientCert // verified below, caps first
+	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate() }
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		return p.verify(s, x509.ExtKeyUsageClientAuth, "")
+	}
+	return c
+}
+
+// Client returns the configuration of a side that dials host, a DNS name or an
+// IP address without port.
+func (p *Policy) Client(host string) *tls.Config {
+	c := p.config()
+	c.ServerName = host
+	// The library would build and verify chains before VerifyConnection can
+	// look at their size, so verify does all of it, name included.
+	c.InsecureSkipVerify = true
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate() }
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		return p.verify(s, x509.ExtKeyUsageServerAuth, host)
+	}
+	return c
+}
+
+func (p *Policy) config() *tls.Config {
+	return &tls.Config{
+		Time:                        p.now,
+		MinVersion:                  tls.VersionTLS13,
+		MaxVersion:                  tls.VersionTLS13,
+		NextProtos:                  []string{ALPN},
+		SessionTicketsDisabled:      true,
+		DynamicRecordSizingDisabled: true, // writes are gathered already
+	}
+}
+
+// Peer describes the other side of a finished handshake. The name of the
+// transport is "tls" or "quic".
+func (p *Policy) Peer(s tls.ConnectionState, transport, addr string) (*Peer, error) {
+	if !s.HandshakeComplete || len(s.PeerCertificates) == 0 {
+		return nil, &RefusedError{Reason: ReasonNoCertificate, Err: errNoCertificate}
+	}
+	leaf := s.PeerCertificates[0]
+	id, err := Identity(leaf)
+	if err != nil {
+		return nil, &RefusedError{Reason: ReasonIdentity, Err: err}
+	}
+	sum := sha256.Sum256(leaf.Raw)
+	return &Peer{
+		Identity:    id,
+		Transport:   transport,
+		Addr:        addr,
+		Issuer:      leaf.Issuer.String(),
+		Subject:     leaf.Subject.String(),
+		Fingerprint: hex.EncodeToString(sum[:]),
+	}, nil
+}
+
+var (
+	errNoCertificate = errors.New("transport: the peer showed no certificate")
+	errNoOwn         = errors.New("transport: Policy.Credentials has no certificate")
+	errNoRoots       = errors.New("transport: Policy.Credentials has no trust anchors")
+)
+
+func (p *Policy) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+func (p *Policy) certificate() (*tls.Certificate, error) {
+	if c := p.Credentials(); c != nil && c.Certificate != nil {
+		return c.Certificate, nil
+	}
+	return nil, errNoOwn
+}
+
+// roots fails closed: to x509 no pool at all means the system's.
+func (p *Policy) roots() (*x509.CertPool, error) {
+	if c := p.Credentials(); c != nil && c.Roots != nil {
+		return c.Roots, nil
+	}
+	return nil, errNoRoots
+}

@@ -1,0 +1,101 @@
+package quicconn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/slimwire/swp/transport"
+)
+
+// conn is a QUIC connection. It implements transport.Conn.
+type conn struct {
+	qc   *quic.Conn
+	peer *transport.Peer
+	ctx  context.Context
+}
+
+func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
+	ctx, stop := context.WithCancelCause(context.Background())
+	context.AfterFunc(qc.Context(), func() {
+		err := context.Cause(qc.Context())
+		if refused := (*quic.TransportError)(nil); errors.As(err, &refused) && refused.ErrorCode.IsCryptoError() {
+			ev := transport.NewSecurityEvent("quic", peer.Addr, err)
+			ev.Identity = peer.Identity
+			opts.OnSecurity(ev)
+		}
+		stop(cause(err))
+	})
+	return &conn{qc: qc, peer: peer, ctx: ctx}
+}
+
+func (c *conn) Peer() *transport.Peer    { return c.peer }
+func (c *conn) Multiplexed() bool        { return true }
+func (c *conn) Context() context.Context { return c.ctx }
+
+func (c *conn) Open(ctx context.Context) (transport.Stream, error) {
+	s, err := c.qc.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return (*stream)(s), nil
+}
+
+func (c *conn) Accept(ctx context.Context) (transport.Stream, error) {
+	s, err := c.qc.AcceptStream(ctx)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return (*stream)(s), nil
+}
+
+func (c *conn) Close(code uint64) error {
+	return c.qc.CloseWithError(quic.ApplicationErrorCode(code), "")
+}
+
+// stream is a quic.Stream with other methods: a conversion, not an allocation.
+// It implements transport.Stream and transport.Releaser.
+type stream quic.Stream
+
+func (s *stream) q() *quic.Stream { return (*quic.Stream)(s) }
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.q().Read(p)
+	return n, cause(err)
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	n, err := s.q().Write(p)
+	return n, cause(err)
+}
+
+func (s *stream) SetReadDeadline(t time.Time) error  { return s.q().SetReadDeadline(t) }
+func (s *stream) SetWriteDeadline(t time.Time) error { return s.q().SetWriteDeadline(t) }
+func (s *stream) CloseWrite() error                  { return cause(s.q().Close()) }
+
+// Done is closed by CloseWrite as well: nothing that is written is taken then.
+func (s *stream) Done() <-chan struct{} { return s.q().Context().Done() }
+
+func (s *stream) Reset(code uint64) {
+	s.q().CancelRead(quic.StreamErrorCode(code))
+	s.q().CancelWrite(quic.StreamErrorCode(code))
+}
+
+// Release implements transport.Releaser.
+func (s *stream) Release() { s.q().ReleaseStreamCredit() }
+
+// cause turns what carries an application error code into a CloseError.
+func cause(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s := (*quic.StreamError)(nil); errors.As(err, &s) {
+		return &transport.CloseError{Code: uint64(s.ErrorCode), Remote: s.Remote}
+	}
+	if a := (*quic.ApplicationError)(nil); errors.As(err, &a) {
+		return &transport.CloseError{Code: uint64(a.ErrorCode), Remote: a.Remote}
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package quicconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/slimwire/swp/transport"
+)
+
+// Listener accepts QUIC connections. It implements transport.Listener.
+type Listener struct {
+	udp    net.PacketConn
+	tr     *quic.Transport
+	ln     *quic.Listener
+	policy *transport.Policy
+	opts   Options
+
+	pending atomic.Int64 // handshakes under way
+
+	// The socket lives as long as the listener and the connections that Accept
+	// returned.
+	mu     sync.Mutex
+	users  int
+	closed bool
+}
+
+// Listen listens on addr, host:port, of UDP.
+func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, error) {
+	var lc net.ListenConfig
+	udp, err := lc.ListenPacket(context.Background(), "udp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("quicconn: listen: %w", err)
+	}
+	l := &Listener{udp: udp, policy: policy, opts: opts.withDefaults(), users: 1}
+	l.tr = &quic.Transport{
+		Conn:                udp,
+		VerifySourceAddress: func(net.Addr) bool { return l.pending.Load() > int64(l.opts.RetryAbove) },
+		ConnContext:         l.begin,
+	}
+	l.ln, err = l.tr.Listen(policy.Server(), l.opts.config())
+	if err != nil {
+		_ = udp.Close()
+		return nil, fmt.Errorf("quicconn: listen: %w", err)
+	}
+	return l, nil
+}
+
+// Addr implements transport.Listener.
+func (l *Listener) Addr() net.Addr { return l.udp.LocalAddr() }
+
+// Accept implements transport.Listener.
+func (l *Listener) Accept(ctx context.Context) (transport.Conn, error) {
+	for {
+		qc, err := l.ln.Accept(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, net.ErrClosed
+		}
+		if h, ok := qc.Context().Value(handshakeKey{}).(*handshake); ok {
+			h.end()
+		}
+		addr := qc.RemoteAddr().String()
+		peer, err := l.policy.Peer(qc.ConnectionState().TLS, "quic", addr)
+		if err != nil {
+			_ = qc.CloseWithError(0, "")
+			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr, err))
+			continue
+		}
+		if !l.join() {
+			_ = qc.CloseWithError(0, "")
+			return nil, net.ErrClosed
+		}
+		context.AfterFunc(qc.Context(), l.leave)
+		return newConn(qc, peer, l.opts), nil
+	}
+}
+
+// Close implements transport.Listener.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	closed := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	err := l.ln.Close()
+	l.leave()
+	return err
+}
+
+// join keeps the socket for one more user; false says that it is too late.
+func (l *Listener) join() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.users++
+	return true
+}
+
+// leave gives the socket up once nobody uses it.
+func (l *Listener) leave() {
+	l.mu.Lock()
+	l.users--
+	last := l.users == 0
+	l.mu.Unlock()
+	if last {
+		_ = l.tr.Close()
+		_ = l.udp.Close()
+	}
+}
+
+func (l *Listener) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// handshake is one that is under way. It is a value of its connection's
+// context, by which Accept finds it.
+type handshake struct {
+	l    *Listener
+	over atomic.Bool
+}
+
+type handshakeKey struct{}
+
+// begin counts a handshake, which ends when Accept takes the connection or the
+// connection ends.
+func (l *Listener) begin(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
+	if l.pending.Load() >= int64(l.opts.Pending) {
+		l.opts.OnSecurity(transport.SecurityEvent{
+			Transport: "quic",
+			Addr:      info.RemoteAddr.String(),
+			Reason:    transport.ReasonEvicted,
+			Err:       fmt.Errorf("quicconn: %d handshakes under way", l.opts.Pending),
+		})
+		return nil, errors.New("quicconn: too many handshakes")
+	}
+	h := &handshake{l: l}
+	l.pending.Add(1)
+	addr := info.RemoteAddr
+	context.AfterFunc(ctx, func() {
+		if h.end() && !l.isClosed() {
+			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr.String(), context.Cause(ctx)))
+		}
+	})
+	return context.WithValue(ctx, handshakeKey{}, h), nil
+}
+
+// end reports whether this call is the one that ended the handshake.
+func (h *handshake) end() bool {
+	if h.over.Swap(true) {
+		return false
+	}
+	h.l.pending.Add(-1)
+	return true
+}

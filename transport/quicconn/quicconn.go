@@ -1,0 +1,107 @@
+// Package quicconn carries SWP over QUIC: as many streams a connection as the
+// exchanges need. Who is let in is decided by transport.Policy. It is the only
+// package that names quic-go.
+//
+// Specification: SWP Core §13 (S1).
+package quicconn
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/slimwire/swp/transport"
+)
+
+// Options configure a listener or a dialler. The zero value is usable.
+type Options struct {
+	// OnSecurity is told of each handshake that failed. Many goroutines call it
+	// at once and it must not block. Nil means that nobody is told.
+	OnSecurity func(transport.SecurityEvent)
+
+	// HandshakeTimeout is how long a peer may be silent during its handshake,
+	// and half of what the handshake may take. Zero means 5 s.
+	HandshakeTimeout time.Duration
+
+	// RetryAbove is how many handshakes of a listener may be under way before
+	// new peers have to prove their address first (Retry). Zero means 128,
+	// a negative value every time.
+	RetryAbove int
+
+	// Pending is how many handshakes of a listener may be under way; newer ones
+	// are refused. Zero means 1,024.
+	Pending int
+}
+
+func (o Options) withDefaults() Options {
+	if o.OnSecurity == nil {
+		o.OnSecurity = func(transport.SecurityEvent) {}
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = 5 * time.Second
+	}
+	if o.RetryAbove == 0 {
+		o.RetryAbove = 128
+	}
+	if o.Pending <= 0 {
+		o.Pending = 1024
+	}
+	return o
+}
+
+// Bounds of a connection.
+const (
+	maxStreams       = 128 // that a peer may have open
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+	idleTimeout      = 60 * time.Second
+	keepAlive        = 20 * time.Second
+)
+
+// config is what both sides say of themselves in the handshake.
+func (o Options) config() *quic.Config {
+	return &quic.Config{
+		HandshakeIdleTimeout:           o.HandshakeTimeout,
+		MaxIdleTimeout:                 idleTimeout,
+		InitialStreamReceiveWindow:     streamWindow / 2,
+		MaxStreamReceiveWindow:         streamWindow,
+		InitialConnectionReceiveWindow: streamWindow,
+		MaxConnectionReceiveWindow:     connectionWindow,
+		MaxIncomingStreams:             maxStreams,
+		MaxIncomingUniStreams:          -1,
+		Allow0RTT:                      false,
+		EnableDatagrams:                false,
+		// A stream counts until its work here is over (transport.Releaser), not
+		// until the peer has reset it.
+		RequireStreamCreditRelease: true,
+	}
+}
+
+// Dial connects to addr, host:port, from a UDP socket of its own, and returns
+// once this side has verified the peer. The peer may still refuse this side;
+// the cause of the connection's Context then says so.
+func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Options) (transport.Conn, error) {
+	opts = opts.withDefaults()
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("quicconn: dial: %w", err)
+	}
+	config := opts.config()
+	config.KeepAlivePeriod = keepAlive // one side's is enough
+	qc, err := quic.DialAddr(ctx, addr, policy.Client(host), config)
+	if err != nil {
+		if ctx.Err() == nil {
+			opts.OnSecurity(transport.NewSecurityEvent("quic", addr, err))
+		}
+		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)
+	}
+	peer, err := policy.Peer(qc.ConnectionState().TLS, "quic", qc.RemoteAddr().String())
+	if err != nil {
+		_ = qc.CloseWithError(0, "")
+		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)
+	}
+	return newConn(qc, peer, opts), nil
+}

@@ -1,0 +1,60 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"strings"
+)
+
+// RefusedError says why a peer was not let in.
+type RefusedError struct {
+	Reason   string // one of the Reason constants
+	Identity string // what the peer claimed, where it is canonical
+	Err      error
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// NewSecurityEvent describes a handshake that failed with err.
+func NewSecurityEvent(transport, addr string, err error) SecurityEvent {
+	ev := SecurityEvent{Transport: transport, Addr: addr, Reason: ReasonOf(err), Err: err}
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		ev.Identity = refused.Identity
+	}
+	return ev
+}
+
+// ReasonOf classifies what ended a handshake.
+func ReasonOf(err error) string {
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		return refused.Reason
+	}
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		return ReasonTimeout
+	}
+	// crypto/tls decides these before VerifyConnection and gives them no type.
+	// The certificate matrix of the tests holds the texts.
+	text := err.Error()
+	for _, known := range tlsTexts {
+		if strings.Contains(text, known.text) {
+			return known.reason
+		}
+	}
+	return ReasonHandshake
+}
+
+var tlsTexts = []struct{ text, reason string }{
+	{"client didn't provide a certificate", ReasonNoCertificate},
+	{"unsupported versions", ReasonDowngrade},
+	{"protocol version", ReasonDowngrade},
+	{"application protocol", ReasonDowngrade},
+	{"unadvertised ALPN", ReasonDowngrade},
+	{"no cipher suite supported", ReasonDowngrade},
+	{"failed to parse client certificate", ReasonUntrusted},
+	{"failed to parse certificate from server", ReasonUntrusted},
+	{"certificate containing RSA key larger", ReasonUntrusted},
+	{"invalid signature by the", ReasonUntrusted},
+	{"bad record MAC", ReasonIntegrity},
+	{"finished hash", ReasonIntegrity},
+}

@@ -1,0 +1,63 @@
+package tlsconn
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/slimwire/swp/transport"
+)
+
+// channel is a tls.Conn that tells what the network did from what a peer, or
+// someone between, did to the records.
+type channel struct {
+	*tls.Conn
+	wire     *wire
+	peer     *transport.Peer
+	onEvent  func(transport.SecurityEvent)
+	reported bool // Read is not called by two goroutines at once
+	received bool // anything at all since the handshake
+}
+
+func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) transport.Conn {
+	return transport.NewNetConn(&channel{Conn: conn, wire: w, peer: peer, onEvent: opts.OnSecurity}, peer)
+}
+
+// Read returns io.EOF after close_notify, an error that is io.ErrUnexpectedEOF
+// if the connection ended without, and otherwise what the network or TLS said.
+func (c *channel) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.received = true
+	}
+	if err != nil && err != io.EOF && c.wire.failed == nil {
+		c.report(err)
+	}
+	return n, err
+}
+
+// report announces, once, that TLS itself gave the connection up: a record
+// that failed authentication, a flood of records without data, an alert.
+func (c *channel) report(err error) {
+	if c.reported {
+		return
+	}
+	c.reported = true
+	reason := transport.ReasonIntegrity
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" && !c.received {
+		reason = transport.ReasonHandshake // the peer refused us after our handshake was over
+	}
+	c.onEvent(transport.SecurityEvent{
+		Transport: c.peer.Transport,
+		Addr:      c.peer.Addr,
+		Reason:    reason,
+		Identity:  c.peer.Identity,
+		Err:       err,
+	})
+}
+
+func (c *channel) Close() error {
+	c.wire.closing.Store(true)
+	return c.Conn.Close()
+}
