@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/slimwire/swp/transport/addr"
 )
 
 // check finds what is wrong although each value by itself is well-formed.
@@ -81,19 +80,23 @@ func (c *Config) checkListeners(p *problems) {
 	taken := make(map[string]string) // network and address → key
 	for i, l := range c.Listeners {
 		key := fmt.Sprintf("listeners[%d].address", i)
-		if l.Address.Scheme == "" {
+		if l.Address.Transport == "" {
 			p.add(key, "missing; set one such as swp+tls://0.0.0.0:7777")
 			continue
 		}
-		if c.Development() && !l.Address.Loopback() {
+		if c.Development() && !Loopback(l.Address.Host) {
 			p.add(key, "%s can be reached from other machines, and a development identity is for this one; set identity and trust", l.Address)
 		}
 		if l.Address.Port == 0 {
 			continue
 		}
-		at := l.Address.Scheme.Network() + " " + l.Address.HostPort()
+		network := "tcp"
+		if l.Address.Transport == "quic" {
+			network = "udp"
+		}
+		at := network + " " + l.Address.HostPort()
 		if other, ok := taken[at]; ok {
-			p.add(key, "%s is the same %s port as %s", l.Address, l.Address.Scheme.Network(), other)
+			p.add(key, "%s is the same %s port as %s", l.Address, network, other)
 		}
 		taken[at] = key
 	}
@@ -114,9 +117,16 @@ func (c *Config) checkAdmin(p *problems) {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		p.add("admin", "port %q, want 0 to 65535", port)
 	}
-	if !addr.Loopback(host) {
+	if !Loopback(host) {
 		p.add("admin", "%q is not a loopback address; the admin listener has no authentication and is for this machine only", c.Admin)
 	}
+}
+
+// Loopback reports whether a host is this machine: "localhost" or a loopback IP
+// address. No other name is looked up.
+func Loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // AdminOff is the value of admin that turns the listener off.

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/slimwire/swp/transport/addr"
+	"github.com/slimwire/swp/transport"
 )
 
 // Config is the configuration of one swpd. Paths are absolute after Load.
@@ -51,8 +51,8 @@ type Listener struct {
 	ErrorFrames bool    `yaml:"error_frames"`
 }
 
-// Address is an addr.Addr as configuration spells it.
-type Address struct{ addr.Addr }
+// Address is a transport.Addr as configuration spells it.
+type Address struct{ transport.Addr }
 
 // MCP is what is served by profile 1.
 type MCP struct {
@@ -121,8 +121,8 @@ type Log struct {
 func Default() *Config {
 	return &Config{
 		Listeners: []Listener{
-			{Address: Address{addr.Addr{Scheme: addr.TLS, Host: "127.0.0.1", Port: addr.DefaultPort}}},
-			{Address: Address{addr.Addr{Scheme: addr.QUIC, Host: "127.0.0.1", Port: addr.DefaultPort}}},
+			{Address: Address{transport.Addr{Transport: "tls", Host: "127.0.0.1", Port: transport.DefaultPort}}},
+			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: transport.DefaultPort}}},
 		},
 		Admin:     "127.0.0.1:7780",
 		Data:      DataDir(),

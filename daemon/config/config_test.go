@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/slimwire/swp/transport/addr"
+	"github.com/slimwire/swp/transport"
 )
 
 // dir returns a directory with files that a configuration can name.
@@ -71,8 +71,8 @@ log: {level: debug, format: text}
 	want.Identity = Identity{Cert: filepath.Join(d, "a.crt"), Key: filepath.Join(d, "a.key")}
 	want.Trust.CA = []string{filepath.Join(d, "ca.crt")}
 	want.Listeners = []Listener{
-		{Address: Address{addr.Addr{Scheme: addr.TLS, Host: "0.0.0.0", Port: 1}}, ErrorFrames: true},
-		{Address: Address{addr.Addr{Scheme: addr.QUIC, Host: "0.0.0.0", Port: 1}}},
+		{Address: Address{transport.Addr{Transport: "tls", Host: "0.0.0.0", Port: 1}}, ErrorFrames: true},
+		{Address: Address{transport.Addr{Transport: "quic", Host: "0.0.0.0", Port: 1}}},
 	}
 	want.Admin = AdminOff
 	want.Data = filepath.Join(d, "state")
@@ -108,8 +108,8 @@ func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
 		"two documents":          {"admin: off\n---\nadmin: off\n", `more than one YAML document`},
 		"a list":                 {"- 1\n", `is a list, want a mapping`},
 		"plaintext elsewhere":    {valid + "listeners:\n  - address: swp+tcp://0.0.0.0:7777\n", `swpd.yaml:4: listeners[0].address: "swp+tcp://0.0.0.0:7777": plaintext is for loopback`},
-		"no scheme":              {"listeners:\n  - address: 127.0.0.1:7777\n", `listeners[0].address: "127.0.0.1:7777" has no scheme`},
-		"path in a listener":     {"listeners:\n  - address: swp+tls://127.0.0.1:7777/x\n", `listeners[0].address: "swp+tls://127.0.0.1:7777/x" has a path`},
+		"no scheme":              {"listeners:\n  - address: 127.0.0.1:7777\n", `listeners[0].address: "127.0.0.1:7777": want swp+tls://host:port`},
+		"path in a listener":     {"listeners:\n  - address: swp+tls://127.0.0.1:7777/x\n", `listeners[0].address: "swp+tls://127.0.0.1:7777/x": only host and port may follow`},
 		"no listeners":           {"listeners: []\n", `listeners: is empty`},
 		"address missing":        {"listeners:\n  - error_frames: true\n", `listeners[0].address: missing`},
 		"same port twice":        {"listeners:\n  - address: swp+tls://127.0.0.1:1\n  - address: swp+tcp://127.0.0.1:1\n", `swpd.yaml:3: listeners[1].address: swp+tcp://127.0.0.1:1 is the same tcp port as listeners[0].address`},
@@ -184,8 +184,8 @@ func TestEnvironmentOverridesTheFile(t *testing.T) {
 	got := []any{c.Listeners, c.Limits.FrameBytes, c.Limits.InFlightBytesPerConn, c.Limits.InFlight, c.MCP.Servers["my-files"], c.Log.Level}
 	want := []any{
 		[]Listener{
-			{Address: Address{addr.Addr{Scheme: addr.TLS, Host: "127.0.0.1", Port: 2}}, ErrorFrames: true},
-			{Address: Address{addr.Addr{Scheme: addr.QUIC, Host: "127.0.0.1", Port: 3}}},
+			{Address: Address{transport.Addr{Transport: "tls", Host: "127.0.0.1", Port: 2}}, ErrorFrames: true},
+			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: 3}}},
 		},
 		Size(1 << 20), Size(1 << 20), 7,
 		MCPServer{Command: "sh", Args: []string{"a", "b"}, Env: map[string]string{"TOKEN": "12345"}, Idle: 5 * time.Minute, MaxChildren: 4},

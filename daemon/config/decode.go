@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slimwire/swp/transport/addr"
+	"github.com/slimwire/swp/transport"
 )
 
 // decoder fills a Config from YAML nodes. Keys come from the yaml tags; there
@@ -219,15 +219,12 @@ func (d *decoder) size(key, s string, v reflect.Value) {
 }
 
 func (d *decoder) address(key, s string, v reflect.Value) {
-	a, err := addr.Parse(s)
-	switch {
-	case err != nil:
-		d.add(key, "%s", strings.TrimPrefix(err.Error(), "addr: "))
-	case a.Target != "":
-		d.add(key, "%.64q has a path; a listener has none", s)
-	default:
-		v.Set(reflect.ValueOf(Address{a}))
+	a, err := transport.ParseAddr(s)
+	if err != nil {
+		d.add(key, "%s", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "transport: address "), "transport: ", ""))
+		return
 	}
+	v.Set(reflect.ValueOf(Address{a}))
 }
 
 // fieldsOf returns the keys of a struct and the index of each field.
