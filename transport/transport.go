@@ -141,4 +141,5 @@ const (
 	ReasonTimeout       = "timeout"        // the handshake took too long
 	ReasonEvicted       = "evicted"        // pushed out by newer unauthenticated connections
 	ReasonPlaintext     = "plaintext"      // plaintext from a non-loopback address
+	ReasonStale         = "stale"          // a timestamp outside the window, freshness owned by S1
 )
