@@ -173,28 +173,8 @@ func (c *call) wake() {
 	}
 }
 
-// foundCall is the number of the call that an answer belongs to.
-type foundCall struct {
-	n     uint64
-	found bool
-}
-
-// callOf finds the call that a message of an answering type belongs to.
-func (s *Session) callOf(id []byte, answers bool) foundCall {
-	if !answers {
-		return foundCall{}
-	}
-	n, ok := s.ownID(id)
-	if !ok {
-		return foundCall{}
-	}
-	s.mu.Lock()
-	_, ok = s.calls[n]
-	s.mu.Unlock()
-	return foundCall{n, ok}
-}
-
-// deliver copies an answer to the call that waits for it.
+// deliver copies an answer to the call that waits for it. It reports false if
+// there is none, or none any more.
 func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
 	a := answer{env: *env, ext: len(env.Extensions)}
 	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
@@ -210,12 +190,15 @@ func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
 	return c != nil
 }
 
-func (s *Session) failCall(n uint64, err error) {
+// failCall ends a call with an error and reports whether there was one.
+func (s *Session) failCall(n uint64, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.calls[n]; c != nil {
+	c := s.calls[n]
+	if c != nil {
 		c.fail(err)
 	}
+	return c != nil
 }
 
 // failCallsOf fails the calls on a stream that is gone.

@@ -110,8 +110,8 @@ func field(b []byte, number uint64) (value, rest []byte, ok bool) {
 // side always, anything else only where the error path is on. It reports
 // whether the message was handled; if not, the profile is unknown here.
 func (l *lane) receiveError(env *e1.Envelope) bool {
-	found := l.s.callOf(env.MsgID, true)
-	if !found.found && !l.s.ep.opts.ErrorFrames {
+	n, own := l.s.ownID(env.MsgID)
+	if !own && !l.s.ep.opts.ErrorFrames {
 		return false
 	}
 	if err := env.Validate(&l.s.ep.opts.Envelope); err != nil {
@@ -127,11 +127,10 @@ func (l *lane) receiveError(env *e1.Envelope) bool {
 		l.refuse(nil, profiles.Errorf(profiles.InvalidProfilePayload, "not an error report"), ordinary)
 		return true
 	}
-	if !found.found {
+	if !own || !l.s.failCall(n, fault) {
 		l.unsolicited()
 		return true
 	}
-	l.s.failCall(found.n, fault)
 	l.verdict(profiles.OK, "", nil, false, Kept)
 	return true
 }

@@ -24,7 +24,9 @@ func (r *responder) Send(env e1.Envelope) error {
 
 func (r *responder) Finish(env e1.Envelope) error {
 	err := r.Send(env)
-	r.ended = true
+	if err == nil {
+		r.ended = true
+	}
 	return err
 }
 
@@ -150,7 +152,7 @@ func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Respo
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			e.end(&profiles.Error{Code: profiles.Internal, Detail: "deadline", Text: "the handler took too long", Retryable: true, Domain: true}, false)
+			e.end(&profiles.Error{Code: profiles.Internal, Detail: "deadline", Text: "the handler took too long", Retryable: true}, false)
 		}
 	})
 	defer stop()
@@ -222,7 +224,7 @@ func (e *exchange) end(err error, through bool) {
 		v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
 		told := l.answerRefusal(e.profile, &e.req, fault, e.answered, e.mode)
 		if v.Reject {
-			spent = s.pace.charge(&s.ep.opts.Bounds, fault.Pace)
+			spent = fault.Code != profiles.Internal && s.pace.charge(&s.ep.opts.Bounds, fault.Pace)
 			switch {
 			case spent:
 				v.Action = Closed

@@ -38,13 +38,14 @@ type lane struct {
 	stream transport.Stream
 	id     uint64
 	refs   atomic.Int32
-	own    atomic.Bool // opened here, not by the peer
-	gone   chan struct{}
+	own    atomic.Bool   // opened here, not by the peer
+	gone   chan struct{} // closed with the last reference, unless multiplexed
 	ctx    context.Context
 
 	rd      frame.Reader
 	out     output
 	scratch []byte
+	reserve func(from, to int) error // grow, bound once
 
 	// The state of the read loop.
 	now      time.Time // wall clock, read once per batch
@@ -70,17 +71,22 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	s.lastLane++
 	l.id = s.lastLane
 	s.mu.Unlock()
-	l.s, l.stream, l.gone = s, stream, make(chan struct{})
+	l.s, l.stream = s, stream
 	l.ctx = s.ctx
 	l.now, l.deadline, l.since, l.idleFrom = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	l.seq, l.stopped = 0, false
 	if s.conn.Multiplexed() {
 		l.ctx = streamContext{Context: s.ctx, done: stream.Done()}
+	} else {
+		l.gone = make(chan struct{})
 	}
 	l.own.Store(own)
 	l.refs.Store(1)
 	if own {
 		l.refs.Add(1)
+	}
+	if l.reserve == nil {
+		l.reserve = l.grow
 	}
 	l.rd.Reset((*input)(l), frame.Options{Limit: s.ep.opts.FrameLimit, Pool: &s.ep.pool, Reserve: l.reserve})
 	l.out.reset(l)
@@ -101,8 +107,11 @@ func (l *lane) release() {
 	if r, ok := stream.(interface{ Release() }); ok {
 		r.Release()
 	}
-	close(l.gone)
-	if s.conn.Multiplexed() && l.out.drop() {
+	if !s.conn.Multiplexed() {
+		close(l.gone)
+		return
+	}
+	if l.out.drop() {
 		s.ep.pool.Put(l.scratch)
 		l.scratch = nil
 		s.ep.lanes.Put(l)
@@ -126,6 +135,9 @@ func (l *lane) run() {
 	}
 	l.out.flush()
 	l.s.failCallsOf(l, errNoAnswer)
+	if l.s.conn.Multiplexed() {
+		l.s.replaceOnly(l)
+	}
 	l.release()
 }
 
@@ -178,8 +190,8 @@ func (l *lane) frameDeadline() time.Time {
 	return l.since.Add(l.s.ep.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
 }
 
-// reserve lets the read buffer grow within the budgets, see frame.Options.
-func (l *lane) reserve(from, to int) error {
+// grow lets the read buffer grow within the budgets, see frame.Options.
+func (l *lane) grow(from, to int) error {
 	if l.s.grow(to-from, l.frameDeadline()) {
 		return nil
 	}

@@ -44,10 +44,11 @@ func (l *lane) receive(body []byte) {
 	}
 	typ, listed := profile.Type(env.MsgType)
 	l.typ = typ
-	answer := typ.Role&profiles.Answer != 0
-	if call := l.s.callOf(env.MsgID, answer); call.found {
-		l.deliver(profile, call)
-		return
+	if typ.Role&profiles.Answer != 0 {
+		if n, own := l.s.ownID(env.MsgID); own {
+			l.deliver(profile, n)
+			return
+		}
 	}
 	if typ.Role != profiles.Answer {
 		if err := l.duplicate(env.MsgID); err != nil { // row 24
@@ -139,7 +140,7 @@ func (l *lane) duplicate(id []byte) *profiles.Error {
 		}
 		s.replay.add(id, l.now)
 	}
-	if s.draining {
+	if s.draining.Load() {
 		return profiles.Busy("draining", "this endpoint is shutting down")
 	}
 	return nil
@@ -189,7 +190,7 @@ type PanicError struct {
 func (e *PanicError) Error() string { return fmt.Sprintf("endpoint: handler panicked: %v", e.Value) }
 
 // unsolicited drops an answer that nobody waits for. Late answers to calls that
-// were closed here are the peer's good right; the others cost it.
+// were closed here are the peer's good right, up to a bound; the others cost it.
 func (l *lane) unsolicited() {
 	_, late := l.s.ownID(l.req.MsgID)
 	action := Kept
@@ -203,17 +204,17 @@ func (l *lane) unsolicited() {
 }
 
 // deliver hands an answer to the call it belongs to.
-func (l *lane) deliver(profile *profiles.Profile, found foundCall) {
+func (l *lane) deliver(profile *profiles.Profile, n uint64) {
 	if profile.Check != nil {
 		if err := profile.Check(&l.req.Envelope); err != nil {
 			fault := profiles.AsError(err)
-			l.s.failCall(found.n, fault)
+			l.s.failCall(n, fault)
 			l.refuse(profile, fault, ordinary)
 			return
 		}
 	}
-	if !l.s.deliver(found.n, &l.req.Envelope) {
-		l.unsolicited() // closed between the lookup and now
+	if !l.s.deliver(n, &l.req.Envelope) {
+		l.unsolicited()
 		return
 	}
 	l.verdict(profiles.OK, "", nil, false, Kept)
@@ -287,9 +288,10 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, f
 	return l.out.send(l.ctx, &answer, p) == nil
 }
 
-// punish charges a refusal on the read loop and carries out its severity.
+// punish charges a refusal on the read loop and carries out its severity. A
+// failure of ours is counted like a refusal, but the peer does not pay for it.
 func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
-	spent := l.s.pace.charge(&l.s.ep.opts.Bounds, fault.Pace)
+	spent := fault.Code != profiles.Internal && l.s.pace.charge(&l.s.ep.opts.Bounds, fault.Pace)
 	quic := l.s.conn.Multiplexed()
 	var action Action
 	switch {

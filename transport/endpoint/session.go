@@ -37,7 +37,8 @@ type Session struct {
 	calls    map[uint64]*call     // requests of ours, by the second half of msg_id
 	held     int                  // octets of grown buffers and copied requests
 	replay   *replay              // nil unless there is a replay window
-	draining bool
+
+	draining atomic.Bool
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
@@ -70,13 +71,8 @@ func (s *Session) close(code profiles.Code, cause error) {
 // drain refuses new requests from now on and closes the session once nothing
 // is in flight.
 func (s *Session) drain() {
-	s.mu.Lock()
-	s.draining = true
-	idle := s.idle()
-	s.mu.Unlock()
-	if idle {
-		s.finish()
-	}
+	s.draining.Store(true)
+	s.settle()
 }
 
 // idle reports whether nothing is in flight in either direction. The caller
@@ -85,8 +81,11 @@ func (s *Session) idle() bool { return len(s.inflight) == 0 && len(s.calls) == 0
 
 // settle is called, without mu, whenever an exchange or a call has ended.
 func (s *Session) settle() {
+	if !s.draining.Load() {
+		return
+	}
 	s.mu.Lock()
-	done := s.draining && s.idle()
+	done := s.idle()
 	s.mu.Unlock()
 	if done {
 		s.finish()
@@ -150,12 +149,6 @@ func (s *Session) runStreams() {
 		stream, err := s.conn.Accept(s.ctx)
 		if err != nil {
 			s.close(profiles.OK, err)
-			s.mu.Lock()
-			only := s.only
-			s.mu.Unlock()
-			if only != nil {
-				_ = only.Close()
-			}
 			return
 		}
 		l := s.newLane(stream, false)
@@ -223,6 +216,20 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 		go l.run()
 	}
 	return l, nil
+}
+
+// replaceOnly forgets the stream of Send after it ended: the next Send opens
+// another.
+func (s *Session) replaceOnly(l *lane) {
+	s.mu.Lock()
+	shared := s.only == l
+	if shared {
+		s.only = nil
+	}
+	s.mu.Unlock()
+	if shared {
+		_ = l.Close()
+	}
 }
 
 // Open returns a lane of its own: a new stream on QUIC, the one stream
