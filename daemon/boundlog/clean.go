@@ -1,0 +1,121 @@
+package boundlog
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	// MaxValue is how many octets a value has at most, as it stands in the line.
+	MaxValue = 256
+
+	// maxFields keeps a line below 8 KiB: 24 values with their keys, the message
+	// and what every line has.
+	maxFields = 24
+)
+
+// Clean returns s fit for a log: control and format characters, line
+// separators and invalid UTF-8 become escapes, quotes and backslashes stay but
+// count twice, because JSON doubles them, and what exceeds MaxValue is cut.
+func Clean(s string) string {
+	if clear, size := plain(s); clear && size <= MaxValue {
+		return s
+	}
+	const ellipsis = "…"
+	var b strings.Builder
+	cost := 0
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		piece := s[i : i+n]
+		size := n
+		switch {
+		case r == utf8.RuneError && n == 1:
+			piece = fmt.Sprintf(`\x%02x`, s[i])
+			size = len(piece) + 1
+		case unprintable(r):
+			piece = fmt.Sprintf(`\u%04x`, r)
+			size = len(piece) + 1
+		default:
+			size = jsonSize(r, n)
+		}
+		if cost += size; cost > MaxValue-len(ellipsis) {
+			b.WriteString(ellipsis)
+			break
+		}
+		b.WriteString(piece)
+		i += n
+	}
+	return b.String()
+}
+
+// plain reports whether s needs no escape, and its size in a line of JSON.
+func plain(s string) (ok bool, size int) {
+	for i, r := range s {
+		if unprintable(r) || r == utf8.RuneError && s[i] != "\uFFFD"[0] {
+			return false, 0
+		}
+		size += jsonSize(r, utf8.RuneLen(r))
+	}
+	return true, size
+}
+
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}
+
+// jsonSize is how long zap's encoder makes a printable rune of n octets.
+func jsonSize(r rune, n int) int {
+	switch r {
+	case '"', '\\':
+		return 2
+	case '<', '>', '&':
+		return 6
+	}
+	return n
+}
+
+// clean returns the fields with clean values. Kinds that could hold anything
+// (objects, reflection) are written as text.
+func clean(fields []zap.Field) []zap.Field {
+	out := make([]zap.Field, 0, min(len(fields), maxFields))
+	for _, f := range fields {
+		if len(out) == maxFields {
+			break
+		}
+		switch f.Type {
+		case zapcore.SkipType:
+			continue
+		case zapcore.StringType:
+			f.String = Clean(f.String)
+		case zapcore.BoolType, zapcore.DurationType, zapcore.TimeType, zapcore.TimeFullType,
+			zapcore.Float64Type, zapcore.Float32Type,
+			zapcore.Int64Type, zapcore.Int32Type, zapcore.Int16Type, zapcore.Int8Type,
+			zapcore.Uint64Type, zapcore.Uint32Type, zapcore.Uint16Type, zapcore.Uint8Type:
+		case zapcore.ByteStringType:
+			b, _ := f.Interface.([]byte)
+			f = zap.String(f.Key, Clean(string(b)))
+		default:
+			f = zap.String(f.Key, Clean(text(f)))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// text renders any other field. A value whose method panics is the logger's
+// problem and nobody else's.
+func text(f zap.Field) (s string) {
+	defer func() {
+		if v := recover(); v != nil {
+			s = fmt.Sprintf("(panic: %v)", v)
+		}
+	}()
+	enc := zapcore.NewMapObjectEncoder()
+	f.AddTo(enc)
+	return fmt.Sprint(enc.Fields[f.Key])
+}
