@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -18,7 +19,7 @@ func (r *responder) Send(env e1.Envelope) error {
 	if l.ended || l.taken != nil {
 		return profiles.ErrFinished
 	}
-	l.answering(&l.req, &env)
+	l.answering(&l.req, &env, l.now)
 	return l.out.send(l.ctx, &env, inline)
 }
 
@@ -36,14 +37,14 @@ func (r *responder) Fail(error) {}
 func (r *responder) Context() context.Context { return r.ctx }
 
 // answering fills in what an answer takes from its request.
-func (l *lane) answering(req *profiles.Request, env *e1.Envelope) {
+func (l *lane) answering(req *profiles.Request, env *e1.Envelope, now time.Time) {
 	if len(env.MsgID) == 0 {
 		env.MsgID = req.MsgID
 	}
 	if env.ProfileID == 0 {
 		env.ProfileID = req.ProfileID
 	}
-	l.complete(env, l.s.ep.opts.Now())
+	l.complete(env, now)
 }
 
 // exchanger is a lane as the profiles.Exchange of the message being served.
@@ -185,7 +186,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	if e.done || e.answered {
 		return profiles.ErrFinished
 	}
-	e.l.answering(&e.req, &env)
+	e.l.answering(&e.req, &env, e.l.s.ep.opts.Now())
 	err := e.l.out.send(e.ctx, &env, e.mode)
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {
