@@ -1,0 +1,295 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/slimwire/swp/vectors"
+)
+
+// Load reads a descriptor in the kit's form, in ours or in the poc_ form, and
+// the fixtures that it names, which lie beside it. Documents that it names are
+// looked for at the nearest go.mod above it.
+func Load(path string) (*Vector, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the caller's pattern
+	if err != nil {
+		return nil, err
+	}
+	d, kit := vectors.Parse(text)
+	if kit != nil {
+		d, err = parsePoC(text)
+		if err != nil {
+			return nil, kit
+		}
+	}
+	l := loader{dir: filepath.Dir(path), d: d}
+	v, err := l.vector()
+	if err != nil {
+		return nil, err
+	}
+	v.Path = path
+	return v, nil
+}
+
+// loader turns one descriptor into a Vector.
+type loader struct {
+	dir string
+	d   *vectors.Descriptor
+}
+
+var (
+	outcomes      = []string{"accept", "reject", "process_check"}
+	stepOutcomes  = []string{"", "accept", "reject", "none"}
+	evidenceTypes = []string{"runtime", "process", "mixed"}
+)
+
+func (l *loader) vector() (*Vector, error) {
+	d, e := l.d, &l.d.Expected
+	switch {
+	case d.VectorID == "":
+		return nil, errors.New("missing vector_id")
+	case e.Outcome == "":
+		return nil, errors.New("missing expected.outcome")
+	case e.EvidenceType == "":
+		return nil, errors.New("missing expected.evidence_type")
+	case !slices.Contains(outcomes, e.Outcome):
+		return nil, fmt.Errorf("expected.outcome is %q, want one of %q", e.Outcome, outcomes)
+	case !slices.Contains(evidenceTypes, e.EvidenceType):
+		return nil, fmt.Errorf("expected.evidence_type is %q, want one of %q", e.EvidenceType, evidenceTypes)
+	}
+	v := &Vector{ID: d.VectorID, Category: d.Category, Outcome: e.Outcome, Code: e.Code, ErrorCode: e.ErrorCode}
+	if a := e.Assertions; a != nil && a.Artifact != "" {
+		root, err := moduleRoot(l.dir)
+		if err != nil {
+			return nil, err
+		}
+		v.artifact = document{path: filepath.Join(root, filepath.FromSlash(a.Artifact)), name: a.Artifact, states: a.States}
+	}
+	if name := e.Fixture.EvidenceFile; name != "" {
+		if err := plainName(name); err != nil {
+			return nil, err
+		}
+		v.evidence = &document{path: filepath.Join(l.dir, name), name: name}
+	}
+	if e.Outcome == "process_check" {
+		if v.evidence == nil {
+			return nil, errors.New("a process check without an evidence_file")
+		}
+		return v, nil
+	}
+	first, err := l.scene("", l.whole())
+	if err != nil {
+		return nil, err
+	}
+	v.scenes = append(v.scenes, first)
+	for i, s := range e.Fixture.Siblings {
+		name := fmt.Sprintf("sibling %d", i+1)
+		next, err := l.scene(name, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		v.scenes = append(v.scenes, next)
+	}
+	return v, nil
+}
+
+// whole is the vector itself in the form of a sibling.
+func (l *loader) whole() vectors.Sibling {
+	e := &l.d.Expected
+	s := vectors.Sibling{BinFile: e.Fixture.BinFile, Transcript: e.Fixture.Transcript, Expect: new(vectors.Expect)}
+	return s
+}
+
+// scene loads the vector itself, with an empty name, or a sibling of it.
+func (l *loader) scene(name string, s vectors.Sibling) (scene, error) {
+	sc := scene{name: name, why: s.Why, main: -1}
+	sc.input = l.circumstances(&s)
+	steps := s.Transcript
+	if steps == nil {
+		if s.BinFile == "" {
+			return sc, errors.New("no bin_file")
+		}
+		if s.Expect == nil {
+			return sc, errors.New("no expect")
+		}
+		steps = []vectors.Step{{Dir: vectors.In, BinFile: s.BinFile, End: true, Expect: s.Expect}}
+	} else {
+		sc.allOuts = true
+		if name != "" && (s.BinFile != "" || s.Expect != nil) {
+			return sc, errors.New("a transcript beside a bin_file or expect")
+		}
+	}
+	for i, st := range steps {
+		main := name == "" && st.Dir == vectors.In && st.BinFile == s.BinFile
+		if main && sc.main >= 0 {
+			return sc, fmt.Errorf("bin_file %q is named by two steps", s.BinFile)
+		}
+		if main {
+			sc.main = i
+		}
+		if err := l.step(&sc, st, main); err != nil {
+			return sc, fmt.Errorf("step %d: %w", i+1, err)
+		}
+	}
+	if name == "" && sc.main < 0 {
+		return sc, fmt.Errorf("bin_file %q is named by no step", s.BinFile)
+	}
+	return sc, nil
+}
+
+// circumstances are those of the vector, but for what a sibling gives itself.
+func (l *loader) circumstances(s *vectors.Sibling) Input {
+	in := Input{Category: l.d.Category}
+	if a := l.d.Expected.Assertions; a != nil {
+		in.Setup, in.Clock, in.Channel = a.Setup, a.Clock, a.Channel
+		if a.Limits != nil {
+			in.Limits = *a.Limits
+		}
+		if a.Policy != nil {
+			in.Policy = *a.Policy
+		}
+	}
+	if s.Limits != nil {
+		in.Limits = *s.Limits
+	}
+	if s.Policy != nil {
+		in.Policy = *s.Policy
+	}
+	if s.Clock != nil {
+		in.Clock = s.Clock
+	}
+	if s.Channel != nil {
+		in.Channel = s.Channel
+	}
+	if s.Setup != "" {
+		in.Setup = s.Setup
+	}
+	in.Policy.Label = "" // a description, not a circumstance
+	return in
+}
+
+func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
+	if !slices.Contains([]string{vectors.In, vectors.Out, vectors.App}, st.Dir) {
+		return fmt.Errorf("dir is %q", st.Dir)
+	}
+	expect := st.Expect
+	switch {
+	case main:
+		x, err := l.mainExpect(expect)
+		if err != nil {
+			return err
+		}
+		expect = x
+	case expect == nil && st.Dir != vectors.App:
+		return errors.New("no expect")
+	case expect != nil && !slices.Contains(stepOutcomes, expect.Outcome):
+		return fmt.Errorf("outcome is %q, want one of %q", expect.Outcome, stepOutcomes)
+	case st.Dir == vectors.In && expect.Outcome == "":
+		return errors.New("no expect.outcome")
+	}
+	if expect != nil && expect.SameAs != nil && (expect.SameAs.Step < 1 || expect.SameAs.Step > len(sc.expect)) {
+		return fmt.Errorf("same_as names step %d", expect.SameAs.Step)
+	}
+	conn := st.Conn
+	if conn == "" {
+		conn = "a"
+	}
+	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Flip: st.Flip}
+	var frame []byte
+	if st.BinFile != "" {
+		octets, err := l.read(st.BinFile)
+		if err != nil {
+			return err
+		}
+		if st.Dir == vectors.Out {
+			frame = octets
+		} else {
+			out.Octets = octets
+		}
+	} else if st.Dir == vectors.App || st.Dir == vectors.In && !st.End {
+		return errors.New("no bin_file")
+	}
+	sc.input.Steps = append(sc.input.Steps, out)
+	sc.expect = append(sc.expect, expect)
+	sc.whys = append(sc.whys, st.Why)
+	sc.frames = append(sc.frames, frame)
+	return nil
+}
+
+// mainExpect completes the expectation of the main step by the official one.
+func (l *loader) mainExpect(x *vectors.Expect) (*vectors.Expect, error) {
+	var e vectors.Expect
+	if x != nil {
+		e = *x
+	}
+	if e.Outcome != "" || e.Code != "" || e.ErrorCode != "" || e.Envelope != nil {
+		return nil, errors.New("outcome, codes and envelope of the main step are those of the vector")
+	}
+	official := &l.d.Expected
+	e.Outcome, e.Code, e.ErrorCode = official.Outcome, official.Code, official.ErrorCode
+	// On rejected frames the kit's assertions on the envelope are boilerplate
+	// and contradict the octets.
+	if e.Outcome != "accept" {
+		return &e, nil
+	}
+	e.Envelope = official.Assert
+	if a := official.Assertions; a != nil {
+		if a.Envelope != nil {
+			e.Envelope = a.Envelope
+		}
+		if a.MsgType != nil || a.ProfileID != nil {
+			var env vectors.Envelope
+			if e.Envelope != nil {
+				env = *e.Envelope
+			}
+			if a.MsgType != nil {
+				env.MsgType = a.MsgType
+			}
+			if a.ProfileID != nil {
+				env.ProfileID = a.ProfileID
+			}
+			e.Envelope = &env
+		}
+	}
+	return &e, nil
+}
+
+func (l *loader) read(name string) ([]byte, error) {
+	if err := plainName(name); err != nil {
+		return nil, err
+	}
+	octets, err := os.ReadFile(filepath.Join(l.dir, name)) //nolint:gosec // a plain name
+	if octets == nil && err == nil {
+		octets = []byte{}
+	}
+	return octets, err
+}
+
+// plainName refuses a file that is not beside its descriptor.
+func plainName(name string) error {
+	if name != filepath.Base(name) || !filepath.IsLocal(name) {
+		return fmt.Errorf("file %q is not beside its descriptor", name)
+	}
+	return nil
+}
+
+// moduleRoot is the nearest directory from dir upwards that has a go.mod.
+func moduleRoot(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod above the descriptor: cannot find its artifact")
+		}
+		dir = up
+	}
+}

@@ -1,0 +1,110 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/vectors"
+)
+
+// Local is the Target that plays on endpoints of this process, each input on a
+// fresh one: frames over an in-memory connection, channel scenarios over
+// mutual TLS on loopback. The zero value is ready for use.
+type Local struct{}
+
+// Play implements Target.
+func (Local) Play(ctx context.Context, in *Input) (*Observation, error) {
+	s := newStage(in)
+	s.app = newApplication(s)
+	build, err := builder(in)
+	if err == nil {
+		err = build(s)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s.play(ctx)
+}
+
+// builder returns what sets the stage for an input.
+func builder(in *Input) (func(*stage) error, error) {
+	switch in.Category {
+	case "core", "e1":
+		return serving(recording), nil
+	case "s1":
+		return buildChannel, nil
+	case "mcp":
+		return buildMCP(in.Setup)
+	case PoC:
+		return serving(recording), nil
+	}
+	return nil, fmt.Errorf("%w: nothing here plays category %q", ErrNotPlayed, in.Category)
+}
+
+// serving sets an endpoint with profiles, and a pipe to it for each connection.
+func serving(list func(*stage) []*profiles.Profile) func(*stage) error {
+	return func(s *stage) error {
+		if s.in.Setup != vectors.Serve {
+			return fmt.Errorf("%w: nothing here plays setup %q of category %q", ErrNotPlayed, s.in.Setup, s.in.Category)
+		}
+		ep, err := s.endpoint(list(s))
+		if err != nil {
+			return err
+		}
+		for _, name := range s.connNames() {
+			if err := s.pipe(ep, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// endpoint makes the endpoint under test.
+func (s *stage) endpoint(list []*profiles.Profile) (*endpoint.Endpoint, error) {
+	opts, err := s.options(list)
+	if err != nil {
+		return nil, err
+	}
+	ep, err := endpoint.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func() { _ = ep.Close() })
+	return ep, nil
+}
+
+// pipe connects a peer to the endpoint.
+func (s *stage) pipe(ep *endpoint.Endpoint, name string) error {
+	here, there := transport.NewPipe(transport.PipeOptions{B: "spiffe://peer.invalid/" + name})
+	stream, err := there.Open(context.Background())
+	if err != nil {
+		return err
+	}
+	s.onClose(func() { _ = there.Close(0) })
+	s.peers[name] = s.newWirePeer(stream)
+	s.attach(ep, here, name)
+	return nil
+}
+
+func (s *stage) attach(ep *endpoint.Endpoint, conn transport.Conn, name string) *endpoint.Session {
+	session := ep.Attach(conn)
+	s.change(func() { s.conns[session.ID()] = name })
+	return session
+}
+
+// connNames are the connections that the steps name, in order of appearance.
+func (s *stage) connNames() []string {
+	var names []string
+	for _, st := range s.in.Steps {
+		if st.Dir != vectors.App && !slices.Contains(names, st.Conn) {
+			names = append(names, st.Conn)
+		}
+	}
+	return names
+}

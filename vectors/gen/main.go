@@ -1,0 +1,56 @@
+// Command gen writes the golden vectors of this repository: descriptors and
+// fixtures, from the catalogue in core.go, e1.go, s1.go and mcp.go. It is run
+// from the root of the repository and writes nothing that it wrote before in
+// the same form.
+//
+//	go run ./vectors/gen [-dir vectors]
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+func main() {
+	dir := flag.String("dir", "vectors", "where to write")
+	flag.Parse()
+	for name, content := range catalogue() {
+		path := filepath.Join(*dir, name)
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) { //nolint:gosec // our own names
+			continue
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // as in a source tree
+			fmt.Fprintln(os.Stderr, "gen:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// catalogue returns every file by name.
+func catalogue() map[string][]byte {
+	files := make(map[string][]byte)
+	for _, v := range slices.Concat(core, e1, s1, mcp) {
+		w := writer{id: v.id, files: files}
+		d := w.descriptor(&v)
+		text, err := marshal(d)
+		if err != nil {
+			panic(err) // plain structs
+		}
+		w.put(v.id+".json", text)
+	}
+	return files
+}
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.Bytes(), err
+}

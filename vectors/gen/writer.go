@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/slimwire/swp/vectors"
+)
+
+// writer turns one entry of the catalogue into a descriptor and names its
+// fixtures: <id>.bin for the octets the vector is about, <id>.NN.bin for the
+// others, in order of appearance.
+type writer struct {
+	id    string
+	main  []byte
+	files map[string][]byte
+	named []string // files of this vector other than the main one
+}
+
+func (w *writer) put(name string, content []byte) {
+	if _, taken := w.files[name]; taken {
+		panic("gen: two files are called " + name)
+	}
+	w.files[name] = content
+}
+
+func (w *writer) descriptor(v *vector) vectors.Descriptor {
+	d := vectors.Descriptor{VectorID: v.id, Group: groups[v.namespace()], Category: v.namespace(), Description: v.about}
+	e := &d.Expected
+	e.Outcome, e.Code, e.RejectionReason, e.EvidenceType = v.expect.outcome, v.expect.code, v.expect.reason, "runtime"
+	if e.Outcome == "reject" {
+		e.ErrorCode = "ERR_" + e.Code
+	}
+	e.Assertions = labelled(v)
+	if v.evidence {
+		e.EvidenceType = "process"
+		e.Fixture.EvidenceFile = v.id + ".evidence.md"
+		return d
+	}
+	w.main = v.bin
+	e.Fixture.BinFile = v.id + ".bin"
+	w.put(e.Fixture.BinFile, v.bin)
+	e.Fixture.Transcript = w.steps(v.transcript, false)
+	for _, s := range v.siblings {
+		e.Fixture.Siblings = append(e.Fixture.Siblings, w.sibling(s))
+	}
+	return d
+}
+
+// labelled adds the labels that the kit's descriptors carry.
+func labelled(v *vector) *vectors.Assertions {
+	a := v.assertions
+	switch v.namespace() {
+	case "e1":
+		a.Encoding = "E1"
+	case "s1":
+		a.Binding = "S1"
+	case "mcp":
+		a.Profile = "MCPMAP"
+	}
+	if a == (vectors.Assertions{}) {
+		return nil
+	}
+	return &a
+}
+
+func (w *writer) steps(list []step, reuse bool) []vectors.Step {
+	var steps []vectors.Step
+	for _, s := range list {
+		switch {
+		case s.main:
+			s.BinFile = w.id + ".bin"
+		case s.octets != nil:
+			s.BinFile = w.name(s.octets, reuse)
+		}
+		steps = append(steps, s.Step)
+	}
+	return steps
+}
+
+func (w *writer) sibling(s sibling) vectors.Sibling {
+	switch {
+	case s.transcript != nil:
+		s.Transcript = w.steps(s.transcript, true)
+	case s.octets == nil:
+		s.BinFile = w.id + ".bin"
+	default:
+		s.BinFile = w.name(s.octets, true)
+	}
+	return s.Sibling
+}
+
+// name returns the file for octets, a new one unless this vector has them
+// already. The main file is named by one step of the transcript only, so it is
+// reused in siblings alone.
+func (w *writer) name(octets []byte, reuseMain bool) string {
+	if reuseMain && bytes.Equal(octets, w.main) {
+		return w.id + ".bin"
+	}
+	for _, name := range w.named {
+		if bytes.Equal(w.files[name], octets) {
+			return name
+		}
+	}
+	name := fmt.Sprintf("%s.%02d.bin", w.id, len(w.named)+1)
+	w.put(name, octets)
+	w.named = append(w.named, name)
+	return name
+}
