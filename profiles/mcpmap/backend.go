@@ -1,0 +1,92 @@
+package mcpmap
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Backend is the MCP servers that are offered to peers. It is safe for
+// concurrent use; none of its methods waits.
+type Backend interface {
+	// Targets returns the names of the servers, sorted, and the one that a
+	// request without a target goes to: "" if it must name one.
+	Targets() (names []string, def string)
+
+	// Server returns the server of a name.
+	Server(name string) (Server, bool)
+}
+
+// Server is one MCP server behind this endpoint: a child process, an HTTP
+// origin, a partner. It is safe for concurrent use.
+type Server interface {
+	// Do takes over a request of the modern era. It does not wait, and ends the
+	// exchange by Finish or Fail, sooner or later.
+	Do(x *Exchange)
+
+	// Connect opens a conversation of the legacy era. It does not wait; what
+	// goes wrong later is told by Counterpart.Ended.
+	Connect(client Counterpart) (Conversation, error)
+}
+
+// Conversation is the server's end of a legacy session. Its methods do not
+// wait and may be called at once; what is handed to them arrives in order.
+type Conversation interface {
+	// Do takes over a request, initialize among them.
+	Do(x *Exchange)
+
+	// Notify passes a notification on, octet for octet. m is valid until Notify
+	// returns.
+	Notify(m *Message)
+
+	// Close ends the conversation and what is in flight in it. Ended is not
+	// called any more.
+	Close()
+}
+
+// Counterpart is the client's end of a legacy session as a Conversation sees it.
+// Its methods do not wait. What they are given is valid until they return.
+type Counterpart interface {
+	// Notify sends the client a notification that belongs to no request.
+	Notify(octets []byte)
+
+	// Request asks the client something: sampling, elicitation, roots, ping. x
+	// is the exchange it belongs to, or nil. answer is called once, from another
+	// goroutine, with a JSON-RPC response to m; its octets are valid until
+	// answer returns.
+	Request(x *Exchange, m *Message, answer func(octets []byte))
+
+	// Ended says that the server is gone. Exchanges in flight are ended by
+	// whoever calls it.
+	Ended()
+}
+
+// Table is a Backend that never changes.
+type Table struct {
+	names   []string
+	def     string
+	servers map[string]Server
+}
+
+// NewTable returns the Backend of the servers given by name. def is the server
+// for requests that name none; if it is "" and there is only one server, that
+// one is meant.
+func NewTable(servers map[string]Server, def string) (*Table, error) {
+	t := &Table{names: slices.Sorted(maps.Keys(servers)), def: def, servers: maps.Clone(servers)}
+	if _, ok := servers[def]; def != "" && !ok {
+		return nil, fmt.Errorf("mcpmap: default server %q, want one of %q", def, t.names)
+	}
+	if def == "" && len(t.names) == 1 {
+		t.def = t.names[0]
+	}
+	return t, nil
+}
+
+// Targets implements Backend.
+func (t *Table) Targets() (names []string, def string) { return t.names, t.def }
+
+// Server implements Backend.
+func (t *Table) Server(name string) (Server, bool) {
+	s, ok := t.servers[name]
+	return s, ok
+}

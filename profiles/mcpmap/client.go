@@ -1,0 +1,375 @@
+package mcpmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ErrCancelled is returned by Do for a call that its caller cancelled by a
+// notification.
+var ErrCancelled = errors.New("mcpmap: the call was cancelled")
+
+// cancelTime is how long sending a cancellation may take when the context of
+// its call has ended.
+const cancelTime = 5 * time.Second
+
+// Call is a request to a server of a peer.
+type Call struct {
+	Target  string   // name of the server; "" means the peer's default
+	Session string   // legacy session, as the answer to initialize named it
+	Params  []string // "name:value" parameters beside the request (extension 19)
+
+	// Octets is the JSON-RPC request. It is sent as it is.
+	Octets []byte
+
+	// Events hears what belongs to this call. With initialize it also hears
+	// what belongs to the session it opens and to no other call.
+	Events Events
+}
+
+// Events are callbacks. Those of one call are called one at a time and in
+// order, from a goroutine of their own; they may take their time, up to the
+// bound of Options.MaxNotificationsDue, above which notifications are dropped.
+// A nil one drops notifications and refuses requests.
+type Events struct {
+	// Notification gets a notification as it came. octets stays the callee's.
+	Notification func(octets []byte)
+
+	// Request gets a request of the server, which someone must answer.
+	Request func(r *Asked)
+}
+
+// Result is the answer to a Call.
+type Result struct {
+	Octets  []byte // the JSON-RPC response as it came
+	Session string // the session that initialize opened, or ""
+	Status  int    // HTTP status where the peer gave one (extension 20), else 0
+}
+
+// Client calls the servers of the peer of one connection. It is safe for
+// concurrent use.
+//
+// A modern request has a lane of its own. A legacy session has one lane for all
+// that belongs to it.
+type Client struct {
+	m *Mapping
+	c *conn
+
+	mu       sync.Mutex
+	calls    map[string]*outgoing // by msg_id
+	sessions map[string]*outgoingSession
+	opening  int     // calls whose msg_id or session is not known yet
+	early    []early // what came for one of them
+}
+
+// outgoing is a call in flight.
+type outgoing struct {
+	session string
+	target  string
+	key     string // of its JSON-RPC id
+	msgID   []byte
+	events  Events
+	inbox   inbox
+	cancel  context.CancelCauseFunc
+}
+
+// outgoingSession is a legacy session at a peer. One without an id, because the
+// peer does not know of sessions, is found by its target.
+type outgoingSession struct {
+	lane   profiles.Lane
+	events Events
+	inbox  *inbox
+}
+
+// early is a message that came before it was known what it belongs to.
+type early struct {
+	related string
+	session string
+	octets  []byte // of a notification
+	asked   *Asked // or a request
+}
+
+// Client returns the calling side of a connection; there is one for each.
+func (m *Mapping) Client(sess profiles.Session) *Client {
+	c := m.conn(sess)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == nil {
+		c.client = &Client{
+			m: m, c: c,
+			calls: make(map[string]*outgoing), sessions: make(map[string]*outgoingSession),
+		}
+	}
+	return c.client
+}
+
+func (c *conn) calling() *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client
+}
+
+// plain is the key of a session without an id.
+func plain(target string) string { return "\x00" + target }
+
+// Do sends a request and returns the response, after all that belonged to the
+// call has been handed to its Events. When ctx ends, or Notify sends a
+// cancellation of the call, the server is told and Do returns at once.
+//
+// The error is an *Error if the request was refused, by its shape here or by
+// the peer; ErrCancelled; that of the context; or what ended the connection.
+// AppendFailure makes a JSON-RPC error of any of them.
+func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
+	var msg Message
+	if err := msg.Scan(call.Octets); err != nil {
+		return nil, err
+	}
+	if err := msg.Check(Request); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := &outgoing{
+		session: call.Session, target: call.Target, key: TokenKey(msg.ID()), events: call.Events, cancel: cancel,
+		inbox: inbox{limit: c.m.opts.MaxNotificationsDue},
+	}
+	initialize := msg.Is(MethodInitialize)
+	lane, err := c.lane(ctx, call, &msg)
+	if err != nil {
+		return nil, err
+	}
+	opened := initialize && lane != nil // and not yet a session's
+	defer func() {
+		if opened {
+			_ = lane.Close()
+		}
+	}()
+
+	c.open()
+	exchange, err := c.send(ctx, lane, call)
+	if err != nil {
+		c.opened()
+		return nil, err
+	}
+	defer exchange.Close()
+	out.msgID = slices.Clone(exchange.MsgID())
+	c.register(out)
+	defer c.unregister(out)
+	if !initialize {
+		c.opened()
+	}
+
+	env, err := exchange.Recv(ctx)
+	if err != nil {
+		if initialize {
+			c.opened()
+		}
+		return nil, c.ended(ctx, out, &msg, lane, err)
+	}
+	result := &Result{Octets: slices.Clone(env.Payload)}
+	if status, ok := env.Extensions.LookupUvarint(profiles.ExtHTTPStatus); ok && status < 1000 {
+		result.Status = int(status)
+	}
+	if initialize {
+		id, _ := env.Extensions.Lookup(profiles.ExtSession)
+		var response Message
+		if response.Scan(result.Octets) == nil && response.Result() != nil {
+			result.Session = string(id)
+			c.begin(result.Session, call, lane, &out.inbox)
+			opened = false
+		}
+		c.opened()
+	}
+	if drained := out.inbox.drained(); drained != nil {
+		select {
+		case <-drained:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return result, nil
+}
+
+// lane returns the lane that a call must use: that of its session, a new one
+// for a session that it opens, nil for one of its own.
+func (c *Client) lane(ctx context.Context, call *Call, msg *Message) (profiles.Lane, error) {
+	if call.Session == "" && msg.Is(MethodInitialize) {
+		return c.c.sess.Open(ctx)
+	}
+	key := call.Session
+	if key == "" {
+		if msg.Modern() {
+			return nil, nil
+		}
+		key = plain(call.Target)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[key]; s != nil {
+		return s.lane, nil
+	}
+	return nil, nil // a session of another connection: on a lane of its own
+}
+
+// send sends the request.
+func (c *Client) send(ctx context.Context, lane profiles.Lane, call *Call) (profiles.Call, error) {
+	env := e1.Envelope{
+		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
+		Extensions: extensions(call.Target, call.Session, call.Params),
+	}
+	if lane != nil {
+		return lane.Call(ctx, env)
+	}
+	return c.c.sess.Call(ctx, env)
+}
+
+func extensions(target, session string, params []string) e1.Extensions {
+	var ext e1.Extensions
+	if target != "" {
+		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(target))
+	}
+	if session != "" {
+		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(session))
+	}
+	for _, p := range params {
+		ext = e1.AppendExtension(ext, profiles.ExtMCPParam, []byte(p))
+	}
+	return ext
+}
+
+// ended says why a call ended without a response, and tells the server of it
+// when that was our decision.
+func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, lane profiles.Lane, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrCancelled) || msg.Is(MethodInitialize) {
+		return cause
+	}
+	sendCtx, cancel := context.WithTimeout(c.c.sess.Context(), cancelTime)
+	defer cancel()
+	_ = c.sendNotification(sendCtx, lane, out.target, out.session, out.msgID, AppendCancelled(nil, msg.ID()))
+	return cause
+}
+
+// AppendCancelled appends the notification that cancels the request of an id,
+// given as it was written.
+func AppendCancelled(dst, id []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","method":"`+MethodCancelled+`","params":{"requestId":`...)
+	dst = append(dst, id...)
+	return append(dst, "}}"...)
+}
+
+// Notify sends a notification, octet for octet, to a server or to a session
+// there. A cancellation of a call in flight ends it with ErrCancelled. The
+// error is an *Error for a malformed one, or what kept it from being sent.
+func (c *Client) Notify(ctx context.Context, target, session string, octets []byte) error {
+	var msg Message
+	if err := msg.Scan(octets); err != nil {
+		return err
+	}
+	if err := msg.Check(Notification); err != nil {
+		return err
+	}
+	key := session
+	if key == "" {
+		key = plain(target)
+	}
+	var out *outgoing
+	var lane profiles.Lane
+	c.mu.Lock()
+	if s := c.sessions[key]; s != nil {
+		lane = s.lane
+	}
+	if msg.Is(MethodCancelled) {
+		out = c.callNamed(target, session, TokenKey(msg.RequestID()))
+	}
+	c.mu.Unlock()
+	if out == nil {
+		return c.sendNotification(ctx, lane, target, session, nil, octets)
+	}
+	err := c.sendNotification(ctx, lane, target, session, out.msgID, octets)
+	out.cancel(ErrCancelled)
+	return err
+}
+
+// callNamed finds a call by its JSON-RPC id. The caller holds mu.
+func (c *Client) callNamed(target, session, key string) *outgoing {
+	for _, out := range c.calls {
+		if out.target == target && out.session == session && out.key == key && key != "" {
+			return out
+		}
+	}
+	return nil
+}
+
+func (c *Client) sendNotification(ctx context.Context, lane profiles.Lane, target, session string, related, octets []byte) error {
+	env := e1.Envelope{
+		ProfileID: ProfileID, MsgType: uint64(Notification), Payload: octets,
+		Extensions: extensions(target, session, nil),
+	}
+	if related != nil {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, related)
+	}
+	var err error
+	if lane != nil {
+		err = lane.Send(ctx, env)
+	} else {
+		err = c.c.sess.Send(ctx, env)
+	}
+	if err != nil {
+		return fmt.Errorf("mcpmap: notification not sent: %w", err)
+	}
+	return nil
+}
+
+// Leave forgets a legacy session on this side. The peer keeps it for a while;
+// swp.mcp.close ends it there.
+func (c *Client) Leave(target, session string) {
+	key := session
+	if key == "" {
+		key = plain(target)
+	}
+	c.mu.Lock()
+	s := c.sessions[key]
+	delete(c.sessions, key)
+	c.mu.Unlock()
+	if s != nil {
+		_ = s.lane.Close()
+	}
+}
+
+// begin keeps a session that initialize opened.
+func (c *Client) begin(id string, call *Call, lane profiles.Lane, box *inbox) {
+	key := id
+	if key == "" {
+		key = plain(call.Target)
+	}
+	c.mu.Lock()
+	old := c.sessions[key]
+	c.sessions[key] = &outgoingSession{lane: lane, events: call.Events, inbox: box}
+	c.replay(func(e *early) bool { return e.session == id && e.related == "" })
+	c.mu.Unlock()
+	if old != nil {
+		_ = old.lane.Close()
+	}
+}
+
+// lost is called when the connection is gone.
+func (c *Client) lost() {
+	c.mu.Lock()
+	sessions := c.sessions
+	c.sessions = make(map[string]*outgoingSession)
+	c.mu.Unlock()
+	for _, s := range sessions {
+		_ = s.lane.Close()
+	}
+}

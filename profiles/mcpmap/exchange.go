@@ -1,0 +1,290 @@
+package mcpmap
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Details of failures on the way to a server.
+const (
+	detailDeadline  = "mcp_deadline"
+	detailCancelled = "mcp_cancelled"
+	detailLink      = "mcp_link_lost"
+	detailSession   = "mcp_session"
+)
+
+// Exchange is one request of a peer on its way through a Server: the request,
+// the notifications that belong to it, one response. Its methods do not wait,
+// and may be called by any goroutine; the first end counts.
+type Exchange struct {
+	// Message is the request, valid until the exchange has ended. A function
+	// given to OnCancel may still use it.
+	Message Message
+
+	m          *Mapping
+	conn       *conn
+	session    *session // nil in the modern era
+	req        *profiles.Request
+	w          profiles.Responder
+	began      time.Time
+	limit      time.Duration
+	long       bool
+	key        string
+	initialize bool
+
+	mu      sync.Mutex
+	over    bool
+	pins    int    // uses of the lane under way
+	last    func() // what ends the held request, once nothing is pinned
+	timer   *time.Timer
+	touched time.Time
+	unwatch func() bool
+	cancel  func(octets []byte)
+}
+
+// newExchange holds a request of a session, or of none. msg is its outline.
+// Until watch is called the octets of the request stay, whatever happens.
+func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *Message) (*Exchange, error) {
+	long := msg.Is(MethodListen)
+	hold := req.Hold
+	if long {
+		hold = req.HoldLong
+	}
+	held, w, err := hold()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	x := &Exchange{
+		Message: msg.On(held.Payload),
+		m:       m, conn: c, session: s, req: held, w: w,
+		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), pins: 1,
+		began: now, touched: now, limit: m.opts.CallLimit,
+	}
+	if ms, ok := held.Extensions.LookupUvarint(profiles.ExtDeadline); ok && ms < uint64(x.limit.Milliseconds()) { //nolint:gosec // positive
+		x.limit = time.Duration(ms) * time.Millisecond //nolint:gosec // below the limit
+	}
+	if s != nil {
+		s.add(x)
+	}
+	c.add(x)
+	return x, nil
+}
+
+// watch starts the clock of an exchange and has it end with its peer. It is
+// called once whoever serves it has taken it over.
+func (x *Exchange) watch() {
+	defer x.unpin()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	x.unwatch = context.AfterFunc(x.w.Context(), func() { x.abandon(nil, nil) })
+	if !x.long {
+		x.timer = time.AfterFunc(min(x.m.opts.CallTimeout, x.limit), x.late)
+	}
+}
+
+// Peer is who sent the request.
+func (x *Exchange) Peer() *profiles.Peer { return x.req.Session.Peer() }
+
+// Key is the TokenKey of the request's id.
+func (x *Exchange) Key() string { return x.key }
+
+// Params returns the "name:value" parameters that came beside the request
+// (extension 19), in order. They are valid as long as Message is.
+func (x *Exchange) Params() [][]byte {
+	var list [][]byte
+	for typ, value := range x.req.Extensions.All() {
+		if typ == profiles.ExtMCPParam {
+			list = append(list, value)
+		}
+	}
+	return list
+}
+
+// OnCancel has f called, at most once, if the exchange ends without Finish or
+// Fail. octets is the notification by which the client cancelled it, to be
+// passed on, or nil if the client is gone or the time is up; it is valid until
+// f returns. f must not wait, and what the server still says of the request is
+// to be dropped. If the exchange is over already, f is called at once.
+func (x *Exchange) OnCancel(f func(octets []byte)) {
+	x.mu.Lock()
+	over := x.over
+	x.cancel = f
+	x.mu.Unlock()
+	if over {
+		f(nil)
+	}
+}
+
+// Notify passes a notification on that belongs to the request. It renews the
+// deadline. octets are free again when it returns.
+func (x *Exchange) Notify(octets []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		x.m.stats.dropped.Add(1)
+		return
+	}
+	x.touched = time.Now()
+	ext := e1.AppendExtension(nil, profiles.ExtRelated, x.req.MsgID)
+	if x.session != nil {
+		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(x.session.id))
+	}
+	err := x.w.Send(e1.Envelope{
+		MsgType: uint64(Notification), MsgID: profiles.NewMsgID(), Extensions: ext, Payload: octets,
+	})
+	if err != nil {
+		x.m.stats.dropped.Add(1)
+	}
+}
+
+// Finish ends the exchange with the server's response, octet for octet. octets
+// are free again when it returns.
+func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }
+
+// FinishStatus is Finish with the HTTP status of the answer (extension 20)
+// where it is not what the response implies; 0 means it is.
+func (x *Exchange) FinishStatus(octets []byte, status int) {
+	if !x.end() {
+		return
+	}
+	var ext e1.Extensions
+	if status > 0 {
+		ext = e1.AppendExtensionUvarint(ext, profiles.ExtHTTPStatus, uint64(status))
+	}
+	if x.session != nil {
+		ext = x.session.answered(x, octets, ext)
+	}
+	x.close(octets, func(octets []byte) {
+		_ = x.w.Finish(e1.Envelope{MsgType: uint64(Response), Extensions: ext, Payload: octets})
+	})
+}
+
+// Fail ends the exchange with a JSON-RPC error of our own that carries the
+// request's id. The failure is reported under its code and costs the peer
+// nothing: it is the server's, not the peer's.
+func (x *Exchange) Fail(err *profiles.Error) {
+	if !x.end() {
+		return
+	}
+	if x.session != nil {
+		x.session.answered(x, nil, nil)
+	}
+	fault := *err
+	fault.Domain = true
+	x.close(nil, func([]byte) { x.w.Fail(&fault) })
+}
+
+// abandon ends the exchange and tells whoever serves it: octets is the
+// client's cancellation or nil. The peer is answered with err, or with nothing.
+func (x *Exchange) abandon(octets []byte, err *profiles.Error) {
+	if !x.end() {
+		return
+	}
+	x.mu.Lock()
+	cancel := x.cancel
+	x.mu.Unlock()
+	if cancel != nil {
+		cancel(octets) // before the request's octets are given back
+	}
+	if x.session != nil {
+		x.session.answered(x, nil, nil)
+	}
+	x.close(nil, func([]byte) {
+		if err == nil {
+			x.w.Fail(nil) // a nil *Error would not be a nil error
+			return
+		}
+		x.w.Fail(err)
+	})
+}
+
+// end marks the exchange as over; only the first caller gets true, and must
+// call close.
+func (x *Exchange) end() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return false
+	}
+	x.over = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	if x.unwatch != nil {
+		x.unwatch()
+	}
+	return true
+}
+
+// close gives the held request back with its last word, at once or when nobody
+// uses its lane any more.
+func (x *Exchange) close(octets []byte, last func(octets []byte)) {
+	x.conn.forget(x)
+	x.mu.Lock()
+	if x.pins > 0 {
+		octets = slices.Clone(octets)
+		x.last = func() { last(octets) }
+		x.mu.Unlock()
+		return
+	}
+	x.mu.Unlock()
+	last(octets)
+}
+
+// pin keeps the lane of the exchange from being given back until unpin. It
+// fails once the exchange is over.
+func (x *Exchange) pin() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return false
+	}
+	x.pins++
+	return true
+}
+
+func (x *Exchange) unpin() {
+	x.mu.Lock()
+	x.pins--
+	last := x.last
+	if x.pins > 0 {
+		last = nil
+	}
+	x.mu.Unlock()
+	if last != nil {
+		last()
+	}
+}
+
+// late ends an exchange of which nothing was heard for too long, or that has
+// taken too long altogether (ABUSE §1: 60 s without a message of that call,
+// renewed by progress, at most 1 h). While the client is being asked something
+// the wait is its own.
+func (x *Exchange) late() {
+	opts := &x.m.opts
+	patience := opts.CallTimeout
+	if x.session != nil && x.session.asking() {
+		patience = opts.LongIdle
+	}
+	x.mu.Lock()
+	now := time.Now()
+	left := min(patience-now.Sub(x.touched), x.limit-now.Sub(x.began))
+	if left > 0 && !x.over {
+		x.timer.Reset(min(left, opts.CallTimeout))
+		x.mu.Unlock()
+		return
+	}
+	x.mu.Unlock()
+	x.abandon(nil, &profiles.Error{
+		Code: profiles.Internal, Detail: detailDeadline, Text: "the server did not answer in time", Domain: true,
+	})
+}

@@ -1,0 +1,121 @@
+package mcpmap
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Codes of JSON-RPC 2.0, and the one of MCP for a version that is not spoken.
+const (
+	codeParse              = -32700
+	codeInvalidRequest     = -32600
+	codeMethodNotFound     = -32601
+	codeInvalidParams      = -32602
+	codeInternal           = -32603
+	codeUnsupportedVersion = -32022
+)
+
+// Bounds of an error answer: it is at most 512 octets (ABUSE RS-09).
+const (
+	maxErrorID   = 150 // a longer id is answered as null
+	maxErrorText = 220 // octets of message, escaped
+)
+
+// rpcCode maps a code to that of a JSON-RPC error (SWP profiles §1; the codes
+// that are details of another one are mapped like that one).
+func rpcCode(c profiles.Code) int {
+	switch c {
+	case profiles.InvalidFrame, profiles.FrameTooLarge, profiles.InvalidUvarint:
+		return codeParse
+	case profiles.UnsupportedVersion:
+		return codeInvalidRequest
+	case profiles.UnknownProfile:
+		return codeMethodNotFound
+	case profiles.InvalidEnvelope, profiles.MsgIDInvalid, profiles.PayloadTooLarge, profiles.ExtTooLarge:
+		return codeInvalidRequest
+	}
+	return codeInternal
+}
+
+// AppendFailure appends the JSON-RPC error by which a caller learns that its
+// request failed on our side of the server: err is what Client.Do returned, or
+// any other error. id is the raw token of the request; null stands for an
+// absent or very long one. The answer has at most 512 octets.
+//
+//	{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"…","data":{"code":"ERR_…","retryable":false}}}
+func AppendFailure(dst, id []byte, err error) []byte {
+	e := failure(err)
+	text := e.Text
+	if text == "" {
+		text = "request failed"
+	}
+	dst = appendErrorHead(dst, id, rpcCode(e.Code), text)
+	dst = append(dst, `,"data":{"code":"`...)
+	dst = append(dst, e.Code.String()...)
+	if e.Retryable {
+		return append(dst, `","retryable":true}}}`...)
+	}
+	return append(dst, `","retryable":false}}}`...)
+}
+
+// failure names the code of an error that ended a call.
+func failure(err error) *profiles.Error {
+	var e *profiles.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return &profiles.Error{Code: profiles.Internal, Detail: detailDeadline, Text: "no answer in time", Cause: err}
+	case errors.Is(err, context.Canceled):
+		return &profiles.Error{Code: profiles.Internal, Detail: detailCancelled, Text: "cancelled", Cause: err}
+	}
+	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err, Retryable: true}
+}
+
+// appendErrorHead appends an error answer up to its message; the caller closes
+// the error and the answer.
+func appendErrorHead(dst, id []byte, code int, text string) []byte {
+	if len(id) == 0 || len(id) > maxErrorID {
+		id = []byte("null")
+	}
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, int64(code), 10)
+	dst = append(dst, `,"message":`...)
+	return appendQuoted(dst, text, maxErrorText)
+}
+
+// appendError appends a JSON-RPC error without data.
+func appendError(dst, id []byte, code int, text string) []byte {
+	return append(appendErrorHead(dst, id, code, text), "}}"...)
+}
+
+// appendQuoted appends text as a JSON string whose content has at most limit
+// octets; what is longer is cut.
+func appendQuoted(dst []byte, text string, limit int) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	end := len(dst) + limit
+	for _, r := range text {
+		var piece [6]byte
+		out := piece[:0]
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r < 0x20 || r == 0x7f:
+			out = append(out, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+		if len(dst)+len(out) > end {
+			break
+		}
+		dst = append(dst, out...)
+	}
+	return append(dst, '"')
+}

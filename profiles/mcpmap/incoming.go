@@ -1,0 +1,242 @@
+package mcpmap
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// maxEarly is how many messages are kept that came before the call they belong
+// to was known by its msg_id, or the session by its id. The window is the time
+// between writing a request and entering it.
+const maxEarly = 64
+
+// Asked is a request of a server to the client of a legacy session. It is
+// answered once, from any goroutine.
+type Asked struct {
+	// Message is the request as it came. Its octets stay the callee's.
+	Message Message
+
+	w     profiles.Responder
+	timer *time.Timer
+	once  sync.Once
+}
+
+// Answer sends the response, octet for octet. The error is an *Error if it is
+// not a JSON-RPC response; then the request is still to be answered.
+func (a *Asked) Answer(octets []byte) error {
+	var msg Message
+	if err := msg.Scan(octets); err != nil {
+		return err
+	}
+	if err := msg.Check(Response); err != nil {
+		return err
+	}
+	err := profiles.ErrFinished
+	a.once.Do(func() {
+		a.timer.Stop()
+		err = a.w.Finish(e1.Envelope{MsgType: uint64(Response), Payload: octets})
+	})
+	return err
+}
+
+// Refuse answers with a JSON-RPC error that carries the id of the request.
+func (a *Asked) Refuse(fault *profiles.Error) {
+	a.once.Do(func() {
+		a.timer.Stop()
+		domain := *fault
+		domain.Domain = true
+		a.w.Fail(&domain)
+	})
+}
+
+// asked takes a request of the peer that belongs to a call or a session of
+// ours; took is false if it is none of those.
+func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err error) {
+	e := earlyOf(req)
+	c.mu.Lock()
+	events, box := c.owner(&e)
+	wait := box == nil && c.mayBe(&e)
+	c.mu.Unlock()
+	if box == nil && !wait {
+		return false, nil
+	}
+	if box != nil && events.Request == nil {
+		return true, &profiles.Error{
+			Code: profiles.NotFound, Detail: "mcp_not_asked", Text: "this client answers no requests", Domain: true,
+			Answer: e1.Envelope{
+				MsgType: uint64(Response), MsgID: req.MsgID,
+				Payload: appendError(req.Scratch(512), msg.ID(), codeMethodNotFound, "this client answers no requests"),
+			},
+		}
+	}
+	held, w, err := req.Hold()
+	if err != nil {
+		return true, err
+	}
+	a := &Asked{Message: msg.On(slices.Clone(held.Payload)), w: w}
+	a.timer = time.AfterFunc(c.m.opts.LongIdle, func() {
+		a.Refuse(&profiles.Error{Code: profiles.Internal, Detail: detailDeadline, Text: "the client did not answer in time"})
+	})
+	e.asked = a
+	c.deliver(&e)
+	return true, nil
+}
+
+// told takes a notification of the peer that belongs to a call or a session of
+// ours; it returns false if it is none of those.
+func (c *Client) told(req *profiles.Request, msg *Message) bool {
+	e := earlyOf(req)
+	c.mu.Lock()
+	_, box := c.owner(&e)
+	wait := box == nil && c.mayBe(&e)
+	c.mu.Unlock()
+	if box == nil && !wait {
+		return false
+	}
+	e.octets = slices.Clone(msg.Octets())
+	c.deliver(&e)
+	return true
+}
+
+func earlyOf(req *profiles.Request) early {
+	related, _ := req.Extensions.Lookup(profiles.ExtRelated)
+	session, _ := req.Extensions.Lookup(profiles.ExtSession)
+	return early{related: string(related), session: string(session)}
+}
+
+// owner finds the call or session that a message belongs to. The caller holds
+// mu.
+func (c *Client) owner(e *early) (Events, *inbox) {
+	if e.related != "" {
+		if out := c.calls[e.related]; out != nil {
+			return out.events, &out.inbox
+		}
+	}
+	if e.session != "" {
+		if s := c.sessions[e.session]; s != nil {
+			return s.events, s.inbox
+		}
+	}
+	if e.related == "" && e.session == "" && len(c.sessions) == 1 {
+		// A peer that does not know of sessions has one for each target.
+		for key, s := range c.sessions {
+			if key[0] == 0 {
+				return s.events, s.inbox
+			}
+		}
+	}
+	return Events{}, nil
+}
+
+// mayBe says whether a message could belong to a call that is being opened.
+// The caller holds mu.
+func (c *Client) mayBe(e *early) bool {
+	if c.opening == 0 || e.related == "" && e.session == "" {
+		return false
+	}
+	// What names a session or an exchange of the peer's is for the serving side.
+	if e.related != "" && c.c.serves(e.related) || e.related == "" && c.m.serves(e.session) {
+		return false
+	}
+	return true
+}
+
+func (c *conn) serves(msgID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exchanges[msgID] != nil
+}
+
+func (m *Mapping) serves(session string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sessions[session] != nil
+}
+
+// deliver hands a message to its owner, or keeps it until the owner is known.
+func (c *Client) deliver(e *early) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	events, box := c.owner(e)
+	switch {
+	case box != nil:
+		c.hand(e, events, box)
+	case c.opening > 0 && len(c.early) < maxEarly:
+		c.early = append(c.early, *e)
+	default:
+		c.drop(e)
+	}
+}
+
+func (c *Client) hand(e *early, events Events, box *inbox) {
+	ok := false
+	switch {
+	case e.asked != nil && events.Request != nil:
+		ok = box.push(func() { events.Request(e.asked) })
+	case e.asked == nil && events.Notification != nil:
+		octets := e.octets
+		ok = box.push(func() { events.Notification(octets) })
+	}
+	if !ok {
+		c.drop(e)
+	}
+}
+
+func (c *Client) drop(e *early) {
+	c.m.stats.dropped.Add(1)
+	if e.asked != nil {
+		go e.asked.Refuse(profiles.Busy("mcp_not_asked", "nobody answers here"))
+	}
+}
+
+func (c *Client) open() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opening++
+}
+
+// opened ends an opening. With the last one, what is left belongs to nothing.
+func (c *Client) opened() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opening--; c.opening > 0 {
+		return
+	}
+	for i := range c.early {
+		c.drop(&c.early[i])
+	}
+	c.early = nil
+}
+
+func (c *Client) register(out *outgoing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[string(out.msgID)] = out
+	c.replay(func(e *early) bool { return e.related == string(out.msgID) })
+}
+
+func (c *Client) unregister(out *outgoing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, string(out.msgID))
+}
+
+// replay delivers what came early and matches. The caller holds mu.
+func (c *Client) replay(match func(e *early) bool) {
+	rest := c.early[:0]
+	for i := range c.early {
+		e := c.early[i]
+		if !match(&e) {
+			rest = append(rest, e)
+			continue
+		}
+		if events, box := c.owner(&e); box != nil {
+			c.hand(&e, events, box)
+		}
+	}
+	c.early = rest
+}

@@ -1,0 +1,244 @@
+// Package mcpmap is profile 1: MCP over SlimWire. A payload is one JSON-RPC
+// message, octet for octet as its author wrote it; this package reads its
+// outline (Message) and never writes it anew.
+//
+// Both eras of MCP are carried. A modern request (from 2026-07-28) stands
+// alone: notifications that belong to it, then one response. A legacy client
+// (up to 2025-11-25) has a session: initialize opens it, its answer names it
+// (extension 17), the server may ask the client something on it.
+//
+// One Mapping serves both directions of any number of connections: what peers
+// ask goes to the servers of a Backend, and Client calls the servers of a peer.
+//
+// Specification: SWP profiles §1, MCP mapping §1 to §3.
+package mcpmap
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of the MCP mapping.
+const ProfileID = 1
+
+// Options configure a Mapping. Zero means the default that is named.
+type Options struct {
+	// Backend is the servers offered to peers. Nil: none.
+	Backend Backend
+
+	CallTimeout time.Duration // without a message of a call, default 60 s
+	CallLimit   time.Duration // of a call altogether, default 1 h
+	LongIdle    time.Duration // while a client is being asked, default 10 min
+
+	// SessionGrace is how long a legacy session outlives its connection, default
+	// 60 s.
+	SessionGrace time.Duration
+
+	MaxSessions         int // legacy sessions served at once, default 1,024
+	MaxSessionsPerPeer  int // of one identity, default 64
+	MaxPending          int // messages kept for a client that is not there, default 256
+	MaxAsked            int // requests to one client that it has not answered, default 64
+	MaxNotificationsDue int // for one call of ours that are not taken yet, default 1,024
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.CallTimeout, time.Minute)
+	orDefault(&o.CallLimit, time.Hour)
+	orDefault(&o.LongIdle, 10*time.Minute)
+	orDefault(&o.SessionGrace, time.Minute)
+	orDefault(&o.MaxSessions, 1024)
+	orDefault(&o.MaxSessionsPerPeer, 64)
+	orDefault(&o.MaxPending, 256)
+	orDefault(&o.MaxAsked, 64)
+	orDefault(&o.MaxNotificationsDue, 1024)
+	return o
+}
+
+func orDefault[T int | time.Duration](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+// Mapping is profile 1 of one endpoint. It is safe for concurrent use.
+type Mapping struct {
+	opts  Options
+	stats counters
+
+	mu       sync.Mutex
+	closed   bool
+	conns    map[profiles.Session]*conn
+	sessions map[string]*session
+	perPeer  map[string]int // sessions by identity
+}
+
+// Stats is what a Mapping has counted, and what it holds now.
+type Stats struct {
+	Sessions int // legacy sessions served now
+
+	// Dropped counts well-formed messages that had nowhere to go: notifications
+	// of no exchange or session, those above a bound, answers that came late.
+	Dropped uint64
+}
+
+type counters struct{ dropped atomic.Uint64 }
+
+// New returns a Mapping.
+func New(opts Options) *Mapping {
+	return &Mapping{
+		opts:     opts.withDefaults(),
+		conns:    make(map[profiles.Session]*conn),
+		sessions: make(map[string]*session),
+		perPeer:  make(map[string]int),
+	}
+}
+
+// Stats returns the present figures.
+func (m *Mapping) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Stats{Sessions: len(m.sessions), Dropped: m.stats.dropped.Load()}
+}
+
+// Close ends all legacy sessions; requests that would open one are refused from
+// now on.
+func (m *Mapping) Close() {
+	m.mu.Lock()
+	m.closed = true
+	list := make([]*session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		list = append(list, s)
+	}
+	m.mu.Unlock()
+	for _, s := range list {
+		s.close()
+	}
+}
+
+// Profile returns the mapping as an endpoint's Registry wants it.
+func (m *Mapping) Profile() *profiles.Profile {
+	return &profiles.Profile{
+		ID:   ProfileID,
+		Name: "mcp",
+		Types: []profiles.Type{
+			{ID: uint64(Request), Name: "JSON-RPC Request", Role: profiles.Initiating},
+			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer},
+			{ID: uint64(Notification), Name: "JSON-RPC Notification", Role: profiles.Initiating},
+		},
+		Handler: m,
+		Check:   check,
+		Refusal: refusal,
+	}
+}
+
+// check says whether the payload of an answer is a JSON-RPC response.
+func check(env *e1.Envelope) error {
+	var msg Message
+	if err := msg.Scan(env.Payload); err != nil {
+		return err
+	}
+	return msg.Check(Response)
+}
+
+// refusal answers a refused request with a JSON-RPC error, and nothing else:
+// an error never answers an error, nor a notification.
+func refusal(req *profiles.Request, err *profiles.Error) (e1.Envelope, bool) {
+	if Kind(req.MsgType) != Request {
+		return e1.Envelope{}, false
+	}
+	var msg Message
+	_ = msg.Scan(req.Payload) // without an outline the id is null
+	return e1.Envelope{
+		MsgType: uint64(Response),
+		MsgID:   req.MsgID,
+		Payload: AppendFailure(req.Scratch(512), msg.ID(), err),
+	}, true
+}
+
+// conn is what a Mapping knows of one connection.
+type conn struct {
+	m    *Mapping
+	sess profiles.Session
+
+	mu        sync.Mutex
+	gone      bool
+	exchanges map[string]*Exchange // requests of the peer, by msg_id
+	current   map[string]*session  // newest legacy session of a target, for requests that name none
+	client    *Client              // nil until this side calls
+}
+
+// conn returns what is known of a connection, from its first message on.
+func (m *Mapping) conn(sess profiles.Session) *conn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.conns[sess]
+	if c == nil {
+		c = &conn{m: m, sess: sess, exchanges: make(map[string]*Exchange), current: make(map[string]*session)}
+		m.conns[sess] = c
+		context.AfterFunc(sess.Context(), c.lost)
+	}
+	return c
+}
+
+// lost is called when the connection is gone. Exchanges end by themselves.
+func (c *conn) lost() {
+	c.m.mu.Lock()
+	delete(c.m.conns, c.sess)
+	var mine []*session
+	for _, s := range c.m.sessions {
+		if s.livesOn(c) {
+			mine = append(mine, s)
+		}
+	}
+	c.m.mu.Unlock()
+	c.mu.Lock()
+	c.gone = true
+	client := c.client
+	c.mu.Unlock()
+	for _, s := range mine {
+		s.orphan(c)
+	}
+	if client != nil {
+		client.lost()
+	}
+}
+
+func (c *conn) add(x *Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exchanges[string(x.req.MsgID)] = x
+}
+
+func (c *conn) forget(x *Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.exchanges[string(x.req.MsgID)] == x {
+		delete(c.exchanges, string(x.req.MsgID))
+	}
+}
+
+// related returns the exchange that a notification of the peer is about: by
+// msg_id, else the one with the id that a cancellation names.
+func (c *conn) related(req *profiles.Request, msg *Message) *Exchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id, ok := req.Extensions.Lookup(profiles.ExtRelated); ok {
+		return c.exchanges[string(id)]
+	}
+	key := TokenKey(msg.RequestID())
+	if key == "" {
+		return nil
+	}
+	session, _ := req.Extensions.Lookup(profiles.ExtSession)
+	for _, x := range c.exchanges {
+		if x.session.named(string(session)) && x.key == key {
+			return x
+		}
+	}
+	return nil
+}

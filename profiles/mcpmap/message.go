@@ -1,0 +1,177 @@
+package mcpmap
+
+import (
+	"bytes"
+)
+
+// Kind says what a JSON-RPC message is.
+type Kind uint8
+
+// The kinds of message. Their numbers are the msg_types of profile 1.
+const (
+	Request      Kind = 1
+	Response     Kind = 2
+	Notification Kind = 3
+)
+
+// Names of methods and members that this mapping acts on.
+const (
+	MethodInitialize = "initialize"
+	MethodDiscover   = "server/discover"
+	MethodListen     = "subscriptions/listen"
+	MethodCancelled  = "notifications/cancelled"
+	MethodProgress   = "notifications/progress"
+
+	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
+	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+)
+
+// ModernVersion is the first protocol version without sessions.
+const ModernVersion = "2026-07-28"
+
+// Message is the outline of a JSON-RPC message: a view on its octets, which
+// stay as they are. The zero Message is empty.
+type Message struct {
+	octets []byte
+
+	jsonrpc, id, method, params, result, err span
+
+	progress     span // params._meta.progressToken
+	progressed   span // params.progressToken
+	request      span // params.requestId
+	subscription span // params._meta[MetaSubscriptionID]
+	version      span // params._meta[MetaProtocolVersion]
+}
+
+// On returns the same outline over a copy of the octets it was scanned from.
+func (m Message) On(octets []byte) Message {
+	m.octets = octets
+	return m
+}
+
+func (m *Message) at(s span) []byte {
+	if !s.present() {
+		return nil
+	}
+	return m.octets[s.from:s.to:s.to]
+}
+
+// Octets returns the whole message.
+func (m *Message) Octets() []byte { return m.octets }
+
+// ID returns the id as it is written, quotes and all, or nil if there is none.
+func (m *Message) ID() []byte { return m.at(m.id) }
+
+// Params returns the params as they are written, or nil.
+func (m *Message) Params() []byte { return m.at(m.params) }
+
+// Result returns the result as it is written, or nil.
+func (m *Message) Result() []byte { return m.at(m.result) }
+
+// Error returns the error as it is written, or nil.
+func (m *Message) Error() []byte { return m.at(m.err) }
+
+// ProgressToken returns the token under which the sender of a request wants to
+// hear of its progress, as it is written, or nil.
+func (m *Message) ProgressToken() []byte { return m.at(m.progress) }
+
+// Progressed returns the token of the request that a progress notification is
+// about, as it is written, or nil.
+func (m *Message) Progressed() []byte { return m.at(m.progressed) }
+
+// RequestID returns the id of the request that a cancellation is about, as it
+// is written, or nil.
+func (m *Message) RequestID() []byte { return m.at(m.request) }
+
+// SubscriptionID returns the id of the listening request that a notification
+// belongs to, as it is written, or nil.
+func (m *Message) SubscriptionID() []byte { return m.at(m.subscription) }
+
+// Method returns the method with its escapes undone, or nil. It is a window
+// into the octets unless there were escapes.
+func (m *Message) Method() []byte {
+	text, _ := m.text(m.method)
+	return text
+}
+
+// Is says whether this is a message of a method.
+func (m *Message) Is(method string) bool { return string(m.Method()) == method }
+
+// text undoes a string; ok is false if it is none, or no sequence of
+// characters.
+func (m *Message) text(s span) (text []byte, ok bool) {
+	raw := m.at(s)
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, false
+	}
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw, true
+	}
+	return appendUnescaped(nil, raw)
+}
+
+// Modern says whether a request follows the protocol without sessions: it
+// names a version from ModernVersion on, or it asks which versions there are.
+func (m *Message) Modern() bool {
+	v, ok := m.text(m.version)
+	return ok && string(v) >= ModernVersion || m.Is(MethodDiscover)
+}
+
+// Version returns the protocol version that a modern request names, or "".
+func (m *Message) Version() string {
+	v, _ := m.text(m.version)
+	return string(v)
+}
+
+// Kind says what the message is by its outline; Check says whether it is a
+// good one.
+func (m *Message) Kind() Kind {
+	switch {
+	case m.method.present() && m.id.present():
+		return Request
+	case m.method.present():
+		return Notification
+	}
+	return Response
+}
+
+// Check says whether the message is a well-formed one of a kind. The error is
+// an *Error of InvalidMCPPayload.
+//
+// Specification: SWP profiles §1. A request is known by an id that is not
+// null, as MCP asks.
+func (m *Message) Check(kind Kind) error {
+	version, ok := m.text(m.jsonrpc)
+	if !ok || string(version) != "2.0" {
+		return invalid(detailShape, `jsonrpc is not "2.0"`)
+	}
+	id, method := m.id.present(), m.method.present()
+	null := string(m.ID()) == "null"
+	result, failed := m.result.present(), m.err.present()
+	if method {
+		if _, ok := m.text(m.method); !ok {
+			return invalid(detailShape, "method is not a sequence of characters")
+		}
+	}
+	switch {
+	case kind == Response && method:
+		return invalid(detailShape, "a response has no method")
+	case kind == Response && result == failed:
+		return invalid(detailShape, "a response has either a result or an error")
+	case kind == Response && result && (!id || null):
+		return invalid(detailShape, "a result has no id")
+	case kind == Response:
+		return nil
+	case !method:
+		return invalid(detailShape, "no method")
+	case result || failed:
+		return invalid(detailShape, "a result or an error beside a method")
+	case kind == Request && (!id || null):
+		return invalid(detailShape, "a request has no id")
+	case kind == Notification && id:
+		return invalid(detailShape, "a notification has an id")
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package mcpmap
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// What a server has to say on its own account goes to the client by way of the
+// session: kept in order, sent by a goroutine that lives while there is
+// something to send, so that neither the server nor a read loop waits for a
+// client that is slow or away.
+
+// Notify implements Counterpart.
+func (s *session) Notify(octets []byte) {
+	s.push(message{kind: Notification, octets: slices.Clone(octets)})
+}
+
+// Request implements Counterpart.
+func (s *session) Request(x *Exchange, m *Message, answer func(octets []byte)) {
+	msg := message{kind: Request, octets: slices.Clone(m.Octets()), answer: answer}
+	if x != nil && x.pin() {
+		msg.related = slices.Clone(x.req.MsgID)
+		x.unpin()
+	}
+	s.mu.Lock()
+	full := s.asks >= s.m.opts.MaxAsked
+	if !full {
+		s.asks++
+	}
+	s.mu.Unlock()
+	if full {
+		go answer(AppendFailure(nil, m.ID(), profiles.Busy("mcp_asked", "the client has too much to answer")))
+		return
+	}
+	s.push(msg)
+}
+
+// push queues a message for the client.
+func (s *session) push(msg message) {
+	s.mu.Lock()
+	if s.closed || len(s.due) >= s.m.opts.MaxPending {
+		s.mu.Unlock()
+		s.undelivered(&msg)
+		return
+	}
+	s.due = append(s.due, msg)
+	s.startPump()
+	s.mu.Unlock()
+}
+
+// undelivered gives up a message.
+func (s *session) undelivered(msg *message) {
+	if msg.kind == Notification {
+		s.m.stats.dropped.Add(1)
+		return
+	}
+	fault := profiles.Busy("mcp_pending", "the client is not there")
+	go s.answer(msg, fault)
+}
+
+// answer tells the server that its request failed.
+func (s *session) answer(msg *message, err error) {
+	var m Message
+	_ = m.Scan(msg.octets) // was scanned before
+	s.answerWith(msg, AppendFailure(nil, m.ID(), err))
+}
+
+func (s *session) answerWith(msg *message, octets []byte) {
+	msg.answer(octets)
+	s.mu.Lock()
+	s.asks--
+	s.mu.Unlock()
+}
+
+// startPump sends what is due, if there is a way. The caller holds mu.
+func (s *session) startPump() {
+	if !s.pumping && !s.closed && len(s.due) > 0 && (s.home != nil || s.listener != nil) {
+		s.pumping = true
+		go s.pump()
+	}
+}
+
+func (s *session) pump() {
+	for {
+		s.mu.Lock()
+		if s.closed || len(s.due) == 0 {
+			s.pumping = false
+			s.mu.Unlock()
+			return
+		}
+		msg := s.due[0]
+		path, ok := s.path()
+		if !ok {
+			s.pumping = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		err := s.send(&msg, path)
+		path.unpin()
+
+		s.mu.Lock()
+		if s.closed {
+			s.pumping = false
+			s.mu.Unlock()
+			return // close has taken care of what was due
+		}
+		if err != nil && path.sess.Context().Err() != nil {
+			// The way is gone, not the message. It stays due for the next one,
+			// which starts a pump.
+			if s.listener != nil && s.listener.conn.sess == path.sess {
+				s.listener = nil
+			}
+			if s.home != nil && s.home.sess == path.sess {
+				s.pumping = false
+				s.mu.Unlock()
+				return // lost follows
+			}
+			s.mu.Unlock()
+			continue
+		}
+		s.due = slices.Delete(s.due, 0, 1)
+		s.mu.Unlock()
+		if err != nil {
+			s.undelivered(&msg)
+		}
+	}
+}
+
+// path is a way to the client. lane is nil where none is known to be alive.
+type path struct {
+	sess  profiles.Session
+	lane  profiles.Lane
+	unpin func()
+}
+
+// path returns the best way to the client: where it listens, else the lane of
+// the newest exchange, else its connection. A lane may be used only while
+// something on it is open, so it is pinned until unpin. The caller holds mu.
+func (s *session) path() (path, bool) {
+	if l := s.listener; l != nil && l.pin() {
+		return path{l.conn.sess, l.lane, l.unpin}, true
+	}
+	if s.home == nil {
+		return path{}, false
+	}
+	for _, x := range slices.Backward(s.open) {
+		if x.conn == s.home && x.pin() {
+			return path{s.home.sess, x.req.Lane, x.unpin}, true
+		}
+	}
+	return path{s.home.sess, nil, func() {}}, true
+}
+
+// send sends one message. A request gets a goroutine that waits for its answer.
+func (s *session) send(msg *message, p path) error {
+	env := e1.Envelope{
+		ProfileID: ProfileID, MsgType: uint64(msg.kind), Payload: msg.octets,
+		Extensions: e1.AppendExtension(nil, profiles.ExtSession, []byte(s.id)),
+	}
+	if s.hidden {
+		env.Extensions = nil
+	}
+	if msg.related != nil {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, msg.related)
+	}
+	if msg.kind == Notification {
+		if p.lane == nil {
+			return p.sess.Send(s.ctx, env)
+		}
+		return p.lane.Send(s.ctx, env)
+	}
+	open := p.sess.Call
+	if p.lane != nil {
+		open = p.lane.Call
+	}
+	call, err := open(s.ctx, env)
+	if err != nil {
+		return err
+	}
+	go s.await(msg, call)
+	return nil
+}
+
+// await passes the client's answer to the server, or tells it that there is
+// none.
+func (s *session) await(msg *message, call profiles.Call) {
+	defer call.Close()
+	ctx, cancel := context.WithTimeout(s.ctx, s.m.opts.LongIdle)
+	defer cancel()
+	env, err := call.Recv(ctx)
+	if err != nil {
+		s.answer(msg, err)
+		return
+	}
+	// Only the request that was asked is answered: a client cannot answer
+	// another one under its id.
+	var asked, answer Message
+	_ = asked.Scan(msg.octets) // was scanned before
+	if err := answer.Scan(env.Payload); err != nil {
+		s.answer(msg, err)
+		return
+	}
+	if TokenKey(answer.ID()) != TokenKey(asked.ID()) {
+		s.answer(msg, invalid(detailShape, "the answer has another id"))
+		return
+	}
+	s.answerWith(msg, env.Payload)
+}
+
+// listener is where the client of a session asked to be told.
+type listener struct {
+	conn *conn
+	lane profiles.Lane
+
+	mu    sync.Mutex
+	over  bool
+	pins  int
+	ended func()
+}
+
+func (l *listener) pin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	l.pins++
+	return true
+}
+
+func (l *listener) unpin() {
+	l.mu.Lock()
+	l.pins--
+	l.finish()
+}
+
+// end ends the listening once nobody uses its lane.
+func (l *listener) end() {
+	l.mu.Lock()
+	l.over = true
+	l.finish()
+}
+
+// finish is called with mu held and gives it up.
+func (l *listener) finish() {
+	var ended func()
+	if l.over && l.pins == 0 {
+		ended, l.ended = l.ended, nil
+	}
+	l.mu.Unlock()
+	if ended != nil {
+		ended()
+	}
+}

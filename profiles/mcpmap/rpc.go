@@ -1,0 +1,81 @@
+package mcpmap
+
+import (
+	"encoding/json"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Names of the built-in RPC methods by which a client looks after a legacy
+// session. Their params are {"target": …, "session": …}; target may be absent.
+const (
+	MethodRPCListen = "swp.mcp.listen"
+	MethodRPCClose  = "swp.mcp.close"
+)
+
+// Listen serves swp.mcp.listen: what the server of a session has to say on its
+// own account goes to lane from now on, which must stay open until ended is
+// called. ended is called once, when the session ends, another call of Listen
+// takes its place, or after release. The RPC is held open meanwhile.
+//
+// The error is an *Error of NotFound if the session is unknown or another
+// identity's.
+func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byte, ended func()) (release func(), err error) {
+	s, err := m.addressed(sess, params)
+	if err != nil {
+		return nil, err
+	}
+	c := m.conn(sess)
+	s.settle(c)
+	l := &listener{conn: c, lane: lane, ended: ended}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, unknownSession()
+	}
+	old := s.listener
+	s.listener = l
+	s.startPump()
+	s.mu.Unlock()
+	if old != nil {
+		old.end()
+	}
+	return func() {
+		s.mu.Lock()
+		if s.listener == l {
+			s.listener = nil
+		}
+		s.mu.Unlock()
+		l.end()
+	}, nil
+}
+
+// End serves swp.mcp.close: it ends a session and its conversation with the
+// server. The error is as that of Listen.
+func (m *Mapping) End(sess profiles.Session, params []byte) error {
+	s, err := m.addressed(sess, params)
+	if err != nil {
+		return err
+	}
+	s.close()
+	return nil
+}
+
+// addressed returns the session that params name.
+func (m *Mapping) addressed(sess profiles.Session, params []byte) (*session, error) {
+	var p struct {
+		Target  string `json:"target"`
+		Session string `json:"session"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, profiles.Errorf(profiles.InvalidProfilePayload, `params are not {"target": string, "session": string}`)
+	}
+	if s := m.session(p.Session, m.conn(sess), p.Target); s != nil {
+		return s, nil
+	}
+	return nil, unknownSession()
+}
+
+func unknownSession() *profiles.Error {
+	return &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "unknown session", Domain: true}
+}

@@ -1,0 +1,422 @@
+package mcpmap
+
+import (
+	"unicode/utf8"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// maxDepth is how deep objects and arrays may nest, the message itself
+// counted (ABUSE §1: MCP depth 512, no limit on the length of arrays).
+const maxDepth = 512
+
+// Details of ERR_INVALID_MCP_PAYLOAD, in the order in which a message is
+// checked (SWP profiles §1: UTF-8, JSON, shape).
+const (
+	detailUTF8  = "mcp_utf8"
+	detailJSON  = "mcp_json"
+	detailDepth = "mcp_depth"
+	detailShape = "mcp_shape"
+)
+
+// span is a range of octets. The zero span is an absent value: no value of a
+// message starts at offset 0, where its brace is.
+type span struct{ from, to int }
+
+func (s span) present() bool { return s.to > 0 }
+
+// Scan reads the outline of one JSON-RPC message: it checks that payload is
+// UTF-8 and exactly one JSON object, and notes where the members are that this
+// package acts on. Nothing is decoded into values, nothing allocated unless a
+// name is written with escapes, and the time is linear in the length.
+//
+// Names match exactly. A member of the outline (jsonrpc, id, method, params,
+// result, error) that is there twice is refused, however it is spelled: two
+// parsers would disagree about which one counts. Inside params the last one
+// counts, as it does for nearly every parser.
+//
+// The error is an *Error of InvalidMCPPayload. After a fault of shape the
+// outline is complete and good for building an error answer; after the others
+// it is empty. m refers to payload until it is scanned anew.
+func (m *Message) Scan(payload []byte) error {
+	*m = Message{}
+	if !utf8.Valid(payload) {
+		return invalid(detailUTF8, "payload is not UTF-8")
+	}
+	s := scanner{b: payload}
+	s.space()
+	start := s.peek()
+	if start == '{' {
+		s.object(inMessage, 1)
+	} else {
+		s.skip(0)
+	}
+	s.space()
+	switch {
+	case s.deep:
+		return invalid(detailDepth, "payload nests deeper than 512")
+	case s.bad || s.i < len(s.b):
+		return invalid(detailJSON, "payload is not one JSON value")
+	case start == '[':
+		return invalid(detailShape, "a batch is not a message")
+	case start != '{':
+		return invalid(detailShape, "payload is not a JSON object")
+	}
+	*m = s.m
+	m.octets = payload
+	if s.fault != "" {
+		return invalid(detailShape, s.fault)
+	}
+	return nil
+}
+
+func invalid(detail, text string) *profiles.Error {
+	return &profiles.Error{Code: profiles.InvalidMCPPayload, Detail: detail, Text: text}
+}
+
+// scanner walks over JSON text that is known to be UTF-8. After the first
+// syntax error it stands still.
+type scanner struct {
+	b     []byte
+	i     int
+	bad   bool   // syntax error
+	deep  bool   // the syntax error is the limit of depth
+	fault string // first fault of shape
+	m     Message
+	name  [48]byte // a member name with its escapes undone
+}
+
+// The objects that the scanner looks into; all others are skipped.
+type place uint8
+
+const (
+	inMessage place = iota
+	inParams
+	inMeta
+)
+
+func (s *scanner) fail() { s.bad = true }
+
+func (s *scanner) shape(fault string) {
+	if s.fault == "" {
+		s.fault = fault
+	}
+}
+
+// peek returns the next octet, or 0 at the end, which no token starts with.
+func (s *scanner) peek() byte {
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// object walks over an object whose brace is next, and calls member for each
+// of its members with the scanner in front of the value.
+func (s *scanner) object(in place, depth int) {
+	s.i++
+	s.space()
+	if s.peek() == '}' {
+		s.i++
+		return
+	}
+	for {
+		name, escaped := s.key()
+		if s.bad {
+			return
+		}
+		if escaped {
+			name = s.unescape(name)
+		}
+		s.space()
+		s.member(in, name, depth)
+		s.space()
+		switch {
+		case s.bad:
+			return
+		case s.peek() == ',':
+			s.i++
+			s.space()
+		case s.peek() == '}':
+			s.i++
+			return
+		default:
+			s.fail()
+			return
+		}
+	}
+}
+
+// member walks over one value and keeps what counts in this place.
+func (s *scanner) member(in place, name []byte, depth int) {
+	from, first := s.i, s.peek()
+	switch {
+	case in == inMessage && string(name) == "params" && first == '{':
+		s.object(inParams, depth+1)
+	case in == inParams && string(name) == "_meta" && first == '{':
+		// A second _meta replaces the first one, so what that said is void.
+		s.m.progress, s.m.subscription, s.m.version = span{}, span{}, span{}
+		s.object(inMeta, depth+1)
+	default:
+		s.skip(depth)
+	}
+	if s.bad {
+		return
+	}
+	value := span{from, s.i}
+	switch in {
+	case inMessage:
+		s.topMember(name, first, value)
+	case inParams:
+		switch string(name) {
+		case "_meta":
+			if first != '{' {
+				s.m.progress, s.m.subscription, s.m.version = span{}, span{}, span{}
+			}
+		case "requestId":
+			s.m.request = token(first, value)
+		case "progressToken":
+			s.m.progressed = token(first, value)
+		}
+	case inMeta:
+		switch string(name) {
+		case "progressToken":
+			s.m.progress = token(first, value)
+		case MetaSubscriptionID:
+			s.m.subscription = token(first, value)
+		case MetaProtocolVersion:
+			s.m.version = value
+		}
+	}
+}
+
+func (s *scanner) topMember(name []byte, first byte, value span) {
+	var at *span
+	switch string(name) {
+	case "jsonrpc":
+		at = &s.m.jsonrpc
+	case "id":
+		at = &s.m.id
+		if first == '{' || first == '[' || first == 't' || first == 'f' {
+			s.shape("id is neither a string nor a number")
+		}
+	case "method":
+		at = &s.m.method
+		if first != '"' {
+			s.shape("method is not a string")
+		}
+	case "params":
+		at = &s.m.params
+	case "result":
+		at = &s.m.result
+	case "error":
+		at = &s.m.err
+	default:
+		return
+	}
+	if at.present() {
+		s.shape("a member is repeated")
+		return
+	}
+	*at = value
+}
+
+// token returns a value that can name a request, and nothing for any other.
+func token(first byte, value span) span {
+	if first == '"' || first == '-' || first >= '0' && first <= '9' {
+		return value
+	}
+	return span{}
+}
+
+// key walks over a member name and its colon.
+func (s *scanner) key() (name []byte, escaped bool) {
+	if s.peek() != '"' {
+		s.fail()
+		return nil, false
+	}
+	from := s.i + 1
+	escaped = s.text()
+	if s.bad {
+		return nil, false
+	}
+	name = s.b[from : s.i-1]
+	s.space()
+	if s.peek() != ':' {
+		s.fail()
+		return nil, false
+	}
+	s.i++
+	return name, escaped
+}
+
+// unescape returns a name with its escapes undone, or nil if it is longer than
+// any name that matters.
+func (s *scanner) unescape(name []byte) []byte {
+	if len(name) > 6*len(s.name) {
+		return nil
+	}
+	out, _ := appendUnescaped(s.name[:0], name)
+	return out
+}
+
+// text walks over a string whose quote is next.
+func (s *scanner) text() (escaped bool) {
+	for i := s.i + 1; i < len(s.b); i++ {
+		switch c := s.b[i]; {
+		case c == '"':
+			s.i = i + 1
+			return escaped
+		case c < 0x20:
+			s.fail()
+			return false
+		case c == '\\':
+			escaped = true
+			i++
+			if i >= len(s.b) {
+				s.fail()
+				return false
+			}
+			switch s.b[i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case 'u':
+				if _, ok := hex4(s.b[i+1:]); !ok {
+					s.fail()
+					return false
+				}
+				i += 4
+			default:
+				s.fail()
+				return false
+			}
+		}
+	}
+	s.fail()
+	return false
+}
+
+// number walks over a number of any length.
+func (s *scanner) number() {
+	if s.peek() == '-' {
+		s.i++
+	}
+	if s.peek() == '0' {
+		s.i++
+	} else {
+		s.digits()
+	}
+	if s.peek() == '.' {
+		s.i++
+		s.digits()
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.i++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.i++
+		}
+		s.digits()
+	}
+}
+
+func (s *scanner) digits() {
+	from := s.i
+	for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
+		s.i++
+	}
+	if s.i == from {
+		s.fail()
+	}
+}
+
+func (s *scanner) literal(word string) {
+	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
+		s.fail()
+		return
+	}
+	s.i += len(word)
+}
+
+// skip walks over the value that is next, inside containers depth deep. The
+// containers it is in are one bit each, so that a bomb of brackets costs
+// neither stack nor heap.
+func (s *scanner) skip(depth int) {
+	var object [maxDepth/64 + 1]uint64
+	outside := depth
+	for {
+		switch c := s.peek(); c {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				s.deep = true
+				s.fail()
+				return
+			}
+			s.i++
+			s.space()
+			if c == '{' {
+				object[depth/64] |= 1 << (depth % 64)
+			} else {
+				object[depth/64] &^= 1 << (depth % 64)
+			}
+			if s.peek() == c+2 { // '}' and ']' follow their openers by two
+				break // an empty container is closed below
+			}
+			if c == '{' {
+				s.key()
+				s.space()
+			}
+			if s.bad {
+				return
+			}
+			continue
+		case '"':
+			s.text()
+		case 't':
+			s.literal("true")
+		case 'f':
+			s.literal("false")
+		case 'n':
+			s.literal("null")
+		default:
+			s.number()
+		}
+		// A value has ended, or an empty container is about to.
+		for {
+			if s.bad || depth == outside {
+				return
+			}
+			s.space()
+			inObject := object[depth/64]>>(depth%64)&1 == 1
+			c := s.peek()
+			if c == ']' && !inObject || c == '}' && inObject {
+				s.i++
+				depth--
+				continue
+			}
+			if c != ',' {
+				s.fail()
+				return
+			}
+			s.i++
+			s.space()
+			if inObject {
+				s.key()
+				s.space()
+			}
+			if s.bad {
+				return
+			}
+			break
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package mcpmap
+
+import (
+	"context"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Serve implements profiles.Handler. Each message is validated here, by the
+// same octets that are passed on.
+func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+	var msg Message
+	if err := msg.Scan(req.Payload); err != nil {
+		return err
+	}
+	if err := msg.Check(Kind(req.MsgType)); err != nil {
+		return err
+	}
+	c := m.conn(req.Session)
+	switch Kind(req.MsgType) {
+	case Request:
+		if client := c.calling(); client != nil {
+			if took, err := client.asked(req, &msg); took {
+				return err
+			}
+		}
+		return m.request(c, req, &msg)
+	case Notification:
+		if client := c.calling(); client != nil && client.told(req, &msg) {
+			return nil
+		}
+		m.notification(c, req, &msg)
+	case Response:
+		// An answer to nothing: the endpoint counts it.
+	}
+	return nil
+}
+
+// request starts an exchange with the server that the request is for.
+func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
+	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
+		s := m.session(string(id), c, target(req))
+		if s == nil {
+			return sessionGone(req, msg)
+		}
+		return s.request(c, req, msg)
+	}
+	server, name, err := m.route(req, msg)
+	if err != nil {
+		return err
+	}
+	switch {
+	case msg.Is(MethodInitialize):
+		return m.open(c, req, msg, server, name, false)
+	case msg.Modern():
+		x, err := m.newExchange(c, nil, req, msg)
+		if err != nil {
+			return err
+		}
+		server.Do(x)
+		x.watch()
+		return nil
+	}
+	if s := c.currentSession(name); s != nil {
+		return s.request(c, req, msg)
+	}
+	return m.open(c, req, msg, server, name, true)
+}
+
+// notification passes a notification of a client on. One that has nowhere to
+// go is dropped: nothing may answer it.
+func (m *Mapping) notification(c *conn, req *profiles.Request, msg *Message) {
+	if msg.Is(MethodCancelled) {
+		if x := c.related(req, msg); x != nil && !x.initialize {
+			// With this the exchange is over for both ends; what the server still
+			// says of it is dropped (MCP: the sender of a cancellation ignores
+			// responses that arrive afterwards).
+			x.abandon(msg.Octets(), nil)
+			return
+		}
+	}
+	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
+		if s := m.session(string(id), c, target(req)); s != nil {
+			s.notify(c, msg)
+			return
+		}
+	} else if name, ok := m.named(req); ok {
+		if s := c.currentSession(name); s != nil {
+			s.notify(c, msg)
+			return
+		}
+	}
+	m.stats.dropped.Add(1)
+}
+
+func target(req *profiles.Request) string {
+	name, _ := req.Extensions.Lookup(profiles.ExtTarget)
+	return string(name)
+}
+
+// named returns the name of the server that a message is for.
+func (m *Mapping) named(req *profiles.Request) (string, bool) {
+	if name, ok := req.Extensions.Lookup(profiles.ExtTarget); ok {
+		return string(name), true
+	}
+	if m.opts.Backend == nil {
+		return "", false
+	}
+	_, def := m.opts.Backend.Targets()
+	return def, def != ""
+}
+
+// route finds the server that a request is for. The error is a JSON-RPC error
+// that names the choices.
+func (m *Mapping) route(req *profiles.Request, msg *Message) (Server, string, error) {
+	name, ok := m.named(req)
+	var names []string
+	if m.opts.Backend != nil {
+		if server, found := m.opts.Backend.Server(name); ok && found {
+			return server, name, nil
+		}
+		names, _ = m.opts.Backend.Targets()
+	}
+	text := "no target given"
+	if ok {
+		text = "unknown target"
+	}
+	if len(names) == 0 {
+		text += "; no servers here"
+	} else {
+		text += "; choose one of: " + strings.Join(names, ", ")
+	}
+	return nil, "", &profiles.Error{
+		Code: profiles.NotFound, Detail: "mcp_target", Text: text, Domain: true,
+		Answer: e1.Envelope{
+			MsgType: uint64(Response),
+			MsgID:   req.MsgID,
+			Payload: appendError(req.Scratch(512), msg.ID(), codeInvalidParams, text),
+		},
+	}
+}
+
+// sessionGone is the answer to a request for a session that is not this
+// peer's, or no more: which of the two is not said.
+func sessionGone(req *profiles.Request, msg *Message) error {
+	fault := &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "unknown session", Domain: true}
+	fault.Answer = e1.Envelope{
+		MsgType:    uint64(Response),
+		MsgID:      req.MsgID,
+		Extensions: e1.AppendExtensionUvarint(nil, profiles.ExtHTTPStatus, 404),
+		Payload:    AppendFailure(req.Scratch(512), msg.ID(), fault),
+	}
+	return fault
+}
+
+// appendUnsupported appends the answer to a modern request for a server that is not.
+//
+//	{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"…","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}
+func appendUnsupported(dst []byte, msg *Message, supported []string) []byte {
+	dst = appendErrorHead(dst, msg.ID(), codeUnsupportedVersion, "unsupported protocol version")
+	dst = append(dst, `,"data":{"supported":[`...)
+	for i, v := range supported[:min(len(supported), 6)] {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendQuoted(dst, v, 32)
+	}
+	dst = append(dst, `],"requested":`...)
+	dst = appendQuoted(dst, msg.Version(), 32)
+	return append(dst, "}}}"...)
+}
+
+// FailVersion ends a modern exchange whose server has only the versions given,
+// which are of the legacy era. Eras are never translated into each other.
+func (x *Exchange) FailVersion(supported []string) {
+	x.Finish(appendUnsupported(nil, &x.Message, supported))
+}

@@ -1,0 +1,281 @@
+package mcpmap
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// session is one legacy session: a conversation with a server on one side, the
+// connection of its client on the other. It belongs to the identity that
+// opened it, outlives its connection for a while, and keeps what the server has
+// to say meanwhile.
+type session struct {
+	m        *Mapping
+	id       string
+	identity string
+	target   string
+	hidden   bool // its id was never told: it ends with its connection
+	conv     Conversation
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	mu       sync.Mutex
+	closed   bool
+	home     *conn       // connection used last; nil while there is none
+	listener *listener   // where the client asked to be told, if it did
+	open     []*Exchange // in flight, oldest first
+	asks     int         // requests that the client has not answered
+	due      []message   // for the client, in order
+	pumping  bool        // a goroutine is sending them
+	expiry   *time.Timer
+}
+
+// message is one that the server has for the client and for no exchange.
+type message struct {
+	kind    Kind
+	octets  []byte
+	related []byte // msg_id of the exchange a request belongs to, or nil
+	answer  func(octets []byte)
+}
+
+// open starts a session with its first request.
+func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Server, name string, hidden bool) error {
+	s := &session{
+		m: m, id: rand.Text(), identity: req.Session.Peer().Identity, target: name, hidden: hidden, home: c,
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := m.admit(s); err != nil {
+		s.cancel()
+		return err
+	}
+	conv, err := server.Connect(s)
+	if err != nil {
+		s.close()
+		return err
+	}
+	s.mu.Lock()
+	s.conv = conv
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		conv.Close()
+		return sessionGone(req, msg)
+	}
+	c.mu.Lock()
+	c.current[name] = s
+	gone := c.gone
+	c.mu.Unlock()
+	if gone {
+		s.orphan(c)
+	}
+	return s.request(c, req, msg)
+}
+
+// admit enters a session within the bounds.
+func (m *Mapping) admit(s *session) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return profiles.Busy("draining", "this endpoint is shutting down")
+	case len(m.sessions) >= m.opts.MaxSessions:
+		return profiles.Busy("mcp_sessions", "too many sessions")
+	case m.perPeer[s.identity] >= m.opts.MaxSessionsPerPeer:
+		return profiles.Busy("mcp_sessions", "too many sessions of this identity")
+	}
+	m.sessions[s.id] = s
+	m.perPeer[s.identity]++
+	return nil
+}
+
+// session returns a session by its id, if it belongs to the peer of c and to
+// the target, when one is named.
+func (m *Mapping) session(id string, c *conn, target string) *session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[id]
+	if s == nil || s.hidden || s.identity != c.sess.Peer().Identity || target != "" && target != s.target {
+		return nil
+	}
+	return s
+}
+
+func (c *conn) currentSession(target string) *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current[target]
+}
+
+// named says whether a session goes by this id; no session goes by "".
+func (s *session) named(id string) bool {
+	if s == nil || s.hidden {
+		return id == ""
+	}
+	return id == "" || s.id == id
+}
+
+// request hands a request of the client to the conversation.
+func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
+	x, err := s.m.newExchange(c, s, req, msg)
+	if err != nil {
+		return err
+	}
+	defer x.watch()
+	s.settle(c)
+	s.mu.Lock()
+	conv, closed := s.conv, s.closed
+	s.mu.Unlock()
+	if closed {
+		x.Fail(&profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "the session has ended"})
+		return nil
+	}
+	conv.Do(x)
+	return nil
+}
+
+func (s *session) add(x *Exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = append(s.open, x)
+}
+
+// notify hands a notification of the client to the conversation.
+func (s *session) notify(c *conn, msg *Message) {
+	s.settle(c)
+	s.mu.Lock()
+	conv, closed := s.conv, s.closed
+	s.mu.Unlock()
+	if !closed {
+		conv.Notify(msg)
+	}
+}
+
+// answered is called when an exchange of the session is over, with its
+// response if there is one. The answer to initialize names the session; when
+// there is none, neither is there a session.
+func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Extensions {
+	s.mu.Lock()
+	if i := slices.Index(s.open, x); i >= 0 {
+		s.open = slices.Delete(s.open, i, i+1)
+	}
+	s.mu.Unlock()
+	if !x.initialize || s.hidden {
+		return ext
+	}
+	var response Message
+	if octets == nil || response.Scan(octets) != nil || response.Result() == nil {
+		s.close()
+		return ext
+	}
+	return e1.AppendExtension(ext, profiles.ExtSession, []byte(s.id))
+}
+
+// asking says whether the client has been asked something.
+func (s *session) asking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asks > 0
+}
+
+// settle makes c the session's connection.
+func (s *session) settle(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.home = c
+	if s.expiry != nil {
+		s.expiry.Stop()
+		s.expiry = nil
+	}
+	s.startPump()
+}
+
+func (s *session) livesOn(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.home == c
+}
+
+// orphan starts the time within which the client must come back after c was
+// lost.
+func (s *session) orphan(c *conn) {
+	s.mu.Lock()
+	if s.closed || s.home != c {
+		s.mu.Unlock()
+		return
+	}
+	s.home = nil
+	if l := s.listener; l != nil && l.conn != c {
+		s.home = l.conn
+		s.mu.Unlock()
+		return
+	}
+	if !s.hidden {
+		s.expiry = time.AfterFunc(s.m.opts.SessionGrace, s.expire)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.close()
+}
+
+func (s *session) expire() {
+	s.mu.Lock()
+	orphaned := s.home == nil
+	s.mu.Unlock()
+	if orphaned {
+		s.close()
+	}
+}
+
+// Ended implements Counterpart.
+func (s *session) Ended() { s.close() }
+
+// close ends the session and its conversation.
+func (s *session) close() {
+	s.m.mu.Lock()
+	if s.m.sessions[s.id] == s {
+		delete(s.m.sessions, s.id)
+		if s.m.perPeer[s.identity]--; s.m.perPeer[s.identity] == 0 {
+			delete(s.m.perPeer, s.identity)
+		}
+	}
+	s.m.mu.Unlock()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	conv, listener, due, home := s.conv, s.listener, s.due, s.home
+	s.listener, s.due = nil, nil
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	if home != nil {
+		home.mu.Lock()
+		if home.current[s.target] == s {
+			delete(home.current, s.target)
+		}
+		home.mu.Unlock()
+	}
+	if conv != nil {
+		conv.Close()
+	}
+	if listener != nil {
+		listener.end()
+	}
+	for _, msg := range due {
+		s.undelivered(&msg)
+	}
+}

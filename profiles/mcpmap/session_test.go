@@ -1,0 +1,274 @@
+package mcpmap_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+func TestLegacySessionCarriesBothDirections(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		notes := make(chan string, 8)
+		asked := make(chan *mcpmap.Asked, 1)
+		id, conv := l.initialize(mcpmap.Events{
+			Notification: func(b []byte) { notes <- string(b) },
+			Request:      func(a *mcpmap.Asked) { asked <- a },
+		})
+		l.notify(id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		want(t, "notification", <-conv.notes, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+
+		// The server says something on its own account.
+		changed := `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		conv.client.Notify([]byte(changed))
+		want(t, "unsolicited notification", <-notes, changed)
+
+		// The server asks in the middle of a call; the call's own events hear it.
+		inCall := make(chan *mcpmap.Asked, 1)
+		done := l.do(&mcpmap.Call{Session: id, Octets: legacy("1", "tools/call"), Events: mcpmap.Events{
+			Request: func(a *mcpmap.Asked) { inCall <- a },
+		}})
+		x := <-conv.requests
+		answers := make(chan string, 1)
+		ask(conv, x, `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage"}`, answers)
+		a := <-inCall
+		want(t, "question", string(a.Message.Octets()), `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage"}`)
+		if err := a.Answer([]byte(`{"jsonrpc":"2.0","id":"s1"}`)); err == nil {
+			t.Error("an answer with neither result nor error was accepted")
+		}
+		if err := a.Answer([]byte(`{"jsonrpc":"2.0","id":"\u0073\u0031", "result":{}}`)); err != nil {
+			t.Error(err)
+		}
+		want(t, "answer", <-answers, `{"jsonrpc":"2.0","id":"\u0073\u0031", "result":{}}`)
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
+		if out := <-done; out.err != nil {
+			t.Error(out.err)
+		}
+
+		// And between calls; the session's events hear that.
+		ask(conv, nil, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, answers)
+		if err := (<-asked).Answer([]byte(`{"jsonrpc":"2.0","id":2,"result":{}}`)); err != nil {
+			t.Error(err)
+		}
+		want(t, "answer", <-answers, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		if err := a.Answer([]byte(`{"jsonrpc":"2.0","id":"s1","result":{}}`)); !errors.Is(err, profiles.ErrFinished) {
+			t.Errorf("second answer: %v, want ErrFinished", err)
+		}
+	})
+}
+
+func ask(conv *conversation, x *mcpmap.Exchange, octets string, answers chan string) {
+	var m mcpmap.Message
+	if err := m.Scan([]byte(octets)); err != nil {
+		panic(err)
+	}
+	conv.client.Request(x, &m, func(b []byte) { answers <- string(b) })
+}
+
+func TestServerLearnsThatNobodyAnswers(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		_, conv := l.initialize(mcpmap.Events{})
+		answers := make(chan string, 1)
+		ask(conv, nil, `{"jsonrpc":"2.0","id":5,"method":"roots/list"}`, answers)
+		if got := <-answers; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"error":{"code":-32601`) {
+			t.Errorf("answered %s", got)
+		}
+	})
+}
+
+func TestAnswerUnderAnotherIDIsNotPassedOn(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		asked := make(chan *mcpmap.Asked, 1)
+		_, conv := l.initialize(mcpmap.Events{Request: func(a *mcpmap.Asked) { asked <- a }})
+		answers := make(chan string, 1)
+		ask(conv, nil, `{"jsonrpc":"2.0","id":5,"method":"roots/list"}`, answers)
+		if err := (<-asked).Answer([]byte(`{"jsonrpc":"2.0","id":6,"result":{}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answers; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"error":{"code":-32603`) {
+			t.Errorf("answered %s", got)
+		}
+	})
+}
+
+func TestWhileTheClientIsAskedTheCallHasTime(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		asked := make(chan *mcpmap.Asked, 1)
+		id, conv := l.initialize(mcpmap.Events{Request: func(a *mcpmap.Asked) { asked <- a }})
+		done := l.do(&mcpmap.Call{Session: id, Octets: legacy("1", "tools/call")})
+		x := <-conv.requests
+		answers := make(chan string, 1)
+		ask(conv, nil, `{"jsonrpc":"2.0","id":5,"method":"elicitation/create"}`, answers)
+		a := <-asked
+		time.Sleep(9 * time.Minute) // virtual: the user thinks
+		if err := a.Answer([]byte(`{"jsonrpc":"2.0","id":5,"result":{}}`)); err != nil {
+			t.Fatal(err)
+		}
+		<-answers
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
+		if out := <-done; out.err != nil || !strings.Contains(string(out.Octets), `"result"`) {
+			t.Errorf("%v %s", out.err, out.Octets)
+		}
+	})
+}
+
+func TestSessionOfAnotherIdentityDoesNotExist(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		id, conv := l.initialize(mcpmap.Events{})
+		mallory := dial(t, l.served, "mallory")
+		stolen := <-mallory.do(&mcpmap.Call{Session: id, Octets: legacy("1", "tools/list")})
+		unknown := <-mallory.do(&mcpmap.Call{Session: "nonsense", Octets: legacy("1", "tools/list")})
+		if stolen.err != nil || unknown.err != nil {
+			t.Fatal(stolen.err, unknown.err)
+		}
+		want(t, "answer", string(stolen.Octets), string(unknown.Octets))
+		want(t, "status", stolen.Status, 404)
+		want(t, "requests at the server", len(conv.requests), 0)
+		params := fmt.Appendf(nil, `{"session":%q}`, id)
+		if err := l.served.End(mallory.far, params); err == nil {
+			t.Error("another identity ended the session")
+		}
+		if _, err := l.served.Listen(mallory.far, nil, params, func() {}); err == nil {
+			t.Error("another identity listens to the session")
+		}
+		// On another connection of its own identity it does.
+		again := dial(t, l.served, "alice")
+		done := again.do(&mcpmap.Call{Session: id, Octets: legacy("2", "tools/list")})
+		(<-conv.requests).Finish([]byte(`{"jsonrpc":"2.0","id":2,"result":1}`))
+		if out := <-done; out.err != nil {
+			t.Error(out.err)
+		}
+	})
+}
+
+func TestSessionOutlivesItsConnectionForAWhile(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		id, conv := l.initialize(mcpmap.Events{})
+		l.near.Close()
+		time.Sleep(59 * time.Second) // virtual
+		for range 300 {
+			conv.client.Notify([]byte(`{"jsonrpc":"2.0","method":"a"}`))
+		}
+		again := dial(t, l.served, "alice")
+		lane, err := again.far.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		release, err := l.served.Listen(again.far, lane, fmt.Appendf(nil, `{"target":"one","session":%q}`, id), func() { close(ended) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // virtual: the session has its connection again
+		want(t, "messages kept", len(again.near.Verdicts()), 256)
+		release()
+		<-ended
+		again.near.Close()
+		time.Sleep(61 * time.Second)
+		select {
+		case <-conv.closed:
+		default:
+			t.Error("the conversation is still open")
+		}
+		want(t, "sessions", l.served.Stats().Sessions, 0)
+	})
+}
+
+func TestEndClosesTheConversation(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		id, conv := l.initialize(mcpmap.Events{})
+		ended := make(chan struct{})
+		params := fmt.Appendf(nil, `{"session":%q}`, id)
+		lane, _ := l.far.Open(t.Context())
+		if _, err := l.served.Listen(l.far, lane, params, func() { close(ended) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.served.End(l.far, params); err != nil {
+			t.Fatal(err)
+		}
+		<-conv.closed
+		<-ended
+		if err := l.served.End(l.far, params); err == nil {
+			t.Error("ended twice")
+		}
+		out := <-l.do(&mcpmap.Call{Session: id, Octets: legacy("1", "a")})
+		want(t, "status", out.Status, 404)
+	})
+}
+
+func TestFailedInitializeLeavesNoSession(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		done := l.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+		conv := <-l.server.opened
+		(<-conv.requests).Finish([]byte(`{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}`))
+		out := <-done
+		want(t, "session", out.Session, "")
+		<-conv.closed
+		want(t, "sessions", l.served.Stats().Sessions, 0)
+
+		l.server.refuse = profiles.Busy("mcp_children", "no more")
+		out = <-l.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+		if out.err != nil || !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
+			t.Errorf("%v %s", out.err, out.Octets)
+		}
+		want(t, "sessions", l.served.Stats().Sessions, 0)
+	})
+}
+
+func TestRequestsWithoutASessionShareOneConversationPerConnection(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		first := l.do(&mcpmap.Call{Octets: legacy("1", "tools/list")})
+		conv := <-l.server.opened
+		x := <-conv.requests
+		second := l.do(&mcpmap.Call{Octets: legacy("2", "tools/list")})
+		y := <-conv.requests
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
+		y.Finish([]byte(`{"jsonrpc":"2.0","id":2,"result":1}`))
+		if out := <-first; out.err != nil || out.Session != "" {
+			t.Errorf("%v, session %q", out.err, out.Session)
+		}
+		<-second
+		other := dial(t, l.served, "alice")
+		other.do(&mcpmap.Call{Octets: legacy("1", "tools/list")})
+		conv2 := <-l.server.opened
+		z := <-conv2.requests
+		z.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
+		l.near.Close()
+		<-conv.closed // at once: nobody could name it
+		select {
+		case <-conv2.closed:
+			t.Error("the other connection's conversation is closed")
+		default:
+		}
+	})
+}
+
+func TestSessionBoundPerIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer()
+		table, _ := mcpmap.NewTable(map[string]mcpmap.Server{"one": srv}, "")
+		served := mcpmap.New(mcpmap.Options{Backend: table, MaxSessionsPerPeer: 1})
+		l := dial(t, served, "alice")
+		l.server = srv
+		id, conv := l.initialize(mcpmap.Events{})
+		out := <-l.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
+			t.Errorf("second session: %s", out.Octets)
+		}
+		if err := served.End(l.far, fmt.Appendf(nil, `{"session":%q}`, id)); err != nil {
+			t.Fatal(err)
+		}
+		<-conv.closed
+		l.initialize(mcpmap.Events{})
+		served.Close()
+		out = <-l.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
+			t.Errorf("after Close: %s", out.Octets)
+		}
+	})
+}
