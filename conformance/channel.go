@@ -1,5 +1,208 @@
 package conformance
 
-import "fmt"
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
 
-func buildChannel(s *stage) error { return fmt.Errorf("%w: soon", ErrNotPlayed) }
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/tlsconn"
+	"github.com/slimwire/swp/vectors"
+)
+
+const loopback = "127.0.0.1:0"
+
+// buildChannel sets an endpoint with recording profiles on one side of a real
+// mutual TLS channel over loopback, and a peer on the other that does what the
+// input says of it. Handshakes run as they would anywhere else.
+func buildChannel(s *stage) error {
+	c := s.in.Channel
+	if c == nil {
+		c = new(vectors.Channel)
+	}
+	if names := s.connNames(); !slices.Equal(names, []string{"a"}) {
+		return fmt.Errorf("%w: a channel scenario has one connection, not %q", ErrNotPlayed, names)
+	}
+	if c.Plaintext != "" {
+		return s.refusePlaintext(c)
+	}
+	ca, err := newAuthority()
+	if err != nil {
+		return err
+	}
+	own, err := ca.issue("spiffe://endpoint.invalid/under-test", nil)
+	if err != nil {
+		return err
+	}
+	creds := &transport.Credentials{Certificate: own, Roots: ca.pool()}
+	policy := &transport.Policy{Credentials: func() *transport.Credentials { return creds }}
+	theirs, err := peerConfig(ca, c)
+	if err != nil {
+		return err
+	}
+	ep, err := s.endpoint(recording(s))
+	if err != nil {
+		return err
+	}
+	switch c.Endpoint {
+	case "", "accept":
+		return s.acceptChannel(ep, policy, theirs)
+	case "dial":
+		return s.dialChannel(ep, policy, theirs)
+	}
+	return fmt.Errorf("channel.endpoint is %q", c.Endpoint)
+}
+
+// peerConfig is the peer's side of TLS. It takes whoever it meets: it is not
+// the one under test.
+func peerConfig(ca *authority, c *vectors.Channel) (*tls.Config, error) {
+	cert, err := ca.peerCertificate(c.PeerCertificate, c.Endpoint != "dial")
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{
+		NextProtos: []string{transport.ALPN}, InsecureSkipVerify: true, //nolint:gosec // see above
+		ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true,
+	}
+	if cert != nil {
+		config.Certificates = []tls.Certificate{*cert}
+	}
+	switch c.PeerMaxVersion {
+	case "", "1.3":
+	case "1.2":
+		config.MaxVersion = tls.VersionTLS12
+	default:
+		return nil, fmt.Errorf("peer_max_version is %q", c.PeerMaxVersion)
+	}
+	return config, nil
+}
+
+// acceptChannel has the endpoint listen and the peer dial.
+func (s *stage) acceptChannel(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
+	ln, err := tlsconn.Listen(loopback, policy, tlsconn.Options{OnSecurity: s.channelFailed})
+	if err != nil {
+		return err
+	}
+	served := make(chan struct{})
+	go func() {
+		_ = ep.Serve(context.Background(), ln)
+		close(served)
+	}()
+	s.onClose(func() { _ = ln.Close(); <-served })
+	tcp, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+	if err != nil {
+		return err
+	}
+	s.channelPeer(tcp, func(wire net.Conn) *tls.Conn { return tls.Client(wire, theirs) })
+	return nil
+}
+
+// dialChannel has the peer listen and the endpoint dial.
+func (s *stage) dialChannel(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
+	ln, err := net.Listen("tcp", loopback) //nolint:noctx // loopback
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ln.Close() }()
+	ctx, cancel := context.WithCancel(context.Background())
+	dialled := make(chan struct{})
+	go func() {
+		defer close(dialled)
+		conn, err := tlsconn.Dial(ctx, ln.Addr().String(), policy, tlsconn.Options{OnSecurity: s.channelFailed})
+		if err == nil {
+			s.attach(ep, conn, "a")
+		}
+	}()
+	tcp, err := ln.Accept()
+	if err != nil {
+		cancel()
+		<-dialled
+		return err
+	}
+	s.channelPeer(tcp, func(wire net.Conn) *tls.Conn { return tls.Server(wire, theirs) })
+	s.onClose(func() { cancel(); <-dialled })
+	return nil
+}
+
+// channelPeer makes the peer's end of TLS over tcp. The handshake happens with
+// the first read or write.
+func (s *stage) channelPeer(tcp net.Conn, side func(net.Conn) *tls.Conn) {
+	wire := &damager{Conn: tcp}
+	conn := side(wire)
+	s.onClose(func() { _ = tcp.Close() })
+	p := s.newWirePeer(conn)
+	p.flip = func() { wire.armed.Store(true) }
+	s.peers["a"] = &channelPeer{wirePeer: p}
+}
+
+// channelPeer has ended only when the endpoint's side has noticed as well: one
+// of the two is always first.
+type channelPeer struct{ *wirePeer }
+
+func (p *channelPeer) ended() bool {
+	return p.wirePeer.ended() && (p.s.failed || p.s.opened > 0 && p.s.sessions == 0)
+}
+
+// damager inverts a bit of the next record that is written through it.
+type damager struct {
+	net.Conn
+	armed atomic.Bool
+}
+
+func (d *damager) Write(p []byte) (int, error) {
+	if len(p) > 0 && d.armed.Swap(false) {
+		p = slices.Clone(p)
+		p[len(p)-1] ^= 1 // within the protected part of the record
+	}
+	return d.Conn.Write(p)
+}
+
+// channelFailed is told of what ended a channel for reasons of security. A step
+// during which that happened was refused, whatever frames it tried to send.
+func (s *stage) channelFailed(ev transport.SecurityEvent) {
+	s.change(func() {
+		p := &s.steps[s.step]
+		p.Events = append(p.Events, ev.Reason)
+		p.refused = ev.Reason
+		s.failed = true
+	})
+}
+
+// refusePlaintext asks for plaintext on an address. Dialling is asked for with
+// a context that has ended already, so that nothing is sent whatever happens.
+func (s *stage) refusePlaintext(c *vectors.Channel) error {
+	var err error
+	if c.Endpoint == "dial" {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		var conn transport.Conn
+		if conn, err = transport.DialLoopback(ctx, c.Plaintext); err == nil {
+			_ = conn.Close(0)
+		}
+	} else {
+		var ln transport.Listener
+		if ln, err = transport.ListenLoopback(c.Plaintext, transport.PlainOptions{}); err == nil {
+			_ = ln.Close()
+		}
+	}
+	if errors.Is(err, transport.ErrNotLoopback) {
+		s.channelFailed(transport.SecurityEvent{Transport: "tcp", Addr: c.Plaintext, Reason: transport.ReasonPlaintext, Err: err})
+	}
+	s.peers["a"] = noPeer{}
+	return nil
+}
+
+// noPeer is a connection that was never made.
+type noPeer struct{}
+
+func (noPeer) send([]byte, bool) span { return span{1, 1} }
+func (noPeer) hangUp() error          { return nil }
+func (noPeer) ended() bool            { return true }
+func (noPeer) waiting() bool          { return false }
+func (noPeer) next() []byte           { return nil }
+func (noPeer) last() []byte           { return nil }

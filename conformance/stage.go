@@ -37,7 +37,9 @@ type stage struct {
 	steps    []progress
 	conns    map[uint64]string // session id to connection
 	verdicts map[string]map[uint64]endpoint.Verdict
-	sessions int // open
+	sessions int  // open
+	opened   int  // ever
+	failed   bool // a channel failed for reasons of security
 }
 
 // progress is what is known of a step while the play goes on.
@@ -46,6 +48,7 @@ type progress struct {
 	conn        string
 	first, last uint64 // frames of the connection that the step sent
 	waiting     int    // messages that a handler keeps
+	refused     string // why the channel failed meanwhile
 }
 
 func newStage(in *Input) *stage {
@@ -206,6 +209,11 @@ func (s *stage) result(p *progress) Seen {
 			ProfileID: v.ProfileID, MsgType: v.MsgType, Flags: v.Flags,
 		})
 	}
+	if p.refused != "" && len(p.Verdicts) == 0 {
+		p.Verdicts = []Verdict{{
+			Code: profiles.SecurityPolicy.String(), Alias: profiles.SecurityPolicy.Alias(), Detail: p.refused,
+		}}
+	}
 	return p.Seen
 }
 
@@ -270,13 +278,14 @@ func (s *stage) Verdict(v endpoint.Verdict) {
 	})
 }
 
-// Security implements endpoint.Observer, and is told by channels as well.
+// Security implements endpoint.Observer. What it is told of has a verdict, too;
+// see channelFailed for what has none.
 func (s *stage) Security(ev transport.SecurityEvent) {
 	s.change(func() { s.steps[s.step].Events = append(s.steps[s.step].Events, ev.Reason) })
 }
 
 // Opened implements endpoint.Observer.
-func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.sessions++ }) }
+func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.sessions++; s.opened++ }) }
 
 // Closed implements endpoint.Observer.
 func (s *stage) Closed(*endpoint.Session, error) { s.change(func() { s.sessions-- }) }
