@@ -1,0 +1,69 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// loop is the least that an endpoint has to be: one scratch buffer, and an
+// answer that is looked at and forgotten.
+type loop struct {
+	profiles.Exchange
+	scratch []byte
+	sent    e1.Envelope
+}
+
+func (l *loop) Scratch(n int) []byte {
+	if cap(l.scratch) < n {
+		l.scratch = make([]byte, 0, n)
+	}
+	return l.scratch[:0]
+}
+
+func (l *loop) Send(env e1.Envelope) error   { l.sent = env; return nil }
+func (l *loop) Finish(env e1.Envelope) error { return l.Send(env) }
+func (l *loop) Fail(error)                   {}
+func (l *loop) Context() context.Context     { return context.Background() }
+
+func echo(tb testing.TB, size int) (serve func(), l *loop, params []byte) {
+	params = bytes.Repeat([]byte{7}, size)
+	p := newProfile(tb, rpc.Options{})
+	l = new(loop)
+	in := rpc.Req{RPCID: []byte("0123456789abcdef"), Method: []byte("swp.echo"), Params: params}
+	request := &profiles.Request{
+		Envelope: e1.Envelope{Version: 1, ProfileID: rpc.ProfileID, MsgType: rpc.TypeReq, MsgID: make([]byte, 16), Payload: in.Append(nil)},
+		Exchange: l,
+	}
+	return func() {
+		if err := p.Handler.Serve(context.Background(), request, l); err != nil {
+			tb.Fatal(err)
+		}
+	}, l, params
+}
+
+func TestEchoDoesNotAllocate(t *testing.T) {
+	for _, size := range []int{64, 4 << 10, 1 << 20} {
+		serve, l, params := echo(t, size)
+		serve()
+		var m rpc.Resp
+		if err := m.Decode(l.sent.Payload); err != nil || !bytes.Equal(m.Result, params) {
+			t.Fatalf("%d octets: result of %d, error %v", size, len(m.Result), err)
+		}
+		if n := testing.AllocsPerRun(100, serve); n != 0 {
+			t.Errorf("%d octets: %v allocations, want none", size, n)
+		}
+	}
+}
+
+func BenchmarkEcho(b *testing.B) {
+	serve, _, _ := echo(b, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		serve()
+	}
+}

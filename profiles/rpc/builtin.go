@@ -1,0 +1,54 @@
+package rpc
+
+import (
+	"encoding/json"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Names of the built-in methods.
+const (
+	MethodPing = "swp.ping" // no params, empty result
+	MethodEcho = "swp.echo" // the result is the params
+	MethodInfo = "swp.info" // no params, the result is an Info as JSON
+	MethodSync = "swp.sync" // no params, empty result
+)
+
+// Info is what an endpoint offers to the peer that asks.
+type Info struct {
+	// Version of the software.
+	Version string `json:"version"`
+
+	// Profiles that are served, with their message types.
+	Profiles []ProfileInfo `json:"profiles"`
+
+	// Extensions that are honoured, by profile_id. Profile 0 stands for those
+	// of any profile.
+	Extensions map[uint64][]uint64 `json:"extensions"`
+
+	// Targets that the peer may name, such as MCP servers.
+	Targets []string `json:"targets"`
+}
+
+// ProfileInfo is one profile of an Info.
+type ProfileInfo struct {
+	ID    uint64   `json:"id"`
+	Types []uint64 `json:"types"`
+}
+
+func builtin(info func(*profiles.Peer) Info) map[string]Method {
+	empty := func(*profiles.Request, []byte) ([]byte, error) { return nil, nil }
+	m := map[string]Method{
+		MethodPing: {Repeatable: true, Inline: empty},
+		MethodEcho: {Repeatable: true, Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
+		// The loop serves frames in order, so by now the handlers of all earlier
+		// ones have returned.
+		MethodSync: {Repeatable: true, Inline: empty},
+	}
+	if info != nil {
+		m[MethodInfo] = Method{Repeatable: true, Inline: func(req *profiles.Request, _ []byte) ([]byte, error) {
+			return json.Marshal(info(req.Session.Peer()))
+		}}
+	}
+	return m
+}

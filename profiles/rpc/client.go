@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Caller is where a call is sent: a profiles.Session, which gives it a lane of
+// its own, or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// cancelWait bounds how long Close waits for a slow peer to take the RPC_CANCEL
+// of a call that is given up.
+const cancelWait = time.Second
+
+// Call calls a method and returns its result, which is the caller's own. Stream
+// items are dropped. The error is an *Error if the method failed, an
+// *profiles.Error if either side refused a message, or the context's; a call
+// that is given up because ctx ended is cancelled at the other end.
+func Call(ctx context.Context, on Caller, method string, params []byte) ([]byte, error) {
+	s, err := Open(ctx, on, method, params)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	for {
+		switch _, err := s.Recv(ctx); {
+		case errors.Is(err, io.EOF):
+			return bytes.Clone(s.Result()), nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// Stream is the calling side of one call. It is used by one goroutine at a time.
+type Stream struct {
+	call   profiles.Call
+	rpcID  []byte
+	seq    uint64 // of the last item
+	last   bool   // no item may follow
+	over   bool   // RESP or ERR has come, or nothing can come any more
+	result []byte
+	err    error // what Recv returns from now on
+}
+
+// Open calls a method and returns the stream of its answers. The caller closes
+// it.
+func Open(ctx context.Context, on Caller, method string, params []byte) (*Stream, error) {
+	req := Req{RPCID: profiles.NewMsgID(), Method: []byte(method), Params: params}
+	call, err := on.Call(ctx, e1.Envelope{
+		ProfileID: ProfileID, MsgType: TypeReq, Payload: req.Append(make([]byte, 0, req.Size())),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{call: call, rpcID: req.RPCID}, nil
+}
+
+// Recv returns the next item, valid until the next call of Recv or Close. At
+// the end of a call that succeeded the error is io.EOF, and Result has its
+// result; other errors are those of Call. Except for the context's, errors are
+// kept.
+func (s *Stream) Recv(ctx context.Context) ([]byte, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	env, err := s.call.Recv(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.over, s.err = true, err
+		}
+		return nil, err
+	}
+	item, err := s.answer(env)
+	s.err = err
+	return item, err
+}
+
+// answer reads one answer. A violation of the rules of §12 is an error and
+// leaves the call open, for Close to cancel.
+func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
+	switch env.MsgType {
+	case TypeResp:
+		var m Resp
+		if err := m.Decode(env.Payload); err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(m.RPCID, s.rpcID) {
+			return nil, violation("answer has the rpc_id of another call")
+		}
+		s.over, s.result = true, m.Result
+		return nil, io.EOF
+	case TypeErr:
+		var m Err
+		if err := m.Decode(env.Payload); err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(m.RPCID, s.rpcID) {
+			return nil, violation("answer has the rpc_id of another call")
+		}
+		s.over = true
+		return nil, &Error{Code: string(m.ErrorCode), Message: string(m.ErrorMessage), Retryable: m.Retryable}
+	}
+	var m StreamItem
+	if err := m.Decode(env.Payload); err != nil {
+		return nil, err
+	}
+	switch {
+	case !bytes.Equal(m.RPCID, s.rpcID):
+		return nil, violation("answer has the rpc_id of another call")
+	case s.last:
+		return nil, violation("stream item after the terminal one")
+	case m.SeqNo <= s.seq:
+		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "rpc: stream item %d after %d", m.SeqNo, s.seq)
+	}
+	s.seq, s.last = m.SeqNo, m.IsTerminal
+	return m.Item, nil
+}
+
+func violation(text string) error {
+	return profiles.Errorf(profiles.InvalidProfilePayload, "rpc: %s", text)
+}
+
+// Result returns the result of a call that has ended well, valid until Close.
+func (s *Stream) Result() []byte { return s.result }
+
+// Close ends the call on this side. If the other end has not ended it, it is
+// asked to, for which Close waits a second at most. It must be called once.
+func (s *Stream) Close() {
+	if !s.over {
+		ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
+		defer cancel()
+		m := Cancel{RPCID: s.rpcID}
+		// If it cannot be sent, the connection is gone and the call with it.
+		_ = s.call.Lane().Send(ctx, e1.Envelope{
+			ProfileID: ProfileID, MsgType: TypeCancel, Payload: m.Append(make([]byte, 0, m.Size())),
+		})
+	}
+	s.call.Close()
+}

@@ -1,0 +1,60 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Method is one method. Exactly one of Inline, Detached and Held is set.
+//
+// An *Error that a method returns is its answer. Any other error is answered as
+// internal, with nothing of it in the text, and is reported to the log.
+type Method struct {
+	// Inline answers on the read loop, in order of arrival. It must not block.
+	// req and params are valid until it returns. The result is copied at once;
+	// it may alias params, but must not come from req.Scratch.
+	Inline func(req *profiles.Request, params []byte) (result []byte, err error)
+
+	// Detached runs in the bounded pool of the session, for work that computes
+	// or does I/O. req and params are valid until it returns. send queues a
+	// stream item, waits while the peer is slow to read, and may be called by
+	// one goroutine at a time. ctx ends with the stream, at the handler deadline,
+	// and when the caller cancels; after that nothing it sends or returns counts.
+	Detached func(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) (result []byte, err error)
+
+	// Held opens a call that waits for someone else: it copies what it needs of
+	// params, keeps p and returns. It is called on the read loop and must not
+	// block. An error ends the call with it.
+	Held func(p *Pending, params []byte) error
+
+	// Long says that a Held call has no expected end, as a subscription. Such
+	// calls count against a bound of their own.
+	Long bool
+
+	// Repeatable says that it does no harm to run the method twice with the same
+	// params. Requests with an idempotency_key are served for such methods only.
+	Repeatable bool
+}
+
+var (
+	errKinds = errors.New("want exactly one of Inline, Detached and Held")
+	errLong  = errors.New("long, but not held")
+)
+
+func (m *Method) validate() error {
+	kinds := 0
+	for _, set := range []bool{m.Inline != nil, m.Detached != nil, m.Held != nil} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1:
+		return errKinds
+	case m.Long && m.Held == nil:
+		return errLong
+	}
+	return nil
+}
