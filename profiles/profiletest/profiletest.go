@@ -115,7 +115,7 @@ func Arbitrary(h *Harness, msgType uint64, payload []byte) {
 	refuse(h.t, h.profile, msgType, payload, 10)
 }
 
-func table(t *testing.T, p *profiles.Profile, cases []Case) {
+func table(t testing.TB, p *profiles.Profile, cases []Case) {
 	if _, err := profiles.NewRegistry(p); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func table(t *testing.T, p *profiles.Profile, cases []Case) {
 
 // keepsNothing serves a case twice: as the endpoint does, and with the request
 // left alone. A handler that kept a window answers differently.
-func keepsNothing(t *testing.T, fresh func(testing.TB) *profiles.Profile, c Case) {
+func keepsNothing(t testing.TB, fresh func(testing.TB) *profiles.Profile, c Case) {
 	run := func(keep bool) []e1.Envelope {
 		h := New(t, fresh(t))
 		h.KeepRequests = keep
@@ -188,7 +188,7 @@ func keepsNothing(t *testing.T, fresh func(testing.TB) *profiles.Profile, c Case
 
 // prefixes serves every strict prefix of a case's payload; of long ones those
 // near either end.
-func prefixes(t *testing.T, p *profiles.Profile, c Case) {
+func prefixes(t testing.TB, p *profiles.Profile, c Case) {
 	const near = 256
 	h := New(t, p)
 	for n := 0; n < len(c.Payload); n++ {
@@ -216,7 +216,7 @@ func refuse(t testing.TB, p *profiles.Profile, msgType uint64, payload []byte, t
 	if p.Refusal == nil {
 		return
 	}
-	req := &profiles.Request{Envelope: e1.Envelope{
+	req := &profiles.Request{Exchange: taken{}, Envelope: e1.Envelope{
 		Version: e1.Version, ProfileID: p.ID, MsgType: msgType, MsgID: make([]byte, e1.DefaultMaxMsgID), Payload: slices.Clone(payload),
 	}}
 	for code := profiles.InvalidFrame; code <= profiles.CompatibilityPolicy; code++ {
