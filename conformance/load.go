@@ -63,10 +63,7 @@ func (l *loader) vector() (*Vector, error) {
 	v := &Vector{ID: d.VectorID, Category: d.Category, Outcome: e.Outcome, Code: e.Code, ErrorCode: e.ErrorCode}
 	if a := e.Assertions; a != nil && a.Artifact != "" {
 		root, err := moduleRoot(l.dir)
-		if err != nil {
-			return nil, err
-		}
-		v.artifact = document{path: filepath.Join(root, filepath.FromSlash(a.Artifact)), name: a.Artifact, states: a.States}
+		v.artifact = document{path: filepath.Join(root, filepath.FromSlash(a.Artifact)), name: a.Artifact, states: a.States, lost: err}
 	}
 	if name := e.Fixture.EvidenceFile; name != "" {
 		if err := plainName(name); err != nil {
@@ -142,9 +139,12 @@ func (l *loader) scene(name string, s vectors.Sibling) (scene, error) {
 
 // circumstances are those of the vector, but for what a sibling gives itself.
 func (l *loader) circumstances(s *vectors.Sibling) Input {
-	in := Input{Category: l.d.Category}
+	in := Input{Category: l.d.Category, Setup: vectors.Serve}
 	if a := l.d.Expected.Assertions; a != nil {
-		in.Setup, in.Clock, in.Channel = a.Setup, a.Clock, a.Channel
+		in.Clock, in.Channel = a.Clock, a.Channel
+		if a.Setup != "" {
+			in.Setup = a.Setup
+		}
 		if a.Limits != nil {
 			in.Limits = *a.Limits
 		}
@@ -197,7 +197,7 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 	if conn == "" {
 		conn = "a"
 	}
-	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Flip: st.Flip}
+	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Relates: st.Relates, Flip: st.Flip}
 	var frame []byte
 	if st.BinFile != "" {
 		octets, err := l.read(st.BinFile)
@@ -288,7 +288,7 @@ func moduleRoot(dir string) (string, error) {
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", errors.New("no go.mod above the descriptor: cannot find its artifact")
+			return "", errors.New("no go.mod above the descriptor")
 		}
 		dir = up
 	}

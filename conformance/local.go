@@ -41,7 +41,7 @@ func builder(in *Input) (func(*stage) error, error) {
 	case "mcp":
 		return buildMCP(in.Setup)
 	case PoC:
-		return serving(recording), nil
+		return serving(pocProfiles), nil
 	}
 	return nil, fmt.Errorf("%w: nothing here plays category %q", ErrNotPlayed, in.Category)
 }
@@ -57,7 +57,7 @@ func serving(list func(*stage) []*profiles.Profile) func(*stage) error {
 			return err
 		}
 		for _, name := range s.connNames() {
-			if err := s.pipe(ep, name); err != nil {
+			if _, err := s.pipe(ep, name); err != nil {
 				return err
 			}
 		}
@@ -80,16 +80,15 @@ func (s *stage) endpoint(list []*profiles.Profile) (*endpoint.Endpoint, error) {
 }
 
 // pipe connects a peer to the endpoint.
-func (s *stage) pipe(ep *endpoint.Endpoint, name string) error {
+func (s *stage) pipe(ep *endpoint.Endpoint, name string) (*endpoint.Session, error) {
 	here, there := transport.NewPipe(transport.PipeOptions{B: "spiffe://peer.invalid/" + name})
 	stream, err := there.Open(context.Background())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.onClose(func() { _ = there.Close(0) })
 	s.peers[name] = s.newWirePeer(stream)
-	s.attach(ep, here, name)
-	return nil
+	return s.attach(ep, here, name), nil
 }
 
 func (s *stage) attach(ep *endpoint.Endpoint, conn transport.Conn, name string) *endpoint.Session {

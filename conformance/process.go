@@ -14,6 +14,7 @@ type document struct {
 	path   string
 	name   string // as the descriptor names it
 	states string // a sentence that it must contain
+	lost   error  // why path is not known
 }
 
 // check says why the document is no evidence, or nil.
@@ -33,6 +34,9 @@ func (d *document) check() error {
 }
 
 func (d *document) read() (string, error) {
+	if d.lost != nil {
+		return "", fmt.Errorf("document %q: %w", d.name, d.lost)
+	}
 	text, err := os.ReadFile(d.path)
 	if err != nil {
 		return "", fmt.Errorf("document %q: %w", d.name, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/vectors"
 )
@@ -22,8 +23,8 @@ type application struct {
 
 // exchange is a request that waits for its answer.
 type exchange struct {
-	msgID  []byte
-	answer func(msgType uint64, payload []byte) (terminal bool, err error)
+	takes  func(answer *e1.Envelope) bool // says whether an answer belongs to it
+	answer func(answer *e1.Envelope) (terminal bool, err error)
 	drop   func() // ends it without an answer
 }
 
@@ -41,28 +42,27 @@ func (a *application) hold(x exchange) {
 	a.held = append(a.held, x)
 }
 
-// send says what is in a frame: on the exchange with its msg_id.
+// send says what is in a frame, on the first exchange that it belongs to.
 func (a *application) send(octets []byte) error {
 	env, err := decode(octets)
 	if err != nil {
 		return fmt.Errorf("what the application is to say: %w", err)
 	}
 	a.mu.Lock()
-	i := slices.IndexFunc(a.held, func(x exchange) bool { return string(x.msgID) == string(env.MsgID) })
+	i := slices.IndexFunc(a.held, func(x exchange) bool { return x.takes(env) })
 	if i < 0 {
 		a.mu.Unlock()
-		return fmt.Errorf("the application was not asked anything under msg_id %q", env.MsgID)
+		return fmt.Errorf("the application was not asked what it is to answer: %.64q", env.Payload)
 	}
 	x := a.held[i]
+	a.held = slices.Delete(a.held, i, i+1)
 	a.mu.Unlock()
-	terminal, err := x.answer(env.MsgType, env.Payload)
+	terminal, err := x.answer(env)
 	if err != nil {
 		return fmt.Errorf("the application cannot say it: %w", err)
 	}
-	if terminal {
-		a.mu.Lock()
-		a.held = slices.DeleteFunc(a.held, func(y exchange) bool { return string(y.msgID) == string(x.msgID) })
-		a.mu.Unlock()
+	if !terminal {
+		a.hold(x)
 	}
 	return nil
 }
@@ -114,26 +114,52 @@ type recorder struct {
 }
 
 func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-	waits := r.s.app.scripted && !req.Unsolicited
-	if waits {
-		kept, w, err := req.Hold()
-		if err != nil {
-			return err
-		}
-		r.s.app.hold(exchange{
-			msgID: slices.Clone(kept.MsgID),
-			answer: func(msgType uint64, payload []byte) (bool, error) {
-				env := kept.Envelope
-				env.MsgType, env.Payload, env.MsgID, env.Timestamp = msgType, payload, nil, 0
-				const streamItem = 4 // of profile 12; the other answers end the exchange
-				if msgType == streamItem {
-					return false, w.Send(env)
-				}
-				return true, w.Finish(env)
-			},
-			drop: func() { w.Fail(nil) },
-		})
+	r.s.handled(r.profile, &req.Envelope)
+	if !r.s.app.scripted || req.Unsolicited {
+		return nil
 	}
-	r.s.handled(r.profile, &req.Envelope, waits)
+	kept, w, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	r.s.app.hold(exchange{
+		takes: func(a *e1.Envelope) bool { return string(a.MsgID) == string(kept.MsgID) },
+		answer: func(a *e1.Envelope) (bool, error) {
+			env := e1.Envelope{MsgType: a.MsgType, Payload: a.Payload}
+			const streamItem = 4 // of profile 12; the other answers end the exchange
+			if a.MsgType == streamItem {
+				return false, w.Send(env)
+			}
+			return true, w.Finish(env)
+		},
+		drop: func() { w.Fail(nil) },
+	})
+	r.s.kept()
 	return nil
+}
+
+// witness is a handler that notes what another one was given and did not
+// refuse.
+type witness struct {
+	s       *stage
+	profile uint64
+	handler profiles.Handler
+}
+
+// witnessed puts a witness before the handler of a profile.
+func witnessed(s *stage, p *profiles.Profile) *profiles.Profile {
+	w := *p
+	w.Handler = witness{s, p.ID, p.Handler}
+	return &w
+}
+
+func (w witness) Serve(ctx context.Context, req *profiles.Request, r profiles.Responder) error {
+	// Noted before, because the verdict of an exchange may come before Serve
+	// returns.
+	step := w.s.handled(w.profile, &req.Envelope)
+	err := w.handler.Serve(ctx, req, r)
+	if err != nil {
+		w.s.unhandled(step)
+	}
+	return err
 }

@@ -127,9 +127,9 @@ func (s *stage) playIn(ctx context.Context, i int) error {
 		return fmt.Errorf("there is no connection %q", st.Conn)
 	}
 	octets := st.Octets
-	if st.Answers {
+	if st.Answers || st.Relates {
 		var err error
-		if octets, err = answering(octets, p.last()); err != nil {
+		if octets, err = answering(octets, p.last(), st.Relates); err != nil {
 			return err
 		}
 	}
@@ -246,8 +246,8 @@ func (s *stage) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-// handled notes what a handler was given, and whether it keeps the exchange.
-func (s *stage) handled(handler uint64, env *e1.Envelope, waits bool) {
+// handled notes what a handler was given, in the step that it returns.
+func (s *stage) handled(handler uint64, env *e1.Envelope) (step int) {
 	h := Handled{
 		Handler: handler, Version: env.Version, ProfileID: env.ProfileID, MsgType: env.MsgType,
 		Flags: env.Flags, Timestamp: env.Timestamp, Encoded: env.Append(nil),
@@ -255,13 +255,22 @@ func (s *stage) handled(handler uint64, env *e1.Envelope, waits bool) {
 	c := env.Clone()
 	h.MsgID, h.Extensions, h.Payload = c.MsgID, c.Extensions, c.Payload
 	s.change(func() {
-		p := &s.steps[s.step]
-		p.Handled = append(p.Handled, h)
-		if waits {
-			p.waiting++
-		}
+		step = s.step
+		s.steps[step].Handled = append(s.steps[step].Handled, h)
+	})
+	return step
+}
+
+// unhandled takes back what was noted last in a step.
+func (s *stage) unhandled(step int) {
+	s.change(func() {
+		p := &s.steps[step]
+		p.Handled = p.Handled[:len(p.Handled)-1]
 	})
 }
+
+// kept notes that a handler keeps an exchange open.
+func (s *stage) kept() { s.change(func() { s.steps[s.step].waiting++ }) }
 
 // Verdict implements endpoint.Observer.
 func (s *stage) Verdict(v endpoint.Verdict) {
@@ -350,8 +359,9 @@ func (c clock) set(atMs int) {
 	*c.at = c.start.Add(ms(atMs))
 }
 
-// answering returns a frame with the msg_id of another.
-func answering(octets, of []byte) ([]byte, error) {
+// answering returns a frame with the msg_id of another, or with an extension
+// that names it.
+func answering(octets, of []byte, relates bool) ([]byte, error) {
 	env, err := decode(octets)
 	if err != nil {
 		return nil, fmt.Errorf("the answer: %w", err)
@@ -360,7 +370,11 @@ func answering(octets, of []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("there is nothing to answer: %w", err)
 	}
-	env.MsgID = asked.MsgID
+	if relates {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, asked.MsgID)
+	} else {
+		env.MsgID = asked.MsgID
+	}
 	return frame.Append(nil, env.Append(nil)), nil
 }
 

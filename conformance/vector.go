@@ -64,6 +64,7 @@ type Step struct {
 
 	End     bool // In: nothing more is sent
 	Answers bool // In: take the msg_id of the last frame that came out here
+	Relates bool // In: name that msg_id in extension 18
 	Flip    bool // In: one bit of the protected record is inverted on its way
 }
 

@@ -136,7 +136,7 @@ type Channel struct {
 // Setups: what the endpoint under test is part of.
 const (
 	// Serve: the endpoint serves its profiles to the peers. The default.
-	Serve = ""
+	Serve = "serve"
 
 	// Relay: what arrives for profile 1 on connection "a" is forwarded to
 	// connection "b", and what comes back there to "a".
@@ -186,6 +186,10 @@ type Step struct {
 	// Answers replaces the msg_id of the frame by that of the last frame that
 	// the endpoint sent on this connection.
 	Answers bool `json:"answers,omitempty"`
+
+	// Relates adds extension 18 of profile 1, which names that msg_id as the
+	// request that a notification belongs to.
+	Relates bool `json:"relates,omitempty"`
 
 	// Flip inverts a bit of the protected record on its way.
 	Flip bool `json:"flip,omitempty"`

@@ -64,6 +64,7 @@ func (s step) at(ms int) step { s.AtMs = ms; return s }
 func (s step) end() step      { s.End = true; return s }
 func (s step) flip() step     { s.Flip = true; return s }
 func (s step) answers() step  { s.Answers = true; return s }
+func (s step) relates() step  { s.Relates = true; return s }
 
 func (s step) on(conn string) step { s.Conn = conn; return s }
 
