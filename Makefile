@@ -1,0 +1,91 @@
+# make          the targets
+# make demo     a real MCP server behind swpd, called over TLS and QUIC
+# make test     all tests with the race detector
+#
+# Larger families of targets have files of their own: mk/*.mk.
+
+GO      ?= go
+BIN     := bin
+TOOL    := $(GO) tool -modfile=tools/$(1)/go.mod $(1)
+BUF     := $(call TOOL,buf)
+LINT    := $(call TOOL,golangci-lint)
+FUZZ_TIME ?= 30s
+TEST_TIMEOUT ?= 9m
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+##@ General
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_%-]+:.*## / {printf "  %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the three programs, into bin/
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+.PHONY: clean
+clean: ## remove what was built; clean-artifacts removes reports
+	rm -rf $(BIN) .demo
+
+##@ Tests
+
+.PHONY: test
+test: ## all tests with the race detector and leak checks, a few minutes
+	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: test-race
+test-race: test ## the same, under the name of the draft
+
+.PHONY: test-short
+test-short: ## all tests without the race detector
+	$(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: test-32bit
+test-32bit: ## frame and envelope on a 32-bit build, where lengths could wrap
+	GOARCH=386 CGO_ENABLED=0 $(GO) test ./frame ./e1 ./profiles/p1
+
+.PHONY: fuzz
+fuzz: ## every fuzz target in turn, FUZZ_TIME each (default 30s)
+	@$(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/ {name[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, name[i]; n = 0}' | \
+	while read -r pkg name; do \
+	  echo "== $$pkg $$name"; \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ_TIME) "$$pkg"; \
+	done
+
+##@ Source
+
+.PHONY: fmt
+fmt: ## format
+	$(LINT) fmt
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint and buf lint; the first run builds them, which takes minutes
+	$(LINT) run ./...
+	$(BUF) lint
+
+.PHONY: generate
+generate: ## code from the schemas in proto/
+	$(BUF) generate
+
+.PHONY: check-generate
+check-generate: generate ## generate, and want nothing to change
+	git diff --exit-code -- proto
+	@test -z "$$(git status --porcelain -- proto)" || { git status --short -- proto; exit 1; }
+
+.PHONY: ci
+ci: build vet test test-32bit conformance-core vectors-core-strict ## what has to pass
+
+-include mk/*.mk

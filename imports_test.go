@@ -1,0 +1,195 @@
+package swp_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/slimwire/swp"
+
+// rule says what the packages that match a pattern may import, besides the
+// standard library. Patterns are paths below the module: "x" is one package,
+// "x/*" those directly below it, "x/..." it and all below. The first rule that
+// matches a package holds; a package without a rule fails the test.
+type rule struct {
+	packages string
+	ours     []string // patterns of packages of this module
+	others   []string // modules, by path prefix
+	why      string
+}
+
+var rules = []rule{
+	{"frame", nil, nil, "anyone can take the framing into their own program"},
+	{"e1", nil, nil, "anyone can take the envelope into their own program"},
+	{"vectors", nil, nil, "data must not depend on what it tests"},
+	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
+
+	{"transport", nil, nil, "TLS policy and interfaces stand on crypto/tls alone"},
+	{"transport/addr", []string{"transport", "transport/tlsconn", "transport/quicconn"}, nil, "addresses choose between the transports"},
+	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},
+	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
+	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
+	{"transport/endpoint", []string{"frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger, no profile, no concrete transport"},
+
+	{"profiles", []string{"e1"}, nil, "the contract between endpoint and profiles"},
+	{"profiles/p1", []string{"profiles"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages"},
+	{"profiles/profiletest", []string{"profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
+	{"profiles/all", []string{"profiles", "profiles/*", "e1"}, nil, "the one list"},
+	{"profiles/*", []string{"profiles", "profiles/p1", "e1", "proto/*"}, []string{"google.golang.org/protobuf"}, "a profile knows no other profile, no frame, transport, bridge or store"},
+	{"proto/*", nil, []string{"google.golang.org/protobuf"}, "generated"},
+
+	{"store/...", nil, nil, "small interfaces over standard types, one engine a folder"},
+	{"bridge/mcpstdio", []string{"profiles", "profiles/mcpmap", "e1"}, []string{"golang.org/x/sys/unix"}, "process groups and pipes: no SDK, no store, no transport"},
+	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
+	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
+	{"agents/*", []string{"profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles"},
+
+	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
+	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
+	{"daemon/config", []string{"transport", "transport/addr", "transport/endpoint", "e1"}, []string{"go.yaml.in/yaml/v3"}, "the configuration names limits and addresses, and builds nothing"},
+	{"daemon/...", []string{"..."}, []string{
+		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
+	}, "from YAML to a running endpoint: the one place that joins everything"},
+	{"examples/...", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "programs written as others would"},
+	{"cmd/...", []string{"..."}, []string{"github.com/spf13/cobra", "go.uber.org/zap"}, "flags and wiring"},
+}
+
+// never holds against every rule above, but for packages within imports itself.
+var never = []struct{ packages, imports, why string }{
+	{"...", "cmd/...", "a program is imported by nobody"},
+	{"...", "profiles/profiletest", "test kits stay in tests"},
+	{"...", "transport/transporttest", "test kits stay in tests"},
+	{"daemon/...", "conformance/...", "the product does not contain its test"},
+	{"client/...", "daemon/...", "the client is no server"},
+	{"daemon/...", "client/...", "the server is no client"},
+}
+
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+}
+
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-e", "-json=ImportPath,Standard,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]pkg)
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+}
+
+func matches(pattern, name string) bool {
+	if above, ok := strings.CutSuffix(pattern, "..."); ok {
+		return above == "" || name == strings.TrimSuffix(above, "/") || strings.HasPrefix(name, above)
+	}
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+func ruleOf(name string) (rule, bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, name) })
+	if i < 0 {
+		return rule{}, false
+	}
+	return rules[i], true
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	all := load(t)
+	seen := 0
+	for _, p := range all {
+		name, ours := strings.CutPrefix(p.ImportPath, module+"/")
+		if !ours {
+			continue
+		}
+		seen++
+		r, ok := ruleOf(name)
+		if !ok {
+			t.Errorf("%s has no rule: say in imports_test.go what it may import, and why", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if why := refused(r, name, imported, all[imported].Standard); why != "" {
+				t.Errorf("%s imports %s: %s", name, imported, why)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d packages of this module were looked at", seen)
+	}
+}
+
+// refused says why a package may not import another, or "".
+func refused(r rule, name, imported string, standard bool) string {
+	if standard || imported == "C" {
+		return ""
+	}
+	other, ours := strings.CutPrefix(imported, module+"/")
+	if !ours {
+		if slices.ContainsFunc(r.others, func(prefix string) bool { return imported == prefix || strings.HasPrefix(imported, prefix+"/") }) {
+			return ""
+		}
+		return r.why
+	}
+	for _, n := range never {
+		if matches(n.packages, name) && matches(n.imports, other) && !matches(n.imports, name) {
+			return n.why
+		}
+	}
+	if slices.ContainsFunc(r.ours, func(pattern string) bool { return matches(pattern, other) }) {
+		return ""
+	}
+	return r.why
+}
+
+func TestImportRulesRefuseWhatTheyShould(t *testing.T) {
+	for _, test := range []struct {
+		name, imported string
+		ok             bool
+	}{
+		{"frame", module + "/e1", false},
+		{"e1", "golang.org/x/sys/cpu", false},
+		{"transport/tlsconn", "github.com/quic-go/quic-go", false},
+		{"transport/quicconn", "github.com/quic-go/quic-go", true},
+		{"transport/endpoint", module + "/profiles", true},
+		{"transport/endpoint", module + "/profiles/rpc", false},
+		{"transport/endpoint", "go.uber.org/zap", false},
+		{"profiles/rpc", module + "/profiles/p1", true},
+		{"profiles/rpc", module + "/proto/rpcpb", true},
+		{"profiles/rpc", module + "/profiles/mcpmap", false},
+		{"profiles/rpc", module + "/transport", false},
+		{"profiles/rpc", module + "/profiles/profiletest", false},
+		{"profiles/all", module + "/profiles/mcpmap", true},
+		{"profiles/all", module + "/profiles/profiletest", false},
+		{"bridge/mcpstdio", module + "/store", false},
+		{"bridge/mcpstdio", "github.com/modelcontextprotocol/go-sdk/mcp", false},
+		{"daemon", module + "/bridge/mcpstdio", true},
+		{"daemon", module + "/conformance", false},
+		{"daemon", module + "/cmd/swpd", false},
+	} {
+		r, ok := ruleOf(test.name)
+		if !ok {
+			t.Errorf("%s has no rule", test.name)
+			continue
+		}
+		if why := refused(r, test.name, test.imported, false); (why == "") != test.ok {
+			t.Errorf("%s imports %s: %q, want allowed %v", test.name, test.imported, why, test.ok)
+		}
+	}
+}
