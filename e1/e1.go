@@ -111,8 +111,8 @@ func (e *Envelope) Validate(limits *Limits) error {
 		return &Error{Field: FieldMsgType, Err: ErrMsgType}
 	}
 	if n := len(e.MsgID); n < limits.MinMsgID || n > limits.MaxMsgID {
-		return &Error{Field: FieldMsgID, Err: ErrMsgID, Value: uint64(n), //nolint:gosec // lengths
-			Min: uint64(limits.MinMsgID), Bound: uint64(limits.MaxMsgID)} //nolint:gosec // limits
+		return &Error{Field: FieldMsgID, Err: ErrMsgID, Value: uint64(n),
+			Min: uint64(limits.MinMsgID), Bound: uint64(limits.MaxMsgID)}
 	}
 	return nil
 }

@@ -77,5 +77,5 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func tooLarge(f Field, err error, size, limit int) error {
-	return &Error{Field: f, Err: err, Value: uint64(size), Bound: uint64(limit)} //nolint:gosec // sizes
+	return &Error{Field: f, Err: err, Value: uint64(size), Bound: uint64(limit)}
 }

@@ -59,7 +59,7 @@ func AppendExtension(dst Extensions, typ uint64, value []byte) Extensions {
 // AppendExtensionUvarint appends one entry whose value is a uvarint.
 func AppendExtensionUvarint(dst Extensions, typ, value uint64) Extensions {
 	dst = AppendUvarint(dst, typ)
-	dst = AppendUvarint(dst, uint64(SizeUvarint(value))) //nolint:gosec // 1 to 10
+	dst = AppendUvarint(dst, uint64(SizeUvarint(value)))
 	return AppendUvarint(dst, value)
 }
 

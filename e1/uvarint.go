@@ -46,7 +46,7 @@ func Uvarint(b []byte) (v uint64, size int, err error) {
 
 // SizeBytes returns the size of a bytes field with n octets of content.
 func SizeBytes(n int) int {
-	return SizeUvarint(uint64(n)) + n //nolint:gosec // n is a length
+	return SizeUvarint(uint64(n)) + n
 }
 
 // AppendBytes appends b to dst as a bytes field: its length, then its octets.

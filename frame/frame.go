@@ -55,7 +55,7 @@ func AppendHeader(dst []byte, n int) []byte {
 	if n < 1 || uint64(n) > 1<<32-1 {
 		panic(fmt.Sprintf("frame: AppendHeader: body of %d octets", n))
 	}
-	return binary.BigEndian.AppendUint32(dst, uint32(n)) //nolint:gosec // checked above
+	return binary.BigEndian.AppendUint32(dst, uint32(n))
 }
 
 // Append appends a whole frame to dst: the prefix, then body.

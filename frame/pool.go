@@ -58,5 +58,5 @@ func class(n int) int {
 	if n <= 1<<minClass+slack {
 		return minClass
 	}
-	return bits.Len(uint(n - slack - 1)) //nolint:gosec // n is positive here
+	return bits.Len(uint(n - slack - 1))
 }

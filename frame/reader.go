@@ -116,7 +116,7 @@ func (r *Reader) Ready() bool {
 		return false
 	}
 	length := binary.BigEndian.Uint32(r.buf[r.start:])
-	return length == 0 || uint64(length) > uint64(r.limit) || uint64(n-HeaderSize) >= uint64(length) //nolint:gosec // both positive
+	return length == 0 || uint64(length) > uint64(r.limit) || uint64(n-HeaderSize) >= uint64(length)
 }
 
 // Partial returns how many octets of an incomplete frame have arrived and how
@@ -166,7 +166,7 @@ func (r *Reader) parse() ([]byte, error) {
 	if length == 0 {
 		return nil, ErrZeroLength
 	}
-	if uint64(length) > uint64(r.limit) { //nolint:gosec // limit is positive
+	if uint64(length) > uint64(r.limit) {
 		return nil, &TooLargeError{Length: length, Limit: r.limit}
 	}
 	size := int(length)

@@ -66,7 +66,7 @@ func ParseCode(name string) (Code, bool) {
 	}
 	for i, a := range aliases {
 		if a == name {
-			return Code(i), true //nolint:gosec // 18 entries
+			return Code(i), true
 		}
 	}
 	return Internal, name == "INTERNAL_ERROR"

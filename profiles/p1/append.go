@@ -12,7 +12,7 @@ import "google.golang.org/protobuf/encoding/protowire"
 // caller appends the n octets.
 func AppendHeader(dst []byte, num uint64, n int) []byte {
 	dst = protowire.AppendVarint(dst, num<<3|uint64(protowire.BytesType))
-	return protowire.AppendVarint(dst, uint64(n)) //nolint:gosec // a length
+	return protowire.AppendVarint(dst, uint64(n))
 }
 
 // SizeHeader returns the size of the header and the n octets that follow it.

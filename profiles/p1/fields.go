@@ -126,7 +126,7 @@ func (f *Fields) Uint64(dst *uint64) {
 // there.
 func (f *Fields) Uint32(dst *uint32) {
 	if f.is(protowire.VarintType) {
-		*dst = uint32(f.value) //nolint:gosec // proto3 truncates
+		*dst = uint32(f.value)
 	}
 }
 
@@ -157,7 +157,7 @@ func (f *Fields) token() bool {
 	if !ok {
 		return false
 	}
-	f.num, f.typ = tag>>3, protowire.Type(tag&7) //nolint:gosec // 3 bits
+	f.num, f.typ = tag>>3, protowire.Type(tag&7)
 	if f.num == 0 || f.num > uint64(protowire.MaxValidNumber) {
 		return f.fail(DetailFieldNumber, "field number %d, want 1 to %d", f.num, protowire.MaxValidNumber)
 	}

@@ -245,7 +245,7 @@ func mutate(r *rand.Rand, cases []Case) []byte {
 	if len(cases) == 0 || r.IntN(4) == 0 {
 		b := make([]byte, r.IntN(64))
 		for i := range b {
-			b[i] = byte(r.Uint32()) //nolint:gosec // random octets
+			b[i] = byte(r.Uint32())
 		}
 		return b
 	}
@@ -260,7 +260,7 @@ func mutate(r *rand.Rand, cases []Case) []byte {
 		case 1:
 			b = slices.Delete(b, i, min(i+1+r.IntN(4), len(b)))
 		case 2:
-			b = slices.Insert(b, i, byte(r.Uint32())) //nolint:gosec // random octets
+			b = slices.Insert(b, i, byte(r.Uint32()))
 		}
 	}
 	return b
