@@ -38,7 +38,9 @@ func (c *Config) checkIdentity(p *problems) {
 	}
 	readable(p, "identity.cert", id.Cert)
 	if readable(p, "identity.key", id.Key) {
-		private(p, "identity.key", id.Key)
+		if err := CheckPrivate(id.Key); err != nil {
+			p.add("identity.key", "%s", strings.TrimPrefix(err.Error(), "config: "))
+		}
 	}
 	seen := make(map[string]bool)
 	for i, file := range c.Trust.CA {
@@ -65,12 +67,16 @@ func readable(p *problems, key, file string) bool {
 	return true
 }
 
-// private refuses a key that every user of the machine can read.
-func private(p *problems, key, file string) {
+// CheckPrivate refuses a private key that every user of the machine can reach.
+func CheckPrivate(file string) error {
 	info, err := os.Stat(file)
-	if err == nil && info.Mode().Perm()&0o007 != 0 {
-		p.add(key, "%s has mode %04o, so every user can reach the private key; run: chmod 600 %s", file, info.Mode().Perm(), file)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
 	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 {
+		return fmt.Errorf("config: %s has mode %04o, so every user can reach the private key; run: chmod 600 %s", file, mode, file)
+	}
+	return nil
 }
 
 func (c *Config) checkListeners(p *problems) {

@@ -176,3 +176,11 @@ func (c *Config) Development() bool { return c.Identity == Identity{} }
 
 // IdentityDir is where the development identity lives.
 func (c *Config) IdentityDir() string { return filepath.Join(c.Data, "pki") }
+
+// Burst is limits.frame_burst, or twice limits.frame_rate where it is not set.
+func (c *Config) Burst() int {
+	if c.Limits.FrameBurst > 0 {
+		return c.Limits.FrameBurst
+	}
+	return 2 * c.Limits.FrameRate
+}

@@ -1,0 +1,143 @@
+// Package client dials SWP endpoints and does what swp-client does: ping, bench,
+// calls to MCP servers, a local MCP server that is really a remote one.
+//
+// A Client is one connection. It is symmetric like any other: the peer may call
+// back, as legacy MCP servers do.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// Options configure Dial.
+type Options struct {
+	// Identity is what this side shows and whom it trusts. Not needed for
+	// swp+tcp.
+	Identity Identity
+
+	// Expect is the identity that the peer must have. Empty means that its
+	// certificate must be valid for the host that is dialled.
+	Expect string
+
+	// Endpoint adjusts the endpoint that serves the connection. Registry is set
+	// here.
+	Endpoint endpoint.Options
+}
+
+// Identity is a certificate, its key and the authorities of peers, as PEM files.
+type Identity struct {
+	Cert, Key, CA string
+}
+
+// Client is one connection. It is safe for concurrent use.
+type Client struct {
+	*endpoint.Session
+
+	// Target is what followed the host and port of the address: the name of a
+	// server, or empty.
+	Target string
+
+	address string
+	opts    Options
+	ep      *endpoint.Endpoint
+	set     *all.Set
+}
+
+// SplitTarget splits swp+tls://host:port/target.
+func SplitTarget(address string) (addr transport.Addr, target string, err error) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if ok {
+		hostport, path, _ := strings.Cut(rest, "/")
+		address, target = scheme+"://"+hostport, path
+	}
+	addr, err = transport.ParseAddr(address)
+	return addr, target, err
+}
+
+// Dial connects to an address as SplitTarget reads it. It returns once this
+// side has verified the peer; that the peer refuses this side is known with the
+// first answer. Errors are explained by Explain.
+func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
+	addr, target, err := SplitTarget(address)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{Target: target, address: addr.String(), opts: opts}
+	conn, err := dial(ctx, addr, opts)
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	if c.set, err = all.New(all.Options{}); err != nil {
+		return nil, errors.Join(err, conn.Close(0))
+	}
+	o := opts.Endpoint
+	o.Registry = c.set.Registry
+	if c.ep, err = endpoint.New(o); err != nil {
+		c.set.Close()
+		return nil, errors.Join(err, conn.Close(0))
+	}
+	c.Session = c.ep.Attach(conn)
+	return c, nil
+}
+
+func dial(ctx context.Context, addr transport.Addr, opts Options) (transport.Conn, error) {
+	if addr.Transport == "tcp" {
+		return transport.DialLoopback(ctx, addr.HostPort())
+	}
+	creds, err := opts.Identity.load()
+	if err != nil {
+		return nil, err
+	}
+	policy := &transport.Policy{Credentials: func() *transport.Credentials { return creds }, Expect: opts.Expect}
+	if addr.Transport == "quic" {
+		return quicconn.Dial(ctx, addr.HostPort(), policy, quicconn.Options{})
+	}
+	return tlsconn.Dial(ctx, addr.HostPort(), policy, tlsconn.Options{})
+}
+
+func (id Identity) load() (*transport.Credentials, error) {
+	pair, err := tls.LoadX509KeyPair(id.Cert, id.Key)
+	if err != nil {
+		return nil, fmt.Errorf("client: certificate %s and key %s: %w", id.Cert, id.Key, err)
+	}
+	bundle, err := os.ReadFile(id.CA)
+	if err != nil {
+		return nil, fmt.Errorf("client: authorities of peers: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("client: %s holds no certificate in PEM form", id.CA)
+	}
+	return &transport.Credentials{Certificate: &pair, Roots: roots}, nil
+}
+
+// MCP is the calling side of profile 1 on this connection.
+func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
+
+// lingerTime is how long Close lets exchanges end and octets leave.
+const lingerTime = 2 * time.Second
+
+// Close ends the connection in order.
+func (c *Client) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
+	defer cancel()
+	_ = c.ep.Shutdown(ctx)
+	c.set.Close()
+}
+
+// Address is what was dialled, without the target.
+func (c *Client) Address() string { return c.address }

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+)
+
+// Explained is an error with what to do about it.
+type Explained struct {
+	What string // what failed
+	Do   string // what to do; may be empty
+	Err  error  // the cause
+}
+
+func (e *Explained) Error() string {
+	s := e.What + ": " + e.Err.Error()
+	if e.Do != "" {
+		s += "\n" + e.Do
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Explained) Unwrap() error { return e.Err }
+
+// Explain says what an error of this connection means to the person who asked
+// for it and what to do. An error that ends the connection is found behind those
+// of calls, because TLS 1.3 tells a client that it was refused only then.
+func (c *Client) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if done := (*Explained)(nil); errors.As(err, &done) {
+		return err
+	}
+	if c.Session != nil {
+		if cause := context.Cause(c.Session.Context()); cause != nil && !errors.As(err, new(*profiles.Error)) {
+			err = cause
+		}
+	}
+	return &Explained{What: c.address, Do: c.advice(err), Err: err}
+}
+
+func (c *Client) advice(err error) string {
+	id := c.opts.Identity
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		lookup    *net.DNSError
+		closed    *transport.CloseError
+	)
+	switch text := err.Error(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "Make a development identity with: swpd init, or name files with --cert, --key and --ca."
+	case errors.As(err, &authority):
+		return fmt.Sprintf("The server's certificate is not from an authority in %s. If you trust the server, pass its authority with --ca FILE.", id.CA)
+	case errors.As(err, &name):
+		return "The server's certificate is for another name. If the server is known by an identity instead, pass it with --expect, such as --expect spiffe://example.org/swpd."
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "The server's certificate is not valid now. Check the clock of both machines; if they are right, the certificate has to be renewed."
+	case strings.Contains(text, "expected \""):
+		return "Another identity was expected. Correct --expect, or find out who answers there."
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "Nothing listens there. Is swpd running, and is this its address? Its log says where it listens."
+	case errors.As(err, &lookup):
+		return "The host name is not known here."
+	case refusedUs(text), errors.As(err, &closed) && closed.Code == uint64(profiles.SecurityPolicy):
+		return fmt.Sprintf("The server refused this client's certificate %s. Show one from an authority that the server trusts with --cert and --key.", id.Cert)
+	case strings.Contains(text, "no application protocol"), strings.Contains(text, "first record does not look like a TLS handshake"):
+		return "What listens there does not speak SWP over TLS. Is the port, and is the scheme of the address right?"
+	case errors.Is(err, context.DeadlineExceeded), strings.Contains(text, "timeout"), strings.Contains(text, "no recent network activity"):
+		return "No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout."
+	case errors.As(err, &closed) && closed.Code == uint64(profiles.RateLimitExceeded):
+		return "The server is full or limits this identity. Try again later."
+	}
+	return ""
+}
+
+// refusedUs reports whether the text is an alert about our certificate. crypto/tls
+// gives the alerts that a peer sent no type, quic-go only a number.
+func refusedUs(text string) bool {
+	for _, alert := range []string{"bad certificate", "unknown certificate", "certificate required", "certificate unknown", "expired certificate", "unsupported certificate", "revoked certificate", "access denied", "unknown certificate authority"} {
+		if strings.Contains(text, "tls: "+alert) {
+			return true
+		}
+	}
+	return false
+}

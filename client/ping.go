@@ -1,0 +1,41 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Ping asks the peer whether it is alive and returns how long the answer took.
+func (c *Client) Ping(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	if _, err := rpc.Call(ctx, c.Session, rpc.MethodPing, nil); err != nil {
+		return 0, c.Explain(err)
+	}
+	return time.Since(start), nil
+}
+
+// Times sums up how long things took.
+type Times struct {
+	Min  time.Duration `json:"min_ns"`
+	Mean time.Duration `json:"mean_ns"`
+	P50  time.Duration `json:"p50_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	Max  time.Duration `json:"max_ns"`
+}
+
+// Summarize sorts and sums up. It returns the zero Times for none.
+func Summarize(all []time.Duration) Times {
+	if len(all) == 0 {
+		return Times{}
+	}
+	slices.Sort(all)
+	var sum time.Duration
+	for _, d := range all {
+		sum += d
+	}
+	at := func(share float64) time.Duration { return all[min(len(all)-1, int(share*float64(len(all))))] }
+	return Times{Min: all[0], Mean: sum / time.Duration(len(all)), P50: at(0.5), P99: at(0.99), Max: all[len(all)-1]}
+}

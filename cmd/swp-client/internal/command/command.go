@@ -1,0 +1,187 @@
+// Package command is the command line of swp-client.
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // it was tried and failed
+	exitUsage  = 2 // the command line is wrong
+)
+
+// flags are those of every command that connects.
+type flags struct {
+	identity, cert, key, ca string
+	expect                  string
+	asJSON                  bool
+	timeout                 time.Duration
+	verbose                 bool
+
+	in          io.Reader
+	out, errOut io.Writer
+}
+
+// Main runs the command line and returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := &flags{in: stdin, out: stdout, errOut: stderr}
+	root := newRoot(f)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ran := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(err.Error()) {
+		_, _ = fmt.Fprintf(stderr, "swp-client: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	if !ran || errors.As(err, new(*usageError)) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a mistake in the command line found after it was parsed.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func newRoot(f *flags) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "swp-client",
+		Short: "Talk to SWP endpoints",
+		Long: `Talk to SWP endpoints. An address is swp+tls://host:port, swp+quic://host:port or,
+for plaintext on this machine, swp+tcp://127.0.0.1:port; without a port it is 7777.
+A server behind an endpoint is named after a slash, or with --server.
+
+Over TLS and QUIC this client shows a certificate. Where --cert, --key and --ca do
+not say which, it takes client.crt, client.key and ca.crt from the first of these
+directories that has them: --identity, $SWP_IDENTITY, ./pki (swpd init makes it) and
+the data directory of swpd (swpd run makes it).`,
+		Example: `  swp-client ping swp+tls://127.0.0.1:7777
+  swp-client mcp list swp+quic://127.0.0.1:7777
+  swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt
+  swp-client --expect spiffe://example.org/swpd ping swp+tls://192.0.2.7
+  swp-client dump capture.bin`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	p := root.PersistentFlags()
+	p.StringVar(&f.identity, "identity", "", "`directory` with client.crt, client.key and ca.crt")
+	p.StringVar(&f.cert, "cert", "", "PEM `file` with the certificate of this client")
+	p.StringVar(&f.key, "key", "", "PEM `file` with its key")
+	p.StringVar(&f.ca, "ca", "", "PEM `file` with the authorities that vouch for servers")
+	p.StringVar(&f.expect, "expect", "", "`identity` that the server must have, instead of a certificate for its host name")
+	p.BoolVar(&f.asJSON, "json", false, "print JSON")
+	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "for connecting, and for each answer")
+	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newPing(f))
+	return root
+}
+
+// dial connects with what the flags say.
+func (f *flags) dial(ctx context.Context, address string) (*client.Client, error) {
+	o, err := f.options(address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	return client.Dial(ctx, address, o)
+}
+
+func (f *flags) options(address string) (client.Options, error) {
+	addr, _, err := client.SplitTarget(address)
+	if err != nil {
+		return client.Options{}, &usageError{strings.TrimPrefix(err.Error(), "transport: ")}
+	}
+	o := client.Options{Expect: f.expect}
+	if addr.Transport == "tcp" {
+		return o, nil
+	}
+	o.Identity, err = f.findIdentity()
+	return o, err
+}
+
+// findIdentity returns the files that the flags name, and for those they do not
+// name the ones of the first directory that has an identity.
+func (f *flags) findIdentity() (client.Identity, error) {
+	id := client.Identity{Cert: f.cert, Key: f.key, CA: f.ca}
+	if (id.Cert == "") != (id.Key == "") {
+		return id, &usageError{"--cert and --key belong together: set both or neither"}
+	}
+	if id.Cert != "" && id.CA != "" {
+		return id, nil
+	}
+	dirs := []string{f.identity}
+	if f.identity == "" {
+		dirs = []string{os.Getenv("SWP_IDENTITY"), "pki", filepath.Join(dataDir(), "pki")}
+	}
+	for _, dir := range dirs {
+		if found := devpki.Client(dir); dir != "" && found.Exist() {
+			if id.Cert == "" {
+				id.Cert, id.Key = found.Cert, found.Key
+			}
+			if id.CA == "" {
+				id.CA = found.CA
+			}
+			if f.verbose {
+				_, _ = fmt.Fprintf(f.errOut, "swp-client: certificate %s, authorities of servers %s\n", id.Cert, id.CA)
+			}
+			return id, nil
+		}
+	}
+	return id, &usageError{fmt.Sprintf("no identity found: client.crt, client.key and ca.crt are not together in %s\n"+
+		"Make one with: swpd init (or swpd run on this machine), or name files with --cert, --key and --ca.", list(dirs))}
+}
+
+// dataDir is where swpd run keeps its development identity.
+func dataDir() string {
+	if dir := os.Getenv("SWPD_DATA"); dir != "" {
+		return dir
+	}
+	return config.DataDir()
+}
+
+func list(dirs []string) string {
+	var named []string
+	for _, d := range dirs {
+		if d != "" {
+			named = append(named, d)
+		}
+	}
+	return strings.Join(named, ", ")
+}
+
+func (f *flags) printf(format string, args ...any) { _, _ = fmt.Fprintf(f.out, format, args...) }
+
+func (f *flags) printJSON(v any) error {
+	enc := json.NewEncoder(f.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

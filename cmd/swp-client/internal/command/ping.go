@@ -1,0 +1,80 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+)
+
+func newPing(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ping ADDR",
+		Short: "Measure round trips to an endpoint",
+		Example: `  swp-client ping swp+tls://127.0.0.1:7777
+  swp-client ping --count 100 --interval 0 swp+quic://127.0.0.1:7777 --json`,
+		Args: cobra.ExactArgs(1),
+	}
+	count := cmd.Flags().IntP("count", "c", 4, "how many")
+	interval := cmd.Flags().DurationP("interval", "i", 200*time.Millisecond, "pause between two")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *count < 1 {
+			return &usageError{fmt.Sprintf("--count %d, want at least 1", *count)}
+		}
+		start := time.Now()
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return f.ping(cmd.Context(), c, time.Since(start), *count, *interval)
+	}
+	return cmd
+}
+
+// pinged is the result of ping as JSON.
+type pinged struct {
+	Address   string        `json:"address"`
+	Peer      string        `json:"peer"`
+	Transport string        `json:"transport"`
+	Connect   time.Duration `json:"connect_ns"`
+	Count     int           `json:"count"`
+	Times     client.Times  `json:"round_trip"`
+}
+
+func (f *flags) ping(ctx context.Context, c *client.Client, connect time.Duration, count int, interval time.Duration) error {
+	peer := c.Peer()
+	var all []time.Duration
+	for i := range count {
+		if i > 0 {
+			select {
+			case <-time.After(interval):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		answered, cancel := context.WithTimeout(ctx, f.timeout)
+		d, err := c.Ping(answered)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if i == 0 && !f.asJSON {
+			f.printf("connected to %s at %s over %s in %v\n", peer.Identity, peer.Addr, peer.Transport, connect.Round(time.Microsecond))
+		}
+		if !f.asJSON {
+			f.printf("answer %d: %v\n", i+1, d.Round(time.Microsecond))
+		}
+		all = append(all, d)
+	}
+	t := client.Summarize(all)
+	if f.asJSON {
+		return f.printJSON(pinged{c.Address(), peer.Identity, peer.Transport, connect, count, t})
+	}
+	us := func(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
+	f.printf("%d round trips: min %v, mean %v, p50 %v, p99 %v, max %v\n", count, us(t.Min), us(t.Mean), us(t.P50), us(t.P99), us(t.Max))
+	return nil
+}

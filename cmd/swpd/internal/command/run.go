@@ -1,0 +1,85 @@
+package command
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/daemon"
+)
+
+func newRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Serve until told to stop",
+		Long: `Serve until SIGTERM or SIGINT. Then no new connection is accepted, what is in
+flight has 10 s to end, and the MCP servers behind are ended; a second signal
+ends everything at once. SIGHUP has certificates and trust read again; a change
+of their files does too.
+
+Without a configuration swpd serves the built-in RPC methods over TLS and QUIC on
+127.0.0.1:7777, with development certificates that it makes in the data directory.
+The log goes to standard error.`,
+		Example: `  swpd run
+  swpd run --config swpd.yaml
+  SWPD_LOG_LEVEL=debug swpd run --config swpd.yaml
+  SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:0 swpd run --addr-file addresses`,
+		Args: cobra.NoArgs,
+	}
+	file := configFlag(cmd)
+	addrFile := cmd.Flags().String("addr-file", "", "write the addresses to `file`, one a line, once everything listens")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(*file)
+		if err != nil {
+			return err
+		}
+		ctx, reload, abort := signals(cmd.Context())
+		return daemon.Run(ctx, daemon.Options{
+			Config:   c,
+			Version:  buildVersion(),
+			Log:      cmd.ErrOrStderr(),
+			AddrFile: *addrFile,
+			Reload:   reload,
+			Abort:    abort,
+		})
+	}
+	return cmd
+}
+
+// atOnce is how long a second signal waits for what it asked to end.
+const atOnce = time.Second
+
+// signals returns a context that the first SIGTERM or SIGINT ends, a channel
+// with a value for each SIGHUP, and one that the second SIGTERM or SIGINT
+// closes. The program ends soon after that whatever happens.
+func signals(parent context.Context) (ctx context.Context, reload, abort <-chan struct{}) {
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithCancel(parent)
+	stop, hup := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+	signal.Notify(hup, syscall.SIGHUP)
+	again, now := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		for range hup {
+			select {
+			case again <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	go func() {
+		<-stop
+		cancel()
+		<-stop
+		close(now)
+		time.Sleep(atOnce)
+		os.Exit(exitFailed)
+	}()
+	return ctx, again, now
+}

@@ -1,0 +1,150 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
+)
+
+func newStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Ask a running swpd how it is",
+		Long: `Ask the swpd on this machine, through its admin listener, whether it is ready and
+what it serves. The exit code is 3 if it runs but is not ready, 1 if it does not
+answer.`,
+		Example: `  swpd status
+  swpd status --config swpd.yaml
+  swpd status --admin 127.0.0.1:7790 --json`,
+		Args: cobra.NoArgs,
+	}
+	file := configFlag(cmd)
+	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *at == "" {
+			c, err := load(*file)
+			if err != nil {
+				return err
+			}
+			if c.Admin == config.AdminOff {
+				return errors.New("admin is off in this configuration, so there is nothing to ask")
+			}
+			*at = c.Admin
+		}
+		s, err := askStatus(*at)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			err = printJSON(cmd.OutOrStdout(), s)
+		} else {
+			err = printStatus(cmd.OutOrStdout(), s)
+		}
+		if err == nil && !s.Ready {
+			return &exitError{exitUnwell, errors.New("not ready: " + strings.Join(s.Reasons, "; "))}
+		}
+		return err
+	}
+	return cmd
+}
+
+func askStatus(at string) (*daemon.Status, error) {
+	at = strings.TrimPrefix(at, "http://")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/status", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	direct := &http.Client{Transport: &http.Transport{}} // no proxy stands before this machine
+	resp, err := direct.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("nothing listens on %s: swpd does not run, or its admin address is another (--admin)", at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	var s daemon.Status
+	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, &s) != nil {
+		return nil, fmt.Errorf("what answers on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
+	}
+	return &s, nil
+}
+
+func printStatus(out io.Writer, s *daemon.Status) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(w, name+"\t"+format+"\n", args...)
+	}
+	state := "ready"
+	if !s.Ready {
+		state = "not ready"
+	}
+	row("state", "%s, for %s", state, time.Since(s.Started).Round(time.Second))
+	for _, reason := range s.Reasons {
+		row("", "%s", reason)
+	}
+	for _, warning := range s.Warnings {
+		row("warning", "%s", warning)
+	}
+	row("version", "%s", s.Version)
+	row("identity", "%s", s.Identity)
+	row("certificate", "valid until %s", s.NotAfter.Format(time.RFC3339))
+	row("addresses", "%s", strings.Join(s.Addresses, "\n\t"))
+	row("sessions", "%d", s.Sessions)
+	for _, server := range s.Servers {
+		row("MCP server", "%s", server)
+	}
+	return w.Flush()
+}
+
+func newVersion() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  swpd version --json",
+		Args:    cobra.NoArgs,
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		v := struct {
+			Version  string `json:"version"`
+			Revision string `json:"revision,omitempty"`
+			Go       string `json:"go"`
+			Platform string `json:"platform"`
+		}{Version: buildVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		if info, ok := debug.ReadBuildInfo(); ok {
+			for _, s := range info.Settings {
+				if s.Key == "vcs.revision" {
+					v.Revision = s.Value
+				}
+			}
+		}
+		if *asJSON {
+			return printJSON(cmd.OutOrStdout(), v)
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "swpd %s %s %s %s\n", v.Version, v.Revision, v.Go, v.Platform)
+		return err
+	}
+	return cmd
+}

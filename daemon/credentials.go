@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/transport"
+)
+
+// pollEvery is how often the files of an identity are looked at.
+const pollEvery = 2 * time.Second
+
+// credentials are the certificate and the trust anchors in force, and the files
+// they came from. What was loaded last stays in force while the files cannot be
+// used.
+type credentials struct {
+	cert, key string
+	ca        []string
+	now       func() time.Time
+	log       *zap.Logger
+
+	current atomic.Pointer[loaded]
+	failure atomic.Pointer[string] // why the files cannot be used now; nil if they can
+
+	mu    sync.Mutex // held while files are read
+	stamp string     // what the files looked like when they were read last
+}
+
+// loaded is what one reading of the files gave.
+type loaded struct {
+	transport.Credentials
+	identity string
+	anchors  string // the bundles, to tell whether trust changed
+}
+
+// credentialsOf names the files that a configuration means and reads none.
+func credentialsOf(c *config.Config, log *zap.Logger, now func() time.Time) *credentials {
+	cr := &credentials{cert: c.Identity.Cert, key: c.Identity.Key, ca: c.Trust.CA, log: log, now: now}
+	if c.Development() {
+		f := devpki.Server(c.IdentityDir())
+		cr.cert, cr.key, cr.ca = f.Cert, f.Key, []string{f.CA}
+	}
+	return cr
+}
+
+// newCredentials reads the files for the first time; here an error is final.
+func newCredentials(c *config.Config, log *zap.Logger, now func() time.Time) (*credentials, error) {
+	if c.Development() {
+		if err := devpki.Ensure(c.IdentityDir(), devpki.Options{Now: now}); err != nil {
+			return nil, err
+		}
+	}
+	cr := credentialsOf(c, log, now)
+	cr.stamp = cr.look()
+	l, err := cr.read()
+	if err != nil {
+		return nil, err
+	}
+	cr.current.Store(l)
+	return cr, nil
+}
+
+// Credentials is what transport.Policy asks for in each handshake.
+func (c *credentials) Credentials() *transport.Credentials { return &c.current.Load().Credentials }
+
+// identity is the name by which peers know this endpoint.
+func (c *credentials) identity() string { return c.current.Load().identity }
+
+// reload reads the files again. It reports whether the trust anchors changed.
+func (c *credentials) reload() (trustChanged bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stamp = c.look()
+	l, err := c.read()
+	if err != nil {
+		text := boundlog.Clean(err.Error())
+		if old := c.failure.Swap(&text); old == nil || *old != text {
+			c.log.Error("certificates not reloaded, the old ones stay in use", zap.Error(err))
+		}
+		return false, err
+	}
+	c.failure.Store(nil)
+	old := c.current.Swap(l)
+	c.log.Info("certificates reloaded", zap.String("identity", l.identity), zap.Time("not_after", l.Certificate.Leaf.NotAfter))
+	return old.anchors != l.anchors, nil
+}
+
+// watch reloads when a file changes, or may have become usable, until ctx ends.
+// It calls changed after the trust anchors changed.
+func (c *credentials) watch(ctx context.Context, hup <-chan struct{}, changed func()) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		case <-tick.C:
+			c.mu.Lock()
+			same := c.look() == c.stamp
+			c.mu.Unlock()
+			if same && c.failure.Load() == nil {
+				continue
+			}
+		}
+		if trust, err := c.reload(); err == nil && trust {
+			changed()
+		}
+	}
+}
+
+// look describes the files without opening them.
+func (c *credentials) look() string {
+	var b strings.Builder
+	for _, name := range append([]string{c.cert, c.key}, c.ca...) {
+		info, err := os.Stat(name)
+		if err != nil {
+			b.WriteString("missing;")
+			continue
+		}
+		fmt.Fprintf(&b, "%d %d %v;", info.Size(), info.ModTime().UnixNano(), info.Mode())
+	}
+	return b.String()
+}
+
+func (c *credentials) read() (*loaded, error) {
+	if err := config.CheckPrivate(c.key); err != nil {
+		return nil, fmt.Errorf("identity.key: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %s and %s: %w", c.cert, c.key, plain(err))
+	}
+	id, err := transport.Identity(pair.Leaf)
+	if err != nil {
+		return nil, fmt.Errorf("identity.cert: %s: %w", c.cert, err)
+	}
+	if now := c.now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		return nil, fmt.Errorf("identity.cert: %s is valid from %s to %s, and now is %s; renew it", c.cert,
+			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	l := &loaded{identity: id}
+	l.Certificate, l.Roots = &pair, x509.NewCertPool()
+	for i, name := range c.ca {
+		bundle, err := os.ReadFile(name) //nolint:gosec // the operator names it
+		if err != nil {
+			return nil, fmt.Errorf("trust.ca[%d]: %w", i, err)
+		}
+		if err := addBundle(l.Roots, bundle); err != nil {
+			return nil, fmt.Errorf("trust.ca[%d]: %s: %w", i, name, err)
+		}
+		l.anchors += string(bundle)
+	}
+	return l, nil
+}
+
+// plain drops what an error of the library quotes from a file.
+func plain(err error) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// addBundle adds the certificates of a PEM bundle, all of which must parse.
+func addBundle(pool *x509.CertPool, bundle []byte) error {
+	n := 0
+	for {
+		var block *pem.Block
+		if block, bundle = pem.Decode(bundle); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("holds a %.64q, want certificates only", block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return fmt.Errorf("certificate %d: %w", n+1, err)
+		}
+		pool.AddCert(cert)
+		n++
+	}
+	if n == 0 {
+		return errors.New("holds no certificate in PEM form")
+	}
+	return nil
+}
+
+// expiry says whether the certificate ends so soon that peers should be sent
+// elsewhere, or that somebody should know.
+func (c *credentials) expiry() (reason string, urgent bool) {
+	leaf := c.current.Load().Certificate.Leaf
+	left, life := leaf.NotAfter.Sub(c.now()), leaf.NotAfter.Sub(leaf.NotBefore)
+	switch {
+	case left <= 0:
+		return "certificate " + c.cert + " ended at " + leaf.NotAfter.Format(time.RFC3339), true
+	case left < min(24*time.Hour, life/10), left < min(30*24*time.Hour, life/3):
+		return "certificate " + c.cert + " ends at " + leaf.NotAfter.Format(time.RFC3339), left < min(24*time.Hour, life/10)
+	}
+	return "", false
+}

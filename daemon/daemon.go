@@ -1,0 +1,300 @@
+// Package daemon is swpd: from a configuration to a running endpoint. It is the
+// one place that joins the endpoint, the profiles, the bridges, the log and the
+// metrics.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// drainTime is how long exchanges in flight have to end after a stop was asked
+// for.
+const drainTime = 10 * time.Second
+
+// ErrAborted is the error of Run when it was told to stop at once.
+var ErrAborted = errors.New("daemon: stopped before everything in flight had ended")
+
+// Options configure Run.
+type Options struct {
+	// Config is what to serve. Required.
+	Config *config.Config
+
+	// Version of the program, for metrics and swp.info.
+	Version string
+
+	// Log is where log lines go, default standard error.
+	Log io.Writer
+
+	// AddrFile, if set, is written once everything listens: an address a line,
+	// as swp-client takes them, the admin address as http://host:port.
+	AddrFile string
+
+	// Reload has certificates and trust read again, on each receive.
+	Reload <-chan struct{}
+
+	// Abort ends a drain at once when it is closed.
+	Abort <-chan struct{}
+
+	// Ready is called once everything listens. Nil means nobody is told.
+	Ready func(addresses []string)
+}
+
+// daemon is what runs.
+type daemon struct {
+	opts        Options
+	config      *config.Config
+	log         *zap.Logger
+	metrics     *telemetry
+	health      *health
+	credentials *credentials
+	memory      *memoryGuard
+	observer    *observer
+	servers     *servers
+	profiles    *all.Set
+	listeners   []*listener
+	endpoints   []*endpoint.Endpoint
+	admin       net.Listener
+	started     time.Time
+}
+
+// Run serves until ctx ends, then drains: it stops accepting, lets what is in
+// flight end for at most 10 s, ends the servers behind it and returns nil. What
+// keeps it from starting is returned as an error that says what to do.
+func Run(ctx context.Context, opts Options) error {
+	if opts.Log == nil {
+		opts.Log = os.Stderr
+	}
+	level, err := zapcore.ParseLevel(opts.Config.Log.Level)
+	if err != nil {
+		return fmt.Errorf("daemon: %w", err)
+	}
+	log, stop := boundlog.New(boundlog.Options{Level: level, Text: opts.Config.Log.Format == "text", Output: opts.Log})
+	defer stop()
+	d := &daemon{opts: opts, config: opts.Config, log: log, started: time.Now()}
+	if err := d.start(); err != nil {
+		d.close()
+		return err
+	}
+	return d.run(ctx)
+}
+
+// start makes everything that can fail for reasons of configuration.
+func (d *daemon) start() error {
+	var err error
+	if d.credentials, err = newCredentials(d.config, d.log, time.Now); err != nil {
+		return err
+	}
+	d.memory = newMemoryGuard()
+	if d.servers, err = newServers(d); err != nil {
+		return err
+	}
+	d.health = &health{credentials: d.credentials, memory: d.memory, upstreams: d.servers.unwell}
+	if d.profiles, err = d.newProfiles(); err != nil {
+		return err
+	}
+	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
+	d.servers.measure(d.metrics.registry)
+	d.observer = newObserver(d.log, d.metrics)
+	if err := d.listen(); err != nil {
+		return err
+	}
+	if err := d.openEndpoints(); err != nil {
+		return err
+	}
+	return d.listenAdmin()
+}
+
+// close gives back what start had made before it failed.
+func (d *daemon) close() {
+	for _, l := range d.listeners {
+		_ = l.Close()
+	}
+	if d.profiles != nil {
+		d.profiles.Close()
+	}
+	if d.servers != nil {
+		d.servers.kill()
+	}
+}
+
+func (d *daemon) run(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.Background()) // outlives ctx by the drain
+	defer cancel()
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() { d.credentials.watch(work, d.opts.Reload, d.recheck) })
+	tasks.Go(func() { d.memory.watch(work) })
+	for _, l := range d.listeners {
+		tasks.Go(func() {
+			if err := l.endpoint.Serve(work, l); err != nil && work.Err() == nil && !errors.Is(err, endpoint.ErrShutdown) {
+				d.log.Error("listener failed", zap.String("address", l.address()), zap.Error(err))
+			}
+		})
+	}
+	if d.admin != nil {
+		srv := newAdmin(d)
+		tasks.Go(func() {
+			if err := serveAdmin(srv, d.admin); err != nil {
+				d.log.Error("admin listener failed", zap.Error(err))
+			}
+		})
+		defer func() { _ = srv.Close() }()
+	}
+	d.health.phase.Store(int32(serving))
+	d.announce()
+	if err := d.writeAddrFile(); err != nil {
+		d.log.Error("addresses not written", zap.Error(err))
+	}
+	if d.opts.Ready != nil {
+		d.opts.Ready(d.addresses())
+	}
+	<-ctx.Done()
+	return d.drain()
+}
+
+// drain ends the daemon in order: peers first, then the servers behind it.
+func (d *daemon) drain() error {
+	d.health.phase.Store(int32(draining))
+	d.log.Info("stopping", zap.Int("sessions", d.stats().Sessions), zap.Duration("at_most", drainTime))
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	go func() {
+		select {
+		case <-d.opts.Abort:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var ends sync.WaitGroup
+	results := make([]error, len(d.endpoints))
+	for i, ep := range d.endpoints {
+		ends.Go(func() { results[i] = ep.Shutdown(ctx) })
+	}
+	ends.Wait()
+	d.profiles.Close()
+	err := errors.Join(results...)
+	switch {
+	case err == nil:
+		d.servers.stop(ctx)
+		d.log.Info("stopped")
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		d.servers.stop(ctx)
+		d.log.Warn("stopped with exchanges in flight", zap.Duration("after", drainTime))
+		return nil
+	}
+	d.servers.kill()
+	d.log.Warn("stopped at once")
+	return ErrAborted
+}
+
+// announce writes the start line: who this is, where, and under which policies.
+func (d *daemon) announce() {
+	c := d.config
+	freshness := "off: timestamps are not checked"
+	if c.Freshness.Owner != "off" {
+		freshness = fmt.Sprintf("enforced by %s, skew %s, required %v", c.Freshness.Owner, c.Freshness.Skew, c.Freshness.Required)
+	}
+	errorPath := "off"
+	for _, l := range c.Listeners {
+		if l.ErrorFrames {
+			errorPath = "on where error_frames is set"
+		}
+	}
+	source := c.Source
+	if source == "" {
+		source = "built in"
+	}
+	rate := "off"
+	if c.Limits.FrameRate > 0 {
+		rate = fmt.Sprintf("%d/s, burst %d, then reading pauses", c.Limits.FrameRate, c.Burst())
+	}
+	if c.Rate.Frames > 0 {
+		rate += fmt.Sprintf("; above %d in %d ms refused", c.Rate.Frames, c.Rate.WindowMS)
+	}
+	adminAt := config.AdminOff
+	if d.admin != nil {
+		adminAt = d.admin.Addr().String()
+	}
+	d.log.Info("serving",
+		zap.String("version", d.opts.Version),
+		zap.String("config", source),
+		zap.String("identity", d.credentials.identity()),
+		zap.Bool("development", c.Development()),
+		zap.String("addresses", strings.Join(d.addresses(), " ")),
+		zap.String("admin", adminAt),
+		zap.String("freshness", freshness),
+		zap.String("error_path", errorPath),
+		zap.String("frame_rate", rate),
+		zap.Stringer("frame_bytes", c.Limits.FrameBytes),
+		zap.Stringer("payload_bytes", c.Limits.PayloadBytes),
+		zap.Int("connections", c.Limits.Connections),
+		zap.Int("connections_per_identity", c.Limits.ConnectionsPerIdentity),
+		zap.Int("in_flight", c.Limits.InFlight),
+		zap.Uint64("memory_limit", d.memory.limit),
+		zap.String("mcp_servers", strings.Join(d.servers.names(), " ")),
+	)
+}
+
+// addresses are where peers really connect: ports that the system chose are
+// filled in.
+func (d *daemon) addresses() []string {
+	list := make([]string, len(d.listeners))
+	for i, l := range d.listeners {
+		list[i] = l.address()
+	}
+	return list
+}
+
+func (d *daemon) writeAddrFile() error {
+	if d.opts.AddrFile == "" {
+		return nil
+	}
+	lines := d.addresses()
+	if d.admin != nil {
+		lines = append(lines, "http://"+d.admin.Addr().String())
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(d.opts.AddrFile), ".addresses-*")
+	if err != nil {
+		return fmt.Errorf("daemon: %w", err)
+	}
+	_, err = tmp.WriteString(strings.Join(lines, "\n") + "\n")
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), d.opts.AddrFile)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("daemon: %w", err)
+	}
+	return nil
+}
+
+func (d *daemon) listenAdmin() error {
+	if d.config.Admin == config.AdminOff {
+		return nil
+	}
+	ln, err := net.Listen("tcp", d.config.Admin)
+	if err != nil {
+		return listenError("admin", d.config.Admin, err)
+	}
+	d.admin = ln
+	return nil
+}

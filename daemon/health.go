@@ -1,0 +1,53 @@
+package daemon
+
+import "sync/atomic"
+
+// phase is where a daemon is in its life.
+type phase int32
+
+const (
+	starting phase = iota
+	serving
+	draining
+)
+
+// health says whether this endpoint should be sent work. Each part is asked
+// when somebody wants to know, so the answer is never older than the question.
+type health struct {
+	phase       atomic.Int32
+	credentials *credentials
+	memory      *memoryGuard
+	upstreams   func() []string // what is wrong with servers behind this endpoint
+}
+
+// Health is what /readyz and /status say.
+type Health struct {
+	Ready    bool     `json:"ready"`
+	Reasons  []string `json:"reasons"`  // why not
+	Warnings []string `json:"warnings"` // what somebody should look at
+}
+
+func (h *health) look() Health {
+	v := Health{Reasons: []string{}, Warnings: []string{}}
+	switch phase(h.phase.Load()) {
+	case starting:
+		v.Reasons = append(v.Reasons, "starting")
+	case draining:
+		v.Reasons = append(v.Reasons, "stopping")
+	case serving:
+	}
+	if h.memory.admit() != nil {
+		v.Reasons = append(v.Reasons, "memory: more than 90 % of the limit is in use; no new connections are accepted")
+	}
+	if reason, urgent := h.credentials.expiry(); urgent {
+		v.Reasons = append(v.Reasons, reason)
+	} else if reason != "" {
+		v.Warnings = append(v.Warnings, reason)
+	}
+	if failure := h.credentials.failure.Load(); failure != nil {
+		v.Warnings = append(v.Warnings, "certificates not reloaded, the old ones stay in use: "+*failure)
+	}
+	v.Reasons = append(v.Reasons, h.upstreams()...)
+	v.Ready = len(v.Reasons) == 0
+	return v
+}

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// listener is a transport.Listener that remembers the connections it returned
+// while they last, so that they can be held against a new set of trust anchors.
+type listener struct {
+	transport.Listener
+	config   config.Listener
+	endpoint *endpoint.Endpoint
+
+	mu   sync.Mutex
+	open map[transport.Conn]struct{}
+}
+
+// Accept returns the next connection.
+func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
+	conn, err := l.Listener.Accept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.open[conn] = struct{}{}
+	l.mu.Unlock()
+	context.AfterFunc(conn.Context(), func() {
+		l.mu.Lock()
+		delete(l.open, conn)
+		l.mu.Unlock()
+	})
+	return conn, nil
+}
+
+func (l *listener) connections() []transport.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]transport.Conn, 0, len(l.open))
+	for conn := range l.open {
+		list = append(list, conn)
+	}
+	return list
+}
+
+// address is what a peer dials: the configured one with the port that the
+// system chose.
+func (l *listener) address() string {
+	a := l.config.Address.Addr
+	if at, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
+		a.Port = at.Port()
+		if a.Host != "localhost" {
+			a.Host = at.Addr().String()
+		}
+	}
+	return a.String()
+}
+
+// listen opens every configured listener, or none.
+func (d *daemon) listen() error {
+	policy := &transport.Policy{Credentials: d.credentials.Credentials}
+	for i, lc := range d.config.Listeners {
+		ln, err := listenOn(lc.Address.Addr, policy, d.observer.Security)
+		if err != nil {
+			return listenError(fmt.Sprintf("listeners[%d].address", i), lc.Address.String(), err)
+		}
+		d.listeners = append(d.listeners, &listener{Listener: ln, config: lc, open: make(map[transport.Conn]struct{})})
+	}
+	return nil
+}
+
+func listenOn(a transport.Addr, policy *transport.Policy, event func(transport.SecurityEvent)) (transport.Listener, error) {
+	switch a.Transport {
+	case "tls":
+		return tlsconn.Listen(a.HostPort(), policy, tlsconn.Options{OnSecurity: event})
+	case "quic":
+		return quicconn.Listen(a.HostPort(), policy, quicconn.Options{OnSecurity: event})
+	default:
+		return transport.ListenLoopback(a.HostPort(), transport.PlainOptions{OnSecurity: event})
+	}
+}
+
+// listenError says what to do about an address that cannot be listened on.
+func listenError(key, address string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %s: the port is taken, perhaps by another swpd; stop that program or choose another port (0 lets the system choose)", key, address)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: %s: not permitted; ports below 1024 need a privilege, choose another", key, address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %s: this machine has no such address", key, address)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return fmt.Errorf("%s: %s: %w", key, address, err)
+}
+
+// openEndpoints makes an endpoint for the listeners with error frames and one
+// for those without: it is the endpoint that has the error path. Both answer to
+// the same bound on connections.
+func (d *daemon) openEndpoints() error {
+	byPath := make(map[bool]*endpoint.Endpoint)
+	for _, l := range d.listeners {
+		on := l.config.ErrorFrames
+		if byPath[on] == nil {
+			o := endpointOptions(d.config)
+			o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, on
+			ep, err := endpoint.New(o)
+			if err != nil {
+				return err
+			}
+			byPath[on] = ep
+			d.endpoints = append(d.endpoints, ep)
+		}
+		l.endpoint = byPath[on]
+	}
+	d.metrics.watch(d.stats)
+	return nil
+}
+
+func (d *daemon) stats() endpoint.Stats {
+	var sum endpoint.Stats
+	for _, ep := range d.endpoints {
+		s := ep.Stats()
+		sum.Sessions += s.Sessions
+		sum.Handlers += s.Handlers
+		sum.InFlightBytes += s.InFlightBytes
+	}
+	return sum
+}
+
+func endpointOptions(c *config.Config) endpoint.Options {
+	l := &c.Limits
+	o := endpoint.Options{
+		FrameLimit: int(l.FrameBytes),
+		Rate:       endpoint.Rate{Frames: l.FrameRate, Burst: c.Burst()},
+		Window:     endpoint.Window{Frames: c.Rate.Frames, Period: time.Duration(c.Rate.WindowMS) * time.Millisecond},
+		Freshness:  endpoint.Freshness{Skew: c.Freshness.Skew, Required: c.Freshness.Required},
+		Bounds: endpoint.Bounds{
+			Connections:            l.Connections,
+			ConnectionsPerIdentity: l.ConnectionsPerIdentity,
+			InFlight:               l.InFlight,
+			LongExchanges:          l.LongExchanges,
+			Handlers:               l.Handlers,
+			InFlightBytes:          int(l.InFlightBytes),
+			InFlightBytesPerConn:   int(l.InFlightBytesPerConn),
+			OutboundBytes:          int(l.OutboundBytes),
+			OutboundFrames:         l.OutboundFrames,
+			ErrorBudget:            l.ErrorBudget,
+			PaceBudget:             l.PaceBudget,
+			Idle:                   l.Idle,
+			Body:                   l.Body,
+			Write:                  l.Write,
+			Handler:                l.Handler,
+		},
+	}
+	o.Envelope.MaxPayload, o.Envelope.MaxExtensions = int(l.PayloadBytes), int(l.ExtensionBytes)
+	switch c.Freshness.Owner {
+	case "core":
+		o.Freshness.Owner = endpoint.FreshnessCore
+	case "s1":
+		o.Freshness.Owner = endpoint.FreshnessS1
+	}
+	return o
+}
+
+// rechecker is a connection that can be held against the policy in force now.
+type rechecker interface{ Recheck() error }
+
+// recheck closes the connections whose peers are not trusted any more.
+func (d *daemon) recheck() {
+	kept, closed := 0, 0
+	for _, l := range d.listeners {
+		for _, conn := range l.connections() {
+			c, ok := conn.(rechecker)
+			if !ok {
+				continue
+			}
+			err := c.Recheck()
+			if err == nil {
+				kept++
+				continue
+			}
+			closed++
+			peer := conn.Peer()
+			d.observer.Security(transport.SecurityEvent{
+				Transport: peer.Transport, Addr: peer.Addr, Identity: peer.Identity, Reason: transport.ReasonUntrusted, Err: err,
+			})
+			_ = conn.Close(uint64(profiles.SecurityPolicy))
+		}
+	}
+	d.log.Info("peers held against the new trust anchors", zap.Int("kept", kept), zap.Int("closed", closed))
+}

@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+// errMemory refuses connections while memory is short (ABUSE RS-03).
+var errMemory = errors.New("daemon: memory is short")
+
+// memoryGuard refuses new connections while more than nine tenths of the soft
+// memory limit (GOMEMLIMIT) are in use. Without a limit it does nothing.
+type memoryGuard struct {
+	limit uint64
+	used  func() uint64
+	short atomic.Bool
+}
+
+func newMemoryGuard() *memoryGuard {
+	g := &memoryGuard{used: memoryInUse}
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		g.limit = uint64(limit) //nolint:gosec // never negative
+	}
+	return g
+}
+
+// admit is endpoint.Options.Admit.
+func (g *memoryGuard) admit() error {
+	if g.short.Load() {
+		return errMemory
+	}
+	return nil
+}
+
+// watch keeps the state up to date until ctx ends.
+func (g *memoryGuard) watch(ctx context.Context) {
+	if g.limit == 0 {
+		return
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.look()
+		}
+	}
+}
+
+// look collects before it believes that memory is short: what is in use may be
+// garbage that nobody had a reason to collect. While nothing is allocated
+// nobody else would, and the state would not end.
+func (g *memoryGuard) look() {
+	short := g.over()
+	if short {
+		runtime.GC()
+		short = g.over()
+	}
+	g.short.Store(short)
+}
+
+func (g *memoryGuard) over() bool { return g.used() >= g.limit/10*9 }
+
+// memoryInUse is what the soft limit counts, less free pages not returned yet.
+func memoryInUse() uint64 {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(s)
+	return s[0].Value.Uint64() - s[1].Value.Uint64() - s[2].Value.Uint64()
+}

@@ -1,0 +1,33 @@
+package daemon
+
+import "time"
+
+// Status is what swpd status shows: no argument, no environment, no payload.
+type Status struct {
+	Health
+	Version   string    `json:"version"`
+	Identity  string    `json:"identity"`
+	Config    string    `json:"config"` // file, empty for the built-in one
+	Started   time.Time `json:"started"`
+	Addresses []string  `json:"addresses"`
+	Sessions  int       `json:"sessions"`
+	Handlers  int       `json:"handlers"`
+	NotAfter  time.Time `json:"certificate_not_after"`
+	Servers   []string  `json:"mcp_servers"`
+}
+
+func (d *daemon) status() Status {
+	stats := d.stats()
+	return Status{
+		Health:    d.health.look(),
+		Version:   d.opts.Version,
+		Identity:  d.credentials.identity(),
+		Config:    d.config.Source,
+		Started:   d.started,
+		Addresses: d.addresses(),
+		Sessions:  stats.Sessions,
+		Handlers:  stats.Handlers,
+		NotAfter:  d.credentials.current.Load().Certificate.Leaf.NotAfter,
+		Servers:   d.servers.names(),
+	}
+}
