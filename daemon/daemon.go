@@ -21,12 +21,13 @@ import (
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // drainTime is how long exchanges in flight have to end after a stop was asked
-// for.
-const drainTime = 10 * time.Second
+// for; with what children have after it (childGrace) a stop takes 10 s at most.
+const drainTime = 8 * time.Second
 
 // ErrAborted is the error of Run when it was told to stop at once.
 var ErrAborted = errors.New("daemon: stopped before everything in flight had ended")
@@ -75,7 +76,7 @@ type daemon struct {
 }
 
 // Run serves until ctx ends, then drains: it stops accepting, lets what is in
-// flight end for at most 10 s, ends the servers behind it and returns nil. What
+// flight end, ends the servers behind it, all within 10 s, and returns nil. What
 // keeps it from starting is returned as an error that says what to do.
 func Run(ctx context.Context, opts Options) error {
 	if opts.Log == nil {
@@ -102,15 +103,16 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.memory = newMemoryGuard()
-	if d.servers, err = newServers(d); err != nil {
+	if d.servers, err = newServers(d.config, d.log); err != nil {
 		return err
 	}
-	d.health = &health{credentials: d.credentials, memory: d.memory, upstreams: d.servers.unwell}
-	if d.profiles, err = d.newProfiles(); err != nil {
+	d.health = &health{credentials: d.credentials, memory: d.memory, servers: d.servers}
+	d.profiles, err = all.New(all.Options{Version: d.opts.Version, MCP: mcpmap.Options{Backend: d.servers.table}})
+	if err != nil {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.servers.measure(d.metrics.registry)
+	d.metrics.registry.MustRegister(d.servers)
 	d.observer = newObserver(d.log, d.metrics)
 	if err := d.listen(); err != nil {
 		return err

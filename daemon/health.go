@@ -17,7 +17,7 @@ type health struct {
 	phase       atomic.Int32
 	credentials *credentials
 	memory      *memoryGuard
-	upstreams   func() []string // what is wrong with servers behind this endpoint
+	servers     *servers
 }
 
 // Health is what /readyz and /status say.
@@ -47,7 +47,7 @@ func (h *health) look() Health {
 	if failure := h.credentials.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "certificates not reloaded, the old ones stay in use: "+*failure)
 	}
-	v.Reasons = append(v.Reasons, h.upstreams()...)
+	v.Warnings = append(v.Warnings, h.servers.warnings()...)
 	v.Ready = len(v.Reasons) == 0
 	return v
 }

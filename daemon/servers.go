@@ -2,29 +2,197 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/bridge/mcpstdio"
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// servers are the MCP servers behind this endpoint.
+// childGrace is how long a child has between SIGTERM and SIGKILL.
+const childGrace = 2 * time.Second
+
+// servers are the MCP servers behind this endpoint. Each is started when it is
+// first needed.
 type servers struct {
-	list []string
+	list  []*mcpstdio.Server // by name
+	table *mcpmap.Table
+	log   *zap.Logger
+
+	starts, exits, failures *prometheus.CounterVec
+
+	mu       sync.Mutex
+	troubled map[string]trouble // by server
 }
 
-func newServers(d *daemon) (*servers, error) {
-	return &servers{list: slices.Sorted(maps.Keys(d.config.MCP.Servers))}, nil
+// trouble is how a child of a server ended last, if badly.
+type trouble struct {
+	text string
+	when time.Time
 }
 
-func (s *servers) names() []string              { return s.list }
-func (s *servers) unwell() []string             { return nil }
-func (s *servers) measure(*prometheus.Registry) {}
-func (s *servers) stop(context.Context)         {}
-func (s *servers) kill()                        {}
+func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
+	s := &servers{log: log.Named(boundlog.MCP), troubled: make(map[string]trouble)}
+	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
+	s.exits = childCounter("swpd_mcp_child_exits_total", "Processes ended, for whatever reason.")
+	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started.")
+	byName, def := make(map[string]mcpmap.Server), ""
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		server, err := mcpstdio.New(s.config(name, c.MCP.Servers[name]))
+		if err != nil {
+			return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
+		}
+		s.list = append(s.list, server)
+		byName[name] = server
+		if c.MCP.Servers[name].Default {
+			def = name
+		}
+		for _, vec := range []*prometheus.CounterVec{s.starts, s.exits, s.failures} {
+			vec.WithLabelValues(name)
+		}
+	}
+	var err error
+	s.table, err = mcpmap.NewTable(byName, def)
+	return s, err
+}
 
-func (d *daemon) newProfiles() (*all.Set, error) {
-	return all.New(all.Options{Version: d.opts.Version})
+func childCounter(name, help string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"server"})
+}
+
+func (s *servers) config(name string, c config.MCPServer) mcpstdio.Config {
+	env := make([]string, 0, len(c.Env))
+	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, key+"="+c.Env[key])
+	}
+	return mcpstdio.Config{
+		Name: name, Command: c.Command, Args: c.Args, Env: env, Path: os.Getenv("PATH"), Dir: c.Dir,
+		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
+		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: childGrace,
+		Observe: s.observe,
+	}
+}
+
+// observe logs and counts what happens to children. What they write to standard
+// output is not logged: it may be a payload that came out broken.
+func (s *servers) observe(ev mcpstdio.Event) {
+	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), zap.Error(ev.Err)}
+	switch ev.What {
+	case mcpstdio.Started:
+		s.starts.WithLabelValues(ev.Server).Inc()
+		s.log.Info("child started", fields...)
+	case mcpstdio.Exited:
+		s.exits.WithLabelValues(ev.Server).Inc()
+		if ev.Err == nil {
+			s.log.Info("child ended", fields...)
+			return
+		}
+		s.log.Warn("child ended", fields...)
+		s.note(ev.Server, "a child ended: "+ev.Err.Error())
+	case mcpstdio.Failed:
+		s.failures.WithLabelValues(ev.Server).Inc()
+		s.log.Error("child could not be started", fields...)
+		s.note(ev.Server, "a child could not be started: "+ev.Err.Error())
+	case mcpstdio.Stderr:
+		s.log.Info("child says", append(fields, zap.ByteString("line", ev.Line))...)
+	case mcpstdio.Noise:
+		s.log.Warn("child wrote a line that is no message", append(fields, zap.Int("octets", len(ev.Line)))...)
+	}
+}
+
+func (s *servers) note(server, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.troubled[server] = trouble{boundlog.Clean(text), time.Now()}
+}
+
+// freshTrouble is how long a child's bad end is worth a warning. Children start
+// on demand, so nothing but the next call can tell that all is well again.
+const freshTrouble = time.Minute
+
+// warnings says which servers had trouble of late.
+func (s *servers) warnings() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(s.troubled)) {
+		if t := s.troubled[name]; time.Since(t.when) < freshTrouble {
+			list = append(list, "mcp server "+name+": "+t.text)
+		}
+	}
+	return list
+}
+
+func (s *servers) names() []string {
+	names, _ := s.table.Targets()
+	return names
+}
+
+// stop ends all children; ctx bounds how long calls in flight may go on.
+func (s *servers) stop(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, server := range s.list {
+		all.Go(func() { _ = server.Close(ctx) }) // its error is that of ctx
+	}
+	all.Wait()
+}
+
+// kill is stop that waits for no call.
+func (s *servers) kill() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.stop(ctx)
+}
+
+// Describe and Collect make servers a prometheus.Collector. Labels are names
+// from the configuration.
+func (s *servers) Describe(ch chan<- *prometheus.Desc) {
+	for _, row := range childRows {
+		ch <- row.desc
+	}
+	s.starts.Describe(ch)
+	s.exits.Describe(ch)
+	s.failures.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (s *servers) Collect(ch chan<- prometheus.Metric) {
+	for _, server := range s.list {
+		stats := server.Stats()
+		for _, row := range childRows {
+			ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats), server.Name())
+		}
+	}
+	s.starts.Collect(ch)
+	s.exits.Collect(ch)
+	s.failures.Collect(ch)
+}
+
+type childRow struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*mcpstdio.Stats) float64
+}
+
+func newChildRow(name, help string, kind prometheus.ValueType, value func(*mcpstdio.Stats) float64) childRow {
+	return childRow{prometheus.NewDesc(name, help, []string{"server"}, nil), kind, value}
+}
+
+var childRows = []childRow{
+	newChildRow("swpd_mcp_children", "Processes now.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Children) }),
+	newChildRow("swpd_mcp_in_flight", "Calls in flight.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.InFlight) }),
+	newChildRow("swpd_mcp_waiting", "Calls that wait for a child.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Waiting) }),
+	newChildRow("swpd_mcp_noise_total", "Lines of standard output that are no message.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Noise) }),
+	newChildRow("swpd_mcp_dropped_total", "Messages of children that belonged to nothing.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Dropped) }),
+	newChildRow("swpd_mcp_replaced_total", "Raw line breaks between tokens that became spaces.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Replaced) }),
+	newChildRow("swpd_mcp_unlogged_total", "Lines of standard error above the rate.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Unlogged) }),
 }

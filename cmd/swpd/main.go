@@ -7,4 +7,7 @@ import (
 	"github.com/slimwire/swp/cmd/swpd/internal/command"
 )
 
-func main() { os.Exit(command.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+// version is set by the build: -ldflags "-X main.version=…".
+var version string
+
+func main() { os.Exit(command.Main(version, os.Args[1:], os.Stdout, os.Stderr)) }

@@ -157,12 +157,21 @@ func (c *Config) checkServers(p *problems) {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+			if name == "PATH" {
+				p.add(key+".env.PATH", "cannot be set: children get the PATH of swpd, in which the command was found")
+			}
 			if !envName.MatchString(name) || strings.ContainsRune(s.Env[name], 0) {
 				p.add(key+".env", "%.80q is not a variable: the name has no '=', and neither name nor value contains NUL", name)
 			}
 		}
 		if s.MaxChildren < 1 {
 			p.add(key+".max_children", "is %d, want at least 1", s.MaxChildren)
+		}
+		if !filepath.IsAbs(s.Dir) {
+			p.add(key+".dir", "%.200q is not an absolute path", s.Dir)
+		}
+		if s.Idle <= 0 || s.SessionIdle <= 0 {
+			p.add(key, "idle and session_idle are durations above 0, such as 10m")
 		}
 		if s.Default && first != "" {
 			p.add(key+".default", "is true for %s too; one server at most is the default", first)

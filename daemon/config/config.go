@@ -64,7 +64,10 @@ type MCPServer struct {
 	Command     string            `yaml:"command"`
 	Args        []string          `yaml:"args"`
 	Env         map[string]string `yaml:"env"`
+	Dir         string            `yaml:"dir"`
 	Idle        time.Duration     `yaml:"idle"`
+	SessionIdle time.Duration     `yaml:"session_idle"`
+	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
 	MaxChildren int               `yaml:"max_children"`
 	Default     bool              `yaml:"default"`
 }

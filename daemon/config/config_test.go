@@ -78,8 +78,8 @@ log: {level: debug, format: text}
 	want.Data = filepath.Join(d, "state")
 	want.MCP.Servers = map[string]MCPServer{"a": {
 		Command: "/bin/sh", Args: []string{"-c", "true"},
-		Env:  map[string]string{"PORT": "8080", "DEBUG": "true", "TEXT": "x"},
-		Idle: 90 * time.Second, MaxChildren: 4, Default: true,
+		Env: map[string]string{"PORT": "8080", "DEBUG": "true", "TEXT": "x"},
+		Dir: "/", Idle: 90 * time.Second, SessionIdle: 24 * time.Hour, MaxChildren: 64, Default: true,
 	}}
 	want.Freshness = Freshness{Owner: "s1", Skew: 30 * time.Second, Required: true}
 	want.Limits.FrameBytes, want.Limits.PayloadBytes, want.Limits.FrameRate, want.Limits.Idle = 1<<20, 4096, 0, time.Minute
@@ -129,6 +129,8 @@ func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
 		"relative command":       {"mcp: {servers: {a: {command: ./x}}}\n", `mcp.servers.a.command: "./x" is relative`},
 		"unknown command":        {"mcp: {servers: {a: {command: no-such-program-here}}}\n", `mcp.servers.a.command: exec: "no-such-program-here"`},
 		"two defaults":           {"mcp: {servers: {a: {command: sh, default: true}, b: {command: sh, default: true}}}\n", `mcp.servers.b.default: is true for a too`},
+		"PATH for a child":       {"mcp: {servers: {a: {command: sh, env: {PATH: /x}}}}\n", `mcp.servers.a.env.PATH: cannot be set`},
+		"relative directory":     {"mcp: {servers: {a: {command: sh, dir: x}}}\n", `mcp.servers.a.dir: "x" is not an absolute path`},
 		"no children":            {"mcp: {servers: {a: {command: sh, max_children: 0}}}\n", `mcp.servers.a.max_children: is 0`},
 		"unknown owner":          {"freshness: {owner: me}\n", `freshness.owner: is "me", want off, core, s1`},
 		"required but off":       {"freshness: {required: true}\n", `freshness.required: is true while freshness.owner is off`},
@@ -188,7 +190,7 @@ func TestEnvironmentOverridesTheFile(t *testing.T) {
 			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: 3}}},
 		},
 		Size(1 << 20), Size(1 << 20), 7,
-		MCPServer{Command: "sh", Args: []string{"a", "b"}, Env: map[string]string{"TOKEN": "12345"}, Idle: 5 * time.Minute, MaxChildren: 4},
+		MCPServer{Command: "sh", Args: []string{"a", "b"}, Env: map[string]string{"TOKEN": "12345"}, Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64},
 		"warn",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -16,7 +16,7 @@ import (
 // maxFile is the largest configuration that is read.
 const maxFile = 1 << 20
 
-var defaultServer = MCPServer{Idle: 5 * time.Minute, MaxChildren: 4}
+var defaultServer = MCPServer{Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
 
 // Load reads the configuration in file, or takes the built-in one if file is
 // empty, applies the SWPD_ variables of environ (see os.Environ), and checks

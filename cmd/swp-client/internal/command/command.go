@@ -41,9 +41,10 @@ type flags struct {
 }
 
 // Main runs the command line and returns the exit code.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := &flags{in: stdin, out: stdout, errOut: stderr}
 	root := newRoot(f)
+	root.Version = version
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -31,9 +31,13 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// Main runs the command line and returns the exit code.
-func Main(args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+// Main runs the command line and returns the exit code. An empty version is that
+// of the build information.
+func Main(version string, args []string, stdout, stderr io.Writer) int {
+	if version == "" {
+		version = buildVersion()
+	}
+	root := newRoot(version)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -62,7 +66,7 @@ func say(w io.Writer, err error) {
 	}
 }
 
-func newRoot() *cobra.Command {
+func newRoot(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "swpd",
 		Short: "A federation endpoint for agents and tools",
@@ -76,7 +80,7 @@ mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.`
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newRun(), newCheck(), newStatus(), newVersion())
+	root.AddCommand(newInit(), newRun(version), newCheck(), newStatus(), newVersion(version))
 	return root
 }
 
@@ -89,8 +93,7 @@ func load(file string) (*config.Config, error) {
 	return config.Load(file, os.Environ())
 }
 
-// buildVersion is the version of the module, or of the commit it was built
-// from.
+// buildVersion is the version of the module.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

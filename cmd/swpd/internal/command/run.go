@@ -12,7 +12,7 @@ import (
 	"github.com/slimwire/swp/daemon"
 )
 
-func newRun() *cobra.Command {
+func newRun(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Serve until told to stop",
@@ -40,7 +40,7 @@ The log goes to standard error.`,
 		ctx, reload, abort := signals(cmd.Context())
 		return daemon.Run(ctx, daemon.Options{
 			Config:   c,
-			Version:  buildVersion(),
+			Version:  version,
 			Log:      cmd.ErrOrStderr(),
 			AddrFile: *addrFile,
 			Reload:   reload,

@@ -118,7 +118,7 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	return w.Flush()
 }
 
-func newVersion() *cobra.Command {
+func newVersion(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
@@ -132,7 +132,7 @@ func newVersion() *cobra.Command {
 			Revision string `json:"revision,omitempty"`
 			Go       string `json:"go"`
 			Platform string `json:"platform"`
-		}{Version: buildVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		}{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 		if info, ok := debug.ReadBuildInfo(); ok {
 			for _, s := range info.Settings {
 				if s.Key == "vcs.revision" {
