@@ -53,6 +53,14 @@ func (p *Pool) Put(b []byte) {
 	p.classes[c-minClass].Put(h)
 }
 
+// capacity returns the capacity of what Get returns.
+func capacity(n int) int {
+	if c := class(n); c <= maxClass {
+		return 1<<c + slack
+	}
+	return n
+}
+
 // class returns the smallest k with 2^k + slack >= n.
 func class(n int) int {
 	if n <= 1<<minClass+slack {

@@ -32,9 +32,9 @@ type Options struct {
 
 	// Reserve is asked before the buffer grows from one size to another, in
 	// octets, because a frame does not fit; an error stops the Reader with that
-	// error. When a grown buffer is given back it is told so with a smaller
-	// second value, and its answer is ignored. The first window is not counted.
-	// Nil means any growth up to Limit is allowed.
+	// error, and nothing was allocated. When a grown buffer is given back it is
+	// told so with a smaller second value, and its answer is ignored. The first
+	// window is not counted. Nil means any growth up to Limit is allowed.
 	Reserve func(from, to int) error
 }
 
@@ -121,7 +121,8 @@ func (r *Reader) Ready() bool {
 
 // Partial returns how many octets of an incomplete frame have arrived and how
 // many the whole frame has, prefix included. Before the prefix is complete the
-// whole is given as HeaderSize. Between frames both are zero.
+// whole is given as HeaderSize, and so it is for a length above the limit, of
+// which nothing more will be read. Between frames both are zero.
 func (r *Reader) Partial() (have, whole int) {
 	have = r.end - r.start
 	switch {
@@ -130,7 +131,11 @@ func (r *Reader) Partial() (have, whole int) {
 	case have < HeaderSize:
 		return have, HeaderSize
 	}
-	return have, HeaderSize + int(binary.BigEndian.Uint32(r.buf[r.start:]))
+	length := binary.BigEndian.Uint32(r.buf[r.start:])
+	if uint64(length) > uint64(r.limit) {
+		return have, HeaderSize
+	}
+	return have, HeaderSize + int(length)
 }
 
 // Release gives the buffer back if nothing unread is in it, and reports
@@ -187,9 +192,9 @@ func (r *Reader) parse() ([]byte, error) {
 func (r *Reader) fill() error {
 	if r.start == r.end {
 		r.start, r.end = 0, 0
-		if len(r.buf) > window+slack && r.small >= smallRun {
-			r.drop()
-		}
+	}
+	if r.small >= smallRun && len(r.buf) > window+slack {
+		r.shrink()
 	}
 	if r.buf == nil {
 		return r.fillFirst()
@@ -218,6 +223,22 @@ func (r *Reader) fillFirst() error {
 	return nil
 }
 
+// shrink gives a grown buffer back unless the frame that is arriving needs it.
+// The stream need not pause for that: a peer whose frames never end where a
+// read ends would otherwise keep the buffer for good.
+func (r *Reader) shrink() {
+	have, whole := r.Partial()
+	switch {
+	case have == 0:
+		r.drop()
+	case whole <= window:
+		rest := r.take(window)
+		copy(rest, r.buf[r.start:r.end])
+		r.drop()
+		r.buf, r.end = rest, have
+	}
+}
+
 // room makes sure that there is space to read into: first by moving a partial
 // frame to the front, then by growing. It is called only when no whole frame
 // is in the buffer.
@@ -231,15 +252,15 @@ func (r *Reader) room() error {
 		return nil
 	}
 	// The buffer is full with one incomplete frame: as many octets arrived as
-	// it is long, so doubling stays within twice what the peer really sent.
-	to := min(2*len(r.buf), max(whole, window))
-	bigger := r.take(to)
+	// it is long, so doubling stays within twice what the peer really sent. The
+	// next size is that of the next class, not of twice the slack.
+	to := capacity(min(2*len(r.buf)-slack, whole))
 	if r.reserve != nil {
-		if err := r.reserve(len(r.buf), len(bigger)); err != nil {
-			r.pool.Put(bigger)
+		if err := r.reserve(len(r.buf), to); err != nil {
 			return err
 		}
 	}
+	bigger := r.take(to)
 	copy(bigger, r.buf[:r.end])
 	r.pool.Put(r.buf)
 	r.buf = bigger
