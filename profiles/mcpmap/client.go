@@ -32,6 +32,12 @@ type Call struct {
 	// Events hears what belongs to this call. With initialize it also hears
 	// what belongs to the session it opens and to no other call.
 	Events Events
+
+	// Sent, if not nil, is called once the request is on its way, by the
+	// goroutine that called Do. What is sent after that comes after it on the
+	// same session, and Notify finds the call. It is not called if Do fails
+	// before.
+	Sent func()
 }
 
 // Events are callbacks. Those of one call are called one at a time and in
@@ -164,6 +170,9 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	defer c.unregister(out)
 	if !initialize {
 		c.opened()
+	}
+	if call.Sent != nil {
+		call.Sent()
 	}
 
 	env, err := exchange.Recv(ctx)
