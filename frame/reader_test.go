@@ -238,6 +238,17 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
+func TestReadsStopAtTheEndOfALargeFrame(t *testing.T) {
+	octets := stream(string(make([]byte, 1<<20)), "next")
+	src := &counting{Reader: bytes.NewReader(octets)}
+	if body, err := NewReader(src, Options{}).Next(); err != nil || len(body) != 1<<20 {
+		t.Fatalf("body of %d, error %v", len(body), err)
+	}
+	if src.n != HeaderSize+1<<20 {
+		t.Errorf("%d octets read for a frame of %d", src.n, HeaderSize+1<<20)
+	}
+}
+
 // budget keeps the account of a Reader's growth.
 type budget struct {
 	t    *testing.T
