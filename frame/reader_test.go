@@ -118,27 +118,33 @@ func TestFR02OversizedPrefixIsRefusedOnThePrefixAlone(t *testing.T) {
 		}
 		for _, n := range []uint32{uint32(bound) + 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
 			t.Run(fmt.Sprintf("length %d, limit %d", n, bound), func(t *testing.T) {
-				src := &chunks{parts: [][]byte{prefix(n), bytes.Repeat([]byte("x"), 64)}}
-				pool := new(Pool)
-				pool.Put(pool.Get(window))
-				r := NewReader(src, Options{Limit: limit, Pool: pool, Reserve: func(int, int) error {
-					t.Error("asked to grow")
-					return nil
-				}})
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				_, err := r.Next()
-				runtime.ReadMemStats(&after)
-				var large *TooLargeError
-				if !errors.As(err, &large) || large.Length != n || large.Limit != bound {
-					t.Fatalf("error %v, want length %d above limit %d", err, n, bound)
+				var r *Reader
+				least := uint64(1 << 63) // what else allocates meanwhile is not ours
+				for range 5 {
+					src := &chunks{parts: [][]byte{stream("good"), prefix(n), bytes.Repeat([]byte("x"), 64)}}
+					r = NewReader(src, Options{Limit: limit, Reserve: func(int, int) error {
+						t.Error("asked to grow")
+						return nil
+					}})
+					if _, err := r.Next(); err != nil {
+						t.Fatal(err)
+					}
+					src.reads = 0
+					var before, after runtime.MemStats
+					runtime.ReadMemStats(&before)
+					_, err := r.Next()
+					runtime.ReadMemStats(&after)
+					least = min(least, after.TotalAlloc-before.TotalAlloc)
+					var large *TooLargeError
+					if !errors.As(err, &large) || large.Length != n || large.Limit != bound {
+						t.Fatalf("error %v, want length %d above limit %d", err, n, bound)
+					}
+					if src.reads != 1 {
+						t.Fatalf("%d reads, want 1: none after the prefix is complete", src.reads)
+					}
 				}
-				// One octet ends the silence, one read completes the prefix.
-				if src.reads != 2 {
-					t.Errorf("%d reads, want 2: none after the prefix is complete", src.reads)
-				}
-				if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<10 && !raceEnabled {
-					t.Errorf("%d octets allocated, want 4096 at most", grown)
+				if least > 4<<10 {
+					t.Errorf("%d octets allocated, want 4096 at most", least)
 				}
 				if have, whole := r.Partial(); have != HeaderSize || whole != HeaderSize {
 					t.Errorf("Partial() = %d, %d, want the prefix alone", have, whole)
