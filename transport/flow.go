@@ -15,7 +15,7 @@ type flow struct {
 	wake  sync.Cond // any change below
 	buf   []byte    // unread octets are buf[start:]
 	start int
-	max   int // octets that may be unread
+	limit int // octets that may be unread
 
 	fin  bool  // nothing more will be written
 	read bool  // the reader has seen the end, or will never read again
@@ -25,8 +25,8 @@ type flow struct {
 	rdl, wdl deadline
 }
 
-func newFlow(max int) *flow {
-	f := &flow{max: max}
+func newFlow(limit int) *flow {
+	f := &flow{limit: limit}
 	f.wake.L = &f.mu
 	return f
 }
@@ -70,7 +70,7 @@ func (f *flow) Write(p []byte) (int, error) {
 		case f.wdl.passed:
 			return n, os.ErrDeadlineExceeded
 		}
-		if room := f.max - (len(f.buf) - f.start); room > 0 && len(p) > 0 {
+		if room := f.limit - (len(f.buf) - f.start); room > 0 && len(p) > 0 {
 			take := min(room, len(p))
 			if len(f.buf)+take > cap(f.buf) && f.start > 0 {
 				f.buf, f.start = f.buf[:copy(f.buf, f.buf[f.start:])], 0

@@ -42,7 +42,7 @@ func newGate(t *testing.T, kind string) *gate {
 // refuses dials with the policy, sends a frame in the flight of Finished, and
 // checks that the listener reports the peer and lets nobody in but a good one
 // that comes after it.
-func (g *gate) refuses(t *testing.T, policy *transport.Policy, reasons ...string) transport.SecurityEvent {
+func (g *gate) refuses(t *testing.T, policy *transport.Policy, reasons ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer cancel()
@@ -70,7 +70,6 @@ func (g *gate) refuses(t *testing.T, policy *transport.Policy, reasons ...string
 	if id := server.Peer().Identity; id != "spiffe://test.invalid/good" {
 		t.Errorf("accepted %q", id)
 	}
-	return ev
 }
 
 func TestTL01CertificateMatrix(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"testing"
@@ -275,14 +276,18 @@ func TestReadAndWriteAllocateNoMoreThanTLS(t *testing.T) {
 	s := listen(t, tlsconn.Options{})
 	measure := func(out io.Writer, in io.Reader) float64 {
 		buf, got := make([]byte, 64), make([]byte, 64)
-		return testing.AllocsPerRun(200, func() {
-			if _, err := out.Write(buf); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.ReadFull(in, got); err != nil {
-				t.Fatal(err)
-			}
-		})
+		least := math.Inf(1)
+		for range 5 { // the count is the whole process's
+			least = min(least, testing.AllocsPerRun(200, func() {
+				if _, err := out.Write(buf); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(in, got); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		}
+		return least
 	}
 	server, client := s.serves(t)
 	out, _ := client.Open(t.Context())

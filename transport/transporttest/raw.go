@@ -49,7 +49,7 @@ func (r *Raw) Write(p []byte) {
 // WriteFrame sends body behind its length.
 func (r *Raw) WriteFrame(body []byte) {
 	r.t.Helper()
-	r.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)) //nolint:gosec // a test's own body
+	r.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 }
 
 // CloseWrite says that nothing follows.
