@@ -21,9 +21,10 @@ type Conn interface {
 
 // Caller makes one exchange after the other. It belongs to one goroutine.
 type Caller interface {
-	// Echo sends payload and returns what came back, valid until the next call.
-	// payload is not modified and not kept.
-	Echo(payload []byte) (answer []byte, err error)
+	// Echo sends payload and hands what came back to use, whose error it
+	// returns. The answer is valid until use returns, and with Echo everything
+	// that belongs to the exchange is over. payload is neither modified nor kept.
+	Echo(payload []byte, use func(answer []byte) error) error
 }
 
 // Dial opens a connection to a server. ctx is in force for the whole life of the

@@ -62,19 +62,19 @@ type caller struct {
 	done   chan struct{} // one slot: the answer is there
 }
 
-func (w *caller) Echo(payload []byte) ([]byte, error) {
+func (w *caller) Echo(payload []byte, use func([]byte) error) error {
 	send := w.client.send
 	if len(payload) >= large {
 		send = w.client.sendLarge
 	}
 	if err := send(payload, w); err != nil {
-		return nil, err
+		return err
 	}
 	select {
 	case <-w.done:
-		return w.answer, nil
+		return use(w.answer)
 	case <-w.client.gone:
-		return nil, w.client.err
+		return w.client.err
 	}
 }
 

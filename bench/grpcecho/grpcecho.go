@@ -84,9 +84,12 @@ type unaryCaller struct {
 	client echopb.EchoClient
 }
 
-func (w unaryCaller) Echo(payload []byte) ([]byte, error) {
+func (w unaryCaller) Echo(payload []byte, use func([]byte) error) error {
 	m, err := w.client.Unary(w.ctx, &echopb.Message{Payload: payload})
-	return m.GetPayload(), err
+	if err != nil {
+		return err
+	}
+	return use(m.GetPayload())
 }
 
 // DialStream connects and opens the stream that all exchanges share.
@@ -159,7 +162,7 @@ type streamCaller struct {
 	done   chan struct{} // one slot: the answer is there
 }
 
-func (w *streamCaller) Echo(payload []byte) ([]byte, error) {
+func (w *streamCaller) Echo(payload []byte, use func([]byte) error) error {
 	c := w.conn
 	c.sending.Lock()
 	c.mu.Lock()
@@ -168,12 +171,12 @@ func (w *streamCaller) Echo(payload []byte) ([]byte, error) {
 	err := c.stream.Send(&echopb.Message{Payload: payload})
 	c.sending.Unlock()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	select {
 	case <-w.done:
-		return w.answer, nil
+		return use(w.answer)
 	case <-c.ctx.Done():
-		return nil, context.Cause(c.ctx)
+		return context.Cause(c.ctx)
 	}
 }

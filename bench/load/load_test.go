@@ -23,8 +23,14 @@ type fake struct {
 	closed *atomic.Int32
 }
 
-func (f fake) Caller() echo.Caller                     { return f }
-func (f fake) Echo(p []byte) ([]byte, error)           { return f.answer(p) }
+func (f fake) Caller() echo.Caller { return f }
+func (f fake) Echo(p []byte, use func([]byte) error) error {
+	q, err := f.answer(p)
+	if err != nil {
+		return err
+	}
+	return use(q)
+}
 func (f fake) Close() error                            { f.closed.Add(1); return nil }
 func (f fake) dial(context.Context) (echo.Conn, error) { return f, nil }
 

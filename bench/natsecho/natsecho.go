@@ -86,10 +86,10 @@ func (c *conn) Close() error {
 
 type caller struct{ nc *nats.Conn }
 
-func (w caller) Echo(payload []byte) ([]byte, error) {
+func (w caller) Echo(payload []byte, use func([]byte) error) error {
 	m, err := w.nc.Request(subject, payload, patient)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return m.Data, nil
+	return use(m.Data)
 }

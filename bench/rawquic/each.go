@@ -78,22 +78,25 @@ type eachCaller struct {
 	out, in []byte
 }
 
-func (w *eachCaller) Echo(payload []byte) ([]byte, error) {
+func (w *eachCaller) Echo(payload []byte, use func([]byte) error) error {
 	stream, err := w.conn.conn.OpenStreamSync(w.conn.ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.out = append(echo.AppendHeader(w.out[:0], len(payload)), payload...)
 	if _, err := stream.Write(w.out); err != nil {
-		return nil, err
+		return err
 	}
 	if err := stream.Close(); err != nil {
-		return nil, err
+		return err
 	}
 	if w.in, err = readFrame(stream, w.in); err != nil {
-		return nil, err
+		return err
 	}
-	return w.in[echo.HeaderSize:], w.finish(stream)
+	if err := w.finish(stream); err != nil {
+		return err
+	}
+	return use(w.in[echo.HeaderSize:])
 }
 
 // finish reads the end of the answer, without which quic-go keeps the stream.

@@ -4,7 +4,6 @@ package rawtls
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 
 	"github.com/slimwire/swp/bench/cert"
@@ -15,13 +14,6 @@ import (
 // Listen starts the server that gathers its answers.
 func Listen(files cert.Files) (string, error) {
 	return listen(files, func(conn *tls.Conn) { _ = gather.Serve(conn) })
-}
-
-// ListenBare starts the smallest server that Go can be asked for: a goroutine a
-// connection and no buffer but for the one frame. It is what an idle connection
-// is compared with.
-func ListenBare(files cert.Files) (string, error) {
-	return listen(files, serveBare)
 }
 
 func listen(files cert.Files, serve func(*tls.Conn)) (string, error) {
@@ -59,29 +51,7 @@ func accept(ln net.Listener, config *tls.Config, serve func(*tls.Conn)) {
 	}
 }
 
-// serveBare answers frames of at most 128 octets one by one, and lends no more
-// than that to a connection that is silent.
-func serveBare(conn *tls.Conn) {
-	var frame [echo.HeaderSize + 128]byte
-	for {
-		if _, err := io.ReadFull(conn, frame[:echo.HeaderSize]); err != nil {
-			return
-		}
-		n, err := echo.Length(frame[:])
-		if err != nil || n > len(frame)-echo.HeaderSize {
-			return
-		}
-		whole := frame[:echo.HeaderSize+n]
-		if _, err := io.ReadFull(conn, whole[echo.HeaderSize:]); err != nil {
-			return
-		}
-		if _, err := conn.Write(whole); err != nil {
-			return
-		}
-	}
-}
-
-// Dial connects to either server.
+// Dial connects to the server of Listen.
 func Dial(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
 	config, err := files.ClientTLS()
 	if err != nil {

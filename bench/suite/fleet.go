@@ -1,0 +1,134 @@
+package suite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/slimwire/swp/bench/cert"
+	"github.com/slimwire/swp/bench/load"
+	"github.com/slimwire/swp/bench/proc"
+	"github.com/slimwire/swp/bench/swpd"
+)
+
+// server is a process that answers.
+type server interface {
+	Addr() string
+	PID() int
+
+	// Collect forces one collection of garbage.
+	Collect() error
+	Close() error
+}
+
+// fleet starts the processes of a run and ends them.
+type fleet struct {
+	opts    *Options
+	dir     string // certificates, configuration
+	servers map[string]server
+	clients map[string]*proc.Child
+}
+
+func newFleet(opts *Options) (*fleet, error) {
+	dir, err := os.MkdirTemp("", "swp-bench-")
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{opts: opts, dir: dir, servers: make(map[string]server), clients: make(map[string]*proc.Child)}
+	if err := cert.Make(dir); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Close ends every process and removes the certificates.
+func (f *fleet) Close() error {
+	var errs []error
+	for _, c := range f.clients {
+		errs = append(errs, c.Close())
+	}
+	for _, s := range f.servers {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
+}
+
+// server returns the server of a key, which it starts if it has to.
+func (f *fleet) server(key string) (server, error) {
+	if s, ok := f.servers[key]; ok {
+		return s, nil
+	}
+	s, err := f.startServer(key, key == swpdKey && f.opts.SWPD == "")
+	if err != nil {
+		return nil, err
+	}
+	f.servers[key] = s
+	return s, nil
+}
+
+// startServer starts a server that the caller closes. The server of swpd is the
+// program itself, unless built is set: then it is built here from the same
+// packages.
+func (f *fleet) startServer(key string, built bool) (server, error) {
+	if key == swpdKey && !built {
+		return swpd.Start(f.opts.SWPD, f.dir)
+	}
+	child, err := proc.Start(f.roleArgs(roleServer, key)...)
+	if err != nil {
+		return nil, err
+	}
+	s := &childServer{Child: child}
+	if err := child.Do("listen", nil, &s.addr); err != nil {
+		return nil, errors.Join(err, child.Close())
+	}
+	return s, nil
+}
+
+// client returns the client process of a system.
+func (f *fleet) client(s System) (*proc.Child, error) {
+	if c, ok := f.clients[s.ID]; ok {
+		return c, nil
+	}
+	c, err := proc.Start(f.roleArgs(roleClient, s.ID)...)
+	if err != nil {
+		return nil, err
+	}
+	f.clients[s.ID] = c
+	return c, nil
+}
+
+// roleArgs are the arguments of a process of this program; main calls Role.
+func (f *fleet) roleArgs(role, name string) []string {
+	args := []string{RoleCommand, role, name, f.dir}
+	if f.opts.CPUProfile != "" {
+		args = append(args, filepath.Join(f.opts.CPUProfile, role+"-"+name+".pprof"))
+	}
+	return args
+}
+
+// measure has one system exchange for one window.
+func (f *fleet) measure(s System, c Cell) (load.Result, error) {
+	srv, err := f.server(s.Server)
+	if err != nil {
+		return load.Result{}, err
+	}
+	client, err := f.client(s)
+	if err != nil {
+		return load.Result{}, err
+	}
+	var r load.Result
+	err = client.Do("load", loadArgs{Addr: srv.Addr(), Spec: load.Spec{
+		Payload: c.Payload, InFlight: c.InFlight, Conns: c.Conns,
+		Warmup: f.opts.Warmup, Duration: f.opts.Duration,
+	}}, &r)
+	return r, err
+}
+
+// childServer is a server in a process of this program.
+type childServer struct {
+	*proc.Child
+	addr string
+}
+
+func (s *childServer) Addr() string   { return s.addr }
+func (s *childServer) Collect() error { return s.Do("collect", nil, nil) }

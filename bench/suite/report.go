@@ -1,0 +1,178 @@
+package suite
+
+import (
+	"bufio"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Report is everything that a run has found.
+type Report struct {
+	When    time.Time `json:"when"`
+	Machine Machine   `json:"machine"`
+	Method  Method    `json:"method"`
+
+	Echo  []CellReport  `json:"echo,omitempty"`
+	Codec []CodecReport `json:"codec,omitempty"`
+	Idle  *IdleReport   `json:"idle,omitempty"`
+	Start *StartReport  `json:"start,omitempty"`
+
+	// Failures are what could not be measured, and why.
+	Failures []string `json:"failures,omitempty"`
+}
+
+// Machine is where it ran.
+type Machine struct {
+	CPU     string            `json:"cpu"`
+	Cores   int               `json:"cores"`
+	Go      string            `json:"go"`
+	System  string            `json:"system"`
+	Modules map[string]string `json:"modules"` // versions of what is compared
+}
+
+// Method is how it was measured.
+type Method struct {
+	Server   string        `json:"server"`   // what swpd was
+	Settings string        `json:"settings"` // of swpd, where not the default
+	Rounds   int           `json:"rounds"`   // of cells with a promise
+	Warmup   time.Duration `json:"warmup_ns"`
+	Duration time.Duration `json:"duration_ns"`
+}
+
+// CellReport is one load.
+type CellReport struct {
+	Cell
+	Rounds int         `json:"rounds"`
+	Rows   []RowReport `json:"rows"`
+}
+
+// RowReport is one system under one load.
+type RowReport struct {
+	System    string  `json:"system"`
+	Name      string  `json:"name"`
+	PerSecond *Spread `json:"per_second,omitempty"`  // exchanges; nil if it was not measured
+	P50       *Spread `json:"p50_us,omitempty"`      // where one is in flight
+	P99       *Spread `json:"p99_us,omitempty"`      // where one is in flight
+	Subject   string  `json:"compared_to,omitempty"` // ours, which is divided by this one
+	Ratio     *Ratio  `json:"ratio,omitempty"`
+}
+
+// Ratio is ours divided by another.
+type Ratio struct {
+	Of string `json:"of"` // "rate", "p50" or what else was divided
+	Spread
+	Promise *Verdict `json:"promise,omitempty"`
+}
+
+// Verdict is a promise and whether it was kept.
+type Verdict struct {
+	Bound  float64 `json:"bound"`
+	AtMost bool    `json:"at_most"` // otherwise at least
+	Met    bool    `json:"met"`
+}
+
+func atLeast(value, bound float64) *Verdict { return &Verdict{bound, false, value >= bound} }
+func atMost(value, bound float64) *Verdict  { return &Verdict{bound, true, value <= bound} }
+
+// CodecReport is one way to read a message.
+type CodecReport struct {
+	Name    string `json:"name"`
+	Payload int    `json:"payload"`
+	Nanos   Spread `json:"ns"`
+	Ratio   *Ratio `json:"ratio,omitempty"` // this divided by our way to read the same
+}
+
+// IdleReport is what idle connections weigh on the server.
+type IdleReport struct {
+	Conns   int           `json:"conns"`
+	Silence time.Duration `json:"silence_ns"`
+	Server  string        `json:"server"` // what swpd was
+	Rows    []IdleRow     `json:"rows"`
+}
+
+// IdleRow is one server with idle connections.
+type IdleRow struct {
+	Name      string   `json:"name"`
+	Baseline  int64    `json:"baseline_bytes"` // resident, before the first connection
+	Held      int64    `json:"held_bytes"`     // resident, after silence, before the collection
+	Collected int64    `json:"collected_bytes"`
+	PerConn   float64  `json:"bytes_per_connection"`           // after the collection
+	Before    float64  `json:"bytes_per_connection_uncollect"` // before it
+	Promise   *Verdict `json:"promise,omitempty"`
+}
+
+// StartReport is how long swpd takes to serve.
+type StartReport struct {
+	Millis  Spread   `json:"ms"`
+	Starts  int      `json:"starts"`
+	Promise *Verdict `json:"promise"`
+}
+
+// Promises counts the promises that were measured and those that were not kept.
+func (r *Report) Promises() (measured, missed int) {
+	count := func(v *Verdict) {
+		if v != nil {
+			measured++
+			if !v.Met {
+				missed++
+			}
+		}
+	}
+	for _, c := range r.Echo {
+		for _, row := range c.Rows {
+			if row.Ratio != nil {
+				count(row.Ratio.Promise)
+			}
+		}
+	}
+	for _, c := range r.Codec {
+		if c.Ratio != nil {
+			count(c.Ratio.Promise)
+		}
+	}
+	if r.Idle != nil {
+		for _, row := range r.Idle.Rows {
+			count(row.Promise)
+		}
+	}
+	if r.Start != nil {
+		count(r.Start.Promise)
+	}
+	return measured, missed
+}
+
+func machine() Machine {
+	m := Machine{
+		CPU: cpuName(), Cores: runtime.NumCPU(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Modules: make(map[string]string),
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return m
+	}
+	for _, dep := range info.Deps {
+		switch dep.Path {
+		case "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/quic-go/quic-go",
+			"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go":
+			m.Modules[dep.Path] = dep.Version
+		}
+	}
+	return m
+}
+
+func cpuName() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if key, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}

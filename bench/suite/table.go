@@ -1,0 +1,159 @@
+package suite
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteTable prints the report for people.
+func (r *Report) WriteTable(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	r.writeHead(w)
+	for _, c := range r.Echo {
+		c.write(w)
+	}
+	r.writeCodec(w)
+	if r.Idle != nil {
+		r.Idle.write(w)
+	}
+	if r.Start != nil {
+		section(w, "Start of swpd to its first answer, TLS", "", "median", "min", "max", "promise", "")
+		s := r.Start
+		row(w, fmt.Sprintf("%d starts", s.Starts), ms(s.Millis.Median), ms(s.Millis.Min), ms(s.Millis.Max), s.Promise.text("ms"), s.Promise.mark())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return r.writeFoot(out)
+}
+
+func (r *Report) writeHead(w io.Writer) {
+	var modules []string
+	for path, version := range r.Machine.Modules {
+		modules = append(modules, path[strings.Index(path, "/")+1:]+" "+version)
+	}
+	slices.Sort(modules)
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
+	line("swp-bench · %s", r.When.Format(time.RFC3339))
+	line("machine: %d cores, %s, %s, %s", r.Machine.Cores, r.Machine.CPU, r.Machine.System, r.Machine.Go)
+	line("peers: %s", strings.Join(modules, ", "))
+	line("swpd: %s; %s; echo is swp.echo", r.Method.Server, r.Method.Settings)
+	line("all: mutual TLS 1.3, ECDSA P-256, loopback, one process for the server and one for the client")
+	if len(r.Echo) > 0 {
+		line("windows of %v after %v; figures are medians over rounds, ratios medians (min–max) of the ratio within a round",
+			r.Method.Duration, r.Method.Warmup)
+		line("swpd ÷ it: rates, or p50 where one is in flight")
+	}
+}
+
+func (c CellReport) write(w io.Writer) {
+	section(w, fmt.Sprintf("%s (%d rounds)", c.title(), c.Rounds),
+		"", "exchanges/s", "MB/s", "p50 µs", "p99 µs", "swpd ÷ it", "min–max", "promise", "")
+	for _, r := range c.Rows {
+		if r.PerSecond == nil {
+			row(w, r.Name, "not measured", "", "", "", "", "", "", "")
+			continue
+		}
+		cells := []string{
+			fmt.Sprintf("%.0f", r.PerSecond.Median),
+			fmt.Sprintf("%.1f", r.PerSecond.Median*float64(c.Payload)/1e6),
+			"", "", "", "", "", "",
+		}
+		if r.P50 != nil && r.P99 != nil {
+			cells[2], cells[3] = fmt.Sprintf("%.1f", r.P50.Median), fmt.Sprintf("%.1f", r.P99.Median)
+		}
+		if r.Ratio != nil {
+			copy(cells[4:], r.Ratio.cells())
+		}
+		row(w, r.Name, cells...)
+	}
+}
+
+// cells are ratio, range, promise and verdict.
+func (r *Ratio) cells() []string {
+	return []string{
+		fmt.Sprintf("%.2f", r.Median), fmt.Sprintf("%.2f–%.2f", r.Min, r.Max),
+		r.Promise.text(""), r.Promise.mark(),
+	}
+}
+
+func (r *Report) writeCodec(w io.Writer) {
+	for i, c := range r.Codec {
+		if i == 0 || r.Codec[i-1].Payload != c.Payload {
+			section(w, "Reading one envelope, payload "+sizeName(c.Payload), "", "ns", "min", "max", "it ÷ E1 decode", "min–max", "promise", "")
+		}
+		cells := []string{
+			fmt.Sprintf("%.0f", c.Nanos.Median), fmt.Sprintf("%.0f", c.Nanos.Min), fmt.Sprintf("%.0f", c.Nanos.Max),
+			"", "", "", "",
+		}
+		if c.Ratio != nil {
+			copy(cells[3:], c.Ratio.cells())
+		}
+		row(w, c.Name, cells...)
+	}
+}
+
+func (r *IdleReport) write(w io.Writer) {
+	section(w, fmt.Sprintf("%d idle connections after one 64-octet echo each and %v of silence (swpd: %s)", r.Conns, r.Silence, r.Server),
+		"", "KiB each", "before collection", "baseline MiB", "promise", "")
+	for _, x := range r.Rows {
+		row(w, x.Name, fmt.Sprintf("%.1f", x.PerConn/1024), fmt.Sprintf("%.1f", x.Before/1024),
+			fmt.Sprintf("%.1f", float64(x.Baseline)/(1<<20)), x.Promise.kib(), x.Promise.mark())
+	}
+}
+
+func (r *Report) writeFoot(w io.Writer) error {
+	measured, missed := r.Promises()
+	text := fmt.Sprintf("\n%d promises measured, %d met, %d missed\n", measured, measured-missed, missed)
+	for _, f := range r.Failures {
+		text += "not measured: " + f + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func section(w io.Writer, title string, head ...string) {
+	_, _ = fmt.Fprintf(w, "\n%s\n", title)
+	row(w, head[0], head[1:]...)
+}
+
+func row(w io.Writer, name string, cells ...string) {
+	_, _ = fmt.Fprintf(w, "%-31s\t%s\t\n", name, strings.Join(cells, "\t"))
+}
+
+func (v *Verdict) sign() string {
+	if v.AtMost {
+		return "≤"
+	}
+	return "≥"
+}
+
+func (v *Verdict) text(unit string) string {
+	if v == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %g %s", v.sign(), v.Bound, unit))
+}
+
+func (v *Verdict) kib() string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %g KiB", v.sign(), v.Bound/1024)
+}
+
+func (v *Verdict) mark() string {
+	switch {
+	case v == nil:
+		return ""
+	case v.Met:
+		return "met"
+	}
+	return "MISSED"
+}
+
+func ms(v float64) string { return fmt.Sprintf("%.1f ms", v) }

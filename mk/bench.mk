@@ -1,0 +1,34 @@
+# Benchmarks: bench/ is a module of its own, because gRPC and NATS are no
+# dependencies of the product. Figures of a shared machine drift; only ratios
+# taken in one run count (PERFORMANCE).
+
+BENCH_JSON ?= artifacts/bench/bench.json
+BENCH_ARGS ?=
+BENCH      := $(BIN)/swp-bench
+
+##@ Benchmarks
+
+.PHONY: bench
+bench: build swp-bench ## swpd beside raw TLS, raw QUIC, gRPC and NATS; BENCH_ARGS=-h lists the flags, under 10 minutes
+	$(BENCH) -swpd $(BIN)/swpd -out $(BENCH_JSON) $(BENCH_ARGS)
+
+.PHONY: bench-quick
+bench-quick: build swp-bench ## only the loads with a promise, under 2 minutes
+	$(BENCH) -quick -swpd $(BIN)/swpd -out $(BENCH_JSON) $(BENCH_ARGS)
+
+.PHONY: bench-micro
+bench-micro: ## frame and E1 beside protobuf, and the product's own Go benchmarks
+	cd bench && $(GO) test -run '^$$' -bench . ./codec
+	$(GO) test -run '^$$' -bench . -benchmem ./frame ./e1 ./profiles/p1 ./transport/endpoint
+
+.PHONY: bench-test
+bench-test: ## the tests of the benchmark itself
+	cd bench && $(GO) vet ./... && $(GO) test -race ./...
+
+.PHONY: bench-generate
+bench-generate: ## code from the schemas in bench/
+	buf="$$($(GO) tool -n -modfile=tools/buf/go.mod buf)" && cd bench && "$$buf" generate
+
+.PHONY: swp-bench
+swp-bench:
+	cd bench && $(GO) build -trimpath -o ../$(BENCH) ./cmd/swp-bench
