@@ -119,20 +119,24 @@ func (l *loader) scene(name string, s vectors.Sibling) (scene, error) {
 			return sc, errors.New("a transcript beside a bin_file or expect")
 		}
 	}
-	for i, st := range steps {
-		main := name == "" && st.Dir == vectors.In && st.BinFile == s.BinFile
-		if main && sc.main >= 0 {
-			return sc, fmt.Errorf("bin_file %q is named by two steps", s.BinFile)
-		}
-		if main {
+	if name == "" {
+		for i, st := range steps {
+			if st.Dir != vectors.In || st.BinFile != s.BinFile {
+				continue
+			}
+			if sc.main >= 0 {
+				return sc, fmt.Errorf("bin_file %q is named by two steps", s.BinFile)
+			}
 			sc.main = i
 		}
-		if err := l.step(&sc, st, main); err != nil {
-			return sc, fmt.Errorf("step %d: %w", i+1, err)
+		if sc.main < 0 {
+			return sc, fmt.Errorf("bin_file %q is named by no step", s.BinFile)
 		}
 	}
-	if name == "" && sc.main < 0 {
-		return sc, fmt.Errorf("bin_file %q is named by no step", s.BinFile)
+	for i, st := range steps {
+		if err := l.step(&sc, st, i == sc.main); err != nil {
+			return sc, fmt.Errorf("step %d: %w", i+1, err)
+		}
 	}
 	return sc, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
@@ -14,11 +15,19 @@ import (
 // Local is the Target that plays on endpoints of this process, each input on a
 // fresh one: frames over an in-memory connection, channel scenarios over
 // mutual TLS on loopback. The zero value is ready for use.
-type Local struct{}
+type Local struct {
+	// Patience is how long a step may take to have its effect, 5 s where it is
+	// zero. It is never awaited while all is well: each step has an effect to
+	// wait for.
+	Patience time.Duration
+}
 
 // Play implements Target.
-func (Local) Play(ctx context.Context, in *Input) (*Observation, error) {
+func (l Local) Play(ctx context.Context, in *Input) (*Observation, error) {
 	s := newStage(in)
+	if s.patience = l.Patience; s.patience == 0 {
+		s.patience = 5 * time.Second
+	}
 	s.app = newApplication(s)
 	build, err := builder(in)
 	if err == nil {

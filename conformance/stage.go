@@ -15,18 +15,15 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// patience is how long a step may take to have its effect. Nothing is ever
-// awaited that long when all is well: each step has an effect to wait for.
-const patience = 5 * time.Second
-
 // stage is where one input is played: the endpoint under test, the peers around
 // it, what runs behind it, and everything seen so far. It is the endpoint's
 // Observer.
 type stage struct {
-	in    *Input
-	clock clock
-	app   *application
-	peers map[string]peer
+	in       *Input
+	patience time.Duration
+	clock    clock
+	app      *application
+	peers    map[string]peer
 
 	// What closes the stage, in reverse order.
 	closers []func()
@@ -220,7 +217,7 @@ func (s *stage) result(p *progress) Seen {
 // await waits until done, which is called with mu held, or until patience is
 // at its end.
 func (s *stage) await(ctx context.Context, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	for {
 		s.mu.Lock()

@@ -66,8 +66,8 @@ var core = []vector{
 		expect: reject("INVALID_FRAME", "frame length above MAX_FRAME_BYTES"), bin: octets("00800001"),
 		transcript: []step{mainStep("the peer sends the prefix and waits: no body has to come, none is allocated for", tooLarge)},
 		siblings: []sibling{
-			scene("a length that is negative as int32", in("", octets("80000000"), reject("INVALID_FRAME", ""), tooLarge)),
-			scene("the largest length there is", in("", octets("ffffffff"), reject("INVALID_FRAME", ""), tooLarge)),
+			scene("a length that is negative as int32", in("the peer sends the prefix and waits", octets("80000000"), reject("INVALID_FRAME", ""), tooLarge)),
+			scene("the largest length there is", in("the peer sends the prefix and waits", octets("ffffffff"), reject("INVALID_FRAME", ""), tooLarge)),
 		},
 	},
 	{

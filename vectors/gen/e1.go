@@ -21,7 +21,7 @@ var e1 = []vector{
 		expect: accept, bin: typical.withTime(0).withID("12345678").withPayload("").frame(),
 		transcript: []step{mainStep("what was decoded is all there was", vectors.Expect{Reencode: true})},
 		siblings: []sibling{scene("and so does one with every field filled",
-			in("", typical.withFlags(1<<27).withExtension(4097, "x").frame(), accept, vectors.Expect{Reencode: true}))},
+			in("flags and an unknown extension beside the rest", typical.withFlags(1<<27).withExtension(4097, "x").frame(), accept, vectors.Expect{Reencode: true}))},
 	},
 	{
 		id: "e1_0002_varint_too_long_invalid", about: "a uvarint of more than 10 octets is refused",

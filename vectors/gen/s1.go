@@ -39,8 +39,8 @@ var s1 = []vector{
 			attempt("a server certificate from an authority that nobody trusts", "untrusted", server("untrusted")),
 			attempt("a server certificate that has expired", "untrusted", server("expired")),
 			attempt("a server certificate for another name than the one dialled", "untrusted", server("wrong_name")),
-			scene("the same with good certificates goes through", in("", early.frame(), accept)).channel(vectors.Channel{}),
-			scene("and so it does where the endpoint dials", in("", early.frame(), accept)).channel(vectors.Channel{Endpoint: "dial"}),
+			scene("the same with good certificates goes through", in("the peer sends a frame as soon as it can", early.frame(), accept)).channel(vectors.Channel{}),
+			scene("and so it does where the endpoint dials", in("the peer sends a frame as soon as it can", early.frame(), accept)).channel(vectors.Channel{Endpoint: "dial"}),
 		},
 	},
 	{
@@ -50,9 +50,9 @@ var s1 = []vector{
 		transcript: []step{mainStep("a client that has nothing above TLS 1.2", refused("downgrade"))},
 		siblings: []sibling{
 			attempt("a server that has nothing above TLS 1.2", "downgrade", vectors.Channel{Endpoint: "dial", PeerMaxVersion: "1.2"}),
-			scene("plaintext is not listened for beyond this machine", in("", early.frame(), reject("SECURITY_POLICY", ""))).
+			scene("plaintext is not listened for beyond this machine", in("the peer sends a frame as soon as it can", early.frame(), reject("SECURITY_POLICY", ""))).
 				channel(vectors.Channel{Plaintext: "0.0.0.0:0"}),
-			scene("nor spoken to another machine", in("", early.frame(), reject("SECURITY_POLICY", ""))).
+			scene("nor spoken to another machine", in("the peer sends a frame as soon as it can", early.frame(), reject("SECURITY_POLICY", ""))).
 				channel(vectors.Channel{Endpoint: "dial", Plaintext: "203.0.113.1:7777"}),
 		},
 	},

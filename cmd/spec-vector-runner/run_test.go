@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// runIn runs the program from the root of the repository.
+func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Chdir(filepath.Join("..", ".."))
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// The command that the draft prints.
+func TestCommandOfTheDraftRunsAsPrinted(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "artifacts", "conformance", "core.strict.json")
+	code, stdout, stderr := runIn(t, "-no-fallback", "-pattern", "conformance/vectors/core_*.json", "-json-out", report)
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	if len(lines) != 34 || lines[0] != "PASS core_0001_valid_min_frame" || lines[33] != "summary: passed=33 failed=0 total=33 fallback=0" {
+		t.Errorf("%d lines:\n%s", len(lines), stdout)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Version int `json:"schema_version"`
+		Run     struct {
+			Pattern    string `json:"pattern"`
+			NoFallback bool   `json:"no_fallback"`
+			Time       string `json:"timestamp_utc"`
+			SHA        string `json:"runner_git_sha"`
+		} `json:"run"`
+		Total, Passed, Failed int
+		Results               []struct {
+			Path string `json:"path"`
+		}
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Version != 1 || r.Total != 33 || r.Passed != 33 || r.Failed != 0 || len(r.Results) != 33 || !r.Run.NoFallback ||
+		r.Run.Pattern != "conformance/vectors/core_*.json" || r.Results[0].Path != "conformance/vectors/core_0001_valid_min_frame.json" {
+		t.Errorf("%+v", r)
+	}
+	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`).MatchString(r.Run.Time) || !regexp.MustCompile(`^([0-9a-f]{40}|nogit)$`).MatchString(r.Run.SHA) {
+		t.Errorf("%+v", r.Run)
+	}
+}
+
+func TestDefaultPatternIsTheOfficialNamespaces(t *testing.T) {
+	code, stdout, _ := runIn(t)
+	if code != 0 || !strings.HasSuffix(stdout, "summary: passed=62 failed=0 total=62 fallback=0\n") || strings.Contains(stdout, "poc_") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+	globs := split("")
+	if len(globs) != 15 || globs[0] != "conformance/vectors/core_*.json" || globs[14] != "conformance/vectors/relay_*.json" {
+		t.Errorf("%q", globs)
+	}
+}
+
+func TestPatternsAreTrimmedAndPlayedOnceInOrderOfPaths(t *testing.T) {
+	code, stdout, _ := runIn(t, "-pattern", " conformance/vectors/e1_0002*.json ,conformance/vectors/e1_000[1-2]*.json,, conformance/vectors/e1_0002*.json")
+	want := "PASS e1_0001_valid_min_envelope\nPASS e1_0002_varint_too_long_invalid\nsummary: passed=2 failed=0 total=2 fallback=0\n"
+	if code != 0 || stdout != want {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+}
+
+func TestFailureIsExitOne(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"a_wrong.json":  `{"vector_id":"wrong","category":"core","expected":{"outcome":"accept","code":"OK","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
+		"b_later.json":  `{"vector_id":"later","category":"a2a","expected":{"outcome":"accept","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
+		"c_broken.json": `{}`,
+		"zero.bin":      "\x00\x00\x00\x00",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, _ := runIn(t, "-pattern", filepath.Join(dir, "*.json"))
+	want := "FAIL wrong: outcome mismatch: expected=accept observed=reject\n" +
+		"FAIL later: not run: nothing here plays category \"a2a\"\n" +
+		"FAIL c_broken.json: missing vector_id\n" +
+		"summary: passed=0 failed=3 total=3 fallback=0\n"
+	if code != 1 || stdout != want {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+}
+
+func TestWhatCannotRunIsExitTwo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"no vectors matched":        {"-pattern", "conformance/vectors/nothing_*.json"},
+		"collect vectors failed":    {"-pattern", "conformance/vectors/[.json"},
+		"flag provided but not":     {"-fallback"},
+		"unexpected argument":       {"core"},
+		"write JSON summary failed": {"-pattern", "conformance/vectors/core_0003*.json", "-json-out", filepath.Join(file, "x.json")},
+	} {
+		t.Run(want, func(t *testing.T) {
+			code, _, stderr := runIn(t, args...)
+			if code != 2 || !strings.Contains(stderr, want) {
+				t.Errorf("exit %d, %q", code, stderr)
+			}
+		})
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	if code, _, stderr := runIn(t, "-h"); code != 0 || !strings.Contains(stderr, "-no-fallback") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}

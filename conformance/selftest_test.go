@@ -1,0 +1,369 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/conformance"
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+)
+
+// TestEveryFlippedExpectationFails changes each thing that a descriptor expects,
+// one at a time. A run that passes all the same would not have looked.
+func TestEveryFlippedExpectationFails(t *testing.T) {
+	target := newMemo()
+	total := 0
+	for _, path := range descriptors(t) {
+		id := idOf(path)
+		m := newModule(t, id)
+		m.write(t, filepath.Join(m.dir, otherFile), frame.Append(nil, (&e1.Envelope{
+			Version: 1, ProfileID: 1, MsgType: 2, MsgID: []byte("12345678"), Payload: []byte(`{"jsonrpc":"2.0"}`),
+		}).Append(nil)))
+		d := parsed(t, path)
+		for _, flip := range flips(d) {
+			undo := flip.apply()
+			m.put(t, id, d)
+			undo()
+			total++
+			v, err := conformance.Load(m.path(id))
+			if err != nil {
+				continue // refused before it was played: not passed
+			}
+			if r := v.Play(t.Context(), target); r.Pass {
+				t.Errorf("%s passes with another %s", id, flip.name)
+			}
+		}
+	}
+	t.Logf("%d expectations changed", total)
+	if total < 500 {
+		t.Errorf("%d expectations found, want at least 500", total)
+	}
+}
+
+// otherFile is a good frame that no vector expects.
+const otherFile = "other.bin"
+
+// flip is one change to a descriptor.
+type flip struct {
+	name  string
+	apply func() (undo func())
+}
+
+// flips are all changes to what a descriptor expects.
+func flips(d map[string]any) []flip {
+	var list []flip
+	expected := object(d["expected"])
+	for _, key := range []string{"outcome", "code", "expected_error_code"} {
+		if expected[key] != nil {
+			list = append(list, change("expected", expected, key))
+		}
+	}
+	assertions := object(expected["assertions"])
+	if expected["outcome"] == "accept" {
+		envelope := object(assertions["envelope"])
+		for key := range envelope {
+			list = append(list, change("envelope", envelope, key))
+		}
+		for _, key := range []string{"msg_type", "profile_id"} {
+			if assertions[key] != nil {
+				list = append(list, change("assertions", assertions, key))
+			}
+		}
+	}
+	for _, key := range []string{"artifact", "artifact_states"} {
+		if assertions[key] != nil {
+			list = append(list, change("assertions", assertions, key))
+		}
+	}
+	fixture := object(expected["fixture"])
+	list = append(list, stepFlips("step", fixture["transcript"])...)
+	siblings, _ := fixture["siblings"].([]any)
+	for i, s := range siblings {
+		name := fmt.Sprintf("sibling %d", i+1)
+		list = append(list, expectFlips(name, object(s)["expect"])...)
+		list = append(list, stepFlips(name+" step", object(s)["transcript"])...)
+	}
+	return list
+}
+
+func stepFlips(name string, transcript any) []flip {
+	var list []flip
+	steps, _ := transcript.([]any)
+	for i, s := range steps {
+		step, name := object(s), fmt.Sprintf("%s %d", name, i+1)
+		list = append(list, expectFlips(name, step["expect"])...)
+		if step["dir"] == "out" && step["bin_file"] != nil {
+			list = append(list, flip{name + ".bin_file", func() func() {
+				was := step["bin_file"]
+				step["bin_file"] = otherFile
+				return func() { step["bin_file"] = was }
+			}})
+		}
+	}
+	return list
+}
+
+func expectFlips(name string, expect any) []flip {
+	var list []flip
+	e := object(expect)
+	for key, value := range e {
+		switch {
+		case value == true && key == "reencode":
+			// Absent and false mean that it is not asked.
+		case key == "envelope":
+			for inner := range object(value) {
+				list = append(list, change(name+" envelope", object(value), inner))
+			}
+		case key == "same_as":
+			list = append(list, change(name+" same_as", object(value), "except"))
+		default:
+			list = append(list, change(name, e, key))
+		}
+	}
+	return list
+}
+
+func object(v any) map[string]any {
+	o, _ := v.(map[string]any)
+	return o
+}
+
+// change makes a value another one of its kind.
+func change(where string, in map[string]any, key string) flip {
+	return flip{where + "." + key, func() func() {
+		old := in[key]
+		in[key] = another(key, old)
+		return func() {
+			if old == nil {
+				delete(in, key)
+			} else {
+				in[key] = old
+			}
+		}
+	}}
+}
+
+func another(key string, v any) any {
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case json.Number:
+		if key == "alloc_below" {
+			return 1
+		}
+		n, _ := new(big.Int).SetString(v.String(), 10)
+		if n.Cmp(new(big.Int).SetUint64(1<<64-1)) == 0 {
+			return 1
+		}
+		return json.Number(n.Add(n, big.NewInt(1)).String())
+	case []any:
+		return v[1:] // one difference fewer is allowed
+	case string:
+		switch v {
+		case "accept":
+			return "reject"
+		case "reject", "process_check", "none":
+			return "accept"
+		case "OK":
+			return "INVALID_FRAME"
+		case "INVALID_FRAME":
+			return "INVALID_ENVELOPE"
+		case "ERR_INVALID_FRAME":
+			return "ERR_INVALID_ENVELOPE"
+		}
+		if key == "code" {
+			return "INVALID_FRAME"
+		}
+		if key == "expected_error_code" {
+			return "ERR_INVALID_FRAME"
+		}
+		if key == "msg_id" || key == "payload_hex" {
+			return "00" + v
+		}
+		return v + "x"
+	}
+	return "something else"
+}
+
+// TestRenamedVectorKeepsItsVerdict gives each vector the name of another one,
+// once as it is and once with a wrong expectation.
+func TestRenamedVectorKeepsItsVerdict(t *testing.T) {
+	paths := descriptors(t)
+	target := newMemo()
+	for i, path := range paths {
+		id, other := idOf(path), idOf(paths[(i+7)%len(paths)])
+		m := newModule(t, id)
+		d := parsed(t, path)
+		for _, wrong := range []bool{false, true} {
+			if wrong {
+				expected := object(d["expected"])
+				expected["code"] = another("code", expected["code"])
+			}
+			var verdicts []conformance.Result
+			for _, name := range []string{id, other} {
+				d["vector_id"] = name
+				m.put(t, name, d)
+				v, err := conformance.Load(m.path(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := v.Play(t.Context(), target)
+				r.VectorID, r.Path = "", ""
+				verdicts = append(verdicts, r)
+			}
+			if verdicts[0] != verdicts[1] {
+				t.Errorf("%s as %s: %+v, was %+v", id, other, verdicts[1], verdicts[0])
+			}
+			if verdicts[0].Pass == wrong {
+				t.Errorf("%s passes: %t with a wrong expectation: %t", id, verdicts[0].Pass, wrong)
+			}
+		}
+	}
+}
+
+// TestFlippedOctetInAcceptedFrameFails changes one octet of each frame that has
+// to be accepted: version, profile_id and msg_type everywhere, and the end of
+// the payload where the vector says something about it.
+func TestFlippedOctetInAcceptedFrameFails(t *testing.T) {
+	target := conformance.Local{Patience: 100 * time.Millisecond} // spent where an answer does not come
+	for _, path := range descriptors(t) {
+		id := idOf(path)
+		d := parsed(t, path)
+		for _, f := range acceptedFrames(d) {
+			offsets := []int{4, 5, 6}
+			if f.payload {
+				offsets = append(offsets, -1)
+			}
+			for _, at := range offsets {
+				t.Run(fmt.Sprintf("%s/%s/%d", id, f.file, at), func(t *testing.T) {
+					t.Parallel()
+					m := newModule(t, id)
+					file := filepath.Join(m.dir, f.file)
+					octets, err := os.ReadFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if at < 0 && octets[5] != 1 {
+						t.Skip("an error frame ends with text for people")
+					}
+					if at < 0 {
+						at += len(octets)
+					}
+					octets[at] ^= 0x40
+					m.write(t, file, octets)
+					v, err := conformance.Load(m.path(id))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r := v.Play(t.Context(), target); r.Pass {
+						t.Errorf("passes with octet %d changed", at)
+					}
+				})
+			}
+		}
+	}
+}
+
+type acceptedFrame struct {
+	file    string
+	payload bool // something is said about its payload
+}
+
+// acceptedFrames are the files of what the peers send and the endpoint must
+// accept.
+func acceptedFrames(d map[string]any) []acceptedFrame {
+	var list []acceptedFrame
+	add := func(file, expect any) {
+		if name, ok := file.(string); ok && object(expect)["outcome"] == "accept" {
+			e := object(expect)
+			f := acceptedFrame{file: name, payload: d["category"] == "mcp" || e["same_as"] != nil || object(e["envelope"])["payload_hex"] != nil}
+			if !slices.Contains(list, f) {
+				list = append(list, f)
+			}
+		}
+	}
+	expected := object(d["expected"])
+	fixture := object(expected["fixture"])
+	official := map[string]any{"outcome": expected["outcome"], "envelope": object(expected["assertions"])["envelope"]}
+	steps := func(transcript any) {
+		all, _ := transcript.([]any)
+		for _, s := range all {
+			step := object(s)
+			switch {
+			case step["dir"] == "in" && step["conn"] != "json" && step["bin_file"] == fixture["bin_file"]:
+				add(step["bin_file"], official)
+			case step["dir"] == "in" && step["conn"] != "json":
+				add(step["bin_file"], step["expect"])
+			}
+		}
+	}
+	add(fixture["bin_file"], official)
+	steps(fixture["transcript"])
+	siblings, _ := fixture["siblings"].([]any)
+	for _, s := range siblings {
+		add(object(s)["bin_file"], object(s)["expect"])
+		steps(object(s)["transcript"])
+	}
+	return list
+}
+
+// What nothing plays is neither passed nor left out.
+func TestWhatNothingPlaysFails(t *testing.T) {
+	m := newModule(t, "core_0001_valid_min_frame")
+	d := parsed(t, m.path("core_0001_valid_min_frame"))
+	for _, category := range []string{"a2a", "rpc", "", "CORE", "no such thing"} {
+		d["category"] = category
+		m.put(t, "core_0001_valid_min_frame", d)
+		results := conformance.Run(t.Context(), conformance.Local{}, []string{m.path("core_0001_valid_min_frame")}, nil)
+		if len(results) != 1 || results[0].Pass || !strings.HasPrefix(results[0].Detail, "not run") {
+			t.Errorf("category %q: %+v", category, results)
+		}
+	}
+}
+
+// A kit descriptor that says nothing of clock and policy gets the verdict that
+// its octets have without them.
+func TestFreshnessIsNotGuessedFromTheName(t *testing.T) {
+	for _, id := range []string{"core_0014_stale_timestamp", "core_0015_future_timestamp", "s1_0005_timestamp_freshness_enforced"} {
+		m := newModule(t, id)
+		d := parsed(t, m.path(id))
+		expected := object(d["expected"])
+		delete(expected, "assertions")
+		expected["fixture"] = map[string]any{"bin_file": id + ".bin"}
+		m.put(t, id, d)
+		v, err := conformance.Load(m.path(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := v.Play(t.Context(), conformance.Local{})
+		if r.Pass || r.Detail != "outcome mismatch: expected=reject observed=accept" {
+			t.Errorf("%s", r)
+		}
+	}
+}
+
+// A target that agrees to everything passes nothing.
+func TestEmptyObservationPassesNothing(t *testing.T) {
+	for _, path := range descriptors(t) {
+		v, err := conformance.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Outcome == "process_check" {
+			continue
+		}
+		for _, o := range []*conformance.Observation{{}, nil} {
+			if r := v.Play(t.Context(), silent{o}); r.Pass {
+				t.Errorf("%s passes on nothing", v.ID)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+# Conformance: vectors, reports and the bundle for publication. Names of targets
+# and variables are those of the public spec kit (docs/conformance.md).
+
+SPEC_VECTOR_ARGS ?=
+CORE_PATTERN     ?= conformance/vectors/core_*.json
+CONFORMANCE_DIR  ?= artifacts/conformance
+
+CORE_DEFAULT_JSON ?= $(CONFORMANCE_DIR)/core.default.json
+CORE_STRICT_JSON  ?= $(CONFORMANCE_DIR)/core.strict.json
+ALL_DEFAULT_JSON  ?= $(CONFORMANCE_DIR)/all.default.json
+ALL_STRICT_JSON   ?= $(CONFORMANCE_DIR)/all.strict.json
+
+CONFORMANCE_BUNDLE ?= $(CONFORMANCE_DIR)/swp-conformance-bundle.tar.gz
+CONFORMANCE_DOCS   := docs/conformance.md docs/spec-vector-runner-output.md docs/error-codes.md docs/publication-artifact-index.md
+
+VECTOR_NAMESPACES := core e1 s1 mcp a2a agdisc tooldisc rpc events artifact cred policyhint state obs relay
+VECTOR_RUNNER     := $(BIN)/spec-vector-runner
+
+##@ Conformance
+
+.PHONY: vectors spec-vectors
+vectors: vector-runner ## play the vectors; SPEC_VECTOR_ARGS goes to the runner
+	$(VECTOR_RUNNER) $(SPEC_VECTOR_ARGS)
+
+spec-vectors: vectors ## the same
+
+.PHONY: vectors-strict
+vectors-strict: vector-runner ## the same with -no-fallback
+	$(VECTOR_RUNNER) -no-fallback $(SPEC_VECTOR_ARGS)
+
+.PHONY: $(VECTOR_NAMESPACES:%=vectors-%) $(VECTOR_NAMESPACES:%=vectors-%-strict)
+$(VECTOR_NAMESPACES:%=vectors-%): vectors-%: vector-runner
+	$(VECTOR_RUNNER) -pattern 'conformance/vectors/$*_*.json' $(SPEC_VECTOR_ARGS)
+
+$(VECTOR_NAMESPACES:%=vectors-%-strict): vectors-%-strict: vector-runner
+	$(VECTOR_RUNNER) -no-fallback -pattern 'conformance/vectors/$*_*.json' $(SPEC_VECTOR_ARGS)
+
+.PHONY: poc-vectors
+poc-vectors: vector-runner ## the vectors in the poc_ form
+	$(VECTOR_RUNNER) -pattern 'conformance/vectors/poc_*.json'
+
+.PHONY: conformance-core
+conformance-core: vector-runner ## core vectors, default and strict, with logs and JSON
+	@mk/conformance.sh CORE default '$(CORE_DEFAULT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER) -pattern '$(CORE_PATTERN)'
+	@mk/conformance.sh CORE strict '$(CORE_STRICT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER) -no-fallback -pattern '$(CORE_PATTERN)'
+
+.PHONY: conformance-all
+conformance-all: vector-runner ## all vectors, default and strict, with logs and JSON
+	@mk/conformance.sh ALL default '$(ALL_DEFAULT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER)
+	@mk/conformance.sh ALL strict '$(ALL_STRICT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER) -no-fallback
+
+.PHONY: conformance-summary
+conformance-summary: ## three lines about the core vectors
+	@echo "SWP conformance (Core vectors) @ runner_git_sha=$$(git rev-parse HEAD 2>/dev/null || echo nogit)"
+	@$(MAKE) --no-print-directory -s conformance-core
+
+.PHONY: conformance-pack
+conformance-pack: conformance-core conformance-all ## reports, logs and documents in one archive
+	@tar -czf '$(CONFORMANCE_BUNDLE)' $(CONFORMANCE_DOCS) -C '$(CONFORMANCE_DIR)' \
+	  core.default.log core.strict.log all.default.log all.strict.log \
+	  -C '$(CURDIR)' '$(CORE_DEFAULT_JSON)' '$(CORE_STRICT_JSON)' '$(ALL_DEFAULT_JSON)' '$(ALL_STRICT_JSON)'
+	@echo 'bundle: $(CONFORMANCE_BUNDLE)'
+
+.PHONY: vector-runner
+vector-runner:
+	@$(GO) build -trimpath -o $(VECTOR_RUNNER) ./cmd/spec-vector-runner
+
+.PHONY: gen-vectors gen-c1-vectors gen-remaining-vectors
+gen-vectors gen-c1-vectors gen-remaining-vectors: ## write vectors/ from its catalogue, all of it
+	$(GO) run ./vectors/gen
+
+.PHONY: check-vectors
+check-vectors: gen-vectors ## generate the vectors, and want nothing to change
+	git diff --exit-code -- vectors
+	@test -z "$$(git status --porcelain -- vectors)" || { git status --short -- vectors; exit 1; }
+
+check-generate: check-vectors
+
+.PHONY: clean-artifacts
+clean-artifacts: ## remove reports
+	rm -rf '$(CONFORMANCE_DIR)'
