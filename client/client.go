@@ -125,7 +125,8 @@ func (id Identity) load() (*transport.Credentials, error) {
 	return &transport.Credentials{Certificate: &pair, Roots: roots}, nil
 }
 
-// MCP is the calling side of profile 1 on this connection.
+// MCP is the calling side of profile 1 on this connection: messages as they are.
+// OpenMCP is for those who want a method called.
 func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
 
 // lingerTime is how long Close lets exchanges end and octets leave.

@@ -101,7 +101,7 @@ the data directory of swpd (swpd run makes it).`,
 	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "for connecting, and for each answer")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f))
+	root.AddCommand(newPing(f), newMCP(f), newBench(f), newDump(f))
 	return root
 }
 

@@ -1,0 +1,144 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// BenchOptions configure Bench.
+type BenchOptions struct {
+	Conns    int           // connections
+	InFlight int           // calls at a time on each
+	Size     int           // octets of each payload, 0 is allowed
+	Duration time.Duration // how long new calls are made
+}
+
+// BenchResult is what Bench measured.
+type BenchResult struct {
+	Address  string        `json:"address"`
+	Conns    int           `json:"conns"`
+	InFlight int           `json:"inflight"`
+	Size     int           `json:"size"`
+	Duration time.Duration `json:"duration_ns"` // from the first call to the last answer
+
+	Calls  uint64  `json:"calls"`
+	Errors uint64  `json:"errors"`
+	Rate   float64 `json:"calls_per_second"`
+	Octets float64 `json:"payload_bytes_per_second"` // in each direction
+	Times  Times   `json:"latency"`                  // of a sample, if there were very many calls
+}
+
+// maxSample bounds how many latencies each caller keeps.
+const maxSample = 1 << 16
+
+// Bench calls swp.echo in a closed loop: each caller sends the next request when
+// its last one is answered. It stops early at the first error, which it returns
+// beside what was measured until then.
+func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*BenchResult, error) {
+	if o.Conns < 1 || o.InFlight < 1 || o.Size < 0 || o.Duration <= 0 {
+		return nil, errors.New("client: bench: conns and inflight are at least 1, size is not negative, duration is above 0")
+	}
+	clients, err := dialAll(ctx, address, opts, o.Conns)
+	defer func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{payload: make([]byte, o.Size), times: make([][]time.Duration, o.Conns*o.InFlight)}
+	for i := range b.payload {
+		b.payload[i] = byte(i)
+	}
+	start := time.Now()
+	b.deadline = start.Add(o.Duration)
+	var callers sync.WaitGroup
+	for i, c := range clients {
+		for j := range o.InFlight {
+			slot := &b.times[i*o.InFlight+j]
+			callers.Go(func() { *slot = b.run(ctx, c) })
+		}
+	}
+	callers.Wait()
+	took := time.Since(start)
+	r := &BenchResult{
+		Address: clients[0].Address(), Conns: o.Conns, InFlight: o.InFlight, Size: o.Size, Duration: took,
+		Calls: b.calls.Load(), Errors: b.errors.Load(),
+	}
+	r.Rate = math.Round(float64(r.Calls)/took.Seconds()*10) / 10
+	r.Octets = math.Round(r.Rate * float64(o.Size))
+	var all []time.Duration
+	for _, t := range b.times {
+		all = append(all, t...)
+	}
+	r.Times = Summarize(all)
+	if err := b.first.Load(); err != nil {
+		return r, *err
+	}
+	return r, ctx.Err()
+}
+
+func dialAll(ctx context.Context, address string, opts Options, n int) ([]*Client, error) {
+	list := make([]*Client, 0, n)
+	for range n {
+		c, err := Dial(ctx, address, opts)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, c)
+		if _, err := c.Ping(ctx); err != nil { // refused clients learn it here
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+type bench struct {
+	payload       []byte
+	deadline      time.Time
+	calls, errors atomic.Uint64
+	first         atomic.Pointer[error]
+	times         [][]time.Duration
+}
+
+// run is one caller. It returns latencies: all of them, or evenly spread ones.
+func (b *bench) run(ctx context.Context, c *Client) []time.Duration {
+	var sample []time.Duration
+	every, n := 1, 0
+	for now := time.Now(); now.Before(b.deadline) && ctx.Err() == nil && b.first.Load() == nil; n++ {
+		result, err := rpc.Call(ctx, c.Session, rpc.MethodEcho, b.payload)
+		if err == nil && !bytes.Equal(result, b.payload) {
+			err = fmt.Errorf("client: bench: the echo of %d octets came back different", len(b.payload))
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				b.errors.Add(1)
+				err = c.Explain(err)
+				b.first.CompareAndSwap(nil, &err)
+			}
+			break
+		}
+		end := time.Now()
+		if n%every == 0 {
+			sample = append(sample, end.Sub(now))
+		}
+		if len(sample) == maxSample {
+			for i := range maxSample / 2 {
+				sample[i] = sample[2*i]
+			}
+			sample, every = sample[:maxSample/2], 2*every
+		}
+		now = end
+		b.calls.Add(1)
+	}
+	return sample
+}

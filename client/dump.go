@@ -1,0 +1,202 @@
+package client
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Frame is one frame as Dump describes it.
+type Frame struct {
+	Offset int64 `json:"offset"` // of the length prefix in the input
+	Size   int   `json:"size"`   // of the frame, prefix included
+
+	// Fault is set where a rule is broken; the fields after it are then those
+	// that were read before.
+	Fault *Fault `json:"fault,omitempty"`
+
+	Version    uint64      `json:"version"`
+	ProfileID  uint64      `json:"profile_id"`
+	Profile    string      `json:"profile,omitempty"` // if known here
+	MsgType    uint64      `json:"msg_type"`
+	Type       string      `json:"type,omitempty"` // if known here
+	Flags      uint64      `json:"flags"`
+	Timestamp  uint64      `json:"ts_unix_ms"`
+	MsgID      string      `json:"msg_id"` // hex
+	Extensions []Extension `json:"extensions"`
+
+	// The payload is shown decoded if its profile is known here, as JSON if it
+	// is, as text if it is, else as hex.
+	PayloadLen int             `json:"payload_len"`
+	Message    json.RawMessage `json:"payload,omitempty"`
+	JSON       json.RawMessage `json:"payload_json,omitempty"`
+	Text       string          `json:"payload_text,omitempty"`
+	Hex        string          `json:"payload_hex,omitempty"`
+}
+
+// Extension is an entry of an extension block.
+type Extension struct {
+	Type uint64 `json:"type"`
+	Text string `json:"text,omitempty"`
+	Hex  string `json:"hex,omitempty"`
+}
+
+// Fault is a broken rule.
+type Fault struct {
+	Offset int64  `json:"offset"` // where in the input reading stopped
+	Code   string `json:"code"`
+	Detail string `json:"detail,omitempty"`
+	Text   string `json:"text"`
+}
+
+// DumpOptions configure Dump. The zero value is usable.
+type DumpOptions struct {
+	// Registry names profiles and types. Nil names none.
+	Registry *profiles.Registry
+
+	// Decode returns a payload as JSON, if its profile and type are known. Nil
+	// knows none.
+	Decode func(env *e1.Envelope) (json.RawMessage, bool)
+}
+
+// Dump reads frames from src and hands each to show, a broken one too. A frame
+// whose envelope is broken does not end it: offline the next one is where the
+// prefix says, and may be of interest. It returns how many frames were broken,
+// and an error only if src or show failed.
+func Dump(src io.Reader, show func(*Frame) error, o DumpOptions) (faults int, err error) {
+	in := &counted{src: src}
+	rd := frame.NewReader(in, frame.Options{})
+	defer rd.Close()
+	limits := e1.Limits{}.WithDefaults()
+	var offset int64
+	for {
+		body, err := rd.Next()
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return faults, nil
+		}
+		if err != nil {
+			fault := endpoint.CodeOf(err)
+			if fault.Code == profiles.Internal {
+				return faults, fmt.Errorf("client: dump: %w", err)
+			}
+			at := offset // the prefix itself
+			if errors.Is(err, frame.ErrTruncated) {
+				at = in.n // the end of the input
+			}
+			have, _ := rd.Partial()
+			return faults + 1, show(&Frame{Offset: offset, Size: have, Extensions: []Extension{}, Fault: faultOf(fault, at, err)})
+		}
+		f := describe(body, offset, &limits, &o)
+		if f.Fault != nil {
+			faults++
+		}
+		if err := show(f); err != nil {
+			return faults, err
+		}
+		offset += int64(f.Size)
+	}
+}
+
+func describe(body []byte, offset int64, limits *e1.Limits, o *DumpOptions) *Frame {
+	f := &Frame{Offset: offset, Size: frame.HeaderSize + len(body), Extensions: []Extension{}}
+	var env e1.Envelope
+	err := env.Decode(body, limits)
+	if err == nil {
+		err = env.Validate(limits)
+	}
+	if err != nil {
+		f.Fault = faultOf(endpoint.CodeOf(err), offset+frame.HeaderSize+int64(fieldAt(body, err)), err)
+	}
+	f.Version, f.ProfileID, f.MsgType, f.Flags, f.Timestamp = env.Version, env.ProfileID, env.MsgType, env.Flags, env.Timestamp
+	f.MsgID = hex.EncodeToString(env.MsgID)
+	for typ, value := range env.Extensions.All() {
+		f.Extensions = append(f.Extensions, extension(typ, value))
+	}
+	f.PayloadLen = len(env.Payload)
+	if o.Decode != nil && f.Fault == nil {
+		f.Message, _ = o.Decode(&env)
+	}
+	switch {
+	case len(env.Payload) == 0, f.Message != nil:
+	case json.Valid(env.Payload):
+		f.JSON = json.RawMessage(env.Payload)
+	case readable(env.Payload):
+		f.Text = string(env.Payload)
+	default:
+		f.Hex = hex.EncodeToString(env.Payload)
+	}
+	if o.Registry != nil {
+		if p, ok := o.Registry.Lookup(f.ProfileID); ok {
+			f.Profile = p.Name
+			if t, ok := p.Type(f.MsgType); ok {
+				f.Type = t.Name
+			}
+		}
+	}
+	return f
+}
+
+// fieldAt returns where in a body the field of a fault begins.
+func fieldAt(body []byte, err error) int {
+	fault := (*e1.Error)(nil)
+	if !errors.As(err, &fault) {
+		return 0
+	}
+	rest := body
+	for f := e1.FieldVersion; f < fault.Field; f++ {
+		v, n, err := e1.Uvarint(rest)
+		if f >= e1.FieldMsgID {
+			n += int(min(v, uint64(len(rest)-n))) //nolint:gosec // at most what is left
+		}
+		if err != nil || n > len(rest) {
+			break
+		}
+		rest = rest[n:]
+	}
+	return len(body) - len(rest)
+}
+
+func faultOf(e *profiles.Error, offset int64, err error) *Fault {
+	return &Fault{Offset: offset, Code: e.Code.String(), Detail: e.Detail, Text: err.Error()}
+}
+
+func extension(typ uint64, value []byte) Extension {
+	if len(value) > 0 && readable(value) {
+		return Extension{Type: typ, Text: string(value)}
+	}
+	return Extension{Type: typ, Hex: hex.EncodeToString(value)}
+}
+
+// readable reports whether b is text that needs no escapes.
+func readable(b []byte) bool {
+	if !utf8.Valid(b) {
+		return false
+	}
+	for _, r := range string(b) {
+		if !strconv.IsPrint(r) && r != '\n' && r != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
+// counted counts what was read.
+type counted struct {
+	src io.Reader
+	n   int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.src.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,242 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Info asks the peer what it offers.
+func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
+	result, err := rpc.Call(ctx, c.Session, rpc.MethodInfo, nil)
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	var info rpc.Info
+	if err := json.Unmarshal(result, &info); err != nil {
+		return nil, fmt.Errorf("client: swp.info: %w", err)
+	}
+	return &info, nil
+}
+
+// CheckTarget makes sure that the peer honours the name of a server: one that
+// ignores it would run the call on another server.
+func (c *Client) CheckTarget(ctx context.Context, target string) error {
+	if target == "" {
+		return nil
+	}
+	info, err := c.Info(ctx)
+	if unknown := (*rpc.Error)(nil); errors.As(err, &unknown) && unknown.Code == rpc.CodeUnknownMethod {
+		err, info = nil, &rpc.Info{}
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(info.Extensions[mcpmap.ProfileID], uint64(profiles.ExtTarget)) {
+		return fmt.Errorf("%s does not say that it tells servers apart, so a call for %q could reach another one; leave the name out", c.address, target)
+	}
+	return nil
+}
+
+// MCP is a conversation with one MCP server behind the peer, in the era that
+// the server speaks. Its methods may be called by one goroutine at a time.
+type MCP struct {
+	c       *Client
+	target  string
+	session string // legacy
+	modern  bool
+	id      int
+
+	// Version is the protocol version that is spoken.
+	Version string
+}
+
+// MCPError is the JSON-RPC error of a server.
+type MCPError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *MCPError) Error() string { return fmt.Sprintf("%s (JSON-RPC error %d)", e.Message, e.Code) }
+
+// legacyVersion is the newest version with sessions.
+const legacyVersion = "2025-11-25"
+
+// OpenMCP starts a conversation: modern if the server answers server/discover
+// for it, else a session. The caller closes it.
+func (c *Client) OpenMCP(ctx context.Context, target string) (*MCP, error) {
+	if err := c.CheckTarget(ctx, target); err != nil {
+		return nil, err
+	}
+	m := &MCP{c: c, target: target, modern: true, Version: mcpmap.ModernVersion}
+	result, err := m.Call(ctx, mcpmap.MethodDiscover, nil, nil)
+	if err == nil {
+		var found struct {
+			Versions []string `json:"supportedVersions"`
+		}
+		if json.Unmarshal(result, &found) == nil && slices.Contains(found.Versions, m.Version) {
+			return m, nil
+		}
+	} else if !errors.As(err, new(*MCPError)) {
+		return nil, err
+	}
+	m.modern, m.Version = false, legacyVersion
+	return m, m.initialize(ctx)
+}
+
+// clientInfo is how this client names itself.
+var clientInfo = json.RawMessage(`{"name":"swp-client","version":"1"}`)
+
+func (m *MCP) initialize(ctx context.Context) error {
+	result, err := m.Call(ctx, mcpmap.MethodInitialize, map[string]any{
+		"protocolVersion": legacyVersion, "capabilities": struct{}{}, "clientInfo": clientInfo,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	var agreed struct {
+		Version string `json:"protocolVersion"`
+	}
+	if err := json.Unmarshal(result, &agreed); err != nil {
+		return fmt.Errorf("client: initialize: %w", err)
+	}
+	m.Version = agreed.Version
+	if err := m.c.MCP().Notify(ctx, m.target, m.session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+		return m.c.Explain(err)
+	}
+	return nil
+}
+
+// Call calls a method and returns the result as the server wrote it.
+// notification, which may be nil, gets what the server says meanwhile.
+func (m *MCP) Call(ctx context.Context, method string, params map[string]any, notification func(octets []byte)) (json.RawMessage, error) {
+	if m.modern {
+		params = m.withMeta(params)
+	}
+	m.id++
+	request, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.id, "method": method, "params": params})
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	result, err := m.c.MCP().Do(ctx, &mcpmap.Call{
+		Target: m.target, Session: m.session, Octets: request,
+		Events: mcpmap.Events{Notification: notification},
+	})
+	if err != nil {
+		return nil, m.c.Explain(err)
+	}
+	if result.Session != "" {
+		m.session = result.Session
+	}
+	var response struct {
+		Result json.RawMessage `json:"result"`
+		Error  *MCPError       `json:"error"`
+	}
+	switch err := json.Unmarshal(result.Octets, &response); {
+	case err != nil:
+		return nil, fmt.Errorf("client: %s: answer: %w", method, err)
+	case response.Error != nil:
+		return nil, response.Error
+	}
+	return response.Result, nil
+}
+
+// withMeta adds what a modern request says of its sender.
+func (m *MCP) withMeta(params map[string]any) map[string]any {
+	out := make(map[string]any, len(params)+1)
+	meta := map[string]any{
+		mcpmap.MetaProtocolVersion:           m.Version,
+		mcpmap.MetaClientCapabilities:        struct{}{},
+		"io.modelcontextprotocol/clientInfo": clientInfo,
+	}
+	for name, value := range params {
+		out[name] = value
+	}
+	if given, ok := params["_meta"].(map[string]any); ok {
+		for name, value := range given {
+			meta[name] = value
+		}
+	}
+	out["_meta"] = meta
+	return out
+}
+
+// Tool is what a server says of a tool.
+type Tool struct {
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	InputSchema struct {
+		Properties map[string]struct {
+			Type        any    `json:"type"`
+			Description string `json:"description"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	} `json:"inputSchema"`
+
+	Octets json.RawMessage `json:"-"` // all of it, as the server wrote it
+}
+
+// maxPages bounds how often a server may say that there is more.
+const maxPages = 1000
+
+// Tools lists the tools of the server, all pages of them.
+func (m *MCP) Tools(ctx context.Context) ([]Tool, error) {
+	tools, cursor := []Tool{}, ""
+	for range maxPages {
+		params := map[string]any{}
+		if cursor != "" {
+			params["cursor"] = cursor
+		}
+		result, err := m.Call(ctx, "tools/list", params, nil)
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Tools []json.RawMessage `json:"tools"`
+			Next  string            `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(result, &page); err != nil {
+			return nil, fmt.Errorf("client: tools/list: %w", err)
+		}
+		for _, octets := range page.Tools {
+			tool := Tool{Octets: octets}
+			if err := json.Unmarshal(octets, &tool); err != nil {
+				return nil, fmt.Errorf("client: tools/list: %w", err)
+			}
+			tools = append(tools, tool)
+		}
+		if page.Next == "" || page.Next == cursor {
+			return tools, nil
+		}
+		cursor = page.Next
+	}
+	return nil, errors.New("client: tools/list: more than " + strconv.Itoa(maxPages) + " pages")
+}
+
+// Close ends a session on the server; without one it does nothing.
+func (m *MCP) Close(ctx context.Context) {
+	if !m.modern {
+		m.c.closeSession(ctx, m.target, m.session)
+	}
+}
+
+// closeSession ends a legacy session. That it fails is of no consequence: the
+// server ends it by itself after a while.
+func (c *Client) closeSession(ctx context.Context, target, session string) {
+	if session != "" {
+		params, err := json.Marshal(map[string]string{"target": target, "session": session})
+		if err == nil {
+			_, _ = rpc.Call(ctx, c.Session, mcpmap.MethodRPCClose, params)
+		}
+	}
+	c.MCP().Leave(target, session)
+}

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/proto/rpcpb"
+)
+
+func newDump(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dump FILE | -",
+		Short: "Show frames as JSON, offline",
+		Long: `Read frames from a file, or from standard input, and print each as a JSON object:
+indented, or one a line with --json. A frame that breaks a rule is printed with what
+could be read of it, the offset and the rule; if any does, the exit code is 1.`,
+		Example: `  swp-client dump capture.bin
+  swp-client dump --json capture.bin | jq .msg_type
+  echo 00000018 01 01 01 00 00 10 00112233445566778899aabbccddeeff 00 00 | swp-client dump --hex -`,
+		Args: cobra.ExactArgs(1),
+	}
+	asHex := cmd.Flags().Bool("hex", false, "the input is in hexadecimal; white space is skipped")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		src := f.in
+		if args[0] != "-" {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = file.Close() }()
+			src = file
+		}
+		if *asHex {
+			src = hex.NewDecoder(&packed{src: src})
+		}
+		return f.dump(src)
+	}
+	return cmd
+}
+
+func (f *flags) dump(src io.Reader) error {
+	set, err := all.New(all.Options{})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	enc := json.NewEncoder(f.out)
+	enc.SetEscapeHTML(false)
+	if !f.asJSON {
+		enc.SetIndent("", "  ")
+	}
+	faults, err := client.Dump(src, func(frame *client.Frame) error { return enc.Encode(frame) },
+		client.DumpOptions{Registry: set.Registry, Decode: decodePayload})
+	if err != nil {
+		return err
+	}
+	if faults > 0 {
+		return fmt.Errorf("%d frames break a rule", faults)
+	}
+	return nil
+}
+
+// decodePayload decodes the payloads whose schema is known here.
+func decodePayload(env *e1.Envelope) (json.RawMessage, bool) {
+	var m proto.Message
+	switch env.ProfileID {
+	case rpc.ProfileID:
+		m = new(rpcpb.Payload)
+	default:
+		return nil, false
+	}
+	if proto.Unmarshal(env.Payload, m) != nil {
+		return nil, false
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	return text, err == nil
+}
+
+// packed drops white space.
+type packed struct{ src io.Reader }
+
+func (p *packed) Read(b []byte) (int, error) {
+	n, err := p.src.Read(b)
+	kept := 0
+	for _, c := range b[:n] {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			b[kept] = c
+			kept++
+		}
+	}
+	return kept, err
+}

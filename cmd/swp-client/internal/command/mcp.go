@@ -1,0 +1,342 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+)
+
+func newMCP(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Use the MCP servers behind an endpoint",
+		Example: `  swp-client mcp list swp+tls://127.0.0.1:7777
+  swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt
+  swp-client mcp stdio swp+quic://127.0.0.1:7777/files`,
+	}
+	server := cmd.PersistentFlags().String("server", "", "`name` of the server, if the address does not say and it is not the default")
+	cmd.AddCommand(newMCPList(f, server), newMCPCall(f, server), newMCPStdio(f, server))
+	return cmd
+}
+
+// dialServer connects and says which server is meant.
+func (f *flags) dialServer(ctx context.Context, address, server string) (*client.Client, string, error) {
+	_, target, err := client.SplitTarget(address)
+	switch {
+	case err != nil:
+		return nil, "", &usageError{err.Error()}
+	case target != "" && server != "" && target != server:
+		return nil, "", &usageError{fmt.Sprintf("the address names the server %q and --server %q; keep one", target, server)}
+	case target == "":
+		target = server
+	}
+	c, err := f.dial(ctx, address)
+	return c, target, err
+}
+
+// openMCP connects to a server and finds out how it wants to be spoken to.
+func (f *flags) openMCP(ctx context.Context, address, server string) (m *client.MCP, done func(), err error) {
+	c, target, err := f.dialServer(ctx, address, server)
+	if err != nil {
+		return nil, nil, err
+	}
+	opening, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if m, err = c.OpenMCP(opening, target); err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return m, func() {
+		closing, cancel := context.WithTimeout(context.Background(), f.timeout)
+		defer cancel()
+		m.Close(closing)
+		c.Close()
+	}, nil
+}
+
+func newMCPList(f *flags, server *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list ADDR",
+		Short: "List the tools of a server",
+		Example: `  swp-client mcp list swp+tls://127.0.0.1:7777
+  swp-client mcp list --json swp+quic://127.0.0.1:7777/files`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, done, err := f.openMCP(cmd.Context(), args[0], *server)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		tools, err := m.Tools(ctx)
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			raw := make([]json.RawMessage, len(tools))
+			for i := range tools {
+				raw[i] = tools[i].Octets
+			}
+			return f.printJSON(struct {
+				Version string            `json:"protocolVersion"`
+				Tools   []json.RawMessage `json:"tools"`
+			}{m.Version, raw})
+		}
+		return f.printTools(tools)
+	}
+	return cmd
+}
+
+func (f *flags) printTools(tools []client.Tool) error {
+	if len(tools) == 0 {
+		f.printf("the server has no tools\n")
+	}
+	w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+	for i := range tools {
+		t := &tools[i]
+		about := t.Description
+		if about == "" {
+			about = t.Title
+		}
+		about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", visible(t.Name), visible(arguments(t)), visible(about))
+	}
+	return w.Flush()
+}
+
+// arguments names what a tool takes: those it needs as name, the others as [name].
+func arguments(t *client.Tool) string {
+	var names []string
+	for name := range t.InputSchema.Properties {
+		if !slices.Contains(t.InputSchema.Required, name) {
+			name = "[" + name + "]"
+		}
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if optional := strings.HasPrefix(a, "["); optional != strings.HasPrefix(b, "[") {
+			if optional {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a, b)
+	})
+	return strings.Join(names, " ")
+}
+
+func newMCPCall(f *flags, server *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "call ADDR TOOL [NAME=VALUE | NAME:=JSON]…",
+		Short: "Call a tool",
+		Long: `Call a tool and print what it answers. NAME=VALUE is taken for the type that the
+tool's schema gives it; NAME:=JSON is taken as it is; --args gives all arguments at
+once. --timeout is how long the server may be silent: progress renews it. With
+--json the result is printed as the server wrote it. If the tool itself reports an
+error the exit code is 1.`,
+		Example: `  swp-client mcp call swp+tls://127.0.0.1:7777 add a=1 b=2
+  swp-client mcp call swp+tls://127.0.0.1:7777/files write_file path=/a.txt 'tags:=["x","y"]'
+  swp-client mcp call --json swp+quic://127.0.0.1:7777 add --args '{"a":1,"b":2}'`,
+		Args: cobra.MinimumNArgs(2),
+	}
+	given := cmd.Flags().String("args", "", "all arguments as a `JSON` object")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *given != "" && len(args) > 2 {
+			return &usageError{"--args and NAME=VALUE exclude each other"}
+		}
+		m, done, err := f.openMCP(cmd.Context(), args[0], *server)
+		if err != nil {
+			return err
+		}
+		defer done()
+		var arguments any
+		if *given != "" {
+			if arguments, err = objectOf(*given); err != nil {
+				return err
+			}
+		} else if arguments, err = f.typed(cmd.Context(), m, args[1], args[2:]); err != nil {
+			return err
+		}
+		return f.call(cmd.Context(), m, args[1], arguments)
+	}
+	return cmd
+}
+
+func objectOf(text string) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
+		return nil, &usageError{fmt.Sprintf("--args %.80q is not a JSON object", text)}
+	}
+	return json.RawMessage(text), nil
+}
+
+// typed reads NAME=VALUE arguments by the types in the schema of the tool.
+func (f *flags) typed(ctx context.Context, m *client.MCP, name string, pairs []string) (map[string]any, error) {
+	out := make(map[string]any, len(pairs))
+	if len(pairs) == 0 {
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	tools, err := m.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(tools, func(t client.Tool) bool { return t.Name == name })
+	if i < 0 {
+		var names []string
+		for i := range tools {
+			names = append(names, tools[i].Name)
+		}
+		return nil, fmt.Errorf("the server has no tool %q; it has: %s", name, visible(strings.Join(names, ", ")))
+	}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, &usageError{fmt.Sprintf("argument %q, want NAME=VALUE or NAME:=JSON", pair)}
+		}
+		if raw, isJSON := strings.CutSuffix(key, ":"); isJSON {
+			if !json.Valid([]byte(value)) {
+				return nil, &usageError{fmt.Sprintf("argument %s: %.80q is not JSON", raw, value)}
+			}
+			out[raw] = json.RawMessage(value)
+			continue
+		}
+		property, known := tools[i].InputSchema.Properties[key]
+		if known && property.Type != "string" && property.Type != nil && json.Valid([]byte(value)) {
+			out[key] = json.RawMessage(value)
+			continue
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// toolResult is the outcome of a tool, as far as it is shown to people.
+type toolResult struct {
+	Content []struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		MIMEType string `json:"mimeType"`
+		Data     string `json:"data"`
+		URI      string `json:"uri"`
+		Resource struct {
+			URI  string `json:"uri"`
+			Text string `json:"text"`
+		} `json:"resource"`
+	} `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+}
+
+func (f *flags) call(ctx context.Context, m *client.MCP, tool string, arguments any) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(f.timeout, func() {
+		cancel(fmt.Errorf("no message from the server for %v; allow more with --timeout", f.timeout))
+	})
+	defer silent.Stop()
+	result, err := m.Call(ctx, "tools/call", map[string]any{
+		"name": tool, "arguments": arguments, "_meta": map[string]any{"progressToken": "swp-client"},
+	}, func(octets []byte) {
+		silent.Reset(f.timeout)
+		f.progress(octets)
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	var r toolResult
+	if err := json.Unmarshal(result, &r); err != nil {
+		return fmt.Errorf("the result of %s is not one of a tool: %w", tool, err)
+	}
+	if f.asJSON {
+		f.printf("%s\n", result)
+	} else {
+		f.printResult(&r)
+	}
+	if r.IsError {
+		return errors.New("the tool reports an error")
+	}
+	return nil
+}
+
+func (f *flags) printResult(r *toolResult) {
+	for i := range r.Content {
+		switch c := &r.Content[i]; c.Type {
+		case "text":
+			f.printf("%s\n", visible(c.Text))
+		case "resource":
+			f.printf("[resource %s]\n%s\n", visible(c.Resource.URI), visible(c.Resource.Text))
+		case "resource_link":
+			f.printf("[resource %s]\n", visible(c.URI))
+		default:
+			f.printf("[%s %s, %d characters of base64; --json prints them]\n", visible(c.Type), visible(c.MIMEType), len(c.Data))
+		}
+	}
+	if len(r.Content) == 0 && len(r.Structured) > 0 {
+		f.printf("%s\n", visible(string(r.Structured)))
+	}
+}
+
+// progress shows a progress or log notification, away from the result.
+func (f *flags) progress(octets []byte) {
+	var n struct {
+		Method string `json:"method"`
+		Params struct {
+			Progress json.Number `json:"progress"`
+			Total    json.Number `json:"total"`
+			Message  string      `json:"message"`
+		} `json:"params"`
+	}
+	if f.asJSON || json.Unmarshal(octets, &n) != nil || n.Method != "notifications/progress" {
+		return
+	}
+	of := ""
+	if n.Params.Total != "" {
+		of = "/" + n.Params.Total.String()
+	}
+	_, _ = fmt.Fprintf(f.errOut, "progress %s%s %s\n", n.Params.Progress, of, visible(n.Params.Message))
+}
+
+func newMCPStdio(f *flags, server *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stdio ADDR",
+		Short: "Be a local MCP server that is really the remote one",
+		Long: `Be an MCP server on standard input and output that is really the one behind the
+endpoint, so that any MCP client can use it by naming this command. Messages pass
+octet for octet. When standard input ends, calls in flight are answered first;
+--timeout is how long the server may then be silent.
+
+As an entry of mcpServers:
+
+  "files": {"command": "swp-client", "args": ["mcp", "stdio", "swp+tls://edge.example:7777/files"]}`,
+		Example: `  swp-client mcp stdio swp+tls://127.0.0.1:7777/files`,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, target, err := f.dialServer(cmd.Context(), args[0], *server)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Stdio(cmd.Context(), client.StdioOptions{
+			Target: target, In: f.in, Out: f.out, Drain: f.timeout,
+			Complain: func(text string) { _, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(text)) },
+		})
+	}
+	return cmd
+}
