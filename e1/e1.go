@@ -13,7 +13,10 @@
 // Specification: SWP Core §3.
 package e1
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Version is the Core version that this package reads and writes.
 const Version = 1
@@ -79,16 +82,23 @@ type Envelope struct {
 func (e *Envelope) Decode(body []byte, limits *Limits) error {
 	*e = Envelope{}
 	d := decoder{rest: body}
-	if e.Version = d.uvarint(FieldVersion); d.err == nil && e.Version != Version {
-		return &Error{Field: FieldVersion, Err: ErrVersion, Value: e.Version, Bound: Version}
+	// The trick: in almost every message the first four fields are one octet
+	// each, and one comparison tells.
+	if len(body) >= 4 && body[0] == Version && binary.LittleEndian.Uint32(body)&0x80808080 == 0 {
+		e.Version, e.ProfileID, e.MsgType, e.Flags = Version, uint64(body[1]), uint64(body[2]), uint64(body[3])
+		d.rest = body[4:]
+	} else {
+		if e.Version = d.uvarint(FieldVersion); d.err == nil && e.Version != Version {
+			return &Error{Field: FieldVersion, Err: ErrVersion, Value: e.Version, Bound: Version}
+		}
+		e.ProfileID = d.uvarint(FieldProfileID)
+		e.MsgType = d.uvarint(FieldMsgType)
+		e.Flags = d.uvarint(FieldFlags)
 	}
-	e.ProfileID = d.uvarint(FieldProfileID)
-	e.MsgType = d.uvarint(FieldMsgType)
-	e.Flags = d.uvarint(FieldFlags)
 	e.Timestamp = d.uvarint(FieldTimestamp)
 	e.MsgID = d.bytes(FieldMsgID)
 	e.Extensions = d.bytes(FieldExtensions)
-	if d.err == nil {
+	if d.err == nil && len(e.Extensions) > 0 {
 		d.err = e.Extensions.check(limits.MaxExtensions)
 	}
 	e.Payload = d.bytes(FieldPayload)

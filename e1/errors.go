@@ -59,8 +59,10 @@ type Error struct {
 
 func (e *Error) Error() string {
 	switch e.Err {
-	case ErrUvarintTruncated, ErrUvarintTooLong, ErrUvarintOverflow, ErrMsgType:
+	case ErrUvarintTruncated, ErrUvarintTooLong, ErrUvarintOverflow:
 		return fmt.Sprintf("e1: %s: %v", e.Field, e.Err)
+	case ErrMsgType:
+		return "e1: msg_type is 0"
 	case ErrTruncated:
 		return fmt.Sprintf("e1: %s: length %d, only %d octets follow", e.Field, e.Value, e.Bound)
 	case ErrTrailing:

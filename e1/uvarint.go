@@ -25,20 +25,19 @@ func AppendUvarint(dst []byte, v uint64) []byte {
 // size. The error is ErrUvarintTruncated, ErrUvarintTooLong or
 // ErrUvarintOverflow.
 func Uvarint(b []byte) (v uint64, size int, err error) {
-	for i, c := range b {
-		switch {
-		case i == MaxUvarintSize:
-			return 0, 0, ErrUvarintTooLong
-		case c < 0x80 && i == MaxUvarintSize-1 && c > 1:
-			return 0, 0, ErrUvarintOverflow
-		case c < 0x80:
-			return v | uint64(c)<<(7*i), i + 1, nil
+	for i, c := range b[:min(len(b), MaxUvarintSize)] {
+		v |= uint64(c&0x7f) << (7 * i & 63)
+		if c >= 0x80 {
+			continue
 		}
-		v |= uint64(c&0x7f) << (7 * i)
+		if i == MaxUvarintSize-1 && c > 1 {
+			return 0, 0, ErrUvarintOverflow
+		}
+		return v, i + 1, nil
 	}
-	if len(b) == MaxUvarintSize {
-		// Ten octets that all ask for another: the eleventh could only be
-		// refused, so more input would not help.
+	// Ten octets that all ask for another: the eleventh could only be refused,
+	// so more input would not help.
+	if len(b) >= MaxUvarintSize {
 		return 0, 0, ErrUvarintTooLong
 	}
 	return 0, 0, ErrUvarintTruncated
