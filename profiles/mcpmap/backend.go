@@ -39,8 +39,7 @@ type Conversation interface {
 	// returns.
 	Notify(m *Message)
 
-	// Close ends the conversation and what is in flight in it. Ended is not
-	// called any more.
+	// Close ends the conversation and what is in flight in it.
 	Close()
 }
 
@@ -56,8 +55,8 @@ type Counterpart interface {
 	// answer returns.
 	Request(x *Exchange, m *Message, answer func(octets []byte))
 
-	// Ended says that the server is gone. Exchanges in flight are ended by
-	// whoever calls it.
+	// Ended says that the conversation is over: the server is gone. Exchanges in
+	// flight are ended by whoever calls it. To say it again does no harm.
 	Ended()
 }
 

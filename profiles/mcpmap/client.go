@@ -30,7 +30,7 @@ type Call struct {
 	Octets []byte
 
 	// Events hears what belongs to this call. With initialize it also hears
-	// what belongs to the session it opens and to no other call.
+	// what belongs to the session it opens and to no call that would hear it.
 	Events Events
 
 	// Sent, if not nil, is called once the request is on its way, by the
@@ -43,7 +43,7 @@ type Call struct {
 // Events are callbacks. Those of one call are called one at a time and in
 // order, from a goroutine of their own; they may take their time, up to the
 // bound of Options.MaxNotificationsDue, above which notifications are dropped.
-// A nil one drops notifications and refuses requests.
+// Without a callback notifications are dropped and requests refused.
 type Events struct {
 	// Notification gets a notification as it came. octets stays the callee's.
 	Notification func(octets []byte)
@@ -96,6 +96,7 @@ type outgoingSession struct {
 
 // early is a message that came before it was known what it belongs to.
 type early struct {
+	kind    Kind
 	related string
 	session string
 	octets  []byte // of a notification

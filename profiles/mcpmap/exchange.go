@@ -66,8 +66,8 @@ func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *M
 		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), pins: 1,
 		began: now, touched: now, limit: m.opts.CallLimit,
 	}
-	if ms, ok := held.Extensions.LookupUvarint(profiles.ExtDeadline); ok && ms < uint64(x.limit.Milliseconds()) { //nolint:gosec // positive
-		x.limit = time.Duration(ms) * time.Millisecond //nolint:gosec // below the limit
+	if ms, ok := held.Extensions.LookupUvarint(profiles.ExtDeadline); ok && ms < uint64(x.limit.Milliseconds()) {
+		x.limit = time.Duration(ms) * time.Millisecond
 	}
 	if s != nil {
 		s.add(x)

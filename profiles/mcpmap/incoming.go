@@ -105,21 +105,29 @@ func (c *Client) told(req *profiles.Request, msg *Message) bool {
 func earlyOf(req *profiles.Request) early {
 	related, _ := req.Extensions.Lookup(profiles.ExtRelated)
 	session, _ := req.Extensions.Lookup(profiles.ExtSession)
-	return early{related: string(related), session: string(session)}
+	return early{kind: Kind(req.MsgType), related: string(related), session: string(session)}
 }
 
-// owner finds the call or session that a message belongs to. The caller holds
-// mu.
-func (c *Client) owner(e *early) (Events, *inbox) {
-	if e.related != "" {
-		if out := c.calls[e.related]; out != nil {
-			return out.events, &out.inbox
-		}
+// hears says whether there is a callback for a kind of message.
+func (e *Events) hears(kind Kind) bool {
+	if kind == Request {
+		return e.Request != nil
 	}
-	if e.session != "" {
-		if s := c.sessions[e.session]; s != nil {
-			return s.events, s.inbox
-		}
+	return e.Notification != nil
+}
+
+// owner finds who hears a message: the call it belongs to, or the session if
+// the call has no callback for it. The caller holds mu.
+func (c *Client) owner(e *early) (Events, *inbox) {
+	out := c.calls[e.related]
+	if out != nil && out.events.hears(e.kind) {
+		return out.events, &out.inbox
+	}
+	if s := c.sessions[e.session]; s != nil {
+		return s.events, s.inbox
+	}
+	if out != nil {
+		return out.events, &out.inbox
 	}
 	if e.related == "" && e.session == "" && len(c.sessions) == 1 {
 		// A peer that does not know of sessions has one for each target.

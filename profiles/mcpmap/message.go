@@ -24,6 +24,7 @@ const (
 
 	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
 )
 

@@ -25,8 +25,7 @@ func scan(t *testing.T, text string) (Message, error) {
 }
 
 func detail(err error) string {
-	var e *profiles.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*profiles.Error](err); ok {
 		return e.Detail
 	}
 	return ""

@@ -175,5 +175,9 @@ func appendUnsupported(dst []byte, msg *Message, supported []string) []byte {
 // FailVersion ends a modern exchange whose server has only the versions given,
 // which are of the legacy era. Eras are never translated into each other.
 func (x *Exchange) FailVersion(supported []string) {
+	if !x.pin() {
+		return // over: the octets of the request may be gone
+	}
+	defer x.unpin()
 	x.Finish(appendUnsupported(nil, &x.Message, supported))
 }

@@ -128,7 +128,7 @@ func (s *Session) push(env e1.Envelope) error {
 		env.Version = e1.Version
 	}
 	if env.Timestamp == 0 {
-		env.Timestamp = uint64(time.Now().UnixMilli()) //nolint:gosec // after 1970
+		env.Timestamp = uint64(time.Now().UnixMilli())
 	}
 	s.mu.Lock()
 	s.queue = append(s.queue, env.Clone())

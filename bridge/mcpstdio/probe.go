@@ -1,0 +1,178 @@
+package mcpstdio
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// era is which protocol a server speaks to those who come without a session.
+// It is learned once, from a child of its own, when the first stateless request
+// comes; servers that are used by sessions only are never asked.
+type era struct {
+	known     bool
+	modern    bool
+	supported []string // versions of a server that is not
+}
+
+// probe learns the era of a server: it asks server/discover, and initialize
+// when that is refused or stays unanswered, as clients do. It implements owner.
+type probe struct {
+	s     *Server
+	child *child
+
+	// Guarded by the Server's mu.
+	asked    bool // initialize too
+	done     bool
+	discover *time.Timer
+	deadline *time.Timer
+}
+
+const (
+	discoverID   = `"swp-probe-discover"`
+	initializeID = `"swp-probe-initialize"`
+
+	probeClient = `{"name":"swpd","version":"1"}`
+
+	discoverLine = `{"jsonrpc":"2.0","id":` + discoverID + `,"method":"` + mcpmap.MethodDiscover + `","params":{"_meta":{` +
+		`"` + mcpmap.MetaProtocolVersion + `":"` + mcpmap.ModernVersion + `",` +
+		`"` + mcpmap.MetaClientInfo + `":` + probeClient + `,` +
+		`"` + mcpmap.MetaClientCapabilities + `":{}}}}` + "\n"
+
+	initializeLine = `{"jsonrpc":"2.0","id":` + initializeID + `,"method":"` + mcpmap.MethodInitialize + `","params":{` +
+		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":` + probeClient + `}}` + "\n"
+)
+
+// startProbe starts learning the era, unless that is under way or no process
+// may be started now. The caller holds mu.
+func (s *Server) startProbe() {
+	if s.probe != nil || !s.mayStart() {
+		return
+	}
+	p := &probe{s: s}
+	p.child = newChild(s, p)
+	s.probe = p
+	p.child.write([]byte(discoverLine))
+	p.discover = time.AfterFunc(s.cfg.discover, p.impatient)
+	p.deadline = time.AfterFunc(s.cfg.ProbeTime, func() {
+		p.child.fail(&profiles.Error{
+			Code: profiles.Internal, Detail: "mcp_probe", Cause: errProbe, Text: "the server does not answer", Retryable: true,
+		})
+	})
+	s.launch(p.child)
+}
+
+// initialize asks the second question. The caller holds mu.
+func (p *probe) initialize() {
+	if !p.asked && !p.done {
+		p.asked = true
+		p.child.write([]byte(initializeLine))
+	}
+}
+
+// impatient asks the second question of a server that ignores the first.
+func (p *probe) impatient() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.initialize()
+}
+
+// message implements owner.
+func (p *probe) message(c *child, m *mcpmap.Message) {
+	if m.Kind() == mcpmap.Request {
+		c.unasked(m)
+		return
+	}
+	p.s.mu.Lock()
+	switch mcpmap.TokenKey(m.ID()) {
+	case mcpmap.TokenKey([]byte(discoverID)):
+		if versions := supportedVersions(m.Result()); slices.Max(append(versions, "")) >= mcpmap.ModernVersion {
+			p.learned(era{known: true, modern: true})
+		} else {
+			p.initialize()
+		}
+	case mcpmap.TokenKey([]byte(initializeID)):
+		p.learned(era{known: true, supported: initializedVersion(m.Result())})
+	}
+	done := p.done
+	p.s.mu.Unlock()
+	if done {
+		p.s.serveWaiting()
+	}
+}
+
+// learned ends the probe. A child that knows of no session yet is as good as
+// new and is kept. The caller holds mu.
+func (p *probe) learned(e era) {
+	if p.done {
+		return
+	}
+	p.end()
+	p.s.era = e
+	c := p.child
+	if !e.modern || p.asked {
+		c.dismiss()
+		return
+	}
+	c.owner = p.s.shared
+	p.s.shared.children = append(p.s.shared.children, c)
+	c.rest()
+}
+
+// end stops the clocks. The caller holds mu.
+func (p *probe) end() {
+	p.done = true
+	p.discover.Stop()
+	p.deadline.Stop()
+	p.s.probe = nil
+}
+
+// malformed implements owner.
+func (p *probe) malformed(*child, *mcpmap.Message) {}
+
+// ended implements owner: a probe that ended before it learned anything fails
+// those that wait for it.
+func (p *probe) ended(c *child, why *profiles.Error) {
+	s := p.s
+	s.mu.Lock()
+	if p.done {
+		s.mu.Unlock()
+		return
+	}
+	p.end()
+	s.exited(c, false)
+	var end []func()
+	if !s.closed {
+		for _, f := range s.shared.waiting {
+			end = append(end, s.shared.failed(f, why))
+		}
+		s.shared.waiting = nil
+	}
+	s.mu.Unlock()
+	for _, f := range end {
+		f()
+	}
+}
+
+func supportedVersions(result []byte) []string {
+	var r struct {
+		SupportedVersions []string `json:"supportedVersions"`
+	}
+	if result == nil || json.Unmarshal(result, &r) != nil {
+		return nil
+	}
+	return r.SupportedVersions
+}
+
+func initializedVersion(result []byte) []string {
+	var r struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if result == nil || json.Unmarshal(result, &r) != nil || r.ProtocolVersion == "" {
+		return nil
+	}
+	return []string{r.ProtocolVersion}
+}

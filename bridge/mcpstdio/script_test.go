@@ -1,0 +1,189 @@
+package mcpstdio_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain makes the test binary its own scripted child: with SCRIPT in the
+// environment it speaks MCP on its standard streams instead of running tests.
+func TestMain(m *testing.M) {
+	if mode, ok := os.LookupEnv("SCRIPT"); ok {
+		os.Exit(script(mode))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// script is a server that does, well or badly, what the requests tell it to.
+// mode is a list of words that say how it starts.
+func script(mode string) int {
+	has := func(word string) bool { return strings.Contains(" "+mode+" ", " "+word+" ") }
+	switch {
+	case has("exit"):
+		return 3
+	case has("sleep"):
+		select {}
+	case has("deaf"):
+		select {} // reads nothing
+	}
+	if has("stubborn") {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	s := &scripted{
+		in: bufio.NewReaderSize(os.Stdin, 1<<20), out: os.Stdout,
+		modern: !has("legacy"), legacy: !has("modern"), mute: has("mute"),
+	}
+	err := s.serve()
+	if has("stubborn") {
+		select {}
+	}
+	if err != nil && err != io.EOF {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+type scripted struct {
+	in   *bufio.Reader
+	out  io.Writer
+	held []string // answers kept back
+	// what it answers to those who want to know its era
+	modern, legacy, mute bool
+}
+
+type command struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+func (s *scripted) serve() error {
+	for {
+		line, err := s.in.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		var c command
+		if err := json.Unmarshal(line, &c); err != nil {
+			return err
+		}
+		s.do(line[:len(line)-1], c)
+	}
+}
+
+func (s *scripted) say(line string) { _, _ = io.WriteString(s.out, line+"\n") }
+
+func (s *scripted) answer(c command, result any) {
+	b, err := json.Marshal(result)
+	if err != nil {
+		panic(err)
+	}
+	s.say(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,"result":` + string(b) + `}`)
+}
+
+// text is the params as a string, or their member "text".
+func (c command) text() string {
+	var text string
+	if json.Unmarshal(c.Params, &text) != nil {
+		var o struct {
+			Text string `json:"text"`
+		}
+		_ = json.Unmarshal(c.Params, &o)
+		text = o.Text
+	}
+	return text
+}
+
+func (s *scripted) do(line []byte, c command) {
+	switch c.Method {
+	case "server/discover":
+		switch {
+		case s.mute:
+		case s.modern:
+			s.answer(c, map[string]any{"supportedVersions": []string{"2026-07-28"}})
+		default:
+			s.say(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,"error":{"code":-32601,"message":"no"}}`)
+		}
+	case "initialize":
+		if s.legacy {
+			s.answer(c, map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}})
+		} else {
+			s.say(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,"error":{"code":-32022,"message":"no"}}`)
+		}
+	case "hex": // what was received
+		s.answer(c, hex.EncodeToString(line))
+	case "say": // these octets, and nothing of its own
+		s.say(c.text())
+	case "hold":
+		s.held = append(s.held, c.text())
+	case "release", "notifications/release": // what was held, newest first, then an answer
+		for _, line := range slices.Backward(s.held) {
+			s.say(line)
+		}
+		s.held = nil
+		if len(c.ID) > 0 {
+			s.answer(c, nil)
+		}
+	case "silent", "notifications/cancelled":
+		if c.Method != "silent" {
+			s.held = append(s.held, string(line))
+		}
+	case "held":
+		s.answer(c, s.held)
+	case "crash":
+		os.Exit(4)
+	case "pid":
+		s.answer(c, os.Getpid())
+	case "environ":
+		s.answer(c, os.Environ())
+	case "args":
+		s.answer(c, os.Args[1:])
+	case "huge": // a line of 64 MiB
+		chunk := bytes.Repeat([]byte("a"), 1<<20)
+		for range 64 {
+			_, _ = s.out.Write(chunk)
+		}
+		s.say("")
+	case "noise":
+		_, _ = s.out.Write([]byte("\x00\xff\xfe binary\nlog: line\n{\"half\":\n[1,2]\n\n{}\n"))
+		s.answer(c, "after the noise")
+	case "complain": // 100 MiB of standard error, one line of 1 MiB among them
+		long := bytes.Repeat([]byte("e"), 1<<20)
+		_, _ = os.Stderr.Write(append(long, '\n'))
+		chunk := bytes.Repeat([]byte("complaint\n"), 1<<20/10)
+		for range 100 {
+			_, _ = os.Stderr.Write(chunk)
+		}
+		s.answer(c, "done")
+	case "fork": // a grandchild in the same group that holds the streams open
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{"SCRIPT=sleep"}
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+		s.answer(c, cmd.Process.Pid)
+	case "ask": // a question to the client; its answer, as received, is the answer
+		s.say(c.text())
+		reply, _ := s.in.ReadBytes('\n')
+		s.answer(c, hex.EncodeToString(bytes.TrimSuffix(reply, []byte("\n"))))
+	default:
+		if len(c.ID) > 0 {
+			s.answer(c, map[string]any{})
+		}
+	}
+}
