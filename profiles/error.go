@@ -66,8 +66,7 @@ func Busy(detail, text string) *Error {
 // AsError returns err as an *Error; any other error becomes Internal, with
 // nothing of it in the text.
 func AsError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Code: Internal, Text: "internal error", Cause: err}
