@@ -247,7 +247,7 @@ func compareEffects(x *vectors.Expect, s *Seen) string {
 		return "the connection was kept, want it closed"
 	case x.Close != nil && !*x.Close && s.Closed:
 		return "the connection was closed, want it kept"
-	case x.AllocBelow > 0 && s.Allocated >= uint64(x.AllocBelow): //nolint:gosec // positive
+	case x.AllocBelow > 0 && s.Allocated >= uint64(x.AllocBelow):
 		return fmt.Sprintf("%d octets were allocated, want below %d", s.Allocated, x.AllocBelow)
 	case x.SecurityEvent != "" && !slices.Contains(s.Events, x.SecurityEvent):
 		return fmt.Sprintf("security events %q, want %q among them", s.Events, x.SecurityEvent)

@@ -39,7 +39,7 @@ func delimited(b []byte, number uint64) (value, rest []byte, ok bool) {
 	}
 	b = b[n:]
 	size, n, err := e1.Uvarint(b)
-	if err != nil || size > uint64(len(b)-n) { //nolint:gosec // not negative
+	if err != nil || size > uint64(len(b)-n) {
 		return nil, nil, false
 	}
 	b = b[n:]

@@ -113,10 +113,10 @@ func countFrames(octets []byte) uint64 {
 			break
 		}
 		size := uint64(binary.BigEndian.Uint32(octets))
-		if size == 0 || size > uint64(len(octets)-frame.HeaderSize) { //nolint:gosec // not negative
+		if size == 0 || size > uint64(len(octets)-frame.HeaderSize) {
 			break
 		}
-		octets = octets[frame.HeaderSize+int(size):] //nolint:gosec // within octets
+		octets = octets[frame.HeaderSize+int(size):]
 	}
 	return n
 }

@@ -8,24 +8,10 @@ import (
 // PoC is the category of descriptors in the poc_ form, which name none.
 const PoC = "poc"
 
-// poc is the form of the poc_ descriptors.
-type poc struct {
-	Name   string `json:"name"`
-	Bin    string `json:"bin"`
-	Expect struct {
-		OK            bool    `json:"ok"`
-		Code          string  `json:"code"`
-		Version       *uint64 `json:"version"`
-		ProfileID     *uint64 `json:"profile_id"`
-		MsgType       *uint64 `json:"msg_type"`
-		MinPayloadLen *int    `json:"min_payload_len"`
-	} `json:"expect"`
-}
-
 // parsePoC reads a poc_ descriptor as one of the usual form.
 func parsePoC(text []byte) (*vectors.Descriptor, error) {
-	var p poc
-	if err := vectors.ParseAs(text, &p); err != nil {
+	p, err := vectors.ParsePoC(text)
+	if err != nil {
 		return nil, err
 	}
 	d := &vectors.Descriptor{VectorID: p.Name, Category: PoC}

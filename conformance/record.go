@@ -102,7 +102,7 @@ func typesOf(id uint64) []profiles.Type {
 	}
 	var types []profiles.Type
 	for i, r := range roles {
-		types = append(types, profiles.Type{ID: uint64(i + 1), Name: "recorded", Role: r}) //nolint:gosec // a few
+		types = append(types, profiles.Type{ID: uint64(i + 1), Name: "recorded", Role: r})
 	}
 	return types
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,8 +90,8 @@ func (s *stage) play(ctx context.Context) (*Observation, error) {
 }
 
 func (s *stage) close() {
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		s.closers[i]()
+	for _, f := range slices.Backward(s.closers) {
+		f()
 	}
 }
 
@@ -138,7 +139,8 @@ func (s *stage) playIn(ctx context.Context, i int) error {
 	if st.End {
 		_ = p.hangUp()
 	}
-	err := s.await(ctx, func() bool { return p.ended() || !(st.End && frames.none()) && s.settled(&s.steps[i]) })
+	silent := st.End && frames.none() // nothing to judge: only the end can follow
+	err := s.await(ctx, func() bool { return p.ended() || !silent && s.settled(&s.steps[i]) })
 	if err != nil {
 		return fmt.Errorf("no reaction to %d octets: %w", len(octets), err)
 	}
@@ -173,7 +175,7 @@ func (s *stage) playOut(ctx context.Context, i int) error {
 // settled reports whether all frames of a step have had their effect. The
 // caller holds mu.
 func (s *stage) settled(p *progress) bool {
-	judged := uint64(p.waiting) //nolint:gosec // a count
+	judged := uint64(p.waiting)
 	for seq := p.first; seq <= p.last; seq++ {
 		if _, ok := s.verdicts[p.conn][seq]; ok {
 			judged++

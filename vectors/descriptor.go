@@ -265,6 +265,23 @@ type SameAs struct {
 	Except []string `json:"except,omitempty"`
 }
 
+// PoC is the other form of descriptor, that of the poc_ vectors.
+type PoC struct {
+	Name   string    `json:"name"`
+	Bin    string    `json:"bin"`
+	Expect PoCExpect `json:"expect"`
+}
+
+// PoCExpect is what a poc_ vector expects. Nil fields are not compared.
+type PoCExpect struct {
+	OK            bool    `json:"ok"`
+	Code          string  `json:"code"` // alias
+	Version       *uint64 `json:"version,omitempty"`
+	ProfileID     *uint64 `json:"profile_id,omitempty"`
+	MsgType       *uint64 `json:"msg_type,omitempty"`
+	MinPayloadLen *int    `json:"min_payload_len,omitempty"`
+}
+
 // UnmarshalJSON accepts the object, or the label of some kit descriptors.
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
@@ -288,14 +305,22 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // understood must not pass for one that was met.
 func Parse(b []byte) (*Descriptor, error) {
 	var d Descriptor
-	if err := ParseAs(b, &d); err != nil {
+	if err := parse(b, &d); err != nil {
 		return nil, err
 	}
 	return &d, nil
 }
 
-// ParseAs reads any other form of descriptor, with the strictness of Parse.
-func ParseAs(b []byte, into any) error {
+// ParsePoC reads a descriptor in the poc_ form, as strictly.
+func ParsePoC(b []byte) (*PoC, error) {
+	var p PoC
+	if err := parse(b, &p); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+func parse(b []byte, into any) error {
 	if err := checkKeys(json.NewDecoder(bytes.NewReader(b))); err != nil {
 		return fmt.Errorf("vectors: %w", err)
 	}

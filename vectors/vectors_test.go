@@ -34,6 +34,10 @@ func TestEveryFileIsEmbedded(t *testing.T) {
 // A fixture that no descriptor names is dead, one that two name has two owners.
 func TestEveryFixtureBelongsToOneDescriptor(t *testing.T) {
 	owner := make(map[string]string)
+	pocs, _ := filepath.Glob("poc_*.bin")
+	for _, name := range pocs {
+		owner[name] = strings.TrimSuffix(name, ".bin")
+	}
 	for id, d := range all(t) {
 		f := &d.Expected.Fixture
 		names := []string{f.BinFile, f.EvidenceFile}
@@ -102,11 +106,19 @@ func all(t *testing.T) map[string]*vectors.Descriptor {
 		if err != nil {
 			t.Fatal(err)
 		}
+		id := strings.TrimSuffix(name, ".json")
+		if strings.HasPrefix(name, "poc_") {
+			p, err := vectors.ParsePoC(text)
+			if err != nil || p.Name != id || p.Bin != id+".bin" {
+				t.Fatalf("%s: %+v, %v", name, p, err)
+			}
+			continue
+		}
 		d, err := vectors.Parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		list[strings.TrimSuffix(name, ".json")] = d
+		list[id] = d
 	}
 	return list
 }

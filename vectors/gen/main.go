@@ -1,5 +1,5 @@
 // Command gen writes the golden vectors of this repository: descriptors and
-// fixtures, from the catalogue in core.go, e1.go, s1.go and mcp.go. It is run
+// fixtures, from the catalogue in core.go, e1.go, s1.go, mcp.go and poc.go. It is run
 // from the root of the repository and writes nothing that it wrote before in
 // the same form.
 //
@@ -21,7 +21,7 @@ func main() {
 	flag.Parse()
 	for name, content := range catalogue() {
 		path := filepath.Join(*dir, name)
-		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) { //nolint:gosec // our own names
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 			continue
 		}
 		if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // as in a source tree
@@ -36,21 +36,23 @@ func catalogue() map[string][]byte {
 	files := make(map[string][]byte)
 	for _, v := range slices.Concat(core, e1, s1, mcp) {
 		w := writer{id: v.id, files: files}
-		d := w.descriptor(&v)
-		text, err := marshal(d)
-		if err != nil {
-			panic(err) // plain structs
-		}
-		w.put(v.id+".json", text)
+		w.put(v.id+".json", marshal(w.descriptor(&v)))
+	}
+	for _, v := range poc {
+		w := writer{id: v.id, files: files}
+		w.put(v.id+".bin", v.bin)
+		w.put(v.id+".json", marshal(v.descriptor()))
 	}
 	return files
 }
 
-func marshal(v any) ([]byte, error) {
+func marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(v)
-	return b.Bytes(), err
+	if err := e.Encode(v); err != nil {
+		panic(err) // plain structs
+	}
+	return b.Bytes()
 }

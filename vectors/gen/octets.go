@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +38,7 @@ func (m message) withPayload(p string) message { m.payload = []byte(p); return m
 
 // withExtension adds one TLV entry.
 func (m message) withExtension(typ uint64, value string) message {
-	m.ext = append(append(m.ext[:len(m.ext):len(m.ext)], uvarint(typ)...), field([]byte(value))...)
+	m.ext = append(append(slices.Clip(m.ext), uvarint(typ)...), field([]byte(value))...)
 	return m
 }
 
@@ -60,7 +61,7 @@ func frame(body []byte) []byte { return announce(len(body), body) }
 
 // announce puts any length before what need not be a body.
 func announce(n int, octets []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), octets...) //nolint:gosec // what the fixture says
+	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), octets...)
 }
 
 func uvarint(v uint64) []byte { return binary.AppendUvarint(nil, v) }
