@@ -36,6 +36,9 @@ type Result struct {
 	// would be a good part of what a gathered exchange costs.
 	P50 time.Duration `json:"p50,omitempty"`
 	P99 time.Duration `json:"p99,omitempty"`
+
+	// Total counts the exchanges before and after the window too.
+	Total int64 `json:"total"`
 }
 
 // PerSecond is the rate of exchanges.
@@ -112,7 +115,7 @@ func (g *group) measure(ctx context.Context, spec Spec) (Result, error) {
 	if g.err != nil {
 		return Result{}, g.err
 	}
-	r := Result{Exchanges: after - before, Elapsed: elapsed}
+	r := Result{Exchanges: after - before, Elapsed: elapsed, Total: g.count()}
 	if r.Exchanges == 0 {
 		return Result{}, errors.New("load: no exchange ended within the window")
 	}

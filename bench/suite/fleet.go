@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/slimwire/swp/bench/cert"
 	"github.com/slimwire/swp/bench/load"
@@ -106,22 +107,52 @@ func (f *fleet) roleArgs(role, name string) []string {
 	return args
 }
 
+// measurement is what one window of one system has shown. The zero value is one
+// that failed.
+type measurement struct {
+	load.Result
+
+	// ClientCPU and ServerCPU are the processor time of the two processes from
+	// before the first connection to after the last, for all exchanges.
+	ClientCPU, ServerCPU time.Duration
+}
+
 // measure has one system exchange for one window.
-func (f *fleet) measure(s System, c Cell) (load.Result, error) {
+func (f *fleet) measure(s System, c Cell) (measurement, error) {
 	srv, err := f.server(s.Server)
 	if err != nil {
-		return load.Result{}, err
+		return measurement{}, err
 	}
 	client, err := f.client(s)
 	if err != nil {
-		return load.Result{}, err
+		return measurement{}, err
 	}
-	var r load.Result
+	var before, after [2]time.Duration
+	if err := cpus(&before, client.PID(), srv.PID()); err != nil {
+		return measurement{}, err
+	}
+	var m measurement
 	err = client.Do("load", loadArgs{Addr: srv.Addr(), Spec: load.Spec{
 		Payload: c.Payload, InFlight: c.InFlight, Conns: c.Conns,
 		Warmup: f.opts.Warmup, Duration: f.opts.Duration,
-	}}, &r)
-	return r, err
+	}}, &m.Result)
+	if err != nil {
+		return measurement{}, err
+	}
+	if err := cpus(&after, client.PID(), srv.PID()); err != nil {
+		return measurement{}, err
+	}
+	m.ClientCPU, m.ServerCPU = after[0]-before[0], after[1]-before[1]
+	return m, nil
+}
+
+func cpus(to *[2]time.Duration, pids ...int) (err error) {
+	for i, pid := range pids {
+		if to[i], err = proc.CPU(pid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // childServer is a server in a process of this program.

@@ -53,9 +53,11 @@ type CellReport struct {
 type RowReport struct {
 	System    string  `json:"system"`
 	Name      string  `json:"name"`
-	PerSecond *Spread `json:"per_second,omitempty"`  // exchanges; nil if it was not measured
-	P50       *Spread `json:"p50_us,omitempty"`      // where one is in flight
-	P99       *Spread `json:"p99_us,omitempty"`      // where one is in flight
+	PerSecond *Spread `json:"per_second,omitempty"`    // exchanges; nil if it was not measured
+	P50       *Spread `json:"p50_us,omitempty"`        // where one is in flight
+	P99       *Spread `json:"p99_us,omitempty"`        // where one is in flight
+	ClientCPU *Spread `json:"client_cpu_us,omitempty"` // processor time an exchange
+	ServerCPU *Spread `json:"server_cpu_us,omitempty"`
 	Subject   string  `json:"compared_to,omitempty"` // ours, which is divided by this one
 	Ratio     *Ratio  `json:"ratio,omitempty"`
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"slices"
 	"time"
-
-	"github.com/slimwire/swp/bench/load"
 )
 
 // RoleCommand is the command by which a process of this program is told to play
@@ -87,9 +85,9 @@ func (r *run) echo() error {
 	systems := r.opts.systems()
 	cells, rounds := r.opts.cells()
 	broken := make(map[string]bool) // by system and cell: failed once, left out
-	results := make([][][]load.Result, len(cells))
+	results := make([][][]measurement, len(cells))
 	for i := range cells {
-		results[i] = make([][]load.Result, len(systems))
+		results[i] = make([][]measurement, len(systems))
 	}
 	for round := range slices.Max(append(rounds, 0)) {
 		r.say("round %d of %d", round+1, r.opts.Rounds)
@@ -100,7 +98,7 @@ func (r *run) echo() error {
 			for j := range systems {
 				k := (round + j) % len(systems)
 				key := systems[k].ID + " " + cell.String()
-				var result load.Result
+				var result measurement
 				if !broken[key] {
 					var err error
 					if result, err = r.fleet.measure(systems[k], cell); err != nil {
@@ -123,13 +121,15 @@ func (r *run) echo() error {
 
 // cellReport compares the results of one load, by system and round. A result
 // without exchanges is a round that failed.
-func cellReport(cell Cell, rounds int, systems []System, results [][]load.Result) CellReport {
+func cellReport(cell Cell, rounds int, systems []System, results [][]measurement) CellReport {
 	c := CellReport{Cell: cell, Rounds: rounds}
 	for i, s := range systems {
 		row := RowReport{System: s.ID, Name: s.Name, Subject: s.Subject}
 		row.PerSecond = figures(results[i], rate)
 		row.P50 = figures(results[i], p50)
 		row.P99 = figures(results[i], p99)
+		row.ClientCPU = figures(results[i], clientCPU)
+		row.ServerCPU = figures(results[i], serverCPU)
 		if j := slices.IndexFunc(systems, func(o System) bool { return o.ID == s.Subject }); j >= 0 {
 			row.Ratio = compare(cell, s, results[j], results[i])
 		}
@@ -138,7 +138,7 @@ func cellReport(cell Cell, rounds int, systems []System, results [][]load.Result
 	return c
 }
 
-func compare(cell Cell, peer System, subject, other []load.Result) *Ratio {
+func compare(cell Cell, peer System, subject, other []measurement) *Ratio {
 	of, figure := "rate", rate
 	if cell.InFlight == 1 {
 		of, figure = "p50", p50
@@ -156,17 +156,27 @@ func compare(cell Cell, peer System, subject, other []load.Result) *Ratio {
 	return ratio
 }
 
-func rate(r load.Result) float64 {
+func rate(r measurement) float64 {
 	if r.Exchanges == 0 {
 		return 0
 	}
 	return r.PerSecond()
 }
 
-func p50(r load.Result) float64 { return float64(r.P50) / float64(time.Microsecond) }
-func p99(r load.Result) float64 { return float64(r.P99) / float64(time.Microsecond) }
+func p50(r measurement) float64 { return float64(r.P50) / float64(time.Microsecond) }
+func p99(r measurement) float64 { return float64(r.P99) / float64(time.Microsecond) }
 
-func each(results []load.Result, figure func(load.Result) float64) []float64 {
+func clientCPU(r measurement) float64 { return perExchange(r.ClientCPU, r.Total) }
+func serverCPU(r measurement) float64 { return perExchange(r.ServerCPU, r.Total) }
+
+func perExchange(cpu time.Duration, n int64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(cpu) / float64(time.Microsecond) / float64(n)
+}
+
+func each(results []measurement, figure func(measurement) float64) []float64 {
 	var v []float64
 	for _, r := range results {
 		v = append(v, figure(r))
@@ -175,7 +185,7 @@ func each(results []load.Result, figure func(load.Result) float64) []float64 {
 }
 
 // figures returns the spread of a figure over the rounds that have it, or nil.
-func figures(results []load.Result, figure func(load.Result) float64) *Spread {
+func figures(results []measurement, figure func(measurement) float64) *Spread {
 	v := slices.DeleteFunc(each(results, figure), func(x float64) bool { return x == 0 })
 	if len(v) == 0 {
 		return nil

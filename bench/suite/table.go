@@ -46,28 +46,32 @@ func (r *Report) writeHead(w io.Writer) {
 	if len(r.Echo) > 0 {
 		line("windows of %v after %v; figures are medians over rounds, ratios medians (min–max) of the ratio within a round",
 			r.Method.Duration, r.Method.Warmup)
+		line("CPU: processor time of the process, µs an exchange; others on the machine disturb it less than rates")
 		line("swpd ÷ it: rates, or p50 where one is in flight")
 	}
 }
 
+// columns is how many a row of a cell has, after the name.
+const columns = 10
+
 func (c CellReport) write(w io.Writer) {
 	section(w, fmt.Sprintf("%s (%d rounds)", c.title(), c.Rounds),
-		"", "exchanges/s", "MB/s", "p50 µs", "p99 µs", "swpd ÷ it", "min–max", "promise", "")
+		"", "exchanges/s", "MB/s", "p50 µs", "p99 µs", "client CPU", "server CPU", "swpd ÷ it", "min–max", "promise", "")
 	for _, r := range c.Rows {
 		if r.PerSecond == nil {
-			row(w, r.Name, "not measured", "", "", "", "", "", "", "")
+			row(w, r.Name, append([]string{"not measured"}, make([]string, columns-1)...)...)
 			continue
 		}
-		cells := []string{
-			fmt.Sprintf("%.0f", r.PerSecond.Median),
-			fmt.Sprintf("%.1f", r.PerSecond.Median*float64(c.Payload)/1e6),
-			"", "", "", "", "", "",
-		}
-		if r.P50 != nil && r.P99 != nil {
-			cells[2], cells[3] = fmt.Sprintf("%.1f", r.P50.Median), fmt.Sprintf("%.1f", r.P99.Median)
+		cells := make([]string, columns)
+		cells[0] = fmt.Sprintf("%.0f", r.PerSecond.Median)
+		cells[1] = fmt.Sprintf("%.1f", r.PerSecond.Median*float64(c.Payload)/1e6)
+		for i, s := range []*Spread{r.P50, r.P99, r.ClientCPU, r.ServerCPU} {
+			if s != nil {
+				cells[2+i] = fmt.Sprintf("%.1f", s.Median)
+			}
 		}
 		if r.Ratio != nil {
-			copy(cells[4:], r.Ratio.cells())
+			copy(cells[6:], r.Ratio.cells())
 		}
 		row(w, r.Name, cells...)
 	}

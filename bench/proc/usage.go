@@ -1,0 +1,59 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Resident returns the resident memory of a process in octets, as
+// /proc/PID/statm has it.
+func Resident(pid int) (int64, error) {
+	fields, err := procFields(pid, "statm", nil)
+	if err != nil {
+		return 0, err
+	}
+	pages, err := number(fields, 1)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// tick is the unit of /proc/PID/stat, 1/100 s wherever Linux runs Go.
+const tick = 10 * time.Millisecond
+
+// CPU returns the processor time that a process has used, in user and kernel
+// mode.
+func CPU(pid int) (time.Duration, error) {
+	// The name of the program may contain anything, and ends at the last ')'.
+	fields, err := procFields(pid, "stat", []byte(")"))
+	if err != nil {
+		return 0, err
+	}
+	user, err := number(fields, 11)
+	if err != nil {
+		return 0, err
+	}
+	system, err := number(fields, 12)
+	return time.Duration(user+system) * tick, err
+}
+
+// procFields returns the fields of a file of /proc/PID, those after the last
+// occurrence of a separator.
+func procFields(pid int, file string, after []byte) ([][]byte, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		return nil, err
+	}
+	if i := bytes.LastIndex(raw, after); len(after) > 0 && i >= 0 {
+		raw = raw[i+len(after):]
+	}
+	return bytes.Fields(raw), nil
+}
+
+func number(fields [][]byte, i int) (int64, error) {
+	if i >= len(fields) {
+		return 0, fmt.Errorf("proc: %d fields, want more than %d", len(fields), i)
+	}
+	return strconv.ParseInt(string(fields[i]), 10, 64)
+}
