@@ -3,8 +3,10 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -44,7 +46,8 @@ func Call(ctx context.Context, on Caller, method string, params []byte) ([]byte,
 // Stream is the calling side of one call. It is used by one goroutine at a time.
 type Stream struct {
 	call   profiles.Call
-	rpcID  []byte
+	rpcID  [16]byte
+	small  [160]byte // a request that fits, so that a call is one allocation
 	seq    uint64 // of the last item
 	last   bool   // no item may follow
 	over   bool   // RESP or ERR has come, or nothing can come any more
@@ -55,14 +58,21 @@ type Stream struct {
 // Open calls a method and returns the stream of its answers. The caller closes
 // it.
 func Open(ctx context.Context, on Caller, method string, params []byte) (*Stream, error) {
-	req := Req{RPCID: profiles.NewMsgID(), Method: []byte(method), Params: params}
-	call, err := on.Call(ctx, e1.Envelope{
-		ProfileID: ProfileID, MsgType: TypeReq, Payload: req.Append(make([]byte, 0, req.Size())),
-	})
+	s := new(Stream)
+	// An rpc_id has to be unlike the others of this connection, no more.
+	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64()) //nolint:gosec // no secret
+	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
+	req := Req{RPCID: s.rpcID[:], Method: []byte(method), Params: params}
+	payload := s.small[:0]
+	if n := req.Size(); n > len(s.small) {
+		payload = make([]byte, 0, n)
+	}
+	var err error
+	s.call, err = on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq, Payload: req.Append(payload)})
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{call: call, rpcID: req.RPCID}, nil
+	return s, nil
 }
 
 // Recv returns the next item, valid until the next call of Recv or Close. At
@@ -94,7 +104,7 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 		if err := m.Decode(env.Payload); err != nil {
 			return nil, err
 		}
-		if !bytes.Equal(m.RPCID, s.rpcID) {
+		if !bytes.Equal(m.RPCID, s.rpcID[:]) {
 			return nil, violation("answer has the rpc_id of another call")
 		}
 		s.over, s.result = true, m.Result
@@ -104,7 +114,7 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 		if err := m.Decode(env.Payload); err != nil {
 			return nil, err
 		}
-		if !bytes.Equal(m.RPCID, s.rpcID) {
+		if !bytes.Equal(m.RPCID, s.rpcID[:]) {
 			return nil, violation("answer has the rpc_id of another call")
 		}
 		s.over = true
@@ -115,7 +125,7 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 		return nil, err
 	}
 	switch {
-	case !bytes.Equal(m.RPCID, s.rpcID):
+	case !bytes.Equal(m.RPCID, s.rpcID[:]):
 		return nil, violation("answer has the rpc_id of another call")
 	case s.last:
 		return nil, violation("stream item after the terminal one")
@@ -139,7 +149,7 @@ func (s *Stream) Close() {
 	if !s.over {
 		ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 		defer cancel()
-		m := Cancel{RPCID: s.rpcID}
+		m := Cancel{RPCID: s.rpcID[:]}
 		// If it cannot be sent, the connection is gone and the call with it.
 		_ = s.call.Lane().Send(ctx, e1.Envelope{
 			ProfileID: ProfileID, MsgType: TypeCancel, Payload: m.Append(make([]byte, 0, m.Size())),
