@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // errLineTooLong ends a child that writes a message without an end.
@@ -39,7 +40,7 @@ func (l *lineReader) next() ([]byte, error) {
 			if n := len(line); n > 0 && line[n-1] == '\r' {
 				line = line[:n-1]
 			}
-			return line[:len(line):len(line)], nil
+			return slices.Clip(line), nil
 		}
 		l.searched = l.end - l.start
 		if l.searched > l.limit {
