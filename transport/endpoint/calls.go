@@ -33,6 +33,10 @@ type call struct {
 	clean bool   // the last Recv returned an answer
 }
 
+// freeAnswer is the size up to which an answer that waits for Recv needs
+// nothing of the budget for octets in flight: 4 MiB for all that may wait.
+const freeAnswer = 4096
+
 // answer is a received envelope with its variable octets in one buffer.
 type answer struct {
 	env e1.Envelope // without slices
@@ -50,13 +54,17 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	c.n = s.nextID(&c.id)
 	env.MsgID = c.id[:]
 	l.complete(&env, s.ep.opts.Now())
-	l.hold()
+	if !l.hold() {
+		s.ep.calls.Put(c)
+		return nil, s.over()
+	}
 	s.mu.Lock()
 	if s.calls == nil {
 		s.calls = make(map[uint64]*call)
 	}
 	s.calls[c.n] = c
 	s.mu.Unlock()
+	s.calling.Add(1)
 	// Looked at after the entry: whoever ends the session meanwhile either
 	// finds the call in the table or is seen here.
 	err := s.err()
@@ -79,7 +87,7 @@ func (c *call) MsgID() []byte { return c.id[:] }
 func (c *call) Lane() profiles.Lane { return c.l }
 
 func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
-	c.s.ep.pool.Put(c.held)
+	c.giveBack(c.held)
 	c.held, c.clean = nil, false
 	for {
 		c.mu.Lock()
@@ -116,10 +124,11 @@ func (c *call) Close() {
 	s.mu.Lock()
 	delete(s.calls, c.n)
 	s.mu.Unlock()
+	s.calling.Add(-1)
 	// Nobody else finds the call now.
-	s.ep.pool.Put(c.held)
+	c.giveBack(c.held)
 	for i := c.head; i < len(c.queue); i++ {
-		s.ep.pool.Put(c.queue[i].buf)
+		c.giveBack(c.queue[i].buf)
 		c.queue[i].buf = nil
 	}
 	select {
@@ -139,6 +148,14 @@ func (c *call) Close() {
 	s.settle()
 }
 
+// giveBack ends the use of the octets of an answer.
+func (c *call) giveBack(buf []byte) {
+	if len(buf) > freeAnswer {
+		c.s.ep.memory.tryTake(-len(buf))
+	}
+	c.s.ep.pool.Put(buf)
+}
+
 // push queues an answer. The caller holds the session's mu.
 func (c *call) push(a answer, limit int) bool {
 	c.mu.Lock()
@@ -150,6 +167,11 @@ func (c *call) push(a answer, limit int) bool {
 		c.err = profiles.Busy("slow_caller", "answers were not received in time")
 		c.wake()
 		return false
+	}
+	if c.head >= maxAnswers {
+		// A caller that is always a little behind must not grow the queue.
+		c.queue = c.queue[:copy(c.queue, c.queue[c.head:])]
+		c.head = 0
 	}
 	c.queue = append(c.queue, a)
 	c.bytes += len(a.buf)
@@ -176,15 +198,22 @@ func (c *call) wake() {
 // deliver copies an answer to the call that waits for it. It reports false if
 // there is none, or none any more.
 func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
+	size := len(env.Extensions) + len(env.Payload)
+	if size > freeAnswer && !s.ep.memory.tryTake(size) {
+		return s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight"))
+	}
 	a := answer{env: *env, ext: len(env.Extensions)}
 	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
-	a.buf = s.ep.pool.Get(len(env.Extensions) + len(env.Payload))
+	a.buf = s.ep.pool.Get(size)
 	a.buf = append(append(a.buf, env.Extensions...), env.Payload...)
 	s.mu.Lock()
 	c := s.calls[n]
 	ok := c != nil && c.push(a, s.ep.opts.Bounds.InFlightBytesPerConn)
 	s.mu.Unlock()
 	if !ok {
+		if size > freeAnswer {
+			s.ep.memory.tryTake(-size)
+		}
 		s.ep.pool.Put(a.buf)
 	}
 	return c != nil

@@ -197,15 +197,12 @@ func (e *Endpoint) removeListener(ln transport.Listener) {
 
 // admit makes conn a session, or refuses it cheaply and returns nil.
 func (e *Endpoint) admit(conn transport.Conn) *Session {
-	e.mu.Lock()
 	who := conn.Peer().Identity
-	refuse := e.draining ||
+	refused := e.opts.Admit != nil && e.opts.Admit() != nil // it may ask for Stats
+	e.mu.Lock()
+	if refused || e.draining ||
 		len(e.sessions) >= e.opts.Bounds.Connections ||
-		e.identities[who] >= e.opts.Bounds.ConnectionsPerIdentity
-	if !refuse && e.opts.Admit != nil {
-		refuse = e.opts.Admit() != nil
-	}
-	if refuse {
+		e.identities[who] >= e.opts.Bounds.ConnectionsPerIdentity {
 		e.mu.Unlock()
 		_ = conn.Close(uint64(profiles.RateLimitExceeded))
 		e.opts.Observer.Refused(conn.Peer())

@@ -87,7 +87,8 @@ func (x *exchanger) Hold(_ *profiles.Request, long bool) (*profiles.Request, pro
 // exchange is a request whose handling goes on after Serve returned. It is the
 // profiles.Responder of that request.
 type exchange struct {
-	l       *lane
+	s       *Session
+	l       *lane // not used once the exchange has ended
 	profile *profiles.Profile
 	req     profiles.Request // owns its octets: buf
 	buf     []byte
@@ -102,28 +103,35 @@ type exchange struct {
 	done     bool
 }
 
+// smallCopy is the size up to which copies of requests are allocated as large
+// as they are: a buffer of the pool has 4 KiB and more, which a thousand held
+// requests of 40 octets should not cost.
+const smallCopy = 1024
+
 // take copies the message being served into an exchange and enters it in the
 // table of what is in flight.
 func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	if l.taken != nil || l.ended {
 		return nil, errTaken
 	}
-	s, b := l.s, &l.s.ep.opts.Bounds
+	s := l.s
 	env := &l.req.Envelope
 	n := len(env.MsgID) + len(env.Extensions) + len(env.Payload)
-	s.mu.Lock()
-	full := !long && len(s.inflight)-s.long >= b.InFlight || long && s.long >= b.LongExchanges
-	s.mu.Unlock()
-	if full {
-		return nil, profiles.Busy("in_flight", "too many requests in flight on this connection")
-	}
 	if !s.hold(n) {
 		return nil, profiles.Busy("in_flight_bytes", "too many octets in flight")
 	}
 	profile, _ := s.ep.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
-		l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.ctx,
-		buf: s.ep.pool.Get(n),
+		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.ctx,
+	}
+	if err := s.board(e); err != nil {
+		s.hold(-n)
+		return nil, err
+	}
+	if n <= smallCopy {
+		e.buf = make([]byte, 0, n)
+	} else {
+		e.buf = s.ep.pool.Get(n)
 	}
 	e.buf = append(append(append(e.buf, env.MsgID...), env.Extensions...), env.Payload...)
 	id, ext := len(env.MsgID), len(env.MsgID)+len(env.Extensions)
@@ -131,41 +139,83 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	e.req.Extensions = e1.Extensions(e.buf[id:ext:ext])
 	e.req.Payload = e.buf[ext:n:n]
 	e.req.Exchange = taken{}
-	s.mu.Lock()
-	if s.inflight == nil {
-		s.inflight = make(map[string]*exchange)
-	}
-	s.inflight[string(e.req.MsgID)] = e
-	if long {
-		s.long++
-	}
-	s.mu.Unlock()
 	l.hold()
 	l.taken = e
 	return e, nil
 }
 
+// board enters an exchange in the table, unless a bound is reached or its
+// msg_id is there: on a multiplexed connection another stream may have brought
+// it since duplicate looked.
+func (s *Session) board(e *exchange) error {
+	b := &s.ep.opts.Bounds
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch _, known := s.inflight[string(e.req.MsgID)]; {
+	case known:
+		return profiles.Errorf(profiles.DuplicateMsgID, "msg_id is in flight")
+	case e.long && s.long >= b.LongExchanges:
+		return profiles.Busy("long_exchanges", "too many long exchanges on this connection")
+	case !e.long && len(s.inflight)-s.long >= b.InFlight:
+		return profiles.Busy("in_flight", "too many requests in flight on this connection")
+	}
+	if s.inflight == nil {
+		s.inflight = make(map[string]*exchange)
+	}
+	s.inflight[string(e.req.MsgID)] = e
+	s.exchanges++
+	if e.long {
+		s.long++
+	}
+	return nil
+}
+
+// leave takes an exchange out of the table: its msg_id and its place are free
+// from before the terminal answer can be seen.
+func (e *exchange) leave() {
+	s := e.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inflight[string(e.req.MsgID)] != e {
+		return
+	}
+	delete(s.inflight, string(e.req.MsgID))
+	if e.long {
+		s.long--
+	}
+	if s.replay != nil {
+		s.replay.add(e.req.MsgID, s.ep.opts.Now())
+	}
+}
+
+// errDeadline ends an exchange whose handler took longer than Bounds.Handler.
+var errDeadline = &profiles.Error{Code: profiles.Internal, Detail: "deadline", Text: "the handler took too long", Retryable: true}
+
+// errGoexit is the panic of a handler that ended its goroutine.
+var errGoexit = errors.New("runtime.Goexit")
+
 // run is the goroutine of a detached request.
 func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Responder) error) {
-	ep := e.l.s.ep
+	ep := e.s.ep
 	defer ep.handler.Add(-1)
 	ctx, cancel := context.WithTimeout(e.ctx, ep.opts.Bounds.Handler)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			e.end(&profiles.Error{Code: profiles.Internal, Detail: "deadline", Text: "the handler took too long", Retryable: true}, false)
+			e.end(errDeadline, false)
 		}
 	})
 	defer stop()
-	err := func() (err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}()
-		return f(ctx, &e.req, e)
+	err := error(&PanicError{Value: errGoexit})
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		} else if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			err = errDeadline
+		}
+		e.end(err, true)
 	}()
-	e.end(err, true)
+	err = f(ctx, &e.req, e)
 }
 
 func (e *exchange) Context() context.Context { return e.ctx }
@@ -174,9 +224,7 @@ func (e *exchange) Send(env e1.Envelope) error { return e.send(env, false) }
 
 func (e *exchange) Finish(env e1.Envelope) error {
 	err := e.send(env, true)
-	if e.mode == refuses {
-		e.Fail(nil)
-	}
+	e.Fail(err)
 	return err
 }
 
@@ -186,7 +234,10 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	if e.done || e.answered {
 		return profiles.ErrFinished
 	}
-	e.l.answering(&e.req, &env, e.l.s.ep.opts.Now())
+	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
+	if terminal {
+		e.leave()
+	}
 	err := e.l.out.send(e.ctx, &env, e.mode)
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {
@@ -198,52 +249,45 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	return err
 }
 
-// Fail ends a held exchange.
-func (e *exchange) Fail(err error) { e.end(err, true) }
+// Fail ends a held exchange. A detached function returns its error instead.
+func (e *exchange) Fail(err error) {
+	if e.mode == refuses {
+		e.end(err, true)
+	}
+}
 
 // end ends the exchange once: the first caller's error decides the verdict.
-// The octets of the request are given back only when its handler is through
-// with them; at a deadline that may be never.
+// through says that the handler will not touch the request again. Until then,
+// which at a deadline may be never, its octets count and are not used for
+// anything else, and neither is the lane.
 func (e *exchange) end(err error, through bool) {
+	if through {
+		defer e.free()
+	}
 	e.mu.Lock()
 	if e.done {
 		e.mu.Unlock()
-		if through && e.mode == waits {
-			e.free()
-		}
 		return
 	}
 	e.done = true
-	l, s := e.l, e.l.s
+	e.leave()
+	l, s := e.l, e.s
+	if !through {
+		l.late.Store(true)
+	}
 	v := Verdict{
 		Session: s, Lane: l.id, Seq: e.seq, ProfileID: e.req.ProfileID, MsgType: e.req.MsgType,
 		Flags: e.req.Flags, MsgID: e.req.MsgID, Bytes: e.size,
 	}
-	spent := false
-	if err != nil {
-		fault := profiles.AsError(err)
-		v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
-		told := l.answerRefusal(e.profile, &e.req, fault, e.answered, e.mode)
-		if v.Reject {
-			spent = fault.Code != profiles.Internal && s.pace.charge(&s.ep.opts.Bounds, fault.Pace)
-			switch {
-			case spent:
-				v.Action = Closed
-			case !told && s.conn.Multiplexed():
-				v.Action = Reset
-			}
-		}
+	switch {
+	case err == nil:
+	case unanswerable(e.ctx, err):
+		v.Detail, v.Err = detailGone, err
+	default:
+		e.refuse(profiles.AsError(err), &v)
 	}
 	e.mu.Unlock()
 	s.ep.opts.Observer.Verdict(v)
-	s.mu.Lock()
-	if s.inflight[string(e.req.MsgID)] == e {
-		delete(s.inflight, string(e.req.MsgID))
-		if e.long {
-			s.long--
-		}
-	}
-	s.mu.Unlock()
 	switch v.Action {
 	case Closed:
 		s.close(profiles.RateLimitExceeded, errBudget)
@@ -251,18 +295,37 @@ func (e *exchange) end(err error, through bool) {
 		l.stream.Reset(uint64(v.Code))
 	case Kept:
 	}
-	if through {
-		e.free()
-	}
-	s.settle()
+	s.mu.Lock()
+	s.exchanges--
+	s.mu.Unlock()
 	l.release()
+	s.settle()
+}
+
+// refuse tells the peer, charges it and fills in the verdict. The caller holds
+// mu.
+func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
+	v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
+	told := e.l.answerRefusal(e.profile, &e.req, fault, e.answered, e.mode)
+	if !v.Reject {
+		return
+	}
+	switch {
+	case fault.Code != profiles.Internal && e.s.pace.charge(&e.s.ep.opts.Bounds, fault.Pace):
+		v.Action = Closed
+	case !told && e.s.conn.Multiplexed():
+		v.Action = Reset
+	}
 }
 
 // free gives the copied octets back.
 func (e *exchange) free() {
-	e.l.s.hold(-len(e.buf))
-	e.l.s.ep.pool.Put(e.buf)
+	e.mu.Lock()
+	buf := e.buf
 	e.buf = nil
+	e.mu.Unlock()
+	e.s.hold(-len(buf))
+	e.s.ep.pool.Put(buf)
 }
 
 // taken is the Exchange of a request that was detached or held before.

@@ -2,9 +2,11 @@ package endpoint_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -16,9 +18,11 @@ import (
 
 const (
 	testProfile = 12
-	typeRequest = 1 // initiating
-	typeAnswer  = 2 // answer
-	typeBoth    = 3 // both
+	goodProfile = 900 // served by every endpoint here, for the well-behaved peer
+	typeRequest = 1   // initiating
+	typeAnswer  = 2   // answer
+	typeBoth    = 3   // both
+	typeError   = 4   // answer: what telling refuses with
 )
 
 // profile returns a profile with three message types and the handler given.
@@ -30,6 +34,23 @@ func profile(h profiles.HandlerFunc) *profiles.Profile {
 			{ID: typeAnswer, Name: "ANS", Role: profiles.Answer},
 			{ID: typeBoth, Name: "BOTH", Role: profiles.Initiating | profiles.Answer},
 		},
+	}
+}
+
+// telling gives a profile an error message of its own: the code as text.
+func telling(p *profiles.Profile) *profiles.Profile {
+	p.Types = append(p.Types, profiles.Type{ID: typeError, Name: "ERR", Role: profiles.Answer})
+	p.Refusal = func(_ *profiles.Request, err *profiles.Error) (e1.Envelope, bool) {
+		return e1.Envelope{MsgType: typeError, Payload: []byte(err.Code.String())}, true
+	}
+	return p
+}
+
+// counting is an echo that tells of each request first, on the read loop.
+func counting(tell func(*profiles.Request)) profiles.HandlerFunc {
+	return func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+		tell(req)
+		return echo(ctx, req, w)
 	}
 }
 
@@ -50,9 +71,22 @@ type recorder struct {
 	closed   []error
 	refused  int
 	changed  chan struct{}
+
+	opts    endpoint.Options
+	witness *endpoint.Session // whose verdicts are not kept
+	seen    map[place]bool
+	faults  []string // what no observer may ever see
 }
 
-func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+// place is one frame of one stream of one session.
+type place struct {
+	session   uint64
+	lane, seq uint64
+}
+
+func newRecorder() *recorder {
+	return &recorder{changed: make(chan struct{}), seen: make(map[place]bool)}
+}
 
 func (r *recorder) update(f func()) {
 	r.mu.Lock()
@@ -64,7 +98,16 @@ func (r *recorder) update(f func()) {
 
 func (r *recorder) Verdict(v endpoint.Verdict) {
 	v.MsgID = append([]byte(nil), v.MsgID...)
-	r.update(func() { r.verdicts = append(r.verdicts, v) })
+	r.update(func() {
+		at := place{v.Session.ID(), v.Lane, v.Seq}
+		if r.seen[at] {
+			r.faults = append(r.faults, fmt.Sprintf("second verdict for one frame: %+v", v))
+		}
+		r.seen[at] = true
+		if v.Session != r.witness {
+			r.verdicts = append(r.verdicts, v)
+		}
+	})
 }
 
 func (r *recorder) Security(ev transport.SecurityEvent) {
@@ -74,6 +117,7 @@ func (r *recorder) Opened(*endpoint.Session) { r.update(func() { r.opened++ }) }
 func (r *recorder) Closed(_ *endpoint.Session, cause error) {
 	r.update(func() { r.closed = append(r.closed, cause) })
 }
+
 func (r *recorder) Refused(*transport.Peer) { r.update(func() { r.refused++ }) }
 
 // await waits until ok holds of what was recorded.
@@ -106,6 +150,13 @@ func (r *recorder) verdict(t *testing.T, n int) endpoint.Verdict {
 	return r.verdicts[n-1]
 }
 
+// count returns how many verdicts there are.
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.verdicts)
+}
+
 // rig is an endpoint with a raw peer: a stream of octets whose other end the
 // endpoint serves.
 type rig struct {
@@ -115,22 +166,48 @@ type rig struct {
 	raw  transport.Stream
 	in   *frame.Reader
 	sess *endpoint.Session
+	good *endpoint.Session // a well-behaved peer's end of another session
 }
 
 func newEndpoint(t *testing.T, opts endpoint.Options, list ...*profiles.Profile) (*endpoint.Endpoint, *recorder) {
 	t.Helper()
 	rec := newRecorder()
-	reg, err := profiles.NewRegistry(list...)
+	good := profile(echo)
+	good.ID, good.Name = goodProfile, "good"
+	reg, err := profiles.NewRegistry(append(list, good)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts.Registry, opts.Observer = reg, rec
+	rec.opts = opts
 	ep, err := endpoint.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ep.Close() })
+	t.Cleanup(func() { settled(t, ep, rec) })
 	return ep, rec
+}
+
+// settled closes the endpoint and checks what must hold after any test: one
+// verdict a frame (I6), a Closed for each Opened, nothing held any more (I3).
+func settled(t *testing.T, ep *endpoint.Endpoint, rec *recorder) {
+	t.Helper()
+	_ = ep.Close()
+	deadline := time.Now().Add(10 * time.Second)
+	for ep.Stats() != (endpoint.Stats{}) && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond) // handlers that see their context end
+	}
+	if got := ep.Stats(); got != (endpoint.Stats{}) {
+		t.Errorf("after Close the endpoint holds %+v", got)
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.opened != len(rec.closed) {
+		t.Errorf("%d sessions opened, %d closed", rec.opened, len(rec.closed))
+	}
+	for _, f := range rec.faults {
+		t.Error(f)
+	}
 }
 
 func newRig(t *testing.T, opts endpoint.Options, list ...*profiles.Profile) *rig {
@@ -140,20 +217,70 @@ func newRig(t *testing.T, opts endpoint.Options, list ...*profiles.Profile) *rig
 	return attach(t, ep, rec, here, there)
 }
 
-func newMuxRig(t *testing.T, opts endpoint.Options, list ...*profiles.Profile) *rig {
-	t.Helper()
-	ep, rec := newEndpoint(t, opts, list...)
-	here, there := transport.MuxPipe()
-	return attach(t, ep, rec, here, there)
-}
-
 func attach(t *testing.T, ep *endpoint.Endpoint, rec *recorder, here, there transport.Conn) *rig {
 	t.Helper()
 	r := &rig{ep: ep, rec: rec, conn: there}
 	r.sess = ep.Attach(here)
 	r.open(t)
 	t.Cleanup(func() { _ = there.Close(0) })
+	if b := rec.opts.Bounds; b.Connections == 0 && b.ConnectionsPerIdentity == 0 {
+		r.invite(t)
+	}
 	return r
+}
+
+// again makes the rig speak on a new connection, or on a new stream of the same
+// one where there are many.
+func (r *rig) again(t *testing.T) {
+	t.Helper()
+	if !r.conn.Multiplexed() {
+		here, there := transport.Pipe()
+		r.conn, r.sess = there, r.ep.Attach(here)
+		t.Cleanup(func() { _ = there.Close(0) })
+	}
+	r.open(t)
+}
+
+// invite attaches a well-behaved peer beside the raw one. It is served before
+// and after whatever the test does, and during it where the test calls
+// othersAreServed (I1).
+func (r *rig) invite(t *testing.T) {
+	t.Helper()
+	good := profile(echo)
+	good.ID, good.Name = goodProfile, "good"
+	reg, err := profiles.NewRegistry(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := endpoint.New(endpoint.Options{Registry: reg, Now: r.rec.opts.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := transport.NewPipe(transport.PipeOptions{B: "spiffe://pipe.invalid/good"})
+	witness := r.ep.Attach(here)
+	r.rec.update(func() { r.rec.witness = witness })
+	r.good = peer.Attach(there)
+	t.Cleanup(func() { _ = peer.Close() })
+	t.Cleanup(func() { r.othersAreServed(t) })
+	r.othersAreServed(t)
+}
+
+// othersAreServed has the well-behaved peer, if there is one, make one call.
+func (r *rig) othersAreServed(t *testing.T) {
+	t.Helper()
+	if r.good == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := r.good.Call(ctx, e1.Envelope{ProfileID: goodProfile, MsgType: typeRequest, Payload: []byte("still there?")})
+	if err != nil {
+		t.Fatalf("a well-behaved peer is not served: %v", err)
+	}
+	defer c.Close()
+	if env, err := c.Recv(ctx); err != nil || string(env.Payload) != "still there?" {
+		t.Fatalf("a well-behaved peer is not served: %v, %v", env, err)
+	}
 }
 
 // open makes the rig speak on a new stream of the peer, where there are many.
@@ -227,4 +354,93 @@ func (r *rig) wantEnd(t *testing.T) {
 // request is an initiating message with a payload.
 func request(id, payload string) e1.Envelope {
 	return e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, MsgID: []byte(id), Payload: []byte(payload)}
+}
+
+// finish says that the peer sends nothing more on this stream.
+func (r *rig) finish(t *testing.T) {
+	t.Helper()
+	if err := r.raw.CloseWrite(); err != nil {
+		t.Fatalf("peer finishes: %v", err)
+	}
+}
+
+// ended returns what the stream ends with; a frame instead is an error, too.
+func (r *rig) ended() error {
+	env, err := r.next()
+	if err == nil {
+		return fmt.Errorf("got a frame %+v", env)
+	}
+	return err
+}
+
+// wantError reads the refusal of a telling profile.
+func (r *rig) wantError(t *testing.T, id string, code profiles.Code) {
+	t.Helper()
+	env := r.recv(t)
+	if string(env.MsgID) != id || env.MsgType != typeError || string(env.Payload) != code.String() {
+		t.Fatalf("got msg_type %d, msg_id %q, %q; want %v for %q", env.MsgType, env.MsgID, env.Payload, code, id)
+	}
+}
+
+// wantVerdict waits for the n-th verdict and checks code, detail and action.
+func (r *rig) wantVerdict(t *testing.T, n int, code profiles.Code, detail string, action endpoint.Action) endpoint.Verdict {
+	t.Helper()
+	v := r.rec.verdict(t, n)
+	if v.Code != code || v.Detail != detail || v.Action != action {
+		t.Errorf("verdict %d: %v · %q %v (%v), want %v · %q %v", n, v.Code, v.Detail, v.Action, v.Err, code, detail, action)
+	}
+	if v.Reject != (code != profiles.OK) {
+		t.Errorf("verdict %d: Reject %v with %v", n, v.Reject, v.Code)
+	}
+	return v
+}
+
+// wantEcho reads the answer to a request.
+func (r *rig) wantEcho(t *testing.T, id, payload string) {
+	t.Helper()
+	env := r.recv(t)
+	if string(env.MsgID) != id || env.MsgType != typeAnswer || string(env.Payload) != payload {
+		t.Fatalf("got msg_type %d, msg_id %x and %d octets, want the echo of %x and %d octets",
+			env.MsgType, env.MsgID, len(env.Payload), id, len(payload))
+	}
+}
+
+// severed is what a refusal that the stream does not survive does there.
+func (r *rig) severed() endpoint.Action {
+	if r.conn.Multiplexed() {
+		return endpoint.Reset
+	}
+	return endpoint.Closed
+}
+
+// onEach runs a test with a rig on each of the in-memory transports.
+func onEach(t *testing.T, opts endpoint.Options, test func(t *testing.T, r *rig), list ...*profiles.Profile) {
+	t.Helper()
+	if len(list) == 0 {
+		list = []*profiles.Profile{profile(echo)}
+	}
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			ep, rec := newEndpoint(t, opts, list...)
+			here, there := k.pipe()
+			test(t, attach(t, ep, rec, here, there))
+		})
+	}
+}
+
+// inVirtualTime is onEach in a bubble of its own for each transport.
+func inVirtualTime(t *testing.T, opts endpoint.Options, test func(t *testing.T, r *rig), list ...*profiles.Profile) {
+	t.Helper()
+	if len(list) == 0 {
+		list = []*profiles.Profile{profile(echo)}
+	}
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ep, rec := newEndpoint(t, opts, list...)
+				here, there := k.pipe()
+				test(t, attach(t, ep, rec, here, there))
+			})
+		})
+	}
 }

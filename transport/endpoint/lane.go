@@ -38,7 +38,9 @@ type lane struct {
 	stream transport.Stream
 	id     uint64
 	refs   atomic.Int32
-	own    atomic.Bool   // opened here, not by the peer
+	ours   bool          // opened here, not by the peer
+	own    atomic.Bool   // ours, and whoever opened it has not given it up
+	late   atomic.Bool   // a handler outlived its exchange: never used again
 	gone   chan struct{} // closed with the last reference, unless multiplexed
 	ctx    context.Context
 
@@ -71,7 +73,7 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	s.lastLane++
 	l.id = s.lastLane
 	s.mu.Unlock()
-	l.s, l.stream = s, stream
+	l.s, l.stream, l.ours = s, stream, own
 	l.ctx = s.ctx
 	l.now, l.deadline, l.since, l.idleFrom = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	l.seq, l.stopped = 0, false
@@ -93,7 +95,19 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	return l
 }
 
-func (l *lane) hold() { l.refs.Add(1) }
+// hold takes a reference. It fails if the last one was given up, which only
+// who has none of his own must expect.
+func (l *lane) hold() bool {
+	for {
+		n := l.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if l.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
 
 // release gives up one reference. With the last one the stream is finished,
 // and on a multiplexed connection the lane is used again for another.
@@ -111,7 +125,7 @@ func (l *lane) release() {
 		close(l.gone)
 		return
 	}
-	if l.out.drop() {
+	if l.out.drop() && !l.late.Load() {
 		s.ep.pool.Put(l.scratch)
 		l.scratch = nil
 		s.ep.lanes.Put(l)
@@ -120,6 +134,7 @@ func (l *lane) release() {
 
 // run reads and serves until the stream ends, then gives up its reference.
 func (l *lane) run() {
+	l.s.enter(l)
 	for !l.stopped {
 		body, err := l.rd.Next()
 		switch {
@@ -135,10 +150,13 @@ func (l *lane) run() {
 	}
 	l.out.flush()
 	l.s.failCallsOf(l, errNoAnswer)
-	if l.s.conn.Multiplexed() {
-		l.s.replaceOnly(l)
+	s := l.s
+	if s.conn.Multiplexed() {
+		s.replaceOnly(l)
 	}
+	s.exit(l)
 	l.release()
+	s.settle()
 }
 
 var errNoAnswer = errors.New("endpoint: the peer finished the stream without an answer")
@@ -150,10 +168,10 @@ func (l *lane) silent() {
 	now := time.Now()
 	switch {
 	case have > 0:
-		if now.After(l.frameDeadline()) {
+		if !now.Before(l.frameDeadline()) {
 			l.refuseFrame(&profiles.Error{Code: profiles.InvalidFrame, Detail: "slow", Text: "frame took too long"})
 		}
-	case !l.idleFrom.IsZero() && now.Sub(l.idleFrom) >= l.idleTime():
+	case !l.idleFrom.IsZero() && now.Sub(l.quietSince()) >= l.idleTime():
 		l.stopped = true
 		if !l.s.conn.Multiplexed() {
 			l.s.close(profiles.OK, errIdle)
@@ -168,6 +186,15 @@ func (l *lane) silent() {
 		l.scratch = nil
 		l.out.drop()
 	}
+}
+
+// quietSince is when the stream last carried anything, in either direction: a
+// subscriber that only listens is not idle.
+func (l *lane) quietSince() time.Time {
+	if last := l.out.lastWrite(); last.After(l.idleFrom) {
+		return last
+	}
+	return l.idleFrom
 }
 
 // idleTime is how long the stream may stay silent from now on: while anything
@@ -192,6 +219,9 @@ func (l *lane) frameDeadline() time.Time {
 
 // grow lets the read buffer grow within the budgets, see frame.Options.
 func (l *lane) grow(from, to int) error {
+	if l.since.IsZero() {
+		l.since = time.Now() // the frame filled the buffer with its first octets
+	}
 	if l.s.grow(to-from, l.frameDeadline()) {
 		return nil
 	}
@@ -206,6 +236,8 @@ func (l *lane) end(err error) {
 	switch {
 	case l.s.ctx.Err() != nil:
 		// Closed here; nobody is to blame.
+	case err == errDrained:
+		l.depart()
 	case errors.As(err, &fault), CodeOf(err).Code != profiles.Internal, have > 0:
 		// What the frame reader found, or a stream cut inside a frame.
 		l.refuseFrame(err)
@@ -216,6 +248,23 @@ func (l *lane) end(err error) {
 	}
 }
 
+// errDrained ends the read loop of a session that is shutting down and has
+// nothing in flight any more.
+var errDrained = errors.New("endpoint: drained")
+
+// depart ends the stream of a drained session: what is queued is written, the
+// peer is told that nothing more will come, and on a connection that is its
+// only stream it gets a moment to hang up itself, so that nothing written is
+// lost to a reset.
+func (l *lane) depart() {
+	if l.s.conn.Multiplexed() {
+		l.out.finish()
+		return
+	}
+	l.hangUp()
+	l.s.close(profiles.OK, ErrShutdown)
+}
+
 // lost ends what depends on a stream that was reset or a connection that
 // broke between two frames.
 func (l *lane) lost(err error) {
@@ -223,7 +272,7 @@ func (l *lane) lost(err error) {
 		l.s.close(profiles.OK, err)
 		return
 	}
-	if l.refs.Load() > 1 && !l.own.Load() && l.s.pace.charge(&l.s.ep.opts.Bounds, true) {
+	if l.refs.Load() > 1 && !l.ours && l.s.pace.charge(&l.s.ep.opts.Bounds, true) {
 		// Requests that are reset before their answer cost work all the same.
 		l.s.close(profiles.RateLimitExceeded, err)
 		return
@@ -337,10 +386,16 @@ func (in *input) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if l.s.drained() { // looked at after the deadline is set, see settle
+		return 0, errDrained
+	}
 	n, err := l.stream.Read(p)
 	l.now = l.s.ep.opts.Now()
 	if l.s.conn.Multiplexed() {
 		l.s.touch()
+	}
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		l.deadline = time.Time{} // it may have been another one's, see settle
 	}
 	return n, err
 }
@@ -350,8 +405,9 @@ func (l *lane) idleDeadline(now time.Time) time.Time {
 	if l.idleFrom.IsZero() {
 		l.idleFrom = now
 	}
-	idle := l.s.ep.opts.Bounds.Idle
-	if at := l.idleFrom.Add(idle); at.After(now) {
+	b := &l.s.ep.opts.Bounds
+	idle := min(b.Idle, b.LongIdle)
+	if at := l.quietSince().Add(idle); at.After(now) {
 		return at
 	}
 	return now.Add(min(idle, time.Minute)) // something is in flight

@@ -29,9 +29,10 @@ const (
 type patience uint8
 
 const (
-	inline  patience = iota // on the read loop: writes by itself
+	inline  patience = iota // on the read loop: writes by itself, and waits for it
 	waits                   // a goroutine of its own: waits for room
 	refuses                 // must not wait: a queue that stays full ends the session
+	copied                  // on the read loop, for a flusher to write: waits for room
 )
 
 // output is the outbound queue of a stream. Whoever has something to say
@@ -42,13 +43,15 @@ type output struct {
 	l *lane
 
 	mu      sync.Mutex
-	buf     []byte // frames waiting
-	spare   []byte // the buffer written last, to be used again
-	frames  int    // in buf and under way
-	busy    int    // octets under way
-	writing bool   // some goroutine has the right to write
-	began   time.Time
-	closing bool // CloseWrite is due after what is queued
+	buf     []byte    // frames waiting
+	charged int       // of cap(buf), what the budget of the endpoint was asked for
+	spare   []byte    // the buffer written last, to be used again
+	frames  int       // in buf and under way
+	busy    int       // octets under way
+	writing bool      // some goroutine has the right to write
+	began   time.Time // when the write under way began, or zero
+	last    time.Time // when the latest one began
+	closing bool      // CloseWrite is due after what is queued
 	closed  bool
 	err     error
 	wrote   bool          // anything was ever written
@@ -60,6 +63,7 @@ func (o *output) reset(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.l, o.frames, o.closing, o.closed, o.err, o.wrote = l, 0, false, false, nil, false
+	o.last = time.Time{}
 }
 
 // send queues one frame. See patience for what happens if there is no room.
@@ -69,32 +73,53 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 	if size > opts.FrameLimit || len(env.Payload) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
 		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 	}
+	if p == inline && o.l.s.calling.Load() > 0 && !o.l.s.conn.Multiplexed() {
+		// The peer may be doing as we do: writing an answer and, until that is
+		// done, not reading ours. So the loop goes on reading, up to a bound.
+		p = copied
+	}
+	size += frame.HeaderSize
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.admit(ctx, size, p); err != nil {
-		return err
+	for {
+		if err := o.admit(ctx, size, p); err != nil {
+			return err
+		}
+		if len(env.Payload) >= direct && (p == inline || p == waits) {
+			o.count(size)
+			return o.sendDirect(env, size)
+		}
+		if o.makeRoom(size) {
+			break
+		}
+		switch {
+		case p == refuses:
+			return profiles.Busy("in_flight_bytes", "too many octets in flight")
+		case o.writing:
+			o.awaitWrite()
+		case len(o.buf) > 0:
+			o.write()
+		default:
+			p = waits // a large frame that is not copied needs no room
+		}
 	}
-	if o.buf == nil {
-		o.buf, o.spare = o.spare, nil
-	}
-	if o.buf == nil {
-		o.buf = o.l.s.ep.pool.Get(0)
-	}
-	o.frames++
-	if len(env.Payload) >= direct && p != refuses {
-		return o.sendDirect(env, size)
-	}
-	o.buf = o.grown(o.buf, size+frame.HeaderSize)
-	o.buf = env.Append(frame.AppendHeader(o.buf, size))
+	o.count(size)
+	o.buf = env.Append(frame.AppendHeader(o.buf, size-frame.HeaderSize))
 	if p == inline {
 		if len(o.buf) >= gathered {
 			o.write()
 		}
 	} else if !o.writing {
-		o.writing = true
+		o.beginWriting()
 		go o.flusher()
 	}
 	return o.err
+}
+
+// count adds a frame to the queue's figures.
+func (o *output) count(size int) {
+	o.frames++
+	o.l.s.queued.Add(int64(size))
 }
 
 // admit waits or fails while the queue is full.
@@ -107,8 +132,10 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 		case o.closing:
 			return profiles.ErrFinished
 		case p == inline:
-			return nil
-		case len(o.buf)+o.busy+size <= b.OutboundBytes || o.frames == 0:
+			if !o.writing || len(o.buf) < gathered {
+				return nil
+			}
+		case o.frames == 0, o.l.s.queued.Load()+int64(size) <= int64(b.OutboundBytes):
 			full := o.frames >= b.OutboundFrames
 			if !full || p == refuses && (o.began.IsZero() || time.Since(o.began) < stalled) {
 				return nil
@@ -136,14 +163,31 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 	}
 }
 
-// grown returns b with room for n more octets, in another buffer if need be.
-func (o *output) grown(b []byte, n int) []byte {
-	if cap(b)-len(b) >= n {
-		return b
+// free is the size of a queue that needs nothing of the endpoint's budget: two
+// windows of a reader and the slack of their buffers.
+const free = 132 << 10
+
+// makeRoom makes sure that n more octets fit in buf. Beyond the free size they
+// come out of the budget for octets in flight; false says that it is spent.
+func (o *output) makeRoom(n int) bool {
+	s := o.l.s
+	if o.buf == nil {
+		o.buf, o.spare = o.spare, nil
 	}
-	bigger := append(o.l.s.ep.pool.Get(max(len(b)+n, 2*cap(b))), b...)
-	o.l.s.ep.pool.Put(b)
-	return bigger
+	if cap(o.buf)-len(o.buf) >= n {
+		return true
+	}
+	want := max(len(o.buf)+n, 2*cap(o.buf))
+	if want > free {
+		if !s.ep.memory.tryTake(want - o.charged) {
+			return false
+		}
+		o.charged = want
+	}
+	bigger := append(s.ep.pool.Get(want), o.buf...)
+	s.ep.pool.Put(o.buf)
+	o.buf = bigger
+	return true
 }
 
 // sendDirect writes what is queued, then the frame with its payload from where
@@ -152,12 +196,19 @@ func (o *output) sendDirect(env *e1.Envelope, size int) error {
 	for o.writing && o.err == nil {
 		o.awaitWrite()
 	}
-	if o.err != nil {
+	if o.err != nil || o.closed {
+		o.l.s.queued.Add(-int64(size))
+		if o.err == nil {
+			return profiles.ErrFinished
+		}
 		return o.err
 	}
-	o.writing = true
-	o.buf = o.grown(o.buf, size-len(env.Payload)+frame.HeaderSize)
-	o.buf = env.AppendHead(frame.AppendHeader(o.buf, size))
+	o.beginWriting()
+	if head := size - len(env.Payload); !o.makeRoom(head) {
+		o.writeOnce(nil)
+		_ = o.makeRoom(head) // a small one, which is free
+	}
+	o.buf = env.AppendHead(frame.AppendHeader(o.buf, size-frame.HeaderSize))
 	o.writeOnce(env.Payload)
 	o.done()
 	return o.err
@@ -186,36 +237,44 @@ func (o *output) write() {
 	if o.writing || len(o.buf) == 0 || o.err != nil {
 		return
 	}
-	o.writing = true
+	o.beginWriting()
 	o.writeOnce(nil)
 	o.done()
 }
 
-// flusher writes until nothing is left. It yields before each write: the other
-// senders that are ready to run add their frames to the same record. Without
-// that, throughput with many senders is a fifth.
+// flusher writes until nothing is left. It yields before each write, and again
+// as long as that brought more: the other senders that are ready to run add
+// their frames to the same record.
 func (o *output) flusher() {
-	runtime.Gosched()
 	o.mu.Lock()
 	for len(o.buf) > 0 && o.err == nil {
+		for before := 0; before < len(o.buf) && len(o.buf) < gathered; {
+			before = len(o.buf)
+			o.mu.Unlock()
+			runtime.Gosched()
+			o.mu.Lock()
+		}
 		o.writeOnce(nil)
-		o.mu.Unlock()
-		runtime.Gosched()
-		o.mu.Lock()
 	}
 	o.done()
 	o.mu.Unlock()
 }
 
+// beginWriting takes the right to write.
+func (o *output) beginWriting() {
+	o.writing = true
+	o.l.s.writing.Add(1)
+}
+
 // writeOnce writes what is queued and then tail, without mu. The caller has
-// set writing.
+// the right to write.
 func (o *output) writeOnce(tail []byte) {
-	buf, frames := o.buf, o.frames
-	o.buf, o.spare = o.spare, nil
+	buf, frames, charged := o.buf, o.frames, o.charged
+	o.buf, o.spare, o.charged = o.spare, nil, 0
 	o.busy = len(buf) + len(tail)
-	o.began = time.Now()
+	began := time.Now()
+	o.began, o.last = began, began
 	o.wrote = true
-	began := o.began
 	o.mu.Unlock()
 	stream := o.l.stream
 	err := stream.SetWriteDeadline(began.Add(o.l.s.ep.opts.Bounds.Write))
@@ -226,7 +285,14 @@ func (o *output) writeOnce(tail []byte) {
 		_, err = stream.Write(tail)
 	}
 	o.mu.Lock()
-	o.busy, o.frames, o.began = 0, o.frames-frames, time.Time{}
+	o.l.s.queued.Add(-int64(o.busy))
+	if o.err == nil { // else fail has cleared the figures
+		o.frames -= frames
+	}
+	o.busy, o.began = 0, time.Time{}
+	if charged > 0 {
+		o.l.s.ep.memory.tryTake(-charged)
+	}
 	if o.spare == nil && cap(buf) <= 2*gathered {
 		o.spare = buf[:0]
 	} else {
@@ -241,13 +307,14 @@ func (o *output) writeOnce(tail []byte) {
 // done gives up the right to write. Frames that were added meanwhile by
 // senders who saw it taken get a flusher.
 func (o *output) done() {
-	o.writing = false
-	switch {
-	case o.err != nil:
-	case len(o.buf) > 0:
-		o.writing = true
+	if o.err == nil && len(o.buf) > 0 {
 		go o.flusher()
-	case o.closing && !o.closed:
+		o.signal()
+		return
+	}
+	o.writing = false
+	o.l.s.writing.Add(-1)
+	if o.err == nil && o.closing && !o.closed {
 		o.closed = true
 		_ = o.l.stream.CloseWrite()
 	}
@@ -261,17 +328,25 @@ func (o *output) signal() {
 	}
 }
 
-// fail ends the stream because nothing can be written to it any more.
+// fail ends the stream because nothing can be written to it any more. What is
+// queued is dropped.
 func (o *output) fail(err error) {
 	if o.err != nil {
 		return
 	}
+	s := o.l.s
 	o.err = err
-	o.frames = 0
+	s.queued.Add(-int64(len(o.buf)))
+	s.ep.pool.Put(o.buf)
+	if o.charged > 0 {
+		s.ep.memory.tryTake(-o.charged)
+	}
+	o.buf, o.frames, o.charged = nil, 0, 0
 	o.signal()
-	if !o.l.s.conn.Multiplexed() {
+	if !s.conn.Multiplexed() {
+		s.cancel(err)
 		// Not under mu: closing runs into the peer's or the observer's code.
-		go o.l.s.close(profiles.RateLimitExceeded, err)
+		go s.close(profiles.RateLimitExceeded, err)
 		return
 	}
 	o.l.stream.Reset(uint64(profiles.RateLimitExceeded))
@@ -286,11 +361,21 @@ func (o *output) closeWrite() {
 	}
 	o.closing = true
 	if !o.writing {
-		o.writing = true
+		o.beginWriting()
 		if len(o.buf) > 0 && o.err == nil {
 			o.writeOnce(nil)
 		}
 		o.done()
+	}
+}
+
+// finish is closeWrite that waits until all is written, or cannot be.
+func (o *output) finish() {
+	o.closeWrite()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing {
+		o.awaitWrite()
 	}
 }
 
@@ -299,6 +384,13 @@ func (o *output) used() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.wrote
+}
+
+// lastWrite is when the latest write began.
+func (o *output) lastWrite() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
 }
 
 // drop gives the buffers back if nothing is queued, and reports whether the
@@ -311,6 +403,9 @@ func (o *output) drop() bool {
 	}
 	o.l.s.ep.pool.Put(o.buf)
 	o.l.s.ep.pool.Put(o.spare)
-	o.buf, o.spare = nil, nil
+	if o.charged > 0 {
+		o.l.s.ep.memory.tryTake(-o.charged)
+	}
+	o.buf, o.spare, o.charged = nil, nil, 0
 	return true
 }

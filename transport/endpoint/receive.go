@@ -1,10 +1,13 @@
 package endpoint
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -149,8 +152,8 @@ func (l *lane) duplicate(id []byte) *profiles.Error {
 // serve hands the message to its profile, on this goroutine.
 func (l *lane) serve(profile *profiles.Profile) {
 	l.req.Unsolicited = l.typ.Role == profiles.Answer
-	if l.req.Unsolicited && profile.Check != nil {
-		if err := profile.Check(&l.req.Envelope); err != nil {
+	if l.req.Unsolicited {
+		if err := check(profile, &l.req.Envelope); err != nil {
 			l.refuse(profile, profiles.AsError(err), ordinary)
 			return
 		}
@@ -159,8 +162,10 @@ func (l *lane) serve(profile *profiles.Profile) {
 	switch {
 	case l.taken != nil:
 		if err != nil {
-			l.taken.Fail(err)
+			l.taken.end(err, false) // what it was handed to still has the copy
 		}
+	case unanswerable(l.ctx, err):
+		l.verdict(profiles.OK, detailGone, err, false, Kept)
 	case err != nil:
 		l.refuse(profile, profiles.AsError(err), ordinary)
 	case l.req.Unsolicited:
@@ -181,6 +186,34 @@ func (l *lane) call1(h profiles.Handler) (err error) {
 	return h.Serve(l.ctx, &l.req, (*responder)(l))
 }
 
+// check asks the profile whether an answer is well-formed.
+func check(p *profiles.Profile, env *e1.Envelope) (err error) {
+	if p.Check == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return p.Check(env)
+}
+
+// detailGone marks a message that was accepted but whose sender could not be
+// answered any more.
+const detailGone = "gone"
+
+// unanswerable reports whether a handler failed because its peer is gone,
+// which is nobody's violation.
+func unanswerable(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() == nil {
+		return false
+	}
+	var refused *profiles.Error
+	var panicked *PanicError
+	return !errors.As(err, &refused) && !errors.As(err, &panicked)
+}
+
 // PanicError is the cause of a verdict whose handler panicked.
 type PanicError struct {
 	Value any
@@ -193,6 +226,13 @@ func (e *PanicError) Error() string { return fmt.Sprintf("endpoint: handler pani
 // were closed here are the peer's good right, up to a bound; the others cost it.
 func (l *lane) unsolicited() {
 	_, late := l.s.ownID(l.req.MsgID)
+	if late && l.ours && !l.own.Load() && l.s.conn.Multiplexed() {
+		// Nobody here waits for what this stream still brings: tell the peer.
+		l.stopped = true
+		l.verdict(profiles.OK, "unsolicited", nil, false, Reset)
+		l.stream.Reset(uint64(profiles.OK))
+		return
+	}
 	action := Kept
 	if l.s.pace.charge(&l.s.ep.opts.Bounds, late) {
 		action = Closed
@@ -205,13 +245,11 @@ func (l *lane) unsolicited() {
 
 // deliver hands an answer to the call it belongs to.
 func (l *lane) deliver(profile *profiles.Profile, n uint64) {
-	if profile.Check != nil {
-		if err := profile.Check(&l.req.Envelope); err != nil {
-			fault := profiles.AsError(err)
-			l.s.failCall(n, fault)
-			l.refuse(profile, fault, ordinary)
-			return
-		}
+	if err := check(profile, &l.req.Envelope); err != nil {
+		fault := profiles.AsError(err)
+		l.s.failCall(n, fault)
+		l.refuse(profile, fault, ordinary)
+		return
 	}
 	if !l.s.deliver(n, &l.req.Envelope) {
 		l.unsolicited()
@@ -265,7 +303,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, f
 	}
 	answer, ok := fault.Answer, fault.Answer.MsgType != 0
 	if !ok && profile != nil && profile.Refusal != nil {
-		answer, ok = profile.Refusal(req, fault)
+		answer, ok = refusal(profile, req, fault)
 	}
 	if !ok {
 		if !l.s.ep.opts.ErrorFrames || req.ProfileID == ErrorProfile {
@@ -286,6 +324,16 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, f
 	}
 	l.complete(&answer, l.s.ep.opts.Now())
 	return l.out.send(l.ctx, &answer, p) == nil
+}
+
+// refusal asks the profile for its own error message. One that panics has none.
+func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) (answer e1.Envelope, ok bool) {
+	defer func() {
+		if recover() != nil {
+			answer, ok = e1.Envelope{}, false
+		}
+	}()
+	return p.Refusal(req, fault)
 }
 
 // punish charges a refusal on the read loop and carries out its severity. A
@@ -310,7 +358,7 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 	case Reset:
 		l.stopped = true
 		l.out.flush()
-		if told {
+		if l.out.used() { // a reset takes back what the peer has not read yet
 			l.hangUp()
 		}
 		l.s.failCallsOf(l, fault)
@@ -340,7 +388,7 @@ func (l *lane) closeSession(code profiles.Code, cause error) {
 // a bound, what the peer still sends. Closing a socket with unread octets in
 // it would throw away the answer that says why.
 func (l *lane) hangUp() {
-	l.out.closeWrite()
+	l.out.finish()
 	_ = l.stream.SetReadDeadline(time.Now().Add(lingerTime))
 	buf := l.s.ep.pool.Get(4096)
 	defer l.s.ep.pool.Put(buf)

@@ -28,15 +28,21 @@ type Session struct {
 	counter atomic.Uint64
 	pace    pace
 	touched atomic.Int64 // last octets on any stream, Unix microseconds; multiplexed only
+	calling atomic.Int32 // len(calls), for the read loop
+	writing atomic.Int32 // streams whose output is being written
+	queued  atomic.Int64 // octets in their output queues
 
-	mu       sync.Mutex
-	only     *lane // the one stream, or the stream of Send
-	lastLane uint64
-	inflight map[string]*exchange // requests of the peer whose handling goes on
-	long     int                  // of them, those without an expected end
-	calls    map[uint64]*call     // requests of ours, by the second half of msg_id
-	held     int                  // octets of grown buffers and copied requests
-	replay   *replay              // nil unless there is a replay window
+	mu        sync.Mutex
+	only      *lane              // the one stream, or the stream of Send
+	lanes     map[*lane]struct{} // streams that are read
+	lastLane  uint64
+	inflight  map[string]*exchange // requests of the peer that have no terminal answer yet
+	long      int                  // of them, those without an expected end
+	exchanges int                  // those that have not ended
+	calls     map[uint64]*call     // requests of ours, by the second half of msg_id
+	held      int                  // octets of grown buffers and copied requests
+	replay    *replay              // nil unless there is a replay window
+	leaving   bool                 // drained, and about to close
 
 	draining atomic.Bool
 }
@@ -77,37 +83,64 @@ func (s *Session) drain() {
 
 // idle reports whether nothing is in flight in either direction. The caller
 // holds mu.
-func (s *Session) idle() bool { return len(s.inflight) == 0 && len(s.calls) == 0 }
+func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
 
-// settle is called, without mu, whenever an exchange or a call has ended.
+// drained reports whether the session has nothing left to do.
+func (s *Session) drained() bool {
+	if !s.draining.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle()
+}
+
+// settle is called, without mu, whenever an exchange, a call or a stream has
+// ended. Once a draining session has nothing in flight it wakes the read loops,
+// each of which ends its stream after what is queued has been written: only the
+// loop knows that no request is being handled inline.
 func (s *Session) settle() {
 	if !s.draining.Load() {
 		return
 	}
 	s.mu.Lock()
-	done := s.idle()
-	s.mu.Unlock()
-	if done {
-		s.finish()
+	defer s.mu.Unlock()
+	if !s.idle() {
+		return
+	}
+	for l := range s.lanes {
+		_ = l.stream.SetReadDeadline(time.Unix(1, 0))
+	}
+	if len(s.lanes) == 0 && s.conn.Multiplexed() && !s.leaving {
+		s.leaving = true
+		time.AfterFunc(lingerTime, s.leave)
 	}
 }
 
-// finish closes a drained session: what is queued is written, the peer is told
-// that nothing more will come, and it gets a moment to hang up itself, so that
-// nothing written is lost to a reset.
-func (s *Session) finish() {
-	s.cancelAfter(lingerTime)
+// enter and exit say that a stream is being read, or is no longer.
+func (s *Session) enter(l *lane) {
 	s.mu.Lock()
-	only := s.only
-	s.mu.Unlock()
-	if only != nil {
-		only.out.closeWrite()
+	defer s.mu.Unlock()
+	if s.lanes == nil {
+		s.lanes = make(map[*lane]struct{})
 	}
+	s.lanes[l] = struct{}{}
 }
 
-// cancelAfter closes the session for shutdown after d.
-func (s *Session) cancelAfter(d time.Duration) {
-	time.AfterFunc(d, func() { s.close(profiles.OK, ErrShutdown) })
+func (s *Session) exit(l *lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.lanes, l)
+}
+
+// leave closes a drained multiplexed session whose streams have ended, once
+// all is written and the peer had a moment to take it.
+func (s *Session) leave() {
+	if s.writing.Load() > 0 {
+		time.AfterFunc(lingerTime, s.leave)
+		return
+	}
+	s.close(profiles.OK, ErrShutdown)
 }
 
 // lingerTime is how long a drained or refused peer has to take what was
@@ -136,7 +169,10 @@ func (s *Session) runOnly() {
 		return
 	}
 	l.run()
-	<-l.gone // the peer has said all it has to say, and has had its answers
+	select {
+	case <-l.gone: // the peer has said all it has to say, and has had its answers
+	case <-s.ctx.Done():
+	}
 }
 
 // runStreams serves every stream that the peer opens on a goroutine of its own.
@@ -218,6 +254,26 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 	return l, nil
 }
 
+// borrowOnly is onlyLane with a reference that the caller releases: the stream
+// of Send may end, and its lane be used for another, at any time.
+func (s *Session) borrowOnly(ctx context.Context) (*lane, error) {
+	for {
+		l, err := s.onlyLane(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		ok := s.only == l && l.hold()
+		s.mu.Unlock()
+		switch {
+		case ok:
+			return l, nil
+		case s.err() != nil, !s.conn.Multiplexed():
+			return nil, s.over()
+		}
+	}
+}
+
 // replaceOnly forgets the stream of Send after it ended: the next Send opens
 // another.
 func (s *Session) replaceOnly(l *lane) {
@@ -285,10 +341,11 @@ func (s *Session) Call(ctx context.Context, env e1.Envelope) (profiles.Call, err
 
 // Send sends a one-way message. All of a session's run on one stream, in order.
 func (s *Session) Send(ctx context.Context, env e1.Envelope) error {
-	l, err := s.onlyLane(ctx)
+	l, err := s.borrowOnly(ctx)
 	if err != nil {
 		return err
 	}
+	defer l.release()
 	return l.Send(ctx, env)
 }
 
@@ -298,6 +355,14 @@ func (s *Session) err() error {
 		return context.Cause(s.ctx)
 	}
 	return nil
+}
+
+// over returns why nothing more can be sent.
+func (s *Session) over() error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return errEnded
 }
 
 // nextID writes a fresh msg_id to id: eight random octets of the session and a
