@@ -29,7 +29,7 @@ type tap struct {
 
 func newTap(t *testing.T, deaf bool) *tap {
 	t.Helper()
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // a socket, no call
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
