@@ -37,7 +37,7 @@ type Frame struct {
 	// The payload is shown decoded if its profile is known here, as JSON if it
 	// is, as text if it is, else as hex.
 	PayloadLen int             `json:"payload_len"`
-	Message    json.RawMessage `json:"payload,omitempty"`
+	Message    any             `json:"payload,omitempty"`
 	JSON       json.RawMessage `json:"payload_json,omitempty"`
 	Text       string          `json:"payload_text,omitempty"`
 	Hex        string          `json:"payload_hex,omitempty"`
@@ -62,10 +62,6 @@ type Fault struct {
 type DumpOptions struct {
 	// Registry names profiles and types. Nil names none.
 	Registry *profiles.Registry
-
-	// Decode returns a payload as JSON, if its profile and type are known. Nil
-	// knows none.
-	Decode func(env *e1.Envelope) (json.RawMessage, bool)
 }
 
 // Dump reads frames from src and hands each to show, a broken one too. A frame
@@ -122,8 +118,8 @@ func describe(body []byte, offset int64, limits *e1.Limits, o *DumpOptions) *Fra
 		f.Extensions = append(f.Extensions, extension(typ, value))
 	}
 	f.PayloadLen = len(env.Payload)
-	if o.Decode != nil && f.Fault == nil {
-		f.Message, _ = o.Decode(&env)
+	if f.Fault == nil {
+		f.Message = decodePayload(&env)
 	}
 	switch {
 	case len(env.Payload) == 0, f.Message != nil:

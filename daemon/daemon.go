@@ -25,10 +25,6 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// drainTime is how long exchanges in flight have to end after a stop was asked
-// for; with what children have after it (childGrace) a stop takes 10 s at most.
-const drainTime = 8 * time.Second
-
 // ErrAborted is the error of Run when it was told to stop at once.
 var ErrAborted = errors.New("daemon: stopped before everything in flight had ended")
 
@@ -49,6 +45,11 @@ type Options struct {
 
 	// Reload has certificates and trust read again, on each receive.
 	Reload <-chan struct{}
+
+	// Drain is how long exchanges in flight have to end after a stop was asked
+	// for, default 8 s. Children have 2 s after it, so that a stop takes at most
+	// ten.
+	Drain time.Duration
 
 	// Abort ends a drain at once when it is closed.
 	Abort <-chan struct{}
@@ -81,6 +82,9 @@ type daemon struct {
 func Run(ctx context.Context, opts Options) error {
 	if opts.Log == nil {
 		opts.Log = os.Stderr
+	}
+	if opts.Drain == 0 {
+		opts.Drain = 8 * time.Second
 	}
 	level, err := zapcore.ParseLevel(opts.Config.Log.Level)
 	if err != nil {
@@ -175,8 +179,8 @@ func (d *daemon) run(ctx context.Context) error {
 // drain ends the daemon in order: peers first, then the servers behind it.
 func (d *daemon) drain() error {
 	d.health.phase.Store(int32(draining))
-	d.log.Info("stopping", zap.Int("sessions", d.stats().Sessions), zap.Duration("at_most", drainTime))
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	d.log.Info("stopping", zap.Int("sessions", d.stats().Sessions), zap.Duration("at_most", d.opts.Drain))
+	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Drain)
 	defer cancel()
 	go func() {
 		select {
@@ -200,7 +204,7 @@ func (d *daemon) drain() error {
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		d.servers.stop(ctx)
-		d.log.Warn("stopped with exchanges in flight", zap.Duration("after", drainTime))
+		d.log.Warn("stopped with exchanges in flight", zap.Duration("after", d.opts.Drain))
 		return nil
 	}
 	d.servers.kill()

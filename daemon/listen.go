@@ -181,15 +181,12 @@ func endpointOptions(c *config.Config) endpoint.Options {
 	return o
 }
 
-// rechecker is a connection that can be held against the policy in force now.
-type rechecker interface{ Recheck() error }
-
 // recheck closes the connections whose peers are not trusted any more.
 func (d *daemon) recheck() {
 	kept, closed := 0, 0
 	for _, l := range d.listeners {
 		for _, conn := range l.connections() {
-			c, ok := conn.(rechecker)
+			c, ok := conn.(transport.Rechecker)
 			if !ok {
 				continue
 			}

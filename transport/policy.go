@@ -64,6 +64,20 @@ func (p *Policy) Client(host string) *tls.Config {
 	return c
 }
 
+// Recheck holds a peer that was accepted, in the connection state of that time,
+// against what is in force now.
+func (p *Policy) Recheck(s tls.ConnectionState) error {
+	return p.verify(s, x509.ExtKeyUsageClientAuth, "")
+}
+
+// Rechecker is an accepted connection whose peer can be held against the
+// credentials in force now, after they have changed.
+type Rechecker interface {
+	// Recheck returns why the peer would not be let in any more, or nil. It may
+	// be called by any goroutine.
+	Recheck() error
+}
+
 func (p *Policy) config() *tls.Config {
 	return &tls.Config{
 		Time:                        p.now,

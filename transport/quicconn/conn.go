@@ -31,6 +31,15 @@ func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
 	return &conn{qc: qc, peer: peer, ctx: ctx}
 }
 
+// accepted is a connection that remembers by which policy it was let in. It
+// implements transport.Rechecker.
+type accepted struct {
+	*conn
+	policy *transport.Policy
+}
+
+func (a *accepted) Recheck() error { return a.policy.Recheck(a.qc.ConnectionState().TLS) }
+
 func (c *conn) Peer() *transport.Peer    { return c.peer }
 func (c *conn) Multiplexed() bool        { return true }
 func (c *conn) Context() context.Context { return c.ctx }

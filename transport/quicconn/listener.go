@@ -79,7 +79,7 @@ func (l *Listener) Accept(ctx context.Context) (transport.Conn, error) {
 			return nil, net.ErrClosed
 		}
 		context.AfterFunc(qc.Context(), l.leave)
-		return newConn(qc, peer, l.opts), nil
+		return &accepted{newConn(qc, peer, l.opts), l.policy}, nil
 	}
 }
 

@@ -20,9 +20,19 @@ type channel struct {
 	received bool // anything at all since the handshake
 }
 
-func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) transport.Conn {
+func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) *transport.NetConn {
 	return transport.NewNetConn(&channel{Conn: conn, wire: w, peer: peer, onEvent: opts.OnSecurity}, peer)
 }
+
+// accepted is a connection that remembers by which policy it was let in. It
+// implements transport.Rechecker.
+type accepted struct {
+	*transport.NetConn
+	tls    *tls.Conn
+	policy *transport.Policy
+}
+
+func (a *accepted) Recheck() error { return a.policy.Recheck(a.tls.ConnectionState()) }
 
 // Read returns io.EOF after close_notify, an error that is io.ErrUnexpectedEOF
 // if the connection ended without, and otherwise what the network or TLS said.

@@ -96,7 +96,7 @@ func (l *Listener) shake(tcp net.Conn, place *list.Element) {
 		return
 	}
 	_ = tcp.SetDeadline(time.Time{})
-	l.Put(newConn(conn, raw, peer, l.opts), l.opts.HandshakeTimeout)
+	l.Put(&accepted{newConn(conn, raw, peer, l.opts), conn, l.policy}, l.opts.HandshakeTimeout)
 }
 
 // admit gives conn a place among the pending ones, the oldest one's if all are

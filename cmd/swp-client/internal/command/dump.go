@@ -8,14 +8,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/slimwire/swp/client"
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/all"
-	"github.com/slimwire/swp/profiles/rpc"
-	"github.com/slimwire/swp/proto/rpcpb"
 )
 
 func newDump(f *flags) *cobra.Command {
@@ -61,7 +56,7 @@ func (f *flags) dump(src io.Reader) error {
 		enc.SetIndent("", "  ")
 	}
 	faults, err := client.Dump(src, func(frame *client.Frame) error { return enc.Encode(frame) },
-		client.DumpOptions{Registry: set.Registry, Decode: decodePayload})
+		client.DumpOptions{Registry: set.Registry})
 	if err != nil {
 		return err
 	}
@@ -69,22 +64,6 @@ func (f *flags) dump(src io.Reader) error {
 		return fmt.Errorf("%d frames break a rule", faults)
 	}
 	return nil
-}
-
-// decodePayload decodes the payloads whose schema is known here.
-func decodePayload(env *e1.Envelope) (json.RawMessage, bool) {
-	var m proto.Message
-	switch env.ProfileID {
-	case rpc.ProfileID:
-		m = new(rpcpb.Payload)
-	default:
-		return nil, false
-	}
-	if proto.Unmarshal(env.Payload, m) != nil {
-		return nil, false
-	}
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	return text, err == nil
 }
 
 // packed drops white space.

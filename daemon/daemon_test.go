@@ -1,0 +1,420 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"go.uber.org/goleak"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(childMain())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds every wait in these tests.
+const patience = 20 * time.Second
+
+// drain is how long the daemons of these tests wait for what is in flight.
+const drain = time.Second
+
+// running is a daemon under test.
+type running struct {
+	t     *testing.T
+	dir   string
+	addrs []string // of the listeners, in the order of the configuration
+	admin string
+	log   *buffer
+
+	reload chan struct{}
+	abort  chan struct{}
+	stop   context.CancelFunc
+	done   chan struct{}
+	err    error // of Run, once done is closed
+}
+
+// buffer is a bytes.Buffer for several goroutines that says when it has grown.
+type buffer struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	grown chan struct{}
+}
+
+func newBuffer() *buffer { return &buffer{grown: make(chan struct{}, 1)} }
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case b.grown <- struct{}{}:
+	default:
+	}
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// await waits until the log contains text.
+func (r *running) await(text string) {
+	r.t.Helper()
+	timeout := time.After(patience)
+	for !strings.Contains(r.log.String(), text) {
+		select {
+		case <-r.log.grown:
+		case <-timeout:
+			r.t.Fatalf("the log does not say %q:\n%s", text, r.log)
+		}
+	}
+}
+
+// start runs a daemon with certificates of its own and yaml beneath them.
+func start(t *testing.T, yaml string) *running {
+	t.Helper()
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return startIn(t, dir, yaml)
+}
+
+func startIn(t *testing.T, dir, yaml string) *running {
+	t.Helper()
+	text := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: 127.0.0.1:0\n" + yaml
+	if !strings.Contains(yaml, "listeners:") {
+		text += "listeners:\n- address: swp+tls://127.0.0.1:0\n- address: swp+quic://127.0.0.1:0\n- address: swp+tcp://127.0.0.1:0\n"
+	}
+	file := filepath.Join(dir, "swpd.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{
+		t: t, dir: dir, log: newBuffer(),
+		reload: make(chan struct{}), abort: make(chan struct{}), done: make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	ready := make(chan struct{})
+	addrFile := filepath.Join(dir, "addresses")
+	go func() {
+		defer close(r.done)
+		r.err = Run(ctx, Options{
+			Config: c, Version: "test", Log: r.log, AddrFile: addrFile, Reload: r.reload, Abort: r.abort, Drain: drain,
+			Ready: func(addrs []string) {
+				r.addrs = addrs
+				close(ready)
+			},
+		})
+	}()
+	t.Cleanup(func() {
+		r.end()
+		checkLog(t, r.log.String())
+	})
+	select {
+	case <-ready:
+	case <-r.done:
+		t.Fatalf("Run: %v", r.err)
+	}
+	lines, err := os.ReadFile(addrFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Fields(string(lines))
+	r.admin = list[len(list)-1]
+	return r
+}
+
+// end stops the daemon and returns the error of Run.
+func (r *running) end() error {
+	r.stop()
+	select {
+	case <-r.done:
+	case <-time.After(patience):
+		r.t.Errorf("Run did not return")
+	}
+	return r.err
+}
+
+// checkLog holds every line to what OP-01 asks.
+func checkLog(t *testing.T, log string) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Errorf("log line %q: %v", line, err)
+		}
+		if len(line) > 8<<10 || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), unicode.IsControl) {
+			t.Errorf("log line of %d octets or with a control character: %.200q", len(line), line)
+		}
+		for key, value := range object {
+			if s, ok := value.(string); ok && len(s) > 256 {
+				t.Errorf("log value %s of %d octets", key, len(s))
+			}
+		}
+	}
+}
+
+// get asks the admin listener.
+func (r *running) get(path string) (status int, body string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.admin+path, http.NoBody)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	resp, err := client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// metric returns the value of a series, "" if it is not there.
+func (r *running) metric(series string) string {
+	r.t.Helper()
+	_, text := r.get("/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// session is a connection of a client.
+type session struct {
+	*endpoint.Session
+	mapping *mcpmap.Mapping
+}
+
+// dial connects with the client's certificate in r.dir.
+func (r *running) dial(address string) (*session, error) {
+	r.t.Helper()
+	return dialWith(r.t, address, devpki.Client(filepath.Join(r.dir, "pki")))
+}
+
+func dialWith(t *testing.T, address string, f devpki.Files) (*session, error) {
+	t.Helper()
+	conn, err := connect(t, address, f)
+	if err != nil {
+		return nil, err
+	}
+	set, err := all.New(all.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ep.Close()
+		set.Close()
+	})
+	return &session{ep.Attach(conn), set.MCP}, nil
+}
+
+func connect(t *testing.T, address string, f devpki.Files) (transport.Conn, error) {
+	t.Helper()
+	a, err := transport.ParseAddr(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
+	l, err := credentialsOf(c, nil, time.Now).read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := &transport.Policy{Credentials: func() *transport.Credentials { return &l.Credentials }}
+	switch a.Transport {
+	case "tls":
+		return tlsconn.Dial(ctx, a.HostPort(), policy, tlsconn.Options{})
+	case "quic":
+		return quicconn.Dial(ctx, a.HostPort(), policy, quicconn.Options{})
+	}
+	return transport.DialLoopback(ctx, a.HostPort())
+}
+
+// echo calls swp.echo.
+func echo(t *testing.T, s *session) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	got, err := rpc.Call(ctx, s.Session, rpc.MethodEcho, []byte("hello"))
+	if err == nil && string(got) != "hello" {
+		err = fmt.Errorf("echo %q", got)
+	}
+	return err
+}
+
+func (r *running) mustDial(address string) *session {
+	r.t.Helper()
+	s, err := r.dial(address)
+	if err == nil {
+		err = echo(r.t, s)
+	}
+	if err != nil {
+		r.t.Fatalf("%s: %v", address, err)
+	}
+	return s
+}
+
+func TestServesOverEachTransport(t *testing.T) {
+	r := start(t, "")
+	if len(r.addrs) != 3 {
+		t.Fatalf("addresses %q, want 3", r.addrs)
+	}
+	for _, address := range r.addrs {
+		r.mustDial(address)
+	}
+	if got := r.metric(`swpd_messages_total{profile="rpc"}`); got != "3" {
+		t.Errorf("messages %s, want 3", got)
+	}
+	if err := r.end(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestStartLogNamesIdentityListenersAndPolicies(t *testing.T) {
+	r := start(t, "freshness: {owner: s1, skew: 1m}\nlimits: {frame_bytes: 1MiB}\n")
+	var line map[string]any
+	first, _, _ := strings.Cut(r.log.String(), "\n")
+	if err := json.Unmarshal([]byte(first), &line); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"msg": "serving", "identity": devpki.DefaultName, "addresses": strings.Join(r.addrs, " "), "error_path": "off",
+		"freshness": "enforced by s1, skew 1m0s, required false", "frame_bytes": "1MiB", "in_flight": 128.0,
+	} {
+		if line[key] != want {
+			t.Errorf("%s is %v, want %v", key, line[key], want)
+		}
+	}
+}
+
+func TestFreshnessThatIsOffIsSaid(t *testing.T) {
+	r := start(t, "")
+	if want := `"freshness":"off: timestamps are not checked"`; !strings.Contains(r.log.String(), want) {
+		t.Errorf("the log does not say %s", want)
+	}
+}
+
+func TestPortThatIsTakenIsExplained(t *testing.T) {
+	r := start(t, "")
+	for _, address := range r.addrs {
+		c := config.Default()
+		a, err := transport.ParseAddr(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Data, c.Admin = t.TempDir(), config.AdminOff
+		c.Listeners = []config.Listener{{Address: config.Address{Addr: a}}}
+		err = Run(t.Context(), Options{Config: c, Log: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), "listeners[0].address: "+address+": the port is taken") {
+			t.Errorf("%s: error %v", address, err)
+		}
+	}
+}
+
+func TestWithoutIdentityOneIsMade(t *testing.T) {
+	c := config.Default()
+	c.Data, c.Admin = filepath.Join(t.TempDir(), "data"), config.AdminOff
+	for i := range c.Listeners {
+		c.Listeners[i].Address.Port = 0
+	}
+	for range 2 { // made, then found
+		ctx, cancel := context.WithCancel(t.Context())
+		var addrs []string
+		done := make(chan error, 1)
+		ready := make(chan struct{})
+		go func() {
+			done <- Run(ctx, Options{Config: c, Log: io.Discard, Ready: func(list []string) {
+				addrs = list
+				close(ready)
+			}})
+		}()
+		select {
+		case <-ready:
+		case err := <-done:
+			t.Fatal(err)
+		}
+		for _, address := range addrs {
+			s, err := dialWith(t, address, devpki.Client(c.IdentityDir()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := echo(t, s); err != nil {
+				t.Errorf("%s: %v", address, err)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestErrorFramesAreAPropertyOfTheListener(t *testing.T) {
+	r := start(t, "listeners:\n- {address: 'swp+tcp://127.0.0.1:0', error_frames: true}\n- address: swp+tcp://127.0.0.1:0\n")
+	// An envelope of a profile that nobody serves.
+	message := slices.Concat([]byte{0, 0, 0, 16, 1, 9, 1, 0, 0, 8}, []byte("12345678"), []byte{0, 0})
+	for i, want := range []bool{true, false} {
+		conn, err := connect(t, r.addrs[i], devpki.Client(filepath.Join(r.dir, "pki")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close(0) }()
+		s, err := conn.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write(message); err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.Read(make([]byte, 512))
+		if got := n > 0; got != want {
+			t.Errorf("listener %d: %d octets, %v; want an answer: %v", i, n, err, want)
+		}
+	}
+}

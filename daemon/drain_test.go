@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// pidOf asks the child of a session for its process id.
+func pidOf(t *testing.T, s *session, name string) int {
+	t.Helper()
+	var id, pid int
+	answer := s.tool(t, name, "pid", "{}")
+	if _, err := fmt.Sscanf(answer, `{"jsonrpc":"2.0","id":%d,"result":%d}`, &id, &pid); err != nil {
+		t.Fatalf("%q: %v", answer, err)
+	}
+	return pid
+}
+
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func TestOP03StopLetsWhatIsInFlightEnd(t *testing.T) {
+	r := start(t, childYAML(t))
+	for _, address := range r.addrs[:1] {
+		s := r.mustDial(address)
+		name := s.initialize(t)
+		pid := pidOf(t, s, name)
+
+		socket := filepath.Join(t.TempDir(), "s")
+		ln, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = ln.Close() }()
+		answer := make(chan string, 1)
+		go func() { answer <- s.tool(t, name, "wait", fmt.Sprintf(`{"socket":%q}`, socket)) }()
+		waiting, err := ln.Accept() // the call has reached the child
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		r.await(`"msg":"stopping"`)
+		if status, body := r.get("/readyz"); status != 503 || !strings.Contains(body, "stopping") {
+			t.Errorf("/readyz says %d %q", status, body)
+		}
+		if late, err := r.dial(address); err == nil && echo(t, late) == nil {
+			t.Error("a connection was served after the stop")
+		}
+		_ = waiting.Close()
+		if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":"waited"}`; got != want {
+			t.Errorf("answer %s, want %s", got, want)
+		}
+		if err := r.end(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if !gone(pid) {
+			t.Errorf("child %d lives on", pid)
+		}
+	}
+}
+
+// hanging starts a call that is never answered and returns the child's pid.
+func hanging(t *testing.T, r *running) int {
+	t.Helper()
+	s := r.mustDial(r.addrs[0])
+	name := s.initialize(t)
+	pid := pidOf(t, s, name)
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","arguments":{"socket":%q}}}`, socket)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, _ = s.mapping.Client(s.Session).Do(ctx, &mcpmap.Call{Session: name, Octets: []byte(request)})
+	}()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-ended
+	})
+	return pid
+}
+
+func TestOP03StuckUpstreamDoesNotHoldUpAStop(t *testing.T) {
+	r := start(t, childYAML(t))
+	pid := hanging(t, r)
+	began := time.Now()
+	if err := r.end(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if took := time.Since(began); took < drain || took > drain+childGrace+5*time.Second {
+		t.Errorf("stopped after %v", took)
+	}
+	if !gone(pid) {
+		t.Errorf("child %d lives on", pid)
+	}
+}
+
+func TestOP03SecondSignalStopsAtOnce(t *testing.T) {
+	r := start(t, childYAML(t))
+	pid := hanging(t, r)
+	r.stop()
+	r.await(`"msg":"stopping"`)
+	close(r.abort)
+	if err := r.end(); !errors.Is(err, ErrAborted) {
+		t.Errorf("Run: %v, want ErrAborted", err)
+	}
+	if !gone(pid) {
+		t.Errorf("child %d lives on", pid)
+	}
+}

@@ -1,0 +1,292 @@
+package daemon
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+)
+
+// raw is a connection that sends whatever octets it is given.
+func (r *running) raw(address string) transport.Stream {
+	r.t.Helper()
+	conn, err := connect(r.t, address, devpki.Client(filepath.Join(r.dir, "pki")))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close(0) })
+	s, err := conn.Open(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := s.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+func message(profile, msgType, flags uint64, id, payload string) []byte {
+	env := e1.Envelope{Version: 1, ProfileID: profile, MsgType: msgType, Flags: flags, MsgID: []byte(id), Payload: []byte(payload)}
+	return env.Append(frame.AppendHeader(nil, env.Size()))
+}
+
+func send(t *testing.T, s transport.Stream, octets []byte) {
+	t.Helper()
+	if _, err := s.Write(octets); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hungUp waits until the other side has closed.
+func hungUp(t *testing.T, s transport.Stream) {
+	t.Helper()
+	buf := make([]byte, 4096)
+	for {
+		if _, err := s.Read(buf); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("still connected")
+		} else if err != nil {
+			return
+		}
+	}
+}
+
+func TestI6EachRejectIsCountedOnceUnderFixedLabels(t *testing.T) {
+	r := start(t, "")
+	tcp := r.addrs[2]
+	for i := range 3 {
+		s := r.raw(tcp)
+		send(t, s, message(uint64(1<<40+i), 1, 0, "12345678", "")) //nolint:gosec // small
+		hungUp(t, s)
+	}
+	s := r.raw(tcp)
+	send(t, s, message(12, 99, 1<<63, "12345678", ""))                                             // unsupported type, a flag
+	send(t, s, message(12, 2, 0, "87654321", string((&rpc.Resp{RPCID: []byte("x")}).Append(nil)))) // an answer that nobody asked for
+	send(t, s, []byte{0, 0, 0, 0})
+	hungUp(t, s)
+	for series, want := range map[string]string{
+		`swpd_rejects_total{code="ERR_UNKNOWN_PROFILE",detail="",profile="other"}`:    "3",
+		`swpd_rejects_total{code="ERR_UNSUPPORTED_MSG_TYPE",detail="",profile="rpc"}`: "1",
+		`swpd_rejects_total{code="ERR_INVALID_FRAME",detail="",profile="other"}`:      "1",
+		`swpd_unknown_flags_total`:                    "1",
+		`swpd_unsolicited_total`:                      "1",
+		`swpd_messages_total{profile="rpc"}`:          "2",
+		`swpd_sessions_opened_total{transport="tcp"}`: "4",
+	} {
+		if got := r.metric(series); got != want {
+			t.Errorf("%s is %q, want %s", series, got, want)
+		}
+	}
+}
+
+func TestRS08MetricSeriesDoNotGrowWithWhatPeersSend(t *testing.T) {
+	r := start(t, "")
+	count := func() int {
+		_, text := r.get("/metrics")
+		n := 0
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "swpd_") {
+				n++
+			}
+		}
+		return n
+	}
+	flood := func(salt int) {
+		for i := range 20 {
+			s := r.raw(r.addrs[2])
+			send(t, s, message(uint64(5000+100*salt+i), 1, 0, fmt.Sprintf("id-%05d", i), "")) //nolint:gosec // small
+			hungUp(t, s)
+		}
+	}
+	flood(0)
+	before := count()
+	flood(1)
+	if after := count(); after != before {
+		t.Errorf("%d series before, %d after", before, after)
+	}
+}
+
+func TestRejectsAreLoggedWithTheirFields(t *testing.T) {
+	r := start(t, "")
+	s := r.raw(r.addrs[2])
+	send(t, s, message(4242, 7, 0, "\r\n\x00\x1b\"\\ab", ""))
+	hungUp(t, s)
+	r.await(`"msg":"message refused"`)
+	for line := range strings.Lines(r.log.String()) {
+		var got map[string]any
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got["msg"] != "message refused" {
+			continue
+		}
+		for key, want := range map[string]any{
+			"err_code": "ERR_UNKNOWN_PROFILE", "err_detail": "", "profile": "other", "profile_id": 4242.0, "msg_type": 7.0,
+			"msg_id": "0d0a001b225c6162", "peer": "loopback", "action": "closed", "class": "reject",
+		} {
+			if got[key] != want {
+				t.Errorf("%s is %v, want %v", key, got[key], want)
+			}
+		}
+	}
+}
+
+func TestFailedHandshakesAreSecurityEvents(t *testing.T) {
+	r := start(t, "")
+	stranger := devpki.Client(foreign(t))
+	stranger.CA = filepath.Join(r.dir, "pki", "ca.crt")
+	for i, name := range []string{"tls", "quic"} {
+		if s, err := dialWith(t, r.addrs[i], stranger); err == nil && echo(t, s) == nil {
+			t.Fatalf("%s: a stranger was let in", name)
+		}
+		r.await(`"msg":"security event","err_code":"ERR_SECURITY_POLICY","reason":"untrusted","transport":"` + name + `"`)
+		if got := r.metric(`swpd_security_events_total{transport="` + name + `",reason="untrusted"}`); got != "" && got != "1" {
+			t.Errorf("%s: %s events, want 1", name, got)
+		}
+	}
+}
+
+func TestOP02SecretsAndPayloadsAppearNowhere(t *testing.T) {
+	const canary = "c4n4ry"
+	r := start(t, childYAML(t, ", TOKEN: "+canary+"-env")+"      args: ["+canary+"-arg]\nlog: {level: debug}\n")
+	s := r.mustDial(r.addrs[0])
+	name := s.initialize(t)
+	s.tool(t, name, "pid", `{"secret":"`+canary+`-payload"}`)
+
+	// Messages that are refused at every stage, each with a payload.
+	plain := r.raw(r.addrs[2])
+	for _, m := range [][]byte{
+		message(12, 1, 0, "12345678", canary),                                            // no P1 payload
+		message(12, 99, 0, "12345678", canary),                                           // unknown type
+		message(1, 1, 0, "12345678", `{"jsonrpc":"1.0","id":"`+canary+`","method":"x"}`), // malformed
+		message(1, 1, 0, "12345679", canary),                                             // not JSON
+		message(77, 1, 0, "12345678", canary),                                            // unknown profile
+	} {
+		send(t, plain, m)
+	}
+	hungUp(t, plain)
+
+	plan, err := Check(mustLoad(t, filepath.Join(r.dir, "swpd.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs := map[string]string{"check": string(shown)}
+	for _, path := range []string{"/livez", "/readyz", "/status", "/metrics"} {
+		_, outputs[path] = r.get(path)
+	}
+	key, err := os.ReadFile(filepath.Join(r.dir, "pki", "server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(key)
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	outputs["log"] = r.log.String()
+	for where, text := range outputs {
+		for _, secret := range []string{canary, base64.StdEncoding.EncodeToString(block.Bytes)[:40]} {
+			if i := strings.Index(text, secret); i >= 0 {
+				t.Errorf("%s shows %q: …%s…", where, secret, text[max(0, i-120):min(len(text), i+60)])
+			}
+		}
+	}
+	if !strings.Contains(outputs["log"], "message refused") {
+		t.Error("the log has no refusal, so the test shows nothing")
+	}
+}
+
+func mustLoad(t *testing.T, file string) *config.Config {
+	t.Helper()
+	c, err := config.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestOP01WhatChildrenSayIsCutAndEscaped(t *testing.T) {
+	r := start(t, childYAML(t))
+	s := r.mustDial(r.addrs[0])
+	name := s.initialize(t)
+	text, err := json.Marshal("\x1b[31m\x00" + strings.Repeat("long ", 400))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tool(t, name, "say", fmt.Sprintf(`{"text":%s}`, text))
+	r.await(`"msg":"child says"`) // start's cleanup parses and measures every line
+}
+
+func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
+	used := uint64(0)
+	g := &memoryGuard{limit: 100, used: func() uint64 { return used }}
+	for _, step := range []struct {
+		used  uint64
+		short bool
+	}{{0, false}, {89, false}, {90, true}, {100, true}, {89, false}} {
+		used = step.used
+		g.look()
+		if got := g.admit() != nil; got != step.short {
+			t.Errorf("%d of 100 in use: refused %v, want %v", used, got, step.short)
+		}
+	}
+}
+
+func TestRS03ShortMemoryIsNotReadyAndRecovers(t *testing.T) {
+	guard := &memoryGuard{}
+	guard.short.Store(true)
+	h := &health{memory: guard, credentials: credentialsIn(t, made(t)), servers: &servers{}}
+	h.phase.Store(int32(serving))
+	if v := h.look(); v.Ready || len(v.Reasons) != 1 || !strings.HasPrefix(v.Reasons[0], "memory: ") {
+		t.Errorf("health %+v", v)
+	}
+	guard.short.Store(false)
+	if v := h.look(); !v.Ready {
+		t.Errorf("health %+v", v)
+	}
+}
+
+func made(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := devpki.Create(dir, devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestEveryProfileHasALabelOfItsOwn(t *testing.T) {
+	handler := profiles.HandlerFunc(nil)
+	reg, err := profiles.NewRegistry(
+		&profiles.Profile{ID: 1, Name: "a", Handler: handler}, &profiles.Profile{ID: 31, Name: "b", Handler: handler},
+		&profiles.Profile{ID: 32, Name: "c", Handler: handler}, &profiles.Profile{ID: 1 << 40, Name: "d", Handler: handler},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newTelemetry(reg, "test")
+	var got []string
+	for _, id := range []uint64{0, 1, 2, 31, 32, 33, 1 << 40, 4096, 1<<64 - 1} {
+		got = append(got, m.profile(id).name)
+	}
+	if want := []string{"other", "a", "other", "b", "c", "other", "d", "error", "other"}; !slices.Equal(got, want) {
+		t.Errorf("labels %q, want %q", got, want)
+	}
+}

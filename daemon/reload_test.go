@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+)
+
+// copyFile puts the content of one file into another.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appendFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(to, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foreign makes identities of another authority.
+func foreign(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := devpki.Create(dir, devpki.Options{Name: "spiffe://other/swpd"}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestTL10NewLeafIsUsedWithoutDroppingAnyone(t *testing.T) {
+	r := start(t, "")
+	pki := filepath.Join(r.dir, "pki")
+	before := r.mustDial(r.addrs[0])
+
+	ctx, stop := context.WithCancel(t.Context())
+	var calls atomic.Int64
+	var load sync.WaitGroup
+	load.Go(func() {
+		for ctx.Err() == nil {
+			if err := echo(t, before); err != nil {
+				t.Errorf("a peer that was connected: %v", err)
+				return
+			}
+			calls.Add(1)
+		}
+	})
+	// The server is known by another authority from now on, and so must the
+	// client know it.
+	other := foreign(t)
+	appendFile(t, filepath.Join(other, "ca.crt"), filepath.Join(pki, "ca.crt"))
+	copyFile(t, filepath.Join(other, "server.key"), filepath.Join(pki, "server.key"))
+	copyFile(t, filepath.Join(other, "server.crt"), filepath.Join(pki, "server.crt"))
+	r.reload <- struct{}{}
+	r.await(`"identity":"spiffe://other/swpd"`)
+	for _, address := range r.addrs[:2] {
+		if got := r.mustDial(address).Peer().Identity; got != "spiffe://other/swpd" {
+			t.Errorf("%s: the server is %q, want the new identity", address, got)
+		}
+	}
+	stop()
+	load.Wait()
+	if calls.Load() == 0 {
+		t.Error("no call was made meanwhile")
+	}
+}
+
+func TestTL10ChangedFilesAreFoundWithoutASignal(t *testing.T) {
+	r := start(t, "")
+	other := foreign(t)
+	pki := filepath.Join(r.dir, "pki")
+	copyFile(t, filepath.Join(other, "server.key"), filepath.Join(pki, "server.key"))
+	copyFile(t, filepath.Join(other, "server.crt"), filepath.Join(pki, "server.crt"))
+	r.await(`"identity":"spiffe://other/swpd"`)
+}
+
+func TestTL10PeersOfARemovedAuthorityAreClosedAndRefused(t *testing.T) {
+	r := start(t, "")
+	pki, other := filepath.Join(r.dir, "pki"), foreign(t)
+	appendFile(t, filepath.Join(other, "ca.crt"), filepath.Join(pki, "ca.crt"))
+	r.reload <- struct{}{}
+	r.await("peers held against the new trust anchors")
+
+	stranger := devpki.Client(other)
+	stranger.CA = filepath.Join(pki, "ca.crt")
+	for _, address := range r.addrs[:2] {
+		kept := r.mustDial(address)
+		gone, err := dialWith(t, address, stranger)
+		if err == nil {
+			err = echo(t, gone)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		with := filepath.Join(t.TempDir(), "ca.crt")
+		copyFile(t, filepath.Join(pki, "ca.crt"), with)
+		whole, err := os.ReadFile(with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const end = "-----END CERTIFICATE-----\n"
+		first, _, _ := strings.Cut(string(whole), end)
+		if err := os.WriteFile(filepath.Join(pki, "ca.crt"), []byte(first+end), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.reload <- struct{}{}
+		select {
+		case <-gone.Context().Done():
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: a peer that is not trusted any more is still connected", address)
+		}
+		if err := echo(t, kept); err != nil {
+			t.Errorf("%s: a trusted peer: %v", address, err)
+		}
+		stranger.CA = with
+		if s, err := dialWith(t, address, stranger); err == nil && echo(t, s) == nil {
+			t.Errorf("%s: a peer that is not trusted any more was let in", address)
+		}
+		copyFile(t, with, filepath.Join(pki, "ca.crt")) // for the next transport
+		stranger.CA = filepath.Join(pki, "ca.crt")
+		r.reload <- struct{}{}
+		r.reload <- struct{}{} // returns when the one before is done
+	}
+	if !strings.Contains(r.log.String(), `"class":"security","msg":"security event","err_code":"ERR_SECURITY_POLICY","reason":"untrusted"`) {
+		t.Error("the log has no security event")
+	}
+}
+
+func TestTL10CorruptFilesKeepTheOldOnesAndWarn(t *testing.T) {
+	r := start(t, "")
+	pki := filepath.Join(r.dir, "pki")
+	for _, name := range []string{"server.key", "server.crt", "ca.crt"} {
+		good := filepath.Join(t.TempDir(), name)
+		copyFile(t, filepath.Join(pki, name), good)
+		if err := os.WriteFile(filepath.Join(pki, name), []byte("-----BEGIN nothing"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.reload <- struct{}{}
+		r.reload <- struct{}{} // returns when the one before is done
+		status, body := r.get("/readyz")
+		if status != 200 || !strings.Contains(body, "warning: certificates not reloaded, the old ones stay in use: ") || !strings.Contains(body, name) {
+			t.Errorf("%s: /readyz says %d %q", name, status, body)
+		}
+		copyFile(t, good, filepath.Join(pki, name))
+		r.reload <- struct{}{}
+		r.reload <- struct{}{}
+		if _, body := r.get("/readyz"); body != "ready\n" {
+			t.Errorf("%s restored: /readyz says %q", name, body)
+		}
+		r.mustDial(r.addrs[0])
+	}
+}
+
+func TestReloadRefusesAKeyThatEveryUserCanRead(t *testing.T) {
+	r := start(t, "")
+	key := filepath.Join(r.dir, "pki", "server.key")
+	if err := os.Chmod(key, 0o644); err != nil { //nolint:gosec // the fault under test
+		t.Fatal(err)
+	}
+	r.reload <- struct{}{}
+	r.await("so every user can reach the private key")
+}
+
+func TestCertificateThatEndsSoonIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	issued := time.Now()
+	if err := devpki.Create(dir, devpki.Options{Now: func() time.Time { return issued }}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		left            time.Duration
+		warning, urgent bool
+	}{{200 * 24 * time.Hour, false, false}, {20 * 24 * time.Hour, true, false}, {time.Hour, true, true}, {-time.Hour, true, true}} {
+		cr := credentialsIn(t, dir)
+		end := cr.current.Load().Certificate.Leaf.NotAfter
+		cr.now = func() time.Time { return end.Add(-tt.left) }
+		reason, urgent := cr.expiry()
+		if (reason != "") != tt.warning || urgent != tt.urgent {
+			t.Errorf("%v left: %q, urgent %v", tt.left, reason, urgent)
+		}
+	}
+}
+
+func credentialsIn(t *testing.T, dir string) *credentials {
+	t.Helper()
+	f := devpki.Server(dir)
+	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
+	cr, err := newCredentials(c, zap.NewNop(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cr
+}
