@@ -218,6 +218,7 @@ func (e *Endpoint) admit(conn transport.Conn) *Session {
 }
 
 func (e *Endpoint) forget(s *Session) {
+	e.opts.Observer.Closed(s, context.Cause(s.ctx)) // before Close can return
 	e.mu.Lock()
 	delete(e.sessions, s)
 	if who := s.peer.Identity; e.identities[who] > 1 {
@@ -227,7 +228,6 @@ func (e *Endpoint) forget(s *Session) {
 	}
 	last := e.draining && len(e.sessions) == 0
 	e.mu.Unlock()
-	e.opts.Observer.Closed(s, context.Cause(s.ctx))
 	if last {
 		close(e.empty)
 	}

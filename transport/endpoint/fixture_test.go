@@ -1,9 +1,11 @@
 package endpoint_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -442,5 +444,28 @@ func inVirtualTime(t *testing.T, opts endpoint.Options, test func(t *testing.T, 
 				test(t, attach(t, ep, rec, here, there))
 			})
 		})
+	}
+}
+
+// wantErrorFrame reads a report of the error path.
+func (r *rig) wantErrorFrame(t *testing.T, id string, code profiles.Code, profileID uint64) {
+	t.Helper()
+	env := r.recv(t)
+	if env.ProfileID != endpoint.ErrorProfile || env.MsgType != endpoint.ErrorMsgType {
+		t.Fatalf("got profile %d type %d, want an error frame", env.ProfileID, env.MsgType)
+	}
+	if id != "" && string(env.MsgID) != id {
+		t.Errorf("error frame for %q, want %q", env.MsgID, id)
+	}
+	if n := env.Size() + frame.HeaderSize; n > 512 {
+		t.Errorf("error frame of %d octets, want at most 512", n)
+	}
+	body := string(env.Payload)
+	if !strings.Contains(body, code.String()) || !strings.Contains(body, code.Alias()) {
+		t.Errorf("error frame %q does not name %v", body, code)
+	}
+	want := e1.AppendUvarint([]byte{4 << 3}, profileID)
+	if profileID != 0 && !bytes.HasSuffix(env.Payload, want) {
+		t.Errorf("error frame %x does not end with profile_id %d", env.Payload, profileID)
 	}
 }
