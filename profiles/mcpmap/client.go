@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -81,6 +82,7 @@ type outgoing struct {
 	target  string
 	key     string // of its JSON-RPC id
 	msgID   []byte
+	route   *route
 	events  Events
 	inbox   inbox
 	cancel  context.CancelCauseFunc
@@ -89,7 +91,7 @@ type outgoing struct {
 // outgoingSession is a legacy session at a peer. One without an id, because the
 // peer does not know of sessions, is found by its target.
 type outgoingSession struct {
-	lane   profiles.Lane
+	route  *route
 	events Events
 	inbox  *inbox
 }
@@ -123,8 +125,14 @@ func (c *conn) calling() *Client {
 	return c.client
 }
 
-// plain is the key of a session without an id.
-func plain(target string) string { return "\x00" + target }
+// sessionKey is the key of a session: its id, or the target of one whose peer
+// does not know of ids.
+func sessionKey(target, id string) string {
+	if id == "" {
+		return "\x00" + target
+	}
+	return id
+}
 
 // Do sends a request and returns the response, after all that belonged to the
 // call has been handed to its Events. When ctx ends, or Notify sends a
@@ -148,25 +156,23 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		inbox: inbox{limit: c.m.opts.MaxNotificationsDue},
 	}
 	initialize := msg.Is(MethodInitialize)
-	lane, err := c.lane(ctx, call, &msg)
+	r, err := c.route(ctx, call, &msg)
 	if err != nil {
 		return nil, err
 	}
-	opened := initialize && lane != nil // and not yet a session's
-	defer func() {
-		if opened {
-			_ = lane.Close()
-		}
-	}()
+	defer r.release()
 
 	c.open()
-	exchange, err := c.send(ctx, lane, call)
+	exchange, err := r.lane.Call(ctx, e1.Envelope{
+		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
+		Extensions: extensions(call.Target, call.Session, call.Params),
+	})
 	if err != nil {
 		c.opened()
 		return nil, err
 	}
 	defer exchange.Close()
-	out.msgID = slices.Clone(exchange.MsgID())
+	out.msgID, out.route = slices.Clone(exchange.MsgID()), r
 	c.register(out)
 	defer c.unregister(out)
 	if !initialize {
@@ -181,7 +187,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		if initialize {
 			c.opened()
 		}
-		return nil, c.ended(ctx, out, &msg, lane, err)
+		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload)}
 	if status, ok := env.Extensions.LookupUvarint(profiles.ExtHTTPStatus); ok && status < 1000 {
@@ -192,8 +198,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		var response Message
 		if response.Scan(result.Octets) == nil && response.Result() != nil {
 			result.Session = string(id)
-			c.begin(result.Session, call, lane, &out.inbox)
-			opened = false
+			c.begin(result.Session, call, r, &out.inbox)
 		}
 		c.opened()
 	}
@@ -207,37 +212,48 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	return result, nil
 }
 
-// lane returns the lane that a call must use: that of its session, a new one
-// for a session that it opens, nil for one of its own.
-func (c *Client) lane(ctx context.Context, call *Call, msg *Message) (profiles.Lane, error) {
-	if call.Session == "" && msg.Is(MethodInitialize) {
-		return c.c.sess.Open(ctx)
-	}
-	key := call.Session
-	if key == "" {
-		if msg.Modern() {
-			return nil, nil
-		}
-		key = plain(call.Target)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.sessions[key]; s != nil {
-		return s.lane, nil
-	}
-	return nil, nil // a session of another connection: on a lane of its own
+// route is a lane with its users. It is closed when the last of them is done:
+// a closed lane may be another one's by now.
+type route struct {
+	lane  profiles.Lane
+	users atomic.Int32
 }
 
-// send sends the request.
-func (c *Client) send(ctx context.Context, lane profiles.Lane, call *Call) (profiles.Call, error) {
-	env := e1.Envelope{
-		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
-		Extensions: extensions(call.Target, call.Session, call.Params),
+func (r *route) release() {
+	if r.users.Add(-1) == 0 {
+		_ = r.lane.Close()
 	}
-	if lane != nil {
-		return lane.Call(ctx, env)
+}
+
+// route returns the lane of a call: that of its session, else one of its own.
+// A call that is alone on its lane keeps it open until the answer: what cancels
+// it is sent behind it. The caller releases it.
+func (c *Client) route(ctx context.Context, call *Call, msg *Message) (*route, error) {
+	if !msg.Is(MethodInitialize) && (call.Session != "" || !msg.Modern()) {
+		if r := c.sessionRoute(call.Target, call.Session); r != nil {
+			return r, nil
+		}
 	}
-	return c.c.sess.Call(ctx, env)
+	lane, err := c.c.sess.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &route{lane: lane}
+	r.users.Add(1)
+	return r, nil
+}
+
+// sessionRoute returns the lane of a session, or nil if it is not one of this
+// connection.
+func (c *Client) sessionRoute(target, session string) *route {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sessions[sessionKey(target, session)]
+	if s == nil {
+		return nil
+	}
+	s.route.users.Add(1)
+	return s.route
 }
 
 func extensions(target, session string, params []string) e1.Extensions {
@@ -256,7 +272,7 @@ func extensions(target, session string, params []string) e1.Extensions {
 
 // ended says why a call ended without a response, and tells the server of it
 // when that was our decision.
-func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, lane profiles.Lane, err error) error {
+func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -266,7 +282,7 @@ func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, lane pr
 	}
 	sendCtx, cancel := context.WithTimeout(c.c.sess.Context(), cancelTime)
 	defer cancel()
-	_ = c.sendNotification(sendCtx, lane, out.target, out.session, out.msgID, AppendCancelled(nil, msg.ID()))
+	_ = c.sendNotification(sendCtx, out.route, out.target, out.session, out.msgID, AppendCancelled(nil, msg.ID()))
 	return cause
 }
 
@@ -289,39 +305,35 @@ func (c *Client) Notify(ctx context.Context, target, session string, octets []by
 	if err := msg.Check(Notification); err != nil {
 		return err
 	}
-	key := session
-	if key == "" {
-		key = plain(target)
-	}
-	var out *outgoing
-	var lane profiles.Lane
-	c.mu.Lock()
-	if s := c.sessions[key]; s != nil {
-		lane = s.lane
-	}
 	if msg.Is(MethodCancelled) {
-		out = c.callNamed(target, session, TokenKey(msg.RequestID()))
+		if out := c.callNamed(target, session, TokenKey(msg.RequestID())); out != nil {
+			defer out.route.release()
+			err := c.sendNotification(ctx, out.route, target, session, out.msgID, octets)
+			out.cancel(ErrCancelled)
+			return err
+		}
 	}
-	c.mu.Unlock()
-	if out == nil {
-		return c.sendNotification(ctx, lane, target, session, nil, octets)
+	r := c.sessionRoute(target, session)
+	if r != nil {
+		defer r.release()
 	}
-	err := c.sendNotification(ctx, lane, target, session, out.msgID, octets)
-	out.cancel(ErrCancelled)
-	return err
+	return c.sendNotification(ctx, r, target, session, nil, octets)
 }
 
-// callNamed finds a call by its JSON-RPC id. The caller holds mu.
+// callNamed finds a call by its JSON-RPC id. The caller releases its route.
 func (c *Client) callNamed(target, session, key string) *outgoing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, out := range c.calls {
 		if out.target == target && out.session == session && out.key == key && key != "" {
+			out.route.users.Add(1)
 			return out
 		}
 	}
 	return nil
 }
 
-func (c *Client) sendNotification(ctx context.Context, lane profiles.Lane, target, session string, related, octets []byte) error {
+func (c *Client) sendNotification(ctx context.Context, r *route, target, session string, related, octets []byte) error {
 	env := e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(Notification), Payload: octets,
 		Extensions: extensions(target, session, nil),
@@ -330,8 +342,8 @@ func (c *Client) sendNotification(ctx context.Context, lane profiles.Lane, targe
 		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, related)
 	}
 	var err error
-	if lane != nil {
-		err = lane.Send(ctx, env)
+	if r != nil {
+		err = r.lane.Send(ctx, env)
 	} else {
 		err = c.c.sess.Send(ctx, env)
 	}
@@ -344,32 +356,27 @@ func (c *Client) sendNotification(ctx context.Context, lane profiles.Lane, targe
 // Leave forgets a legacy session on this side. The peer keeps it for a while;
 // swp.mcp.close ends it there.
 func (c *Client) Leave(target, session string) {
-	key := session
-	if key == "" {
-		key = plain(target)
-	}
+	key := sessionKey(target, session)
 	c.mu.Lock()
 	s := c.sessions[key]
 	delete(c.sessions, key)
 	c.mu.Unlock()
 	if s != nil {
-		_ = s.lane.Close()
+		s.route.release()
 	}
 }
 
 // begin keeps a session that initialize opened.
-func (c *Client) begin(id string, call *Call, lane profiles.Lane, box *inbox) {
-	key := id
-	if key == "" {
-		key = plain(call.Target)
-	}
+func (c *Client) begin(id string, call *Call, r *route, box *inbox) {
+	r.users.Add(1)
+	key := sessionKey(call.Target, id)
 	c.mu.Lock()
 	old := c.sessions[key]
-	c.sessions[key] = &outgoingSession{lane: lane, events: call.Events, inbox: box}
+	c.sessions[key] = &outgoingSession{route: r, events: call.Events, inbox: box}
 	c.replay(func(e *early) bool { return e.session == id && e.related == "" })
 	c.mu.Unlock()
 	if old != nil {
-		_ = old.lane.Close()
+		old.route.release()
 	}
 }
 
@@ -380,6 +387,6 @@ func (c *Client) lost() {
 	c.sessions = make(map[string]*outgoingSession)
 	c.mu.Unlock()
 	for _, s := range sessions {
-		_ = s.lane.Close()
+		s.route.release()
 	}
 }
