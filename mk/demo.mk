@@ -1,0 +1,7 @@
+##@ Demonstration
+
+.PHONY: demo
+demo: build ## run a real MCP server behind swpd and call it over TLS and QUIC
+	@mkdir -p $(BIN)/examples
+	$(GO) build -trimpath -o $(BIN)/examples/ ./examples/mcp-modern ./examples/mcp-legacy
+	@scripts/demo.sh $(abspath $(BIN))
