@@ -3,15 +3,11 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"runtime/metrics"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/vectors"
 )
@@ -243,143 +239,4 @@ func (s *stage) change(f func()) {
 	f()
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-// handled notes what a handler was given, in the step that it returns.
-func (s *stage) handled(handler uint64, env *e1.Envelope) (step int) {
-	h := Handled{
-		Handler: handler, Version: env.Version, ProfileID: env.ProfileID, MsgType: env.MsgType,
-		Flags: env.Flags, Timestamp: env.Timestamp, Encoded: env.Append(nil),
-	}
-	c := env.Clone()
-	h.MsgID, h.Extensions, h.Payload = c.MsgID, c.Extensions, c.Payload
-	s.change(func() {
-		step = s.step
-		s.steps[step].Handled = append(s.steps[step].Handled, h)
-	})
-	return step
-}
-
-// unhandled takes back what was noted last in a step.
-func (s *stage) unhandled(step int) {
-	s.change(func() {
-		p := &s.steps[step]
-		p.Handled = p.Handled[:len(p.Handled)-1]
-	})
-}
-
-// kept notes that a handler keeps an exchange open.
-func (s *stage) kept() { s.change(func() { s.steps[s.step].waiting++ }) }
-
-// Verdict implements endpoint.Observer.
-func (s *stage) Verdict(v endpoint.Verdict) {
-	v.MsgID = nil // a window
-	s.change(func() {
-		conn, ok := s.conns[v.Session.ID()]
-		if !ok {
-			conn = "a" // accepted, not attached
-		}
-		if s.verdicts[conn] == nil {
-			s.verdicts[conn] = make(map[uint64]endpoint.Verdict)
-		}
-		s.verdicts[conn][v.Seq] = v
-	})
-}
-
-// Security implements endpoint.Observer. What it is told of has a verdict, too;
-// see channelFailed for what has none.
-func (s *stage) Security(ev transport.SecurityEvent) {
-	s.change(func() { s.steps[s.step].Events = append(s.steps[s.step].Events, ev.Reason) })
-}
-
-// Opened implements endpoint.Observer.
-func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.sessions++; s.opened++ }) }
-
-// Closed implements endpoint.Observer.
-func (s *stage) Closed(*endpoint.Session, error) { s.change(func() { s.sessions-- }) }
-
-// Refused implements endpoint.Observer.
-func (s *stage) Refused(*transport.Peer) {}
-
-// options are those of the endpoint under test.
-func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
-	reg, err := profiles.NewRegistry(list...)
-	if err != nil {
-		return endpoint.Options{}, err
-	}
-	p := &s.in.Policy
-	o := endpoint.Options{
-		Registry: reg, Observer: s, Now: s.clock.now, ErrorFrames: p.ErrorPath,
-		FrameLimit: s.in.Limits.MaxFrameBytes, Envelope: e1.Limits{MaxPayload: s.in.Limits.MaxPayloadBytes},
-		ReplayWindow: ms(p.ReplayWindowMs),
-		Freshness:    endpoint.Freshness{Skew: ms(p.MaxClockSkewMs), Required: p.TimestampRequired},
-	}
-	if p.Rate != nil {
-		o.Window = endpoint.Window{Frames: p.Rate.Frames, Period: ms(p.Rate.WindowMs)}
-	}
-	switch p.Freshness {
-	case "", "off":
-	case "core":
-		o.Freshness.Owner = endpoint.FreshnessCore
-	case "s1":
-		o.Freshness.Owner = endpoint.FreshnessS1
-	default:
-		return o, fmt.Errorf("freshness is owned by %q", p.Freshness)
-	}
-	return o, nil
-}
-
-func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// clock is the endpoint's.
-type clock struct {
-	mu    *sync.Mutex
-	start time.Time
-	at    *time.Time
-}
-
-func newClock(c *vectors.Clock) clock {
-	start := time.Now()
-	if c != nil {
-		start = time.UnixMilli(c.NowUnixMs)
-	}
-	return clock{mu: new(sync.Mutex), start: start, at: &start}
-}
-
-func (c clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return *c.at
-}
-
-func (c clock) set(atMs int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*c.at = c.start.Add(ms(atMs))
-}
-
-// answering returns a frame with the msg_id of another, or with an extension
-// that names it.
-func answering(octets, of []byte, relates bool) ([]byte, error) {
-	env, err := decode(octets)
-	if err != nil {
-		return nil, fmt.Errorf("the answer: %w", err)
-	}
-	asked, err := decode(of)
-	if err != nil {
-		return nil, fmt.Errorf("there is nothing to answer: %w", err)
-	}
-	if relates {
-		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, asked.MsgID)
-	} else {
-		env.MsgID = asked.MsgID
-	}
-	return frame.Append(nil, env.Append(nil)), nil
-}
-
-// allocated is what the process has allocated since its start, in octets.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }

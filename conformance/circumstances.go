@@ -1,0 +1,97 @@
+package conformance
+
+import (
+	"fmt"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/vectors"
+)
+
+// options are those of the endpoint under test.
+func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
+	reg, err := profiles.NewRegistry(list...)
+	if err != nil {
+		return endpoint.Options{}, err
+	}
+	p := &s.in.Policy
+	o := endpoint.Options{
+		Registry: reg, Observer: s, Now: s.clock.now, ErrorFrames: p.ErrorPath,
+		FrameLimit: s.in.Limits.MaxFrameBytes, Envelope: e1.Limits{MaxPayload: s.in.Limits.MaxPayloadBytes},
+		ReplayWindow: ms(p.ReplayWindowMs),
+		Freshness:    endpoint.Freshness{Skew: ms(p.MaxClockSkewMs), Required: p.TimestampRequired},
+	}
+	if p.Rate != nil {
+		o.Window = endpoint.Window{Frames: p.Rate.Frames, Period: ms(p.Rate.WindowMs)}
+	}
+	switch p.Freshness {
+	case "", "off":
+	case "core":
+		o.Freshness.Owner = endpoint.FreshnessCore
+	case "s1":
+		o.Freshness.Owner = endpoint.FreshnessS1
+	default:
+		return o, fmt.Errorf("freshness is owned by %q", p.Freshness)
+	}
+	return o, nil
+}
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// clock is the endpoint's.
+type clock struct {
+	mu    *sync.Mutex
+	start time.Time
+	at    *time.Time
+}
+
+func newClock(c *vectors.Clock) clock {
+	start := time.Now()
+	if c != nil {
+		start = time.UnixMilli(c.NowUnixMs)
+	}
+	return clock{mu: new(sync.Mutex), start: start, at: &start}
+}
+
+func (c clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return *c.at
+}
+
+func (c clock) set(atMs int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.at = c.start.Add(ms(atMs))
+}
+
+// answering returns a frame with the msg_id of another, or with an extension
+// that names it.
+func answering(octets, of []byte, relates bool) ([]byte, error) {
+	env, err := decode(octets)
+	if err != nil {
+		return nil, fmt.Errorf("the answer: %w", err)
+	}
+	asked, err := decode(of)
+	if err != nil {
+		return nil, fmt.Errorf("there is nothing to answer: %w", err)
+	}
+	if relates {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, asked.MsgID)
+	} else {
+		env.MsgID = asked.MsgID
+	}
+	return frame.Append(nil, env.Append(nil)), nil
+}
+
+// allocated is what the process has allocated since its start, in octets.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
