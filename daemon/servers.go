@@ -134,7 +134,7 @@ func (s *servers) warnings() []string {
 
 func (s *servers) names() []string {
 	names, _ := s.table.Targets()
-	return names
+	return append([]string{}, names...) // never nil, which JSON shows as null
 }
 
 // stop ends all children; ctx bounds how long calls in flight may go on.
