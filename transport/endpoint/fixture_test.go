@@ -469,3 +469,8 @@ func (r *rig) wantErrorFrame(t *testing.T, id string, code profiles.Code, profil
 		t.Errorf("error frame %x does not end with profile_id %d", env.Payload, profileID)
 	}
 }
+
+// on makes the rig speak on a stream it had before.
+func (r *rig) on(stream transport.Stream) {
+	r.raw, r.in = stream, frame.NewReader(stream, frame.Options{})
+}

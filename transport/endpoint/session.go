@@ -45,6 +45,7 @@ type Session struct {
 	leaving   bool                 // drained, and about to close
 
 	draining atomic.Bool
+	heard    atomic.Bool // the peer of the only stream has said all it has to say
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
@@ -85,6 +86,24 @@ func (s *Session) drain() {
 // holds mu.
 func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
 
+// onlyLong reports whether nothing but exchanges without an expected end is in
+// flight.
+func (s *Session) onlyLong() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.long > 0 && s.exchanges == s.long && len(s.calls) == 0
+}
+
+// abandon closes a session whose peer listens to no more than exchanges that
+// would never end, after what is queued has been written.
+func (s *Session) abandon() {
+	s.mu.Lock()
+	only := s.only
+	s.mu.Unlock()
+	only.out.finish()
+	s.close(profiles.OK, errEnded)
+}
+
 // drained reports whether the session has nothing left to do.
 func (s *Session) drained() bool {
 	if !s.draining.Load() {
@@ -100,6 +119,9 @@ func (s *Session) drained() bool {
 // each of which ends its stream after what is queued has been written: only the
 // loop knows that no request is being handled inline.
 func (s *Session) settle() {
+	if s.heard.Load() && s.onlyLong() {
+		go s.abandon()
+	}
 	if !s.draining.Load() {
 		return
 	}
@@ -169,9 +191,35 @@ func (s *Session) runOnly() {
 		return
 	}
 	l.run()
-	select {
-	case <-l.gone: // the peer has said all it has to say, and has had its answers
-	case <-s.ctx.Done():
+	s.heard.Store(true)
+	s.settle()
+	s.awaitAnswers(l)
+}
+
+// awaitAnswers waits until a peer that has said all it has to say has had its
+// answers. It may be gone altogether, which on TCP only a write would show: so
+// exchanges without an expected end are not waited for, and others not longer
+// than Bounds.LongIdle without a write.
+func (s *Session) awaitAnswers(l *lane) {
+	wait := s.ep.opts.Bounds.LongIdle
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.gone:
+			return
+		case <-s.ctx.Done():
+			return
+		case <-s.conn.Context().Done():
+			return
+		case <-timer.C:
+		}
+		left := wait - time.Since(l.quietSince())
+		if left <= 0 {
+			s.cancel(errIdle)
+			return
+		}
+		timer.Reset(left)
 	}
 }
 

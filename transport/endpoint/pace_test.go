@@ -1,0 +1,314 @@
+package endpoint_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+func TestRS01TheFixedWindowRefusesWhatIsAboveIt(t *testing.T) {
+	const frames = 128
+	opts := endpoint.Options{Window: endpoint.Window{Frames: frames}}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, opts, telling(profile(echo)))
+		n := 0
+		burst := func(count int, want profiles.Code) {
+			t.Helper()
+			for range count {
+				id := fmt.Sprintf("msg-id-%09d", n)
+				r.send(t, request(id, "x"))
+				n++
+				if want == profiles.OK {
+					r.wantEcho(t, id, "x")
+					r.wantVerdict(t, n, want, "", endpoint.Kept)
+				} else {
+					r.wantError(t, id, want)
+					r.wantVerdict(t, n, want, "window", endpoint.Kept)
+				}
+			}
+		}
+		burst(frames, profiles.OK)
+		burst(3, profiles.RateLimitExceeded)
+		r.othersAreServed(t) // the window is this connection's
+		time.Sleep(time.Second - time.Millisecond)
+		burst(1, profiles.RateLimitExceeded)
+		time.Sleep(time.Millisecond)
+		// The next window begins with its first frame, not where the last ended.
+		time.Sleep(300 * time.Millisecond)
+		burst(frames, profiles.OK)
+		time.Sleep(999 * time.Millisecond)
+		burst(1, profiles.RateLimitExceeded)
+		time.Sleep(time.Millisecond)
+		burst(1, profiles.OK)
+	})
+}
+
+func TestRS01TheBucketPausesReadingAndRefusesNothing(t *testing.T) {
+	const rate, burst, all = 100, 50, 1050
+	opts := endpoint.Options{Rate: endpoint.Rate{Frames: rate, Burst: burst}}
+	inVirtualTime(t, opts, func(t *testing.T, r *rig) {
+		began := time.Now()
+		go func() {
+			for i := range all {
+				if _, err := r.raw.Write(framed(request(fmt.Sprintf("msg-id-%09d", i), "x"))); err != nil {
+					return
+				}
+			}
+		}()
+		for i := range all {
+			r.wantEcho(t, fmt.Sprintf("msg-id-%09d", i), "x")
+			if i == all/2 {
+				r.othersAreServed(t)
+			}
+		}
+		want := time.Second * (all - burst) / rate
+		if took := time.Since(began); took < want || took > want+100*time.Millisecond {
+			t.Errorf("%d frames took %v, want %v", all, took, want)
+		}
+	})
+}
+
+// What is above the rate stays where it is: with the peer and in its socket.
+func TestRS01AFloodAboveTheRateIsNotBuffered(t *testing.T) {
+	opts := endpoint.Options{Rate: endpoint.Rate{Frames: 1, Burst: 1}}
+	inVirtualTime(t, opts, func(t *testing.T, r *rig) {
+		written := 0
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			chunk := framed(request("0123456789abcdef", string(make([]byte, 1000))))
+			for {
+				n, err := r.raw.Write(chunk)
+				if written += n; err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		// One window of the reader and what the pipe takes.
+		if limit := 64<<10 + 64<<10 + 4096; written > limit {
+			t.Errorf("%d octets were taken from the peer, want at most %d", written, limit)
+		}
+		_ = r.conn.Close(0)
+		<-stopped
+	})
+}
+
+func TestTheErrorBudgetClosesTheConnectionAtTheSeventeenthRefusal(t *testing.T) {
+	const budget = 16
+	bad := request("short", "x")
+	inVirtualTime(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		n := 0
+		refuse := func(last endpoint.Action) {
+			t.Helper()
+			if r.conn.Multiplexed() && n > 0 {
+				r.again(t) // each refusal costs a stream there; the budget is the connection's
+			}
+			n++
+			r.send(t, bad)
+			if r.conn.Multiplexed() && last == endpoint.Kept {
+				last = endpoint.Reset
+			}
+			r.wantVerdict(t, n, profiles.InvalidEnvelope, "ERR_MSG_ID_INVALID", last)
+		}
+		for range budget {
+			refuse(endpoint.Kept)
+		}
+		time.Sleep(time.Minute) // the budget is per minute
+		for range budget {
+			refuse(endpoint.Kept)
+		}
+		refuse(endpoint.Closed)
+		r.rec.await(t, "session closed", func(r *recorder) bool { return len(r.closed) == 1 })
+		r.rec.mu.Lock()
+		cause := r.rec.closed[0]
+		r.rec.mu.Unlock()
+		if got := endpoint.CodeOf(cause); got.Code != profiles.RateLimitExceeded || got.Detail != "error_budget" {
+			t.Errorf("closed because of %v", cause)
+		}
+	})
+}
+
+func TestRefusalsForPaceHaveABudgetOfTheirOwn(t *testing.T) {
+	const pace = 1024
+	opts := endpoint.Options{Window: endpoint.Window{Frames: 1, Period: time.Hour}}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, opts, telling(profile(echo)))
+		r.good = nil // it has had its one frame, too
+		r.send(t, request("0123456789abcdef", "x"))
+		r.wantEcho(t, "0123456789abcdef", "x")
+		for i := range pace {
+			r.send(t, request("0123456789abcdef", "x"))
+			r.wantError(t, "0123456789abcdef", profiles.RateLimitExceeded)
+			r.wantVerdict(t, i+2, profiles.RateLimitExceeded, "window", endpoint.Kept)
+		}
+		r.send(t, request("0123456789abcdef", "x"))
+		r.wantVerdict(t, pace+2, profiles.RateLimitExceeded, "window", endpoint.Closed)
+		r.wantError(t, "0123456789abcdef", profiles.RateLimitExceeded)
+		r.wantEnd(t)
+	})
+}
+
+// Answers that the profile defines as ordinary cost the peer nothing.
+func TestDomainFailuresAreNotCharged(t *testing.T) {
+	missing := func(context.Context, *profiles.Request, profiles.Responder) error {
+		return &profiles.Error{Code: profiles.NotFound, Domain: true,
+			Answer: e1.Envelope{MsgType: typeAnswer, Payload: []byte("no such thing")}}
+	}
+	onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		for i := range 100 {
+			id := fmt.Sprintf("msg-id-%09d", i)
+			r.send(t, request(id, "x"))
+			r.wantEcho(t, id, "no such thing")
+			if v := r.rec.verdict(t, i+1); v.Code != profiles.NotFound || v.Reject || v.Action != endpoint.Kept {
+				t.Fatalf("verdict %+v", v)
+			}
+		}
+	}, profile(missing))
+}
+
+func TestRS09TwoEndpointsDoNotAnswerEachOthersErrors(t *testing.T) {
+	// Each end calls a profile that the other does not serve: one error frame
+	// each way, and nothing about the error frames.
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := endpoint.Options{ErrorFrames: true}
+				one, recOne := newEndpoint(t, opts, profile(echo))
+				two, recTwo := newEndpoint(t, opts, profile(echo))
+				x, y := k.pipe()
+				a, b := one.Attach(x), two.Attach(y)
+				for _, s := range []*endpoint.Session{a, b} {
+					c, err := s.Call(t.Context(), e1.Envelope{ProfileID: 77, MsgType: 1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = c.Recv(t.Context())
+					c.Close()
+					if got := endpoint.CodeOf(err); got.Code != profiles.UnknownProfile || got.Detail != "remote" {
+						t.Errorf("the call ends with %v", err)
+					}
+				}
+				synctest.Wait()
+				time.Sleep(time.Minute)
+				for i, rec := range []*recorder{recOne, recTwo} {
+					// The peer's request, and the report about this end's own.
+					if n := rec.count(); n != 2 {
+						t.Errorf("endpoint %d: %d verdicts, want 2", i, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestRS09AnErrorIsNeverAnswered(t *testing.T) {
+	payload := errorPayload(profiles.UnknownProfile)
+	cases := []struct {
+		name   string
+		env    e1.Envelope
+		code   profiles.Code
+		detail string
+	}{
+		{"nobody waits for it", e1.Envelope{MsgType: endpoint.ErrorMsgType, Payload: payload}, profiles.OK, "unsolicited"},
+		{"not a report", e1.Envelope{MsgType: endpoint.ErrorMsgType, Payload: []byte{0xff}}, profiles.InvalidProfilePayload, ""},
+		{"an empty payload", e1.Envelope{MsgType: endpoint.ErrorMsgType}, profiles.InvalidProfilePayload, ""},
+		{"unlisted type", e1.Envelope{MsgType: 2, Payload: payload}, profiles.UnsupportedMsgType, ""},
+		{"short msg_id", e1.Envelope{MsgType: endpoint.ErrorMsgType, MsgID: []byte("short"), Payload: payload}, profiles.InvalidEnvelope, "ERR_MSG_ID_INVALID"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, endpoint.Options{ErrorFrames: true}, func(t *testing.T, r *rig) {
+				c.env.ProfileID = endpoint.ErrorProfile
+				r.send(t, c.env)
+				action := endpoint.Kept
+				if c.code != profiles.OK && r.conn.Multiplexed() {
+					action = endpoint.Reset
+				}
+				r.wantVerdict(t, 1, c.code, c.detail, action)
+				if action == endpoint.Reset {
+					r.wantEnd(t)
+					return
+				}
+				// The next octets on the wire answer the next request.
+				r.send(t, request("0123456789abcdef", "x"))
+				r.wantEcho(t, "0123456789abcdef", "x")
+			})
+		})
+	}
+}
+
+func TestRS09AFloodOfUnsolicitedErrorsSpendsTheBudget(t *testing.T) {
+	onEach(t, endpoint.Options{ErrorFrames: true}, func(t *testing.T, r *rig) {
+		env := e1.Envelope{ProfileID: endpoint.ErrorProfile, MsgType: endpoint.ErrorMsgType, Payload: errorPayload(profiles.UnknownProfile)}
+		for i := range 16 {
+			r.send(t, env)
+			r.wantVerdict(t, i+1, profiles.OK, "unsolicited", endpoint.Kept)
+		}
+		r.send(t, env)
+		r.wantVerdict(t, 17, profiles.OK, "unsolicited", endpoint.Closed)
+		r.wantEnd(t)
+	})
+}
+
+func errorPayload(code profiles.Code) []byte {
+	return e1.AppendBytes([]byte{1<<3 | 2}, e1.AppendBytes([]byte{1<<3 | 2}, []byte(code.String())))
+}
+
+// Where the error path is off its profile is unknown, like any other.
+func TestErrorFramesAreUnknownWhereTheErrorPathIsOff(t *testing.T) {
+	onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		r.send(t, e1.Envelope{ProfileID: endpoint.ErrorProfile, MsgType: endpoint.ErrorMsgType, Payload: errorPayload(profiles.UnknownProfile)})
+		r.wantVerdict(t, 1, profiles.UnknownProfile, "", r.severed())
+		r.wantEnd(t)
+	})
+}
+
+// The error path says why before the connection closes.
+func TestErrorFramesPrecedeTheEndOfTheStream(t *testing.T) {
+	faults := []fault{
+		{"frame", []byte{0, 0, 0, 0}, profiles.InvalidFrame, ""},
+		{"version", good().with(0, []byte{9}, false).frame(), profiles.UnsupportedVersion, ""},
+		{"envelope", good().with(7, []byte{100}, false).frame(), profiles.InvalidFrame, ""},
+	}
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			onEach(t, endpoint.Options{ErrorFrames: true}, func(t *testing.T, r *rig) {
+				r.write(t, f.octets)
+				r.wantErrorFrame(t, "", f.code, 0)
+				r.wantEnd(t)
+				r.wantVerdict(t, 1, f.code, f.detail, r.severed())
+			})
+		})
+	}
+}
+
+func TestErrorFramesFailTheCallTheyBelongTo(t *testing.T) {
+	// Also where the error path is off here: it was this end's question.
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			one, _ := newEndpoint(t, endpoint.Options{}, profile(echo))
+			two, _ := newEndpoint(t, endpoint.Options{ErrorFrames: true}, profile(echo))
+			x, y := k.pipe()
+			s := one.Attach(x)
+			two.Attach(y)
+			c, err := s.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: 99})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err = c.Recv(t.Context()); endpoint.CodeOf(err).Code != profiles.UnsupportedMsgType {
+				t.Errorf("the call ends with %v", err)
+			}
+			if got := ask(t, s, "x"); got != "x" {
+				t.Errorf("the session does not go on: %q", got)
+			}
+		})
+	}
+}
