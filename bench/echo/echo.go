@@ -32,8 +32,8 @@ type Caller interface {
 type Dial func(ctx context.Context, addr string, files cert.Files) (Conn, error)
 
 // Listen starts a server on a free port of the loopback interface and returns
-// its address. The server lasts until the process ends.
-type Listen func(files cert.Files) (addr string, err error)
+// its address. The server lasts as long as the process, whose context ctx is.
+type Listen func(ctx context.Context, files cert.Files) (addr string, err error)
 
 // HeaderSize is the size of the length that AppendFrame writes.
 const HeaderSize = 4
@@ -47,7 +47,7 @@ var ErrFrame = errors.New("echo: length 0 or above 8 MiB")
 // AppendHeader appends the frame header of the raw systems: the length of the
 // body in four octets, as SWP has it.
 func AppendHeader(dst []byte, n int) []byte {
-	return binary.BigEndian.AppendUint32(dst, uint32(n)) //nolint:gosec // at most MaxFrame
+	return binary.BigEndian.AppendUint32(dst, uint32(n))
 }
 
 // Length returns the length of the body after a header.

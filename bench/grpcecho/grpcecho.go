@@ -18,12 +18,12 @@ import (
 )
 
 // Listen starts the server, which serves both forms.
-func Listen(files cert.Files) (string, error) {
+func Listen(ctx context.Context, files cert.Files) (string, error) {
 	config, err := files.ServerTLS()
 	if err != nil {
 		return "", err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +41,7 @@ func (server) Stream(stream grpc.BidiStreamingServer[echopb.Message, echopb.Mess
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil // the client is done, or gone
+			return nil //nolint:nilerr // the client is done, or gone
 		}
 		if err := stream.Send(m); err != nil {
 			return err

@@ -20,7 +20,7 @@ const (
 )
 
 // Listen starts the server and its responder.
-func Listen(files cert.Files) (string, error) {
+func Listen(_ context.Context, files cert.Files) (string, error) {
 	config, err := files.ServerTLS()
 	if err != nil {
 		return "", err

@@ -6,6 +6,7 @@ package proc
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,13 +43,14 @@ type Child struct {
 }
 
 // Start runs this program again with the arguments given, whose process must
-// call Answer. What it writes to standard error goes to ours.
-func Start(args ...string) (*Child, error) {
+// call Answer. What it writes to standard error goes to ours. It is killed when
+// ctx ends.
+func Start(ctx context.Context, args ...string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, args...)
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

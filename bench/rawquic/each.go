@@ -17,7 +17,7 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 
 // serveOne answers the one frame of a stream.
 func serveOne(stream *quic.Stream) {
-	buf := frames.Get().(*[]byte)
+	buf := frames.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
 	defer frames.Put(buf)
 	frame, err := readFrame(stream, *buf)
 	*buf = frame

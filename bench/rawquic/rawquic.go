@@ -26,7 +26,7 @@ func options() *quic.Config {
 }
 
 // ListenLong starts the server of Dial: each stream is a gathered echo.
-func ListenLong(files cert.Files) (string, error) {
+func ListenLong(_ context.Context, files cert.Files) (string, error) {
 	return listen(files, func(stream *quic.Stream) {
 		if gather.Serve(stream) != nil {
 			reset(stream)
@@ -37,7 +37,7 @@ func ListenLong(files cert.Files) (string, error) {
 }
 
 // ListenEach starts the server of DialEach: each stream is one exchange.
-func ListenEach(files cert.Files) (string, error) {
+func ListenEach(_ context.Context, files cert.Files) (string, error) {
 	return listen(files, serveOne)
 }
 

@@ -12,8 +12,8 @@ import (
 // ListenBare starts the smallest server that Go can be asked for: a goroutine a
 // connection and no buffer but for the one frame. It is what an idle connection
 // is compared with.
-func ListenBare(files cert.Files) (string, error) {
-	return listen(files, serveBare)
+func ListenBare(ctx context.Context, files cert.Files) (string, error) {
+	return listen(ctx, files, serveBare)
 }
 
 // bareFrame is the largest frame that the bare server takes.

@@ -12,16 +12,16 @@ import (
 )
 
 // Listen starts the server that gathers its answers.
-func Listen(files cert.Files) (string, error) {
-	return listen(files, func(conn *tls.Conn) { _ = gather.Serve(conn) })
+func Listen(ctx context.Context, files cert.Files) (string, error) {
+	return listen(ctx, files, func(conn *tls.Conn) { _ = gather.Serve(conn) })
 }
 
-func listen(files cert.Files, serve func(*tls.Conn)) (string, error) {
+func listen(ctx context.Context, files cert.Files, serve func(*tls.Conn)) (string, error) {
 	config, err := files.ServerTLS()
 	if err != nil {
 		return "", err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
@@ -37,15 +37,15 @@ func accept(ln net.Listener, config *tls.Config, serve func(*tls.Conn)) {
 		}
 		go func() {
 			conn := tls.Server(raw, config)
-			if err := conn.Handshake(); err != nil {
+			if err := conn.HandshakeContext(context.Background()); err != nil {
 				_ = raw.Close()
 				return
 			}
 			// The stack of a handshake is 8 KiB and never shrinks while its
 			// goroutine waits; a fresh one keeps an idle connection small.
 			go func() {
-				defer conn.Close()
 				serve(conn)
+				_ = conn.Close()
 			}()
 		}()
 	}

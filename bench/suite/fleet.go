@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -24,18 +25,19 @@ type server interface {
 
 // fleet starts the processes of a run and ends them.
 type fleet struct {
+	ctx     context.Context
 	opts    *Options
 	dir     string // certificates, configuration
 	servers map[string]server
 	clients map[string]*proc.Child
 }
 
-func newFleet(opts *Options) (*fleet, error) {
+func newFleet(ctx context.Context, opts *Options) (*fleet, error) {
 	dir, err := os.MkdirTemp("", "swp-bench-")
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{opts: opts, dir: dir, servers: make(map[string]server), clients: make(map[string]*proc.Child)}
+	f := &fleet{ctx: ctx, opts: opts, dir: dir, servers: make(map[string]server), clients: make(map[string]*proc.Child)}
 	if err := cert.Make(dir); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -72,9 +74,9 @@ func (f *fleet) server(key string) (server, error) {
 // packages.
 func (f *fleet) startServer(key string, built bool) (server, error) {
 	if key == swpdKey && !built {
-		return swpd.Start(f.opts.SWPD, f.dir)
+		return swpd.Start(f.ctx, f.opts.SWPD, f.dir)
 	}
-	child, err := proc.Start(f.roleArgs(roleServer, key)...)
+	child, err := proc.Start(f.ctx, f.roleArgs(roleServer, key)...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (f *fleet) client(s System) (*proc.Child, error) {
 	if c, ok := f.clients[s.ID]; ok {
 		return c, nil
 	}
-	c, err := proc.Start(f.roleArgs(roleClient, s.ID)...)
+	c, err := proc.Start(f.ctx, f.roleArgs(roleClient, s.ID)...)
 	if err != nil {
 		return nil, err
 	}

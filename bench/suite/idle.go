@@ -21,7 +21,8 @@ func (r *run) idle() error {
 			r.fail("idle "+s.ID, err)
 			continue
 		}
-		if s.Server == swpdKey {
+		// The fixed cost of a server that has served is shared by all.
+		if s.Server == swpdKey && r.opts.Idle >= idlePromised {
 			row.Promise = atMost(row.PerConn, idleBound)
 		}
 		report.Rows = append(report.Rows, row)
@@ -35,7 +36,7 @@ func (r *run) weigh(s System) (row IdleRow, err error) {
 		return row, err
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
-	client, err := proc.Start(r.fleet.roleArgs(roleClient, s.ID)...)
+	client, err := proc.Start(r.ctx, r.fleet.roleArgs(roleClient, s.ID)...)
 	if err != nil {
 		return row, err
 	}

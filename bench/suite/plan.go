@@ -107,7 +107,8 @@ func promiseFor(c Cell, subject, peer string) (Promise, bool) {
 
 // What the other promises of DESIGN §8 say.
 const (
-	codecBound = 5.0                    // protobuf decode ÷ E1 decode, at least
-	idleBound  = 24 << 10               // octets a connection, at most
-	startBound = 250 * time.Millisecond // first request served, at most
+	codecBound   = 5.0                    // protobuf decode ÷ E1 decode, at least
+	idleBound    = 24 << 10               // octets a connection, at most, where
+	idlePromised = 10_000                 // are held
+	startBound   = 250 * time.Millisecond // first request served, at most
 )

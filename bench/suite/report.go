@@ -170,7 +170,7 @@ func cpuName() string {
 	if err != nil {
 		return "unknown"
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if key, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
 			return strings.TrimSpace(value)

@@ -48,7 +48,7 @@ func Role(args []string) error {
 }
 
 func profile(path string) (stop func(), err error) {
-	f, err := os.Create(path)
+	f, err := os.Create(path) //nolint:gosec // the one who runs it names it
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func serverRole(key, dir string) error {
 		return fmt.Errorf("suite: unknown server %q", key)
 	}
 	return proc.Answer(os.Stdin, os.Stdout, proc.Ops{
-		"listen": func(json.RawMessage) (any, error) { return listen(cert.Server(dir)) },
+		"listen": func(json.RawMessage) (any, error) { return listen(context.Background(), cert.Server(dir)) },
 
 		// collect is the one forced collection before memory is weighed.
 		"collect": func(json.RawMessage) (any, error) {

@@ -21,11 +21,11 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		return nil, err
 	}
 	if opts.CPUProfile != "" {
-		if err := os.MkdirAll(opts.CPUProfile, 0o755); err != nil {
+		if err := os.MkdirAll(opts.CPUProfile, 0o750); err != nil {
 			return nil, err
 		}
 	}
-	f, err := newFleet(&opts)
+	f, err := newFleet(ctx, &opts)
 	if err != nil {
 		return nil, err
 	}

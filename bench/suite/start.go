@@ -36,7 +36,7 @@ func (r *run) startOnce() (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(r.ctx, 10*time.Second, errors.New("no answer"))
 	defer cancel()
 	began := time.Now()
-	srv, err := swpd.Launch(r.opts.SWPD, r.fleet.dir)
+	srv, err := swpd.Launch(ctx, r.opts.SWPD, r.fleet.dir)
 	if err != nil {
 		return 0, err
 	}

@@ -65,11 +65,8 @@ func (c CellReport) write(w io.Writer) {
 		cells := make([]string, columns)
 		cells[0] = fmt.Sprintf("%.0f", r.PerSecond.Median)
 		cells[1] = fmt.Sprintf("%.1f", r.PerSecond.Median*float64(c.Payload)/1e6)
-		for i, s := range []*Spread{r.P50, r.P99, r.ClientCPU, r.ServerCPU} {
-			if s != nil {
-				cells[2+i] = fmt.Sprintf("%.1f", s.Median)
-			}
-		}
+		cells[2], cells[3] = micros(r.P50), micros(r.P99)
+		cells[4], cells[5] = micros(r.ClientCPU), micros(r.ServerCPU)
 		if r.Ratio != nil {
 			copy(cells[6:], r.Ratio.cells())
 		}
@@ -112,11 +109,10 @@ func (r *IdleReport) write(w io.Writer) {
 
 func (r *Report) writeFoot(w io.Writer) error {
 	measured, missed := r.Promises()
-	text := fmt.Sprintf("\n%d promises measured, %d met, %d missed\n", measured, measured-missed, missed)
+	_, err := fmt.Fprintf(w, "\n%d promises measured, %d met, %d missed\n", measured, measured-missed, missed)
 	for _, f := range r.Failures {
-		text += "not measured: " + f + "\n"
+		_, _ = fmt.Fprintln(w, "not measured:", f)
 	}
-	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -158,6 +154,13 @@ func (v *Verdict) mark() string {
 		return "met"
 	}
 	return "MISSED"
+}
+
+func micros(s *Spread) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", s.Median)
 }
 
 func ms(v float64) string { return fmt.Sprintf("%.1f ms", v) }

@@ -4,6 +4,7 @@ package swpd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -58,13 +59,13 @@ type Server struct {
 
 // Start runs the program with the certificates in dir, which also gets its
 // configuration and data, and waits until it listens.
-func Start(path, dir string) (*Server, error) {
-	s, err := Launch(path, dir)
+func Start(ctx context.Context, path, dir string) (*Server, error) {
+	s, err := Launch(ctx, path, dir)
 	if err != nil {
 		return nil, err
 	}
 	for began := time.Now(); time.Since(began) < patience; {
-		conn, err := net.Dial("tcp", s.addr)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
 		if err == nil {
 			return s, conn.Close()
 		}
@@ -72,14 +73,16 @@ func Start(path, dir string) (*Server, error) {
 		case <-s.done:
 			return nil, s.failed()
 		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), s.Close())
 		}
 	}
 	return nil, errors.Join(errors.New("swpd: does not listen: "+s.log.String()), s.Close())
 }
 
-// Launch runs the program and returns at once.
-func Launch(path, dir string) (*Server, error) {
-	addr, err := freePort()
+// Launch runs the program and returns at once. It is killed when ctx ends.
+func Launch(ctx context.Context, path, dir string) (*Server, error) {
+	addr, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func Launch(path, dir string) (*Server, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	s := &Server{cmd: exec.Command(path, "run", "--config", file), addr: addr, done: make(chan struct{})}
+	s := &Server{cmd: exec.CommandContext(ctx, path, "run", "--config", file), addr: addr, done: make(chan struct{})}
 	s.cmd.Stderr, s.cmd.Stdout = &s.log, &s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
@@ -141,14 +144,14 @@ func (s *Server) failed() error {
 
 // freePort finds a port of the loopback interface that nobody uses, neither for
 // TCP nor for UDP.
-func freePort() (string, error) {
+func freePort(ctx context.Context) (string, error) {
 	for range 100 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", err
 		}
 		addr := ln.Addr().String()
-		udp, err := net.ListenPacket("udp", addr)
+		udp, err := new(net.ListenConfig).ListenPacket(ctx, "udp", addr)
 		_ = ln.Close()
 		if err == nil {
 			return addr, udp.Close()

@@ -11,7 +11,7 @@ import (
 // Listen serves swp.echo over TLS and over QUIC on the same port, with the
 // packages that swpd is made of and the limits it is measured with. It is for
 // what cannot be seen from outside of swpd: profiles and forced collections.
-func Listen(files cert.Files) (string, error) {
+func Listen(ctx context.Context, files cert.Files) (string, error) {
 	policy, err := policy(files)
 	if err != nil {
 		return "", err
@@ -29,7 +29,7 @@ func Listen(files cert.Files) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	go func() { _ = ep.Serve(context.Background(), overTLS) }()
-	go func() { _ = ep.Serve(context.Background(), overQUIC) }()
+	go func() { _ = ep.Serve(ctx, overTLS) }()
+	go func() { _ = ep.Serve(ctx, overQUIC) }()
 	return addr, nil
 }

@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	flags.Func("parts", "what to measure, of codec,start,echo,idle (default all)", list(&opts.Parts))
 	flags.Func("systems", "echo only these systems, such as raw-tls,grpc-unary; each brings ours it is compared with", list(&opts.Systems))
 	flags.Func("cells", "echo only under these loads, such as 64B/64x1: payload, in flight, connections", list(&opts.Cells))
-	flags.BoolVar(&opts.Quick, "quick", false, "only loads with a promise, fewer rounds, 2,000 idle connections")
+	flags.BoolVar(&opts.Quick, "quick", false, "only loads with a promise, fewer rounds, 2,000 idle connections (the promise is about 10,000)")
 	flags.IntVar(&opts.Rounds, "rounds", 0, "rounds of loads with a promise; others have a third (default 9, quick 3)")
 	flags.DurationVar(&opts.Warmup, "warmup", 0, "before each window (default 250ms)")
 	flags.DurationVar(&opts.Duration, "duration", 0, "of each window (default 500ms)")
@@ -92,8 +92,8 @@ func write(path string, report *suite.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(raw, '\n'), 0o644)
+	return os.WriteFile(path, append(raw, '\n'), 0o600)
 }
