@@ -55,55 +55,61 @@ func appendString(dst []byte, field byte, s string) []byte {
 	return e1.AppendBytes(append(dst, field<<3|2), []byte(s))
 }
 
-// parseErrorFrame reads an Error. ok is false if it is not one.
+// parseErrorFrame reads an Error. ok is false if it is not one. Fields that are
+// unknown are ignored, as P1 demands.
 func parseErrorFrame(payload []byte) (fault *profiles.Error, ok bool) {
-	body, rest, ok := field(payload, 1)
-	if !ok || len(rest) > 0 {
+	number, body, rest, ok := nextField(payload)
+	if !ok || number != 1 || body == nil || len(rest) > 0 {
 		return nil, false
 	}
 	fault = &profiles.Error{Detail: "remote"}
 	for len(body) > 0 {
-		key, n, err := e1.Uvarint(body)
-		if err != nil {
+		var value []byte
+		if number, value, body, ok = nextField(body); !ok {
 			return nil, false
 		}
-		switch key {
-		case 1<<3 | 2, 2<<3 | 2, 3<<3 | 2:
-			var value []byte
-			if value, body, ok = field(body, key>>3); !ok {
-				return nil, false
-			}
-			switch key >> 3 {
-			case 1:
-				fault.Code, _ = profiles.ParseCode(string(value))
-			case 3:
-				fault.Text = string(value[:min(len(value), maxErrorText)])
-			}
-		case 4 << 3:
-			_, m, err := e1.Uvarint(body[n:])
-			if err != nil {
-				return nil, false
-			}
-			body = body[n+m:]
-		default:
-			return nil, false
+		switch {
+		case number == 1 && value != nil:
+			fault.Code, _ = profiles.ParseCode(string(value))
+		case number == 3 && value != nil:
+			fault.Text = string(value[:min(len(value), maxErrorText)])
 		}
 	}
 	return fault, fault.Code != profiles.OK
 }
 
-// field splits off a length-delimited field of a number.
-func field(b []byte, number uint64) (value, rest []byte, ok bool) {
+// nextField splits off one protobuf field. value is nil unless the field is
+// length-delimited. Groups, which proto3 does not have, are refused.
+func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
 	key, n, err := e1.Uvarint(b)
-	if err != nil || key != number<<3|2 {
-		return nil, nil, false
+	if err != nil || key>>3 == 0 {
+		return 0, nil, nil, false
 	}
-	size, m, err := e1.Uvarint(b[n:])
-	if err != nil || size > uint64(len(b)-n-m) { //nolint:gosec // not negative
-		return nil, nil, false
+	b = b[n:]
+	var size int
+	switch key & 7 {
+	case 0:
+		if _, size, err = e1.Uvarint(b); err != nil {
+			return 0, nil, nil, false
+		}
+	case 1:
+		size = 8
+	case 2:
+		length, n, err := e1.Uvarint(b)
+		if err != nil || length > uint64(len(b)-n) { //nolint:gosec // not negative
+			return 0, nil, nil, false
+		}
+		to := n + int(length) //nolint:gosec // checked
+		return key >> 3, b[n:to:to], b[to:], true
+	case 5:
+		size = 4
+	default:
+		return 0, nil, nil, false
 	}
-	from := n + m
-	return b[from : from+int(size)], b[from+int(size):], true //nolint:gosec // checked
+	if size > len(b) {
+		return 0, nil, nil, false
+	}
+	return key >> 3, nil, b[size:], true
 }
 
 // receiveError handles a message of ErrorProfile: the answer to a call of this
