@@ -43,10 +43,10 @@ var responses = map[string]string{
 }
 
 func TestGW07OctetsArriveAsTheyWereSent(t *testing.T) {
-	for _, era := range []string{"modern", "legacy"} {
-		t.Run(era, func(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		for _, era := range []string{"modern", "legacy"} {
 			s := serve(t, era, mcpstdio.Config{})
-			c := s.dial("alice")
+			c := s.dialOver(kind)
 			session, mark := "", meta
 			if era == "legacy" {
 				session, mark = c.initialize(mcpmap.Events{}), `"z":0`
@@ -71,8 +71,8 @@ func TestGW07OctetsArriveAsTheyWereSent(t *testing.T) {
 			want(t, "octets replaced", st.Replaced, 0)
 			want(t, "messages dropped", st.Dropped, 0)
 			want(t, "noise", st.Noise, 0)
-		})
-	}
+		}
+	})
 }
 
 func TestLineEndsBetweenTokensBecomeSpaces(t *testing.T) {

@@ -14,7 +14,21 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/transporttest"
 )
+
+// kinds are how callers reach a site: directly, or through two endpoints over a
+// transport.
+var kinds = append([]string{"direct"}, transporttest.Kinds()...)
+
+// overAll runs a test over every kind of connection.
+func overAll(t *testing.T, f func(t *testing.T, kind string)) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { f(t, kind) })
+	}
+}
 
 // site is a Server with a scripted child behind a Mapping.
 type site struct {
@@ -93,16 +107,46 @@ func (s *site) lines(what mcpstdio.What) (lines [][]byte) {
 type caller struct {
 	t      *testing.T
 	client *mcpmap.Client
-	near   *profiletest.Session
-	far    *profiletest.Session
+	far    profiles.Session // the site's end
+	hangUp func()
 }
 
+// dial connects a caller of its own identity, directly.
 func (s *site) dial(identity string) *caller {
 	s.t.Helper()
 	calling := mcpmap.New(mcpmap.Options{})
 	near, far := profiletest.Pair(identity, registry(s.t, calling), "server", registry(s.t, s.served), profiletest.SessionOptions{})
 	s.t.Cleanup(func() { near.Close(); near.Wait(); far.Wait() })
-	return &caller{t: s.t, client: calling.Client(near), near: near, far: far}
+	return &caller{t: s.t, client: calling.Client(near), far: far, hangUp: near.Close}
+}
+
+// dialOver connects a caller over a kind of connection.
+func (s *site) dialOver(kind string) *caller {
+	s.t.Helper()
+	if kind == "direct" {
+		return s.dial("alice")
+	}
+	calling := mcpmap.New(mcpmap.Options{})
+	server, client := transporttest.Pair(s.t, kind)
+	near, far := attach(s.t, calling, client), attach(s.t, s.served, server)
+	return &caller{t: s.t, client: calling.Client(near), far: far, hangUp: func() { near.Close(profiles.OK) }}
+}
+
+// attach serves one end of a connection with an endpoint of its own.
+func attach(t *testing.T, m *mcpmap.Mapping, conn transport.Conn) *endpoint.Session {
+	t.Helper()
+	ep, err := endpoint.New(endpoint.Options{Registry: registry(t, m)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ep.Close(); err != nil {
+			t.Error(err)
+		}
+		// Held requests end by themselves once they see their peer gone.
+		await(t, func() bool { return ep.Stats().InFlightBytes == 0 })
+	})
+	return ep.Attach(conn)
 }
 
 func registry(t *testing.T, m *mcpmap.Mapping) *profiles.Registry {
