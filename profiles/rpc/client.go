@@ -48,9 +48,9 @@ type Stream struct {
 	call   profiles.Call
 	rpcID  [16]byte
 	small  [160]byte // a request that fits, so that a call is one allocation
-	seq    uint64 // of the last item
-	last   bool   // no item may follow
-	over   bool   // RESP or ERR has come, or nothing can come any more
+	seq    uint64    // of the last item
+	last   bool      // no item may follow
+	over   bool      // RESP or ERR has come, or nothing can come any more
 	result []byte
 	err    error // what Recv returns from now on
 }
@@ -60,7 +60,7 @@ type Stream struct {
 func Open(ctx context.Context, on Caller, method string, params []byte) (*Stream, error) {
 	s := new(Stream)
 	// An rpc_id has to be unlike the others of this connection, no more.
-	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64()) //nolint:gosec // no secret
+	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64())  //nolint:gosec // no secret
 	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
 	req := Req{RPCID: s.rpcID[:], Method: []byte(method), Params: params}
 	payload := s.small[:0]

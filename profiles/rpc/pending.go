@@ -40,7 +40,7 @@ func (p *Pending) Context() context.Context { return p.ctx }
 func (p *Pending) Item(item []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.over || p.ctx.Err() != nil {
 		return profiles.ErrFinished
 	}
 	p.seq++
@@ -51,7 +51,9 @@ func (p *Pending) Item(item []byte) error {
 // the call is over already.
 func (p *Pending) Return(result []byte) error {
 	err := profiles.ErrFinished
-	p.end(nil, func() { err = finish(p.w, p.rpcID, result) })
+	if p.ctx.Err() == nil {
+		p.end(nil, func() { err = finish(p.w, p.rpcID, result) })
+	}
 	return err
 }
 
