@@ -220,17 +220,28 @@ func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Respo
 
 func (e *exchange) Context() context.Context { return e.ctx }
 
-func (e *exchange) Send(env e1.Envelope) error { return e.send(env, false) }
+func (e *exchange) Send(env e1.Envelope) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.send(env, false)
+}
 
 func (e *exchange) Finish(env e1.Envelope) error {
+	e.mu.Lock()
 	err := e.send(env, true)
-	e.Fail(err)
+	if e.mode != refuses || errors.Is(err, profiles.ErrFinished) {
+		e.mu.Unlock()
+		return err
+	}
+	v := e.conclude(err) // for a held exchange that was all
+	e.mu.Unlock()
+	e.settle(v)
+	e.free()
 	return err
 }
 
+// send sends an answer. The caller holds mu.
 func (e *exchange) send(env e1.Envelope, terminal bool) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.done || e.answered {
 		return profiles.ErrFinished
 	}
@@ -269,14 +280,20 @@ func (e *exchange) end(err error, through bool) {
 		e.mu.Unlock()
 		return
 	}
+	if !through {
+		e.l.late.Store(true)
+	}
+	v := e.conclude(err)
+	e.mu.Unlock()
+	e.settle(v)
+}
+
+// conclude decides how the exchange ended. The caller holds mu.
+func (e *exchange) conclude(err error) Verdict {
 	e.done = true
 	e.leave()
-	l, s := e.l, e.s
-	if !through {
-		l.late.Store(true)
-	}
 	v := Verdict{
-		Session: s, Lane: l.id, Seq: e.seq, ProfileID: e.req.ProfileID, MsgType: e.req.MsgType,
+		Session: e.s, Lane: e.l.id, Seq: e.seq, ProfileID: e.req.ProfileID, MsgType: e.req.MsgType,
 		Flags: e.req.Flags, MsgID: e.req.MsgID, Bytes: e.size,
 	}
 	switch {
@@ -286,7 +303,12 @@ func (e *exchange) end(err error, through bool) {
 	default:
 		e.refuse(profiles.AsError(err), &v)
 	}
-	e.mu.Unlock()
+	return v
+}
+
+// settle reports the verdict and carries it out. It is called once, without mu.
+func (e *exchange) settle(v Verdict) {
+	l, s := e.l, e.s
 	s.ep.opts.Observer.Verdict(v)
 	switch v.Action {
 	case Closed:
