@@ -81,17 +81,26 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, c.Explain(err)
 	}
-	if c.set, err = all.New(all.Options{}); err != nil {
+	if err := c.attach(conn); err != nil {
 		return nil, errors.Join(err, conn.Close(0))
 	}
-	o := opts.Endpoint
-	o.Registry = c.set.Registry
-	if c.ep, err = endpoint.New(o); err != nil {
-		c.set.Close()
-		return nil, errors.Join(err, conn.Close(0))
-	}
-	c.Session = c.ep.Attach(conn)
 	return c, nil
+}
+
+// attach makes conn this client's connection.
+func (c *Client) attach(conn transport.Conn) error {
+	set, err := all.New(all.Options{})
+	if err != nil {
+		return err
+	}
+	o := c.opts.Endpoint
+	o.Registry = set.Registry
+	if c.ep, err = endpoint.New(o); err != nil {
+		set.Close()
+		return err
+	}
+	c.set, c.Session = set, c.ep.Attach(conn)
+	return nil
 }
 
 func dial(ctx context.Context, addr transport.Addr, opts Options) (transport.Conn, error) {

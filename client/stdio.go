@@ -17,8 +17,7 @@ import (
 // maxLine is the longest message that Stdio reads, in octets.
 const maxLine = 8 << 20
 
-// maxCalls is how many calls Stdio has in flight at once. While there are so
-// many, nothing more is read.
+// maxCalls is how many calls Stdio has in flight at once; more are refused.
 const maxCalls = 512
 
 // StdioOptions configure Stdio.
@@ -174,7 +173,8 @@ func (s *stdio) sessionOf(m *mcpmap.Message) string {
 func (s *stdio) request(ctx context.Context, m *mcpmap.Message, octets []byte) {
 	select {
 	case s.slots <- struct{}{}:
-	case <-ctx.Done():
+	default: // to wait would keep the client from cancelling what it waits for
+		s.refuse(m.ID(), profiles.Busy("mcp_calls", "too many calls in flight"))
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -136,7 +136,7 @@ func (d *daemon) close() {
 		d.profiles.Close()
 	}
 	if d.servers != nil {
-		d.servers.kill()
+		d.servers.stop()
 	}
 }
 
@@ -196,18 +196,15 @@ func (d *daemon) drain() error {
 	}
 	ends.Wait()
 	d.profiles.Close()
-	err := errors.Join(results...)
+	d.servers.stop()
 	switch {
-	case err == nil:
-		d.servers.stop(ctx)
+	case errors.Join(results...) == nil:
 		d.log.Info("stopped")
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		d.servers.stop(ctx)
 		d.log.Warn("stopped with exchanges in flight", zap.Duration("after", d.opts.Drain))
 		return nil
 	}
-	d.servers.kill()
 	d.log.Warn("stopped at once")
 	return ErrAborted
 }

@@ -137,20 +137,16 @@ func (s *servers) names() []string {
 	return append([]string{}, names...) // never nil, which JSON shows as null
 }
 
-// stop ends all children; ctx bounds how long calls in flight may go on.
-func (s *servers) stop(ctx context.Context) {
+// stop ends all children and returns when they are gone. It waits for no call:
+// it is for when nobody is left to answer.
+func (s *servers) stop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
 	var all sync.WaitGroup
 	for _, server := range s.list {
 		all.Go(func() { _ = server.Close(ctx) }) // its error is that of ctx
 	}
 	all.Wait()
-}
-
-// kill is stop that waits for no call.
-func (s *servers) kill() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	s.stop(ctx)
 }
 
 // Describe and Collect make servers a prometheus.Collector. Labels are names

@@ -1,0 +1,151 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+func framed(env e1.Envelope) []byte {
+	return env.Append(frame.AppendHeader(nil, env.Size()))
+}
+
+func dumpAll(t *testing.T, src io.Reader) ([]*Frame, int, error) {
+	t.Helper()
+	set, err := all.New(all.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	var list []*Frame
+	faults, err := Dump(src, func(f *Frame) error {
+		if _, err := json.Marshal(f); err != nil {
+			t.Errorf("frame at %d: %v", f.Offset, err)
+		}
+		list = append(list, f)
+		return nil
+	}, DumpOptions{Registry: set.Registry})
+	return list, faults, err
+}
+
+func TestDumpShowsEnvelopeAndPayload(t *testing.T) {
+	id := []byte("12345678")
+	call := rpc.Req{RPCID: []byte{1, 2}, Method: []byte("swp.echo"), Params: []byte{0xff}}
+	in := framed(e1.Envelope{
+		Version: 1, ProfileID: 1, MsgType: 3, Flags: 5, Timestamp: 1700000000000, MsgID: id,
+		Extensions: e1.AppendExtension(e1.AppendExtension(nil, 16, []byte("files")), 48, []byte{1}),
+		Payload:    []byte(`{"jsonrpc":"2.0"}`),
+	})
+	in = append(in, framed(e1.Envelope{Version: 1, ProfileID: 12, MsgType: 1, MsgID: id, Payload: call.Append(nil)})...)
+	in = append(in, framed(e1.Envelope{Version: 1, ProfileID: 99, MsgType: 1, MsgID: id, Payload: []byte{0, 1}})...)
+	in = append(in, framed(e1.Envelope{Version: 1, ProfileID: 99, MsgType: 1, MsgID: id, Payload: []byte("text")})...)
+	got, faults, err := dumpAll(t, bytes.NewReader(in))
+	if err != nil || faults != 0 {
+		t.Fatalf("%d faults, error %v", faults, err)
+	}
+	const hexID = "3132333435363738"
+	none := []Extension{}
+	want := []*Frame{
+		{
+			Offset: 0, Size: 52, Version: 1, ProfileID: 1, Profile: "mcp", MsgType: 3, Type: got[0].Type, Flags: 5, Timestamp: 1700000000000, MsgID: hexID,
+			Extensions: []Extension{{Type: 16, Text: "files"}, {Type: 48, Hex: "01"}}, PayloadLen: 17, JSON: json.RawMessage(`{"jsonrpc":"2.0"}`),
+		},
+		{
+			Offset: 52, Size: 39, Version: 1, ProfileID: 12, Profile: "rpc", MsgType: 1, Type: "RPC_REQ", MsgID: hexID, Extensions: none, PayloadLen: 19,
+			Message: map[string]any{"rpc_id": "0102", "method": "swp.echo", "params": "hex:ff"},
+		},
+		{Offset: 91, Size: 22, Version: 1, ProfileID: 99, MsgType: 1, MsgID: hexID, Extensions: none, PayloadLen: 2, Hex: "0001"},
+		{Offset: 113, Size: 24, Version: 1, ProfileID: 99, MsgType: 1, MsgID: hexID, Extensions: none, PayloadLen: 4, Text: "text"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got[0].Type == "" {
+		t.Error("the notification has no type name")
+	}
+}
+
+func TestDumpSaysOffsetAndRule(t *testing.T) {
+	good := framed(e1.Envelope{Version: 1, ProfileID: 12, MsgType: 1, MsgID: []byte("12345678")})
+	at := int64(len(good))
+	for name, tt := range map[string]struct {
+		octets []byte
+		offset int64 // of the fault, after a good frame
+		code   string
+		detail string
+		after  int // frames that are still shown
+	}{
+		"zero length":      {[]byte{0, 0, 0, 0}, at, "ERR_INVALID_FRAME", "", 0},
+		"too large":        {[]byte{0xff, 0, 0, 0, 1}, at, "ERR_INVALID_FRAME", "ERR_FRAME_TOO_LARGE", 0},
+		"cut prefix":       {[]byte{0, 0}, at + 2, "ERR_INVALID_FRAME", "", 0},
+		"cut body":         {good[:10], at + 10, "ERR_INVALID_FRAME", "", 0},
+		"version":          {append([]byte{0, 0, 0, 1, 2}, good...), at + 4, "ERR_UNSUPPORTED_VERSION", "", 1},
+		"long uvarint":     {append([]byte{0, 0, 0, 12, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}, good...), at + 5, "ERR_INVALID_FRAME", "ERR_INVALID_UVARINT", 1},
+		"length overruns":  {append([]byte{0, 0, 0, 6, 1, 12, 1, 0, 0, 9}, good...), at + 9, "ERR_INVALID_FRAME", "", 1},
+		"msg_id too short": {append([]byte{0, 0, 0, 9, 1, 12, 1, 0, 0, 1, 'x', 0, 0}, good...), at + 9, "ERR_INVALID_ENVELOPE", "ERR_MSG_ID_INVALID", 1},
+		"msg_type 0":       {framed(e1.Envelope{Version: 1, ProfileID: 12, MsgID: []byte("12345678")}), at + 6, "ERR_INVALID_ENVELOPE", "", 0},
+	} {
+		got, faults, err := dumpAll(t, io.MultiReader(bytes.NewReader(good), bytes.NewReader(tt.octets)))
+		if err != nil || faults != 1 || len(got) != 2+tt.after {
+			t.Errorf("%s: %d frames, %d faults, error %v", name, len(got), faults, err)
+			continue
+		}
+		f := got[1].Fault
+		if f == nil || f.Offset != tt.offset || f.Code != tt.code || f.Detail != tt.detail || f.Text == "" || got[1].Offset != at {
+			t.Errorf("%s: frame at %d, fault %+v; want offset %d, %s %s", name, got[1].Offset, f, tt.offset, tt.code, tt.detail)
+		}
+	}
+}
+
+func TestDumpReportsAReaderThatFails(t *testing.T) {
+	broken := errors.New("disk on fire")
+	_, _, err := dumpAll(t, io.MultiReader(bytes.NewReader([]byte{0, 0}), readerFunc(func([]byte) (int, error) { return 0, broken })))
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func FuzzDump(f *testing.F) {
+	files, _ := filepath.Glob("../vectors/*.bin")
+	for _, name := range files {
+		if b, err := os.ReadFile(name); err == nil && len(b) < 1<<16 {
+			f.Add(b)
+		}
+	}
+	f.Add([]byte(strings.Repeat("\x00\x00\x00\x01\x01", 3)))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		list, faults, err := dumpAll(t, bytes.NewReader(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, f := range list {
+			if f.Fault == nil {
+				continue
+			}
+			n++
+			if f.Fault.Offset < f.Offset || f.Fault.Offset > int64(len(in)) {
+				t.Errorf("fault at %d in the frame at %d of %d octets", f.Fault.Offset, f.Offset, len(in))
+			}
+		}
+		if n != faults {
+			t.Errorf("%d faults counted, %d shown", faults, n)
+		}
+	})
+}
