@@ -228,6 +228,9 @@ type exchanger Exchange
 func (r *exchanger) Detach(req *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
 	x := (*Exchange)(r)
 	own := x.take(req, modeDetached)
+	if own == nil {
+		return errTaken
+	}
 	go func() {
 		<-x.start
 		x.end(f(x.h.session.ctx, own, (*later)(x)))
@@ -237,7 +240,11 @@ func (r *exchanger) Detach(req *profiles.Request, f func(context.Context, *profi
 
 func (r *exchanger) Hold(req *profiles.Request, _ bool) (*profiles.Request, profiles.Responder, error) {
 	x := (*Exchange)(r)
-	return x.take(req, modeHeld), (*later)(x), nil
+	own := x.take(req, modeHeld)
+	if own == nil {
+		return nil, nil, errTaken
+	}
+	return own, (*later)(x), nil
 }
 
 func (r *exchanger) Scratch(n int) []byte {
@@ -253,12 +260,13 @@ func (r *exchanger) Scratch(n int) []byte {
 }
 
 // take makes the exchange one that goes on after Serve, with a copy of the
-// request.
+// request. It returns nil if it cannot be.
 func (x *Exchange) take(req *profiles.Request, m mode) *profiles.Request {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.served || x.mode != modeInline || x.answered {
 		x.h.t.Error("profiletest: Detach or Hold of a request that is answered, detached, held or gone")
+		return nil
 	}
 	x.mode = m
 	x.h.open.Add(1)
