@@ -15,11 +15,12 @@ import (
 
 const alpn = "bench-quic"
 
-// options are quic-go's defaults but for the number of streams, which a stream
-// per exchange would spend.
+// options are quic-go's defaults but for the number of streams that a peer may
+// have open, which is SWP's: a stream per exchange within a bound is what both
+// do.
 func options() *quic.Config {
 	return &quic.Config{
-		MaxIncomingStreams:    1024,
+		MaxIncomingStreams:    128,
 		MaxIncomingUniStreams: -1,
 		MaxIdleTimeout:        time.Minute,
 	}
