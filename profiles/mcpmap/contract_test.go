@@ -10,7 +10,9 @@ import (
 
 type contractServer struct{}
 
-func (contractServer) Do(x *mcpmap.Exchange) { x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)) }
+func (contractServer) Do(x *mcpmap.Exchange) {
+	x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+}
 func (contractServer) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
 	return talk{}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -308,12 +307,10 @@ func TestRS06ElementBombsAreRefusedBeforeDecoding(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
 			body, err := p1.Body(test.payload, 1, 5)
 			if err == nil {
 				err = p1.Check(body, p1.Limit{Field: 1, Max: 1024})
 			}
-			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			if got := detail(t, err); got != test.detail {
 				t.Errorf("detail %q (%v), want %q", got, err, test.detail)
@@ -321,7 +318,6 @@ func TestRS06ElementBombsAreRefusedBeforeDecoding(t *testing.T) {
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<10 {
 				t.Errorf("%d octets allocated for a payload of %d", grown, len(test.payload))
 			}
-			t.Logf("%d octets in %v", len(test.payload), took)
 		})
 	}
 }

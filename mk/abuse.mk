@@ -1,0 +1,8 @@
+# What ABUSE asks of time and memory is measured apart from the tests: without
+# the race detector, and not on a machine that does other work meanwhile.
+
+##@ Abuse
+
+.PHONY: abuse
+abuse: ## the bounds on time and memory under abuse, best of several tries
+	$(GO) test -tags abuse -count 1 -p 1 -v -run '^TestAbuse' $$(grep -rl --include='*_test.go' '^//go:build.*abuse' . | xargs -n 1 dirname | sort -u)
