@@ -41,6 +41,8 @@ clean: ## remove what was built; clean-artifacts removes reports
 .PHONY: test
 test: ## all tests with the race detector and leak checks, a few minutes
 	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+	@# The race detector empties pools at random, so allocations are counted without it.
+	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./transport/endpoint
 
 .PHONY: test-race
 test-race: test ## the same, under the name of the draft
