@@ -151,7 +151,7 @@ func fieldAt(body []byte, err error) int {
 	for f := e1.FieldVersion; f < fault.Field; f++ {
 		v, n, err := e1.Uvarint(rest)
 		if f >= e1.FieldMsgID {
-			n += int(min(v, uint64(len(rest)-n))) //nolint:gosec // at most what is left
+			n += int(min(v, uint64(len(rest)-n)))
 		}
 		if err != nil || n > len(rest) {
 			break

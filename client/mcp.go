@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -157,13 +158,9 @@ func (m *MCP) withMeta(params map[string]any) map[string]any {
 		mcpmap.MetaClientCapabilities:        struct{}{},
 		"io.modelcontextprotocol/clientInfo": clientInfo,
 	}
-	for name, value := range params {
-		out[name] = value
-	}
+	maps.Copy(out, params)
 	if given, ok := params["_meta"].(map[string]any); ok {
-		for name, value := range given {
-			meta[name] = value
-		}
+		maps.Copy(meta, given)
 	}
 	out["_meta"] = meta
 	return out

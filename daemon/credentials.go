@@ -157,7 +157,7 @@ func (c *credentials) read() (*loaded, error) {
 	l := &loaded{identity: id}
 	l.Certificate, l.Roots = &pair, x509.NewCertPool()
 	for i, name := range c.ca {
-		bundle, err := os.ReadFile(name) //nolint:gosec // the operator names it
+		bundle, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca[%d]: %w", i, err)
 		}

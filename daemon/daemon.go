@@ -294,7 +294,8 @@ func (d *daemon) listenAdmin() error {
 	if d.config.Admin == config.AdminOff {
 		return nil
 	}
-	ln, err := net.Listen("tcp", d.config.Admin)
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", d.config.Admin)
 	if err != nil {
 		return listenError("admin", d.config.Admin, err)
 	}

@@ -105,8 +105,7 @@ func listenError(key, address string, err error) error {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("%s: %s: this machine has no such address", key, address)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
 	return fmt.Errorf("%s: %s: %w", key, address, err)

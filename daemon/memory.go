@@ -25,7 +25,7 @@ type memoryGuard struct {
 func newMemoryGuard() *memoryGuard {
 	g := &memoryGuard{used: memoryInUse}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		g.limit = uint64(limit) //nolint:gosec // never negative
+		g.limit = uint64(limit)
 	}
 	return g
 }

@@ -70,7 +70,7 @@ func TestI6EachRejectIsCountedOnceUnderFixedLabels(t *testing.T) {
 	tcp := r.addrs[2]
 	for i := range 3 {
 		s := r.raw(tcp)
-		send(t, s, message(uint64(1<<40+i), 1, 0, "12345678", "")) //nolint:gosec // small
+		send(t, s, message(uint64(1<<40+i), 1, 0, "12345678", ""))
 		hungUp(t, s)
 	}
 	s := r.raw(tcp)
@@ -108,7 +108,7 @@ func TestRS08MetricSeriesDoNotGrowWithWhatPeersSend(t *testing.T) {
 	flood := func(salt int) {
 		for i := range 20 {
 			s := r.raw(r.addrs[2])
-			send(t, s, message(uint64(5000+100*salt+i), 1, 0, fmt.Sprintf("id-%05d", i), "")) //nolint:gosec // small
+			send(t, s, message(uint64(5000+100*salt+i), 1, 0, fmt.Sprintf("id-%05d", i), ""))
 			hungUp(t, s)
 		}
 	}

@@ -85,7 +85,7 @@ func useServer(t *testing.T, dir, address string, legacy bool) {
 			progress <- req.Params.Progress
 		},
 	})
-	client.AddRoots(&mcp.Root{URI: "file:///of/the/client"})
+	client.AddRoots(&mcp.Root{URI: "file:///of/the/client"}) //nolint:staticcheck // deprecated by 2026-07-28; legacy servers ask
 	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: program(t, dir, "swp-client", "mcp", "stdio", address)}, nil)
 	if err != nil {
 		t.Fatal(err)

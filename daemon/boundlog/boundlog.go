@@ -8,6 +8,7 @@ package boundlog
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,7 +92,7 @@ func (c *core) Enabled(l zapcore.Level) bool { return l >= c.level }
 
 func (c *core) With(fields []zap.Field) zapcore.Core {
 	child := *c
-	child.with = append(c.with[:len(c.with):len(c.with)], fields...)
+	child.with = append(slices.Clip(c.with), fields...)
 	return &child
 }
 
@@ -104,7 +105,7 @@ func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 }
 
 func (c *core) Write(e zapcore.Entry, fields []zap.Field) error {
-	return c.write(e, append(c.with[:len(c.with):len(c.with)], fields...))
+	return c.write(e, append(slices.Clip(c.with), fields...))
 }
 
 func (c *core) write(e zapcore.Entry, fields []zap.Field) error {

@@ -23,7 +23,7 @@ const (
 // separators and invalid UTF-8 become escapes, quotes and backslashes stay but
 // count twice, because JSON doubles them, and what exceeds MaxValue is cut.
 func Clean(s string) string {
-	if clear, size := plain(s); clear && size <= MaxValue {
+	if fits(s) {
 		return s
 	}
 	const ellipsis = "…"
@@ -32,7 +32,7 @@ func Clean(s string) string {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		piece := s[i : i+n]
-		size := n
+		var size int
 		switch {
 		case r == utf8.RuneError && n == 1:
 			piece = fmt.Sprintf(`\x%02x`, s[i])
@@ -53,15 +53,20 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// plain reports whether s needs no escape, and its size in a line of JSON.
-func plain(s string) (ok bool, size int) {
+// fits reports whether s needs neither an escape nor a cut. Of a long one it
+// looks at the beginning only.
+func fits(s string) bool {
+	if len(s) > MaxValue {
+		return false
+	}
+	size := 0
 	for i, r := range s {
 		if unprintable(r) || r == utf8.RuneError && s[i] != "\uFFFD"[0] {
-			return false, 0
+			return false
 		}
 		size += jsonSize(r, utf8.RuneLen(r))
 	}
-	return true, size
+	return size <= MaxValue
 }
 
 func unprintable(r rune) bool {

@@ -23,7 +23,7 @@ func dir(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(d, "open.key"), nil, 0o644); err != nil { //nolint:gosec // the fault under test
+	if err := os.WriteFile(filepath.Join(d, "open.key"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return d

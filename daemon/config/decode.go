@@ -141,7 +141,7 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 	v.Set(reflect.MakeMap(v.Type()))
 	for name, child := range d.pairs(key, n) {
 		entry := reflect.New(v.Type().Elem()).Elem()
-		if server, ok := entry.Addr().Interface().(*MCPServer); ok {
+		if server, ok := reflect.TypeAssert[*MCPServer](entry.Addr()); ok {
 			*server = defaultServer
 		}
 		d.value(join(key, name), child, entry, depth+1)

@@ -58,10 +58,10 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 	case reflect.Int:
 		return d.setScalar(n, name, rest, value, "!!int")
 	case reflect.Struct:
-		for i := range t.NumField() {
-			key := t.Field(i).Tag.Get("yaml")
+		for field := range t.Fields() {
+			key := field.Tag.Get("yaml")
 			if below, ok := step(rest, key); ok && key != "-" {
-				if d.setUnder(t.Field(i).Type, n, key, name, below, value) {
+				if d.setUnder(field.Type, n, key, name, below, value) {
 					return true
 				}
 			}

@@ -25,7 +25,7 @@ var defaultServer = MCPServer{Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 
 func Load(file string, environ []string) (*Config, error) {
 	var text []byte
 	if file != "" {
-		f, err := os.Open(file) //nolint:gosec // the operator names it
+		f, err := os.Open(file)
 		if err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,14 +29,14 @@ func ParseSize(s string) (Size, error) {
 	if err != nil || n*factor > math.MaxInt32 {
 		return 0, fmt.Errorf("config: size %q, want 0 to 2147483647 octets, such as 64KiB or 8MiB", s)
 	}
-	return Size(n * factor), nil //nolint:gosec // bounded above
+	return Size(n * factor), nil
 }
 
 // String is the size with the largest unit that divides it.
 func (s Size) String() string {
-	for i := len(units) - 1; i >= 0; i-- {
-		if f := Size(units[i].factor); s > 0 && s%f == 0 { //nolint:gosec // at most 1 GiB
-			return strconv.Itoa(int(s/f)) + units[i].suffix
+	for _, u := range slices.Backward(units) {
+		if f := Size(u.factor); s > 0 && s%f == 0 {
+			return strconv.Itoa(int(s/f)) + u.suffix
 		}
 	}
 	return strconv.Itoa(int(s))

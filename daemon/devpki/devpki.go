@@ -173,7 +173,7 @@ func readAuthority(dir string) (*identity, error) {
 	return &identity{pair.Leaf, key}, nil
 }
 
-func (ca *identity) issueBoth(dir string, o Options) error {
+func (id *identity) issueBoth(dir string, o Options) error {
 	server, err := url.Parse(o.Name)
 	if err != nil {
 		return fmt.Errorf("devpki: %w", err)
@@ -195,7 +195,7 @@ func (ca *identity) issueBoth(dir string, o Options) error {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	leaf, err := issue(template, ca, o.Now(), leafLife)
+	leaf, err := issue(template, id, o.Now(), leafLife)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (ca *identity) issueBoth(dir string, o Options) error {
 		URIs:        []*url.URL{client},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, ca, o.Now(), leafLife)
+	}, id, o.Now(), leafLife)
 	if err != nil {
 		return err
 	}
