@@ -6,7 +6,7 @@
 
 GO      ?= go
 BIN     := bin
-TOOL    := $(GO) tool -modfile=tools/$(1)/go.mod $(1)
+TOOL     = $(GO) tool -modfile=tools/$(1)/go.mod $(1)
 BUF     := $(call TOOL,buf)
 LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
