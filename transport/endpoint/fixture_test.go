@@ -214,10 +214,18 @@ func settled(t *testing.T, ep *endpoint.Endpoint, rec *recorder) {
 
 func newRig(t *testing.T, opts endpoint.Options, list ...*profiles.Profile) *rig {
 	t.Helper()
+	return newRigOn(t, transport.Pipe, opts, list...)
+}
+
+func newRigOn(t *testing.T, pipe pipe, opts endpoint.Options, list ...*profiles.Profile) *rig {
+	t.Helper()
 	ep, rec := newEndpoint(t, opts, list...)
-	here, there := transport.Pipe()
+	here, there := pipe()
 	return attach(t, ep, rec, here, there)
 }
+
+// pipe makes a connection.
+type pipe func() (a, b transport.Conn)
 
 func attach(t *testing.T, ep *endpoint.Endpoint, rec *recorder, here, there transport.Conn) *rig {
 	t.Helper()
@@ -422,11 +430,7 @@ func onEach(t *testing.T, opts endpoint.Options, test func(t *testing.T, r *rig)
 		list = []*profiles.Profile{profile(echo)}
 	}
 	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			ep, rec := newEndpoint(t, opts, list...)
-			here, there := k.pipe()
-			test(t, attach(t, ep, rec, here, there))
-		})
+		t.Run(k.name, func(t *testing.T) { test(t, newRigOn(t, k.pipe, opts, list...)) })
 	}
 }
 
@@ -436,13 +440,16 @@ func inVirtualTime(t *testing.T, opts endpoint.Options, test func(t *testing.T, 
 	if len(list) == 0 {
 		list = []*profiles.Profile{profile(echo)}
 	}
+	virtually(t, func(t *testing.T, pipe pipe) { test(t, newRigOn(t, pipe, opts, list...)) })
+}
+
+// virtually runs a test in a bubble for each of the in-memory transports. What
+// its handlers wait for has to be made inside.
+func virtually(t *testing.T, test func(t *testing.T, pipe pipe)) {
+	t.Helper()
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ep, rec := newEndpoint(t, opts, list...)
-				here, there := k.pipe()
-				test(t, attach(t, ep, rec, here, there))
-			})
+			synctest.Test(t, func(t *testing.T) { test(t, k.pipe) })
 		})
 	}
 }
@@ -473,4 +480,16 @@ func (r *rig) wantErrorFrame(t *testing.T, id string, code profiles.Code, profil
 // on makes the rig speak on a stream it had before.
 func (r *rig) on(stream transport.Stream) {
 	r.raw, r.in = stream, frame.NewReader(stream, frame.Options{})
+}
+
+// slowReader reads at most n octets, then waits.
+type slowReader struct {
+	from io.Reader
+	n    int
+	wait time.Duration
+}
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	time.Sleep(s.wait)
+	return s.from.Read(p[:min(len(p), s.n)])
 }

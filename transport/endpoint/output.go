@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"sync"
@@ -272,19 +273,16 @@ func (o *output) writeOnce(tail []byte) {
 	buf, frames, charged := o.buf, o.frames, o.charged
 	o.buf, o.spare, o.charged = o.spare, nil, 0
 	o.busy = len(buf) + len(tail)
-	began := time.Now()
-	o.began, o.last = began, began
 	o.wrote = true
-	o.mu.Unlock()
-	stream := o.l.stream
-	err := stream.SetWriteDeadline(began.Add(o.l.s.ep.opts.Bounds.Write))
-	if err == nil {
-		_, err = stream.Write(buf)
+	var err error
+	for rest := buf; len(rest) > 0 && err == nil; {
+		n := wholeFrames(rest)
+		err = o.writeChunk(rest[:n])
+		rest = rest[n:]
 	}
 	if err == nil && len(tail) > 0 {
-		_, err = stream.Write(tail)
+		err = o.writeChunk(tail)
 	}
-	o.mu.Lock()
 	o.l.s.queued.Add(-int64(o.busy))
 	if o.err == nil { // else fail has cleared the figures
 		o.frames -= frames
@@ -302,6 +300,34 @@ func (o *output) writeOnce(tail []byte) {
 		o.fail(err)
 	}
 	o.signal()
+}
+
+// writeChunk writes without mu. The deadline is that of a frame, from its first
+// octet to its last, not that of all that is queued.
+func (o *output) writeChunk(p []byte) error {
+	now := time.Now()
+	o.began, o.last = now, now
+	o.mu.Unlock()
+	defer o.mu.Lock()
+	stream := o.l.stream
+	if err := stream.SetWriteDeadline(now.Add(o.l.s.ep.opts.Bounds.Write)); err != nil {
+		return err
+	}
+	_, err := stream.Write(p)
+	return err
+}
+
+// wholeFrames returns how many octets of a queue to write at once: all, or if
+// that is much, as many whole frames as fill a write.
+func wholeFrames(queue []byte) int {
+	if len(queue) <= 2*gathered {
+		return len(queue)
+	}
+	n := 0
+	for n < gathered && len(queue)-n > frame.HeaderSize {
+		n += frame.HeaderSize + int(binary.BigEndian.Uint32(queue[n:]))
+	}
+	return min(n, len(queue)) // the last may be the head of a frame whose payload follows
 }
 
 // done gives up the right to write. Frames that were added meanwhile by

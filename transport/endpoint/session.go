@@ -207,6 +207,7 @@ func (s *Session) awaitAnswers(l *lane) {
 	for {
 		select {
 		case <-l.gone:
+			l.out.finish()
 			return
 		case <-s.ctx.Done():
 			return
