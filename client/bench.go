@@ -19,6 +19,10 @@ type BenchOptions struct {
 	InFlight int           // calls at a time on each
 	Size     int           // octets of each payload, 0 is allowed
 	Duration time.Duration // how long new calls are made
+
+	// KeepStream has all calls of a connection share one stream on QUIC, instead
+	// of a stream each. Elsewhere there is one stream anyway.
+	KeepStream bool
 }
 
 // BenchResult is what Bench measured.
@@ -59,13 +63,25 @@ func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*
 	for i := range b.payload {
 		b.payload[i] = byte(i)
 	}
+	on := make([]rpc.Caller, len(clients))
+	for i, c := range clients {
+		on[i] = c.Session
+		if o.KeepStream {
+			lane, err := c.Open(ctx)
+			if err != nil {
+				return nil, c.Explain(err)
+			}
+			defer func() { _ = lane.Close() }()
+			on[i] = lane
+		}
+	}
 	start := time.Now()
 	b.deadline = start.Add(o.Duration)
 	var callers sync.WaitGroup
 	for i, c := range clients {
 		for j := range o.InFlight {
 			slot := &b.times[i*o.InFlight+j]
-			callers.Go(func() { *slot = b.run(ctx, c) })
+			callers.Go(func() { *slot = b.run(ctx, c, on[i]) })
 		}
 	}
 	callers.Wait()
@@ -111,11 +127,11 @@ type bench struct {
 }
 
 // run is one caller. It returns latencies: all of them, or evenly spread ones.
-func (b *bench) run(ctx context.Context, c *Client) []time.Duration {
+func (b *bench) run(ctx context.Context, c *Client, on rpc.Caller) []time.Duration {
 	var sample []time.Duration
 	every, n := 1, 0
 	for now := time.Now(); now.Before(b.deadline) && ctx.Err() == nil && b.first.Load() == nil; n++ {
-		result, err := rpc.Call(ctx, c.Session, rpc.MethodEcho, b.payload)
+		result, err := rpc.Call(ctx, on, rpc.MethodEcho, b.payload)
 		if err == nil && !bytes.Equal(result, b.payload) {
 			err = fmt.Errorf("client: bench: the echo of %d octets came back different", len(b.payload))
 		}

@@ -138,15 +138,22 @@ func (id Identity) load() (*transport.Credentials, error) {
 // OpenMCP is for those who want a method called.
 func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
 
-// lingerTime is how long Close lets exchanges end and octets leave.
+// Close ends the connection at once. Calls that were answered are done; what was
+// only sent may be lost.
+func (c *Client) Close() {
+	_ = c.ep.Close()
+	c.set.Close()
+}
+
+// lingerTime is how long Finish lets exchanges end and octets leave.
 const lingerTime = 2 * time.Second
 
-// Close ends the connection in order.
-func (c *Client) Close() {
+// Finish ends the connection in order: what was sent has a moment to arrive.
+func (c *Client) Finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
 	_ = c.ep.Shutdown(ctx)
-	c.set.Close()
+	c.Close()
 }
 
 // Address is what was dialled, without the target.

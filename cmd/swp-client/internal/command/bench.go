@@ -25,6 +25,7 @@ in its usual configuration paces each connection at 20,000 frames a second
 	cmd.Flags().IntVar(&o.InFlight, "inflight", 1, "calls at a time on each")
 	cmd.Flags().IntVar(&o.Size, "size", 64, "octets of each payload")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 5*time.Second, "how long")
+	cmd.Flags().BoolVar(&o.KeepStream, "keep-stream", false, "on QUIC, one stream for all calls of a connection instead of one each")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts, err := f.options(args[0])
 		if err != nil {

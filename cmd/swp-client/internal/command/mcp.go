@@ -332,7 +332,7 @@ As an entry of mcpServers:
 		if err != nil {
 			return err
 		}
-		defer c.Close()
+		defer c.Finish()
 		return c.Stdio(cmd.Context(), client.StdioOptions{
 			Target: target, In: f.in, Out: f.out, Drain: f.timeout,
 			Complain: func(text string) { _, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(text)) },
