@@ -391,8 +391,8 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 	n, err := l.stream.Read(p)
 	l.now = l.s.ep.opts.Now()
-	if l.s.conn.Multiplexed() {
-		l.s.touch()
+	if n > 0 && l.s.conn.Multiplexed() {
+		l.s.touch(time.Now())
 	}
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		l.deadline = time.Time{} // it may have been another one's, see settle

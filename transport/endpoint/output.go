@@ -307,6 +307,9 @@ func (o *output) writeOnce(tail []byte) {
 func (o *output) writeChunk(p []byte) error {
 	now := time.Now()
 	o.began, o.last = now, now
+	if o.l.s.conn.Multiplexed() {
+		o.l.s.touch(now)
+	}
 	o.mu.Unlock()
 	defer o.mu.Lock()
 	stream := o.l.stream

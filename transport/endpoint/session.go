@@ -27,7 +27,7 @@ type Session struct {
 	prefix  [8]byte // first half of every msg_id of this session
 	counter atomic.Uint64
 	pace    pace
-	touched atomic.Int64 // last octets on any stream, Unix microseconds; multiplexed only
+	touched atomic.Int64 // when octets last moved on any stream, Unix microseconds; multiplexed only
 	calling atomic.Int32 // len(calls), for the read loop
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
@@ -226,7 +226,7 @@ func (s *Session) awaitAnswers(l *lane) {
 
 // runStreams serves every stream that the peer opens on a goroutine of its own.
 func (s *Session) runStreams() {
-	s.touch()
+	s.touch(time.Now())
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	streams.Go(s.watchIdle)
@@ -269,7 +269,7 @@ func (s *Session) watchIdle() {
 
 var errIdle = errors.New("endpoint: idle too long")
 
-func (s *Session) touch() { s.touched.Store(time.Now().UnixMicro()) }
+func (s *Session) touch(now time.Time) { s.touched.Store(now.UnixMicro()) }
 
 // onlyLane returns the stream that is shared by all: the connection's only
 // one, or on a multiplexed connection the one that Send uses, opened at its
