@@ -39,6 +39,7 @@ type child struct {
 	pid    atomic.Int64
 	lines  atomic.Int64 // messages it has written
 	hard   atomic.Bool  // stop it without SIGTERM
+	left   atomic.Bool  // it ended by itself
 	broken atomic.Pointer[profiles.Error]
 
 	mu       sync.Mutex
@@ -81,12 +82,28 @@ func newChild(s *Server, o owner) *child {
 	}
 }
 
+// hasRoom says whether the child keeps up well enough to be given a line of n
+// octets.
+func (c *child) hasRoom(n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.room(n)
+}
+
+// room is hasRoom with mu held.
+func (c *child) room(n int) bool {
+	if c.stopping || len(c.queue) >= maxQueuedLines || len(c.queue) > 0 && c.octets+n > maxQueuedOctets {
+		c.full = true
+		return false
+	}
+	return true
+}
+
 // write queues a line; it fails if the child does not keep up.
 func (c *child) write(line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopping || len(c.queue) >= maxQueuedLines || len(c.queue) > 0 && c.octets+len(line) > maxQueuedOctets {
-		c.full = true
+	if !c.room(len(line)) {
 		return false
 	}
 	c.queue = append(c.queue, line)
@@ -106,6 +123,15 @@ func (c *child) terminate() {
 		c.stopping = true
 		close(c.stop)
 	}
+}
+
+// leave is terminate for a child that has ended, or its output, before it was
+// asked to.
+func (c *child) leave() {
+	if !c.isStopping() {
+		c.left.Store(true)
+	}
+	c.terminate()
 }
 
 // fail is terminate with the reason that requests in flight will hear.
@@ -162,14 +188,20 @@ func (c *child) live() *profiles.Error {
 		}
 		c.hard.Store(true)
 	}
-	c.terminate() // its output is at an end, so it is of no more use
+	c.leave() // its output is at an end, so it is of no more use
 	err = <-exited
 	work.Wait()
 	pipes.close()
-	c.observe(Exited, nil, err)
-	if why.Cause == nil {
-		why.Cause = err
+	if !c.left.Load() {
+		err = nil // however it took the signal
 	}
+	if broken := c.broken.Load(); broken != nil && broken.Cause != nil {
+		err = broken.Cause
+	} else if why.Cause != nil {
+		err = why.Cause
+	}
+	c.observe(Exited, nil, err)
+	why.Cause = err
 	return why
 }
 
@@ -186,6 +218,7 @@ func (c *child) control(cmd *exec.Cmd, pipes *pipes, exited chan<- error) {
 	var err error
 	select {
 	case err = <-reaped:
+		c.leave()
 	case <-c.stop:
 		_ = pipes.stdin.Close()
 		wait := c.s.cfg.Grace
@@ -203,7 +236,6 @@ func (c *child) control(cmd *exec.Cmd, pipes *pipes, exited chan<- error) {
 		}
 		grace.Stop()
 	}
-	c.terminate()
 	// Who left the group may hold the pipes open for good.
 	deadline := time.Now().Add(drainTime)
 	_ = pipes.stdout.SetReadDeadline(deadline)

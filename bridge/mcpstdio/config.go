@@ -65,7 +65,7 @@ type Event struct {
 	PID    int
 	What   What
 	Line   []byte // Stderr, Noise: what was said, valid until Observe returns
-	Err    error  // Exited, Failed: why
+	Err    error  // Exited, Failed: why; nil for a child that was not needed any more
 }
 
 // What says what an Event is about.

@@ -49,4 +49,10 @@ func (c *conversation) Close() {
 // heard puts off the end of a session that nobody uses.
 func (c *conversation) heard() { c.quiet.Reset(c.pool.s.cfg.SessionIdle) }
 
-func (c *conversation) expire() { c.client.Ended() }
+func (c *conversation) expire() {
+	if c.pool.busy() {
+		c.heard()
+		return
+	}
+	c.client.Ended()
+}

@@ -92,6 +92,18 @@ func (s *site) count(what mcpstdio.What) (n int) {
 	return n
 }
 
+// reasons returns why children have ended so far.
+func (s *site) reasons() (list []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.What == mcpstdio.Exited {
+			list = append(list, e.Err)
+		}
+	}
+	return list
+}
+
 func (s *site) lines(what mcpstdio.What) (lines [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,10 +144,23 @@ func (s *site) dialOver(kind string) *caller {
 	return &caller{t: s.t, client: calling.Client(near), far: far, hangUp: func() { near.Close(profiles.OK) }}
 }
 
+// watch logs what a test would want to know if it failed.
+type watch struct{ t *testing.T }
+
+func (w watch) Verdict(v endpoint.Verdict) {
+	if v.Reject || v.Action != endpoint.Kept {
+		w.t.Logf("refused: %v %s: %v (%v)", v.Code, v.Detail, v.Err, v.Action)
+	}
+}
+func (watch) Security(transport.SecurityEvent) {}
+func (watch) Opened(*endpoint.Session)         {}
+func (watch) Closed(*endpoint.Session, error)  {}
+func (watch) Refused(*transport.Peer)          {}
+
 // attach serves one end of a connection with an endpoint of its own.
 func attach(t *testing.T, m *mcpmap.Mapping, conn transport.Conn) *endpoint.Session {
 	t.Helper()
-	ep, err := endpoint.New(endpoint.Options{Registry: registry(t, m)})
+	ep, err := endpoint.New(endpoint.Options{Registry: registry(t, m), Observer: watch{t}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package mcpstdio
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -23,7 +24,6 @@ type pool struct {
 // flight is one request on its way through a child.
 type flight struct {
 	x          *mcpmap.Exchange
-	line       []byte // until it is given to a child
 	id         []byte // as it was written
 	key        string // of the id
 	token      string // key of the progress token, "" if there is none
@@ -48,10 +48,8 @@ func (s *Server) newPool(conv *conversation, limit int) *pool {
 // do takes over a request.
 func (p *pool) do(x *mcpmap.Exchange) {
 	m := &x.Message
-	line, replaced := lineOf(m.Octets())
-	p.s.stats.replaced.Add(replaced)
 	f := &flight{
-		x: x, line: line, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
+		x: x, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
 		initialize: m.Is(mcpmap.MethodInitialize),
 	}
 	p.s.mu.Lock()
@@ -98,6 +96,18 @@ func (p *pool) refused(f *flight) func() {
 	return func() { f.x.FailVersion(supported) }
 }
 
+// busy says whether any request is under way.
+func (p *pool) busy() bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	for _, c := range p.children {
+		if len(c.flights) > 0 {
+			return true
+		}
+	}
+	return len(p.waiting) > 0
+}
+
 // place gives a request to a child that can take it, starting one if need and
 // bounds be. The caller holds mu.
 func (p *pool) place(f *flight) bool {
@@ -127,10 +137,17 @@ func (s *Server) mayStart() bool {
 
 // give hands a request to a child. The caller holds mu.
 func (p *pool) give(c *child, f *flight) bool {
-	if !c.write(f.line) {
+	// The octets of a request that waits are still there: its cancellation comes
+	// by here first, and takes it out of the queue.
+	octets := f.x.Message.Octets()
+	if !c.hasRoom(len(octets)) {
 		return false // it does not keep up: as if it were not there
 	}
-	f.line = nil
+	line, replaced := lineOf(octets)
+	if !c.write(line) {
+		return false
+	}
+	p.s.stats.replaced.Add(replaced)
 	f.child = c
 	c.flights[f.key] = f
 	if f.token != "" {
@@ -278,13 +295,15 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 	s.finished()
 }
 
+var errSilent = errors.New("mcpstdio: not a word since a request was cancelled")
+
 // forgotten gives up waiting for the answer to a cancelled request. A child
 // that has not said a word since is taken for dead.
 func (p *pool) forgotten(f *flight, heard int64) {
 	p.s.mu.Lock()
 	c := f.child
 	if c.flights[f.key] == f && c.lines.Load() == heard {
-		c.fail(p.s.upstream("does not answer any more", nil))
+		c.fail(p.s.upstream("does not answer any more", errSilent))
 	}
 	c.take(f)
 	p.s.mu.Unlock()

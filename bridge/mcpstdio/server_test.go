@@ -118,6 +118,7 @@ func TestGW02CrashInMidCallFailsThatCallAndNoOther(t *testing.T) {
 	if before == after {
 		t.Error("the same process answers")
 	}
+	want(t, "why", fmt.Sprint(s.reasons()), "[exit status 4]")
 	d.do(modern("9", "release", ""))
 	want(t, "the other server's call", (<-pending).octets, `{"jsonrpc":"2.0","id":1,"result":"held"}`)
 }
@@ -156,6 +157,7 @@ func TestGW03HugeLineEndsTheChild(t *testing.T) {
 		t.Errorf("answer %s", answer)
 	}
 	c.do(modern("2", "pid", "")) // the next child serves
+	want(t, "why", fmt.Sprint(s.reasons()), "[mcpstdio: line above the limit]")
 }
 
 func TestGW03LineLimit(t *testing.T) {
@@ -449,6 +451,7 @@ func TestIdleChildIsStopped(t *testing.T) {
 	await(t, func() bool { return s.server.Stats().Children == 0 })
 	gone(t, pid)
 	decode[int](t, c.do(modern("2", "pid", ""))) // and started again without a pause
+	want(t, "why", fmt.Sprint(s.reasons()), "[<nil>]")
 }
 
 func TestOldChildIsReplaced(t *testing.T) {

@@ -74,6 +74,8 @@ type Client struct {
 	sessions map[string]*outgoingSession
 	opening  int     // calls whose msg_id or session is not known yet
 	early    []early // what came for one of them
+
+	earlyOctets int // in early
 }
 
 // outgoing is a call in flight.

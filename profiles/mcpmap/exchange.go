@@ -146,6 +146,13 @@ func (x *Exchange) Notify(octets []byte) {
 	}
 }
 
+// touch renews the deadline.
+func (x *Exchange) touch() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.touched = time.Now()
+}
+
 // Finish ends the exchange with the server's response, octet for octet. octets
 // are free again when it returns.
 func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }

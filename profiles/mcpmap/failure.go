@@ -73,7 +73,9 @@ func failure(err error) *profiles.Error {
 	case errors.Is(err, context.Canceled):
 		return &profiles.Error{Code: profiles.Internal, Detail: detailCancelled, Text: "cancelled", Cause: err}
 	}
-	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err, Retryable: true}
+	// Not retryable: whether the server carried the request out is unknown, and
+	// a tool may do things that must not be done twice.
+	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err}
 }
 
 // appendErrorHead appends an error answer up to its message; the caller closes

@@ -8,19 +8,32 @@ type inbox struct {
 	limit int
 
 	mu      sync.Mutex
-	due     []func()
+	due     []delivery
+	octets  int
 	running bool
 	idle    chan struct{} // closed when the goroutine ends; nil before the first
 }
 
-// push queues f, unless limit are waiting already.
-func (b *inbox) push(f func()) bool {
+// delivery is one thing to hand over, and how many octets it holds.
+type delivery struct {
+	octets int
+	hand   func()
+}
+
+// maxDueOctets bounds the octets that wait for one reader: those of a call or a
+// session, in either direction.
+const maxDueOctets = 16 << 20
+
+// push queues f, which holds so many octets, unless too much is waiting
+// already. One thing of any size is always taken.
+func (b *inbox) push(octets int, f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.due) >= b.limit {
+	if len(b.due) >= b.limit || len(b.due) > 0 && b.octets+octets > maxDueOctets {
 		return false
 	}
-	b.due = append(b.due, f)
+	b.due = append(b.due, delivery{octets, f})
+	b.octets += octets
 	if !b.running {
 		b.running = true
 		b.idle = make(chan struct{})
@@ -39,10 +52,12 @@ func (b *inbox) run() {
 			b.mu.Unlock()
 			return
 		}
-		f := b.due[0]
+		next := b.due[0]
+		b.due[0] = delivery{}
 		b.due = b.due[1:]
+		b.octets -= next.octets
 		b.mu.Unlock()
-		f()
+		next.hand()
 	}
 }
 

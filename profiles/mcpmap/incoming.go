@@ -12,7 +12,10 @@ import (
 // maxEarly is how many messages are kept that came before the call they belong
 // to was known by its msg_id, or the session by its id. The window is the time
 // between writing a request and entering it.
-const maxEarly = 64
+const (
+	maxEarly       = 64
+	maxEarlyOctets = 1 << 20
+)
 
 // Asked is a request of a server to the client of a legacy session. It is
 // answered once, from any goroutine.
@@ -108,6 +111,14 @@ func earlyOf(req *profiles.Request) early {
 	return early{kind: Kind(req.MsgType), related: string(related), session: string(session)}
 }
 
+// size returns how many octets it holds.
+func (e *early) size() int {
+	if e.asked != nil {
+		return len(e.asked.Message.Octets())
+	}
+	return len(e.octets)
+}
+
 // hears says whether there is a callback for a kind of message.
 func (e *Events) hears(kind Kind) bool {
 	if kind == Request {
@@ -173,8 +184,9 @@ func (c *Client) deliver(e *early) {
 	switch {
 	case box != nil:
 		c.hand(e, events, box)
-	case c.opening > 0 && len(c.early) < maxEarly:
+	case c.opening > 0 && len(c.early) < maxEarly && c.earlyOctets+e.size() <= maxEarlyOctets:
 		c.early = append(c.early, *e)
+		c.earlyOctets += e.size()
 	default:
 		c.drop(e)
 	}
@@ -184,10 +196,11 @@ func (c *Client) hand(e *early, events Events, box *inbox) {
 	ok := false
 	switch {
 	case e.asked != nil && events.Request != nil:
-		ok = box.push(func() { events.Request(e.asked) })
+		asked := e.asked
+		ok = box.push(e.size(), func() { events.Request(asked) })
 	case e.asked == nil && events.Notification != nil:
 		octets := e.octets
-		ok = box.push(func() { events.Notification(octets) })
+		ok = box.push(e.size(), func() { events.Notification(octets) })
 	}
 	if !ok {
 		c.drop(e)
@@ -217,7 +230,7 @@ func (c *Client) opened() {
 	for i := range c.early {
 		c.drop(&c.early[i])
 	}
-	c.early = nil
+	c.early, c.earlyOctets = nil, 0
 }
 
 func (c *Client) register(out *outgoing) {
@@ -242,6 +255,7 @@ func (c *Client) replay(match func(e *early) bool) {
 			rest = append(rest, e)
 			continue
 		}
+		c.earlyOctets -= e.size()
 		if events, box := c.owner(&e); box != nil {
 			c.hand(&e, events, box)
 		}

@@ -397,7 +397,7 @@ func TestLostConnectionCancelsAndFailsTheCall(t *testing.T) {
 			t.Errorf("Do: %v, want the cause", out.err)
 		}
 		answer := string(mcpmap.AppendFailure(nil, []byte("1"), out.err))
-		want(t, "failure", answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}}`)
+		want(t, "failure", answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false}}}`)
 	})
 }
 

@@ -42,12 +42,14 @@ func (s *session) Request(x *Exchange, m *Message, answer func(octets []byte)) {
 // push queues a message for the client.
 func (s *session) push(msg message) {
 	s.mu.Lock()
-	if s.closed || len(s.due) >= s.m.opts.MaxPending {
+	n := len(msg.octets)
+	if s.closed || len(s.due) >= s.m.opts.MaxPending || len(s.due) > 0 && s.dueSize+n > maxDueOctets {
 		s.mu.Unlock()
 		s.undelivered(&msg)
 		return
 	}
 	s.due = append(s.due, msg)
+	s.dueSize += n
 	s.startPump()
 	s.mu.Unlock()
 }
@@ -73,6 +75,9 @@ func (s *session) answerWith(msg *message, octets []byte) {
 	msg.answer(octets)
 	s.mu.Lock()
 	s.asks--
+	for _, x := range s.open {
+		x.touch() // the server has had nothing to go on until now
+	}
 	s.mu.Unlock()
 }
 
@@ -124,6 +129,7 @@ func (s *session) pump() {
 			continue
 		}
 		s.due = slices.Delete(s.due, 0, 1)
+		s.dueSize -= len(msg.octets)
 		s.mu.Unlock()
 		if err != nil {
 			s.undelivered(&msg)

@@ -32,6 +32,7 @@ type session struct {
 	open     []*Exchange // in flight, oldest first
 	asks     int         // requests that the client has not answered
 	due      []message   // for the client, in order
+	dueSize  int         // octets in due
 	pumping  bool        // a goroutine is sending them
 	expiry   *time.Timer
 }

@@ -110,6 +110,7 @@ func TestWhileTheClientIsAskedTheCallHasTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-answers
+		time.Sleep(59 * time.Second) // virtual: the server works on with it
 		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
 		if out := <-done; out.err != nil || !strings.Contains(string(out.Octets), `"result"`) {
 			t.Errorf("%v %s", out.err, out.Octets)
@@ -270,5 +271,18 @@ func TestSessionBoundPerIdentity(t *testing.T) {
 		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
 			t.Errorf("after Close: %s", out.Octets)
 		}
+	})
+}
+
+func TestOctetsKeptForAnAbsentClientAreBounded(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		_, conv := l.initialize(mcpmap.Events{})
+		l.near.Close()
+		synctest.Wait()
+		large := []byte(`{"jsonrpc":"2.0","method":"a","params":"` + strings.Repeat("x", 5<<20) + `"}`)
+		for range 5 {
+			conv.client.Notify(large)
+		}
+		want(t, "dropped", l.served.Stats().Dropped, 2)
 	})
 }
