@@ -228,8 +228,9 @@ func (e *exchange) Send(env e1.Envelope) error {
 
 func (e *exchange) Finish(env e1.Envelope) error {
 	e.mu.Lock()
+	over := e.done || e.answered
 	err := e.send(env, true)
-	if e.mode != refuses || errors.Is(err, profiles.ErrFinished) {
+	if e.mode != refuses || over {
 		e.mu.Unlock()
 		return err
 	}

@@ -206,6 +206,9 @@ const detailGone = "gone"
 // unanswerable reports whether a handler failed because its peer is gone,
 // which is nobody's violation.
 func unanswerable(ctx context.Context, err error) bool {
+	if errors.Is(err, profiles.ErrFinished) {
+		return true // the stream has said its last word already
+	}
 	if err == nil || ctx.Err() == nil {
 		return false
 	}
