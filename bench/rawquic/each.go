@@ -21,6 +21,9 @@ func serveOne(stream *quic.Stream) {
 	defer frames.Put(buf)
 	frame, err := readFrame(stream, *buf)
 	*buf = frame
+	if err == nil {
+		err = readEnd(stream)
+	}
 	if err != nil {
 		reset(stream)
 		return
@@ -93,20 +96,21 @@ func (w *eachCaller) Echo(payload []byte, use func([]byte) error) error {
 	if w.in, err = readFrame(stream, w.in); err != nil {
 		return err
 	}
-	if err := w.finish(stream); err != nil {
+	if err := readEnd(stream); err != nil {
 		return err
 	}
 	return use(w.in[echo.HeaderSize:])
 }
 
-// finish reads the end of the answer, without which quic-go keeps the stream.
-func (w *eachCaller) finish(stream *quic.Stream) error {
+// readEnd reads the end of a stream after its one frame. Until it is read
+// quic-go keeps the stream, and the peer has one less to open.
+func readEnd(stream *quic.Stream) error {
 	var one [1]byte
 	switch _, err := stream.Read(one[:]); err {
 	case io.EOF:
 		return nil
 	case nil:
-		return errors.New("rawquic: octets after the answer")
+		return errors.New("rawquic: more than one frame on the stream")
 	default:
 		return err
 	}
