@@ -67,17 +67,16 @@ func echo(_ context.Context, req *profiles.Request, w profiles.Responder) error 
 // recorder keeps the verdicts and security events of an endpoint.
 type recorder struct {
 	mu       sync.Mutex
-	verdicts []endpoint.Verdict
+	verdicts []endpoint.Verdict // but for those of the well-behaved peers
 	security []transport.SecurityEvent
 	opened   int
 	closed   []error
 	refused  int
 	changed  chan struct{}
 
-	opts    endpoint.Options
-	witness *endpoint.Session // whose verdicts are not kept
-	seen    map[place]bool
-	faults  []string // what no observer may ever see
+	opts   endpoint.Options
+	seen   map[place]bool
+	faults []string // what no observer may ever see
 }
 
 // place is one frame of one stream of one session.
@@ -106,7 +105,7 @@ func (r *recorder) Verdict(v endpoint.Verdict) {
 			r.faults = append(r.faults, fmt.Sprintf("second verdict for one frame: %+v", v))
 		}
 		r.seen[at] = true
-		if v.Session != r.witness {
+		if v.ProfileID != goodProfile {
 			r.verdicts = append(r.verdicts, v)
 		}
 	})
@@ -267,8 +266,7 @@ func (r *rig) invite(t *testing.T) {
 		t.Fatal(err)
 	}
 	here, there := transport.NewPipe(transport.PipeOptions{B: "spiffe://pipe.invalid/good"})
-	witness := r.ep.Attach(here)
-	r.rec.update(func() { r.rec.witness = witness })
+	r.ep.Attach(here)
 	r.good = peer.Attach(there)
 	t.Cleanup(func() { _ = peer.Close() })
 	t.Cleanup(func() { r.othersAreServed(t) })

@@ -1,0 +1,222 @@
+package endpoint_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// halfAFrame announces a frame of size octets and sends half of it.
+func (r *rig) halfAFrame(t *testing.T, size int) {
+	t.Helper()
+	r.write(t, append(binary.BigEndian.AppendUint32(nil, uint32(size)), make([]byte, size/2)...))
+}
+
+func TestRS03LargeFramesShareABudgetAndSmallOnesNeedNone(t *testing.T) {
+	const budget = 4 << 20
+	virtually(t, func(t *testing.T, pipe pipe) {
+		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytes: budget}}
+		ep, rec := newEndpoint(t, opts, profile(echo))
+		var peers []*rig
+		for range 10 {
+			here, there := pipe()
+			r := attach(t, ep, rec, here, there)
+			peers = append(peers, r)
+			go func() { // what is above the budget is not read
+				_, _ = r.raw.Write(append(binary.BigEndian.AppendUint32(nil, 4<<20), make([]byte, 2<<20)...))
+			}()
+		}
+		synctest.Wait()
+		if got := ep.Stats().InFlightBytes; got == 0 || got > budget {
+			t.Errorf("%d octets are held, want 1 to %d", got, budget)
+		}
+		// A small frame on a connection of its own is served meanwhile.
+		peers[0].othersAreServed(t)
+		// Those that got no room are told at their deadline; it is not the
+		// peer's fault, but its stream cannot be resynchronised.
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		rec.mu.Lock()
+		busy := 0
+		for _, v := range rec.verdicts {
+			switch {
+			case v.Code == profiles.RateLimitExceeded && v.Detail == "in_flight_bytes":
+				busy++
+			case v.Code != profiles.InvalidFrame || v.Detail != "slow":
+				t.Errorf("verdict %+v", v)
+			}
+		}
+		rec.mu.Unlock()
+		if busy == 0 {
+			t.Error("no large frame was refused for want of room")
+		}
+		// It recovers without a restart.
+		for _, p := range peers {
+			_ = p.conn.Close(0)
+		}
+		synctest.Wait()
+		if got := ep.Stats().InFlightBytes; got != 0 {
+			t.Errorf("%d octets are held for nobody", got)
+		}
+		here, there := pipe()
+		r := attach(t, ep, rec, here, there)
+		payload := string(make([]byte, 1<<20))
+		r.send(t, request("0123456789abcdef", payload))
+		r.wantEcho(t, "0123456789abcdef", payload)
+	})
+}
+
+// A large frame that finds the budget spent is served when there is room again.
+func TestRS03ALargeFrameWaitsForRoom(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytes: 1200 << 10}}
+		ep, rec := newEndpoint(t, opts, profile(echo))
+		here, there := pipe()
+		first := attach(t, ep, rec, here, there)
+		first.halfAFrame(t, 1<<20)
+		synctest.Wait()
+		here, there = pipe()
+		second := attach(t, ep, rec, here, there)
+		payload := string(make([]byte, 1<<20))
+		go func() { _, _ = second.raw.Write(framed(request("0123456789abcdef", payload))) }()
+		time.Sleep(3 * time.Second)
+		if n := rec.count(); n != 0 {
+			t.Fatalf("%d verdicts: there was room", n)
+		}
+		_ = first.conn.Close(0)
+		second.wantEcho(t, "0123456789abcdef", payload)
+	})
+}
+
+func TestRS03AConnectionHasABudgetOfItsOwn(t *testing.T) {
+	const perConn = 1 << 20
+	virtually(t, func(t *testing.T, pipe pipe) {
+		held := make(chan parked, 100)
+		p := telling(profile(hold(func(req *profiles.Request, w profiles.Responder) { held <- parked{req, w} })))
+		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytesPerConn: perConn}}
+		r := newRigOn(t, pipe, opts, p)
+		r.release(t, held)
+		const each = 60 << 10 // no read buffer grows for it
+		fit := perConn / (each + 16)
+		for i := range fit + 1 {
+			r.send(t, request(fmt.Sprintf("msg-id-%09d", i), string(make([]byte, each))))
+		}
+		r.wantError(t, fmt.Sprintf("msg-id-%09d", fit), profiles.RateLimitExceeded)
+		r.wantVerdict(t, 1, profiles.RateLimitExceeded, "in_flight_bytes", endpoint.Kept)
+		if got := r.ep.Stats().InFlightBytes; got != fit*(each+16) {
+			t.Errorf("%d octets are held, want %d", got, fit*(each+16))
+		}
+		one := <-held
+		if err := one.w.Finish(e1.Envelope{MsgType: typeAnswer}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantEcho(t, "msg-id-000000000", "")
+		r.send(t, request("once-more-------", string(make([]byte, each))))
+		synctest.Wait()
+		if len(held) != fit {
+			t.Errorf("%d requests are held, want %d again", len(held), fit)
+		}
+	})
+}
+
+// What waits to be written for peers that do not read comes out of the same
+// budget.
+func TestRS03QueuedAnswersShareTheBudget(t *testing.T) {
+	const budget = 8 << 20
+	virtually(t, func(t *testing.T, pipe pipe) {
+		p, _ := hose(256 << 10)
+		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytes: budget}}
+		ep, rec := newEndpoint(t, opts, p)
+		var last *rig
+		for range 8 {
+			here, there := pipe()
+			last = attach(t, ep, rec, here, there)
+			last.send(t, request("0123456789abcdef", "subscribe"))
+		}
+		for range 100 {
+			time.Sleep(10 * time.Millisecond)
+			if got := ep.Stats().InFlightBytes; got > budget {
+				t.Fatalf("%d octets are held, want at most %d", got, budget)
+			}
+		}
+		last.othersAreServed(t)
+	})
+}
+
+func TestRS04ConnectionsAreCapped(t *testing.T) {
+	const total = 10
+	ep, rec := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{Connections: total}}, profile(echo))
+	served := crowd(t, ep, total+5, func(i int) string { return fmt.Sprintf("spiffe://test.invalid/%d", i) })
+	if len(served) != total {
+		t.Errorf("%d connections are served, want %d", len(served), total)
+	}
+	rec.await(t, "the surplus counted", func(r *recorder) bool { return r.refused == 5 })
+	// A place that is given up can be taken.
+	_ = served[0].conn.Close(0)
+	rec.await(t, "one closed", func(r *recorder) bool { return len(r.closed) == 1 })
+	for ep.Stats().Sessions == total {
+		time.Sleep(time.Millisecond)
+	}
+	if again := crowd(t, ep, 1, func(int) string { return "spiffe://test.invalid/late" }); len(again) != 1 {
+		t.Error("the place is not free")
+	}
+}
+
+func TestRS04ConnectionsOfOneIdentityAreCapped(t *testing.T) {
+	const each = 4
+	ep, rec := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{ConnectionsPerIdentity: each}}, profile(echo))
+	if n := len(crowd(t, ep, each+3, func(int) string { return "spiffe://test.invalid/greedy" })); n != each {
+		t.Errorf("%d connections of one identity are served, want %d", n, each)
+	}
+	rec.await(t, "the surplus counted", func(r *recorder) bool { return r.refused == 3 })
+	if n := len(crowd(t, ep, each, func(int) string { return "spiffe://test.invalid/modest" })); n != each {
+		t.Errorf("%d connections of another are served, want %d", n, each)
+	}
+}
+
+// crowd attaches n connections and returns those that are served.
+func crowd(t *testing.T, ep *endpoint.Endpoint, n int, identity func(int) string) (served []*rig) {
+	t.Helper()
+	for i := range n {
+		here, there := transport.NewPipe(transport.PipeOptions{B: identity(i)})
+		t.Cleanup(func() { _ = there.Close(0) })
+		s := ep.Attach(here)
+		if s.Context().Err() != nil {
+			continue
+		}
+		r := &rig{ep: ep, conn: there, sess: s}
+		r.open(t)
+		r.send(t, request("0123456789abcdef", "x"))
+		r.wantEcho(t, "0123456789abcdef", "x")
+		served = append(served, r)
+	}
+	return served
+}
+
+// Admit is asked before anything is held, and may ask how much that is.
+func TestAdmitMayRefuseAConnection(t *testing.T) {
+	var ep *endpoint.Endpoint
+	opts := endpoint.Options{
+		Bounds: endpoint.Bounds{Connections: 100},
+		Admit: func() error {
+			if ep.Stats().Sessions > 0 {
+				return errors.New("one is enough")
+			}
+			return nil
+		},
+	}
+	var rec *recorder
+	ep, rec = newEndpoint(t, opts, profile(echo))
+	if n := len(crowd(t, ep, 3, func(int) string { return "spiffe://test.invalid/x" })); n != 1 {
+		t.Errorf("%d connections are served, want 1", n)
+	}
+	rec.await(t, "the others counted", func(r *recorder) bool { return r.refused == 2 })
+}
