@@ -208,3 +208,25 @@ func TestReplayWindowIsBoundedAndForgetsTheOldest(t *testing.T) {
 	r.send(t, request(id(1), ""))
 	r.wantEcho(t, id(1), "")
 }
+
+// On a stream of its own a duplicate costs its stream; on that of the first it
+// must not cost the first its answer.
+func TestEN11ADuplicateOnTheStreamOfTheOriginalDoesNotResetIt(t *testing.T) {
+	held := make(chan parked, 1)
+	silent := profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+		req, w, err := req.Hold()
+		if err == nil {
+			held <- parked{req, w}
+		}
+		return err
+	})
+	r := newRigOn(t, transport.MuxPipe, endpoint.Options{}, silent)
+	r.send(t, request("the-same-msg-id-", "first"))
+	first := <-held
+	r.send(t, request("the-same-msg-id-", "second"))
+	r.wantVerdict(t, 1, profiles.DuplicateMsgID, "", endpoint.Kept)
+	if err := first.w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: first.req.Payload}); err != nil {
+		t.Fatal(err)
+	}
+	r.wantEcho(t, "the-same-msg-id-", "first")
+}

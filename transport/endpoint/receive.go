@@ -353,6 +353,9 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 		if quic {
 			action = Reset
 		}
+	case fault.Code == profiles.DuplicateMsgID && l.refs.Load() > 1:
+		// A reset would take the first message of that msg_id with it, if this
+		// is its stream.
 	case quic && !told:
 		action = Reset
 	}
