@@ -57,6 +57,11 @@ func (s *server) event(t *testing.T, reason string) transport.SecurityEvent {
 
 func (s *server) serves(t *testing.T) (server, client transport.Conn) {
 	t.Helper()
+	defer func() {
+		for t.Failed() && len(s.events) > 0 {
+			t.Logf("the server said %+v", <-s.events)
+		}
+	}()
 	return transporttest.Connect(t, s.Listener, s.ca.Policy(t, transporttest.Client))
 }
 

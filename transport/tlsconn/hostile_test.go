@@ -185,6 +185,8 @@ func TestTL04CertificateMessageIsNotReadToItsEnd(t *testing.T) {
 	s.serves(t)
 }
 
+// That a good peer is served meanwhile is TestSlowHandshakesDelayNobody: here
+// the deadline is too short for one on a busy machine.
 func TestTL05SilentAndSlowPeersAreGoneAtTheDeadline(t *testing.T) {
 	hello := clientHello(t)
 	for name, drip := range map[string]func(net.Conn){
@@ -203,22 +205,21 @@ func TestTL05SilentAndSlowPeersAreGoneAtTheDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listen(t, tlsconn.Options{HandshakeTimeout: 200 * time.Millisecond, Handshakes: 1})
+			start := time.Now()
 			conn := dialTCP(t, s.addr())
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				drip(conn)
 			}()
-			start := time.Now()
 			_ = conn.SetReadDeadline(time.Now().Add(transporttest.Patience))
 			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("not closed: %v", err)
 			}
-			if d := time.Since(start); d < 150*time.Millisecond {
+			if d := time.Since(start); d < 200*time.Millisecond {
 				t.Errorf("closed after %v", d)
 			}
 			s.event(t, transport.ReasonTimeout)
-			s.serves(t)
 			<-done
 		})
 	}
