@@ -69,7 +69,7 @@ func echoAll(c echo.Caller, fill byte) error {
 		payload := bytes.Repeat([]byte{fill, byte(size)}, size)[:size]
 		times := 2
 		if size == 4<<10 {
-			times = 100
+			times = 500
 		}
 		for range times {
 			err := c.Echo(payload, func(answer []byte) error {
