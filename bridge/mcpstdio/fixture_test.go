@@ -149,7 +149,7 @@ type watch struct{ t *testing.T }
 
 func (w watch) Verdict(v endpoint.Verdict) {
 	if v.Reject || v.Action != endpoint.Kept {
-		w.t.Logf("refused: %v %s: %v (%v)", v.Code, v.Detail, v.Err, v.Action)
+		w.t.Logf("refused: %v %s: %v (%v), profile %d, type %d, %d octets", v.Code, v.Detail, v.Err, v.Action, v.ProfileID, v.MsgType, v.Bytes)
 	}
 }
 func (watch) Security(transport.SecurityEvent) {}

@@ -72,10 +72,11 @@ type Client struct {
 	mu       sync.Mutex
 	calls    map[string]*outgoing // by msg_id
 	sessions map[string]*outgoingSession
-	opening  int     // calls whose msg_id or session is not known yet
-	early    []early // what came for one of them
 
-	earlyOctets int // in early
+	opening      int     // calls whose msg_id is not known yet
+	initializing int     // calls whose session is not known yet
+	early        []early // what may have come for one of them
+	earlyOctets  int
 }
 
 // outgoing is a call in flight.
@@ -164,31 +165,28 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	}
 	defer r.release()
 
-	c.open()
+	c.open(initialize)
+	if initialize {
+		defer c.initialized()
+	}
 	exchange, err := r.lane.Call(ctx, e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
 		Extensions: extensions(call.Target, call.Session, call.Params),
 	})
 	if err != nil {
-		c.opened()
+		c.opened(nil)
 		return nil, err
 	}
 	defer exchange.Close()
 	out.msgID, out.route = slices.Clone(exchange.MsgID()), r
-	c.register(out)
+	c.opened(out)
 	defer c.unregister(out)
-	if !initialize {
-		c.opened()
-	}
 	if call.Sent != nil {
 		call.Sent()
 	}
 
 	env, err := exchange.Recv(ctx)
 	if err != nil {
-		if initialize {
-			c.opened()
-		}
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload)}
@@ -202,7 +200,6 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 			result.Session = string(id)
 			c.begin(result.Session, call, r, &out.inbox)
 		}
-		c.opened()
 	}
 	if drained := out.inbox.drained(); drained != nil {
 		select {
@@ -375,7 +372,7 @@ func (c *Client) begin(id string, call *Call, r *route, box *inbox) {
 	c.mu.Lock()
 	old := c.sessions[key]
 	c.sessions[key] = &outgoingSession{route: r, events: call.Events, inbox: box}
-	c.replay(func(e *early) bool { return e.session == id && e.related == "" })
+	c.settle()
 	c.mu.Unlock()
 	if old != nil {
 		old.route.release()

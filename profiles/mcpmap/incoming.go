@@ -39,8 +39,8 @@ func (a *Asked) Answer(octets []byte) error {
 		return err
 	}
 	err := profiles.ErrFinished
+	a.timer.Stop()
 	a.once.Do(func() {
-		a.timer.Stop()
 		err = a.w.Finish(e1.Envelope{MsgType: uint64(Response), Payload: octets})
 	})
 	return err
@@ -48,8 +48,12 @@ func (a *Asked) Answer(octets []byte) error {
 
 // Refuse answers with a JSON-RPC error that carries the id of the request.
 func (a *Asked) Refuse(fault *profiles.Error) {
+	a.timer.Stop()
+	a.refuse(fault)
+}
+
+func (a *Asked) refuse(fault *profiles.Error) {
 	a.once.Do(func() {
-		a.timer.Stop()
 		domain := *fault
 		domain.Domain = true
 		a.w.Fail(&domain)
@@ -82,7 +86,7 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 	}
 	a := &Asked{Message: msg.On(slices.Clone(held.Payload)), w: w}
 	a.timer = time.AfterFunc(c.m.opts.LongIdle, func() {
-		a.Refuse(&profiles.Error{Code: profiles.Internal, Detail: detailDeadline, Text: "the client did not answer in time"})
+		a.refuse(&profiles.Error{Code: profiles.Internal, Detail: detailDeadline, Text: "the client did not answer in time"})
 	})
 	e.asked = a
 	c.deliver(&e)
@@ -128,11 +132,15 @@ func (e *Events) hears(kind Kind) bool {
 }
 
 // owner finds who hears a message: the call it belongs to, or the session if
-// the call has no callback for it. The caller holds mu.
+// the call is over or has no callback for it. It returns nil for what may belong
+// to a call that is being opened. The caller holds mu.
 func (c *Client) owner(e *early) (Events, *inbox) {
 	out := c.calls[e.related]
-	if out != nil && out.events.hears(e.kind) {
+	switch {
+	case out != nil && out.events.hears(e.kind):
 		return out.events, &out.inbox
+	case out == nil && e.related != "" && c.opening > 0:
+		return Events{}, nil
 	}
 	if s := c.sessions[e.session]; s != nil {
 		return s.events, s.inbox
@@ -151,17 +159,12 @@ func (c *Client) owner(e *early) (Events, *inbox) {
 	return Events{}, nil
 }
 
-// mayBe says whether a message could belong to a call that is being opened.
-// The caller holds mu.
+// mayBe says whether a message without an owner could belong to a call that is
+// being opened, or to a session. What names an exchange or a session of the
+// peer's is for the serving side. The caller holds mu.
 func (c *Client) mayBe(e *early) bool {
-	if c.opening == 0 || e.related == "" && e.session == "" {
-		return false
-	}
-	// What names a session or an exchange of the peer's is for the serving side.
-	if e.related != "" && c.c.serves(e.related) || e.related == "" && c.m.serves(e.session) {
-		return false
-	}
-	return true
+	return e.related != "" && c.opening > 0 && !c.c.serves(e.related) ||
+		e.session != "" && c.initializing > 0 && !c.m.serves(e.session)
 }
 
 func (c *conn) serves(msgID string) bool {
@@ -184,11 +187,31 @@ func (c *Client) deliver(e *early) {
 	switch {
 	case box != nil:
 		c.hand(e, events, box)
-	case c.opening > 0 && len(c.early) < maxEarly && c.earlyOctets+e.size() <= maxEarlyOctets:
+	case c.mayBe(e) && len(c.early) < maxEarly && c.earlyOctets+e.size() <= maxEarlyOctets:
 		c.early = append(c.early, *e)
 		c.earlyOctets += e.size()
 	default:
 		c.drop(e)
+	}
+}
+
+// settle delivers what came early, as far as its owner is known now, and drops
+// what can have none any more. The caller holds mu.
+func (c *Client) settle() {
+	kept := c.early
+	c.early, c.earlyOctets = nil, 0
+	for i := range kept {
+		e := &kept[i]
+		events, box := c.owner(e)
+		switch {
+		case box != nil:
+			c.hand(e, events, box)
+		case c.mayBe(e):
+			c.early = append(c.early, *e)
+			c.earlyOctets += e.size()
+		default:
+			c.drop(e)
+		}
 	}
 }
 
@@ -214,51 +237,38 @@ func (c *Client) drop(e *early) {
 	}
 }
 
-func (c *Client) open() {
+// open is called before a call is sent, opened when it is known by its msg_id,
+// or was not sent.
+func (c *Client) open(initialize bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opening++
+	if initialize {
+		c.initializing++
+	}
 }
 
-// opened ends an opening. With the last one, what is left belongs to nothing.
-func (c *Client) opened() {
+func (c *Client) opened(out *outgoing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.opening--; c.opening > 0 {
-		return
+	c.opening--
+	if out != nil {
+		c.calls[string(out.msgID)] = out
 	}
-	for i := range c.early {
-		c.drop(&c.early[i])
-	}
-	c.early, c.earlyOctets = nil, 0
+	c.settle()
 }
 
-func (c *Client) register(out *outgoing) {
+// initialized is called when the session that an initialize opened is known,
+// or that there is none.
+func (c *Client) initialized() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls[string(out.msgID)] = out
-	c.replay(func(e *early) bool { return e.related == string(out.msgID) })
+	c.initializing--
+	c.settle()
 }
 
 func (c *Client) unregister(out *outgoing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, string(out.msgID))
-}
-
-// replay delivers what came early and matches. The caller holds mu.
-func (c *Client) replay(match func(e *early) bool) {
-	rest := c.early[:0]
-	for i := range c.early {
-		e := c.early[i]
-		if !match(&e) {
-			rest = append(rest, e)
-			continue
-		}
-		c.earlyOctets -= e.size()
-		if events, box := c.owner(&e); box != nil {
-			c.hand(&e, events, box)
-		}
-	}
-	c.early = rest
 }
