@@ -44,6 +44,7 @@ type Session struct {
 	replay    *replay              // nil unless there is a replay window
 	leaving   bool                 // drained, and about to close
 
+	closed   sync.Once
 	draining atomic.Bool
 	heard    atomic.Bool // the peer of the only stream has said all it has to say
 }
@@ -70,9 +71,12 @@ func (s *Session) Close(code profiles.Code) {
 	s.close(code, &transport.CloseError{Code: uint64(code)})
 }
 
+// close ends the session at once. The first caller's code and cause stay.
 func (s *Session) close(code profiles.Code, cause error) {
-	s.cancel(cause) // the first cause stays
-	_ = s.conn.Close(uint64(code))
+	s.closed.Do(func() {
+		s.cancel(cause)
+		_ = s.conn.Close(uint64(code))
+	})
 }
 
 // drain refuses new requests from now on and closes the session once nothing
