@@ -112,7 +112,10 @@ func (e *pipeEnd) Open(ctx context.Context) (Stream, error) {
 	here, there := newPipeStreams(e, e.far)
 	there.credit = e.credit
 	if !e.adopt(here) || !e.far.adopt(there) {
-		return nil, context.Cause(e.ctx)
+		if why := context.Cause(e.ctx); why != nil {
+			return nil, why
+		}
+		return nil, &CloseError{Remote: true} // the far end is a step ahead
 	}
 	// Never waits: a credit is given back only after its stream was accepted.
 	e.far.incoming <- there

@@ -244,7 +244,7 @@ func (s *stage) open() {
 	if stream, err := s.conn.Open(ctx); err == nil {
 		s.stream = stream
 	} else if s.stream == nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("%v: %v", err, context.Cause(s.sess.Context()))
 	}
 }
 
