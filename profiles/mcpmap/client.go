@@ -70,7 +70,8 @@ type Client struct {
 	c *conn
 
 	mu       sync.Mutex
-	calls    map[string]*outgoing // by msg_id
+	all      map[*outgoing]bool   // calls in flight
+	calls    map[string]*outgoing // of them, those whose msg_id is known, by it
 	sessions map[string]*outgoingSession
 
 	opening      int     // calls whose msg_id is not known yet
@@ -84,8 +85,9 @@ type outgoing struct {
 	session string
 	target  string
 	key     string // of its JSON-RPC id
-	msgID   []byte
 	route   *route
+	sent    chan struct{} // closed once the request is on its way, or was not sent
+	msgID   []byte        // valid then; nil if it was not sent
 	events  Events
 	inbox   inbox
 	cancel  context.CancelCauseFunc
@@ -116,7 +118,7 @@ func (m *Mapping) Client(sess profiles.Session) *Client {
 	if c.client == nil {
 		c.client = &Client{
 			m: m, c: c,
-			calls: make(map[string]*outgoing), sessions: make(map[string]*outgoingSession),
+			all: make(map[*outgoing]bool), calls: make(map[string]*outgoing), sessions: make(map[string]*outgoingSession),
 		}
 	}
 	return c.client
@@ -157,6 +159,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	out := &outgoing{
 		session: call.Session, target: call.Target, key: TokenKey(msg.ID()), events: call.Events, cancel: cancel,
 		inbox: inbox{limit: c.m.opts.MaxNotificationsDue},
+		sent:  make(chan struct{}),
 	}
 	initialize := msg.Is(MethodInitialize)
 	r, err := c.route(ctx, call, &msg)
@@ -164,8 +167,10 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, err
 	}
 	defer r.release()
+	out.route = r
 
-	c.open(initialize)
+	c.open(out, initialize)
+	defer c.unregister(out)
 	if initialize {
 		defer c.initialized()
 	}
@@ -174,13 +179,11 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		Extensions: extensions(call.Target, call.Session, call.Params),
 	})
 	if err != nil {
-		c.opened(nil)
+		c.opened(out, nil)
 		return nil, err
 	}
 	defer exchange.Close()
-	out.msgID, out.route = slices.Clone(exchange.MsgID()), r
-	c.opened(out)
-	defer c.unregister(out)
+	c.opened(out, exchange.MsgID())
 	if call.Sent != nil {
 		call.Sent()
 	}
@@ -307,6 +310,10 @@ func (c *Client) Notify(ctx context.Context, target, session string, octets []by
 	if msg.Is(MethodCancelled) {
 		if out := c.callNamed(target, session, TokenKey(msg.RequestID())); out != nil {
 			defer out.route.release()
+			<-out.sent // at the latest when the context of the call ends
+			if out.msgID == nil {
+				return nil // there is nothing to cancel
+			}
 			err := c.sendNotification(ctx, out.route, target, session, out.msgID, octets)
 			out.cancel(ErrCancelled)
 			return err
@@ -323,7 +330,7 @@ func (c *Client) Notify(ctx context.Context, target, session string, octets []by
 func (c *Client) callNamed(target, session, key string) *outgoing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, out := range c.calls {
+	for out := range c.all {
 		if out.target == target && out.session == session && out.key == key && key != "" {
 			out.route.users.Add(1)
 			return out

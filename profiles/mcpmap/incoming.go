@@ -239,22 +239,25 @@ func (c *Client) drop(e *early) {
 
 // open is called before a call is sent, opened when it is known by its msg_id,
 // or was not sent.
-func (c *Client) open(initialize bool) {
+func (c *Client) open(out *outgoing, initialize bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.all[out] = true
 	c.opening++
 	if initialize {
 		c.initializing++
 	}
 }
 
-func (c *Client) opened(out *outgoing) {
+func (c *Client) opened(out *outgoing, msgID []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opening--
-	if out != nil {
-		c.calls[string(out.msgID)] = out
+	if msgID != nil {
+		out.msgID = slices.Clone(msgID)
+		c.calls[string(msgID)] = out
 	}
+	close(out.sent)
 	c.settle()
 }
 
@@ -270,5 +273,6 @@ func (c *Client) initialized() {
 func (c *Client) unregister(out *outgoing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.all, out)
 	delete(c.calls, string(out.msgID))
 }
