@@ -65,6 +65,10 @@ type Envelope struct {
 	MsgID      []byte
 	Extensions Extensions
 	Payload    []byte
+
+	// Tail follows Payload on the wire as the rest of the payload, so that a
+	// large opaque value can be sent from where it lies. Decode leaves it nil.
+	Tail []byte
 }
 
 // Decode reads the envelope that body consists of. The slices of e alias body
@@ -129,20 +133,20 @@ func (e *Envelope) Validate(limits *Limits) error {
 
 // Size returns how many octets Append will add.
 func (e *Envelope) Size() int {
-	return e.HeadSize() + len(e.Payload)
+	return e.HeadSize() + len(e.Payload) + len(e.Tail)
 }
 
 // HeadSize returns how many octets AppendHead will add.
 func (e *Envelope) HeadSize() int {
 	return SizeUvarint(e.Version) + SizeUvarint(e.ProfileID) + SizeUvarint(e.MsgType) +
 		SizeUvarint(e.Flags) + SizeUvarint(e.Timestamp) +
-		SizeBytes(len(e.MsgID)) + SizeBytes(len(e.Extensions)) + SizeUvarint(uint64(len(e.Payload)))
+		SizeBytes(len(e.MsgID)) + SizeBytes(len(e.Extensions)) + SizeUvarint(uint64(len(e.Payload)+len(e.Tail)))
 }
 
 // Append appends the envelope to dst. Integers are written in their shortest
 // form. It checks nothing: what is in e is what is sent.
 func (e *Envelope) Append(dst []byte) []byte {
-	return append(e.AppendHead(dst), e.Payload...)
+	return append(append(e.AppendHead(dst), e.Payload...), e.Tail...)
 }
 
 // AppendHead appends everything but the octets of the payload, whose length is
@@ -156,14 +160,17 @@ func (e *Envelope) AppendHead(dst []byte) []byte {
 	dst = AppendUvarint(dst, e.Timestamp)
 	dst = AppendBytes(dst, e.MsgID)
 	dst = AppendBytes(dst, e.Extensions)
-	return AppendUvarint(dst, uint64(len(e.Payload)))
+	return AppendUvarint(dst, uint64(len(e.Payload)+len(e.Tail)))
 }
 
-// Clone returns a copy that shares no memory with e.
+// Clone returns a copy that shares no memory with e. What was in Tail is in its
+// Payload.
 func (e *Envelope) Clone() Envelope {
 	c := *e
 	c.MsgID = slices.Clone(e.MsgID)
 	c.Extensions = slices.Clone(e.Extensions)
-	c.Payload = slices.Clone(e.Payload)
+	if c.Payload, c.Tail = slices.Clone(e.Payload), nil; len(e.Tail) > 0 {
+		c.Payload = append(c.Payload, e.Tail...)
+	}
 	return c
 }

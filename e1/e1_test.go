@@ -534,3 +534,21 @@ func FuzzDecodeAppendDecode(f *testing.F) {
 		_ = first.Validate(&defaults)
 	})
 }
+
+func TestTailIsTheRestOfThePayload(t *testing.T) {
+	whole := message()
+	whole.Payload = []byte("front and rest")
+	split := whole
+	split.Payload, split.Tail = []byte("front"), []byte(" and rest")
+	want := whole.Append(nil)
+	if got := split.Append(nil); !bytes.Equal(got, want) || split.Size() != len(want) {
+		t.Errorf("%x of size %d, want %x", got, split.Size(), want)
+	}
+	head := split.AppendHead(nil)
+	if got := append(append(head, split.Payload...), split.Tail...); !bytes.Equal(got, want) {
+		t.Errorf("in three pieces %x, want %x", got, want)
+	}
+	if c := split.Clone(); !bytes.Equal(c.Payload, whole.Payload) || c.Tail != nil {
+		t.Errorf("clone has payload %q and tail %q", c.Payload, c.Tail)
+	}
+}

@@ -190,6 +190,7 @@ func (x *Exchange) end(err error) {
 
 // send keeps an answer and holds it against the profile's table.
 func (x *Exchange) send(env e1.Envelope, terminal bool) error {
+	env = env.Clone()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over || x.answered {
@@ -217,7 +218,7 @@ func (x *Exchange) send(env e1.Envelope, terminal bool) error {
 			x.h.t.Errorf("profiletest: Check refuses an answer of the handler: %v", err)
 		}
 	}
-	x.answers = append(x.answers, env.Clone())
+	x.answers = append(x.answers, env)
 	x.answered = terminal
 	return nil
 }

@@ -51,7 +51,8 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 		serve, l, params := echo(t, size)
 		serve()
 		var m rpc.Resp
-		if err := m.Decode(l.sent.Payload); err != nil || !bytes.Equal(m.Result, params) {
+		answer := l.sent.Clone()
+		if err := m.Decode(answer.Payload); err != nil || !bytes.Equal(m.Result, params) {
 			t.Fatalf("%d octets: result of %d, error %v", size, len(m.Result), err)
 		}
 		if n := testing.AllocsPerRun(100, serve); n != 0 {

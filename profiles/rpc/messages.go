@@ -118,6 +118,14 @@ func (m *Resp) Append(dst []byte) []byte {
 	return p1.AppendBytes(dst, 2, m.Result)
 }
 
+// AppendHead appends all of the payload but the octets of Result, which are
+// its last.
+func (m *Resp) AppendHead(dst []byte) []byte {
+	dst = p1.AppendHeader(dst, TypeResp, m.size())
+	dst = p1.AppendBytes(dst, 1, m.RPCID)
+	return p1.AppendHeader(dst, 2, len(m.Result))
+}
+
 // Err ends a call with failure.
 type Err struct {
 	RPCID        []byte // required

@@ -54,8 +54,16 @@ func inline(req *profiles.Request, w profiles.Responder, in *Req, m Method) erro
 		return finishFailure(w, in.RPCID, err)
 	}
 	out := Resp{RPCID: in.RPCID, Result: result}
+	if len(result) >= largeResult {
+		head := out.AppendHead(req.Scratch(out.Size() - len(result)))
+		return w.Finish(e1.Envelope{MsgType: TypeResp, Payload: head, Tail: result})
+	}
 	return w.Finish(e1.Envelope{MsgType: TypeResp, Payload: out.Append(req.Scratch(out.Size()))})
 }
+
+// largeResult is the size from which a result is sent from where it lies
+// instead of being copied behind its rpc_id.
+const largeResult = 32 << 10
 
 func (s *service) detach(req *profiles.Request, in *Req, m Method) error {
 	cancelled, cancel := context.WithCancelCause(context.Background())

@@ -51,24 +51,24 @@ func FuzzActors(f *testing.F) {
 
 // What an actor can do.
 const (
-	actEcho    = iota // a request that is answered inline
-	actDetach         // one that is answered by a goroutine after a while
-	actHold           // one that is held and finished later, or never
-	actBroken         // a good frame with one octet changed
-	actHalf           // the front of a frame
-	actAnswer         // an answer to a call that there may be, or not
-	actPause          // time passes
-	actFinish         // nothing more will be written
-	actReset          // the stream is given up
-	actOpen           // another stream, where there are many
-	actRead           // read for a while
-	actCall           // the endpoint calls the peer
-	actSend           // the endpoint sends to the peer
-	actRepeat         // the last frame again
-	actOctet          // one raw octet
-	actLarge          // a request of some KiB
-	actPanic          // a request whose handler panics
-	actDrain          // the endpoint begins to shut down
+	actEcho   = iota // a request that is answered inline
+	actDetach        // one that is answered by a goroutine after a while
+	actHold          // one that is held and finished later, or never
+	actBroken        // a good frame with one octet changed
+	actHalf          // the front of a frame
+	actAnswer        // an answer to a call that there may be, or not
+	actPause         // time passes
+	actFinish        // nothing more will be written
+	actReset         // the stream is given up
+	actOpen          // another stream, where there are many
+	actRead          // read for a while
+	actCall          // the endpoint calls the peer
+	actSend          // the endpoint sends to the peer
+	actRepeat        // the last frame again
+	actOctet         // one raw octet
+	actLarge         // a request of some KiB
+	actPanic         // a request whose handler panics
+	actDrain         // the endpoint begins to shut down
 	actions
 )
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,7 +72,7 @@ func (o *output) reset(l *lane) {
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 	size := env.Size()
 	opts := &o.l.s.ep.opts
-	if size > opts.FrameLimit || len(env.Payload) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
+	if size > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
 		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 	}
 	if p == inline && o.l.s.calling.Load() > 0 && !o.l.s.conn.Multiplexed() {
@@ -86,7 +87,7 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 		if err := o.admit(ctx, size, p); err != nil {
 			return err
 		}
-		if len(env.Payload) >= direct && (p == inline || p == waits) {
+		if (len(env.Payload) >= direct || len(env.Tail) >= direct) && (p == inline || p == waits) {
 			o.count(size)
 			return o.sendDirect(env, size)
 		}
@@ -205,12 +206,18 @@ func (o *output) sendDirect(env *e1.Envelope, size int) error {
 		return o.err
 	}
 	o.beginWriting()
-	if head := size - len(env.Payload); !o.makeRoom(head) {
+	front, rest := []byte(nil), env.Payload
+	if len(env.Tail) >= direct {
+		front, rest = env.Payload, env.Tail
+	} else if len(env.Tail) > 0 {
+		front, rest = nil, slices.Concat(env.Payload, env.Tail)
+	}
+	if head := size - len(rest); !o.makeRoom(head) {
 		o.writeOnce(nil)
 		_ = o.makeRoom(head) // a small one, which is free
 	}
-	o.buf = env.AppendHead(frame.AppendHeader(o.buf, size-frame.HeaderSize))
-	o.writeOnce(env.Payload)
+	o.buf = append(env.AppendHead(frame.AppendHeader(o.buf, size-frame.HeaderSize)), front...)
+	o.writeOnce(rest)
 	o.done()
 	return o.err
 }
