@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -121,6 +122,7 @@ func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
 
 func (c *call) Close() {
 	s, l, alone, clean := c.s, c.l, c.alone, c.clean
+	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()
 	delete(s.calls, c.n)
 	s.mu.Unlock()

@@ -318,6 +318,7 @@ func (e *exchange) settle(v Verdict) {
 		l.stream.Reset(uint64(v.Code))
 	case Kept:
 	}
+	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()
 	s.exchanges--
 	s.mu.Unlock()

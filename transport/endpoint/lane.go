@@ -171,7 +171,7 @@ func (l *lane) silent() {
 		if !now.Before(l.frameDeadline()) {
 			l.refuseFrame(&profiles.Error{Code: profiles.InvalidFrame, Detail: "slow", Text: "frame took too long"})
 		}
-	case !l.idleFrom.IsZero() && now.Sub(l.quietSince()) >= l.idleTime():
+	case l.isIdle(now):
 		l.stopped = true
 		if !l.s.conn.Multiplexed() {
 			l.s.close(profiles.OK, errIdle)
@@ -188,13 +188,30 @@ func (l *lane) silent() {
 	}
 }
 
-// quietSince is when the stream last carried anything, in either direction: a
-// subscriber that only listens is not idle.
-func (l *lane) quietSince() time.Time {
-	if last := l.out.lastWrite(); last.After(l.idleFrom) {
-		return last
+// isIdle reports whether the stream has been silent for too long.
+func (l *lane) isIdle(now time.Time) bool {
+	if l.idleFrom.IsZero() {
+		return false
 	}
-	return l.idleFrom
+	limit := l.idleTime() // looked at before quietSince: what ends an exchange touches first
+	return now.Sub(l.quietSince()) >= limit
+}
+
+// quietSince is when the stream last carried anything, in either direction: a
+// subscriber that only listens is not idle. Where a stream is the connection,
+// what ended on it counts, too.
+func (l *lane) quietSince() time.Time {
+	since := l.idleFrom
+	if last := l.out.lastWrite(); last.After(since) {
+		since = last
+	}
+	if l.s.conn.Multiplexed() {
+		return since
+	}
+	if ended := time.UnixMicro(l.s.touched.Load()); ended.After(since) {
+		since = ended
+	}
+	return since
 }
 
 // idleTime is how long the stream may stay silent from now on: while anything

@@ -27,7 +27,7 @@ type Session struct {
 	prefix  [8]byte // first half of every msg_id of this session
 	counter atomic.Uint64
 	pace    pace
-	touched atomic.Int64 // when octets last moved on any stream, Unix microseconds; multiplexed only
+	touched atomic.Int64 // when an exchange ended last, or on QUIC octets moved, Unix microseconds
 	calling atomic.Int32 // len(calls), for the read loop
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
@@ -257,12 +257,13 @@ func (s *Session) watchIdle() {
 			return
 		case <-timer.C:
 		}
-		left := idle - time.Since(time.UnixMicro(s.touched.Load()))
 		s.mu.Lock()
-		if !s.idle() {
-			left = idle
-		}
+		quiet := s.idle()
 		s.mu.Unlock()
+		left := idle
+		if quiet { // looked at before touched: what ends an exchange touches first
+			left -= time.Since(time.UnixMicro(s.touched.Load()))
+		}
 		if left <= 0 {
 			s.close(profiles.OK, errIdle)
 			return
