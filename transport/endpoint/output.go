@@ -56,8 +56,10 @@ type output struct {
 	closing bool      // CloseWrite is due after what is queued
 	closed  bool
 	err     error
-	wrote   bool          // anything was ever written
-	room    chan struct{} // closed after the next write; nil if nobody waits
+	wrote   bool // anything was ever written
+
+	deadline time.Time     // of writing, in force; belongs to whoever is writing
+	room     chan struct{} // closed after the next write; nil if nobody waits
 }
 
 // reset makes o the queue of a new stream. Its buffers were dropped.
@@ -65,7 +67,7 @@ func (o *output) reset(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.l, o.frames, o.closing, o.closed, o.err, o.wrote = l, 0, false, false, nil, false
-	o.last = time.Time{}
+	o.last, o.deadline = time.Time{}, time.Time{}
 }
 
 // send queues one frame. See patience for what happens if there is no room.
@@ -320,8 +322,14 @@ func (o *output) writeChunk(p []byte) error {
 	o.mu.Unlock()
 	defer o.mu.Lock()
 	stream := o.l.stream
-	if err := stream.SetWriteDeadline(now.Add(o.l.s.ep.opts.Bounds.Write)); err != nil {
-		return err
+	// A deadline moved for each write wakes the poller each time. One that is
+	// up to a tenth late moves once a second.
+	most := o.l.s.ep.opts.Bounds.Write
+	if left := o.deadline.Sub(now); left < most || left > most+most/10 {
+		o.deadline = now.Add(most + most/10)
+		if err := stream.SetWriteDeadline(o.deadline); err != nil {
+			return err
+		}
 	}
 	_, err := stream.Write(p)
 	return err
