@@ -33,7 +33,6 @@ var rules = []rule{
 	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
 
 	{"transport", nil, nil, "TLS policy and interfaces stand on crypto/tls alone"},
-	{"transport/addr", []string{"transport", "transport/tlsconn", "transport/quicconn"}, nil, "addresses choose between the transports"},
 	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
@@ -54,7 +53,6 @@ var rules = []rule{
 
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
 	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
-	{"daemon/config", []string{"transport", "transport/addr", "transport/endpoint", "e1"}, []string{"go.yaml.in/yaml/v3"}, "the configuration names limits and addresses, and builds nothing"},
 	{"daemon/...", []string{"..."}, []string{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
 	}, "from YAML to a running endpoint: the one place that joins everything"},

@@ -112,7 +112,7 @@ func start(t *testing.T, servers ...server) *node {
 	select {
 	case addresses := <-serving:
 		stop.Stop()
-		for _, addr := range strings.Fields(addresses) {
+		for addr := range strings.FieldsSeq(addresses) {
 			if strings.HasPrefix(addr, "swp+tls:") {
 				n.tls = addr
 			} else {

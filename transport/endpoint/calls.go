@@ -50,7 +50,7 @@ func newCall() *call { return &call{ready: make(chan struct{}, 1)} }
 // call sends env as a request. fin ends our side of the stream with it.
 func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, error) {
 	s := l.s
-	c := s.ep.calls.Get().(*call) //nolint:forcetypeassert // the pool holds nothing else
+	c := s.ep.calls.Get().(*call) //nolint:errcheck // the pool holds nothing else
 	c.s, c.l, c.alone = s, l, alone
 	c.n = s.nextID(&c.id)
 	env.MsgID = c.id[:]
@@ -60,6 +60,12 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 		return nil, s.over()
 	}
 	s.mu.Lock()
+	if err := l.deaf; err != nil {
+		s.mu.Unlock()
+		s.ep.calls.Put(c)
+		l.release()
+		return nil, err
+	}
 	if s.calls == nil {
 		s.calls = make(map[uint64]*call)
 	}
@@ -232,10 +238,12 @@ func (s *Session) failCall(n uint64, err error) bool {
 	return c != nil
 }
 
-// failCallsOf fails the calls on a stream that is gone.
+// failCallsOf fails the calls on a stream that brings nothing more, those that
+// are there and those to come.
 func (s *Session) failCallsOf(l *lane, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l.deaf = err
 	for _, c := range s.calls {
 		if c.l == l {
 			c.fail(err)

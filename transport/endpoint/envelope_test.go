@@ -54,12 +54,12 @@ type fault struct {
 
 // refuseEach sends each frame on a connection of its own and wants it refused,
 // with the stream if fatal, and nothing applied.
-func refuseEach(t *testing.T, opts endpoint.Options, fatal bool, faults []fault) {
+func refuseEach(t *testing.T, fatal bool, faults []fault) {
 	t.Helper()
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			served := 0
-			onEach(t, opts, func(t *testing.T, r *rig) {
+			onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
 				r.write(t, f.octets)
 				action := endpoint.Kept
 				if fatal || r.conn.Multiplexed() {
@@ -98,7 +98,7 @@ func TestEN01MalformedUvarintsInEveryPosition(t *testing.T) {
 		add("extension type "+name, good().with(6, e1.AppendBytes(nil, bad), false))
 		add("extension length "+name, good().with(6, e1.AppendBytes(nil, append([]byte{16}, bad...)), false))
 	}
-	refuseEach(t, endpoint.Options{}, true, faults)
+	refuseEach(t, true, faults)
 }
 
 func TestEN02OverlongUvarintsMeanTheSame(t *testing.T) {
@@ -157,7 +157,7 @@ func TestEN03LengthsAreComparedBeforeAnythingIsAllocated(t *testing.T) {
 		octets := good().with(6, e1.AppendBytes(nil, block), false).frame()
 		faults = append(faults, fault{fmt.Sprintf("extension value of %d", n), octets, profiles.InvalidFrame, ""})
 	}
-	refuseEach(t, endpoint.Options{}, true, faults)
+	refuseEach(t, true, faults)
 }
 
 func TestEN04ForeignVersionsAreRefusedOnTheFirstField(t *testing.T) {
@@ -168,7 +168,7 @@ func TestEN04ForeignVersionsAreRefusedOnTheFirstField(t *testing.T) {
 	}
 	// Another version need not have this layout.
 	faults = append(faults, fault{"2 and nothing else", frame.Append(nil, []byte{2}), profiles.UnsupportedVersion, ""})
-	refuseEach(t, endpoint.Options{}, true, faults)
+	refuseEach(t, true, faults)
 }
 
 func TestEN05UnknownProfiles(t *testing.T) {
@@ -179,7 +179,7 @@ func TestEN05UnknownProfiles(t *testing.T) {
 			octets := good().with(1, e1.AppendUvarint(nil, id), false).frame()
 			faults = append(faults, fault{fmt.Sprint(id), octets, profiles.UnknownProfile, ""})
 		}
-		refuseEach(t, endpoint.Options{}, true, faults)
+		refuseEach(t, true, faults)
 	})
 	t.Run("are answered with one", func(t *testing.T) {
 		onEach(t, endpoint.Options{ErrorFrames: true}, func(t *testing.T, r *rig) {
@@ -269,7 +269,7 @@ func TestEN07LengthsOfMsgID(t *testing.T) {
 		octets := good().with(5, e1.AppendBytes(nil, make([]byte, n)), false).frame()
 		faults = append(faults, fault{fmt.Sprint(n), octets, profiles.InvalidEnvelope, "ERR_MSG_ID_INVALID"})
 	}
-	refuseEach(t, endpoint.Options{}, false, faults)
+	refuseEach(t, false, faults)
 }
 
 func TestEN07ContentOfMsgIDIsOpaque(t *testing.T) {
@@ -289,13 +289,13 @@ func TestEN07ContentOfMsgIDIsOpaque(t *testing.T) {
 func TestEN08ExtensionBlocks(t *testing.T) {
 	ext := func(block []byte) []byte { return good().with(6, e1.AppendBytes(nil, block), false).frame() }
 	t.Run("above the limit, before it is parsed", func(t *testing.T) {
-		refuseEach(t, endpoint.Options{}, true, []fault{
+		refuseEach(t, true, []fault{
 			{"entries", ext(bytes.Repeat([]byte{16, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 241)), profiles.InvalidEnvelope, "ERR_EXT_TOO_LARGE"},
 			{"garbage", ext(bytes.Repeat([]byte{0xff}, 4097)), profiles.InvalidEnvelope, "ERR_EXT_TOO_LARGE"},
 		})
 	})
 	t.Run("overrun", func(t *testing.T) {
-		refuseEach(t, endpoint.Options{}, true, []fault{
+		refuseEach(t, true, []fault{
 			{"value", ext([]byte{16, 5, 0}), profiles.InvalidFrame, ""},
 		})
 	})
@@ -333,7 +333,7 @@ func TestEN08EmptyEntriesCostNoAllocation(t *testing.T) {
 }
 
 func TestEN09TrailingOctetsAreRefused(t *testing.T) {
-	refuseEach(t, endpoint.Options{}, true, []fault{
+	refuseEach(t, true, []fault{
 		{"one", good().with(7, append(e1.AppendBytes(nil, []byte("payload")), 0), false).frame(), profiles.InvalidFrame, ""},
 	})
 }

@@ -96,10 +96,10 @@ func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
 		size = 8
 	case 2:
 		length, n, err := e1.Uvarint(b)
-		if err != nil || length > uint64(len(b)-n) { //nolint:gosec // not negative
+		if err != nil || length > uint64(len(b)-n) {
 			return 0, nil, nil, false
 		}
-		to := n + int(length) //nolint:gosec // checked
+		to := n + int(length)
 		return key >> 3, b[n:to:to], b[to:], true
 	case 5:
 		size = 4

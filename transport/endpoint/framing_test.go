@@ -274,7 +274,7 @@ func TestFR08AnAnswerAboveTheLimitBecomesAnError(t *testing.T) {
 		name    string
 		handler profiles.HandlerFunc
 	}{
-		{"inline", func(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+		{"inline", func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
 			return w.Finish(huge)
 		}},
 		{"detached", func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {

@@ -222,7 +222,7 @@ func TestRS02APanicIsOneInternalErrorOfThatRequest(t *testing.T) {
 			panic("first")
 		}),
 		"after it was detached": func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-			if err := req.Detach(func(ctx context.Context, _ *profiles.Request, w profiles.Responder) error {
+			if err := req.Detach(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
 				<-w.Context().Done()
 				return nil
 			}); err != nil {
@@ -318,7 +318,7 @@ func TestAnExchangeEndsOnce(t *testing.T) {
 // An answer that is sent and then failed by Serve's own error.
 func TestServeMayFailWhatItHandedOver(t *testing.T) {
 	failing := func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-		err := req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+		err := req.Detach(func(ctx context.Context, req *profiles.Request, _ profiles.Responder) error {
 			<-ctx.Done()
 			if string(req.Payload) != "mine" {
 				t.Errorf("the copy was used for something else: %q", req.Payload)

@@ -41,6 +41,7 @@ type lane struct {
 	ours   bool          // opened here, not by the peer
 	own    atomic.Bool   // ours, and whoever opened it has not given it up
 	late   atomic.Bool   // a handler outlived its exchange: never used again
+	deaf   error         // why no answer can come any more; guarded by the session's mu
 	gone   chan struct{} // closed with the last reference, unless multiplexed
 	ctx    context.Context
 
@@ -48,6 +49,8 @@ type lane struct {
 	out     output
 	scratch []byte
 	reserve func(from, to int) error // grow, bound once
+	window  int                      // of the buffer's first window, what was taken from the budgets
+	spared  bool                     // the session's one window that costs nothing is this one
 
 	// The state of the read loop.
 	now      time.Time // wall clock, read once per batch
@@ -68,10 +71,10 @@ type lane struct {
 // newLane takes over a stream. Besides the loop's reference an own lane has
 // one for whoever opened it.
 func (s *Session) newLane(stream transport.Stream, own bool) *lane {
-	l := s.ep.lanes.Get().(*lane) //nolint:forcetypeassert // the pool holds nothing else
+	l := s.ep.lanes.Get().(*lane) //nolint:errcheck // the pool holds nothing else
 	s.mu.Lock()
 	s.lastLane++
-	l.id = s.lastLane
+	l.id, l.deaf = s.lastLane, nil
 	s.mu.Unlock()
 	l.s, l.stream, l.ours = s, stream, own
 	l.ctx = s.ctx
@@ -118,6 +121,7 @@ func (l *lane) release() {
 	s, stream := l.s, l.stream
 	l.out.closeWrite()
 	l.rd.Close()
+	l.closeWindow()
 	if r, ok := stream.(interface{ Release() }); ok {
 		r.Release()
 	}
@@ -179,6 +183,7 @@ func (l *lane) silent() {
 		}
 		l.stream.Reset(uint64(profiles.OK))
 	case l.rd.Release():
+		l.closeWindow()
 		if l.idleFrom.IsZero() {
 			l.idleFrom = now
 		}
@@ -243,6 +248,39 @@ func (l *lane) grow(from, to int) error {
 		return nil
 	}
 	return profiles.Busy("in_flight_bytes", "too many octets in flight")
+}
+
+// firstWindow is the size of the buffer that a frame.Reader takes before it
+// asks to grow.
+const firstWindow = 64 << 10
+
+// openWindow is called when a frame has arrived in part. The buffer that holds
+// it may stay for as long as the frame may take, and a multiplexed connection
+// may have 128: so all but one of them come out of the budgets.
+func (l *lane) openWindow() error {
+	if l.spared || l.window > 0 || !l.s.conn.Multiplexed() {
+		return nil
+	}
+	if l.s.spared.CompareAndSwap(false, true) {
+		l.spared = true
+		return nil
+	}
+	if !l.s.grow(firstWindow, l.frameDeadline()) {
+		return profiles.Busy("in_flight_bytes", "too many octets in flight")
+	}
+	l.window = firstWindow
+	return nil
+}
+
+func (l *lane) closeWindow() {
+	if l.spared {
+		l.spared = false
+		l.s.spared.Store(false)
+	}
+	if l.window > 0 {
+		l.s.hold(-l.window)
+		l.window = 0
+	}
 }
 
 // end handles the end of the stream.
@@ -344,7 +382,7 @@ func (l *lane) complete(env *e1.Envelope, now time.Time) {
 		env.Version = e1.Version
 	}
 	if env.Timestamp == 0 {
-		env.Timestamp = uint64(now.UnixMilli()) //nolint:gosec // after 1970
+		env.Timestamp = uint64(now.UnixMilli())
 	}
 }
 
@@ -384,6 +422,9 @@ func (in *input) Read(p []byte) (int, error) {
 	case have > 0:
 		if l.since.IsZero() {
 			l.since = now
+		}
+		if err := l.openWindow(); err != nil {
+			return 0, err
 		}
 		deadline = l.frameDeadline()
 	case len(p) > 1:

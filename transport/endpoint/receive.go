@@ -82,8 +82,8 @@ func (l *lane) fresh(ts uint64) *profiles.Error {
 	if f.Owner == FreshnessOff {
 		return nil
 	}
-	now := uint64(max(0, l.now.UnixMilli()))                        //nolint:gosec // not negative
-	if max(ts, now)-min(ts, now) <= uint64(f.Skew.Milliseconds()) { //nolint:gosec // validated
+	now := uint64(max(0, l.now.UnixMilli()))
+	if max(ts, now)-min(ts, now) <= uint64(f.Skew.Milliseconds()) {
 		return nil
 	}
 	err := profiles.Errorf(profiles.InvalidEnvelope, "ts_unix_ms is outside the window of %d ms", f.Skew.Milliseconds())

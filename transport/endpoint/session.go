@@ -29,6 +29,7 @@ type Session struct {
 	pace    pace
 	touched atomic.Int64 // when an exchange ended last, or on QUIC octets moved, Unix microseconds
 	calling atomic.Int32 // len(calls), for the read loop
+	spared  atomic.Bool  // some stream has the one window that costs nothing
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -98,4 +100,27 @@ func try(ctx context.Context, s profiles.Session, payload string) (string, error
 		return "", err
 	}
 	return string(env.Payload), nil
+}
+
+// The peer has finished its stream and still waits for an answer, so the
+// connection lives on; but what is asked now can never be answered.
+func TestACallAfterThePeerHasFinishedFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, held := parking(t)
+		r := newRigOn(t, transport.Pipe, endpoint.Options{}, p)
+		r.send(t, request("the-held-request", "held"))
+		first := <-held
+		if err := r.raw.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		before := time.Now()
+		if got, err := try(t.Context(), r.sess, "late"); err == nil || time.Since(before) > 0 {
+			t.Errorf("a late call returned %q, %v after %v; want an error at once", got, err, time.Since(before))
+		}
+		if err := first.w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: first.req.Payload}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantEcho(t, "the-held-request", "held")
+	})
 }

@@ -96,7 +96,7 @@ func TestRS05AConsumerThatReadsIsNotClosed(t *testing.T) {
 func TestRS05WorkThatMayWaitWaitsForASlowReader(t *testing.T) {
 	virtually(t, func(t *testing.T, pipe pipe) {
 		const items, size = 200, 20 << 10
-		stream := detached(func(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+		stream := detached(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
 			for range items {
 				if err := w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)}); err != nil {
 					return err
@@ -187,7 +187,7 @@ func TestBothEndsMayAskForMuchAtOnce(t *testing.T) {
 
 // A caller that does not receive bounds what its peer can make it hold.
 func TestAnswersNobodyReceivesAreBounded(t *testing.T) {
-	stream := detached(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+	stream := detached(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
 		for range 5000 {
 			if err := w.Send(e1.Envelope{MsgType: typeAnswer, Payload: []byte("item")}); err != nil {
 				return err
