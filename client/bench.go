@@ -19,6 +19,7 @@ type BenchOptions struct {
 	InFlight int           // calls at a time on each
 	Size     int           // octets of each payload, 0 is allowed
 	Duration time.Duration // how long new calls are made
+	Timeout  time.Duration // for the answers that are due after that, default 10 s
 
 	// KeepStream has all calls of a connection share one stream on QUIC, instead
 	// of a stream each. Elsewhere there is one stream anyway.
@@ -77,11 +78,16 @@ func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*
 	}
 	start := time.Now()
 	b.deadline = start.Add(o.Duration)
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	bounded, cancel := context.WithDeadlineCause(ctx, b.deadline.Add(o.Timeout), errUnanswered)
+	defer cancel()
 	var callers sync.WaitGroup
 	for i, c := range clients {
 		for j := range o.InFlight {
 			slot := &b.times[i*o.InFlight+j]
-			callers.Go(func() { *slot = b.run(ctx, c, on[i]) })
+			callers.Go(func() { *slot = b.run(bounded, c, on[i]) })
 		}
 	}
 	callers.Wait()
@@ -100,8 +106,13 @@ func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*
 	if err := b.first.Load(); err != nil {
 		return r, *err
 	}
-	return r, ctx.Err()
+	if bounded.Err() != nil {
+		return r, context.Cause(bounded)
+	}
+	return r, nil
 }
+
+var errUnanswered = errors.New("client: bench: calls were not answered in time; the server may be gone or overloaded (--timeout waits longer)")
 
 func dialAll(ctx context.Context, address string, opts Options, n int) ([]*Client, error) {
 	list := make([]*Client, 0, n)

@@ -108,7 +108,7 @@ func (s *stdio) read(ctx context.Context) <-chan []byte {
 			}
 			switch {
 			case errors.Is(err, bufio.ErrTooLong):
-				s.refuse(nil, &profiles.Error{Code: profiles.PayloadTooLarge, Text: fmt.Sprintf("line longer than %d octets", maxLine)})
+				s.refuse(nil, &profiles.Error{Code: profiles.InvalidEnvelope, Detail: profiles.PayloadTooLarge.String(), Text: fmt.Sprintf("line longer than %d octets", maxLine)})
 			case err != nil:
 				return
 			}

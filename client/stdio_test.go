@@ -211,7 +211,7 @@ func TestLinesThatAreNoMessageAreAnsweredAndLoseNothing(t *testing.T) {
 		t.Errorf("answer %s", got)
 	}
 	k.write(strings.Repeat("x", maxLine+1))
-	if got := k.read(); !strings.Contains(got, "ERR_PAYLOAD_TOO_LARGE") {
+	if got := k.read(); !strings.Contains(got, "ERR_INVALID_ENVELOPE") {
 		t.Errorf("long line: answer %.200s", got)
 	}
 	k.write(`{"jsonrpc":"2.0","id":2,"method":"m"}`)

@@ -292,7 +292,7 @@ func moduleRoot(dir string) (string, error) {
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", errors.New("no go.mod above the descriptor")
+			return "", errors.New("documents are looked up beside the go.mod of the project under test, and there is none above the descriptor")
 		}
 		dir = up
 	}

@@ -55,7 +55,7 @@ func Cells() []Cell {
 	return cells
 }
 
-// Promise is a row of DESIGN §8 about echoes: how one of our systems must
+// Promise is what we promise about echoes: how one of our systems must
 // compare with another under one load. Where one exchange is in flight the
 // times are compared and the ratio is at most Bound; elsewhere the rates, and
 // it is at least Bound.
@@ -105,7 +105,7 @@ func promiseFor(c Cell, subject, peer string) (Promise, bool) {
 	return Promise{}, false
 }
 
-// What the other promises of DESIGN §8 say.
+// What the other promises say.
 const (
 	codecBound   = 5.0                    // protobuf decode ÷ E1 decode, at least
 	idleBound    = 24 << 10               // octets a connection, at most, where

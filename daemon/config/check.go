@@ -169,6 +169,8 @@ func (c *Config) checkServers(p *problems) {
 		}
 		if !filepath.IsAbs(s.Dir) {
 			p.add(key+".dir", "%.200q is not an absolute path", s.Dir)
+		} else if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() {
+			p.add(key+".dir", "%.200q is not a directory; make it, or name one that exists", s.Dir)
 		}
 		if s.Idle <= 0 || s.SessionIdle <= 0 {
 			p.add(key, "idle and session_idle are durations above 0, such as 10m")

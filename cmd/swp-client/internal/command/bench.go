@@ -27,6 +27,7 @@ in its usual configuration paces each connection at 20,000 frames a second
 	cmd.Flags().DurationVar(&o.Duration, "duration", 5*time.Second, "how long")
 	cmd.Flags().BoolVar(&o.KeepStream, "keep-stream", false, "on QUIC, one stream for all calls of a connection instead of one each")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.Timeout = f.timeout
 		opts, err := f.options(args[0])
 		if err != nil {
 			return err
