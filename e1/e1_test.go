@@ -538,7 +538,7 @@ func FuzzDecodeAppendDecode(f *testing.F) {
 func TestTailIsTheRestOfThePayload(t *testing.T) {
 	whole := message()
 	whole.Payload = []byte("front and rest")
-	split := whole
+	split := *whole
 	split.Payload, split.Tail = []byte("front"), []byte(" and rest")
 	want := whole.Append(nil)
 	if got := split.Append(nil); !bytes.Equal(got, want) || split.Size() != len(want) {
