@@ -22,6 +22,7 @@ type Listener struct {
 	opts   Options
 
 	pending atomic.Int64 // handshakes under way
+	windows windows
 
 	// The socket lives as long as the listener and the connections that Accept
 	// returned.
@@ -43,7 +44,10 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 		VerifySourceAddress: func(net.Addr) bool { return l.pending.Load() > int64(l.opts.RetryAbove) },
 		ConnContext:         l.begin,
 	}
-	l.ln, err = l.tr.Listen(policy.Server(), l.opts.config())
+	l.windows.limit = uint64(l.opts.Windows)
+	config := l.opts.config()
+	config.AllowConnectionWindowIncrease = l.windows.grow
+	l.ln, err = l.tr.Listen(policy.Server(), config)
 	if err != nil {
 		_ = udp.Close()
 		return nil, fmt.Errorf("quicconn: listen: %w", err)

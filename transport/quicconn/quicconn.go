@@ -34,6 +34,11 @@ type Options struct {
 	// Pending is how many handshakes of a listener may be under way; newer ones
 	// are refused. Zero means 1,024.
 	Pending int
+
+	// Windows is how many octets the receive windows of all connections of a
+	// listener may grow together beyond the 1 MiB that each begins with, up to
+	// 4 MiB each. Zero means 16 MiB.
+	Windows int
 }
 
 func (o Options) withDefaults() Options {
@@ -48,6 +53,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Pending <= 0 {
 		o.Pending = 1024
+	}
+	if o.Windows <= 0 {
+		o.Windows = 16 << 20
 	}
 	return o
 }
