@@ -70,7 +70,10 @@ func start(t *testing.T, env []string, limits ...string) *victim {
 	}
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: off\n" +
 		"listeners:\n  - address: swp+tls://127.0.0.1:0\n  - address: swp+quic://127.0.0.1:0\n" +
-		"limits:\n  connections_per_identity: 16384\n"
+		"limits:\n"
+	if !strings.Contains(strings.Join(limits, "\n"), "connections_per_identity:") {
+		limits = append(limits, "connections_per_identity: 16384") // all peers here are one principal
+	}
 	for _, l := range limits {
 		conf += "  " + l + "\n"
 	}
