@@ -110,7 +110,7 @@ func start(t *testing.T, env []string, limits ...string) *victim {
 	})
 	select {
 	case addresses := <-serving:
-		for _, a := range strings.Fields(addresses) {
+		for a := range strings.FieldsSeq(addresses) {
 			if after, ok := strings.CutPrefix(a, "swp+tls://"); ok {
 				v.tls = after
 			} else if after, ok := strings.CutPrefix(a, "swp+quic://"); ok {
