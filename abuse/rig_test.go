@@ -155,6 +155,26 @@ func (v *victim) memory() int {
 	return pages * os.Getpagesize()
 }
 
+// cpu is the processor time that the victim has used.
+func (v *victim) cpu() time.Duration {
+	v.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.cmd.Process.Pid))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(b), ") ") // the name may hold anything
+	fields := strings.Fields(after)
+	var ticks time.Duration
+	for _, f := range fields[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * 10 * time.Millisecond
+}
+
 // descriptors is how many files the victim has open.
 func (v *victim) descriptors() int {
 	v.t.Helper()
