@@ -71,3 +71,27 @@ func AsError(err error) *Error {
 	}
 	return &Error{Code: Internal, Text: "internal error", Cause: err}
 }
+
+// Unavailable returns the *Error for a store that refused or failed: retryable
+// if the store says so, and charged to the budget for pace. Nothing of err is in
+// its text. An *Error is returned as it is.
+func Unavailable(err error) *Error {
+	var fault *Error
+	if errors.As(err, &fault) {
+		return fault
+	}
+	var kind interface {
+		StoreDetail() string
+		Retryable() bool
+	}
+	if !errors.As(err, &kind) {
+		return &Error{Code: Internal, Detail: "store", Text: "internal error", Cause: err}
+	}
+	if !kind.Retryable() {
+		return &Error{Code: Internal, Detail: kind.StoreDetail(), Text: "the state of this endpoint can not be read or written", Cause: err}
+	}
+	return &Error{
+		Code: RateLimitExceeded, Detail: kind.StoreDetail(), Text: "the state of this endpoint can not be written now",
+		Cause: err, Pace: true, Retryable: true,
+	}
+}

@@ -9,6 +9,15 @@ const (
 	ExtMCPParam   = 19 // profile 1: "name:value", repeatable
 	ExtHTTPStatus = 20 // profile 1: uvarint, on a response
 
+	ExtAgent     = 16 // profile 2: agent_id that a Task is meant for
+	ExtParam     = 18 // profile 2: "name=value" service parameter, repeatable
+	ExtSequence  = 19 // profile 2: uvarint, number of an Event, from 1; on a Result that of the last Event
+	ExtResume    = 20 // profile 2: uvarint, replay the Events after this number
+	ExtFirstHeld = 21 // profile 2: uvarint, on the first replayed Event the first number that is still held
+
+	ExtSubscription = 16 // profile 13: name of a durable subscription
+	ExtCursor       = 17 // profile 13: uvarint; on SUBSCRIBE start after it, on EVT_BATCH that of its last record
+
 	ExtHops     = 48 // any profile: uvarint, at most MaxHops
 	ExtDeadline = 49 // any profile: uvarint, milliseconds left
 )

@@ -51,6 +51,12 @@ type Profile struct {
 	// means every payload is.
 	Check func(env *e1.Envelope) error
 
+	// Lifecycle returns the key under which trace contexts are bound to the
+	// lifecycle that an initiating message opens or belongs to, such as its
+	// task_id or rpc_id; empty if it has none or can not be read. The result may
+	// alias env. Nil means the profile has no such key.
+	Lifecycle func(env *e1.Envelope) []byte
+
 	// Refusal builds the profile's own message that tells the sender of req why
 	// it was refused: for whatever the endpoint refuses by itself (duplicate,
 	// capacity, deadline, panic) and for an *Error without an answer of its own.

@@ -23,7 +23,7 @@ type Request struct {
 	// dropped.
 	Unsolicited bool
 
-	// Exchange is the endpoint's side of Detach, Hold and Scratch.
+	// Exchange is the endpoint's side of the methods below.
 	Exchange Exchange
 }
 
@@ -32,6 +32,8 @@ type Exchange interface {
 	Detach(req *Request, f func(context.Context, *Request, Responder) error) error
 	Hold(req *Request, long bool) (*Request, Responder, error)
 	Scratch(n int) []byte
+	Defer(req *Request) (done func(error))
+	After(f func()) bool
 }
 
 // Detach copies the request and runs f with the copy on a goroutine of the
@@ -57,6 +59,19 @@ func (r *Request) Hold() (*Request, Responder, error) { return r.Exchange.Hold(r
 // HoldLong is Hold for exchanges without an expected end, such as
 // subscriptions. They count against a bound of their own.
 func (r *Request) HoldLong() (*Request, Responder, error) { return r.Exchange.Hold(r, true) }
+
+// Defer keeps a message that gets no success answer, such as a publication,
+// unfinished after Serve returned nil, until done is called: once, from any
+// goroutine, without waiting. Nil means it was accepted and, if it was to be
+// kept, is; an error refuses the message as one of Serve would. Of the request
+// only the msg_id lives on. Deferred messages do not count as requests in
+// flight: a stream with too many of them is not read until some are done.
+func (r *Request) Defer() (done func(error)) { return r.Exchange.Defer(r) }
+
+// After calls f once every message that was deferred earlier on this stream is
+// done, from the goroutine that ended the last one; f must not block. It
+// returns false, and does not call f, if there is none.
+func (r *Request) After(f func()) bool { return r.Exchange.After(f) }
 
 // Scratch returns a buffer of length zero and a capacity of at least n octets
 // for building one answer. It is valid until the next call of Scratch on the

@@ -18,16 +18,24 @@ import (
 
 // Config is the configuration of one swpd. Paths are absolute after Load.
 type Config struct {
-	Identity  Identity   `yaml:"identity"`
-	Trust     Trust      `yaml:"trust"`
-	Listeners []Listener `yaml:"listeners"`
-	Admin     string     `yaml:"admin"` // host:port, or "off"
-	Data      string     `yaml:"data"`  // directory for what swpd keeps
-	MCP       MCP        `yaml:"mcp"`
-	Freshness Freshness  `yaml:"freshness"`
-	Limits    Limits     `yaml:"limits"`
-	Rate      Rate       `yaml:"rate"`
-	Log       Log        `yaml:"log"`
+	Identity   Identity   `yaml:"identity"`
+	Trust      Trust      `yaml:"trust"`
+	Listeners  []Listener `yaml:"listeners"`
+	Admin      string     `yaml:"admin"`      // host:port, or "off"
+	Data       string     `yaml:"data"`       // directory for what swpd keeps
+	Store      string     `yaml:"store"`      // embedded or memory
+	Durability string     `yaml:"durability"` // power or process
+	Quota      Quota      `yaml:"quota"`
+	Access     Access     `yaml:"access"`
+	MCP        MCP        `yaml:"mcp"`
+	A2A        A2A        `yaml:"a2a"`
+	RPC        RPC        `yaml:"rpc"`
+	Events     Events     `yaml:"events"`
+	Telemetry  Telemetry  `yaml:"telemetry"`
+	Freshness  Freshness  `yaml:"freshness"`
+	Limits     Limits     `yaml:"limits"`
+	Rate       Rate       `yaml:"rate"`
+	Log        Log        `yaml:"log"`
 
 	// Source is the file that was read; empty means the built-in configuration.
 	Source string `yaml:"-"`

@@ -26,6 +26,8 @@ type Harness struct {
 	session *session
 	count   uint64
 	open    sync.WaitGroup
+
+	deferred deferred
 }
 
 // New returns a Harness for a profile. When the test ends the peer leaves, and

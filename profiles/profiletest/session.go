@@ -35,6 +35,7 @@ type Session struct {
 	wake     chan struct{}
 	calls    map[string]*call
 	inflight map[string]*exchange
+	deferred deferred
 	verdicts []Verdict
 	work     sync.WaitGroup // the loop and what was detached
 }

@@ -97,6 +97,7 @@ type exchange struct {
 	mode    patience
 	long    bool
 	ctx     context.Context
+	ended   func(Verdict) // see Tracer; may be nil
 
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
@@ -122,7 +123,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	}
 	profile, _ := s.ep.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
-		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.ctx,
+		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.reqCtx, ended: l.traced,
 	}
 	if err := s.board(e); err != nil {
 		s.hold(-n)
@@ -311,6 +312,9 @@ func (e *exchange) conclude(err error) Verdict {
 func (e *exchange) settle(v Verdict) {
 	l, s := e.l, e.s
 	s.ep.opts.Observer.Verdict(v)
+	if e.ended != nil {
+		e.ended(v)
+	}
 	switch v.Action {
 	case Closed:
 		s.close(profiles.RateLimitExceeded, errBudget)

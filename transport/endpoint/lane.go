@@ -45,12 +45,13 @@ type lane struct {
 	gone   chan struct{} // closed with the last reference, unless multiplexed
 	ctx    context.Context
 
-	rd      frame.Reader
-	out     output
-	scratch []byte
-	reserve func(from, to int) error // grow, bound once
-	window  int                      // of the buffer's first window, what was taken from the budgets
-	spared  bool                     // the session's one window that costs nothing is this one
+	rd        frame.Reader
+	out       output
+	scratch   []byte
+	deferrals deferrals
+	reserve   func(from, to int) error // grow, bound once
+	window    int                      // of the buffer's first window, what was taken from the budgets
+	spared    bool                     // the session's one window that costs nothing is this one
 
 	// The state of the read loop.
 	now      time.Time // wall clock, read once per batch
@@ -63,9 +64,11 @@ type lane struct {
 	req     profiles.Request
 	typ     profiles.Type
 	size    int
-	taken   *exchange // set by Detach and Hold
-	ended   bool      // Finish was called
-	stopped bool      // the loop must end
+	reqCtx  context.Context // its handler's, see Tracer
+	traced  func(Verdict)   // called with its verdict, see Tracer
+	taken   *exchange       // set by Detach, Hold and Defer
+	ended   bool            // Finish was called
+	stopped bool            // the loop must end
 }
 
 // newLane takes over a stream. Besides the loop's reference an own lane has
@@ -146,6 +149,7 @@ func (l *lane) run() {
 			l.seq++
 			l.since = time.Time{}
 			l.receive(body)
+			l.awaitDeferred()
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.silent()
 		default:

@@ -54,6 +54,9 @@ type Options struct {
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error
 
+	// Tracer follows exchanges. Nil means nobody does.
+	Tracer Tracer
+
 	// Now is the clock for freshness, Window, ReplayWindow and outgoing
 	// timestamps. Nil means time.Now. Waits and deadlines never use it.
 	Now func() time.Time
@@ -105,6 +108,7 @@ type Bounds struct {
 	InFlight               int // requests per connection, default 128
 	LongExchanges          int // per connection, default 1,024
 	Handlers               int // detached handlers overall, default 4,096
+	Deferred               int // messages of a stream whose commit is under way, default 1,024; then reading pauses
 
 	InFlightBytes        int // frame octets held overall, default 256 MiB
 	InFlightBytesPerConn int // per connection, default 16 MiB
@@ -150,6 +154,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.InFlight, 128)
 	orDefault(&b.LongExchanges, 1024)
 	orDefault(&b.Handlers, 4096)
+	orDefault(&b.Deferred, 1024)
 	orDefault(&b.InFlightBytes, 256<<20)
 	orDefault(&b.InFlightBytesPerConn, 16<<20)
 	orDefault(&b.OutboundBytes, 16<<20)
@@ -178,7 +183,7 @@ func (o *Options) validate() error {
 		return fmt.Errorf("endpoint: FrameLimit %d, want 1 to %d", o.FrameLimit, frame.MaxLimit)
 	}
 	b := &o.Bounds
-	for _, v := range []int{b.Connections, b.ConnectionsPerIdentity, b.InFlight, b.LongExchanges, b.Handlers,
+	for _, v := range []int{b.Connections, b.ConnectionsPerIdentity, b.InFlight, b.LongExchanges, b.Handlers, b.Deferred,
 		b.InFlightBytes, b.InFlightBytesPerConn, b.OutboundBytes, b.OutboundFrames, b.ErrorBudget, b.PaceBudget,
 		o.Rate.Frames, o.Rate.Burst, o.Window.Frames,
 		o.Envelope.MaxPayload, o.Envelope.MaxExtensions, o.Envelope.MinMsgID, o.Envelope.MaxMsgID} {

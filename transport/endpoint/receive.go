@@ -18,6 +18,7 @@ func (l *lane) receive(body []byte) {
 	opts := &l.s.ep.opts
 	l.size = 4 + len(body)
 	l.taken, l.ended, l.typ = nil, false, profiles.Type{}
+	l.reqCtx, l.traced = l.ctx, nil
 	l.req = profiles.Request{Session: l.s, Lane: l, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope
 
@@ -158,6 +159,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 			return
 		}
 	}
+	l.trace(profile)
 	err := l.call1(profile.Handler)
 	switch {
 	case l.taken != nil:
@@ -183,7 +185,7 @@ func (l *lane) call1(h profiles.Handler) (err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return h.Serve(l.ctx, &l.req, (*responder)(l))
+	return h.Serve(l.reqCtx, &l.req, (*responder)(l))
 }
 
 // check asks the profile whether an answer is well-formed.
@@ -408,9 +410,13 @@ func (l *lane) hangUp() {
 // verdict reports how the message being served ended.
 func (l *lane) verdict(code profiles.Code, detail string, err error, reject bool, action Action) {
 	env := &l.req.Envelope
-	l.s.ep.opts.Observer.Verdict(Verdict{
+	v := Verdict{
 		Session: l.s, Lane: l.id, Seq: l.seq,
 		Code: code, Detail: detail, Err: err, Reject: reject, Action: action,
 		ProfileID: env.ProfileID, MsgType: env.MsgType, Flags: env.Flags, MsgID: env.MsgID, Bytes: l.size,
-	})
+	}
+	l.s.ep.opts.Observer.Verdict(v)
+	if l.traced != nil {
+		l.traced(v)
+	}
 }

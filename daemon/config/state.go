@@ -1,0 +1,56 @@
+package config
+
+import "time"
+
+// Quota bounds what the store holds.
+type Quota struct {
+	Total       Size `yaml:"total"`
+	PerIdentity Size `yaml:"per_identity"`
+}
+
+// A2A configures profile 2.
+type A2A struct {
+	Workers   map[string]A2AWorker `yaml:"workers"`
+	Retention time.Duration        `yaml:"retention"` // of Events and Results after a task has ended
+	Deadline  time.Duration        `yaml:"deadline"`  // of tasks that name none
+	Abandoned time.Duration        `yaml:"abandoned"` // how long a task waits for a worker that left
+}
+
+// A2AWorker carries out tasks: a command that is run for each, or a URL that
+// each is posted to.
+type A2AWorker struct {
+	Kinds    List              `yaml:"kinds"`
+	Command  string            `yaml:"command"`
+	Args     []string          `yaml:"args"`
+	Env      map[string]string `yaml:"env"`
+	Dir      string            `yaml:"dir"`
+	URL      string            `yaml:"url"`
+	Schema   string            `yaml:"schema"`   // JSON Schema of the input, a file
+	Tasks    int               `yaml:"tasks"`    // at once; more wait
+	Deadline time.Duration     `yaml:"deadline"` // of its tasks, where they name none
+}
+
+// RPC configures profile 12.
+type RPC struct {
+	ReplayWindow time.Duration         `yaml:"replay_window"` // how long outcomes under an idempotency_key are kept
+	Backends     map[string]RPCBackend `yaml:"backends"`
+}
+
+// RPCBackend serves methods over HTTP: each call is a POST to the URL with the
+// name of the method appended as path.
+type RPCBackend struct {
+	URL        string        `yaml:"url"`
+	Methods    List          `yaml:"methods"`    // names, in full
+	Repeatable List          `yaml:"repeatable"` // those that do no harm when they run twice
+	Timeout    time.Duration `yaml:"timeout"`    // without a message of a call
+}
+
+// Events configures profile 13.
+type Events struct {
+	Retention time.Duration `yaml:"retention"` // 0 = live only, nothing is stored
+}
+
+// Telemetry says where traces go.
+type Telemetry struct {
+	OTLP string `yaml:"otlp"` // URL of a collector that speaks OTLP over HTTP; empty = nowhere
+}

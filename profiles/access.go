@@ -1,0 +1,26 @@
+package profiles
+
+// Access decides what a peer may do. It is asked with the identity that the
+// channel authenticated, never with what a payload claims.
+type Access interface {
+	// Allowed reports whether an identity may carry out an operation of a
+	// profile on a name. It must not block, and is safe for concurrent use. A
+	// denial is audited by whoever implements Access, not by the caller.
+	//
+	//	profile  operation                             name
+	//	mcp      the JSON-RPC method, as tools/call    server, for tools/call server/tool
+	//	a2a      handshake                             agent_id
+	//	a2a      task                                  kind
+	//	rpc      call                                  method
+	//	events   publish                               event_type
+	//	events   subscribe                             event_type of each event delivered
+	//	obs      set, get                              empty
+	Allowed(identity, profile, operation, name string) bool
+}
+
+// Everyone is the Access that denies nothing.
+var Everyone Access = everyone{}
+
+type everyone struct{}
+
+func (everyone) Allowed(_, _, _, _ string) bool { return true }

@@ -1,0 +1,123 @@
+// Package store is the durable state that profiles need, and nothing more:
+// records with compare-and-set and expiry, and append-only logs with
+// deduplication and cursors.
+//
+// An engine keeps what it acknowledged: the done function of an operation is
+// called without an error only after the operation has reached the durability
+// that the engine promises (see Durability). Each operation is atomic on one
+// item. What spans items is written so that a crash between two operations is
+// harmless.
+//
+// Writing never waits. Operations are submitted and take effect in the order of
+// submission; their done functions are called in that order, too, on a
+// goroutine of the engine. A done function must not block: the next commit
+// waits for it. A full queue refuses with ErrBusy. Engines gather what is
+// submitted meanwhile into one commit, so that many acknowledgements share one
+// fsync.
+//
+// Method sets use the types of the standard library only: a profile declares
+// what it needs as an interface of its own, and an engine fits. package
+// storetest holds the contract as a test that every engine passes.
+package store
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Store is an engine. It is safe for concurrent use.
+type Store interface {
+	Records
+	Logs
+
+	// Check reports whether the store can take a write now, by writing. It is
+	// what readiness asks.
+	Check(ctx context.Context) error
+
+	// Close commits what was submitted and closes the store. Later operations
+	// fail with ErrClosed.
+	io.Closer
+}
+
+// Limits of names. Names are opaque octets: no character has a meaning, no
+// name widens what another one can reach.
+const (
+	MaxSpace = 64      // octets of a space
+	MaxName  = 1024    // octets of a key, of the name of a log and of an entry's id
+	MaxOwner = 1024    // octets of an owner
+	MaxValue = 8 << 20 // octets of a value
+)
+
+// Records are values under a key, each with a version and an expiry.
+type Records interface {
+	// Put submits a write of one record if its version is was; 0 means that the
+	// record must not exist. The owner pays for it out of its quota; a record
+	// keeps the owner it was made with. A zero expires means never. value must
+	// not change until done is called.
+	//
+	// On success done gets the new version, which is larger than every earlier
+	// one of that key, and a nil current. If the version is another, nothing is
+	// written and done gets the version and the value that are there, which it
+	// may keep: version is 0 and current nil if there is no such record.
+	// wrote tells the two apart.
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
+		done func(wrote bool, version uint64, current []byte, err error))
+
+	// Delete submits the removal of one record if its version is was; 0 means
+	// whatever it is. Removing what is not there succeeds. removed is false if
+	// the version is another.
+	Delete(space, key string, was uint64, done func(removed bool, err error))
+
+	// Get returns a record: version 0 means that there is none. It sees every
+	// write whose done was called before.
+	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
+
+	// Scan calls yield with the records of a space whose key begins with prefix
+	// and is greater than after, in the order of their octets, until yield
+	// returns false. Records written meanwhile may be missed. A damaged record
+	// ends the scan with ErrDamaged, after yield was called with those before.
+	Scan(ctx context.Context, space, prefix, after string,
+		yield func(key string, version uint64, value []byte) bool) error
+}
+
+// Logs are sequences of entries. A log begins with its first entry and is
+// numbered from 1 without gaps; numbers are never used again, also after
+// entries have expired or were trimmed.
+type Logs interface {
+	// Append submits an entry at the end of a log. A non-empty id is
+	// remembered as long as the entry is kept: if the log has an entry of that
+	// id nothing is written, and done gets the number of that entry, fresh
+	// false, and equal saying whether its data is the same. The owner pays for
+	// it. data must not change until done is called.
+	Append(space, log, id, owner string, data []byte, expires time.Time,
+		done func(seq uint64, fresh, equal bool, err error))
+
+	// Read calls yield with the entries of a log after a number, in order,
+	// until yield returns false. It sees every entry whose done was called
+	// before. data is valid until yield returns. A damaged entry ends the
+	// reading with ErrDamaged.
+	Read(ctx context.Context, space, log string, after uint64,
+		yield func(seq uint64, id string, data []byte) bool) error
+
+	// Span returns the number of the first entry that is held and of the last
+	// one that was ever appended. first is last+1 where nothing is held, and
+	// both follow from 0 for a log that was never written.
+	Span(ctx context.Context, space, log string) (first, last uint64, err error)
+
+	// Trim submits the removal of the entries up to a number. The numbers stay
+	// used.
+	Trim(space, log string, through uint64, done func(error))
+
+	// Drop submits the removal of a log with everything known of it.
+	Drop(space, log string, done func(error))
+}
+
+// Durability is what an acknowledgement promises.
+type Durability string
+
+// The levels of durability.
+const (
+	Power   Durability = "power"   // fsync before the acknowledgement: survives a power cut
+	Process Durability = "process" // survives the end of the process, not of the machine
+)
