@@ -46,7 +46,8 @@ var rules = []rule{
 	{"proto/*", nil, []string{"google.golang.org/protobuf"}, "generated"},
 
 	{"store/...", nil, nil, "small interfaces over standard types, one engine a folder"},
-	{"bridge/mcpstdio", []string{"profiles", "profiles/mcpmap", "e1"}, []string{"golang.org/x/sys/unix"}, "process groups and pipes: no SDK, no store, no transport"},
+	{"bridge/proc", nil, []string{"golang.org/x/sys/unix"}, "process groups and pipes, for whatever is spoken through them"},
+	{"bridge/mcpstdio", []string{"bridge/proc", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP on standard streams: no SDK, no store, no transport"},
 	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
 	{"agents/*", []string{"profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles"},

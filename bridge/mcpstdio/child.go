@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/slimwire/swp/bridge/proc"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -23,10 +22,6 @@ const (
 	// stuckTime is how long a child may leave a line unread before it counts as
 	// stuck and is stopped.
 	stuckTime = time.Minute
-
-	// drainTime is how long the output of a dead child is still read when
-	// somebody it left behind holds the pipe open.
-	drainTime = time.Second
 )
 
 // child is one process. It reads messages from it and writes lines to it; what
@@ -165,23 +160,27 @@ func (c *child) owned() owner {
 }
 
 func (c *child) live() *profiles.Error {
-	cmd, pipes, err := c.s.start()
+	p, err := c.s.program.Start()
 	if err != nil {
 		c.s.cfg.Observe(Event{Server: c.s.cfg.Name, What: Failed, Err: err})
 		return c.s.upstream("could not be started", err)
 	}
-	c.pid.Store(int64(cmd.Process.Pid))
+	c.pid.Store(int64(p.PID()))
 	c.observe(Started, nil, nil)
 
 	var work sync.WaitGroup
 	exited := make(chan error, 1)
-	work.Go(func() { c.readErrors(pipes.stderr) })
-	work.Go(func() { c.writeLines(pipes.stdin) })
-	work.Go(func() { c.control(cmd, pipes, exited) })
+	work.Go(func() { c.readErrors(p.Stderr) })
+	work.Go(func() { c.writeLines(p.Stdin) })
+	work.Go(func() {
+		err := p.Wait(c.stop, c.grace)
+		c.leave()
+		exited <- err
+	})
 
-	err = c.readLines(pipes.stdout)
+	err = c.readLines(p.Stdout)
 	why := c.s.upstream("ended in the middle of the call", nil)
-	if errors.Is(err, errLineTooLong) {
+	if errors.Is(err, proc.ErrLineTooLong) {
 		why = &profiles.Error{
 			Code: profiles.InvalidMCPPayload, Detail: "mcp_line", Cause: err,
 			Text: fmt.Sprintf("server %q wrote a message of more than %d octets", c.s.cfg.Name, c.s.cfg.MaxLine),
@@ -191,7 +190,7 @@ func (c *child) live() *profiles.Error {
 	c.leave() // its output is at an end, so it is of no more use
 	err = <-exited
 	work.Wait()
-	pipes.close()
+	p.Close()
 	if !c.left.Load() {
 		err = nil // however it took the signal
 	}
@@ -209,49 +208,34 @@ func (c *child) observe(what What, line []byte, err error) {
 	c.s.cfg.Observe(Event{Server: c.s.cfg.Name, PID: int(c.pid.Load()), What: what, Line: line, Err: err})
 }
 
-// control stops the child when asked, reaps it, and leaves nothing of its
-// group behind.
-func (c *child) control(cmd *exec.Cmd, pipes *pipes, exited chan<- error) {
-	signal := func(sig syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, sig) }
-	reaped := make(chan error, 1)
-	go func() { reaped <- reap(cmd) }()
-	var err error
-	select {
-	case err = <-reaped:
-		c.leave()
-	case <-c.stop:
-		_ = pipes.stdin.Close()
-		wait := c.s.cfg.Grace
-		if c.hard.Load() {
-			wait = 0
-		} else {
-			signal(syscall.SIGTERM)
-		}
-		grace := time.NewTimer(wait)
-		select {
-		case err = <-reaped:
-		case <-grace.C:
-			signal(syscall.SIGKILL)
-			err = <-reaped
-		}
-		grace.Stop()
+// grace is how long the child has between SIGTERM and SIGKILL.
+func (c *child) grace() time.Duration {
+	if c.hard.Load() {
+		return 0
 	}
-	// Who left the group may hold the pipes open for good.
-	deadline := time.Now().Add(drainTime)
-	_ = pipes.stdout.SetReadDeadline(deadline)
-	_ = pipes.stderr.SetReadDeadline(deadline)
-	_ = pipes.stdin.Close()
-	exited <- err
+	return c.s.cfg.Grace
+}
+
+// readErrors drains standard error. What is above the pace is counted only.
+func (c *child) readErrors(r io.Reader) {
+	var pace proc.Pace
+	proc.DrainErrors(r, func(line []byte) {
+		if pace.Allows() {
+			c.observe(Stderr, line, nil)
+		} else {
+			c.s.stats.unlogged.Add(1)
+		}
+	})
 }
 
 // readLines hands over messages until there are no more. What is no message is
 // counted and skipped.
 func (c *child) readLines(r io.Reader) error {
-	lines := lineReader{r: r, limit: c.s.cfg.MaxLine}
+	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine}
 	var m mcpmap.Message
-	var noise pace
+	var noise proc.Pace
 	for {
-		line, err := lines.next()
+		line, err := lines.Next()
 		if err != nil {
 			return err
 		}
@@ -261,8 +245,8 @@ func (c *child) readLines(r io.Reader) error {
 		}
 		if err != nil {
 			c.s.stats.noise.Add(1)
-			if noise.allows() {
-				c.observe(Noise, line[:min(len(line), maxErrorLine)], err)
+			if noise.Allows() {
+				c.observe(Noise, line[:min(len(line), proc.MaxErrorLine)], err)
 			}
 			c.owned().malformed(c, &m)
 			continue
@@ -307,57 +291,6 @@ func (c *child) writeLines(w *os.File) {
 			return
 		}
 	}
-}
-
-// pipes are our ends of a child's standard streams.
-type pipes struct{ stdin, stdout, stderr *os.File }
-
-func (p *pipes) close() {
-	_ = p.stdin.Close()
-	_ = p.stdout.Close()
-	_ = p.stderr.Close()
-}
-
-// start starts the configured command: no shell, a process group of its own,
-// nothing of our environment.
-func (s *Server) start() (*exec.Cmd, *pipes, error) {
-	cmd := &exec.Cmd{
-		Path: s.path,
-		Args: append([]string{s.cfg.Command}, s.cfg.Args...),
-		Env:  append([]string{"PATH=" + s.cfg.Path}, s.cfg.Env...),
-		Dir:  s.cfg.Dir,
-	}
-	confine(cmd)
-	var ours pipes
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			_ = f.Close()
-		}
-	}()
-	stdin, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	theirs, ours.stdin = append(theirs, stdin), w
-	r, stdout, err := os.Pipe()
-	if err != nil {
-		ours.close()
-		return nil, nil, err
-	}
-	theirs, ours.stdout = append(theirs, stdout), r
-	r, stderr, err := os.Pipe()
-	if err != nil {
-		ours.close()
-		return nil, nil, err
-	}
-	theirs, ours.stderr = append(theirs, stderr), r
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	if err := cmd.Start(); err != nil {
-		ours.close()
-		return nil, nil, err
-	}
-	return cmd, &ours, nil
 }
 
 // upstream is the error of a call whose server is the one to blame. A request

@@ -1,12 +1,11 @@
 package mcpstdio
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/slimwire/swp/bridge/proc"
 )
 
 // Config describes one server. It comes from the operator; nothing that a peer
@@ -81,7 +80,6 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	orDefault(&c.Dir, "/")
 	orDefault(&c.MaxChildren, 64)
 	orDefault(&c.MaxShared, 8)
 	orDefault(&c.MaxWaiting, 256)
@@ -114,52 +112,14 @@ func (c *Config) validate() error {
 	case c.Idle < 0 || c.SessionIdle < 0 || c.Lifetime < 0 || c.Grace < 0 || c.ProbeTime < 0:
 		return fmt.Errorf("mcpstdio: %s: a duration is negative", c.Name)
 	}
-	for _, kv := range c.Env {
-		if key, _, ok := strings.Cut(kv, "="); !ok || key == "" || key == "PATH" || strings.ContainsRune(kv, 0) {
-			return fmt.Errorf("mcpstdio: %s: environment entry %q, want KEY=value, and not PATH", c.Name, key)
-		}
-	}
-	for _, arg := range c.Args {
-		if strings.ContainsRune(arg, 0) {
-			return fmt.Errorf("mcpstdio: %s: argument %q contains NUL", c.Name, arg)
-		}
-	}
 	return nil
 }
 
-// resolve returns the absolute path of the command.
-func (c *Config) resolve() (string, error) {
-	switch {
-	case c.Command == "":
-		return "", fmt.Errorf("mcpstdio: %s: no command", c.Name)
-	case filepath.IsAbs(c.Command):
-		if err := executable(c.Command); err != nil {
-			return "", fmt.Errorf("mcpstdio: %s: %w", c.Name, err)
-		}
-		return c.Command, nil
-	case strings.ContainsRune(c.Command, filepath.Separator):
-		return "", fmt.Errorf("mcpstdio: %s: command %q, want an absolute path or a bare name", c.Name, c.Command)
-	}
-	for _, dir := range filepath.SplitList(c.Path) {
-		if !filepath.IsAbs(dir) {
-			continue // "." in PATH would make it depend on where we were started
-		}
-		if path := filepath.Join(dir, c.Command); executable(path) == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("mcpstdio: %s: command %q is not in PATH %q", c.Name, c.Command, c.Path)
-}
-
-var errNotExecutable = errors.New("is not an executable file")
-
-func executable(path string) error {
-	info, err := os.Stat(path)
+// resolve finds the program.
+func (c *Config) resolve() (*proc.Program, error) {
+	program, err := proc.Resolve(proc.Config{Command: c.Command, Args: c.Args, Env: c.Env, Path: c.Path, Dir: c.Dir})
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("mcpstdio: %s: %w", c.Name, err)
 	}
-	if info.IsDir() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("%q %w", path, errNotExecutable)
-	}
-	return nil
+	return program, nil
 }

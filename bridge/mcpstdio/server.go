@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/bridge/proc"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -38,10 +39,10 @@ const patience = 5 * time.Second
 // Server is one configured MCP server. It implements mcpmap.Server and is safe
 // for concurrent use.
 type Server struct {
-	cfg   Config
-	path  string
-	stats counters
-	work  sync.WaitGroup // children
+	cfg     Config
+	program *proc.Program
+	stats   counters
+	work    sync.WaitGroup // children
 
 	mu       sync.Mutex
 	closed   bool
@@ -80,11 +81,11 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	path, err := cfg.resolve()
+	program, err := cfg.resolve()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, path: path, pools: make(map[*pool]struct{}), idle: make(chan struct{})}
+	s := &Server{cfg: cfg, program: program, pools: make(map[*pool]struct{}), idle: make(chan struct{})}
 	s.shared = s.newPool(nil, cfg.MaxShared)
 	return s, nil
 }
@@ -93,7 +94,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) Name() string { return s.cfg.Name }
 
 // Path returns the absolute path of the command.
-func (s *Server) Path() string { return s.path }
+func (s *Server) Path() string { return s.program.Path() }
 
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {

@@ -157,7 +157,7 @@ func TestGW03HugeLineEndsTheChild(t *testing.T) {
 		t.Errorf("answer %s", answer)
 	}
 	c.do(modern("2", "pid", "")) // the next child serves
-	want(t, "why", fmt.Sprint(s.reasons()), "[mcpstdio: line above the limit]")
+	want(t, "why", fmt.Sprint(s.reasons()), "[proc: line above the limit]")
 }
 
 func TestGW03LineLimit(t *testing.T) {

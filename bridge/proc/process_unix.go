@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package mcpstdio
+package proc
 
 import (
 	"os/exec"

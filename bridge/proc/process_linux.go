@@ -1,4 +1,4 @@
-package mcpstdio
+package proc
 
 import (
 	"errors"
