@@ -1,10 +1,19 @@
 package config
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/daemon/devpki"
+)
+
 // Access says who may do what. Without a rule that fits, everything is denied.
 type Access struct {
 	Rules  []AccessRule `yaml:"rules"`
 	Agents []AgentRule  `yaml:"agents"`
-	Deny   []string     `yaml:"deny"` // identities that are not let in at all, as patterns
+	Deny   List         `yaml:"deny"` // identities that are not let in at all, as patterns
 }
 
 // AccessRule allows what all of its patterns match. A list that is empty
@@ -25,3 +34,151 @@ type AgentRule struct {
 
 // List is a list of strings that may be written as a single one.
 type List []string
+
+// LoopbackIdentity is the identity of a peer on a plaintext listener.
+const LoopbackIdentity = "loopback"
+
+// Everything returns the access under which the identities that match one of
+// the patterns may do everything, as any agent.
+func Everything(identities ...string) Access {
+	return Access{
+		Rules:  []AccessRule{{Identity: identities}},
+		Agents: []AgentRule{{Identity: identities, AgentIDs: List{"**"}}},
+	}
+}
+
+// builtInAccess is that of a configuration without a file: everything for the
+// development identities, and for this machine where a plaintext listener was
+// asked for.
+func (c *Config) builtInAccess() Access {
+	who := []string{trustDomain(devpki.DefaultName) + "/**"}
+	for _, l := range c.Listeners {
+		if l.Address.Transport == "tcp" {
+			return Everything(append(who, LoopbackIdentity)...)
+		}
+	}
+	return Everything(who...)
+}
+
+// trustDomain is what the identities of a trust domain begin with, the slash
+// excepted.
+func trustDomain(identity string) string {
+	scheme, rest, _ := strings.Cut(identity, "://")
+	domain, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + domain
+}
+
+// operations are the operations of the profiles that rules can name; nil means
+// that they are not from a fixed set.
+var operations = map[string][]string{
+	"mcp":    nil,
+	"a2a":    {"handshake", "task"},
+	"rpc":    {"call"},
+	"events": {"publish", "subscribe"},
+	"obs":    {"set", "get"},
+}
+
+func (c *Config) checkAccess(p *problems) {
+	for i, rule := range c.Access.Rules {
+		key := fmt.Sprintf("access.rules[%d]", i)
+		checkIdentities(p, key+".identity", rule.Identity)
+		checkPatterns(p, key+".name", rule.Name)
+		checkPatterns(p, key+".operation", rule.Operation)
+		checkPatterns(p, key+".profile", rule.Profile)
+		checkOperations(p, key, &rule)
+	}
+	for i, rule := range c.Access.Agents {
+		key := fmt.Sprintf("access.agents[%d]", i)
+		checkIdentities(p, key+".identity", rule.Identity)
+		if len(rule.AgentIDs) == 0 {
+			p.add(key+".agent_ids", "missing; list agent_ids, or \"**\" for any")
+		}
+		checkPatterns(p, key+".agent_ids", rule.AgentIDs)
+	}
+	checkPatterns(p, "access.deny", c.Access.Deny)
+}
+
+// checkOperations finds words that no rule can ever match.
+func checkOperations(p *problems, key string, rule *AccessRule) {
+	known := make(map[string]bool)
+	open := len(rule.Profile) == 0
+	for _, name := range rule.Profile {
+		list, ok := operations[name]
+		switch {
+		case strings.Contains(name, "*"):
+			open = true
+		case !ok:
+			p.add(key+".profile", "%.64q is no profile with operations; they are %s", name, strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
+			return
+		case list == nil:
+			open = true
+		}
+		for _, operation := range list {
+			known[operation] = true
+		}
+	}
+	if open {
+		return
+	}
+	for _, operation := range rule.Operation {
+		if !known[operation] && !strings.Contains(operation, "*") {
+			p.add(key+".operation", "%.64q is no operation of %s; they are %s", operation,
+				strings.Join(rule.Profile, ", "), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+}
+
+// maxPattern is the length of the longest pattern.
+const maxPattern = 1024
+
+func checkPatterns(p *problems, key string, patterns List) {
+	for _, pattern := range patterns {
+		switch {
+		case pattern == "":
+			p.add(key, "contains an empty pattern; write \"**\" for anything, or remove it")
+		case len(pattern) > maxPattern:
+			p.add(key, "contains a pattern of %d octets, want at most %d", len(pattern), maxPattern)
+		}
+	}
+}
+
+// checkIdentities refuses patterns that reach into trust domains which they do
+// not spell out.
+func checkIdentities(p *problems, key string, patterns List) {
+	if len(patterns) == 0 {
+		p.add(key, "missing; name who the rule is for, such as spiffe://example.org/** for everyone of a trust domain, or \"**\" for everyone")
+	}
+	checkPatterns(p, key, patterns)
+	for _, pattern := range patterns {
+		if hint := crossesDomains(pattern); hint != "" {
+			p.add(key, "%.200q also matches identities of other trust domains; write %s", pattern, hint)
+		}
+	}
+}
+
+// crossesDomains returns what to write instead of a pattern whose wildcards
+// reach beyond one trust domain or below one domain name, empty if they do not.
+// A pattern of ** alone says that everyone is meant.
+func crossesDomains(pattern string) string {
+	literal, _, wild := strings.Cut(pattern, "*")
+	if !wild || pattern == "**" {
+		return ""
+	}
+	const example = "spiffe://example.org/** or, for names of DNS, *.example.org"
+	scheme, rest, isURI := strings.Cut(literal, "://")
+	if isURI {
+		domain, _, complete := strings.Cut(rest, "/")
+		switch {
+		case complete:
+			return ""
+		case domain == "":
+			return example + "; \"**\" is everyone"
+		}
+		return scheme + "://" + domain + "/**"
+	}
+	name, below := strings.CutPrefix(pattern, "*.")
+	if below && strings.Contains(name, ".") && !strings.ContainsAny(name, "*/") {
+		return ""
+	}
+	return example + "; \"**\" is everyone"
+}

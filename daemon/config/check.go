@@ -22,6 +22,11 @@ func (c *Config) check(p *problems) {
 	c.checkServers(p)
 	c.checkLimits(p)
 	c.checkPolicies(p)
+	c.checkStore(p)
+	c.checkAccess(p)
+	c.checkWorkers(p)
+	c.checkBackends(p)
+	c.checkDurations(p)
 }
 
 func (c *Config) checkIdentity(p *problems) {
@@ -151,26 +156,9 @@ func (c *Config) checkServers(p *problems) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a server from its tool", name)
 		}
 		checkCommand(p, key+".command", s.Command)
-		for i, arg := range s.Args {
-			if strings.ContainsRune(arg, 0) {
-				p.add(fmt.Sprintf("%s.args[%d]", key, i), "contains NUL, which no argument can")
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-			if name == "PATH" {
-				p.add(key+".env.PATH", "cannot be set: children get the PATH of swpd, in which the command was found")
-			}
-			if !envName.MatchString(name) || strings.ContainsRune(s.Env[name], 0) {
-				p.add(key+".env", "%.80q is not a variable: the name has no '=', and neither name nor value contains NUL", name)
-			}
-		}
+		checkProgram(p, key, s.Args, s.Env, s.Dir)
 		if s.MaxChildren < 1 {
 			p.add(key+".max_children", "is %d, want at least 1", s.MaxChildren)
-		}
-		if !filepath.IsAbs(s.Dir) {
-			p.add(key+".dir", "%.200q is not an absolute path", s.Dir)
-		} else if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() {
-			p.add(key+".dir", "%.200q is not a directory; make it, or name one that exists", s.Dir)
 		}
 		if s.Idle <= 0 || s.SessionIdle <= 0 {
 			p.add(key, "idle and session_idle are durations above 0, such as 10m")
@@ -203,25 +191,25 @@ func (c *Config) checkLimits(p *problems) {
 	l := &c.Limits
 	for _, row := range []struct {
 		key       string
-		value     int
-		low, high int
+		value     int64
+		low, high int64
 	}{
-		{"frame_rate", l.FrameRate, 0, 100_000_000},
-		{"frame_burst", l.FrameBurst, 0, 200_000_000},
-		{"connections", l.Connections, 1, 1_000_000},
-		{"connections_per_identity", l.ConnectionsPerIdentity, 1, 1_000_000},
-		{"in_flight", l.InFlight, 1, 1_000_000},
-		{"long_exchanges", l.LongExchanges, 1, 1_000_000},
-		{"handlers", l.Handlers, 1, 1_000_000},
-		{"frame_bytes", int(l.FrameBytes), 64, 1 << 30},
-		{"payload_bytes", int(l.PayloadBytes), 1, 1 << 30},
-		{"extension_bytes", int(l.ExtensionBytes), 1, 1 << 20},
-		{"in_flight_bytes", int(l.InFlightBytes), 1 << 20, 1<<31 - 1},
-		{"in_flight_bytes_per_connection", int(l.InFlightBytesPerConn), 1 << 16, 1<<31 - 1},
-		{"outbound_bytes_per_connection", int(l.OutboundBytes), 1 << 16, 1<<31 - 1},
-		{"outbound_frames_per_connection", l.OutboundFrames, 1, 10_000_000},
-		{"error_budget", l.ErrorBudget, 1, 1_000_000},
-		{"pace_budget", l.PaceBudget, 1, 10_000_000},
+		{"frame_rate", int64(l.FrameRate), 0, 100_000_000},
+		{"frame_burst", int64(l.FrameBurst), 0, 200_000_000},
+		{"connections", int64(l.Connections), 1, 1_000_000},
+		{"connections_per_identity", int64(l.ConnectionsPerIdentity), 1, 1_000_000},
+		{"in_flight", int64(l.InFlight), 1, 1_000_000},
+		{"long_exchanges", int64(l.LongExchanges), 1, 1_000_000},
+		{"handlers", int64(l.Handlers), 1, 1_000_000},
+		{"frame_bytes", int64(l.FrameBytes), 64, 1 << 30},
+		{"payload_bytes", int64(l.PayloadBytes), 1, 1 << 30},
+		{"extension_bytes", int64(l.ExtensionBytes), 1, 1 << 20},
+		{"in_flight_bytes", int64(l.InFlightBytes), 1 << 20, 1<<31 - 1},
+		{"in_flight_bytes_per_connection", int64(l.InFlightBytesPerConn), 1 << 16, 1<<31 - 1},
+		{"outbound_bytes_per_connection", int64(l.OutboundBytes), 1 << 16, 1<<31 - 1},
+		{"outbound_frames_per_connection", int64(l.OutboundFrames), 1, 10_000_000},
+		{"error_budget", int64(l.ErrorBudget), 1, 1_000_000},
+		{"pace_budget", int64(l.PaceBudget), 1, 10_000_000},
 	} {
 		if row.value < row.low || row.value > row.high {
 			p.add("limits."+row.key, "is %d, want %d to %d", row.value, row.low, row.high)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -127,17 +128,24 @@ type Log struct {
 	Format string `yaml:"format"` // json or text
 }
 
-// Default returns the built-in configuration: TLS and QUIC on loopback, the
-// built-in RPC methods, a development identity.
+// Default returns what holds where a file says nothing: TLS and QUIC on
+// loopback, the built-in RPC methods, a development identity, nobody allowed
+// anything else.
 func Default() *Config {
 	return &Config{
 		Listeners: []Listener{
 			{Address: Address{transport.Addr{Transport: "tls", Host: "127.0.0.1", Port: transport.DefaultPort}}},
 			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: transport.DefaultPort}}},
 		},
-		Admin:     "127.0.0.1:7780",
-		Data:      DataDir(),
-		Freshness: Freshness{Owner: "off", Skew: 5 * time.Minute},
+		Admin:      "127.0.0.1:7780",
+		Data:       DataDir(),
+		Store:      StoreEmbedded,
+		Durability: string(store.Power),
+		Quota:      Quota{Total: 10 << 30, PerIdentity: 1 << 30},
+		A2A:        A2A{Retention: 24 * time.Hour, Deadline: time.Hour, Abandoned: time.Minute},
+		RPC:        RPC{ReplayWindow: 24 * time.Hour},
+		Events:     Events{Retention: 24 * time.Hour},
+		Freshness:  Freshness{Owner: "off", Skew: 5 * time.Minute},
 		Limits: Limits{
 			FrameRate:              20_000,
 			FrameBurst:             0,

@@ -88,7 +88,8 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 // loose reports whether the key holds words for a program, which are taken as
 // they stand and never quoted back: they may be secret.
 func (d *decoder) loose(key string) bool {
-	return strings.HasPrefix(key, "mcp.servers.") && (strings.Contains(key, ".env.") || strings.Contains(key, ".args["))
+	return (strings.HasPrefix(key, "mcp.servers.") || strings.HasPrefix(key, "a2a.workers.")) &&
+		(strings.Contains(key, ".env.") || strings.Contains(key, ".args["))
 }
 
 func (d *decoder) scalar(key string, n *yaml.Node, want string, tags ...string) (string, bool) {
@@ -141,8 +142,13 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 	v.Set(reflect.MakeMap(v.Type()))
 	for name, child := range d.pairs(key, n) {
 		entry := reflect.New(v.Type().Elem()).Elem()
-		if server, ok := reflect.TypeAssert[*MCPServer](entry.Addr()); ok {
-			*server = defaultServer
+		switch e := entry.Addr().Interface().(type) {
+		case *MCPServer:
+			*e = defaultServer
+		case *A2AWorker:
+			*e = defaultWorker
+		case *RPCBackend:
+			*e = defaultBackend
 		}
 		d.value(join(key, name), child, entry, depth+1)
 		v.SetMapIndex(reflect.ValueOf(name), entry)
@@ -153,6 +159,12 @@ func (d *decoder) list(key string, n *yaml.Node, v reflect.Value, depth int) {
 	if n.Kind != yaml.SequenceNode {
 		if n.ShortTag() == "!!null" {
 			v.SetZero()
+			return
+		}
+		if v.Type() == reflect.TypeFor[List]() {
+			if s, ok := d.scalar(key, n, "text or a list of texts", "!!str"); ok {
+				v.Set(reflect.ValueOf(List{s}))
+			}
 			return
 		}
 		d.add(key, "%s, want a list", d.describe(key, n))
@@ -191,7 +203,7 @@ func (d *decoder) addAt(key string, n *yaml.Node, format string, args ...any) {
 }
 
 func (d *decoder) originOf(n *yaml.Node) origin {
-	if name, ok := d.named[n]; ok {
+	if name := d.named[n]; name != "" {
 		return origin{where: "environment " + name}
 	}
 	if n.Line == 0 {

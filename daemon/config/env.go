@@ -76,6 +76,16 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 			}
 		}
 	case reflect.Slice:
+		if t == reflect.TypeFor[List]() {
+			if rest == "" {
+				return d.setScalar(n, name, rest, value, "!!str")
+			}
+			if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" { // a list of one, written as its element
+				one := *n
+				d.named[&one] = d.named[n]
+				*n = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Content: []*yaml.Node{&one}}
+			}
+		}
 		digits, below, _ := strings.Cut(rest, "_")
 		i, err := strconv.ParseUint(digits, 10, 16)
 		if err != nil || i > uint64(len(n.Content)) {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -16,7 +18,11 @@ import (
 // maxFile is the largest configuration that is read.
 const maxFile = 1 << 20
 
-var defaultServer = MCPServer{Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
+var (
+	defaultServer  = MCPServer{Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
+	defaultWorker  = A2AWorker{Dir: "/", Tasks: 4}
+	defaultBackend = RPCBackend{Timeout: time.Minute}
+)
 
 // Load reads the configuration in file, or takes the built-in one if file is
 // empty, applies the SWPD_ variables of environ (see os.Environ), and checks
@@ -57,6 +63,9 @@ func parse(file string, text []byte, environ []string) (*Config, error) {
 	d.value("", root, reflect.ValueOf(c).Elem(), 0)
 	if err := d.err(); err != nil {
 		return nil, err // what follows from a typing error helps nobody
+	}
+	if file == "" && !d.isSet("access") {
+		c.Access = c.builtInAccess()
 	}
 	dir := "."
 	if file != "" {
@@ -102,6 +111,13 @@ func (c *Config) resolve(dir string) error {
 	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.Data}
 	for i := range c.Trust.CA {
 		paths = append(paths, &c.Trust.CA[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		worker := c.A2A.Workers[name]
+		if worker.Schema != "" && !filepath.IsAbs(worker.Schema) {
+			worker.Schema = filepath.Join(dir, worker.Schema)
+			c.A2A.Workers[name] = worker
+		}
 	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

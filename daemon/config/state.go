@@ -2,6 +2,12 @@ package config
 
 import "time"
 
+// Values of store.
+const (
+	StoreEmbedded = "embedded" // in a file below data
+	StoreMemory   = "memory"   // gone with the process; for tests
+)
+
 // Quota bounds what the store holds.
 type Quota struct {
 	Total       Size `yaml:"total"`

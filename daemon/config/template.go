@@ -1,8 +1,16 @@
 package config
 
-import _ "embed"
+import (
+	"bytes"
+	_ "embed"
+)
 
-// Template is the commented configuration that swpd init writes.
-//
 //go:embed template.yaml
-var Template []byte
+var template []byte
+
+// Template returns the commented configuration that swpd init writes. The trust
+// domain of identity, a URI such as spiffe://example.org/edge, is allowed
+// everything in it.
+func Template(identity string) []byte {
+	return bytes.ReplaceAll(template, []byte("TRUST_DOMAIN"), []byte(trustDomain(identity)))
+}

@@ -41,7 +41,7 @@ certificates. In production name certificates of your own in swpd.yaml.`,
 		case err != nil:
 			return err
 		}
-		if err := os.WriteFile(file, config.Template, 0o600); err != nil {
+		if err := os.WriteFile(file, config.Template(*name), 0o600); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), `made %s
