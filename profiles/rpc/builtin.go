@@ -42,8 +42,11 @@ func builtin(info func(*profiles.Peer) Info) map[string]Method {
 		MethodPing: {Repeatable: true, Inline: empty},
 		MethodEcho: {Repeatable: true, Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
 		// The loop serves frames in order, so by now the handlers of all earlier
-		// ones have returned.
-		MethodSync: {Repeatable: true, Inline: empty},
+		// ones have returned; what they deferred may still be under way.
+		MethodSync: {Repeatable: true, Held: func(p *Pending, _ []byte) error {
+			p.After(func() { _ = p.Return(nil) }) // or nobody is left to be told
+			return nil
+		}},
 	}
 	if info != nil {
 		m[MethodInfo] = Method{Repeatable: true, Inline: func(req *profiles.Request, _ []byte) ([]byte, error) {

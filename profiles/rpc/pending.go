@@ -19,6 +19,7 @@ type Pending struct {
 	stop    context.CancelCauseFunc
 	unwatch func() bool
 	forget  func()
+	after   func(f func()) bool // of the request; nil once Held has returned
 
 	mu   sync.Mutex
 	seq  uint64
@@ -30,6 +31,15 @@ func (p *Pending) Session() profiles.Session { return p.session }
 
 // Lane is where the call came; what belongs to it is sent there.
 func (p *Pending) Lane() profiles.Lane { return p.lane }
+
+// After calls f once every message that was deferred earlier on the caller's
+// stream is done, see profiles.Request; at once if there is none. f must not
+// block. After belongs to Held: it may be called until that returns.
+func (p *Pending) After(f func()) {
+	if p.after == nil || !p.after(f) {
+		f()
+	}
+}
 
 // Context ends when the call is over, in whichever way: returned, failed,
 // cancelled by the caller, or the caller is gone.
@@ -92,7 +102,10 @@ func (s *service) hold(req *profiles.Request, in *Req, m Method) error {
 	if err := s.open(p, req, in.RPCID, m.Long); err != nil {
 		return err
 	}
-	if err := m.Held(p, in.Params); err != nil {
+	p.after = req.After
+	err := m.Held(p, in.Params)
+	p.after = nil
+	if err != nil {
 		p.Fail(err)
 	}
 	return nil

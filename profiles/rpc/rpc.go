@@ -10,8 +10,8 @@
 // cancel it, collide with it or learn that it exists.
 //
 // The built-in methods are swp.ping (alive), swp.echo (params come back),
-// swp.info (what this endpoint offers) and swp.sync (answered once the handlers
-// of all earlier frames of the stream have returned).
+// swp.info (what this endpoint offers) and swp.sync (answered once all earlier
+// frames of the stream are processed and what they had to commit is committed).
 //
 // Idempotency keys are not kept yet, so a request that carries one is served
 // only if its method is Repeatable; otherwise it is refused, because to run it
@@ -23,7 +23,9 @@ package rpc
 import (
 	"fmt"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of RPC.
@@ -64,8 +66,28 @@ func New(opts Options) (*profiles.Profile, error) {
 			{ID: TypeStreamItem, Name: "RPC_STREAM_ITEM", Role: profiles.Answer},
 			{ID: TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating},
 		},
-		Handler: s,
-		Check:   check,
-		Refusal: refusal,
+		Handler:   s,
+		Check:     check,
+		Lifecycle: lifecycle,
+		Refusal:   refusal,
 	}, nil
+}
+
+// lifecycle returns the rpc_id, which is the first field of every message.
+func lifecycle(env *e1.Envelope) []byte {
+	body, err := p1.Body(env.Payload, env.MsgType, members)
+	if err != nil {
+		return nil
+	}
+	var id []byte
+	f := p1.Read(body)
+	for f.Next() {
+		if f.Num() == 1 {
+			f.Bytes(&id)
+		}
+	}
+	if f.Err() != nil {
+		return nil
+	}
+	return id
 }
