@@ -1,0 +1,114 @@
+// Package a2a is the A2A profile: tasks that one agent hands to another, with
+// Events on the way and one Result in the end.
+//
+//	HANDSHAKE says which agent is here, and which kinds of tasks it carries out
+//	TASK      → EVENT* → RESULT
+//
+// A Service is both ends for all sessions of an endpoint. It executes what
+// peers send, by Workers of its own or by passing a Task on to a session whose
+// Handshake declared its kind, and it sends tasks itself (Send).
+//
+// A task belongs to the identity that sent it: for everyone else it does not
+// exist. It is stored before anything is done, its start is stored before it
+// starts, and each Event and the Result before they are sent. So a connection
+// may be lost at any moment, and this process may end at any moment: the same
+// Task, sent again, is not executed again, and with extension 20 its sender
+// gets what it missed, in order, each Event once.
+//
+// Specification: SWP profiles §2, mcp-a2a mapping §2 and §4.
+package a2a
+
+import (
+	"context"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of A2A.
+const ProfileID = 2
+
+// Limits on what a peer writes. What is longer is malformed.
+const (
+	MaxTaskID = 256 // octets of a task_id
+	MaxName   = 256 // octets of an agent_id, of a kind and of a capability
+)
+
+// Options configure a Service. The zero value executes nothing and sends tasks.
+type Options struct {
+	// Store keeps the tasks of peers. Nil means that this endpoint executes
+	// nothing: every Task is answered with a failure, and forgotten.
+	Store Store
+
+	// Access says who may use which agent_id (handshake) and which kind (task).
+	// Nil denies nothing.
+	Access profiles.Access
+
+	// MayUse says whether an identity may be an agent. It must not block. Nil
+	// means that it may, unless another identity is that agent.
+	MayUse func(identity, agentID string) bool
+
+	// Workers carry out tasks in this process. A kind that is registered here is
+	// never passed on to a session.
+	Workers []Registration
+
+	// Validate says what is wrong with the input of a kind: the text of its
+	// error reaches the initiator. It is called on goroutines of its own, by many
+	// at once. Nil means every input is good.
+	Validate func(kind string, input []byte) error
+
+	// Propagate is called before a Task is sent, with the lane that it is sent
+	// on and a context that carries the trace context of the task
+	// (profiles.TraceOf). An error is ignored: a task does not fail for its trace.
+	Propagate func(ctx context.Context, lane profiles.Lane, taskID []byte) error
+
+	Retention   time.Duration // of a task after its end, at least; default 24 h
+	Deadline    time.Duration // of tasks that name none; default 1 h
+	MaxDeadline time.Duration // what a Task may ask for at most; default 7 days
+	Abandoned   time.Duration // how long a task waits for its agent to come back; default 60 s
+
+	Tasks            int // of peers that are not over, default 4,096
+	TasksPerIdentity int // of them, of one identity, default 1,024
+	Events           int // of one task, default 65,536
+	EventBytes       int // octets of the Events of one task, default 64 MiB
+	Agents           int // agent_ids that are known, default 1,024
+	AgentsPerSession int // of them, of one session, default 64
+
+	// Now is the wall clock, default time.Now. It dates what is stored; waits
+	// are monotonic.
+	Now func() time.Time
+}
+
+// Registration is a Worker and what it is for.
+type Registration struct {
+	Kinds    []string // exactly these; a kind can not be taken twice
+	Worker   Worker
+	Tasks    int           // at once, default 16
+	Waiting  int           // that wait for one to end, default 1,024; above it a Task is refused, to be sent again
+	Deadline time.Duration // of tasks that name none; default that of Options
+}
+
+// Agent is an agent that a session declared.
+type Agent struct {
+	ID           string
+	Identity     string   // of its session, as the channel authenticated it
+	Capabilities []string // kinds, as the last Handshake had them
+	Online       bool     // its session is here
+	Tasks        int      // that are assigned to it and not over
+}
+
+// SendOptions say how a Task is sent. The zero value sends a new one.
+type SendOptions struct {
+	// Agent is the agent_id that the Task is meant for; empty leaves the choice
+	// to the receiver.
+	Agent string
+
+	// Resume says that the Task was sent before: Events after number After are
+	// sent again, then it goes on. A receiver that does not know the task
+	// executes it if After is 0, and else says so in a Result.
+	Resume bool
+	After  uint64
+
+	// Hops is how many endpoints the Task has passed.
+	Hops uint64
+}
