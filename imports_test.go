@@ -45,9 +45,12 @@ var rules = []rule{
 	{"profiles/*", []string{"profiles", "profiles/p1", "e1", "proto/*"}, []string{"google.golang.org/protobuf"}, "a profile knows no other profile, no frame, transport, bridge or store"},
 	{"proto/*", nil, []string{"google.golang.org/protobuf"}, "generated"},
 
+	{"access", nil, nil, "rules and patterns, for whoever has something to protect"},
 	{"store/...", nil, nil, "small interfaces over standard types, one engine a folder"},
 	{"bridge/proc", nil, []string{"golang.org/x/sys/unix"}, "process groups and pipes, for whatever is spoken through them"},
 	{"bridge/mcpstdio", []string{"bridge/proc", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP on standard streams: no SDK, no store, no transport"},
+	{"bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
+	{"bridge/rpchttp", []string{"bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
 	{"agents/*", []string{"profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles"},

@@ -1,0 +1,218 @@
+package access
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func mustNew(t testing.TB, o Options) *Policy {
+	t.Helper()
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const (
+	own     = "spiffe://example.org/edge"
+	partner = "spiffe://partner.example/agents/one"
+)
+
+func TestWhatNoRuleAllowsIsDenied(t *testing.T) {
+	for name, p := range map[string]*Policy{
+		"no rules":     mustNew(t, Options{}),
+		"another rule": mustNew(t, Options{Rules: []Rule{{Identity: []string{own}}}}),
+		"zero value":   {},
+	} {
+		if p.Allowed(partner, "rpc", "call", "demo.echo") {
+			t.Errorf("%s: allowed", name)
+		}
+		if p.MayUse(partner, "agent") {
+			t.Errorf("%s: may use an agent_id", name)
+		}
+		if p.Denied(partner) {
+			t.Errorf("%s: not let in; that nothing is allowed is no denial of entry", name)
+		}
+	}
+}
+
+func TestARuleAllowsWhatAllOfItsListsMatch(t *testing.T) {
+	p := mustNew(t, Options{Rules: []Rule{
+		{
+			Identity: []string{"spiffe://partner.example/agents/*", "gate.example"}, Profile: []string{"mcp"},
+			Operation: []string{"tools/list", "tools/call"}, Name: []string{"files", "files/read_*"},
+		},
+		{Identity: []string{"spiffe://example.org/**"}},
+	}})
+	for _, tt := range []struct {
+		identity, profile, operation, name string
+		want                               bool
+	}{
+		{partner, "mcp", "tools/list", "files", true},
+		{partner, "mcp", "tools/call", "files/read_text", true},
+		{"gate.example", "mcp", "tools/call", "files/read_text", true},
+		{partner, "mcp", "tools/call", "files/write", false},
+		{partner, "mcp", "tools/call", "files/read_a/b", false},
+		{partner, "mcp", "tools/call", "db/read_text", false},
+		{partner, "mcp", "resources/read", "files", false},
+		{partner, "mcp", "Tools/List", "files", false},
+		{partner, "rpc", "tools/list", "files", false},
+		{partner + "/deeper", "mcp", "tools/list", "files", false},
+		{"spiffe://partner.example.evil/agents/one", "mcp", "tools/list", "files", false},
+		{"", "mcp", "tools/list", "files", false},
+		{own, "anything", "at all", "", true},
+		{"spiffe://example.org", "rpc", "call", "x", false},
+		{"spiffe://example.orgy/edge", "rpc", "call", "x", false},
+		{"SPIFFE://example.org/edge", "rpc", "call", "x", false},
+	} {
+		if got := p.Allowed(tt.identity, tt.profile, tt.operation, tt.name); got != tt.want {
+			t.Errorf("Allowed(%q, %q, %q, %q) = %v", tt.identity, tt.profile, tt.operation, tt.name, got)
+		}
+	}
+}
+
+func TestDenyIsStrongerThanAnyRule(t *testing.T) {
+	p := mustNew(t, Options{
+		Rules:  []Rule{{Identity: []string{"**"}}},
+		Agents: []Agents{{Identity: []string{"**"}, AgentIDs: []string{"**"}}},
+		Deny:   []string{"spiffe://partner.example/**"},
+	})
+	if !p.Denied(partner) || p.Allowed(partner, "rpc", "call", "x") || p.MayUse(partner, "x") {
+		t.Error("a denied identity may do something")
+	}
+	if p.Denied(own) || !p.Allowed(own, "rpc", "call", "x") || !p.MayUse(own, "x") {
+		t.Error("another identity is denied")
+	}
+}
+
+func TestAgentIDsNeedAnEntryOfTheirOwn(t *testing.T) {
+	p := mustNew(t, Options{
+		Rules: []Rule{{Identity: []string{"**"}}},
+		Agents: []Agents{
+			{Identity: []string{"spiffe://partner.example/**"}, AgentIDs: []string{"partner-*"}},
+			{Identity: []string{partner}, AgentIDs: []string{"one", "two"}},
+		},
+	})
+	for id, want := range map[string]bool{"partner-7": true, "one": true, "two": true, "three": false, "partner-7/x": false, "": false} {
+		if got := p.MayUse(partner, id); got != want {
+			t.Errorf("MayUse(%q) = %v", id, got)
+		}
+	}
+	if p.MayUse(own, "one") {
+		t.Error("an identity without an entry may use an agent_id")
+	}
+}
+
+// A peer chooses names; only the side of the rule has wildcards.
+func TestPR05WildcardsOfAPeerWidenNothing(t *testing.T) {
+	p := mustNew(t, Options{Rules: []Rule{{
+		Identity: []string{partner}, Profile: []string{"events"}, Operation: []string{"subscribe"}, Name: []string{"orders.eu", "public.*"},
+	}}})
+	for _, name := range []string{
+		"*", "**", "orders.*", "orders.**", "*.eu", "orders.>", ">", "orders.eu ", " orders.eu", "orders.eu\x00", "orders.eu\r\n",
+		"orders\x00.eu", "orders.e?", "orders.[e]u", "orders.{eu}", `orders\.eu`, "ORDERS.EU", "", ".", "$JS.API.x", "$SYS.x",
+		strings.Repeat("*", 4096), strings.Repeat("orders.eu", 500), "public./x", "public",
+	} {
+		if p.Allowed(partner, "events", "subscribe", name) {
+			t.Errorf("%.40q is allowed", name)
+		}
+	}
+	for _, name := range []string{"orders.eu", "public.", "public.*", "public.a\x00b\r\n", "public.>", "public." + strings.Repeat("x", 4096)} {
+		if !p.Allowed(partner, "events", "subscribe", name) {
+			t.Errorf("%.40q is not allowed", name)
+		}
+	}
+	for _, identity := range []string{"*", "**", "spiffe://partner.example/agents/*", partner + "\x00", partner + "/"} {
+		if p.Allowed(identity, "events", "subscribe", "orders.eu") {
+			t.Errorf("identity %q is allowed", identity)
+		}
+	}
+}
+
+func TestForListsWhatHoldsForAnIdentityInOrder(t *testing.T) {
+	rules := []Rule{
+		{Identity: []string{"spiffe://partner.example/**", partner}, Profile: []string{"rpc"}},
+		{Identity: []string{own}},
+		{Identity: []string{partner}, Profile: []string{"mcp"}, Name: []string{"files"}},
+	}
+	p := mustNew(t, Options{
+		Rules:  rules,
+		Agents: []Agents{{Identity: []string{"**"}, AgentIDs: []string{"a"}}, {Identity: []string{partner}, AgentIDs: []string{"b-*"}}},
+		Deny:   []string{"gate.example"},
+	})
+	want := Grants{Rules: []Rule{rules[0], rules[2]}, AgentIDs: []string{"a", "b-*"}}
+	if diff := cmp.Diff(want, p.For(partner)); diff != "" {
+		t.Error(diff)
+	}
+	if g := p.For("gate.example"); !g.Denied {
+		t.Error("denied, and For does not say so")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	long := []string{strings.Repeat("a", MaxPattern+1)}
+	who := []string{own}
+	for want, o := range map[string]Options{
+		"access: rules[0].identity: none":                                       {Rules: []Rule{{}}},
+		"access: rules[1].identity[1]: pattern of 0 octets, want 1 to 1024":     {Rules: []Rule{{Identity: who}, {Identity: []string{own, ""}}}},
+		"access: rules[0].profile[0]: pattern of 1025 octets, want 1 to 1024":   {Rules: []Rule{{Identity: who, Profile: long}}},
+		"access: rules[0].operation[0]: pattern of 1025 octets, want 1 to 1024": {Rules: []Rule{{Identity: who, Operation: long}}},
+		"access: rules[0].name[0]: pattern of 1025 octets, want 1 to 1024":      {Rules: []Rule{{Identity: who, Name: long}}},
+		"access: agents[0].identity: none":                                      {Agents: []Agents{{AgentIDs: []string{"a"}}}},
+		"access: agents[0].agent_ids: none":                                     {Agents: []Agents{{Identity: who}}},
+		"access: agents[0].agent_ids[0]: pattern of 0 octets, want 1 to 1024":   {Agents: []Agents{{Identity: who, AgentIDs: []string{""}}}},
+		"access: deny[0]: pattern of 1025 octets, want 1 to 1024":               {Deny: long},
+	} {
+		if _, err := New(o); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if _, err := New(Options{Rules: []Rule{{Identity: who, Name: []string{strings.Repeat("*a", MaxPattern/2)}}}}); err != nil {
+		t.Errorf("a pattern of %d octets: %v", MaxPattern, err)
+	}
+}
+
+// large is a policy as a big installation has: a thousand partners by name and
+// fifty by pattern.
+func large(t testing.TB) *Policy {
+	var o Options
+	for i := range 1000 {
+		o.Rules = append(o.Rules, Rule{
+			Identity: []string{"spiffe://partner-" + string(rune('a'+i%26)) + ".example/" + strings.Repeat("x", i/26)}, Profile: []string{"rpc"},
+		})
+	}
+	for i := range 50 {
+		o.Rules = append(o.Rules, Rule{Identity: []string{"spiffe://group-" + strings.Repeat("g", i) + ".example/**"}, Profile: []string{"mcp", "events"}})
+	}
+	o.Rules = append(o.Rules, Rule{Identity: []string{"spiffe://example.org/**"}, Profile: []string{"events"}, Name: []string{"a.*", "order*.*.done"}})
+	o.Agents = []Agents{{Identity: []string{"spiffe://example.org/*"}, AgentIDs: []string{"edge-*"}}}
+	return mustNew(t, o)
+}
+
+func TestDecidingAllocatesNothing(t *testing.T) {
+	p := large(t)
+	n := testing.AllocsPerRun(100, func() {
+		if !p.Allowed(own, "events", "publish", "orders.eu.done") || p.Allowed(own, "events", "publish", "orders.eu.open") ||
+			!p.MayUse(own, "edge-1") || p.Denied(own) {
+			t.Fail()
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAllowed(b *testing.B) {
+	p := large(b)
+	for name, event := range map[string]string{"allowed": "orders.eu.done", "denied": "orders.eu.open"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Allowed(own, "events", "publish", event)
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package access
+
+import (
+	"errors"
+	"iter"
+)
+
+// index finds the entries that match an identity: those that spell it out by
+// lookup, so that thousands of them cost nothing, those with a wildcard one by
+// one.
+type index[T any] struct {
+	all   []entry[T]
+	wild  []entry[T] // with those identities only that have a wildcard
+	exact map[string][]T
+}
+
+type entry[T any] struct {
+	identity patterns
+	value    T
+}
+
+// add adds a value for the identities that match one of the patterns.
+func (x *index[T]) add(identities []string, value T) error {
+	list, err := compileAll(identities)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return errors.New(": none")
+	}
+	if x.exact == nil {
+		x.exact = make(map[string][]T)
+	}
+	var wild patterns
+	for _, p := range list {
+		if p.wild {
+			wild = append(wild, p)
+		} else {
+			x.exact[p.text] = append(x.exact[p.text], value)
+		}
+	}
+	x.all = append(x.all, entry[T]{list, value})
+	if len(wild) > 0 {
+		x.wild = append(x.wild, entry[T]{wild, value})
+	}
+	return nil
+}
+
+// of yields the values for an identity, in no order; one that names it twice
+// may come twice.
+func (x *index[T]) of(identity string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, v := range x.exact[identity] {
+			if !yield(v) {
+				return
+			}
+		}
+		for i := range x.wild {
+			if x.wild[i].identity.match(identity) && !yield(x.wild[i].value) {
+				return
+			}
+		}
+	}
+}
+
+// list returns the values for an identity in the order they were added.
+func (x *index[T]) list(identity string) []T {
+	var found []T
+	for i := range x.all {
+		if x.all[i].identity.match(identity) {
+			found = append(found, x.all[i].value)
+		}
+	}
+	return found
+}
