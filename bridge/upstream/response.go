@@ -1,0 +1,119 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Response is a call under way. It is used by one goroutine at a time.
+type Response struct {
+	Status int
+	Header http.Header
+
+	client *Client
+	http   *http.Response
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+	end    func()
+
+	lines *bufio.Reader
+	line  []byte
+	total int64
+}
+
+// listen gives the server Options.Silence from now on, until the function that
+// it returns is called.
+func (r *Response) listen() (heard func()) {
+	d := r.client.opts.Silence
+	t := time.AfterFunc(d, func() { r.stop(fmt.Errorf("%w: %v", ErrSilent, d)) })
+	return func() { t.Stop() }
+}
+
+// Body reads the body whole. It is the caller's own.
+func (r *Response) Body() ([]byte, error) {
+	limit := r.client.opts.MaxBody
+	// What the server announces is believed only as far as it saves reading.
+	if r.http.ContentLength > int64(limit) {
+		return nil, fmt.Errorf("%w: body of %d octets, limit %d", ErrTooLarge, r.http.ContentLength, limit)
+	}
+	defer r.listen()()
+	body, err := io.ReadAll(io.LimitReader(r.http.Body, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, r.failed(err)
+	case len(body) > limit:
+		return nil, fmt.Errorf("%w: body above %d octets", ErrTooLarge, limit)
+	}
+	return body, nil
+}
+
+// Line returns the next line of the body that is not empty, without its line
+// break, valid until the next call. Empty lines pass the time: they are how a
+// server that has nothing to say shows that it is alive. At the end of the body
+// the error is io.EOF; whether everything has come only the lines themselves
+// can tell. Errors are final.
+func (r *Response) Line() ([]byte, error) {
+	if r.lines == nil {
+		r.lines = bufio.NewReaderSize(r.http.Body, 4<<10)
+	}
+	for {
+		line, err := r.readLine()
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > r.client.opts.MaxLine {
+			return nil, r.tooLong()
+		}
+		if len(line) > 0 || err != nil {
+			return line, err
+		}
+	}
+}
+
+// shrink is the capacity above which the buffer of a long line is not kept for
+// the next one.
+const shrink = 64 << 10
+
+func (r *Response) readLine() ([]byte, error) {
+	defer r.listen()()
+	if cap(r.line) > shrink {
+		r.line = nil
+	}
+	r.line = r.line[:0]
+	opts := &r.client.opts
+	for {
+		part, err := r.lines.ReadSlice('\n')
+		r.total += int64(len(part))
+		switch {
+		case len(r.line)+len(part) > opts.MaxLine+len("\r\n"):
+			return nil, r.tooLong()
+		case r.total > opts.MaxLines:
+			return nil, fmt.Errorf("%w: lines above %d octets", ErrTooLarge, opts.MaxLines)
+		}
+		r.line = append(r.line, part...)
+		switch {
+		case err == nil, err == io.EOF && len(r.line) > 0:
+			return r.line, nil
+		case err == io.EOF:
+			return nil, io.EOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, r.failed(err)
+		}
+	}
+}
+
+func (r *Response) tooLong() error {
+	return fmt.Errorf("%w: line above %d octets", ErrTooLarge, r.client.opts.MaxLine)
+}
+
+// Close ends the call, at the server, too, unless it has said all it had to
+// say. It must be called once.
+func (r *Response) Close() {
+	// A body that was read to its end gives the connection back; any other has it
+	// closed.
+	_ = r.http.Body.Close()
+	r.end()
+}
