@@ -162,7 +162,7 @@ func (r *Response) post(rawURL string, header http.Header, body []byte) error {
 	}
 	defer r.listen()()
 	// Not through an http.Client, which would follow redirects.
-	r.http, err = r.client.transport.RoundTrip(req)
+	r.http, err = r.client.transport.RoundTrip(req) //nolint:bodyclose // by Close
 	switch {
 	case err == nil:
 	case !sent.Load() && context.Cause(r.ctx) == nil:

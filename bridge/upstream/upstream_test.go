@@ -379,7 +379,7 @@ func TestWhatWasNeverSentIsToldFromWhatWasLost(t *testing.T) {
 // be sent again behind the caller's back.
 func TestNothingIsSentTwice(t *testing.T) {
 	var posts atomic.Int64
-	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if posts.Add(1) == 1 {
 			return
 		}
