@@ -51,6 +51,8 @@ var rules = []rule{
 	{"bridge/mcpstdio", []string{"bridge/proc", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP on standard streams: no SDK, no store, no transport"},
 	{"bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
 	{"bridge/rpchttp", []string{"bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
+	{"bridge/worker", []string{"bridge/proc", "bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},
+	{"bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
 	{"agents/*", []string{"profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles"},
