@@ -18,9 +18,24 @@ type Access interface {
 	Allowed(identity, profile, operation, name string) bool
 }
 
+// Reacher is an Access that can tell what is worth showing to a peer.
+type Reacher interface {
+	// Reaches reports whether an identity may carry out some operation of a
+	// profile on a name, or on one that begins with it and a slash. It is no
+	// decision: a denial is not audited.
+	Reaches(identity, profile, name string) bool
+}
+
+// Reaches asks an Access that is a Reacher; any other shows nothing.
+func Reaches(a Access, identity, profile, name string) bool {
+	r, ok := a.(Reacher)
+	return ok && r.Reaches(identity, profile, name)
+}
+
 // Everyone is the Access that denies nothing.
 var Everyone Access = everyone{}
 
 type everyone struct{}
 
 func (everyone) Allowed(_, _, _, _ string) bool { return true }
+func (everyone) Reaches(_, _, _ string) bool    { return true }

@@ -16,6 +16,7 @@ const (
 	detailCancelled = "mcp_cancelled"
 	detailLink      = "mcp_link_lost"
 	detailSession   = "mcp_session"
+	detailAccess    = "access" // the same in every profile
 )
 
 // Exchange is one request of a peer on its way through a Server: the request,

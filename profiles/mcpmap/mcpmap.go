@@ -26,10 +26,19 @@ import (
 // ProfileID is the profile_id of the MCP mapping.
 const ProfileID = 1
 
+// profileName is the profile in metrics and access rules.
+const profileName = "mcp"
+
 // Options configure a Mapping. Zero means the default that is named.
 type Options struct {
 	// Backend is the servers offered to peers. Nil: none.
 	Backend Backend
+
+	// Access is asked about each request and notification that a peer sends to
+	// a server: profile "mcp", the JSON-RPC method, the server, or server/tool
+	// for tools/call. What is denied is refused with SecurityPolicy before the
+	// server sees any of it. Nil means everyone may do everything.
+	Access profiles.Access
 
 	CallTimeout time.Duration // without a message of a call, default 60 s
 	CallLimit   time.Duration // of a call altogether, default 1 h
@@ -56,6 +65,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxPending, 256)
 	orDefault(&o.MaxAsked, 64)
 	orDefault(&o.MaxNotificationsDue, 1024)
+	if o.Access == nil {
+		o.Access = profiles.Everyone
+	}
 	return o
 }
 
@@ -124,7 +136,7 @@ func (m *Mapping) Close() {
 func (m *Mapping) Profile() *profiles.Profile {
 	return &profiles.Profile{
 		ID:   ProfileID,
-		Name: "mcp",
+		Name: profileName,
 		Types: []profiles.Type{
 			{ID: uint64(Request), Name: "JSON-RPC Request", Role: profiles.Initiating},
 			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer},

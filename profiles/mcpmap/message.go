@@ -21,6 +21,7 @@ const (
 	MethodListen     = "subscriptions/listen"
 	MethodCancelled  = "notifications/cancelled"
 	MethodProgress   = "notifications/progress"
+	MethodToolsCall  = "tools/call"
 
 	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
@@ -43,6 +44,9 @@ type Message struct {
 	request      span // params.requestId
 	subscription span // params._meta[MetaSubscriptionID]
 	version      span // params._meta[MetaProtocolVersion]
+
+	tool      span // params.name
+	toolFault bool // there is more than one, or it is no string
 }
 
 // On returns the same outline over a copy of the octets it was scanned from.
@@ -96,6 +100,13 @@ func (m *Message) Method() []byte {
 	return text
 }
 
+// Tool returns the name of the tool that a tools/call calls, with its escapes
+// undone, or nil if there is none.
+func (m *Message) Tool() []byte {
+	text, _ := m.text(m.tool)
+	return text
+}
+
 // Is says whether this is a message of a method.
 func (m *Message) Is(method string) bool { return string(m.Method()) == method }
 
@@ -142,7 +153,8 @@ func (m *Message) Kind() Kind {
 // an *Error of InvalidMCPPayload.
 //
 // Specification: SWP profiles §1. A request is known by an id that is not
-// null, as MCP asks.
+// null, as MCP asks. The name of the tool that is called is one string, because
+// access rules decide by it.
 func (m *Message) Check(kind Kind) error {
 	version, ok := m.text(m.jsonrpc)
 	if !ok || string(version) != "2.0" {
@@ -154,6 +166,11 @@ func (m *Message) Check(kind Kind) error {
 	if method {
 		if _, ok := m.text(m.method); !ok {
 			return invalid(detailShape, "method is not a sequence of characters")
+		}
+		if m.Is(MethodToolsCall) && m.tool.present() {
+			if _, ok := m.text(m.tool); !ok || m.toolFault {
+				return invalid(detailShape, "the name of the tool is not one string")
+			}
 		}
 	}
 	switch {

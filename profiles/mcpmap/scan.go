@@ -1,6 +1,7 @@
 package mcpmap
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"github.com/slimwire/swp/profiles"
@@ -31,9 +32,11 @@ func (s span) present() bool { return s.to > 0 }
 // name is written with escapes, and the time is linear in the length.
 //
 // Names match exactly. A member of the outline (jsonrpc, id, method, params,
-// result, error) that is there twice is refused, however it is spelled: two
-// parsers would disagree about which one counts. Inside params the last one
-// counts, as it does for nearly every parser.
+// result, error) that is there twice is refused, however it is spelled, and so
+// is one that differs in case only: parsers disagree about which one counts,
+// and access rules would decide about another message than the server acts on.
+// Inside params the last one counts, as it does for nearly every parser; only
+// the name of a tool must be there once (see Check).
 //
 // The error is an *Error of InvalidMCPPayload. After a fault of shape the
 // outline is complete and good for building an error answer; after the others
@@ -188,6 +191,8 @@ func (s *scanner) member(in place, name []byte, depth int) {
 			s.m.request = token(first, value)
 		case "progressToken":
 			s.m.progressed = token(first, value)
+		default:
+			s.toolName(name, first, value)
 		}
 	case inMeta:
 		switch string(name) {
@@ -223,6 +228,11 @@ func (s *scanner) topMember(name []byte, first byte, value span) {
 	case "error":
 		at = &s.m.err
 	default:
+		for _, known := range outline {
+			if bytes.EqualFold(name, known) {
+				s.shape("a member differs from a known one in case only")
+			}
+		}
 		return
 	}
 	if at.present() {
@@ -230,6 +240,22 @@ func (s *scanner) topMember(name []byte, first byte, value span) {
 		return
 	}
 	*at = value
+}
+
+// outline are the members of a message that count.
+var outline = [][]byte{[]byte("jsonrpc"), []byte("id"), []byte("method"), []byte("params"), []byte("result"), []byte("error")}
+
+var nameMember = []byte("name")
+
+// toolName notes the member of params that would name a tool.
+func (s *scanner) toolName(name []byte, first byte, value span) {
+	if !bytes.EqualFold(name, nameMember) {
+		return
+	}
+	if s.m.tool.present() || first != '"' || string(name) != "name" {
+		s.m.toolFault = true
+	}
+	s.m.tool = value
 }
 
 // token returns a value that can name a request, and nothing for any other.

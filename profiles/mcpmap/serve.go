@@ -31,7 +31,7 @@ func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		if client := c.calling(); client != nil && client.told(req, &msg) {
 			return nil
 		}
-		m.notification(c, req, &msg)
+		return m.notification(c, req, &msg)
 	case Response:
 		// An answer to nothing: the endpoint counts it.
 	}
@@ -44,6 +44,9 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 		s := m.session(string(id), c, target(req))
 		if s == nil {
 			return sessionGone(req, msg)
+		}
+		if err := m.allowed(req, msg, s.target); err != nil {
+			return err
 		}
 		return s.request(c, req, msg)
 	}
@@ -70,29 +73,46 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 }
 
 // notification passes a notification of a client on. One that has nowhere to
-// go is dropped: nothing may answer it.
-func (m *Mapping) notification(c *conn, req *profiles.Request, msg *Message) {
+// go is dropped: nothing may answer it. A cancellation is part of the exchange
+// that it ends and needs no permission of its own.
+func (m *Mapping) notification(c *conn, req *profiles.Request, msg *Message) error {
 	if msg.Is(MethodCancelled) {
 		if x := c.related(req, msg); x != nil && !x.initialize {
 			// With this the exchange is over for both ends; what the server still
 			// says of it is dropped (MCP: the sender of a cancellation ignores
 			// responses that arrive afterwards).
 			x.abandon(msg.Octets(), nil)
-			return
+			return nil
 		}
 	}
+	var s *session
 	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
-		if s := m.session(string(id), c, target(req)); s != nil {
-			s.notify(c, msg)
-			return
-		}
+		s = m.session(string(id), c, target(req))
 	} else if name, ok := m.named(req); ok {
-		if s := c.currentSession(name); s != nil {
-			s.notify(c, msg)
-			return
-		}
+		s = c.currentSession(name)
 	}
-	m.stats.dropped.Add(1)
+	if s == nil {
+		m.stats.dropped.Add(1)
+		return nil
+	}
+	if err := m.allowed(req, msg, s.target); err != nil {
+		return err
+	}
+	s.notify(c, msg)
+	return nil
+}
+
+// allowed asks whether the peer may send a message to a server. What the answer
+// is about is read from the octets that are passed on.
+func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) error {
+	name := server
+	if msg.Is(MethodToolsCall) {
+		name += "/" + string(msg.Tool())
+	}
+	if m.opts.Access.Allowed(req.Session.Peer().Identity, profileName, string(msg.Method()), name) {
+		return nil
+	}
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this"}
 }
 
 func target(req *profiles.Request) string {
@@ -112,17 +132,38 @@ func (m *Mapping) named(req *profiles.Request) (string, bool) {
 	return def, def != ""
 }
 
-// route finds the server that a request is for. The error is a JSON-RPC error
-// that names the choices.
+// Targets returns the names of the servers that a peer may reach.
+func (m *Mapping) Targets(peer *profiles.Peer) []string {
+	names := []string{}
+	if m.opts.Backend == nil {
+		return names
+	}
+	all, _ := m.opts.Backend.Targets()
+	for _, name := range all {
+		if profiles.Reaches(m.opts.Access, peer.Identity, profileName, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// route finds the server that a request is for, and asks whether the peer may
+// send it there: first of all, so that a server that the peer may not reach
+// looks like one that is not there. The error is a JSON-RPC error; where there
+// is no such server it names the choices.
 func (m *Mapping) route(req *profiles.Request, msg *Message) (Server, string, error) {
 	name, ok := m.named(req)
-	var names []string
-	if m.opts.Backend != nil {
-		if server, found := m.opts.Backend.Server(name); ok && found {
+	if ok {
+		if err := m.allowed(req, msg, name); err != nil {
+			return nil, "", err
+		}
+	}
+	if m.opts.Backend != nil && ok {
+		if server, found := m.opts.Backend.Server(name); found {
 			return server, name, nil
 		}
-		names, _ = m.opts.Backend.Targets()
 	}
+	names := m.Targets(req.Session.Peer())
 	text := "no target given"
 	if ok {
 		text = "unknown target"
