@@ -107,6 +107,15 @@ type Responder interface {
 	Context() context.Context
 }
 
+// Pacer is a Responder that can say when more may be sent. Those of held
+// exchanges of an endpoint are: a stream of messages, whose sender has time,
+// waits before each one and so never fills the queue of a slow peer.
+type Pacer interface {
+	// Pace returns nil once the outbound queue is less than half full, or the
+	// error of ctx or of the connection. Any number of goroutines may wait.
+	Pace(ctx context.Context) error
+}
+
 // Session is one authenticated connection. Who dialled makes no difference.
 // It is safe for concurrent use.
 type Session interface {

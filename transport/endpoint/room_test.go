@@ -1,0 +1,56 @@
+package endpoint_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// A held exchange that waits for room before each message is never cut off for
+// filling the queue, and ends with the peer that does not read at all.
+func TestRS05AHeldExchangeThatPacesItselfWaitsForASlowReader(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		const items, size = 200, 20 << 10
+		held := make(chan profiles.Responder, 1)
+		opts := endpoint.Options{Bounds: endpoint.Bounds{OutboundBytes: 256 << 10, OutboundFrames: 8}}
+		r := newRigOn(t, pipe, opts, holdLong(held))
+		r.send(t, request("0123456789abcdef", "x"))
+		w := <-held
+		sent := make(chan error, 1)
+		go func() {
+			for range items {
+				if err := errors.Join(w.(profiles.Pacer).Pace(t.Context()), w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		synctest.Wait()
+		if len(sent) != 0 {
+			t.Fatalf("%d octets are queued above the bound", items*size)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := w.(profiles.Pacer).Pace(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Pace of a full queue: %v, want it to wait", err)
+		}
+		cancel()
+		for range items {
+			time.Sleep(10 * time.Millisecond)
+			r.wantEcho(t, "0123456789abcdef", string(make([]byte, size)))
+		}
+		if err := <-sent; err != nil {
+			t.Errorf("a paced message is refused: %v", err)
+		}
+		w.Fail(nil)
+		if err := w.(profiles.Pacer).Pace(t.Context()); !errors.Is(err, profiles.ErrFinished) {
+			t.Errorf("Pace after the end: %v, want %v", err, profiles.ErrFinished)
+		}
+	})
+}
