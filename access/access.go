@@ -110,6 +110,22 @@ func (p *Policy) Allowed(identity, profile, operation, name string) bool {
 	return false
 }
 
+// Reaches reports whether some rule lets an identity do something in a profile
+// on a name, or on one that begins with it and a slash. It is for telling the
+// identity what there is; what it may do is for Allowed to say.
+func (p *Policy) Reaches(identity, profile, name string) bool {
+	if p.Denied(identity) {
+		return false
+	}
+	below := name + "/"
+	for r := range p.rules.of(identity) {
+		if r.profile.orAll(profile) && (r.name.orAll(name) || r.name.begins(below)) {
+			return true
+		}
+	}
+	return false
+}
+
 // MayUse reports whether an identity may use an agent_id as its own. An
 // identity that no entry of Agents names may use none.
 func (p *Policy) MayUse(identity, agentID string) bool {

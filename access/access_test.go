@@ -132,6 +132,33 @@ func TestPR05WildcardsOfAPeerWidenNothing(t *testing.T) {
 	}
 }
 
+func TestReachesSaysWhatIsWorthShowing(t *testing.T) {
+	p := mustNew(t, Options{Rules: []Rule{
+		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/call"}, Name: []string{"files/read_*", "d*/q", "log**x"}},
+		{Identity: []string{"gate.example"}},
+		{Identity: []string{"out.example"}},
+	}, Deny: []string{"out.example"}})
+	for _, tt := range []struct {
+		identity, profile, name string
+		want                    bool
+	}{
+		{partner, "mcp", "files", true},
+		{partner, "mcp", "db", true},
+		{partner, "mcp", "logs", true},
+		{partner, "mcp", "file", false},
+		{partner, "mcp", "files2", false},
+		{partner, "mcp", "d/b", false},
+		{partner, "rpc", "files", false},
+		{"gate.example", "mcp", "anything", true},
+		{"out.example", "mcp", "anything", false},
+		{own, "mcp", "files", false},
+	} {
+		if got := p.Reaches(tt.identity, tt.profile, tt.name); got != tt.want {
+			t.Errorf("Reaches(%q, %q, %q) = %v", tt.identity, tt.profile, tt.name, got)
+		}
+	}
+}
+
 func TestForListsWhatHoldsForAnIdentityInOrder(t *testing.T) {
 	rules := []Rule{
 		{Identity: []string{"spiffe://partner.example/**", partner}, Profile: []string{"rpc"}},

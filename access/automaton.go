@@ -42,8 +42,22 @@ func newAutomaton(text string) *automaton {
 	return a
 }
 
+// match reports whether name as a whole matches.
 func (a *automaton) match(name string) bool {
 	var now states
+	return a.run(name, &now) && now.has(a.last)
+}
+
+// begins reports whether something that begins with name matches: every state
+// has a way to the last one.
+func (a *automaton) begins(name string) bool {
+	var now states
+	return a.run(name, &now)
+}
+
+// run moves from the first state through name, and reports whether any state is
+// left.
+func (a *automaton) run(name string, now *states) bool {
 	now.add(0)
 	for i := range len(name) {
 		c := name[i]
@@ -63,5 +77,5 @@ func (a *automaton) match(name string) bool {
 			return false
 		}
 	}
-	return now.has(a.last)
+	return true
 }

@@ -10,14 +10,14 @@ const MaxPattern = 1024
 
 // pattern is a compiled pattern. Matching takes time in proportion to the name,
 // whatever both look like: what lies before the first wildcard and after the
-// last one is compared, and what lies between takes one pass.
+// last one is compared, and what lies between several takes one pass.
 type pattern struct {
 	text   string
 	wild   bool       // it has a wildcard; else the text is compared
 	prefix string     // before the first wildcard
 	suffix string     // after the last one
 	deep   bool       // the only wildcard is **
-	middle *automaton // from the first wildcard to the last, where there are several
+	more   *automaton // from the first wildcard on, where there are several
 }
 
 func compile(text string) (*pattern, error) {
@@ -33,7 +33,7 @@ func compile(text string) (*pattern, error) {
 	if middle := text[first : last+1]; strings.Trim(middle, "*") == "" {
 		p.deep = len(middle) > 1
 	} else {
-		p.middle = newAutomaton(middle)
+		p.more = newAutomaton(text[first:])
 	}
 	return p, nil
 }
@@ -45,11 +45,36 @@ func (p *pattern) match(name string) bool {
 	if len(name) < len(p.prefix)+len(p.suffix) || !strings.HasPrefix(name, p.prefix) || !strings.HasSuffix(name, p.suffix) {
 		return false
 	}
-	name = name[len(p.prefix) : len(name)-len(p.suffix)]
-	if p.middle != nil {
-		return p.middle.match(name)
+	if p.more != nil {
+		return p.more.match(name[len(p.prefix):])
 	}
-	return p.deep || strings.IndexByte(name, '/') < 0
+	return p.deep || strings.IndexByte(name[len(p.prefix):len(name)-len(p.suffix)], '/') < 0
+}
+
+// begins reports whether p matches something that begins with name.
+func (p *pattern) begins(name string) bool {
+	if !p.wild {
+		return strings.HasPrefix(p.text, name)
+	}
+	if strings.HasPrefix(p.prefix, name) {
+		return true
+	}
+	rest, ok := strings.CutPrefix(name, p.prefix)
+	slash := strings.IndexByte(rest, '/')
+	switch {
+	case !ok:
+		return false
+	case p.more != nil:
+		return p.more.begins(rest)
+	case p.deep || slash < 0:
+		return true
+	}
+	for i := range slash + 1 { // the wildcard stands for rest[:i]
+		if strings.HasPrefix(p.suffix, rest[i:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // patterns match what one of them matches.
@@ -69,6 +94,15 @@ func compileAll(texts []string) (patterns, error) {
 func (l patterns) match(name string) bool {
 	for _, p := range l {
 		if p.match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l patterns) begins(name string) bool {
+	for _, p := range l {
+		if p.begins(name) {
 			return true
 		}
 	}
