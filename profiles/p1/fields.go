@@ -32,6 +32,7 @@ const (
 // so that an append copies. Nothing is allocated unless Message has to merge.
 type Fields struct {
 	rest  []byte // what follows the present field
+	from  []byte // the message from the present field on
 	data  []byte // value of a length-delimited field
 	value uint64 // value of a varint field
 	num   uint64
@@ -46,6 +47,7 @@ func Read(message []byte) Fields { return Fields{rest: message} }
 // Next moves to the next field. It returns false at the end and at the first
 // fault, which Err returns.
 func (f *Fields) Next() bool {
+	f.from = f.rest
 	if !f.token() {
 		return false
 	}
@@ -60,6 +62,13 @@ func (f *Fields) Next() bool {
 
 // Num returns the number of the present field.
 func (f *Fields) Num() uint64 { return f.num }
+
+// Raw returns the octets of the present field, its key included: what a caller
+// that must pass on fields it does not know copies.
+func (f *Fields) Raw() []byte {
+	n := len(f.from) - len(f.rest)
+	return f.from[:n:n]
+}
 
 // Err returns the first fault, nil if there was none.
 func (f *Fields) Err() error { return f.err }

@@ -32,6 +32,10 @@ type Case struct {
 	// Answers are the types of the answers that the handler sends, in order.
 	Answers []uint64
 
+	// Code is what the message is refused with although it is good, because
+	// what it names does not exist.
+	Code profiles.Code
+
 	// Open says that the exchange is not ended by the handler while the peer
 	// stays.
 	Open bool
@@ -163,8 +167,10 @@ func keepsNothing(t testing.TB, fresh func(testing.TB) *profiles.Profile, c Case
 		if !c.Open {
 			x.Wait()
 		}
-		if err := x.Err(); err != nil {
-			t.Fatalf("refused: %v", err)
+		if err := x.Err(); err != nil && err.Code != c.Code {
+			t.Fatalf("refused: %v, want code %v", err, c.Code)
+		} else if err == nil && c.Code != profiles.OK {
+			t.Fatalf("accepted, want code %v", c.Code)
 		}
 		if c.Open && !x.Open() {
 			t.Error("the exchange ended, want it open")

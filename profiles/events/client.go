@@ -1,0 +1,147 @@
+package events
+
+import (
+	"context"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// PeerError is an EVT_ERR: a refusal, or the end of a subscription.
+type PeerError struct {
+	Code    string // see the Code constants
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "events: " + e.Code
+	}
+	return "events: " + e.Code + ": " + e.Message
+}
+
+// Retryable reports whether the same message may be accepted later.
+func (e *PeerError) Retryable() bool {
+	return e.Code == CodeSlowConsumer || e.Code == profiles.RateLimitExceeded.Alias()
+}
+
+// readErr returns an EVT_ERR as an error.
+func readErr(payload []byte) error {
+	var m Err
+	if err := m.Decode(payload); err != nil {
+		return err
+	}
+	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+}
+
+// SubscribeOptions say what a Subscription gets. The zero value is every event
+// from now on.
+type SubscribeOptions struct {
+	Filter string  // see ParseFilter
+	Name   string  // of a durable subscription, at most MaxName octets
+	After  *uint64 // a cursor; nil: after the stored one of Name, or from now on
+}
+
+// Subscription is a subscription at a peer. It is used by one goroutine at a
+// time.
+type Subscription struct {
+	lane  profiles.Lane
+	call  profiles.Call
+	name  string
+	id    string
+	batch Batch
+	first *Delivery // what came with the confirmation, until it is received
+	start uint64
+	over  bool
+}
+
+// Open subscribes at a peer, on a lane of its own, and returns when the peer has
+// confirmed it. The caller closes the Subscription. The error is a *PeerError
+// if the peer refused, an *profiles.Error if either side refused a message, or
+// the context's.
+func Open(ctx context.Context, session profiles.Session, opts SubscribeOptions) (*Subscription, error) {
+	lane, err := session.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := Subscribe{Filter: []byte(opts.Filter)}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeSubscribe, Payload: m.Append(nil)}
+	if opts.Name != "" {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtSubscription, []byte(opts.Name))
+	}
+	if opts.After != nil {
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtCursor, *opts.After)
+	}
+	call, err := lane.Call(ctx, env)
+	if err != nil {
+		_ = lane.Close()
+		return nil, err
+	}
+	s := &Subscription{lane: lane, call: call, name: opts.Name, id: SubscriptionID(call.MsgID())}
+	first, err := s.Recv(ctx)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.start = first.Cursor
+	if len(first.Events) > 0 {
+		s.first = &first
+	}
+	return s, nil
+}
+
+// ID is the subscription_id.
+func (s *Subscription) ID() string { return s.id }
+
+// Start is the cursor after which delivery began, 0 if the peer stores nothing.
+// Where it is greater than the one that was asked for, what lies between is no
+// longer held there.
+func (s *Subscription) Start() uint64 { return s.start }
+
+// Recv waits for events and returns them. A Delivery without events is a sign
+// of life. The errors are those of Open.
+func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
+	if d := s.first; d != nil {
+		s.first = nil
+		return *d, nil
+	}
+	env, err := s.call.Recv(ctx)
+	if err != nil {
+		s.over = s.over || ctx.Err() == nil
+		return Delivery{}, err
+	}
+	if env.MsgType == TypeErr {
+		s.over = true
+		return Delivery{}, readErr(env.Payload)
+	}
+	if err := s.batch.Decode(env.Payload); err != nil {
+		return Delivery{}, err
+	}
+	cursor, _ := env.Extensions.LookupUvarint(profiles.ExtCursor)
+	return Delivery{s.batch.Events, cursor}, nil
+}
+
+// closeWait bounds how long Close and Forget wait for a slow peer to take a
+// message.
+const closeWait = time.Second
+
+// Close ends the subscription. Its name, if it has one, keeps its place.
+func (s *Subscription) Close() { s.end(nil) }
+
+// Forget is Close, and has the peer forget the name.
+func (s *Subscription) Forget() {
+	s.end(e1.AppendExtension(nil, profiles.ExtSubscription, []byte(s.name)))
+}
+
+func (s *Subscription) end(ext e1.Extensions) {
+	if !s.over {
+		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+		defer cancel()
+		m := Unsubscribe{SubscriptionID: []byte(s.id)}
+		// If it can not be sent, the connection is gone and the subscription with it.
+		_ = s.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeUnsubscribe, Extensions: ext, Payload: m.Append(nil)})
+	}
+	s.call.Close()
+	_ = s.lane.Close()
+}

@@ -1,0 +1,216 @@
+// Package events is the EVENTS profile: what happened, told in order to whoever
+// wants to know.
+//
+//	PUBLISH                 no answer, or ERR
+//	BATCH                   as several PUBLISH, all valid or none
+//	SUBSCRIBE → BATCH BATCH*   the first confirms and has no records
+//	SUBSCRIBE → BATCH* ERR     refused, or cut off
+//	UNSUBSCRIBE             no answer, or ERR NOT_FOUND
+//
+// New builds a Bus. With a Store an event is accepted once it is stored; a
+// publisher learns that from swp.sync on the same stream. Without one there are
+// live events only: they are gone once everybody who listens has them.
+//
+// # Order and duplicates
+//
+// All events that are accepted form one sequence. Those of one stream are in
+// the order in which they came on it, and subscriptions get them in the order
+// of the sequence. An event_id belongs to its producer, the authenticated
+// identity: the same event again is accepted without an effect, another one
+// under a used event_id is refused. With a Store that holds for the retention,
+// without one for the last thousand or two of each producer.
+//
+// # Subscriptions
+//
+// A subscription gets what its filter matches and its identity may subscribe
+// to. Its id is the msg_id of the SUBSCRIBE in lower-case hexadecimal; it
+// belongs to its connection. Delivery never holds up who publishes: events wait
+// in a bounded tail in memory, then in the Store, and a subscription that is so
+// slow that they are held no longer is cut off with SLOW_CONSUMER.
+//
+// With a Store every BATCH carries a cursor (extension 17), and a SUBSCRIBE
+// with that extension starts after it. The cursor of the confirmation says
+// where delivery really starts: one that is greater than the one asked for
+// means that what lies between is no longer held. A BATCH without records says
+// that there is nothing for this subscription up to its cursor; one comes after
+// each Heartbeat of silence.
+//
+// A SUBSCRIBE with a name (extension 16) and a cursor also stores the cursor
+// under the name, which belongs to the identity; with a name alone it goes on
+// after the stored one, or if the name is new from the present on. ERR GAP says
+// that this place is no longer held: then the subscriber has to choose one with
+// a cursor. Delivered events may come again after a reconnection, so a
+// subscriber stores its cursor with what it did. The newest subscription of a
+// name takes over; the one before ends with ERR REPLACED. UNSUBSCRIBE keeps the
+// name unless it carries extension 16, too.
+//
+// Specification: SWP profiles §13.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of EVENTS.
+const ProfileID = 13
+
+// Options configure a Bus. The zero value is live events for everyone.
+type Options struct {
+	// Store keeps events and the places of named subscriptions. Nil means live
+	// events only.
+	Store Store
+
+	// Access decides who may publish and subscribe to which event_type; it is
+	// asked again after a second at most. Nil means everyone.
+	Access profiles.Access
+
+	// Retention is how long stored events are kept, default 24 hours.
+	Retention time.Duration
+
+	// TailEntries and TailOctets bound the newest events held in memory, by
+	// default 8,192 and 16 MiB. Without a Store that is also how far a
+	// subscription may fall behind.
+	TailEntries, TailOctets int
+
+	// PendingOctets bounds the events that wait to be stored, default 64 MiB.
+	// Publishers are refused beyond it, to try again.
+	PendingOctets int
+
+	// Subscriptions bounds those of one connection, default 256.
+	Subscriptions int
+
+	// Names bounds the named subscriptions of one identity, default 1,024.
+	Names int
+
+	// Heartbeat is the silence after which a subscription gets a BATCH without
+	// records, default 5 minutes. It keeps a connection from being idle.
+	Heartbeat time.Duration
+
+	// Now is the clock of the retention. Nil means time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Access == nil {
+		o.Access = profiles.Everyone
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	for _, d := range []struct {
+		value *int
+		def   int
+	}{
+		{&o.TailEntries, 8192}, {&o.TailOctets, 16 << 20}, {&o.PendingOctets, 64 << 20}, {&o.Subscriptions, 256}, {&o.Names, 1024},
+	} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if o.Retention == 0 {
+		o.Retention = 24 * time.Hour
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = 5 * time.Minute
+	}
+	return o
+}
+
+func (o *Options) validate() error {
+	for _, v := range []int{o.TailEntries, o.TailOctets, o.PendingOctets, o.Subscriptions, o.Names} {
+		if v < 1 {
+			return fmt.Errorf("events: a bound of %d, want at least 1", v)
+		}
+	}
+	for _, d := range []time.Duration{o.Retention, o.Heartbeat} {
+		if d < 0 {
+			return fmt.Errorf("events: a duration of %v is negative", d)
+		}
+	}
+	return nil
+}
+
+// Bus takes events in and tells them to subscriptions. It is safe for
+// concurrent use.
+type Bus struct {
+	opts    Options
+	profile *profiles.Profile
+	tail    tail
+	pending atomic.Int64  // octets that wait to be stored
+	readers chan struct{} // slots for reading the store
+
+	live live
+
+	ctx   context.Context // ends with Close
+	close context.CancelCauseFunc
+	work  sync.WaitGroup // deliveries
+
+	subs table
+}
+
+// storeReaders is how many subscriptions read the store at a time: each holds a
+// batch in memory meanwhile.
+const storeReaders = 4
+
+// openTime bounds how long New waits for the store.
+const openTime = 10 * time.Second
+
+// New returns a Bus. It fails if an option is out of range or the store can not
+// be read. The caller closes it.
+func New(opts Options) (*Bus, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders)}
+	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
+	b.live.seed = maphash.MakeSeed()
+	b.subs.init()
+	b.ctx, b.close = context.WithCancelCause(context.Background())
+	if opts.Store != nil {
+		ctx, cancel := context.WithTimeout(b.ctx, openTime)
+		defer cancel()
+		_, last, err := opts.Store.Span(ctx, spaceLog, logName)
+		if err != nil {
+			return nil, fmt.Errorf("events: %w", err)
+		}
+		b.tail.last = last
+	}
+	b.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "events",
+		Types: []profiles.Type{
+			{ID: TypePublish, Name: "EVT_PUBLISH", Role: profiles.Initiating},
+			{ID: TypeSubscribe, Name: "EVT_SUBSCRIBE", Role: profiles.Initiating},
+			{ID: TypeUnsubscribe, Name: "EVT_UNSUBSCRIBE", Role: profiles.Initiating},
+			{ID: TypeBatch, Name: "EVT_BATCH", Role: profiles.Initiating | profiles.Answer},
+			{ID: TypeErr, Name: "EVT_ERR", Role: profiles.Answer},
+		},
+		Handler:   (*service)(b),
+		Check:     checkAnswer,
+		Lifecycle: lifecycle,
+		Refusal:   refusal,
+	}
+	return b, nil
+}
+
+// Profile returns the profile that serves peers. It is the same each time.
+func (b *Bus) Profile() *profiles.Profile { return b.profile }
+
+var errClosed = errors.New("events: closed")
+
+// Close ends every subscription, with ERR UNAVAILABLE for peers, and waits
+// until deliveries have ended. Events that are being stored stay so.
+func (b *Bus) Close() {
+	b.subs.close()
+	b.close(errClosed)
+	b.work.Wait()
+}

@@ -1,0 +1,101 @@
+package events
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+)
+
+// Bounds of a filter.
+const (
+	MaxFilter = 4096 // octets
+	MaxTerms  = 64
+)
+
+// Filter says which events a subscription gets. The zero value is all of them.
+//
+//	filter := "" | term *("," term)
+//	term   := "type:" event_type | "severity:" severity | "task:" hex | "rpc:" hex
+//
+// An event matches if, for each key that occurs, one of its values fits. Types
+// are compared octet by octet: no character stands for others, and a type with
+// a comma in it can not be named. A severity means exactly that one. White
+// space is not skipped, except around a severity.
+type Filter struct {
+	types, tasks, rpcs [][]byte
+	severities         uint8 // a bit each
+}
+
+// ParseFilter reads a filter, which it does not alias. The error is an
+// *profiles.Error of InvalidProfilePayload whose answer is an EVT_ERR of
+// INVALID_FILTER.
+func ParseFilter(text string) (*Filter, error) {
+	f := new(Filter)
+	switch {
+	case text == "":
+		return f, nil
+	case len(text) > MaxFilter:
+		return nil, badFilter("%d octets, want at most %d", len(text), MaxFilter)
+	case strings.Count(text, ",") >= MaxTerms:
+		return nil, badFilter("more than %d terms", MaxTerms)
+	}
+	for term := range strings.SplitSeq(text, ",") {
+		if err := f.add(term); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *Filter) add(term string) error {
+	key, value, ok := strings.Cut(term, ":")
+	if !ok || value == "" {
+		return badFilter("term %.64q, want key:value", term)
+	}
+	switch key {
+	case "type":
+		f.types = append(f.types, []byte(value))
+		return nil
+	case "severity":
+		level, ok := ParseSeverity([]byte(value))
+		if !ok {
+			return badFilter("severity %.32q, want debug, info, warn or error", value)
+		}
+		f.severities |= 1 << level
+		return nil
+	case "task", "rpc":
+		id, err := hex.DecodeString(value)
+		if err != nil {
+			return badFilter("%s %.64q, want hexadecimal", key, value)
+		}
+		if key == "task" {
+			f.tasks = append(f.tasks, id)
+		} else {
+			f.rpcs = append(f.rpcs, id)
+		}
+		return nil
+	}
+	return badFilter("key %.32q, want type, severity, task or rpc", key)
+}
+
+func badFilter(format string, args ...any) error {
+	err := invalid(DetailFilter, "filter: "+format, args...)
+	err.Answer = answer(CodeInvalidFilter, err.Text)
+	return err
+}
+
+// Match reports whether a record that was validated matches.
+func (f *Filter) Match(r *Record) bool {
+	return (f.severities == 0 || f.severities&(1<<r.level) != 0) &&
+		oneOf(f.types, r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)
+}
+
+// oneOf reports whether v is among the values, or whether there are none.
+func oneOf(values [][]byte, v []byte) bool {
+	for _, want := range values {
+		if bytes.Equal(want, v) {
+			return true
+		}
+	}
+	return len(values) == 0
+}

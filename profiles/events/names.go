@@ -1,0 +1,112 @@
+package events
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// start finds out after which event delivery starts, and stores that for a
+// subscription with a name. Events that are published after the confirmation
+// are then never missed.
+func (s *subscription) start() error {
+	if s.name == "" && !s.resume {
+		return nil
+	}
+	first, last, err := s.bus.opts.Store.Span(s.ctx, spaceLog, logName)
+	if err != nil {
+		return s.failed(err)
+	}
+	if s.resume {
+		if s.cursor > last {
+			return domain(profiles.InvalidProfilePayload, CodeInvalidCursor, "there is no such event yet")
+		}
+		s.reader.pos = max(s.cursor, first-1)
+	}
+	if s.name == "" {
+		return nil
+	}
+	for range placeTries {
+		version, stored, err := s.bus.opts.Store.Get(s.ctx, spaceNames, s.name)
+		if err != nil {
+			return s.failed(err)
+		}
+		switch {
+		case version == 0:
+			if err := s.mayName(); err != nil {
+				return err
+			}
+		case !s.resume:
+			place, n := binary.Uvarint(stored)
+			if n <= 0 || place > last || place+1 < first {
+				return domain(profiles.NotFound, CodeGap, "what follows the stored cursor is no longer held; choose a cursor")
+			}
+			s.reader.pos = place
+			return nil
+		}
+		if wrote, err := s.store(version); err != nil || wrote {
+			return err
+		}
+	}
+	return profiles.Busy("contention", "events: the name is in use by others just now")
+}
+
+// placeTries is how often a name is looked up that others change meanwhile.
+const placeTries = 8
+
+// store writes the place of a name, if its version is was.
+func (s *subscription) store(was uint64) (bool, error) {
+	type outcome struct {
+		wrote bool
+		err   error
+	}
+	done := make(chan outcome, 1)
+	place := binary.AppendUvarint(nil, s.reader.pos)
+	s.bus.opts.Store.Put(spaceNames, s.name, was, s.reader.identity, place, time.Time{},
+		func(wrote bool, _ uint64, _ []byte, err error) { done <- outcome{wrote, err} })
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return false, s.failed(o.err)
+		}
+		return o.wrote, nil
+	case <-s.ctx.Done():
+		return false, context.Cause(s.ctx)
+	}
+}
+
+// mayName refuses one more name than an identity may have.
+func (s *subscription) mayName() error {
+	n := 0
+	err := s.bus.opts.Store.Scan(s.ctx, spaceNames, scoped(s.reader.identity, ""), "", func(string, uint64, []byte) bool {
+		n++
+		return n < s.bus.opts.Names
+	})
+	if err != nil {
+		return s.failed(err)
+	}
+	if n >= s.bus.opts.Names {
+		return profiles.Busy(DetailBound, "events: too many named subscriptions")
+	}
+	return nil
+}
+
+// failed is an error of the store, unless the subscription was to end anyway.
+func (s *subscription) failed(err error) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return profiles.Unavailable(err)
+}
+
+// forget removes a name.
+func (b *Bus) forget(name string, done func(error)) {
+	b.opts.Store.Delete(spaceNames, name, 0, func(_ bool, err error) {
+		if err != nil {
+			err = profiles.Unavailable(err)
+		}
+		done(err)
+	})
+}

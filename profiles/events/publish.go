@@ -1,0 +1,156 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Publish makes an event of this process known, as producer, which should be
+// the identity of this endpoint. It returns once the event is accepted, and
+// with a Store stored; when ctx ends first that is left open, and the same
+// event may be published again. Access is not asked. The error is an
+// *profiles.Error.
+func (b *Bus) Publish(ctx context.Context, producer string, r *Record) error {
+	own := *r
+	if err := own.Validate(); err != nil {
+		return err
+	}
+	if b.ctx.Err() != nil {
+		return errEnding
+	}
+	done := make(chan error, 1)
+	b.accept(producer, newEntry(&own), func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// accept stores an event, tells subscriptions of it and calls done, from
+// whatever goroutine, without waiting.
+func (b *Bus) accept(producer string, e *entry, done func(error)) {
+	if b.opts.Store == nil {
+		done(b.acceptLive(producer, e))
+		return
+	}
+	id := scoped(producer, e.record.EventID)
+	if len(id) > maxKey {
+		done(invalid(DetailSize, "event_id and the identity of its producer are too long together"))
+		return
+	}
+	size := int64(len(e.octets()))
+	if waits := b.pending.Add(size); waits > int64(b.opts.PendingOctets) && waits > size {
+		b.pending.Add(-size)
+		done(profiles.Busy(DetailPending, "too many events wait to be stored"))
+		return
+	}
+	b.opts.Store.Append(spaceLog, logName, id, producer, e.octets(), b.opts.Now().Add(b.opts.Retention),
+		func(seq uint64, fresh, equal bool, err error) {
+			b.pending.Add(-size)
+			switch {
+			case err != nil:
+				err = profiles.Unavailable(err)
+			case fresh:
+				e.seq = seq
+				b.tail.append(e)
+			case !equal:
+				err = errConflict
+			}
+			done(err)
+		})
+}
+
+// errConflict refuses another event under a used event_id.
+var errConflict = invalid(DetailConflict, "event_id was used for another event")
+
+// acceptAll accepts the records of a batch, in order, and calls done when all
+// are, or the last is not: then with the first error. What was accepted of it
+// stays, and is no event of its own when the batch comes again.
+func (b *Bus) acceptAll(producer string, events []*entry, done func(error)) {
+	if len(events) == 0 {
+		done(nil)
+		return
+	}
+	var mu sync.Mutex
+	left, first := len(events), error(nil)
+	for _, e := range events {
+		b.accept(producer, e, func(err error) {
+			mu.Lock()
+			left--
+			if first == nil {
+				first = err
+			}
+			err, last := first, left == 0
+			mu.Unlock()
+			if last {
+				done(err)
+			}
+		})
+	}
+}
+
+// publish serves an EVT_PUBLISH.
+func (b *Bus) publish(req *profiles.Request) error {
+	var m Publish
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	producer := req.Session.Peer().Identity
+	if err := b.mayPublish(producer, &m.Event); err != nil {
+		return err
+	}
+	e := newEntry(&m.Event)
+	if b.opts.Store == nil {
+		return b.acceptLive(producer, e)
+	}
+	b.accept(producer, e, req.Defer())
+	return nil
+}
+
+// batch serves an EVT_BATCH that a peer publishes.
+func (b *Bus) batch(req *profiles.Request) error {
+	var m Batch
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	producer := req.Session.Peer().Identity
+	events := make([]*entry, len(m.Events))
+	seen := make(map[string]*entry, len(m.Events))
+	for i := range m.Events {
+		r := &m.Events[i]
+		if err := b.mayPublish(producer, r); err != nil {
+			return err
+		}
+		events[i] = newEntry(r)
+		if other := seen[string(r.EventID)]; other != nil && string(other.octets()) != string(events[i].octets()) {
+			return errConflict
+		}
+		seen[string(r.EventID)] = events[i]
+	}
+	if b.opts.Store == nil {
+		var err error
+		b.acceptAll(producer, events, func(first error) { err = first })
+		return err
+	}
+	b.acceptAll(producer, events, req.Defer())
+	return nil
+}
+
+func (b *Bus) mayPublish(producer string, r *Record) error {
+	if b.ctx.Err() != nil {
+		return errEnding
+	}
+	if !b.opts.Access.Allowed(producer, "events", "publish", string(r.EventType)) {
+		return &profiles.Error{Code: profiles.SecurityPolicy, Text: "events: not allowed to publish events of this type"}
+	}
+	return nil
+}
+
+// errEnding refuses what comes to a Bus that was closed.
+var errEnding = &profiles.Error{Code: profiles.RateLimitExceeded, Detail: "closed", Text: "events: this endpoint is shutting down",
+	Pace: true, Retryable: true, Cause: errors.New("events: closed")}

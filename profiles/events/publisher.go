@@ -1,0 +1,112 @@
+package events
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// MaxUnconfirmed is how many events a Publisher sends before it has to wait
+// for a confirmation.
+const MaxUnconfirmed = 1024
+
+// ErrUnconfirmed is returned by Publish when MaxUnconfirmed events wait for
+// Sync.
+var ErrUnconfirmed = errors.New("events: too many events are unconfirmed, call Sync")
+
+// Publisher publishes events to a peer, in order. It is used by one goroutine
+// at a time.
+type Publisher struct {
+	lane      profiles.Lane
+	sync      func(context.Context, profiles.Lane) error
+	open      []profiles.Call // sent and not confirmed
+	confirmed uint64
+	payload   []byte
+	failed    error
+}
+
+// NewPublisher returns a Publisher on a lane of its own, which it closes. sync
+// calls swp.sync on the lane and returns when it is answered.
+func NewPublisher(lane profiles.Lane, sync func(context.Context, profiles.Lane) error) *Publisher {
+	return &Publisher{lane: lane, sync: sync}
+}
+
+// Publish sends an event. That it was accepted is known after Sync.
+func (p *Publisher) Publish(ctx context.Context, r *Record) error {
+	switch {
+	case p.failed != nil:
+		return p.failed
+	case len(p.open) >= MaxUnconfirmed:
+		return ErrUnconfirmed
+	}
+	m := Publish{Event: *r}
+	if err := m.Event.Validate(); err != nil {
+		return err
+	}
+	p.payload = m.Append(p.payload[:0])
+	// As a call, because an EVT_ERR may be the answer.
+	call, err := p.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: p.payload})
+	if err != nil {
+		p.failed = err
+		return err
+	}
+	p.open = append(p.open, call)
+	return nil
+}
+
+// Sync waits until the peer has dealt with every event that was sent. Nil means
+// that it accepted them, and if it stores events has stored them. Otherwise
+// Confirmed says how many came before the first that is not known to be
+// accepted, and the Publisher is of no more use: events after that one may have
+// been accepted, too, so they are published again, in order and with the
+// same event_ids.
+func (p *Publisher) Sync(ctx context.Context) error {
+	if p.failed != nil {
+		return p.failed
+	}
+	p.failed = p.sync(ctx, p.lane)
+	// Refusals come before the answer of swp.sync. Without that answer nothing
+	// more is known.
+	polled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, call := range p.open {
+		if p.failed == nil {
+			p.failed = refused(polled, call)
+		}
+		if p.failed == nil {
+			p.confirmed++
+		}
+		call.Close()
+	}
+	p.open = p.open[:0]
+	return p.failed
+}
+
+// refused returns why an event was refused, if it was.
+func refused(polled context.Context, call profiles.Call) error {
+	env, err := call.Recv(polled)
+	switch {
+	case err == nil && env.MsgType == TypeErr:
+		return readErr(env.Payload)
+	case err == nil:
+		return invalid("", "EVT_PUBLISH answered with msg_type %d", env.MsgType)
+	case errors.Is(err, context.Canceled):
+		return nil
+	}
+	return err
+}
+
+// Confirmed is how many events were accepted for certain, counted from the
+// first.
+func (p *Publisher) Confirmed() uint64 { return p.confirmed }
+
+// Close gives up what was not confirmed and the lane.
+func (p *Publisher) Close() {
+	for _, call := range p.open {
+		call.Close()
+	}
+	p.open = nil
+	_ = p.lane.Close()
+}

@@ -1,0 +1,45 @@
+package events
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+)
+
+// Store is where events and the places of named subscriptions are kept: a log
+// with deduplication and cursors, and records with compare-and-set. Package
+// store says what the methods promise; here it matters that done functions are
+// called in the order of submission, from one goroutine.
+type Store interface {
+	Append(space, log, id, owner string, data []byte, expires time.Time,
+		done func(seq uint64, fresh, equal bool, err error))
+	Read(ctx context.Context, space, log string, after uint64,
+		yield func(seq uint64, id string, data []byte) bool) error
+	Span(ctx context.Context, space, log string) (first, last uint64, err error)
+
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
+		done func(wrote bool, version uint64, current []byte, err error))
+	Delete(space, key string, was uint64, done func(removed bool, err error))
+	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
+	Scan(ctx context.Context, space, prefix, after string,
+		yield func(key string, version uint64, value []byte) bool) error
+}
+
+// Where things are in a Store.
+const (
+	spaceLog   = "events"       // one log of all producers, so that a cursor is one number
+	logName    = "events"       //
+	spaceNames = "events.names" // the cursor of each named subscription, as a uvarint
+)
+
+// scoped returns a name in the space of an identity. The identity goes first
+// with its length, so that no choice of a name reaches what is another's.
+func scoped[T ~string | ~[]byte](identity string, name T) string {
+	key := make([]byte, 0, binary.MaxVarintLen64+len(identity)+len(name))
+	key = binary.AppendUvarint(key, uint64(len(identity)))
+	key = append(key, identity...)
+	return string(append(key, name...))
+}
+
+// maxKey is how long a name in a Store may be.
+const maxKey = 1024

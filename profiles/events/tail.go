@@ -1,0 +1,99 @@
+package events
+
+import "sync"
+
+// entry is an event that was accepted. It does not change.
+type entry struct {
+	seq    uint64
+	record Record // over octets of its own
+}
+
+// newEntry copies a record that was validated into its one form.
+func newEntry(r *Record) *entry {
+	octets := r.append(make([]byte, 0, r.size()))
+	e := new(entry)
+	_ = e.record.decode(octets) // it was valid
+	return e
+}
+
+// octets is the record as it is stored, compared and delivered.
+func (e *entry) octets() []byte { return e.record.octets }
+
+// tail holds the newest entries in memory, one number after the other: what
+// subscriptions read that keep up.
+type tail struct {
+	maxEntries, maxOctets int
+
+	mu      sync.Mutex
+	ring    []*entry // of the last n, the one of number s is at s%len
+	last    uint64   // number of the newest entry, or of the last one before there was any
+	n       int
+	octets  int
+	changed chan struct{} // closed after the next append; nil if nobody waits
+}
+
+// append adds the newest entry and wakes who waits for it. The oldest ones
+// leave until the bounds are kept; the newest always stays.
+func (t *tail) append(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.seq != t.last+1 {
+		t.drop(t.n) // someone else wrote to the log; what is between is read there
+	}
+	if t.ring == nil {
+		t.ring = make([]*entry, t.maxEntries)
+	}
+	size := len(e.octets())
+	for t.n > 0 && (t.n == t.maxEntries || t.octets+size > t.maxOctets) {
+		t.drop(1)
+	}
+	*t.at(e.seq) = e
+	t.last, t.n, t.octets = e.seq, t.n+1, t.octets+size
+	if t.changed != nil {
+		// On a goroutine of its own: the caller is the one that commits, and as
+		// many as listen are made runnable here.
+		go close(t.changed)
+		t.changed = nil
+	}
+}
+
+func (t *tail) at(seq uint64) **entry { return &t.ring[seq%uint64(len(t.ring))] }
+
+// drop forgets the n oldest entries.
+func (t *tail) drop(n int) {
+	for range n {
+		e := t.at(t.last - uint64(t.n) + 1)
+		t.octets -= len((*e).octets())
+		*e = nil
+		t.n--
+	}
+}
+
+// read copies the entries after a number to dst. If there are none it returns a
+// channel that is closed once there are; behind says that they are older than
+// what is held here.
+func (t *tail) read(after uint64, dst []*entry) (n int, changed <-chan struct{}, behind bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case after >= t.last:
+		if t.changed == nil {
+			t.changed = make(chan struct{})
+		}
+		return 0, t.changed, false
+	case t.last-after > uint64(t.n):
+		return 0, nil, true
+	}
+	n = min(len(dst), int(t.last-after))
+	for i := range n {
+		dst[i] = *t.at(after + 1 + uint64(i))
+	}
+	return n, nil, false
+}
+
+// end is the number of the newest entry.
+func (t *tail) end() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
