@@ -79,9 +79,6 @@ func (c *NetConn) Close(code uint64) error { return c.end(&CloseError{Code: code
 // Reset implements Stream: it closes the connection.
 func (c *NetConn) Reset(code uint64) { _ = c.Close(code) }
 
-// Done implements Stream: it is the connection's.
-func (c *NetConn) Done() <-chan struct{} { return c.ctx.Done() }
-
 // Read implements Stream. The end of what the peer sends is io.EOF if the peer
 // announced it, and an error that is io.ErrUnexpectedEOF where the transport
 // can tell that it did not (TLS without close_notify).

@@ -167,7 +167,7 @@ func (e *pipeEnd) end(why, farWhy *CloseError) {
 	for s := range streams {
 		s.in.abort(why, farWhy)
 		s.out.abort(farWhy, why)
-		s.closeDone()
+		s.stop()
 	}
 }
 
@@ -194,8 +194,8 @@ type pipeStream struct {
 	far     *pipeStream
 	in, out *flow
 
-	done     chan struct{}
-	doneOnce sync.Once
+	ctx  context.Context // of one of many streams
+	stop context.CancelFunc
 
 	// Only at the end that accepted the stream.
 	credit   chan struct{} // to take the credit of the opener from
@@ -205,8 +205,9 @@ type pipeStream struct {
 
 func newPipeStreams(a, b *pipeEnd) (*pipeStream, *pipeStream) {
 	x, y := newFlow(a.opts.Buffer), newFlow(a.opts.Buffer)
-	s := &pipeStream{conn: a, in: x, out: y, done: make(chan struct{})}
-	t := &pipeStream{conn: b, in: y, out: x, done: make(chan struct{})}
+	s, t := &pipeStream{conn: a, in: x, out: y}, &pipeStream{conn: b, in: y, out: x}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	t.ctx, t.stop = context.WithCancel(context.Background())
 	s.far, t.far = t, s
 	return s, t
 }
@@ -234,7 +235,7 @@ func (s *pipeStream) SetWriteDeadline(t time.Time) error {
 func (s *pipeStream) CloseWrite() error {
 	s.out.finish(nil)
 	if s.conn.only == nil {
-		s.closeDone()
+		s.stop()
 	}
 	s.settle()
 	return nil
@@ -248,16 +249,16 @@ func (s *pipeStream) Reset(code uint64) {
 	here, there := &CloseError{Code: code}, &CloseError{Code: code, Remote: true}
 	s.in.abort(here, there)
 	s.out.abort(there, here)
-	s.closeDone()
-	s.far.closeDone()
+	s.stop()
+	s.far.stop()
 	s.settle()
 }
 
-func (s *pipeStream) Done() <-chan struct{} {
+func (s *pipeStream) Context() context.Context {
 	if s.conn.only != nil {
-		return s.conn.ctx.Done()
+		return s.conn.ctx
 	}
-	return s.done
+	return s.ctx
 }
 
 // Release implements Releaser.
@@ -289,5 +290,3 @@ func (s *pipeStream) settle() {
 		acceptor.returned.Do(func() { <-acceptor.credit })
 	}
 }
-
-func (s *pipeStream) closeDone() { s.doneOnce.Do(func() { close(s.done) }) }

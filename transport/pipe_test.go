@@ -112,7 +112,7 @@ func TestPipeCloseLetsThePeerReadTheRest(t *testing.T) {
 		if got, err := io.ReadAll(sb); string(got) != "last words" || err != nil {
 			t.Errorf("read %q, %v", got, err)
 		}
-		<-sb.Done()
+		<-sb.Context().Done()
 		if _, err := sb.Write([]byte("x")); !isCloseError(err, 0, true) {
 			t.Errorf("write to a closed peer: %v", err)
 		}
@@ -189,7 +189,7 @@ func TestMuxPipeResetCarriesItsCode(t *testing.T) {
 		if err := <-blocked; !isCloseError(err, 9, true) {
 			t.Errorf("read: %v", err)
 		}
-		<-sa.Done()
+		<-sa.Context().Done()
 		if _, err := sa.Write([]byte("x")); !isCloseError(err, 9, true) {
 			t.Errorf("write: %v", err)
 		}
@@ -207,7 +207,7 @@ func TestMuxPipeResetCarriesItsCode(t *testing.T) {
 		if _, err := otherB.Read(make([]byte, 1)); !isCloseError(err, 3, true) {
 			t.Errorf("read: %v", err)
 		}
-		<-otherB.Done()
+		<-otherB.Context().Done()
 		if _, err := b.Accept(t.Context()); !isCloseError(err, 3, true) {
 			t.Errorf("accept: %v", err)
 		}

@@ -82,10 +82,10 @@ type Stream interface {
 	// the connection.
 	Reset(code uint64)
 
-	// Done is closed when the peer no longer takes what is written: it stopped
-	// or reset the stream, or the connection is gone. On a connection that is
-	// its only stream it is the connection's.
-	Done() <-chan struct{}
+	// Context ends when the peer no longer takes what is written: it stopped or
+	// reset the stream, CloseWrite was called, or the connection is gone. On a
+	// connection that is its only stream it is the connection's.
+	Context() context.Context
 }
 
 // Peer is who is on the other side of a connection.

@@ -69,6 +69,8 @@ const (
 	actLarge         // a request of some KiB
 	actPanic         // a request whose handler panics
 	actDrain         // the endpoint begins to shut down
+	actDefer         // a message that is deferred, and done or refused later
+	actAfter         // one that is answered after those
 	actions
 )
 
@@ -95,7 +97,7 @@ func newStage(t *testing.T, program []byte) *stage {
 		Registry: reg, Observer: s.rec,
 		FrameLimit:  64 << 10,
 		ErrorFrames: len(program) > 0 && program[0]&2 != 0,
-		Bounds:      endpoint.Bounds{InFlight: 8, OutboundBytes: 64 << 10, InFlightBytesPerConn: 256 << 10},
+		Bounds:      endpoint.Bounds{InFlight: 8, Deferred: 4, OutboundBytes: 64 << 10, InFlightBytesPerConn: 256 << 10},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +144,30 @@ func (s *stage) serve(ctx context.Context, req *profiles.Request, w profiles.Res
 			}
 		}()
 		return nil
+	case 'f':
+		done, gone, wait := req.Defer(), req.Session.Context().Done(), time.Duration(req.Payload[1])
+		go func() {
+			select {
+			case <-time.After(wait * time.Second):
+			case <-gone:
+			}
+			if wait%3 == 0 {
+				done(profiles.Errorf(profiles.NotFound, "no"))
+			}
+			done(nil)
+		}()
+		return nil
+	case 'a':
+		after := req.After
+		req, w, err := req.Hold()
+		if err != nil {
+			return err
+		}
+		answer := func() { _ = w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: req.Payload}) }
+		if !after(answer) {
+			answer()
+		}
+		return nil
 	case 'p':
 		panic("as asked")
 	}
@@ -183,6 +209,10 @@ func (s *stage) act(ctx context.Context, what, with byte) {
 		s.send(request(id, "d"+string([]byte{with})))
 	case actHold:
 		s.send(request(id, "h"+string([]byte{with})))
+	case actDefer:
+		s.send(request(id, "f"+string([]byte{with})))
+	case actAfter:
+		s.send(request(id, "a"))
 	case actPanic:
 		s.send(request(id, "p"))
 	case actLarge:

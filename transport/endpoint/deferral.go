@@ -1,79 +1,96 @@
 package endpoint
 
 import (
-	"bytes"
 	"sync"
+	"sync/atomic"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
 // deferrals are the messages of one stream that were accepted but are not done:
 // their commit is under way. What was asked to wait for them stands between
-// them, in the order of arrival.
+// them, in the order of arrival. It is a list through what stands in it, so
+// that queueing a message allocates nothing.
 type deferrals struct {
-	mu    sync.Mutex
-	queue []*deferral
-	open  int           // of the queue, messages that are not done
-	room  chan struct{} // closed when the loop may read on; nil unless it waits
+	open    atomic.Int32 // messages that are not done; written with mu
+	mu      sync.Mutex
+	first   *deferral
+	last    *deferral
+	running bool          // some goroutine runs what waited, one after the other
+	room    chan struct{} // closed when a message is done; nil unless the loop waits
 }
 
 // deferral is a message, or what waits for all that came before it.
 type deferral struct {
+	next *deferral
 	done bool
 	then func() // nil for a message
 }
 
-func (d *deferrals) add() *deferral {
+// add queues a message.
+func (d *deferrals) add(m *deferral) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := new(deferral)
-	d.queue = append(d.queue, m)
-	d.open++
-	return m
+	d.push(m)
+	d.open.Add(1)
 }
 
-// after queues f behind the messages that are open, unless there are none.
+func (d *deferrals) push(m *deferral) {
+	if d.first == nil {
+		d.first = m
+	} else {
+		d.last.next = m
+	}
+	d.last = m
+}
+
+// after queues f behind the messages that are open and what waits for others,
+// unless there is neither.
 func (d *deferrals) after(f func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open == 0 {
+	if d.first == nil && !d.running {
 		return false
 	}
-	d.queue = append(d.queue, &deferral{done: true, then: f})
+	d.push(&deferral{done: true, then: f})
 	return true
 }
 
-// finish marks a message done and runs what waited for nothing else.
+// finish marks a message done and runs what waited for nothing else, unless
+// another goroutine is at it and will.
 func (d *deferrals) finish(m *deferral) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	m.done = true
-	d.open--
-	n := 0
-	for n < len(d.queue) && d.queue[n].done {
-		n++
-	}
-	ready := d.queue[:n:n]
-	d.queue = d.queue[n:]
-	if len(d.queue) == 0 {
-		d.queue = nil
-	}
+	d.open.Add(-1)
 	if d.room != nil {
 		close(d.room)
 		d.room = nil
 	}
-	d.mu.Unlock()
-	for _, e := range ready {
-		if e.then != nil {
-			e.then()
+	if d.running {
+		return
+	}
+	d.running = true
+	for d.first != nil && d.first.done {
+		ready := d.first
+		if d.first = ready.next; d.first == nil {
+			d.last = nil
+		}
+		if ready.then != nil {
+			d.mu.Unlock()
+			ready.then()
+			d.mu.Lock()
 		}
 	}
+	d.running = false
 }
 
 // full returns a channel to wait for while limit messages are open, else nil.
-func (d *deferrals) full(limit int) <-chan struct{} {
+func (d *deferrals) full(limit int32) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open < limit {
+	if d.open.Load() < limit {
 		return nil
 	}
 	if d.room == nil {
@@ -82,50 +99,87 @@ func (d *deferrals) full(limit int) <-chan struct{} {
 	return d.room
 }
 
-// awaitDeferred pauses reading while too many messages are not done. That is
-// how a slow store slows down who publishes.
+// awaitDeferred pauses reading while too much is not done: that is how a slow
+// store slows down who publishes. Too much is Bounds.Deferred messages of this
+// stream; or one, while those of the connection, or of all, have as many octets
+// as there may be in flight. So every stream has its turn.
 func (l *lane) awaitDeferred() {
+	limit := int32(min(l.s.ep.opts.Bounds.Deferred, 1<<30))
 	for !l.stopped {
-		room := l.deferrals.full(l.s.ep.opts.Bounds.Deferred)
-		if room == nil {
+		open := l.deferrals.open.Load()
+		if open == 0 || open < limit && !l.s.deferredTooMuch() {
 			return
 		}
+		room := l.deferrals.full(min(open, limit))
+		if room == nil {
+			continue
+		}
 		l.out.flush()
+		// Not the stream's context: a peer that takes no answers may still send.
 		select {
 		case <-room:
-		case <-l.ctx.Done():
-			return
+		case <-l.s.ctx.Done():
+			l.stopped = true
+		case <-l.s.conn.Context().Done():
+			l.stopped = true
 		}
 	}
 }
 
+// deferredTooMuch reports whether the octets of deferred messages are at their
+// bound. It is the one of octets in flight but counted apart, so that a store
+// that stalls takes nothing from those who do not use it.
+func (s *Session) deferredTooMuch() bool {
+	b := &s.ep.opts.Bounds
+	return s.deferred.Load() >= int64(b.InFlightBytesPerConn) || s.ep.deferred.Load() >= int64(b.InFlightBytes)
+}
+
+// countDeferred adds to the octets of deferred messages.
+func (s *Session) countDeferred(n int) {
+	s.deferred.Add(int64(n))
+	s.ep.deferred.Add(int64(n))
+}
+
+// deferred is the exchange of a deferred message, in one allocation.
+type deferred struct {
+	exchange
+	deferral
+	id [e1.DefaultMaxMsgID]byte
+}
+
 // Defer implements profiles.Exchange. The message becomes an exchange without a
-// place in the table of what is in flight.
+// place in the table of what is in flight. Its octets count as if they
+// were kept, because whoever commits them keeps them; it is not refused for
+// their sake: reading stops instead, see awaitDeferred.
 func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	l := (*lane)(x)
 	if l.taken != nil || l.ended {
 		panic(errTaken)
 	}
-	profile, _ := l.s.ep.opts.Registry.Lookup(l.req.ProfileID)
-	e := &exchange{
-		s: l.s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: refuses, ctx: l.ctx, ended: l.traced,
-	}
-	e.req.MsgID = bytes.Clone(l.req.MsgID)
+	s := l.s
+	profile, _ := s.ep.opts.Registry.Lookup(l.req.ProfileID)
+	d := &deferred{exchange: exchange{
+		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: refuses, ctx: l.reqCtx, ended: l.traced,
+	}}
+	e := &d.exchange
+	e.place = &d.deferral
+	e.req.MsgID = append(d.id[:0], l.req.MsgID...)
 	e.req.Extensions, e.req.Payload = nil, nil
 	e.req.Exchange = taken{}
-	l.s.mu.Lock()
-	l.s.exchanges++
-	l.s.mu.Unlock()
+	s.mu.Lock()
+	s.exchanges++
+	s.mu.Unlock()
+	s.countDeferred(e.size)
 	l.hold()
-	l.taken = e
-	d := &l.deferrals
-	m := d.add()
-	return func(err error) {
-		l.hold() // e.end gives up its reference
-		e.end(err, true)
-		d.finish(m)
-		l.release()
-	}
+	l.taken, l.traced = e, nil
+	l.deferrals.add(e.place)
+	return func(err error) { e.end(err, true) }
+}
+
+// leaveQueue is what the end of a deferred message means to its stream.
+func (e *exchange) leaveQueue() {
+	e.s.countDeferred(-e.size)
+	e.l.deferrals.finish(e.place)
 }
 
 // After implements profiles.Exchange.

@@ -30,12 +30,13 @@ var ErrShutdown = errors.New("endpoint: shutting down")
 
 // Endpoint serves connections. It is safe for concurrent use.
 type Endpoint struct {
-	opts    Options
-	pool    frame.Pool
-	memory  memory
-	lanes   sync.Pool // of *lane, for streams of multiplexed connections
-	calls   sync.Pool // of *call
-	handler atomic.Int64
+	opts     Options
+	pool     frame.Pool
+	memory   memory
+	lanes    sync.Pool // of *lane, for streams of multiplexed connections
+	calls    sync.Pool // of *call
+	handler  atomic.Int64
+	deferred atomic.Int64 // octets of messages whose commit is under way
 
 	mu         sync.Mutex
 	sessions   map[*Session]struct{}
@@ -127,6 +128,7 @@ type Stats struct {
 	Sessions      int // open connections
 	Handlers      int // detached handlers running
 	InFlightBytes int // octets held in grown read buffers and copied requests
+	DeferredBytes int // octets of messages whose commit is under way
 }
 
 // Stats returns the present figures.
@@ -134,7 +136,7 @@ func (e *Endpoint) Stats() Stats {
 	e.mu.Lock()
 	n := len(e.sessions)
 	e.mu.Unlock()
-	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.inUse()}
+	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.inUse(), DeferredBytes: int(e.deferred.Load())}
 }
 
 // Shutdown stops accepting, refuses new requests as retryable, lets exchanges

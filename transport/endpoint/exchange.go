@@ -34,7 +34,7 @@ func (r *responder) Finish(env e1.Envelope) error {
 // Fail does nothing inside Serve, which returns its error instead.
 func (r *responder) Fail(error) {}
 
-func (r *responder) Context() context.Context { return r.ctx }
+func (r *responder) Context() context.Context { return r.reqCtx }
 
 // answering fills in what an answer takes from its request.
 func (l *lane) answering(req *profiles.Request, env *e1.Envelope, now time.Time) {
@@ -98,6 +98,7 @@ type exchange struct {
 	long    bool
 	ctx     context.Context
 	ended   func(Verdict) // see Tracer; may be nil
+	place   *deferral     // of a deferred message, in the order of its stream
 
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
@@ -141,7 +142,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	e.req.Payload = e.buf[ext:n:n]
 	e.req.Exchange = taken{}
 	l.hold()
-	l.taken = e
+	l.taken, l.traced = e, nil
 	return e, nil
 }
 
@@ -321,6 +322,9 @@ func (e *exchange) settle(v Verdict) {
 	case Reset:
 		l.stream.Reset(uint64(v.Code))
 	case Kept:
+	}
+	if e.place != nil {
+		e.leaveQueue()
 	}
 	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()

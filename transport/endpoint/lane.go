@@ -65,7 +65,7 @@ type lane struct {
 	typ     profiles.Type
 	size    int
 	reqCtx  context.Context // its handler's, see Tracer
-	traced  func(Verdict)   // called with its verdict, see Tracer
+	traced  func(Verdict)   // to be called with its verdict, see Tracer; may be nil
 	taken   *exchange       // set by Detach, Hold and Defer
 	ended   bool            // Finish was called
 	stopped bool            // the loop must end
@@ -84,10 +84,11 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	l.now, l.deadline, l.since, l.idleFrom = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	l.seq, l.stopped = 0, false
 	if s.conn.Multiplexed() {
-		l.ctx = streamContext{Context: s.ctx, done: stream.Done()}
+		l.ctx = stream.Context()
 	} else {
 		l.gone = make(chan struct{})
 	}
+	l.reqCtx = l.ctx
 	l.own.Store(own)
 	l.refs.Store(1)
 	if own {
@@ -387,26 +388,6 @@ func (l *lane) complete(env *e1.Envelope, now time.Time) {
 	}
 	if env.Timestamp == 0 {
 		env.Timestamp = uint64(now.UnixMilli())
-	}
-}
-
-// streamContext is the context of one stream of a multiplexed connection.
-type streamContext struct {
-	context.Context
-	done <-chan struct{}
-}
-
-func (c streamContext) Done() <-chan struct{} { return c.done }
-
-func (c streamContext) Err() error {
-	select {
-	case <-c.done:
-		if err := c.Context.Err(); err != nil {
-			return err
-		}
-		return context.Canceled
-	default:
-		return nil
 	}
 }
 

@@ -18,7 +18,6 @@ func (l *lane) receive(body []byte) {
 	opts := &l.s.ep.opts
 	l.size = 4 + len(body)
 	l.taken, l.ended, l.typ = nil, false, profiles.Type{}
-	l.reqCtx, l.traced = l.ctx, nil
 	l.req = profiles.Request{Session: l.s, Lane: l, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope
 
@@ -164,7 +163,8 @@ func (l *lane) serve(profile *profiles.Profile) {
 	switch {
 	case l.taken != nil:
 		if err != nil {
-			l.taken.end(err, false) // what it was handed to still has the copy
+			// What it was handed to still has the copy, unless there is none.
+			l.taken.end(err, l.taken.place != nil)
 		}
 	case unanswerable(l.ctx, err):
 		l.verdict(profiles.OK, detailGone, err, false, Kept)
@@ -175,7 +175,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 	default:
 		l.verdict(profiles.OK, "", nil, false, Kept)
 	}
-	l.taken = nil
+	l.taken, l.reqCtx = nil, l.ctx
 }
 
 // call1 calls the handler; a panic becomes an error of this message alone.
@@ -416,7 +416,8 @@ func (l *lane) verdict(code profiles.Code, detail string, err error, reject bool
 		ProfileID: env.ProfileID, MsgType: env.MsgType, Flags: env.Flags, MsgID: env.MsgID, Bytes: l.size,
 	}
 	l.s.ep.opts.Observer.Verdict(v)
-	if l.traced != nil {
-		l.traced(v)
+	if ended := l.traced; ended != nil {
+		l.traced = nil
+		ended(v)
 	}
 }

@@ -33,6 +33,8 @@ type Session struct {
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
 
+	deferred atomic.Int64 // octets of messages whose commit is under way
+
 	mu        sync.Mutex
 	only      *lane              // the one stream, or the stream of Send
 	lanes     map[*lane]struct{} // streams that are read

@@ -84,8 +84,7 @@ func (s *stream) SetReadDeadline(t time.Time) error  { return s.q().SetReadDeadl
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.q().SetWriteDeadline(t) }
 func (s *stream) CloseWrite() error                  { return cause(s.q().Close()) }
 
-// Done is closed by CloseWrite as well: nothing that is written is taken then.
-func (s *stream) Done() <-chan struct{} { return s.q().Context().Done() }
+func (s *stream) Context() context.Context { return s.q().Context() }
 
 func (s *stream) Reset(code uint64) {
 	s.q().CancelRead(quic.StreamErrorCode(code))

@@ -102,7 +102,7 @@ func TestResetCarriesItsCodeAndLeavesOtherStreams(t *testing.T) {
 	if err := <-read; !isCloseError(err, 9, true) {
 		t.Errorf("read: %v", err)
 	}
-	<-out.Done()
+	<-out.Context().Done()
 	if _, err := out.Write([]byte("x")); !isCloseError(err, 9, true) {
 		t.Errorf("write: %v", err)
 	}
@@ -136,7 +136,7 @@ func TestCloseCarriesItsCode(t *testing.T) {
 				t.Errorf("code %d: %s: %v", code, what, err)
 			}
 		}
-		<-out.Done()
+		<-out.Context().Done()
 		<-server.Context().Done()
 		if err := context.Cause(server.Context()); !isCloseError(err, code, false) {
 			t.Errorf("code %d: cause here: %v", code, err)

@@ -43,7 +43,7 @@ func TestTL09OneFlippedBitEndsTheConnection(t *testing.T) {
 			if err := server.ExpectEnd(); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("ended with %v", err)
 			}
-			<-server.Stream.Done()
+			<-server.Stream.Context().Done()
 			if e := s.event(t, transport.ReasonIntegrity); e.Identity != transporttest.Client || e.Transport != "tls" {
 				t.Errorf("event %+v", e)
 			}
