@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -23,6 +24,9 @@ type Options struct {
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
+	// Events configures profile 13.
+	Events events.Options
+
 	// Methods are served as RPC beside the built-in ones, by name.
 	Methods map[string]rpc.Method
 }
@@ -31,6 +35,7 @@ type Options struct {
 type Set struct {
 	Registry *profiles.Registry
 	MCP      *mcpmap.Mapping // calls the MCP servers of peers
+	Events   *events.Bus     // takes in and gives out the events of this process
 }
 
 // New builds every profile. It fails on methods that rpc.New refuses, and on
@@ -51,16 +56,23 @@ func New(opts Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Events, err = events.New(opts.Events); err != nil {
+		return nil, err
+	}
 	s.Registry, err = profiles.NewRegistry(
 		s.MCP.Profile(),
 		calls,
+		s.Events.Profile(),
 	)
 	return s, err
 }
 
 // Close ends what the profiles keep open. Sessions of the endpoint are ended
 // first.
-func (s *Set) Close() { s.MCP.Close() }
+func (s *Set) Close() {
+	s.MCP.Close()
+	s.Events.Close()
+}
 
 // listen is swp.mcp.listen: held open while this caller hears what the server
 // of a session says on its own account.
@@ -84,6 +96,7 @@ var honoured = map[uint64][]uint64{
 		profiles.ExtTarget, profiles.ExtSession, profiles.ExtRelated,
 		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtDeadline,
 	},
+	events.ProfileID: {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
 }
 
 // info says what swp.info tells. Until there are access rules every peer is
