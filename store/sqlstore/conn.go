@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/slimwire/swp/store"
+)
+
+// conn is one connection to the database. Statements are prepared when they are
+// first used and kept. One goroutine at a time.
+//
+// It stands on the driver itself: what database/sql adds, a pool and
+// conversions, is not needed here and costs a third of a small transaction.
+type conn struct {
+	raw     driver.Conn
+	stmts   map[string]statement
+	args    []driver.NamedValue
+	scratch []byte
+}
+
+type statement interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// open connects to a file, or to memory where file is empty.
+func connect(file string, pragmas ...string) (*conn, error) {
+	dsn := ":memory:"
+	if file != "" {
+		dsn = (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: "_error_rc=1"}).String()
+	}
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	}
+	raw, err := connector.Connect(context.Background())
+	if err != nil {
+		return nil, failure(err)
+	}
+	c := &conn{raw: raw, stmts: make(map[string]statement)}
+	for _, pragma := range pragmas {
+		if err := c.run("PRAGMA " + pragma); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// run executes statements that are not used again.
+func (c *conn) run(text string) error {
+	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+	return failure(err)
+}
+
+func (c *conn) prepare(text string, args []driver.Value) (statement, error) {
+	stmt := c.stmts[text]
+	if stmt == nil {
+		prepared, err := c.raw.Prepare(text)
+		if err != nil {
+			return nil, failure(err)
+		}
+		stmt = prepared.(statement)
+		c.stmts[text] = stmt
+	}
+	c.args = c.args[:0]
+	for i, value := range args {
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: value})
+	}
+	return stmt, nil
+}
+
+// exec executes a statement and returns how many rows it changed.
+func (c *conn) exec(text string, args ...driver.Value) (int64, error) {
+	stmt, err := c.prepare(text, args)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(context.Background(), c.args)
+	if err != nil {
+		return 0, failure(err)
+	}
+	return result.RowsAffected()
+}
+
+// rows calls each with every row of a result until it returns false. Octets in
+// row belong to the caller, row itself is used again.
+func (c *conn) rows(each func(row []driver.Value) bool, text string, args ...driver.Value) error {
+	stmt, err := c.prepare(text, args)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(context.Background(), c.args)
+	if err != nil {
+		return failure(err)
+	}
+	row := make([]driver.Value, len(rows.Columns()))
+	for err == nil {
+		if err = rows.Next(row); err == nil && !each(row) {
+			break
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	if closed := rows.Close(); err == nil {
+		err = closed
+	}
+	return failure(err)
+}
+
+// row returns the first row of a result, or nil if there is none.
+func (c *conn) row(text string, args ...driver.Value) (row []driver.Value, err error) {
+	err = c.rows(func(r []driver.Value) bool {
+		row = r
+		return false
+	}, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return row, nil
+}
+
+func (c *conn) close() error {
+	for _, stmt := range c.stmts {
+		stmt.Close()
+	}
+	return failure(c.raw.Close())
+}
+
+// octets returns a column of octets, which is never nil.
+func octets(v driver.Value) []byte {
+	if b, ok := v.([]byte); ok && b != nil {
+		return b
+	}
+	return []byte{}
+}
+
+// number returns a column of an integer. Another type can only come of damage;
+// the checksum of the row then does not fit.
+func number(v driver.Value) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// failed is a statement that failed, with the kind of failure it is for callers.
+type failed struct {
+	kind  *store.Error // nil if it is a fault of this package
+	cause error
+}
+
+func (f *failed) Error() string {
+	if f.kind == nil {
+		return "sqlstore: " + f.cause.Error()
+	}
+	return f.kind.Error() + ": " + f.cause.Error()
+}
+
+func (f *failed) Unwrap() []error {
+	if f.kind == nil {
+		return []error{f.cause}
+	}
+	return []error{f.kind, f.cause}
+}
+
+// failure sorts an error of the driver.
+func failure(err error) error {
+	var fault *sqlite.Error
+	if err == nil || !errors.As(err, &fault) {
+		return err
+	}
+	f := &failed{cause: err}
+	switch fault.Code() & 0xff {
+	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_NOMEM, codes.SQLITE_BUSY, codes.SQLITE_LOCKED,
+		codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PROTOCOL, codes.SQLITE_INTERRUPT:
+		f.kind = store.ErrUnavailable
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		f.kind = store.ErrDamaged
+	case codes.SQLITE_TOOBIG:
+		f.kind = store.ErrTooLarge
+	}
+	return f
+}

@@ -1,0 +1,440 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"math"
+	"time"
+)
+
+const (
+	selectLog     = `SELECT id, owner, last, trimmed, sum, space, name FROM log WHERE space = ? AND name = ?`
+	selectLogID   = `SELECT id, owner, last, trimmed, sum, space, name FROM log WHERE id = ?`
+	insertLog     = `INSERT INTO log (id, space, name, owner, last, trimmed, sum) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	updateLog     = `UPDATE log SET last = ?, trimmed = ?, sum = ? WHERE id = ?`
+	deleteLog     = `DELETE FROM log WHERE id = ?`
+	lastEntry     = `SELECT max(seq) FROM entry WHERE log = ?`
+	insertEntry   = `INSERT OR IGNORE INTO entry (log, seq, id, owner, expires, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	selectEntryID = `SELECT seq, id, owner, expires, sum, data FROM entry WHERE log = ? AND id = ?`
+	readEntries   = `SELECT seq, id, owner, expires, sum, data FROM entry WHERE log = ? AND seq > ? ORDER BY seq LIMIT ?`
+	deleteEntry   = `DELETE FROM entry WHERE log = ? AND seq = ?`
+	selectSpan    = `SELECT id, owner, last, trimmed, sum, space, name,
+		(SELECT max(seq) FROM entry WHERE log = g.id),
+		(SELECT seq FROM entry WHERE log = g.id AND seq > g.trimmed AND (expires = 0 OR expires > ?) ORDER BY seq LIMIT 1)
+		FROM log g WHERE space = ? AND name = ?`
+	insertGarbage = `INSERT OR REPLACE INTO garbage (log, through) VALUES (?, ?)`
+)
+
+// everything is a number that no entry reaches.
+const everything = math.MaxInt64
+
+// log is a row of the table of logs, verified, and what is known besides.
+type log struct {
+	id, owner   int64
+	kept        int64 // the last number, as the row says: it may be behind
+	trimmed     int64
+	space, name []byte
+
+	last int64 // the last number that was given
+}
+
+type logName struct{ space, name string }
+
+// logs are those that the writer lately met.
+type logs struct {
+	byName map[logName]*log
+	byID   map[int64]*log
+}
+
+// maxLogs bounds what is kept at hand.
+const maxLogs = 4096
+
+func (l *logs) forget() {
+	clear(l.byName)
+	clear(l.byID)
+}
+
+func (l *logs) add(g *log) {
+	if len(l.byID) >= maxLogs {
+		l.forget()
+	}
+	l.byID[g.id] = g
+	l.byName[logName{string(g.space), string(g.name)}] = g
+}
+
+func (l *logs) remove(g *log) {
+	delete(l.byID, g.id)
+	delete(l.byName, logName{string(g.space), string(g.name)})
+}
+
+func (c *conn) sumLog(g *log) int64 {
+	return c.sum(sumLog, []int64{g.id, g.owner, g.kept, g.trimmed}, nil, g.space, g.name)
+}
+
+// readLog returns the log of a row.
+func (c *conn) readLog(s *Store, row []driver.Value) (*log, error) {
+	g := &log{
+		id: number(row[0]), owner: number(row[1]), kept: number(row[2]), trimmed: number(row[3]),
+		space: octets(row[5]), name: octets(row[6]),
+	}
+	if number(row[4]) != c.sumLog(g) {
+		return nil, s.damaged("log %q in space %q", g.name, g.space)
+	}
+	return g, nil
+}
+
+// log returns a log, or nil if there is none.
+func (w *writer) log(space, name string) (*log, error) {
+	if g := w.logs.byName[logName{space, name}]; g != nil {
+		return g, nil
+	}
+	return w.loadLog(selectLog, []byte(space), []byte(name))
+}
+
+func (w *writer) logByID(id int64) (*log, error) {
+	if g := w.logs.byID[id]; g != nil {
+		return g, nil
+	}
+	return w.loadLog(selectLogID, id)
+}
+
+func (w *writer) loadLog(statement string, args ...driver.Value) (*log, error) {
+	row, err := w.conn.row(statement, args...)
+	if row == nil || err != nil {
+		return nil, err
+	}
+	g, err := w.conn.readLog(w.s, row)
+	if err != nil {
+		return nil, err
+	}
+	row, err = w.conn.row(lastEntry, g.id)
+	if err != nil {
+		return nil, err
+	}
+	g.last = max(g.kept, g.trimmed, number(row[0]))
+	w.logs.add(g)
+	return g, nil
+}
+
+func (w *writer) updateLog(g *log) error {
+	g.kept = g.last
+	_, err := w.conn.exec(updateLog, g.kept, g.trimmed, w.conn.sumLog(g), g.id)
+	return err
+}
+
+// entry is a row of an entry, verified.
+type entry struct {
+	seq, owner, expires int64
+	id, data            []byte
+}
+
+func (e *entry) cost() int64 { return cost(len(e.id), len(e.data)) }
+
+func (c *conn) sumEntry(g *log, e *entry) int64 {
+	return c.sum(sumEntry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id)
+}
+
+// readEntry returns the entry of a row. What is damaged is never returned.
+func (c *conn) readEntry(s *Store, g *log, row []driver.Value) (*entry, error) {
+	e := &entry{
+		seq: number(row[0]), id: octets(row[1]), owner: number(row[2]), expires: number(row[3]), data: octets(row[5]),
+	}
+	if number(row[4]) != c.sumEntry(g, e) {
+		return nil, s.damaged("entry %d of log %q in space %q", e.seq, g.name, g.space)
+	}
+	return e, nil
+}
+
+// add is an Append that waits.
+type add struct {
+	space, log string
+	id         []byte
+	owner      string
+	data       []byte
+	expires    time.Time
+	tell       func(seq uint64, fresh, equal bool, err error)
+	invalid    error
+
+	seq          int64
+	fresh, equal bool
+}
+
+// Append implements store.Logs.
+func (s *Store) Append(space, log, id, owner string, data []byte, expires time.Time,
+	done func(seq uint64, fresh, equal bool, err error),
+) {
+	a := &add{
+		space: space, log: log, owner: owner, data: data, expires: expires, tell: done,
+		invalid: checkSizes(space, log, id, owner, len(data)),
+	}
+	if id != "" {
+		a.id = []byte(id)
+	}
+	s.queue.submit(a)
+}
+
+func (a *add) size() int {
+	return len(a.space) + len(a.log) + len(a.id) + len(a.owner) + len(a.data)
+}
+
+func (a *add) done(err error) {
+	if err != nil {
+		a.tell(0, false, false, err)
+		return
+	}
+	a.tell(uint64(a.seq), a.fresh, a.equal, nil)
+}
+
+func (a *add) apply(w *writer) error {
+	a.seq, a.fresh, a.equal = 0, false, false
+	if a.invalid != nil {
+		return a.invalid
+	}
+	g, err := w.log(a.space, a.log)
+	if err != nil {
+		return err
+	}
+	payer, err := w.owner(a.owner)
+	if err != nil {
+		return err
+	}
+	more := cost(len(a.id), len(a.data))
+	if g == nil {
+		more += logCost(a.space, a.log)
+	}
+	room := w.fits(payer, more)
+	if !room && g != nil && a.id != nil {
+		// What needs no room is answered also when there is none.
+		if known, err := a.find(w, g); known || err != nil {
+			return err
+		}
+	}
+	if !room {
+		if err := w.makeRoom(payer, more); err != nil {
+			return err
+		}
+	}
+	if payer.id == 0 {
+		w.number(payer)
+	}
+	if g == nil {
+		if g, err = w.newLog(a.space, a.log, payer); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		if err := a.write(w, g, payer, more); a.fresh || err != nil {
+			return err
+		}
+		// The log has an entry of that id, which may have expired.
+		if known, err := a.find(w, g); known || err != nil {
+			return err
+		}
+	}
+	return w.s.damaged("log %q in space %q", a.log, a.space)
+}
+
+func (a *add) write(w *writer, g *log, payer *owner, more int64) error {
+	e := entry{seq: g.last + 1, owner: payer.id, expires: w.s.clock.expiry(a.expires), id: a.id, data: a.data}
+	n, err := w.conn.exec(insertEntry, g.id, e.seq, a.id, e.owner, e.expires, w.conn.sumEntry(g, &e), given(a.data))
+	if err != nil || n == 0 {
+		return err
+	}
+	g.last = e.seq
+	w.charge(payer, more)
+	w.due(e.expires)
+	a.seq, a.fresh = e.seq, true
+	return nil
+}
+
+// find looks for an entry of the same id. One that does not count any more is
+// removed.
+func (a *add) find(w *writer, g *log) (known bool, err error) {
+	row, err := w.conn.row(selectEntryID, g.id, a.id)
+	if row == nil || err != nil {
+		return false, err
+	}
+	e, err := w.conn.readEntry(w.s, g, row)
+	if err != nil {
+		return false, err
+	}
+	if e.seq <= g.trimmed || expired(e.expires, w.now) {
+		return false, w.removeEntry(g, e)
+	}
+	a.seq, a.equal = e.seq, bytes.Equal(e.data, a.data)
+	return true, nil
+}
+
+func logCost(space, name string) int64 { return cost(len(space)+len(name), 0) }
+
+func (w *writer) newLog(space, name string, payer *owner) (*log, error) {
+	w.state.ids++
+	g := &log{id: w.state.ids, owner: payer.id, space: []byte(space), name: []byte(name)}
+	_, err := w.conn.exec(insertLog, g.id, g.space, g.name, g.owner, g.kept, g.trimmed, w.conn.sumLog(g))
+	if err == nil {
+		w.logs.add(g)
+	}
+	return g, err
+}
+
+// removeEntry removes an entry. The log remembers that its number is used.
+func (w *writer) removeEntry(g *log, e *entry) error {
+	if err := w.refund(e.owner, e.cost()); err != nil {
+		return err
+	}
+	if e.seq > g.kept {
+		if err := w.updateLog(g); err != nil {
+			return err
+		}
+	}
+	_, err := w.conn.exec(deleteEntry, g.id, e.seq)
+	return err
+}
+
+// cut is a Trim or a Drop that waits.
+type cut struct {
+	space, log string
+	through    int64
+	drop       bool
+	tell       func(error)
+	invalid    error
+}
+
+// Trim implements store.Logs.
+func (s *Store) Trim(space, log string, through uint64, done func(error)) {
+	s.queue.submit(&cut{
+		space: space, log: log, through: int64(min(through, everything)), tell: done,
+		invalid: checkSizes(space, log, "", "", 0),
+	})
+}
+
+// Drop implements store.Logs.
+func (s *Store) Drop(space, log string, done func(error)) {
+	s.queue.submit(&cut{
+		space: space, log: log, through: everything, drop: true, tell: done,
+		invalid: checkSizes(space, log, "", "", 0),
+	})
+}
+
+func (c *cut) size() int { return len(c.space) + len(c.log) }
+
+func (c *cut) done(err error) { c.tell(err) }
+
+// apply marks what is cut off, which hides it at once. The sweep deletes it, a
+// few entries at a time, so that a long log delays nobody.
+func (c *cut) apply(w *writer) error {
+	if c.invalid != nil {
+		return c.invalid
+	}
+	g, err := w.log(c.space, c.log)
+	if g == nil || err != nil {
+		return err
+	}
+	through := c.through
+	if c.drop {
+		if err := w.refund(g.owner, logCost(c.space, c.log)); err != nil {
+			return err
+		}
+		w.logs.remove(g)
+		if _, err := w.conn.exec(deleteLog, g.id); err != nil {
+			return err
+		}
+	} else {
+		through = min(through, g.last)
+		if through <= g.trimmed {
+			return nil
+		}
+		g.trimmed = through
+		if err := w.updateLog(g); err != nil {
+			return err
+		}
+	}
+	_, err = w.conn.exec(insertGarbage, g.id, through)
+	w.sweeper.garbage = true
+	return err
+}
+
+// Read implements store.Logs. It reads a page at a time: no connection is held
+// while yield runs.
+func (s *Store) Read(ctx context.Context, space, name string, after uint64,
+	yield func(seq uint64, id string, data []byte) bool,
+) error {
+	if err := checkSizes(space, name, "", "", 0); err != nil {
+		return err
+	}
+	var page []*entry
+	from := int64(min(after, everything))
+	for {
+		page = page[:0]
+		var fault error
+		size, rows := 0, 0
+		err := s.read(ctx, func(c *conn) error {
+			g, err := c.findLog(s, space, name)
+			if g == nil || err != nil {
+				return err
+			}
+			from = max(from, g.trimmed)
+			now := s.clock.now()
+			return c.rows(func(row []driver.Value) bool {
+				rows++
+				var e *entry
+				if e, fault = c.readEntry(s, g, row); fault != nil {
+					return false
+				}
+				from = e.seq
+				if !expired(e.expires, now) {
+					page = append(page, e)
+				}
+				size += len(e.data)
+				return size < pageOctets
+			}, readEntries, g.id, from, int64(pageRows))
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if !yield(uint64(e.seq), string(e.id), e.data) {
+				return nil
+			}
+		}
+		if fault != nil {
+			return fault
+		}
+		if rows < pageRows && size < pageOctets {
+			return nil
+		}
+	}
+}
+
+// Span implements store.Logs.
+func (s *Store) Span(ctx context.Context, space, name string) (first, last uint64, err error) {
+	if err := checkSizes(space, name, "", "", 0); err != nil {
+		return 0, 0, err
+	}
+	err = s.read(ctx, func(c *conn) error {
+		row, err := c.row(selectSpan, s.clock.now(), []byte(space), []byte(name))
+		if row == nil || err != nil {
+			return err
+		}
+		g, err := c.readLog(s, row)
+		if err != nil {
+			return err
+		}
+		last = uint64(max(g.kept, g.trimmed, number(row[7])))
+		first = uint64(number(row[8]))
+		return nil
+	})
+	if err == nil && first == 0 {
+		first = last + 1
+	}
+	return first, last, err
+}
+
+func (c *conn) findLog(s *Store, space, name string) (*log, error) {
+	row, err := c.row(selectLog, []byte(space), []byte(name))
+	if row == nil || err != nil {
+		return nil, err
+	}
+	return c.readLog(s, row)
+}

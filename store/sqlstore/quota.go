@@ -1,0 +1,198 @@
+package sqlstore
+
+import (
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/slimwire/swp/store"
+)
+
+// Overhead is what a record, an entry and a log cost their owner besides their
+// names and value, in octets.
+const Overhead = 64
+
+func cost(names, value int) int64 { return int64(names) + int64(value) + Overhead }
+
+// owner is what one owner holds.
+type owner struct {
+	id      int64 // 0 while it is not numbered
+	name    string
+	used    int64
+	written bool // it has a row
+	changed bool
+}
+
+// owners are those that were lately met.
+type owners struct {
+	byName  map[string]*owner
+	byID    map[int64]*owner
+	changed []*owner
+	total   int64 // what all owners hold, now
+	settled int64 // and as of the last commit
+}
+
+// maxOwners bounds what is kept at hand between transactions.
+const maxOwners = 4096
+
+func (o *owners) forget() {
+	clear(o.byName)
+	clear(o.byID)
+	o.changed = o.changed[:0]
+	o.total = o.settled
+}
+
+const (
+	selectOwner   = `SELECT id, name, used, sum FROM owner WHERE name = ?`
+	selectOwnerID = `SELECT id, name, used, sum FROM owner WHERE id = ?`
+	insertOwner   = `INSERT INTO owner (used, sum, id, name) VALUES (?, ?, ?, ?)`
+	updateOwner   = `UPDATE owner SET used = ?, sum = ? WHERE id = ?`
+	deleteOwner   = `DELETE FROM owner WHERE id = ?`
+	sumOwners     = `SELECT id, name, used, sum FROM owner`
+)
+
+// owner returns an owner by name.
+func (w *writer) owner(name string) (*owner, error) {
+	if o := w.owners.byName[name]; o != nil {
+		return o, nil
+	}
+	row, err := w.conn.row(selectOwner, []byte(name))
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		o := &owner{name: name}
+		w.owners.byName[name] = o
+		return o, nil
+	}
+	o, err := w.readOwner(row)
+	if err == nil && o.name != name {
+		err = w.s.damaged("owner %q", name)
+	}
+	return o, err
+}
+
+// ownerByID returns an owner whose number stands in a row.
+func (w *writer) ownerByID(id int64) (*owner, error) {
+	if o := w.owners.byID[id]; o != nil {
+		return o, nil
+	}
+	row, err := w.conn.row(selectOwnerID, id)
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		return nil, w.s.damaged("owner number %d", id)
+	}
+	return w.readOwner(row)
+}
+
+func (w *writer) readOwner(row []driver.Value) (*owner, error) {
+	o := &owner{id: number(row[0]), name: string(octets(row[1])), used: number(row[2]), written: true}
+	if number(row[3]) != w.conn.sum(sumOwner, []int64{o.id, o.used}, nil, octets(row[1])) {
+		return nil, w.s.damaged("owner %q", o.name)
+	}
+	w.owners.byName[o.name] = o
+	w.owners.byID[o.id] = o
+	return o, nil
+}
+
+// fits reports whether an owner may hold so much more.
+func (w *writer) fits(o *owner, more int64) bool {
+	if more <= 0 {
+		return true
+	}
+	return w.owners.total+more <= w.s.options.Quota && (o.name == "" || o.used+more <= w.s.options.QuotaPerOwner)
+}
+
+// overQuota is the refusal of what does not fit.
+func (w *writer) overQuota(o *owner, more int64) error {
+	if o.name != "" && o.used+more > w.s.options.QuotaPerOwner {
+		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, o.name, o.used, more, w.s.options.QuotaPerOwner)
+	}
+	return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, w.s.options.Quota)
+}
+
+// makeRoom refuses what does not fit. What has expired is removed first.
+func (w *writer) makeRoom(o *owner, more int64) error {
+	if w.fits(o, more) {
+		return nil
+	}
+	if err := w.sweep(roomRows); err != nil {
+		return err
+	}
+	if w.fits(o, more) {
+		return nil
+	}
+	return w.overQuota(o, more)
+}
+
+// number gives an owner the number that stands for it in rows.
+func (w *writer) number(o *owner) {
+	w.state.ids++
+	o.id = w.state.ids
+	w.owners.byID[o.id] = o
+}
+
+// charge books octets, which may be negative.
+func (w *writer) charge(o *owner, octets int64) {
+	o.used += octets
+	w.owners.total += octets
+	if !o.changed {
+		o.changed = true
+		w.owners.changed = append(w.owners.changed, o)
+	}
+}
+
+// refund books what an owner, known by number, holds no more.
+func (w *writer) refund(id, octets int64) error {
+	o, err := w.ownerByID(id)
+	if err == nil {
+		w.charge(o, -octets)
+	}
+	return err
+}
+
+// writeOwners writes one row for each owner that a transaction has changed.
+func (w *writer) writeOwners() error {
+	for _, o := range w.owners.changed {
+		o.changed = false
+		name := []byte(o.name)
+		sum := w.conn.sum(sumOwner, []int64{o.id, o.used}, nil, name)
+		var err error
+		switch {
+		case o.used == 0:
+			if o.written {
+				_, err = w.conn.exec(deleteOwner, o.id)
+			}
+			delete(w.owners.byName, o.name)
+			delete(w.owners.byID, o.id)
+		case o.written:
+			_, err = w.conn.exec(updateOwner, o.used, sum, o.id)
+		default:
+			_, err = w.conn.exec(insertOwner, o.used, sum, o.id, name)
+			o.written = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.owners.changed = w.owners.changed[:0]
+	return nil
+}
+
+// countOwners returns what all owners hold.
+func (w *writer) countOwners() (total int64, err error) {
+	read := w.conn.rows(func(row []driver.Value) bool {
+		name := octets(row[1])
+		if number(row[3]) != w.conn.sum(sumOwner, []int64{number(row[0]), number(row[2])}, nil, name) {
+			err = w.s.damaged("owner %q", name)
+			return false
+		}
+		total += number(row[2])
+		return true
+	}, sumOwners)
+	if read != nil {
+		err = read
+	}
+	return total, err
+}

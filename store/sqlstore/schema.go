@@ -1,0 +1,66 @@
+package sqlstore
+
+// The schema. Rows that hold what callers gave carry a checksum (sum.go). Times
+// are nanoseconds since 1970 on the clock of the store, 0 for never.
+//
+// Tables whose key is not an integer have no rowid, so that a row is found, and
+// written, in one tree.
+const (
+	applicationID = 0x53575053 // "SWPS"
+	schemaVersion = 1
+)
+
+const schema = `
+CREATE TABLE state (
+	id       INTEGER PRIMARY KEY, -- 1
+	commits  INTEGER NOT NULL,    -- transactions so far
+	versions INTEGER NOT NULL,    -- the last version given to a record
+	ids      INTEGER NOT NULL,    -- the last number given to an owner or a log
+	clock    INTEGER NOT NULL,    -- time of the last transaction
+	sum      INTEGER NOT NULL
+);
+CREATE TABLE owner (
+	id   INTEGER PRIMARY KEY,
+	name BLOB NOT NULL UNIQUE,
+	used INTEGER NOT NULL, -- octets; an owner of nothing has no row
+	sum  INTEGER NOT NULL
+);
+CREATE TABLE record (
+	space   BLOB NOT NULL,
+	key     BLOB NOT NULL,
+	version INTEGER NOT NULL,
+	owner   INTEGER NOT NULL,
+	expires INTEGER NOT NULL,
+	sum     INTEGER NOT NULL,
+	value   BLOB NOT NULL,
+	PRIMARY KEY (space, key)
+) WITHOUT ROWID;
+CREATE INDEX record_expires ON record (expires) WHERE expires > 0;
+CREATE TABLE log (
+	id      INTEGER PRIMARY KEY,
+	space   BLOB NOT NULL,
+	name    BLOB NOT NULL,
+	owner   INTEGER NOT NULL, -- of the first entry
+	last    INTEGER NOT NULL, -- the last number, as far as it is not to be seen from the entries
+	trimmed INTEGER NOT NULL, -- entries up to here do not count any more
+	sum     INTEGER NOT NULL,
+	UNIQUE (space, name)
+);
+CREATE TABLE entry (
+	log     INTEGER NOT NULL,
+	seq     INTEGER NOT NULL,
+	id      BLOB, -- NULL without one
+	owner   INTEGER NOT NULL,
+	expires INTEGER NOT NULL,
+	sum     INTEGER NOT NULL,
+	data    BLOB NOT NULL,
+	PRIMARY KEY (log, seq)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX entry_id ON entry (log, id) WHERE id IS NOT NULL;
+CREATE INDEX entry_expires ON entry (expires) WHERE expires > 0;
+CREATE TABLE garbage (
+	log     INTEGER PRIMARY KEY, -- its entries up to
+	through INTEGER NOT NULL     -- this number are still to be deleted
+);
+INSERT INTO state VALUES (1, 0, 0, 0, 0, 0);
+`

@@ -1,0 +1,34 @@
+package sqlstore
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum returns the checksum of a row: CRC-32C over its table, its numbers, its
+// names, each after its length, and its value. What a row is found by is part of
+// it, so that a row never passes for another one.
+func (c *conn) sum(table byte, numbers []int64, value []byte, names ...[]byte) int64 {
+	b := append(c.scratch[:0], table)
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	for _, name := range names {
+		b = binary.AppendUvarint(b, uint64(len(name)))
+		b = append(b, name...)
+	}
+	c.scratch = b
+	return int64(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, value))
+}
+
+// Tables, as sum tells them apart.
+const (
+	sumState  = 's'
+	sumOwner  = 'o'
+	sumRecord = 'r'
+	sumLog    = 'l'
+	sumEntry  = 'e'
+)

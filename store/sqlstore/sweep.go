@@ -1,0 +1,193 @@
+package sqlstore
+
+import (
+	"database/sql/driver"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/store"
+)
+
+const (
+	selectGarbage  = `SELECT log, through FROM garbage ORDER BY log LIMIT 1`
+	deleteGarbage  = `DELETE FROM garbage WHERE log = ?`
+	garbageEntries = `SELECT seq, owner, length(id), length(data) FROM entry WHERE log = ? AND seq <= ? ORDER BY seq LIMIT ?`
+	deleteEntries  = `DELETE FROM entry WHERE log = ? AND seq <= ?`
+	expiredRecords = `SELECT expires, space, key FROM record
+		WHERE expires > 0 AND (expires, space, key) > (?, ?, ?) ORDER BY expires, space, key LIMIT ?`
+	expiredEntries = `SELECT expires, log, seq FROM entry
+		WHERE expires > 0 AND (expires, log, seq) > (?, ?, ?) ORDER BY expires, log, seq LIMIT ?`
+	selectEntry = `SELECT seq, id, owner, expires, sum, data FROM entry WHERE log = ? AND seq = ?`
+)
+
+// Pace of the sweep.
+const (
+	idleRows   = 256                    // rows a transaction, while nobody waits
+	busyRows   = 64                     // and while there is always somebody who does,
+	busyPause  = 100 * time.Millisecond // at most this often
+	roomRows   = 1024                   // rows before an operation is refused for want of room
+	sweepRetry = time.Second            // after a sweep has failed
+)
+
+// sweeper knows what of the past is still there.
+type sweeper struct {
+	garbage bool  // there may be cut off entries
+	next    int64 // nothing expires before
+	ran     time.Time
+	wait    time.Time // not before
+
+	// Damaged rows that have expired are left where they are, for whoever reads
+	// them to be told. The sweep goes on after them.
+	records [3]driver.Value
+	entries [3]driver.Value
+}
+
+func newSweeper() sweeper {
+	return sweeper{
+		garbage: true,
+		records: [3]driver.Value{int64(0), []byte{}, []byte{}},
+		entries: [3]driver.Value{int64(0), int64(0), int64(0)},
+	}
+}
+
+// due notes that something expires.
+func (w *writer) due(expires int64) {
+	if expires != 0 && expires < w.sweeper.next {
+		w.sweeper.next = expires
+	}
+}
+
+// sweepSome does a part of what there is to sweep, and returns how long nothing
+// else will be due.
+func (w *writer) sweepSome(busy bool) time.Duration {
+	sw := &w.sweeper
+	now := time.Now()
+	due := sw.garbage || sw.next <= w.s.clock.now()
+	switch {
+	case !due:
+		return time.Duration(min(sw.next-w.s.clock.now(), int64(time.Minute)))
+	case now.Before(sw.wait):
+		return sw.wait.Sub(now)
+	case busy && now.Sub(sw.ran) < busyPause:
+		return busyPause
+	}
+	sw.ran = now
+	rows := idleRows
+	if busy {
+		rows = busyRows
+	}
+	if w.transact(func() error { return w.sweep(rows) }) != nil {
+		sw.wait = now.Add(sweepRetry)
+		return sweepRetry
+	}
+	return 0
+}
+
+// sweep deletes what was cut off or has expired, some rows of each.
+func (w *writer) sweep(limit int) error {
+	if err := w.sweepGarbage(limit); err != nil {
+		return err
+	}
+	w.sweeper.next = everything
+	if err := w.sweepRecords(limit); err != nil {
+		return err
+	}
+	return w.sweepEntries(limit)
+}
+
+func (w *writer) sweepGarbage(limit int) error {
+	row, err := w.conn.row(selectGarbage)
+	if err != nil {
+		return err
+	}
+	w.sweeper.garbage = row != nil
+	if row == nil {
+		return nil
+	}
+	log, through := number(row[0]), number(row[1])
+	freed := make(map[int64]int64)
+	rows, last := 0, int64(0)
+	err = w.conn.rows(func(row []driver.Value) bool {
+		rows++
+		last = number(row[0])
+		freed[number(row[1])] += cost(int(number(row[2])), int(number(row[3])))
+		return true
+	}, garbageEntries, log, through, int64(limit))
+	if err != nil {
+		return err
+	}
+	if rows == limit {
+		_, err = w.conn.exec(deleteEntries, log, last)
+	} else if _, err = w.conn.exec(deleteEntries, log, through); err == nil {
+		_, err = w.conn.exec(deleteGarbage, log)
+	}
+	for id, octets := range freed {
+		if err == nil {
+			err = ignoreDamage(w.refund(id, octets))
+		}
+	}
+	w.s.stats.swept.Add(uint64(rows))
+	return err
+}
+
+func (w *writer) sweepRecords(limit int) error {
+	return w.sweepExpired(expiredRecords, &w.sweeper.records, limit, func(at []driver.Value) error {
+		_, err := w.record(octets(at[1]), octets(at[2]))
+		return err
+	})
+}
+
+func (w *writer) sweepEntries(limit int) error {
+	return w.sweepExpired(expiredEntries, &w.sweeper.entries, limit, func(at []driver.Value) error {
+		g, err := w.logByID(number(at[1]))
+		if g == nil || err != nil {
+			return err
+		}
+		row, err := w.conn.row(selectEntry, at[1], at[2])
+		if row == nil || err != nil {
+			return err
+		}
+		e, err := w.conn.readEntry(w.s, g, row)
+		if err != nil || !expired(e.expires, w.now) {
+			return err
+		}
+		return w.removeEntry(g, e)
+	})
+}
+
+// sweepExpired removes what an index lists as expired.
+func (w *writer) sweepExpired(list string, after *[3]driver.Value, limit int, remove func(at []driver.Value) error) error {
+	var due [][]driver.Value
+	err := w.conn.rows(func(row []driver.Value) bool {
+		if expires := number(row[0]); !expired(expires, w.now) {
+			w.due(expires)
+			return false
+		}
+		due = append(due, append([]driver.Value(nil), row...))
+		return true
+	}, list, after[0], after[1], after[2], int64(limit))
+	if err != nil {
+		return err
+	}
+	for _, at := range due {
+		err := remove(at)
+		if isFailed(err) {
+			return err
+		}
+		if err != nil {
+			copy(after[:], at)
+		}
+	}
+	if len(due) == limit {
+		w.due(w.now)
+	}
+	w.s.stats.swept.Add(uint64(len(due)))
+	return nil
+}
+
+func ignoreDamage(err error) error {
+	if errors.Is(err, store.ErrDamaged) && !isFailed(err) {
+		return nil
+	}
+	return err
+}
