@@ -26,6 +26,10 @@ const (
 	Initiating Role = 1 << iota
 	// Answer messages repeat the msg_id of what they answer.
 	Answer
+	// Terminal is added to Answer where the answer ends its exchange: another
+	// one is a violation, unless the call was given up before its end. A profile
+	// without such types judges that itself.
+	Terminal
 )
 
 // Type is a row of a profile's table.
@@ -79,6 +83,16 @@ func (p *Profile) Type(id uint64) (Type, bool) {
 	return Type{}, false
 }
 
+// Ends reports whether the profile has answers that end an exchange.
+func (p *Profile) Ends() bool {
+	for _, t := range p.Types {
+		if t.Role&Terminal != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Handler serves the messages of one profile. Serve is called in order of
 // arrival on the stream's read loop and must not block: what computes or does
 // I/O goes to Request.Detach, what waits for someone else to Request.Hold. It
@@ -121,7 +135,7 @@ func NewRegistry(list ...*Profile) (*Registry, error) {
 		}
 		seen := make(map[uint64]bool)
 		for _, t := range p.Types {
-			if t.ID == 0 || seen[t.ID] || t.Role == 0 {
+			if t.ID == 0 || seen[t.ID] || t.Role&(Initiating|Answer) == 0 || t.Role&(Answer|Terminal) == Terminal {
 				return nil, fmt.Errorf("profiles: %s: msg_type %d: reserved, repeated or without a role", p.Name, t.ID)
 			}
 			seen[t.ID] = true

@@ -196,11 +196,11 @@ func (s *Session) dispatch(env e1.Envelope) {
 	s.mu.Lock()
 	_, duplicate := s.inflight[string(env.MsgID)]
 	s.mu.Unlock()
-	if duplicate && typ.Role != profiles.Answer {
+	if duplicate && typ.Role&profiles.Initiating != 0 {
 		s.refuse(profile, req, profiles.Errorf(profiles.DuplicateMsgID, "msg_id is in flight"))
 		return
 	}
-	req.Unsolicited = typ.Role == profiles.Answer
+	req.Unsolicited = typ.Role&profiles.Initiating == 0
 	x := &exchange{s: s, profile: profile, req: req}
 	req.Exchange = x
 	err := profile.Handler.Serve(s.ctx, req, x)

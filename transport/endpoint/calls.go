@@ -20,12 +20,14 @@ type call struct {
 	n     uint64 // second half of id
 	id    [16]byte
 	alone bool          // l was opened for this call
+	ends  bool          // its profile has answers that end an exchange
 	ready chan struct{} // one slot: there is something to look at
 
 	mu    sync.Mutex
 	queue []answer
 	head  int
 	bytes int
+	ended bool  // by its terminal answer
 	err   error // after the queue
 
 	// The state of Recv.
@@ -52,6 +54,9 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	s := l.s
 	c := s.ep.calls.Get().(*call) //nolint:errcheck // the pool holds nothing else
 	c.s, c.l, c.alone = s, l, alone
+	if p, ok := s.ep.opts.Registry.Lookup(env.ProfileID); ok {
+		c.ends = p.Ends()
+	}
 	c.n = s.nextID(&c.id)
 	env.MsgID = c.id[:]
 	l.complete(&env, s.ep.opts.Now())
@@ -131,6 +136,9 @@ func (c *call) Close() {
 	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()
 	delete(s.calls, c.n)
+	if c.ends && !c.ended {
+		s.givenUp.add(c.n)
+	}
 	s.mu.Unlock()
 	s.calling.Add(-1)
 	// Nobody else finds the call now.
@@ -164,7 +172,8 @@ func (c *call) giveBack(buf []byte) {
 	c.s.ep.pool.Put(buf)
 }
 
-// push queues an answer. The caller holds the session's mu.
+// push queues an answer. The caller holds the session's mu. False means that
+// nobody waits for it any more.
 func (c *call) push(a answer, limit int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,12 +212,15 @@ func (c *call) wake() {
 	}
 }
 
-// deliver copies an answer to the call that waits for it. It reports false if
-// there is none, or none any more.
-func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
+// deliver copies an answer to the call that waits for it. A terminal one ends
+// the call.
+func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) standing {
 	size := len(env.Extensions) + len(env.Payload)
 	if size > freeAnswer && !s.ep.memory.tryTake(size) {
-		return s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight"))
+		if s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight")) {
+			return awaited
+		}
+		return s.standing(n, terminal)
 	}
 	a := answer{env: *env, ext: len(env.Extensions)}
 	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
@@ -216,7 +228,11 @@ func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
 	a.buf = append(append(a.buf, env.Extensions...), env.Payload...)
 	s.mu.Lock()
 	c := s.calls[n]
-	ok := c != nil && c.push(a, s.ep.opts.Bounds.InFlightBytesPerConn)
+	over := c == nil || c.ended
+	ok := !over && c.push(a, s.ep.opts.Bounds.InFlightBytesPerConn)
+	if !over && terminal {
+		c.ended = true
+	}
 	s.mu.Unlock()
 	if !ok {
 		if size > freeAnswer {
@@ -224,7 +240,10 @@ func (s *Session) deliver(n uint64, env *e1.Envelope) bool {
 		}
 		s.ep.pool.Put(a.buf)
 	}
-	return c != nil
+	if over {
+		return s.standing(n, terminal)
+	}
+	return awaited
 }
 
 // failCall ends a call with an error and reports whether there was one.

@@ -53,7 +53,7 @@ func (l *lane) receive(body []byte) {
 			return
 		}
 	}
-	if typ.Role != profiles.Answer {
+	if typ.Role&profiles.Initiating != 0 || !listed {
 		if err := l.duplicate(env.MsgID); err != nil { // row 24
 			l.refuse(profile, err, ordinary)
 			return
@@ -151,7 +151,7 @@ func (l *lane) duplicate(id []byte) *profiles.Error {
 
 // serve hands the message to its profile, on this goroutine.
 func (l *lane) serve(profile *profiles.Profile) {
-	l.req.Unsolicited = l.typ.Role == profiles.Answer
+	l.req.Unsolicited = l.typ.Role&profiles.Initiating == 0
 	if l.req.Unsolicited {
 		if err := check(profile, &l.req.Envelope); err != nil {
 			l.refuse(profile, profiles.AsError(err), ordinary)
@@ -256,12 +256,22 @@ func (l *lane) deliver(profile *profiles.Profile, n uint64) {
 		l.refuse(profile, fault, ordinary)
 		return
 	}
-	if !l.s.deliver(n, &l.req.Envelope) {
+	switch l.s.deliver(n, &l.req.Envelope, l.typ.Role&profiles.Terminal != 0) {
+	case awaited:
+		l.verdict(profiles.OK, "", nil, false, Kept)
+	case belated:
 		l.unsolicited()
-		return
+	case excess:
+		if !profile.Ends() {
+			l.unsolicited()
+			return
+		}
+		l.refuse(nil, errExcess, ordinary)
 	}
-	l.verdict(profiles.OK, "", nil, false, Kept)
 }
+
+// errExcess refuses an answer to a call that was answered to its end.
+var errExcess = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "after_end", Text: "the exchange has ended"}
 
 // severity says what a refusal does to the stream where the peer has no claim
 // to more.

@@ -43,6 +43,7 @@ type Session struct {
 	long      int                  // of them, those without an expected end
 	exchanges int                  // those that have not ended
 	calls     map[uint64]*call     // requests of ours, by the second half of msg_id
+	givenUp   givenUp              // of them, those that were closed early
 	held      int                  // octets of grown buffers and copied requests
 	replay    *replay              // nil unless there is a replay window
 	leaving   bool                 // drained, and about to close

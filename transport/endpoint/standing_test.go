@@ -1,0 +1,106 @@
+package endpoint_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+const typePart = 5 // answer that does not end its exchange
+
+// ending gives a profile an answer that ends its exchange, and one that does not.
+func ending(p *profiles.Profile) *profiles.Profile {
+	p.Types[typeAnswer-1].Role |= profiles.Terminal
+	p.Types = append(p.Types, profiles.Type{ID: typePart, Name: "PART", Role: profiles.Answer})
+	return p
+}
+
+// asked is a peer that was called, and the call.
+func asked(t *testing.T, p *profiles.Profile) (*rig, profiles.Call, func(typ uint64)) {
+	t.Helper()
+	ep, rec := newEndpoint(t, endpoint.Options{}, p)
+	here, there := transport.Pipe()
+	r := attach(t, ep, rec, here, there)
+	c, err := r.sess.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := r.recv(t)
+	return r, c, func(typ uint64) {
+		t.Helper()
+		env := request(string(req.MsgID), "answer")
+		env.MsgType = typ
+		r.send(t, env)
+	}
+}
+
+func TestPR02AnAnswerAfterTheTerminalOneIsRefused(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("closed=%t", closed), func(t *testing.T) {
+			r, c, answer := asked(t, ending(profile(echo)))
+			answer(typePart)
+			r.wantVerdict(t, 1, profiles.OK, "", endpoint.Kept)
+			answer(typeAnswer)
+			r.wantVerdict(t, 2, profiles.OK, "", endpoint.Kept)
+			for range 2 {
+				if _, err := c.Recv(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if closed {
+				c.Close()
+			}
+			answer(typePart)
+			r.wantVerdict(t, 3, profiles.InvalidProfilePayload, "after_end", endpoint.Kept)
+			answer(typeAnswer)
+			r.wantVerdict(t, 4, profiles.InvalidProfilePayload, "after_end", endpoint.Kept)
+			if !closed {
+				c.Close()
+			}
+		})
+	}
+}
+
+func TestPR02AnswersToACallThatWasGivenUpMayComeUntilItsTerminalOne(t *testing.T) {
+	r, c, answer := asked(t, ending(profile(echo)))
+	answer(typePart)
+	r.wantVerdict(t, 1, profiles.OK, "", endpoint.Kept)
+	c.Close()
+	answer(typePart)
+	r.wantVerdict(t, 2, profiles.OK, "unsolicited", endpoint.Kept)
+	answer(typeAnswer)
+	r.wantVerdict(t, 3, profiles.OK, "unsolicited", endpoint.Kept)
+	answer(typeAnswer)
+	r.wantVerdict(t, 4, profiles.InvalidProfilePayload, "after_end", endpoint.Kept)
+}
+
+// A profile whose types say nothing of an end judges that itself.
+func TestAnswersOfAProfileWithoutTerminalOnesAreCountedAndDropped(t *testing.T) {
+	r, c, answer := asked(t, profile(echo))
+	answer(typeAnswer)
+	r.wantVerdict(t, 1, profiles.OK, "", endpoint.Kept)
+	c.Close()
+	answer(typeAnswer)
+	r.wantVerdict(t, 2, profiles.OK, "unsolicited", endpoint.Kept)
+}
+
+// A peer that lets us give up calls without end makes us remember a bounded
+// number of them.
+func TestCallsThatWereGivenUpAreForgottenInTheEnd(t *testing.T) {
+	r, c, answer := asked(t, ending(profile(echo)))
+	c.Close()
+	for range 4096 {
+		c, err := r.sess.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		r.recv(t)
+	}
+	answer(typePart)
+	r.wantVerdict(t, 1, profiles.InvalidProfilePayload, "after_end", endpoint.Kept)
+}
