@@ -20,6 +20,15 @@ type Tracer interface {
 	Begin(ctx context.Context, profile *profiles.Profile, req *profiles.Request) (_ context.Context, ended func(Verdict))
 }
 
+// ContextFunc is a Tracer that makes the contexts of handlers and does not want
+// to know how they end.
+type ContextFunc func(ctx context.Context, profile *profiles.Profile, req *profiles.Request) context.Context
+
+// Begin calls f.
+func (f ContextFunc) Begin(ctx context.Context, profile *profiles.Profile, req *profiles.Request) (context.Context, func(Verdict)) {
+	return f(ctx, profile, req), nil
+}
+
 // trace sets the context of the message being served.
 func (l *lane) trace(profile *profiles.Profile) {
 	l.reqCtx, l.traced = l.ctx, nil
