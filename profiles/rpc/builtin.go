@@ -39,11 +39,11 @@ type ProfileInfo struct {
 func builtin(info func(*profiles.Peer) Info) map[string]Method {
 	empty := func(*profiles.Request, []byte) ([]byte, error) { return nil, nil }
 	m := map[string]Method{
-		MethodPing: {Repeatable: true, Inline: empty},
+		MethodPing: {Repeatable: true, always: true, Inline: empty},
 		MethodEcho: {Repeatable: true, Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
 		// The loop serves frames in order, so by now the handlers of all earlier
 		// ones have returned; what they deferred may still be under way.
-		MethodSync: {Repeatable: true, Held: func(p *Pending, _ []byte) error {
+		MethodSync: {Repeatable: true, always: true, Held: func(p *Pending, _ []byte) error {
 			p.After(func() { _ = p.Return(nil) }) // or nobody is left to be told
 			return nil
 		}},

@@ -23,9 +23,13 @@ const (
 // Error is the failure of a call: what a method returns to be answered with
 // it, and what Call and Stream return for an RPC_ERR.
 type Error struct {
-	Code      string // one of the Code constants, or the method's own
-	Message   string // for people; reaches the peer
-	Retryable bool   // the same call may succeed later
+	Code    string // one of the Code constants, or the method's own
+	Message string // for people; reaches the peer
+
+	// Retryable says that the same call may succeed later. A method that says so
+	// has done nothing that it must not do again: the call is then run again when
+	// it is repeated under its idempotency_key.
+	Retryable bool
 }
 
 func (e *Error) Error() string { return "rpc: " + e.Code + ": " + e.Message }
@@ -35,12 +39,23 @@ var (
 	errUnknownMethod = &Error{Code: CodeUnknownMethod, Message: "unknown method"}
 	errCancelled     = &Error{Code: CodeCancelled, Message: "cancelled by the caller"}
 	errTimeout       = &Error{Code: CodeTimeout, Message: "the method took too long", Retryable: true}
+	errUnauthorized  = &Error{Code: CodeUnauthorized, Message: "not allowed to call this method"}
 	errKey           = &Error{Code: CodeInvalidRequest, Message: "idempotency_key is not supported for this method"}
+	errKeyLength     = &Error{Code: CodeInvalidRequest, Message: "idempotency_key has more than 256 octets"}
+	errConflict      = &Error{Code: CodeInvalidRequest, Message: "idempotency_key was used with another method or other params"}
+
+	// What ends a call under an idempotency_key, for good.
+	errExpired = &Error{Code: CodeTimeout, Message: "the method took too long; whether it had an effect is not known"}
+	errCutOff  = &Error{Code: CodeInternal, Message: "outcome unknown: the endpoint stopped while the call ran"}
+	errUnkept  = &Error{Code: CodeInternal, Message: "the call has ended, but its outcome can not be kept under an idempotency_key"}
 )
 
 // detailInUse marks the refusal of an rpc_id that is in use. It gets no
 // RPC_ERR: that would be read as the end of the call that is using it.
 const detailInUse = "RPC_ID_IN_USE"
+
+// errUnknownCall refuses an answer to no call of this side.
+var errUnknownCall = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "UNKNOWN_RPC_ID", Text: "rpc: answer to no call of this side"}
 
 func errInUse() error {
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detailInUse, Text: "rpc: rpc_id is in use on this connection"}
@@ -62,6 +77,20 @@ func failure(err error) (*Error, *profiles.Error) {
 	return nil, &profiles.Error{Code: profiles.Internal, Text: "internal error", Cause: err, Domain: true}
 }
 
+// inWords says a refusal as an *Error.
+func inWords(fault *profiles.Error) *Error {
+	code, retryable := codeOf(fault)
+	text := fault.Text
+	if text == "" {
+		text = fault.Code.String()
+	}
+	return &Error{Code: code, Message: string(clip([]byte(text), min(len(text), wordsBytes))), Retryable: retryable}
+}
+
+// wordsBytes bounds the message of a refusal that is kept: with an rpc_id of the
+// usual size nothing more is cut off when it is sent.
+const wordsBytes = 256
+
 // refusalBytes keeps an answer of the endpoint within 512 octets as a frame,
 // with an envelope around it whose msg_id has 64 octets.
 const refusalBytes = 400
@@ -78,24 +107,20 @@ func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	if _ = in.Decode(req.Payload); len(in.RPCID) == 0 { // what else is wrong with it is in fault
 		return e1.Envelope{}, false
 	}
-	code, retryable := codeOf(fault)
-	text := fault.Text
-	if text == "" {
-		text = fault.Code.String()
-	}
-	m := Err{RPCID: in.RPCID, ErrorCode: []byte(code), Retryable: retryable, ErrorMessage: []byte(text)}
+	e := inWords(fault)
+	m := Err{RPCID: in.RPCID, ErrorCode: []byte(e.Code), Retryable: e.Retryable, ErrorMessage: []byte(e.Message)}
 	if over := m.Size() - refusalBytes; over > 0 {
-		if over >= len(text) {
+		if over >= len(e.Message) {
 			return e1.Envelope{}, false
 		}
-		m.ErrorMessage = clip(m.ErrorMessage, len(text)-over)
+		m.ErrorMessage = clip(m.ErrorMessage, len(e.Message)-over)
 	}
 	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
 }
 
 // clip shortens UTF-8 text to at most n octets.
 func clip(text []byte, n int) []byte {
-	for n > 0 && !utf8.RuneStart(text[n]) {
+	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
 		n--
 	}
 	return text[:n]

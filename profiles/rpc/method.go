@@ -34,8 +34,19 @@ type Method struct {
 	Long bool
 
 	// Repeatable says that it does no harm to run the method twice with the same
-	// params. Requests with an idempotency_key are served for such methods only.
+	// params. A call under an idempotency_key that was cut short by the end of
+	// this process is then run again when it is repeated.
 	Repeatable bool
+
+	// always says that an idempotency_key makes no difference: the answer is
+	// about the moment it is given.
+	always bool
+}
+
+// method is a Method under its name.
+type method struct {
+	Method
+	name string
 }
 
 var (

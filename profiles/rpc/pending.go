@@ -2,28 +2,24 @@ package rpc
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
 
 // Pending is an open call of a Held method. It is safe for concurrent use, and
-// no method waits. One of Return and Fail must be called in the end; once the
-// call is over, whoever ended it, they do nothing.
+// no method but Pace waits. One of Return and Fail must be called in the end;
+// once the call is over, whoever ended it, they do nothing.
 type Pending struct {
+	seat    seat
 	session profiles.Session
 	lane    profiles.Lane
-	rpcID   []byte
-	w       profiles.Responder
+	key     string
 	ctx     context.Context
 	stop    context.CancelCauseFunc
-	unwatch func() bool
-	forget  func()
 	after   func(f func()) bool // of the request; nil once Held has returned
-
-	mu   sync.Mutex
-	seq  uint64
-	over bool
+	run     *run                // under an idempotency_key, else nil
 }
 
 // Session is the connection of the caller.
@@ -31,6 +27,10 @@ func (p *Pending) Session() profiles.Session { return p.session }
 
 // Lane is where the call came; what belongs to it is sent there.
 func (p *Pending) Lane() profiles.Lane { return p.lane }
+
+// IdempotencyKey is the key that the caller gave, or empty. It means something
+// for the identity of the caller only.
+func (p *Pending) IdempotencyKey() string { return p.key }
 
 // After calls f once every message that was deferred earlier on the caller's
 // stream is done, see profiles.Request; at once if there is none. f must not
@@ -42,68 +42,82 @@ func (p *Pending) After(f func()) {
 }
 
 // Context ends when the call is over, in whichever way: returned, failed,
-// cancelled by the caller, or the caller is gone.
+// cancelled by the caller, out of time, or the caller is gone. Under an
+// idempotency_key a call, unless it is Long, goes on without its caller, who may
+// come back for the outcome.
 func (p *Pending) Context() context.Context { return p.ctx }
 
 // Item queues a stream item. It fails with profiles.ErrFinished when the call
-// is over.
+// is over. A peer that does not take items as fast as they come is disconnected
+// in the end: who can wait calls Pace before.
 func (p *Pending) Item(item []byte) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over || p.ctx.Err() != nil {
+	if p.ctx.Err() != nil {
 		return profiles.ErrFinished
 	}
-	p.seq++
-	return sendItem(p.w, p.rpcID, p.seq, item)
+	err := p.seat.item(item)
+	if p.run != nil && p.ctx.Err() == nil {
+		return nil // the caller is gone, the call is not
+	}
+	return err
+}
+
+// Pace waits until the outbound queue has room for more items, or the call is
+// over, or ctx ends.
+func (p *Pending) Pace(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	err := p.seat.pace(ctx)
+	if p.run != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // Return ends the call with its result. It fails with profiles.ErrFinished when
 // the call is over already.
 func (p *Pending) Return(result []byte) error {
-	err := profiles.ErrFinished
-	if p.ctx.Err() == nil {
-		p.end(nil, func() { err = finish(p.w, p.rpcID, result) })
+	if p.run != nil {
+		return p.run.finish(outcome{result: append([]byte{}, result...)})
 	}
-	return err
+	if p.ctx.Err() != nil {
+		return profiles.ErrFinished
+	}
+	defer p.stop(nil)
+	return p.seat.tell(outcome{result: result})
 }
 
 // Fail ends the call with an error, as if a method had returned it. Nil stands
 // for internal.
 func (p *Pending) Fail(err error) {
-	p.end(err, func() {
-		answer, fault := failure(err)
-		if fault != nil {
-			p.w.Fail(fault)
-			return
-		}
-		if err := finishErr(p.w, p.rpcID, answer); err != nil {
-			p.w.Fail(nil) // nobody is left to be told
-		}
-	})
-}
-
-// end runs last if the call is not over yet. The rpc_id is free before.
-func (p *Pending) end(cause error, last func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over {
+	o := outcomeOf(err)
+	if p.run != nil {
+		_ = p.run.finish(o)
 		return
 	}
-	p.over = true
-	p.forget()
-	last()
-	p.unwatch()
-	p.stop(cause)
+	_ = p.seat.tell(o) // or nobody is left to be told
+	p.stop(err)
 }
 
 // hold opens the call of a Held method.
-func (s *service) hold(req *profiles.Request, in *Req, m Method) error {
-	p := &Pending{session: req.Session, lane: req.Lane}
-	if err := s.open(p, req, in.RPCID, m.Long); err != nil {
+func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Duration) error {
+	p := &Pending{session: req.Session, lane: req.Lane, key: string(in.IdempotencyKey), stop: func(error) {}}
+	leave := func(why *Error) {
+		if why != nil {
+			p.Fail(why)
+			return
+		}
+		p.seat.refuse(nil)
+		p.stop(nil)
+	}
+	err := s.sit(&p.seat, req, in, m.Long, left, leave, func(*profiles.Request) {
+		p.ctx, p.stop = context.WithCancelCause(p.seat.w.Context())
+	})
+	if err != nil {
 		return err
 	}
 	p.after = req.After
-	err := m.Held(p, in.Params)
+	err = m.Held(p, in.Params)
 	p.after = nil
 	if err != nil {
 		p.Fail(err)
@@ -111,29 +125,5 @@ func (s *service) hold(req *profiles.Request, in *Req, m Method) error {
 	return nil
 }
 
-// open enters the call and takes over its exchange. It keeps the lock, because
-// an RPC_CANCEL on another stream may find the call as soon as it is entered.
-func (s *service) open(p *Pending, req *profiles.Request, rpcID []byte, long bool) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := s.live.add(req.Session, rpcID, func() { p.Fail(errCancelled) })
-	if l == nil {
-		return errInUse()
-	}
-	p.rpcID = []byte(l.key.rpcID)
-	p.forget = func() { s.live.remove(l) }
-	hold := req.Hold
-	if long {
-		hold = req.HoldLong
-	}
-	_, w, err := hold()
-	if err != nil {
-		p.over = true
-		p.forget()
-		return err
-	}
-	p.w = w
-	p.ctx, p.stop = context.WithCancelCause(w.Context())
-	p.unwatch = context.AfterFunc(p.ctx, func() { p.end(nil, func() { w.Fail(nil) }) })
-	return nil
-}
+// errStopped is why the context of a call ends with this endpoint.
+var errStopped = errors.New("rpc: the endpoint stops")

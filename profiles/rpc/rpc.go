@@ -13,15 +13,20 @@
 // swp.info (what this endpoint offers) and swp.sync (answered once all earlier
 // frames of the stream are processed and what they had to commit is committed).
 //
-// Idempotency keys are not kept yet, so a request that carries one is served
-// only if its method is Repeatable; otherwise it is refused, because to run it
-// might be to run it twice.
+// A request with an idempotency_key is run once: its terminal outcome is kept
+// for the replay window, 24 hours by default, and answers every repetition. See
+// Outcomes for what exactly is promised.
+//
+// A request with extension 49 ends with ERR timeout when the milliseconds that
+// it names have passed.
 //
 // Specification: SWP profiles §12.
 package rpc
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -32,7 +37,7 @@ import (
 const ProfileID = 12
 
 // Options configure the serving side. The zero value serves the built-in
-// methods but swp.info.
+// methods but swp.info, to everyone.
 type Options struct {
 	// Methods are served beside the built-in ones, by name. Names that begin
 	// with "swp." are for methods of this project. A name can not be taken twice.
@@ -41,12 +46,59 @@ type Options struct {
 	// Info says what swp.info tells a peer. It is called on the read loop and
 	// must not block. Nil means the method is not served.
 	Info func(peer *profiles.Peer) Info
+
+	// Access is asked for operation call of profile rpc on each method, the
+	// built-in ones included. A denied call is answered unauthorized, whether or
+	// not there is such a method. Nil means profiles.Everyone.
+	Access profiles.Access
+
+	// Outcomes keeps what ended the calls that had an idempotency_key. Nil means
+	// that such requests are served for Repeatable methods only.
+	Outcomes Outcomes
+
+	// ReplayWindow is how long an outcome is kept after its call has ended,
+	// default 24 hours.
+	ReplayWindow time.Duration
+
+	// Handler is how long a Detached method may take under an idempotency_key,
+	// where the endpoint's own bound does not apply; default 30 s.
+	Handler time.Duration
+
+	// Context ends the calls under an idempotency_key, which outlive their
+	// connections. Nil means that nothing does.
+	Context context.Context
+
+	// Now is the clock of the replay window. Nil means time.Now.
+	Now func() time.Time
 }
 
-// New returns the profile. It fails on a method without exactly one function
-// and on one that is named like a built-in.
+func (o Options) withDefaults() Options {
+	if o.ReplayWindow == 0 {
+		o.ReplayWindow = 24 * time.Hour
+	}
+	if o.Handler == 0 {
+		o.Handler = 30 * time.Second
+	}
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// New returns the profile. It fails on a method without exactly one function,
+// on one that is named like a built-in, and on a negative duration.
 func New(opts Options) (*profiles.Profile, error) {
-	s := &service{methods: builtin(opts.Info), live: newTable()}
+	opts = opts.withDefaults()
+	if opts.ReplayWindow < 0 || opts.Handler < 0 {
+		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
+	}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access}
+	for name, m := range builtin(opts.Info) {
+		s.methods[name] = &method{Method: m, name: name}
+	}
 	for name, m := range opts.Methods {
 		if _, taken := s.methods[name]; taken {
 			return nil, fmt.Errorf("rpc: method %q is built in", name)
@@ -54,15 +106,18 @@ func New(opts Options) (*profiles.Profile, error) {
 		if err := m.validate(); err != nil {
 			return nil, fmt.Errorf("rpc: method %q: %w", name, err)
 		}
-		s.methods[name] = m
+		s.methods[name] = &method{Method: m, name: name}
+	}
+	if opts.Outcomes != nil {
+		s.runs = newRuns(opts)
 	}
 	return &profiles.Profile{
 		ID:   ProfileID,
 		Name: "rpc",
 		Types: []profiles.Type{
 			{ID: TypeReq, Name: "RPC_REQ", Role: profiles.Initiating},
-			{ID: TypeResp, Name: "RPC_RESP", Role: profiles.Answer},
-			{ID: TypeErr, Name: "RPC_ERR", Role: profiles.Answer},
+			{ID: TypeResp, Name: "RPC_RESP", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeErr, Name: "RPC_ERR", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeStreamItem, Name: "RPC_STREAM_ITEM", Role: profiles.Answer},
 			{ID: TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating},
 		},

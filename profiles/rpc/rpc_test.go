@@ -169,9 +169,9 @@ var contract = []profiletest.Case{
 	{Name: "held", Type: rpc.TypeReq, Payload: req("id", "test.held", "kept"), Answers: []uint64{rpc.TypeStreamItem, rpc.TypeResp}},
 	{Name: "held open", Type: rpc.TypeReq, Payload: req("id", "test.open", ""), Open: true},
 	{Name: "cancel of nothing", Type: rpc.TypeCancel, Payload: cancel("id")},
-	{Name: "unsolicited answer", Type: rpc.TypeResp, Payload: (&rpc.Resp{RPCID: []byte("id")}).Append(nil)},
-	{Name: "unsolicited error", Type: rpc.TypeErr, Payload: (&rpc.Err{RPCID: []byte("id"), ErrorCode: []byte("internal"), ErrorMessage: []byte("text")}).Append(nil)},
-	{Name: "unsolicited item", Type: rpc.TypeStreamItem, Payload: (&rpc.StreamItem{RPCID: []byte("id"), SeqNo: 1}).Append(nil)},
+	{Name: "unsolicited answer", Type: rpc.TypeResp, Payload: (&rpc.Resp{RPCID: []byte("id")}).Append(nil), Code: profiles.InvalidProfilePayload},
+	{Name: "unsolicited error", Type: rpc.TypeErr, Payload: (&rpc.Err{RPCID: []byte("id"), ErrorCode: []byte("internal"), ErrorMessage: []byte("text")}).Append(nil), Code: profiles.InvalidProfilePayload},
+	{Name: "unsolicited item", Type: rpc.TypeStreamItem, Payload: (&rpc.StreamItem{RPCID: []byte("id"), SeqNo: 1}).Append(nil), Code: profiles.InvalidProfilePayload},
 }
 
 func TestContract(t *testing.T) { profiletest.Run(t, served, contract...) }
@@ -340,7 +340,7 @@ func TestRPCIDInUseIsRefused(t *testing.T) {
 	wantAnswers(t, held, "item b 1 open", "err b cancelled")
 }
 
-func TestIdempotencyKeysAreNeverIgnoredSilently(t *testing.T) {
+func TestWithoutAStoreIdempotencyKeysAreNeverIgnoredSilently(t *testing.T) {
 	h := profiletest.New(t, served(t))
 	wantAnswers(t, h.Serve(rpc.TypeReq, keyed("a", "swp.ping", "key")), "resp a ")
 	wantAnswers(t, h.Serve(rpc.TypeReq, keyed("a", "test.busy", "key")), "err a invalid_request")

@@ -2,6 +2,9 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -9,8 +12,10 @@ import (
 
 // service is the handler of the profile.
 type service struct {
-	methods map[string]Method
+	methods map[string]*method
 	live    *table
+	access  profiles.Access // nil allows everything
+	runs    *runs           // nil: idempotency keys are not kept
 }
 
 // Serve handles one message.
@@ -21,8 +26,10 @@ func (s *service) Serve(_ context.Context, req *profiles.Request, w profiles.Res
 	case TypeCancel:
 		return s.cancel(req)
 	}
-	// An answer to no call of ours: well formed it is counted and dropped.
-	return check(&req.Envelope)
+	if err := check(&req.Envelope); err != nil {
+		return err
+	}
+	return errUnknownCall
 }
 
 func (s *service) request(req *profiles.Request, w profiles.Responder) error {
@@ -33,22 +40,43 @@ func (s *service) request(req *profiles.Request, w profiles.Responder) error {
 	if s.live.has(req.Session, in.RPCID) {
 		return errInUse()
 	}
-	m, ok := s.methods[string(in.Method)]
+	m := s.methods[string(in.Method)]
+	left, bounded := deadline(req.Extensions)
+	keyed := len(in.IdempotencyKey) > 0 && m != nil && !m.always
 	switch {
-	case !ok:
+	case !s.allowed(req, &in, m):
+		return finishErr(w, in.RPCID, errUnauthorized)
+	case m == nil:
 		return finishErr(w, in.RPCID, errUnknownMethod)
-	case len(in.IdempotencyKey) > 0 && !m.Repeatable:
+	case len(in.IdempotencyKey) > maxKey:
+		return finishErr(w, in.RPCID, errKeyLength)
+	case keyed && s.runs == nil && !m.Repeatable:
 		return finishErr(w, in.RPCID, errKey)
+	case bounded && left == 0:
+		return finishErr(w, in.RPCID, errTimeout)
+	case keyed && s.runs != nil:
+		return s.keyed(req, &in, m, left)
 	case m.Inline != nil:
 		return inline(req, w, &in, m)
 	case m.Detached != nil:
-		return s.detach(req, &in, m)
+		return s.detach(req, &in, m, left)
 	}
-	return s.hold(req, &in, m)
+	return s.hold(req, &in, m, left)
+}
+
+func (s *service) allowed(req *profiles.Request, in *Req, m *method) bool {
+	if s.access == nil {
+		return true
+	}
+	identity := req.Session.Peer().Identity
+	if m == nil {
+		return s.access.Allowed(identity, "rpc", "call", string(in.Method))
+	}
+	return s.access.Allowed(identity, "rpc", "call", m.name) // no string is made
 }
 
 // inline answers at once. Nothing here allocates.
-func inline(req *profiles.Request, w profiles.Responder, in *Req, m Method) error {
+func inline(req *profiles.Request, w profiles.Responder, in *Req, m *method) error {
 	result, err := m.Inline(req, in.Params)
 	if err != nil {
 		return finishFailure(w, in.RPCID, err)
@@ -65,18 +93,44 @@ func inline(req *profiles.Request, w profiles.Responder, in *Req, m Method) erro
 // instead of being copied behind its rpc_id.
 const largeResult = 32 << 10
 
-func (s *service) detach(req *profiles.Request, in *Req, m Method) error {
-	cancelled, cancel := context.WithCancelCause(context.Background())
-	l := s.live.add(req.Session, in.RPCID, func() { cancel(errCancelled) })
+// detach runs a method in the pool of the session. Whoever comes first answers:
+// the method, or what ended the call before it did.
+func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Duration) error {
+	over, stop := context.WithCancelCause(context.Background())
+	l := s.live.add(req.Session, in.RPCID, func() { stop(errCancelled) })
 	if l == nil {
 		return errInUse()
 	}
+	if left > 0 {
+		late := time.AfterFunc(left, func() { stop(errTimeout) })
+		context.AfterFunc(over, func() { late.Stop() })
+	}
 	err := req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
-		defer cancel(nil)
+		defer stop(nil)
 		defer s.live.remove(l)
 		ctx, end := context.WithCancelCause(ctx)
 		defer end(nil)
-		defer context.AfterFunc(cancelled, func() { end(context.Cause(cancelled)) })()
+		var once sync.Once
+		answer := func(f func() error) (err error) {
+			once.Do(func() {
+				s.live.remove(l) // the id is free before the caller can learn that the call has ended
+				if err = f(); errors.Is(err, profiles.ErrFinished) {
+					err = nil // the endpoint was first
+				}
+			})
+			return err
+		}
+		cut := func() error {
+			reason := new(Error)
+			if !errors.As(context.Cause(over), &reason) {
+				return nil
+			}
+			return finishErr(w, []byte(l.key.rpcID), reason)
+		}
+		defer context.AfterFunc(over, func() {
+			end(context.Cause(over))
+			_ = answer(cut)
+		})()
 
 		var in Req
 		if err := in.Decode(req.Payload); err != nil {
@@ -84,27 +138,27 @@ func (s *service) detach(req *profiles.Request, in *Req, m Method) error {
 		}
 		var seq uint64
 		result, err := m.Detached(ctx, req, in.Params, func(item []byte) error {
-			if cancelled.Err() != nil {
-				return errCancelled
+			if over.Err() != nil {
+				return context.Cause(over)
 			}
 			seq++
 			return sendItem(w, in.RPCID, seq, item)
 		})
-		// The id is free before the caller can learn that the call has ended.
-		s.live.remove(l)
-		switch {
-		case w.Context().Err() != nil:
-			return nil // nobody is left to be told
-		case cancelled.Err() != nil:
-			return finishErr(w, in.RPCID, errCancelled)
-		case err != nil:
-			return finishFailure(w, in.RPCID, err)
-		}
-		return finish(w, in.RPCID, result)
+		return answer(func() error {
+			switch gone := w.Context().Err() != nil; {
+			case gone:
+				return nil //nolint:nilerr // nobody is left to be told
+			case over.Err() != nil:
+				return cut()
+			case err != nil:
+				return finishFailure(w, in.RPCID, err)
+			}
+			return finish(w, in.RPCID, result)
+		})
 	})
 	if err != nil {
 		s.live.remove(l)
-		cancel(nil)
+		stop(nil)
 	}
 	return err
 }
@@ -138,6 +192,10 @@ func finishFailure(w profiles.Responder, rpcID []byte, err error) error {
 }
 
 func finishErr(w profiles.Responder, rpcID []byte, e *Error) error {
+	return w.Finish(errEnvelope(rpcID, e))
+}
+
+func errEnvelope(rpcID []byte, e *Error) e1.Envelope {
 	m := Err{RPCID: rpcID, ErrorCode: []byte(e.Code), Retryable: e.Retryable, ErrorMessage: []byte(e.Message)}
 	// Both are required, and a method may have left one out.
 	if len(m.ErrorCode) == 0 {
@@ -146,7 +204,7 @@ func finishErr(w profiles.Responder, rpcID []byte, e *Error) error {
 	if len(m.ErrorMessage) == 0 {
 		m.ErrorMessage = m.ErrorCode
 	}
-	return w.Finish(e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))})
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
 func sendItem(w profiles.Responder, rpcID []byte, seq uint64, item []byte) error {

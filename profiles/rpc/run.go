@@ -1,0 +1,373 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// state is how far a run is.
+type state uint8
+
+const (
+	opening state = iota // its record is being committed
+	running              // the method runs
+	ending               // the outcome is being committed
+	holding              // the store did not take the outcome, see Outcomes
+)
+
+// run is one call under an idempotency_key, with everyone who waits for its
+// outcome. What the store is asked for is done in steps, each of which begins
+// where the one before has reported.
+type run struct {
+	t        *runs
+	name     string // of the record
+	identity string // of the caller
+	method   *method
+	inputs   [32]byte
+	octets   int               // of params
+	left     time.Duration     // until the caller's deadline, or 0
+	request  *profiles.Request // a copy of its own
+	pending  Pending           // the call, and the seat of who made it
+	close    func()            // ends the context of the call
+
+	// Guarded by the mutex of t.
+	state   state
+	host    *run    // the run that this request only repeats
+	early   *Error  // ends the call before it runs
+	seats   []*seat // who waits
+	version uint64  // of the record
+	called  bool    // the method
+	out     outcome // while ending and holding
+}
+
+// begin opens the context of the call and asks for its record.
+func (r *run) begin() {
+	t, p := r.t, &r.pending
+	var limit time.Duration
+	switch {
+	case r.method.Detached != nil:
+		limit = t.handler
+	case r.method.Held != nil && !r.method.Long:
+		limit = maxAlone
+	}
+	if limit == 0 || r.left > 0 && r.left < limit {
+		limit = r.left
+	}
+	ctx, endTime := context.WithoutCancel(p.seat.w.Context()), context.CancelFunc(func() {})
+	if limit > 0 {
+		ctx, endTime = context.WithTimeout(ctx, limit)
+	}
+	p.ctx, p.stop = context.WithCancelCause(ctx)
+	stopped := context.AfterFunc(t.base, func() { p.stop(errStopped) })
+	late := context.AfterFunc(p.ctx, func() {
+		if errors.Is(p.ctx.Err(), context.DeadlineExceeded) {
+			r.interrupt(errTimeout)
+		}
+	})
+	r.close = func() { stopped(); late(); p.stop(nil); endTime() }
+	r.create(0, 0)
+}
+
+// maxTries bounds how often a run follows a record that changes under it, as it
+// does when it expires.
+const maxTries = 3
+
+// create asks for the record of a call that runs, in place of the version that
+// is there.
+func (r *run) create(was uint64, tries int) {
+	until := r.t.now().Add(r.t.window)
+	rec := record{state: recordRuns, until: until, inputs: r.inputs}
+	r.t.outcomes.Put(space, r.name, was, r.identity, rec.append(nil), until, func(wrote bool, version uint64, current []byte, err error) {
+		r.created(wrote, version, current, err, tries+1)
+	})
+}
+
+// created learns whether this request is the first one.
+func (r *run) created(wrote bool, version uint64, current []byte, err error, tries int) {
+	switch {
+	case err != nil:
+		r.abandon(profiles.Unavailable(err))
+		return
+	case wrote:
+		r.t.retakeAll()
+		r.start(version)
+		return
+	case tries >= maxTries:
+		r.abandon(profiles.Busy("idempotency_record", "the record of this idempotency_key keeps changing"))
+		return
+	case version == 0:
+		r.create(0, tries)
+		return
+	}
+	rec, err := parseRecord(current)
+	switch {
+	case err != nil:
+		r.abandon(profiles.AsError(err))
+	case !r.t.now().Before(rec.until):
+		r.create(version, tries)
+	case rec.inputs != r.inputs:
+		r.settle(outcome{failed: errConflict})
+	case rec.state != recordRuns:
+		r.settle(rec.outcome)
+	case r.method.Repeatable:
+		r.create(version, tries)
+	default:
+		// It does not run here, so it runs nowhere.
+		r.startWith(version, errCutOff)
+	}
+}
+
+// start has the method run.
+func (r *run) start(version uint64) { r.startWith(version, nil) }
+
+// startWith ends the run instead, if there is a reason.
+func (r *run) startWith(version uint64, reason *Error) {
+	r.t.mu.Lock()
+	r.version, r.state = version, running
+	if reason == nil {
+		reason = r.early
+	}
+	r.called = reason == nil
+	req := r.request
+	r.t.mu.Unlock()
+	if reason != nil {
+		_ = r.finish(outcome{failed: reason})
+		return
+	}
+	go r.call(req)
+}
+
+// call runs the method on a goroutine of its own: nobody's read loop, and not
+// the store's.
+func (r *run) call(req *profiles.Request) {
+	p := &r.pending
+	defer func() {
+		if v := recover(); v != nil {
+			_ = r.finish(outcomeOf(fmt.Errorf("rpc: panic: %v\n%s", v, debug.Stack())))
+		}
+	}()
+	var in Req
+	if err := in.Decode(req.Payload); err != nil {
+		_ = r.finish(outcomeOf(err))
+		return
+	}
+	var result []byte
+	var err error
+	switch {
+	case r.method.Held != nil:
+		err = r.method.Held(p, in.Params)
+		if p.after = nil; err == nil {
+			return // it ends when the method says so
+		}
+	case r.method.Detached != nil:
+		result, err = r.method.Detached(p.ctx, req, in.Params, func(item []byte) error {
+			if err := p.Pace(p.ctx); err != nil {
+				return err
+			}
+			return p.Item(item)
+		})
+	default:
+		result, err = r.method.Inline(req, in.Params)
+	}
+	if err != nil {
+		_ = r.finish(outcomeOf(err))
+		return
+	}
+	_ = r.finish(outcome{result: slices.Clone(result)})
+}
+
+// leave is called when the caller of this request no longer waits.
+func (r *run) leave(why *Error) {
+	st := &r.pending.seat
+	if why == nil {
+		st.refuse(nil)
+	}
+	r.t.mu.Lock()
+	host := r.host
+	if host == nil {
+		host = r
+	}
+	if why == nil || host != r {
+		host.seats = slices.DeleteFunc(host.seats, func(other *seat) bool { return other == st })
+	}
+	r.t.mu.Unlock()
+	switch {
+	case host != r && why != nil:
+		_ = st.tell(outcome{failed: why})
+	case host != r:
+	case why != nil:
+		r.interrupt(why)
+	case r.method.Long:
+		r.interrupt(errCancelled)
+	}
+}
+
+// interrupt ends a call that has no outcome yet.
+func (r *run) interrupt(why *Error) {
+	r.t.mu.Lock()
+	if r.state == opening && r.early == nil {
+		r.early = why
+	}
+	runs := r.state == running
+	r.t.mu.Unlock()
+	if runs {
+		_ = r.finish(outcome{failed: why})
+	}
+}
+
+// finish ends the call. Whoever comes first decides its outcome; for others the
+// error is profiles.ErrFinished.
+func (r *run) finish(o outcome) error {
+	r.t.mu.Lock()
+	if r.state != running {
+		r.t.mu.Unlock()
+		return profiles.ErrFinished
+	}
+	if r.called && o.failed == errTimeout {
+		o.failed = errExpired
+	}
+	r.state, r.out = ending, o
+	r.t.octets -= r.octets
+	r.octets, r.request = 0, nil
+	r.t.mu.Unlock()
+	// A method that failed because this endpoint stops has not ended: its record
+	// stays as that of a call that was cut off.
+	cutOff := o.failed != nil && errors.Is(context.Cause(r.pending.ctx), errStopped)
+	r.close()
+	if cutOff {
+		r.abandon(&profiles.Error{Code: profiles.Internal, Text: errCutOff.Message, Cause: errStopped, Domain: true})
+		return nil
+	}
+	r.keep()
+	return nil
+}
+
+// keep has the outcome committed, or the record removed where there is none.
+func (r *run) keep() {
+	t := r.t
+	t.mu.Lock()
+	out, version := r.out, r.version
+	t.mu.Unlock()
+	if out.failed != nil && out.failed.Retryable {
+		t.outcomes.Delete(space, r.name, version, func(_ bool, err error) {
+			if err != nil {
+				r.hold(err)
+				return
+			}
+			r.settle(out)
+		})
+		return
+	}
+	rec := record{state: recordResult, until: t.now().Add(t.window), inputs: r.inputs, outcome: out}
+	if out.failed != nil {
+		rec.state = recordError
+	}
+	t.outcomes.Put(space, r.name, version, r.identity, rec.append(nil), rec.until, r.kept)
+}
+
+// kept learns whether the outcome is committed.
+func (r *run) kept(wrote bool, version uint64, current []byte, err error) {
+	switch {
+	case err != nil:
+		r.hold(err)
+	case wrote:
+		r.settle(r.outcome())
+		r.t.retakeAll()
+	case version == 0:
+		// It took longer than the replay window.
+		r.t.mu.Lock()
+		r.version = 0
+		r.t.mu.Unlock()
+		r.keep()
+	default:
+		// Somebody else has written to this store: theirs is what everyone will get.
+		rec, err := parseRecord(current)
+		if err != nil || rec.state == recordRuns || rec.inputs != r.inputs {
+			r.abandon(&profiles.Error{Code: profiles.Internal, Detail: "idempotency_record", Text: "internal error", Cause: errors.Join(errForeign, err)})
+			return
+		}
+		r.settle(rec.outcome)
+	}
+}
+
+var errForeign = errors.New("rpc: the record of a call that runs was changed by somebody else")
+
+func (r *run) outcome() outcome {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	return r.out
+}
+
+// hold keeps an outcome that the store did not take, and tells who waits to ask
+// again. What the store will never take is given up for an error that it will.
+func (r *run) hold(cause error) {
+	fault := profiles.Unavailable(cause)
+	t := r.t
+	t.mu.Lock()
+	if !fault.Retryable && r.out.failed != errUnkept {
+		r.out = outcome{failed: errUnkept}
+		t.mu.Unlock()
+		r.keep()
+		return
+	}
+	if t.octets-r.octets+len(r.out.result) > maxRunBytes {
+		r.out = outcome{failed: errUnkept}
+	}
+	t.octets += len(r.out.result) - r.octets
+	r.octets = len(r.out.result)
+	r.state = holding
+	t.stuck[r] = struct{}{}
+	seats := r.seats
+	r.seats = nil
+	t.mu.Unlock()
+	told := *fault
+	told.Text = "the outcome of the call is not stored yet; repeat it under the same idempotency_key"
+	told.Retryable = true
+	for _, st := range seats {
+		st.refuse(&told)
+	}
+}
+
+// forget takes the run out of the table and returns who waits for it.
+func (r *run) forget() []*seat {
+	t := r.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.live, r.name)
+	if t.of[r.identity]--; t.of[r.identity] == 0 {
+		delete(t.of, r.identity)
+	}
+	t.octets -= r.octets
+	r.octets = 0
+	seats := r.seats
+	r.seats = nil
+	return seats
+}
+
+// settle ends the run with an outcome that is committed, or that is none of its
+// own.
+func (r *run) settle(o outcome) {
+	seats := r.forget()
+	r.close()
+	for i, st := range seats {
+		if i > 0 {
+			o.fault = nil // reported once
+		}
+		_ = st.tell(o)
+	}
+}
+
+// abandon ends the run without an outcome.
+func (r *run) abandon(fault *profiles.Error) {
+	seats := r.forget()
+	r.close()
+	for _, st := range seats {
+		st.refuse(fault)
+	}
+}

@@ -1,0 +1,145 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Bounds on the calls under idempotency keys, see Outcomes.
+const (
+	maxRuns      = 4096
+	maxRunsOfOne = 1024
+	maxRunBytes  = 64 << 20
+	maxSeats     = 64
+
+	// maxAlone is how long a Held method may run under a key.
+	maxAlone = time.Hour
+)
+
+// runs are the calls under an idempotency_key that run in this process, by the
+// names of their records.
+type runs struct {
+	outcomes Outcomes
+	window   time.Duration
+	handler  time.Duration
+	base     context.Context
+	now      func() time.Time
+
+	mu     sync.Mutex // guards what follows, and the state of each run
+	live   map[string]*run
+	of     map[string]int // by identity
+	octets int
+	stuck  map[*run]struct{}
+}
+
+func newRuns(o Options) *runs {
+	return &runs{
+		outcomes: o.Outcomes, window: o.ReplayWindow, handler: o.Handler, base: o.Context, now: o.Now,
+		live: make(map[string]*run), of: make(map[string]int), stuck: make(map[*run]struct{}),
+	}
+}
+
+// keyed serves a request with an idempotency_key.
+func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Duration) error {
+	identity := req.Session.Peer().Identity
+	r := &run{
+		t: s.runs, method: m, identity: identity, octets: len(in.Params), left: left,
+		name: nameOf(identity, in.IdempotencyKey), inputs: inputsOf(m.name, in.Params),
+	}
+	p := &r.pending
+	p.session, p.lane, p.key, p.run, p.after = req.Session, req.Lane, string(in.IdempotencyKey), r, prior(req)
+	err := s.sit(&p.seat, req, in, m.Long, left, r.leave, func(held *profiles.Request) {
+		// The run may outlive the exchange, and with it the copy of the request.
+		own := *held
+		own.Envelope = held.Clone()
+		r.request = &own
+	})
+	if err == nil {
+		s.runs.enter(r)
+	}
+	return err
+}
+
+// prior returns Request.After for when the read loop has gone on; nil if there
+// is nothing to wait for.
+func prior(req *profiles.Request) func(func()) bool {
+	ctx, done := context.WithCancel(context.Background())
+	if !req.After(done) {
+		done()
+		return nil
+	}
+	return func(f func()) bool {
+		context.AfterFunc(ctx, f)
+		return true
+	}
+}
+
+// enter begins a run, or has its caller wait for the one that it repeats.
+func (t *runs) enter(r *run) {
+	st := &r.pending.seat
+	var refused *profiles.Error
+	var answer *Error
+	begins, again := false, false
+	t.mu.Lock()
+	host := t.live[r.name]
+	switch {
+	case host == nil && (len(t.live) >= maxRuns || t.of[r.identity] >= maxRunsOfOne || t.octets+r.octets > maxRunBytes):
+		refused = profiles.Busy("idempotency_keys", "too many calls under an idempotency_key")
+	case host == nil:
+		t.live[r.name] = r
+		t.of[r.identity]++
+		t.octets += r.octets
+		r.seats = append(r.seats, st)
+		begins = true
+	case host.inputs != r.inputs:
+		answer = errConflict
+	case len(host.seats) >= maxSeats:
+		refused = profiles.Busy("idempotency_key", "too many requests wait for the same call")
+	case r.early != nil:
+		answer = r.early
+	default:
+		r.host = host
+		host.seats = append(host.seats, st)
+		again = t.retake(host)
+	}
+	t.mu.Unlock()
+	switch {
+	case begins:
+		r.begin()
+	case refused != nil:
+		st.refuse(refused)
+	case answer != nil:
+		_ = st.tell(outcome{failed: answer})
+	case again:
+		host.keep()
+	}
+}
+
+// retake takes a run out of those whose outcome the store has not taken, to try
+// again. The caller holds mu.
+func (t *runs) retake(r *run) bool {
+	if _, ok := t.stuck[r]; !ok {
+		return false
+	}
+	delete(t.stuck, r)
+	r.state = ending
+	return true
+}
+
+// retakeAll tries again what the store has not taken, because it just took
+// something.
+func (t *runs) retakeAll() {
+	t.mu.Lock()
+	var all []*run
+	for r := range t.stuck {
+		t.retake(r)
+		all = append(all, r)
+	}
+	t.mu.Unlock()
+	for _, r := range all {
+		r.keep()
+	}
+}

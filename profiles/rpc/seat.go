@@ -1,0 +1,170 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// seat is where one caller waits for the end of a call: its rpc_id, and its
+// exchange, which is held until then. It is safe for concurrent use, and no
+// method waits.
+type seat struct {
+	rpcID  []byte
+	w      profiles.Responder
+	forget func() // makes the rpc_id free
+	vacate func() // stops watching the caller
+
+	mu   sync.Mutex
+	seq  uint64 // of the last item
+	over bool
+}
+
+// sit enters a call and takes over its exchange. leave is called when the caller
+// no longer waits: with what it is to be told, because it has cancelled or its
+// deadline has passed, or with nil because it is gone. It must not block, and may
+// be called more than once. ready is called before anything else can happen.
+func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left time.Duration, leave func(*Error), ready func(*profiles.Request)) error {
+	// An RPC_CANCEL on another stream may find the call as soon as it is entered.
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	l := s.live.add(req.Session, in.RPCID, func() { leave(errCancelled) })
+	if l == nil {
+		return errInUse()
+	}
+	st.rpcID = []byte(l.key.rpcID)
+	st.forget = func() { s.live.remove(l) }
+	hold := req.Hold
+	if long {
+		hold = req.HoldLong
+	}
+	held, w, err := hold()
+	if err != nil {
+		st.over = true
+		st.forget()
+		return err
+	}
+	st.w = w
+	st.watch(left, leave)
+	ready(held)
+	return nil
+}
+
+// watch calls leave when the caller is gone or left has passed; 0 means never.
+func (st *seat) watch(left time.Duration, leave func(*Error)) {
+	unwatch := context.AfterFunc(st.w.Context(), func() { leave(nil) })
+	st.vacate = func() { unwatch() }
+	if left > 0 {
+		late := time.AfterFunc(left, func() { leave(errTimeout) })
+		st.vacate = func() { unwatch(); late.Stop() }
+	}
+}
+
+// end runs last if the caller still waits. The rpc_id is free before.
+func (st *seat) end(last func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.over {
+		return
+	}
+	st.over = true
+	st.forget()
+	last()
+	st.vacate()
+}
+
+// tell ends the call with its outcome. It fails with profiles.ErrFinished when
+// the caller does not wait any more.
+func (st *seat) tell(o outcome) error {
+	err := profiles.ErrFinished
+	st.end(func() {
+		if err = o.send(st.w, st.rpcID); err != nil {
+			st.w.Fail(nil)
+		}
+	})
+	return err
+}
+
+// refuse ends the call without an outcome; nil means that nobody is there to be
+// told why.
+func (st *seat) refuse(fault *profiles.Error) {
+	st.end(func() {
+		if fault == nil {
+			st.w.Fail(nil)
+			return
+		}
+		st.w.Fail(fault)
+	})
+}
+
+// item sends a stream item.
+func (st *seat) item(item []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.over {
+		return profiles.ErrFinished
+	}
+	st.seq++
+	return sendItem(st.w, st.rpcID, st.seq, item)
+}
+
+// pace waits until there is room for another item.
+func (st *seat) pace(ctx context.Context) error {
+	if p, ok := st.w.(profiles.Pacer); ok {
+		return p.Pace(ctx)
+	}
+	return nil
+}
+
+// deadline returns how long the caller will wait, by extension 49. Zero and
+// false mean that it does not say.
+func deadline(ext e1.Extensions) (left time.Duration, ok bool) {
+	if len(ext) == 0 {
+		return 0, false
+	}
+	ms, ok := ext.LookupUvarint(profiles.ExtDeadline)
+	const most = uint64(1<<63-1) / uint64(time.Millisecond)
+	if !ok || ms > most {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// outcome is how a call ended.
+type outcome struct {
+	result []byte
+	failed *Error          // nil: result
+	fault  *profiles.Error // what the endpoint is to report beside failed; may be nil
+}
+
+var errNoReason = errors.New("rpc: a call failed without an error")
+
+// outcomeOf sorts the error of a method, nil included.
+func outcomeOf(err error) outcome {
+	if err == nil {
+		err = errNoReason
+	}
+	answer, fault := failure(err)
+	if fault != nil {
+		answer = inWords(fault)
+	}
+	return outcome{failed: answer, fault: fault}
+}
+
+// send ends an exchange with the outcome.
+func (o *outcome) send(w profiles.Responder, rpcID []byte) error {
+	switch {
+	case o.fault != nil:
+		fault := *o.fault
+		fault.Answer = errEnvelope(rpcID, o.failed)
+		w.Fail(&fault)
+		return nil //nolint:nilerr // the exchange has ended with it
+	case o.failed != nil:
+		return finishErr(w, rpcID, o.failed)
+	}
+	return finish(w, rpcID, o.result)
+}
