@@ -1,0 +1,128 @@
+package obs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// IDs name the exchanges that a trace context belongs to. None of them means
+// the connection.
+type IDs struct {
+	MsgID, TaskID, RPCID []byte
+}
+
+// Sender is where a SET is sent: a profiles.Lane, or a profiles.Session, which
+// has a lane of its own for what expects no answer.
+type Sender interface {
+	Send(ctx context.Context, env e1.Envelope) error
+}
+
+// Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// Send sends an OBS_SET and does not wait for the peer to read it: what it is
+// for is sent after it, on the same lane. It fails on what Check refuses.
+func Send(ctx context.Context, on Sender, t profiles.Trace, ids IDs) error {
+	if err := Check(t); err != nil {
+		return err
+	}
+	return on.Send(ctx, setEnvelope(t, ids))
+}
+
+// ForTask sends the trace context of ctx ahead of a task on its lane. It does
+// nothing if ctx carries none.
+func ForTask(ctx context.Context, lane profiles.Lane, taskID []byte) error {
+	return propagate(ctx, lane, IDs{TaskID: taskID})
+}
+
+// ForCall sends the trace context of ctx ahead of a call on its lane. It does
+// nothing if ctx carries none.
+func ForCall(ctx context.Context, lane profiles.Lane, rpcID []byte) error {
+	return propagate(ctx, lane, IDs{RPCID: rpcID})
+}
+
+func propagate(ctx context.Context, lane profiles.Lane, ids IDs) error {
+	t := profiles.TraceOf(ctx)
+	if t.Parent == "" {
+		return nil
+	}
+	return Send(ctx, lane, t, ids)
+}
+
+// Bind sends an OBS_SET, waits until the peer has read it, and returns what
+// Last returns. If the peer refused it the error says why, as that of Last.
+func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) (profiles.Trace, IDs, error) {
+	call, err := lane.Call(ctx, setEnvelope(t, ids)) // a call, for the OBS_ERR that may follow
+	if err != nil {
+		return profiles.Trace{}, IDs{}, err
+	}
+	defer call.Close()
+	last, lastIDs, err := Last(ctx, lane)
+	if err != nil {
+		return last, lastIDs, err
+	}
+	// The answer to the first, if there is one, has come before that to the
+	// second: this does not wait.
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	switch env, err := call.Recv(over); {
+	case err == nil:
+		return answer(env)
+	case !errors.Is(err, context.Canceled):
+		return profiles.Trace{}, IDs{}, err
+	}
+	return last, lastIDs, nil
+}
+
+// Last asks the peer for the last OBS_SET that it read on this connection, zero
+// if there was none. The error is an *profiles.Error if either side refused a
+// message, or the context's.
+func Last(ctx context.Context, on Caller) (profiles.Trace, IDs, error) {
+	m := new(Get)
+	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
+	if err != nil {
+		return profiles.Trace{}, IDs{}, err
+	}
+	defer call.Close()
+	env, err := call.Recv(ctx)
+	if err != nil {
+		return profiles.Trace{}, IDs{}, err
+	}
+	return answer(env)
+}
+
+func setEnvelope(t profiles.Trace, ids IDs) e1.Envelope {
+	m := Set{fields(t, ids)}
+	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+func fields(t profiles.Trace, ids IDs) Fields {
+	return Fields{Traceparent: []byte(t.Parent), Tracestate: []byte(t.State), MsgID: ids.MsgID, TaskID: ids.TaskID, RPCID: ids.RPCID}
+}
+
+// answer reads a DOC or ERR. What it returns is the caller's own.
+func answer(env *e1.Envelope) (profiles.Trace, IDs, error) {
+	if env.MsgType == TypeErr {
+		var m Err
+		if err := m.Decode(env.Payload); err != nil {
+			return profiles.Trace{}, IDs{}, err
+		}
+		code, known := profiles.ParseCode(string(m.Code))
+		if !known {
+			code = profiles.InvalidProfilePayload
+		}
+		return profiles.Trace{}, IDs{}, &profiles.Error{Code: code, Detail: string(m.Code), Text: string(m.Message)}
+	}
+	var m Doc
+	if err := m.Decode(env.Payload); err != nil {
+		return profiles.Trace{}, IDs{}, err
+	}
+	return profiles.Trace{Parent: string(m.Traceparent), State: string(m.Tracestate)},
+		IDs{MsgID: bytes.Clone(m.MsgID), TaskID: bytes.Clone(m.TaskID), RPCID: bytes.Clone(m.RPCID)}, nil
+}

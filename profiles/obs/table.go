@@ -1,0 +1,178 @@
+package obs
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Bounds on what is kept, see the documentation of the package.
+const (
+	maxBound       = 1024
+	maxBoundOctets = 1 << 20
+	maxAllOctets   = 64 << 20
+
+	// boundCost is what a binding costs beside its octets: entries of a map and
+	// a list.
+	boundCost = 256
+)
+
+// table finds the contexts of a connection. Reading takes no lock.
+type table struct {
+	n      atomic.Int64 // connections in it
+	conns  sync.Map     // profiles.Session to *connection
+	octets atomic.Int64 // of all bindings
+}
+
+// find returns the contexts of a connection, nil if nothing was ever set.
+func (t *table) find(s profiles.Session) *connection {
+	if t.n.Load() == 0 {
+		return nil
+	}
+	c, ok := t.conns.Load(s)
+	if !ok {
+		return nil
+	}
+	return c.(*connection) //nolint:errcheck // the table holds nothing else
+}
+
+// enter is find that makes them. They are forgotten with the connection.
+func (t *table) enter(s profiles.Session) *connection {
+	if c := t.find(s); c != nil {
+		return c
+	}
+	fresh := &connection{table: t}
+	if c, there := t.conns.LoadOrStore(s, fresh); there {
+		return c.(*connection) //nolint:errcheck // the table holds nothing else
+	}
+	t.n.Add(1)
+	context.AfterFunc(s.Context(), func() {
+		t.conns.Delete(s)
+		t.n.Add(-1)
+		fresh.end()
+	})
+	return fresh
+}
+
+// connection is what was set on one connection.
+type connection struct {
+	table *table
+
+	mu     sync.Mutex
+	last   set            // the last one that was read
+	all    profiles.Trace // for exchanges without one of their own
+	bound  map[key]*list.Element
+	order  list.List // of *binding, the oldest first
+	octets int
+	over   bool
+}
+
+// set is a Set that is kept.
+type set struct {
+	trace           profiles.Trace
+	msg, task, call string
+}
+
+// key is what an exchange is found by: its msg_id, or a key of its lifecycle.
+// Nobody tells a task_id from an rpc_id there.
+type key struct {
+	lifecycle bool
+	id        string
+}
+
+type binding struct {
+	key   key
+	trace profiles.Trace
+}
+
+func (b *binding) cost() int {
+	return boundCost + len(b.key.id) + len(b.trace.Parent) + len(b.trace.State)
+}
+
+// set makes s the last one and binds it.
+func (c *connection) set(s set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.last = s
+	if s.msg == "" && s.task == "" && s.call == "" {
+		c.all = s.trace
+		return
+	}
+	c.bind(key{false, s.msg}, s.trace)
+	c.bind(key{true, s.task}, s.trace)
+	c.bind(key{true, s.call}, s.trace)
+}
+
+// bind binds a context to an exchange, or takes back what was bound to it. The
+// caller holds mu.
+func (c *connection) bind(k key, t profiles.Trace) {
+	if k.id == "" {
+		return
+	}
+	if e, ok := c.bound[k]; ok {
+		c.forget(e)
+	}
+	if t.Parent == "" {
+		return
+	}
+	b := &binding{k, t}
+	if c.bound == nil {
+		c.bound = make(map[key]*list.Element)
+	}
+	c.bound[k] = c.order.PushBack(b)
+	c.account(b.cost())
+	for n := c.order.Len(); n > maxBound || n > 1 && (c.octets > maxBoundOctets || c.table.octets.Load() > maxAllOctets); n-- {
+		c.forget(c.order.Front())
+	}
+}
+
+func (c *connection) forget(e *list.Element) {
+	b := e.Value.(*binding) //nolint:errcheck // the list holds nothing else
+	c.order.Remove(e)
+	delete(c.bound, b.key)
+	c.account(-b.cost())
+}
+
+func (c *connection) account(n int) {
+	c.octets += n
+	c.table.octets.Add(int64(n))
+}
+
+// end forgets everything: the connection is gone.
+func (c *connection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.account(-c.octets)
+	c.bound, c.last, c.all = nil, set{}, profiles.Trace{}
+	c.order.Init()
+}
+
+// get returns the last set that was read.
+func (c *connection) get() set {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// trace finds the context of an exchange. lifecycle is asked only if something
+// is bound that it could find.
+func (c *connection) trace(msgID []byte, lifecycle func() []byte) (profiles.Trace, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.bound) > 0 {
+		if e, ok := c.bound[key{false, string(msgID)}]; ok {
+			return e.Value.(*binding).trace, true //nolint:errcheck // the list holds nothing else
+		}
+		if e, ok := c.bound[key{true, string(lifecycle())}]; ok {
+			return e.Value.(*binding).trace, true //nolint:errcheck // the list holds nothing else
+		}
+	}
+	return c.all, c.all.Parent != ""
+}
