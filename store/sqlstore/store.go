@@ -154,7 +154,7 @@ func (s *Store) connectWriter() (*conn, error) {
 		level = "NORMAL"
 	}
 	return connect(s.file, "busy_timeout = 5000", "journal_mode = WAL", "synchronous = "+level,
-		"wal_autocheckpoint = 4000", "cache_size = -16384", "temp_store = MEMORY", "trusted_schema = OFF")
+		"wal_autocheckpoint = 8000", "cache_size = -16384", "temp_store = MEMORY", "trusted_schema = OFF")
 }
 
 func (s *Store) connectReader() (*conn, error) {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/store"
@@ -15,9 +16,9 @@ const (
 	deleteEntries  = `DELETE FROM entry WHERE log = ? AND seq <= ?`
 	expiredRecords = `SELECT expires, space, key FROM record
 		WHERE expires > 0 AND (expires, space, key) > (?, ?, ?) ORDER BY expires, space, key LIMIT ?`
-	expiredEntries = `SELECT expires, log, seq FROM entry
-		WHERE expires > 0 AND (expires, log, seq) > (?, ?, ?) ORDER BY expires, log, seq LIMIT ?`
-	selectEntry = `SELECT seq, id, owner, expires, sum, data FROM entry WHERE log = ? AND seq = ?`
+	expiredEntries = `SELECT expires, n FROM entry
+		WHERE expires > 0 AND (expires, n) > (?, ?) ORDER BY expires, n LIMIT ?`
+	selectEntry = `SELECT seq, id, owner, expires, sum, data, log FROM entry WHERE n = ?`
 )
 
 // Pace of the sweep.
@@ -38,15 +39,15 @@ type sweeper struct {
 
 	// Damaged rows that have expired are left where they are, for whoever reads
 	// them to be told. The sweep goes on after them.
-	records [3]driver.Value
-	entries [3]driver.Value
+	records []driver.Value // expires, space, key
+	entries []driver.Value // expires, n
 }
 
 func newSweeper() sweeper {
 	return sweeper{
 		garbage: true,
-		records: [3]driver.Value{int64(0), []byte{}, []byte{}},
-		entries: [3]driver.Value{int64(0), int64(0), int64(0)},
+		records: []driver.Value{int64(0), []byte{}, []byte{}},
+		entries: []driver.Value{int64(0), int64(0)},
 	}
 }
 
@@ -131,21 +132,21 @@ func (w *writer) sweepGarbage(limit int) error {
 }
 
 func (w *writer) sweepRecords(limit int) error {
-	return w.sweepExpired(expiredRecords, &w.sweeper.records, limit, func(at []driver.Value) error {
+	return w.sweepExpired(expiredRecords, w.sweeper.records, limit, func(at []driver.Value) error {
 		_, err := w.record(octets(at[1]), octets(at[2]))
 		return err
 	})
 }
 
 func (w *writer) sweepEntries(limit int) error {
-	return w.sweepExpired(expiredEntries, &w.sweeper.entries, limit, func(at []driver.Value) error {
-		g, err := w.logByID(number(at[1]))
-		if g == nil || err != nil {
-			return err
-		}
-		row, err := w.conn.row(selectEntry, at[1], at[2])
+	return w.sweepExpired(expiredEntries, w.sweeper.entries, limit, func(at []driver.Value) error {
+		row, err := w.conn.row(selectEntry, at[1])
 		if row == nil || err != nil {
 			return err
+		}
+		g, err := w.logByID(number(row[6]))
+		if g == nil || err != nil {
+			return err // without its log it is garbage
 		}
 		e, err := w.conn.readEntry(w.s, g, row)
 		if err != nil || !expired(e.expires, w.now) {
@@ -156,16 +157,16 @@ func (w *writer) sweepEntries(limit int) error {
 }
 
 // sweepExpired removes what an index lists as expired.
-func (w *writer) sweepExpired(list string, after *[3]driver.Value, limit int, remove func(at []driver.Value) error) error {
+func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remove func(at []driver.Value) error) error {
 	var due [][]driver.Value
 	err := w.conn.rows(func(row []driver.Value) bool {
 		if expires := number(row[0]); !expired(expires, w.now) {
 			w.due(expires)
 			return false
 		}
-		due = append(due, append([]driver.Value(nil), row...))
+		due = append(due, slices.Clone(row))
 		return true
-	}, list, after[0], after[1], after[2], int64(limit))
+	}, list, append(slices.Clone(after), int64(limit))...)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (w *writer) sweepExpired(list string, after *[3]driver.Value, limit int, re
 			return err
 		}
 		if err != nil {
-			copy(after[:], at)
+			copy(after, at)
 		}
 	}
 	if len(due) == limit {
