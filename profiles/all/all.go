@@ -12,6 +12,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -34,6 +35,7 @@ type Options struct {
 // Set is the profiles of one endpoint, and the ends that they have on this side.
 type Set struct {
 	Registry *profiles.Registry
+	Traces   *obs.Contexts   // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
 	MCP      *mcpmap.Mapping // calls the MCP servers of peers
 	Events   *events.Bus     // takes in and gives out the events of this process
 }
@@ -41,7 +43,7 @@ type Set struct {
 // New builds every profile. It fails on methods that rpc.New refuses, and on
 // those that are named like one of a profile.
 func New(opts Options) (*Set, error) {
-	s := &Set{MCP: mcpmap.New(opts.MCP)}
+	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
 		mcpmap.MethodRPCClose:  {Inline: s.end, Repeatable: true},
@@ -63,6 +65,7 @@ func New(opts Options) (*Set, error) {
 		s.MCP.Profile(),
 		calls,
 		s.Events.Profile(),
+		s.Traces.Profile(),
 	)
 	return s, err
 }
