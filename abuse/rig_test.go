@@ -69,6 +69,7 @@ func start(t *testing.T, env []string, limits ...string) *victim {
 		t.Fatal(err)
 	}
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: off\n" +
+		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
 		"listeners:\n  - address: swp+tls://127.0.0.1:0\n  - address: swp+quic://127.0.0.1:0\n" +
 		"limits:\n"
 	if !strings.Contains(strings.Join(limits, "\n"), "connections_per_identity:") {

@@ -18,9 +18,10 @@ import (
 // maxAdmin is how many connections the admin listener holds at once.
 const maxAdmin = 64
 
-// newAdmin returns the server of /livez, /readyz, /status and /metrics. It is
-// for this machine: a request whose Host is not a loopback name is refused, so
-// that no web page can read it through a name of its own. There is no profiling.
+// newAdmin returns the server of /livez, /readyz, /status, /metrics and /reload.
+// It is for this machine: a request whose Host is not a loopback name is
+// refused, so that no web page can read it through a name of its own, and one
+// that a web page of elsewhere sends to /reload is, too. There is no profiling.
 func newAdmin(d *daemon) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
@@ -39,9 +40,18 @@ func newAdmin(d *daemon) *http.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(d.status())
 	})
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
+		result, err := d.askReload(r.Context())
+		if err != nil {
+			say(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(result)
+	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
 	return &http.Server{
-		Handler:           localOnly(mux),
+		Handler:           localOnly(http.NewCrossOriginProtection().Handler(mux)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      10 * time.Second,

@@ -8,21 +8,25 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/access"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 )
 
 // Plan is what a configuration would serve to whom.
 type Plan struct {
-	Config    string       `json:"config"` // file, empty for the built-in one
-	Identity  string       `json:"identity"`
-	NotAfter  time.Time    `json:"certificate_not_after"`
-	Trust     []string     `json:"trust"` // PEM files
-	Listeners []PlanListen `json:"listeners"`
-	Admin     string       `json:"admin"`
-	Freshness string       `json:"freshness"`
-	Servers   []PlanServer `json:"mcp_servers"`
-	Warnings  []string     `json:"warnings"`
+	Config    string        `json:"config"` // file, empty for the built-in one
+	Identity  string        `json:"identity"`
+	NotAfter  time.Time     `json:"certificate_not_after"`
+	Trust     []string      `json:"trust"` // PEM files
+	Listeners []PlanListen  `json:"listeners"`
+	Admin     string        `json:"admin"`
+	Store     string        `json:"store"`
+	Freshness string        `json:"freshness"`
+	Servers   []PlanServer  `json:"mcp_servers"`
+	Workers   []PlanService `json:"a2a_workers"`
+	Backends  []PlanService `json:"rpc_backends"`
+	Warnings  []string      `json:"warnings"`
 }
 
 // PlanListen is a listener of a Plan.
@@ -40,9 +44,22 @@ type PlanServer struct {
 	Args      int      `json:"args"`    // how many
 	Env       []string `json:"env"`     // names
 	Default   bool     `json:"default"`
-	Allowed   string   `json:"allowed"` // who may call it, in words
+	Allowed   []string `json:"allowed"` // patterns of the identities that may do something there
 	Idle      string   `json:"idle"`
 	MaxWorker int      `json:"max_children"`
+}
+
+// PlanService is a worker or a backend of a Plan.
+type PlanService struct {
+	Name  string     `json:"name"`
+	At    string     `json:"at"` // a command as resolved, or a URL
+	Names []PlanName `json:"names"`
+}
+
+// PlanName is a kind or a method that is served.
+type PlanName struct {
+	Name    string   `json:"name"`
+	Allowed []string `json:"allowed"` // patterns of the identities that may use it
 }
 
 // Check reads everything that a configuration names, as Run would, without
@@ -51,9 +68,13 @@ type PlanServer struct {
 func Check(c *config.Config) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner,
-		Listeners: []PlanListen{}, Servers: []PlanServer{}, Warnings: []string{},
+		Store: describeStore(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
+		Workers: []PlanService{}, Backends: []PlanService{}, Warnings: []string{},
 	}
 	if err := p.identity(c); err != nil {
+		return nil, err
+	}
+	if _, err := newPolicy(&c.Access); err != nil {
 		return nil, err
 	}
 	for _, l := range c.Listeners {
@@ -71,11 +92,78 @@ func Check(c *config.Config) (*Plan, error) {
 		}
 		p.Servers = append(p.Servers, PlanServer{
 			Name: name, Command: command, Args: len(s.Args), Env: slices.Sorted(maps.Keys(s.Env)),
-			Default: s.Default || len(c.MCP.Servers) == 1, Allowed: "every peer",
-			Idle: s.Idle.String(), MaxWorker: s.MaxChildren,
+			Default: s.Default || len(c.MCP.Servers) == 1, Idle: s.Idle.String(), MaxWorker: s.MaxChildren,
+			Allowed: whoMay(&c.Access, func(a *access.Policy) bool { return a.Reaches(anyone, "mcp", name) }),
 		})
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		w := c.A2A.Workers[name]
+		at := w.URL
+		if at == "" {
+			var err error
+			if at, err = exec.LookPath(w.Command); err != nil {
+				return nil, err
+			}
+		}
+		p.Workers = append(p.Workers, service(&c.Access, name, at, w.Kinds, "a2a", "task"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+		b := c.RPC.Backends[name]
+		p.Backends = append(p.Backends, service(&c.Access, name, b.URL, b.Methods, "rpc", "call"))
+	}
+	p.access(c)
 	return p, nil
+}
+
+func service(a *config.Access, name, at string, names []string, profile, operation string) PlanService {
+	s := PlanService{Name: name, At: at, Names: []PlanName{}}
+	for _, n := range names {
+		allowed := whoMay(a, func(a *access.Policy) bool { return a.Allowed(anyone, profile, operation, n) })
+		s.Names = append(s.Names, PlanName{n, allowed})
+	}
+	return s
+}
+
+// anyone is an identity that every rule is for in whoMay.
+const anyone = "anyone"
+
+// whoMay returns the patterns of the identities for which a rule says yes.
+func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
+	who := []string{}
+	for _, rule := range a.Rules {
+		identities := rule.Identity
+		rule.Identity = config.List{anyone}
+		alone, err := newPolicy(&config.Access{Rules: []config.AccessRule{rule}})
+		if err != nil || !yes(alone) {
+			continue
+		}
+		for _, identity := range identities {
+			if !slices.Contains(who, identity) {
+				who = append(who, identity)
+			}
+		}
+	}
+	return who
+}
+
+// access warns of rules that can hardly be meant.
+func (p *Plan) access(c *config.Config) {
+	if len(c.Access.Rules) == 0 {
+		p.Warnings = append(p.Warnings, "access has no rules, so nobody may do anything; see access in docs/configuration.md")
+		return
+	}
+	policy, err := newPolicy(&c.Access)
+	if err != nil {
+		return // reported by Check
+	}
+	for _, l := range c.Listeners {
+		if g := policy.For(config.LoopbackIdentity); l.Address.Transport == "tcp" && (g.Denied || len(g.Rules) == 0) {
+			p.Warnings = append(p.Warnings, l.Address.String()+" serves nobody: its peers have the identity \"loopback\", and no access rule is for that")
+		}
+	}
+	if policy.Denied(p.Identity) {
+		p.Warnings = append(p.Warnings, "access.deny matches this endpoint's own identity "+p.Identity)
+	}
 }
 
 func (p *Plan) identity(c *config.Config) error {

@@ -90,5 +90,9 @@ func (s *session) do(t *testing.T, name, request string) *mcpmap.Result {
 // tool calls a tool of the child and returns the octets of the answer.
 func (s *session) tool(t *testing.T, name, tool, arguments string) string {
 	t.Helper()
-	return string(s.do(t, name, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)).Octets)
+	quoted, err := json.Marshal(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(s.do(t, name, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, quoted, arguments)).Octets)
 }

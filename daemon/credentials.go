@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +19,6 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/transport"
 )
-
-// pollEvery is how often the files of an identity are looked at.
-const pollEvery = 2 * time.Second
 
 // credentials are the certificate and the trust anchors in force, and the files
 // they came from. What was loaded last stays in force while the files cannot be
@@ -100,43 +95,20 @@ func (c *credentials) reload() (trustChanged bool, err error) {
 	return old.anchors != l.anchors, nil
 }
 
-// watch reloads when a file changes, or may have become usable, until ctx ends.
-// It calls changed after the trust anchors changed.
-func (c *credentials) watch(ctx context.Context, hup <-chan struct{}, changed func()) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-		case <-tick.C:
-			c.mu.Lock()
-			same := c.look() == c.stamp
-			c.mu.Unlock()
-			if same && c.failure.Load() == nil {
-				continue
-			}
-		}
-		if trust, err := c.reload(); err == nil && trust {
-			changed()
-		}
+// refresh reads the files again: always, or if one has changed or could not be
+// used. It reports whether the trust anchors changed.
+func (c *credentials) refresh(always bool) (trustChanged bool, err error) {
+	c.mu.Lock()
+	same := c.look() == c.stamp
+	c.mu.Unlock()
+	if !always && same && c.failure.Load() == nil {
+		return false, nil
 	}
+	return c.reload()
 }
 
 // look describes the files without opening them.
-func (c *credentials) look() string {
-	var b strings.Builder
-	for _, name := range append([]string{c.cert, c.key}, c.ca...) {
-		info, err := os.Stat(name)
-		if err != nil {
-			b.WriteString("missing;")
-			continue
-		}
-		fmt.Fprintf(&b, "%d %d %v;", info.Size(), info.ModTime().UnixNano(), info.Mode())
-	}
-	return b.String()
-}
+func (c *credentials) look() string { return stampOf(append([]string{c.cert, c.key}, c.ca...)...) }
 
 func (c *credentials) read() (*loaded, error) {
 	if err := config.CheckPrivate(c.key); err != nil {

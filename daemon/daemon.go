@@ -43,8 +43,13 @@ type Options struct {
 	// as swp-client takes them, the admin address as http://host:port.
 	AddrFile string
 
-	// Reload has certificates and trust read again, on each receive.
+	// Reload has certificates, trust and access rules read again, on each
+	// receive.
 	Reload <-chan struct{}
+
+	// Read returns the configuration as it is now, for its access rules. Nil
+	// means that they do not change.
+	Read func() (*config.Config, error)
 
 	// Drain is how long exchanges in flight have to end after a stop was asked
 	// for, default 8 s. Children have 2 s after it, so that a stop takes at most
@@ -66,6 +71,9 @@ type daemon struct {
 	metrics     *telemetry
 	health      *health
 	credentials *credentials
+	guard       *guard
+	rules       *ruleFile
+	reloads     chan chan Reloaded
 	memory      *memoryGuard
 	observer    *observer
 	servers     *servers
@@ -92,7 +100,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	log, stop := boundlog.New(boundlog.Options{Level: level, Text: opts.Config.Log.Format == "text", Output: opts.Log})
 	defer stop()
-	d := &daemon{opts: opts, config: opts.Config, log: log, started: time.Now()}
+	d := &daemon{opts: opts, config: opts.Config, log: log, started: time.Now(), reloads: make(chan chan Reloaded)}
 	if err := d.start(); err != nil {
 		d.close()
 		return err
@@ -106,17 +114,23 @@ func (d *daemon) start() error {
 	if d.credentials, err = newCredentials(d.config, d.log, time.Now); err != nil {
 		return err
 	}
+	if d.guard, err = newGuard(d.config, d.log); err != nil {
+		return err
+	}
+	d.rules = newRuleFile(d.config, d.opts.Read, d.log)
 	d.memory = newMemoryGuard()
 	if d.servers, err = newServers(d.config, d.log); err != nil {
 		return err
 	}
-	d.health = &health{credentials: d.credentials, memory: d.memory, servers: d.servers}
-	d.profiles, err = all.New(all.Options{Version: d.opts.Version, MCP: mcpmap.Options{Backend: d.servers.table}})
+	d.health = &health{credentials: d.credentials, rules: d.rules, memory: d.memory, servers: d.servers}
+	d.profiles, err = all.New(all.Options{
+		Version: d.opts.Version, Access: d.guard, MCP: mcpmap.Options{Backend: d.servers.table},
+	})
 	if err != nil {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.servers)
+	d.metrics.registry.MustRegister(d.servers, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
 	if err := d.listen(); err != nil {
 		return err
@@ -146,7 +160,7 @@ func (d *daemon) run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
-	tasks.Go(func() { d.credentials.watch(work, d.opts.Reload, d.recheck) })
+	tasks.Go(func() { d.watch(work) })
 	tasks.Go(func() { d.memory.watch(work) })
 	for _, l := range d.listeners {
 		tasks.Go(func() {

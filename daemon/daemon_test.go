@@ -107,7 +107,10 @@ func start(t *testing.T, yaml string) *running {
 
 func startIn(t *testing.T, dir, yaml string) *running {
 	t.Helper()
-	text := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: 127.0.0.1:0\n" + yaml
+	text := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: 127.0.0.1:0\ndata: data\n" + yaml
+	if !strings.Contains(yaml, "access:") {
+		text += "access: {rules: [{identity: ['spiffe://localhost/**', loopback]}]}\n"
+	}
 	if !strings.Contains(yaml, "listeners:") {
 		text += "listeners:\n- address: swp+tls://127.0.0.1:0\n- address: swp+quic://127.0.0.1:0\n- address: swp+tcp://127.0.0.1:0\n"
 	}
@@ -131,6 +134,7 @@ func startIn(t *testing.T, dir, yaml string) *running {
 		defer close(r.done)
 		r.err = Run(ctx, Options{
 			Config: c, Version: "test", Log: r.log, AddrFile: addrFile, Reload: r.reload, Abort: r.abort, Drain: drain,
+			Read: func() (*config.Config, error) { return config.Load(file, nil) },
 			Ready: func(addrs []string) {
 				r.addrs = addrs
 				close(ready)

@@ -16,6 +16,7 @@ const (
 type health struct {
 	phase       atomic.Int32
 	credentials *credentials
+	rules       *ruleFile
 	memory      *memoryGuard
 	servers     *servers
 }
@@ -46,6 +47,9 @@ func (h *health) look() Health {
 	}
 	if failure := h.credentials.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "certificates not reloaded, the old ones stay in use: "+*failure)
+	}
+	if failure := h.rules.failure.Load(); failure != nil {
+		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)
 	}
 	v.Warnings = append(v.Warnings, h.servers.warnings()...)
 	v.Ready = len(v.Reasons) == 0

@@ -20,32 +20,39 @@ import (
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// listener is a transport.Listener that remembers the connections it returned
-// while they last, so that they can be held against a new set of trust anchors.
+// listener is a transport.Listener that lets in whom it may, and remembers the
+// connections it returned while they last, so that they can be held against new
+// trust anchors and rules.
 type listener struct {
 	transport.Listener
 	config   config.Listener
 	endpoint *endpoint.Endpoint
+	refuse   func(transport.Conn) error // closes a connection that is not let in
 
 	mu   sync.Mutex
 	open map[transport.Conn]struct{}
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection whose peer is let in.
 func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
-	conn, err := l.Listener.Accept(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	l.open[conn] = struct{}{}
-	l.mu.Unlock()
-	context.AfterFunc(conn.Context(), func() {
+	for {
+		conn, err := l.Listener.Accept(ctx)
+		if err != nil {
+			return nil, err
+		}
 		l.mu.Lock()
-		delete(l.open, conn)
+		l.open[conn] = struct{}{}
 		l.mu.Unlock()
-	})
-	return conn, nil
+		context.AfterFunc(conn.Context(), func() {
+			l.mu.Lock()
+			delete(l.open, conn)
+			l.mu.Unlock()
+		})
+		// Remembered first: rules that change now find it.
+		if l.refuse(conn) == nil {
+			return conn, nil
+		}
+	}
 }
 
 func (l *listener) connections() []transport.Conn {
@@ -79,7 +86,7 @@ func (d *daemon) listen() error {
 		if err != nil {
 			return listenError(fmt.Sprintf("listeners[%d].address", i), lc.Address.String(), err)
 		}
-		d.listeners = append(d.listeners, &listener{Listener: ln, config: lc, open: make(map[transport.Conn]struct{})})
+		d.listeners = append(d.listeners, &listener{Listener: ln, config: lc, refuse: d.refuse, open: make(map[transport.Conn]struct{})})
 	}
 	return nil
 }
@@ -180,27 +187,50 @@ func endpointOptions(c *config.Config) endpoint.Options {
 	return o
 }
 
-// recheck closes the connections whose peers are not trusted any more.
+// reasonDenied is the reason of a security event: the access rules deny the
+// identity.
+const reasonDenied = "denied"
+
+var errDenied = errors.New("daemon: access.deny")
+
+// refuse closes a connection whose peer the access rules do not let in, and
+// returns why.
+func (d *daemon) refuse(conn transport.Conn) error {
+	if !d.guard.Denied(conn.Peer().Identity) {
+		return nil
+	}
+	d.hangUp(conn, reasonDenied, errDenied)
+	return errDenied
+}
+
+// hangUp closes a connection for reasons of security and says so.
+func (d *daemon) hangUp(conn transport.Conn, reason string, why error) {
+	peer := conn.Peer()
+	d.observer.Security(transport.SecurityEvent{
+		Transport: peer.Transport, Addr: peer.Addr, Identity: peer.Identity, Reason: reason, Err: why,
+	})
+	_ = conn.Close(uint64(profiles.SecurityPolicy))
+}
+
+// recheck closes the connections whose peers are not trusted or let in any
+// more.
 func (d *daemon) recheck() {
 	kept, closed := 0, 0
 	for _, l := range d.listeners {
 		for _, conn := range l.connections() {
-			c, ok := conn.(transport.Rechecker)
-			if !ok {
+			if d.refuse(conn) != nil {
+				closed++
 				continue
 			}
-			err := c.Recheck()
-			if err == nil {
-				kept++
-				continue
+			if c, ok := conn.(transport.Rechecker); ok {
+				if err := c.Recheck(); err != nil {
+					d.hangUp(conn, transport.ReasonUntrusted, err)
+					closed++
+					continue
+				}
 			}
-			closed++
-			peer := conn.Peer()
-			d.observer.Security(transport.SecurityEvent{
-				Transport: peer.Transport, Addr: peer.Addr, Identity: peer.Identity, Reason: transport.ReasonUntrusted, Err: err,
-			})
-			_ = conn.Close(uint64(profiles.SecurityPolicy))
+			kept++
 		}
 	}
-	d.log.Info("peers held against the new trust anchors", zap.Int("kept", kept), zap.Int("closed", closed))
+	d.log.Info("peers held against the new trust anchors and rules", zap.Int("kept", kept), zap.Int("closed", closed))
 }

@@ -75,16 +75,19 @@ func TestI6EachRejectIsCountedOnceUnderFixedLabels(t *testing.T) {
 	}
 	s := r.raw(tcp)
 	send(t, s, message(12, 99, 1<<63, "12345678", ""))                                             // unsupported type, a flag
-	send(t, s, message(12, 2, 0, "87654321", string((&rpc.Resp{RPCID: []byte("x")}).Append(nil)))) // an answer that nobody asked for
+	send(t, s, message(12, 2, 0, "87654321", string((&rpc.Resp{RPCID: []byte("x")}).Append(nil)))) // of a call that was never made
+	send(t, s, message(1, 2, 0, "87654321", `{"jsonrpc":"2.0","id":1,"result":{}}`))               // an answer that nobody asked for
 	send(t, s, []byte{0, 0, 0, 0})
 	hungUp(t, s)
 	for series, want := range map[string]string{
-		`swpd_rejects_total{code="ERR_UNKNOWN_PROFILE",detail="",profile="other"}`:    "3",
-		`swpd_rejects_total{code="ERR_UNSUPPORTED_MSG_TYPE",detail="",profile="rpc"}`: "1",
-		`swpd_rejects_total{code="ERR_INVALID_FRAME",detail="",profile="other"}`:      "1",
+		`swpd_rejects_total{code="ERR_UNKNOWN_PROFILE",detail="",profile="other"}`:                     "3",
+		`swpd_rejects_total{code="ERR_UNSUPPORTED_MSG_TYPE",detail="",profile="rpc"}`:                  "1",
+		`swpd_rejects_total{code="ERR_INVALID_FRAME",detail="",profile="other"}`:                       "1",
+		`swpd_rejects_total{code="ERR_INVALID_PROFILE_PAYLOAD",detail="UNKNOWN_RPC_ID",profile="rpc"}`: "1",
 		`swpd_unknown_flags_total`:                    "1",
 		`swpd_unsolicited_total`:                      "1",
 		`swpd_messages_total{profile="rpc"}`:          "2",
+		`swpd_messages_total{profile="mcp"}`:          "1",
 		`swpd_sessions_opened_total{transport="tcp"}`: "4",
 	} {
 		if got := r.metric(series); got != want {
@@ -252,7 +255,7 @@ func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
 func TestRS03ShortMemoryIsNotReadyAndRecovers(t *testing.T) {
 	guard := &memoryGuard{}
 	guard.short.Store(true)
-	h := &health{memory: guard, credentials: credentialsIn(t, made(t)), servers: &servers{}}
+	h := &health{memory: guard, credentials: credentialsIn(t, made(t)), rules: &ruleFile{}, servers: &servers{}}
 	h.phase.Store(int32(serving))
 	if v := h.look(); v.Ready || len(v.Reasons) != 1 || !strings.HasPrefix(v.Reasons[0], "memory: ") {
 		t.Errorf("health %+v", v)

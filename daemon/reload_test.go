@@ -106,7 +106,7 @@ func TestTL10PeersOfARemovedAuthorityAreClosedAndRefused(t *testing.T) {
 	pki, other := filepath.Join(r.dir, "pki"), foreign(t)
 	appendFile(t, filepath.Join(other, "ca.crt"), filepath.Join(pki, "ca.crt"))
 	r.reload <- struct{}{}
-	r.await("peers held against the new trust anchors")
+	r.await("peers held against the new trust anchors and rules")
 
 	stranger := devpki.Client(other)
 	stranger.CA = filepath.Join(pki, "ca.crt")

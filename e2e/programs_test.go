@@ -63,6 +63,7 @@ func start(t *testing.T, servers ...server) *node {
 	run(t, bin+"/swpd", "init", "--dir", n.dir)
 	var conf strings.Builder
 	conf.WriteString("identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
+		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
 		"listeners:\n  - address: swp+tls://127.0.0.1:0\n  - address: swp+quic://127.0.0.1:0\n" +
 		"admin: off\nmcp:\n  servers:\n")
 	for _, s := range servers {

@@ -34,6 +34,9 @@ identity:
 trust:
   ca: [%[4]s]
 data: %[5]s
+access:
+  rules: [{identity: "**"}]
+  agents: [{identity: "**", agent_ids: "**"}]
 limits:
   frame_rate: 0
   connections: 20000

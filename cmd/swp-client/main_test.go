@@ -145,6 +145,10 @@ listeners:
   - address: swp+quic://127.0.0.1:0
   - address: swp+tcp://127.0.0.1:0
 admin: off
+data: data
+access:
+  rules: [{identity: ["spiffe://localhost/**", loopback]}]
+  agents: [{identity: ["spiffe://localhost/**", loopback], agent_ids: "**"}]
 mcp:
   servers:
     modern: {command: %[1]s, env: {%[2]s: mcpserver}, default: true}

@@ -316,6 +316,7 @@ func TestTemplateIsValidAndShowsDefaults(t *testing.T) {
 	want.Source, want.Identity, want.Trust = c.Source, c.Identity, c.Trust
 	want.Limits.FrameBurst = 40_000
 	want.Access = Everything("spiffe://example.org/**")
+	want.Data = filepath.Join(d, "data")
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
 	}

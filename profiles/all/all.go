@@ -22,14 +22,19 @@ type Options struct {
 	// Version of the software, for swp.info.
 	Version string
 
+	// Access says what peers may do, in every profile: it takes the place of the
+	// Access in the options of each. Nil means everyone may do everything.
+	Access profiles.Access
+
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
 	// Events configures profile 13.
 	Events events.Options
 
-	// Methods are served as RPC beside the built-in ones, by name.
-	Methods map[string]rpc.Method
+	// RPC configures profile 12. Its Methods are served beside the built-in ones;
+	// Info and Context are of this package's making.
+	RPC rpc.Options
 }
 
 // Set is the profiles of one endpoint, and the ends that they have on this side.
@@ -38,23 +43,31 @@ type Set struct {
 	Traces   *obs.Contexts   // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
 	MCP      *mcpmap.Mapping // calls the MCP servers of peers
 	Events   *events.Bus     // takes in and gives out the events of this process
+
+	cancel context.CancelFunc // ends the calls that outlive their connections
 }
 
 // New builds every profile. It fails on methods that rpc.New refuses, and on
 // those that are named like one of a profile.
 func New(opts Options) (*Set, error) {
-	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{})}
+	if opts.Access == nil {
+		opts.Access = profiles.Everyone
+	}
+	opts.MCP.Access, opts.Events.Access = opts.Access, opts.Access
+	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
 		mcpmap.MethodRPCClose:  {Inline: s.end, Repeatable: true},
 	}
-	for name, m := range opts.Methods {
+	for name, m := range opts.RPC.Methods {
 		if _, taken := methods[name]; taken {
 			return nil, fmt.Errorf("all: method %q is built in", name)
 		}
 		methods[name] = m
 	}
-	calls, err := rpc.New(rpc.Options{Methods: methods, Info: s.info(opts)})
+	opts.RPC.Info, opts.RPC.Access, opts.RPC.Methods = s.info(opts), withOpen{opts.Access, Open()}, methods
+	opts.RPC.Context, s.cancel = context.WithCancel(context.Background())
+	calls, err := rpc.New(opts.RPC)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +86,7 @@ func New(opts Options) (*Set, error) {
 // Close ends what the profiles keep open. Sessions of the endpoint are ended
 // first.
 func (s *Set) Close() {
+	s.cancel()
 	s.MCP.Close()
 	s.Events.Close()
 }
@@ -102,21 +116,16 @@ var honoured = map[uint64][]uint64{
 	events.ProfileID: {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
 }
 
-// info says what swp.info tells. Until there are access rules every peer is
-// told of every target.
+// info says what swp.info tells: of targets, those that the peer may reach.
 func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
-	return func(*profiles.Peer) rpc.Info {
-		info := rpc.Info{Version: opts.Version, Extensions: honoured, Targets: []string{}}
+	return func(peer *profiles.Peer) rpc.Info {
+		info := rpc.Info{Version: opts.Version, Extensions: honoured, Targets: s.MCP.Targets(peer)}
 		for _, p := range s.Registry.All() {
 			types := make([]uint64, len(p.Types))
 			for i, row := range p.Types {
 				types[i] = row.ID
 			}
 			info.Profiles = append(info.Profiles, rpc.ProfileInfo{ID: p.ID, Types: types})
-		}
-		if opts.MCP.Backend != nil {
-			names, _ := opts.MCP.Backend.Targets()
-			info.Targets = append(info.Targets, names...)
 		}
 		return info
 	}

@@ -1,14 +1,17 @@
 package all_test
 
 import (
+	"encoding/json"
 	"go/parser"
 	"go/token"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -80,19 +83,79 @@ func TestInfoNamesProfilesExtensionsAndTargets(t *testing.T) {
 	if err := m.Decode(x.Answers()[0].Payload); err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"version":"v1","profiles":[{"id":1,"types":[1,2,3]},{"id":12,"types":[1,2,3,4,5]}],` +
-		`"extensions":{"1":[16,17,18,19,20,49]},"targets":["db","files"]}`
-	if string(m.Result) != want {
-		t.Errorf("info\n%s, want\n%s", m.Result, want)
+	var info rpc.Info
+	if err := json.Unmarshal(m.Result, &info); err != nil {
+		t.Fatal(err)
+	}
+	if info.Version != "v1" || len(info.Profiles) != len(set.Registry.All()) || !slices.Equal(info.Targets, []string{"db", "files"}) {
+		t.Errorf("info %+v", info)
+	}
+	for i, p := range set.Registry.All() {
+		if info.Profiles[i].ID != p.ID || len(info.Profiles[i].Types) != len(p.Types) {
+			t.Errorf("info of profile %d: %+v", p.ID, info.Profiles[i])
+		}
+	}
+	if got := info.Extensions[mcpmap.ProfileID]; !slices.Equal(got, []uint64{16, 17, 18, 19, 20, 49}) {
+		t.Errorf("extensions of profile 1: %v", got)
+	}
+}
+
+// only lets everybody reach one name and do nothing.
+type only string
+
+func (only) Allowed(_, _, _, _ string) bool   { return false }
+func (o only) Reaches(_, _, name string) bool { return name == string(o) }
+
+func TestInfoNamesOnlyWhatThePeerMayReach(t *testing.T) {
+	backend, err := mcpmap.NewTable(map[string]mcpmap.Server{"files": nil, "db": nil}, "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := all.New(all.Options{Access: only("files"), MCP: mcpmap.Options{Backend: backend}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	calls, _ := set.Registry.Lookup(rpc.ProfileID)
+	req := rpc.Req{RPCID: []byte("id"), Method: []byte(rpc.MethodInfo)}
+	var m rpc.Resp
+	if err := m.Decode(profiletest.New(t, calls).Serve(rpc.TypeReq, req.Append(nil)).Answers()[0].Payload); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(m.Result), `"targets":["files"]`) {
+		t.Errorf("info %s, want files as the only target", m.Result)
+	}
+}
+
+func TestWhatDisclosesNothingIsOpenToEveryone(t *testing.T) {
+	set, err := all.New(all.Options{
+		Access: only(""), RPC: rpc.Options{Methods: map[string]rpc.Method{
+			"demo.ping": {Inline: func(*profiles.Request, []byte) ([]byte, error) { return nil, nil }},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	calls, _ := set.Registry.Lookup(rpc.ProfileID)
+	h := profiletest.New(t, calls)
+	for method, want := range map[string]uint64{
+		rpc.MethodPing: rpc.TypeResp, rpc.MethodEcho: rpc.TypeResp, rpc.MethodInfo: rpc.TypeResp, rpc.MethodSync: rpc.TypeResp,
+		"demo.ping": rpc.TypeErr, "swp.ping ": rpc.TypeErr, "swp.": rpc.TypeErr,
+	} {
+		req := rpc.Req{RPCID: []byte("id " + method), Method: []byte(method)}
+		if answers := h.Serve(rpc.TypeReq, req.Append(nil)).Answers(); len(answers) != 1 || answers[0].MsgType != want {
+			t.Errorf("%q: answers %v, want one of type %d", method, answers, want)
+		}
 	}
 }
 
 func TestMethodsOfTheProfilesCannotBeTaken(t *testing.T) {
 	inline := rpc.Method{Held: func(*rpc.Pending, []byte) error { return nil }}
-	if _, err := all.New(all.Options{Methods: map[string]rpc.Method{rpc.MethodPing: inline}}); err == nil {
+	if _, err := all.New(all.Options{RPC: rpc.Options{Methods: map[string]rpc.Method{rpc.MethodPing: inline}}}); err == nil {
 		t.Error("swp.ping was replaced")
 	}
-	if _, err := all.New(all.Options{Methods: map[string]rpc.Method{mcpmap.MethodRPCListen: inline}}); err == nil {
+	if _, err := all.New(all.Options{RPC: rpc.Options{Methods: map[string]rpc.Method{mcpmap.MethodRPCListen: inline}}}); err == nil {
 		t.Error("swp.mcp.listen was replaced")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,17 +20,32 @@ func newCheck() *cobra.Command {
 		Short: "Check a configuration and say what it would serve to whom",
 		Long: `Read a configuration, the certificates and the programs it names, as run would,
 and print what would be served to whom. Nothing is started and nothing is made.
-If something is wrong, every problem is printed and the exit code is 2.`,
+If something is wrong, every problem is printed and the exit code is 2.
+
+With --as, print what one identity may do: the rules that are for it, the
+agent_ids it may use, and what of this configuration it can reach.`,
 		Example: `  swpd check --config swpd.yaml
-  swpd check --config swpd.yaml --json`,
+  swpd check --config swpd.yaml --json
+  swpd check --config swpd.yaml --as spiffe://partner.example/agents/one`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	as := cmd.Flags().String("as", "", "say what an `identity` may do")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := load(*file)
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("as") {
+			p, err := daemon.CheckAs(c, *as)
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			if *asJSON {
+				return printJSON(cmd.OutOrStdout(), p)
+			}
+			return printPermissions(cmd.OutOrStdout(), p)
 		}
 		plan, err := daemon.Check(c)
 		if err != nil {
@@ -64,19 +80,68 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		row("listen\t%s\topen to %s%s", l.Address, l.Peers, note)
 	}
 	row("admin\t%s", p.Admin)
+	row("store\t%s", p.Store)
 	row("freshness\t%s", p.Freshness)
-	row("RPC\tbuilt-in methods\topen to every peer")
+	row("RPC\tswp.ping, swp.echo, swp.info, swp.sync\topen to every peer")
 	for _, s := range p.Servers {
 		note := ""
 		if s.Default {
 			note = ", the default"
 		}
-		row("MCP server\t%s\topen to %s%s", s.Name, s.Allowed, note)
+		row("MCP server\t%s\topen to %s%s", s.Name, whom(s.Allowed), note)
 		row("\t%s\t%d arguments; environment: PATH %s", s.Command, s.Args, strings.Join(s.Env, " "))
 	}
+	services := func(title string, list []daemon.PlanService) {
+		for _, s := range list {
+			row("%s\t%s\t%s", title, s.Name, s.At)
+			for _, n := range s.Names {
+				row("\t%s\topen to %s", n.Name, whom(n.Allowed))
+			}
+		}
+	}
+	services("A2A worker", p.Workers)
+	services("RPC backend", p.Backends)
 	for _, warning := range p.Warnings {
 		row("warning\t%s", warning)
 	}
+	return w.Flush()
+}
+
+// whom says who patterns of identities are.
+func whom(patterns []string) string {
+	switch {
+	case len(patterns) == 0:
+		return "nobody"
+	case slices.Contains(patterns, "**"):
+		return "every peer"
+	}
+	return strings.Join(patterns, ", ")
+}
+
+func printPermissions(out io.Writer, p *daemon.Permissions) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
+	list := func(title string, names []string) {
+		if len(names) == 0 {
+			names = []string{"none"}
+		}
+		row("%s\t%s", title, strings.Join(names, "\n\t"))
+	}
+	row("identity\t%s", p.Identity)
+	if p.Denied {
+		row("denied\tis not let in: access.deny")
+		return w.Flush()
+	}
+	for _, r := range p.Rules {
+		row("may\tprofile %s\toperation %s\tname %s", strings.Join(r.Profile, " "), strings.Join(r.Operation, " "), strings.Join(r.Name, " "))
+	}
+	if len(p.Rules) == 0 {
+		row("may\tnothing but what is open to every peer: no rule is for this identity")
+	}
+	list("agent_ids", p.AgentIDs)
+	list("MCP servers", p.Servers)
+	list("RPC methods", p.Methods)
+	list("A2A kinds", p.Kinds)
 	return w.Flush()
 }
 

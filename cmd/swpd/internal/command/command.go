@@ -75,12 +75,13 @@ mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.`
 		Example: `  swpd run                              loopback, development certificates, the built-in RPC methods
   swpd init --dir edge && cd edge       certificates and a commented swpd.yaml
   swpd check --config swpd.yaml         what it would serve to whom, or what is wrong with it
+  swpd check --as spiffe://partner.example/agent   what somebody may do
   swpd run --config swpd.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newRun(version), newCheck(), newStatus(), newVersion(version))
+	root.AddCommand(newInit(), newRun(version), newCheck(), newStatus(), newReload(), newVersion(version))
 	return root
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
 )
 
 func newRun(version string) *cobra.Command {
@@ -19,8 +20,8 @@ func newRun(version string) *cobra.Command {
 		Short: "Serve until told to stop",
 		Long: `Serve until SIGTERM or SIGINT. Then no new connection is accepted, what is in
 flight has 10 s to end, and the MCP servers behind are ended; a second signal
-ends everything at once. SIGHUP has certificates and trust read again; a change
-of their files does too.
+ends everything at once. SIGHUP has certificates, trust and access rules read
+again, and so do swpd reload and a change of their files.
 
 Without a configuration swpd serves the built-in RPC methods over TLS and QUIC on
 127.0.0.1:7777, with development certificates that it makes in the data directory.
@@ -50,6 +51,7 @@ The log goes to standard error.`,
 			Log:      cmd.ErrOrStderr(),
 			AddrFile: *addrFile,
 			Reload:   reload,
+			Read:     func() (*config.Config, error) { return load(*file) },
 			Abort:    abort,
 		})
 	}

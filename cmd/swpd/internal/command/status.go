@@ -36,17 +36,11 @@ answer.`,
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *at == "" {
-			c, err := load(*file)
-			if err != nil {
-				return err
-			}
-			if c.Admin == config.AdminOff {
-				return errors.New("admin is off in this configuration, so there is nothing to ask")
-			}
-			*at = c.Admin
+		admin, err := adminAddress(*at, *file)
+		if err != nil {
+			return err
 		}
-		s, err := askStatus(*at)
+		s, err := askStatus(admin)
 		if err != nil {
 			return err
 		}
@@ -63,32 +57,53 @@ answer.`,
 	return cmd
 }
 
+// adminAddress is where the swpd of a configuration is asked: at, or else what
+// the file says.
+func adminAddress(at, file string) (string, error) {
+	if at != "" {
+		return strings.TrimPrefix(at, "http://"), nil
+	}
+	c, err := load(file)
+	if err != nil {
+		return "", err
+	}
+	if c.Admin == config.AdminOff {
+		return "", errors.New("admin is off in this configuration, so there is nothing to ask")
+	}
+	return c.Admin, nil
+}
+
 func askStatus(at string) (*daemon.Status, error) {
-	at = strings.TrimPrefix(at, "http://")
+	var s daemon.Status
+	return &s, ask(at, http.MethodGet, "/status", &s)
+}
+
+// ask puts a request to the admin listener of a running swpd and reads the
+// answer into v.
+func ask(at, method, path string, v any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/status", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+at+path, http.NoBody)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	direct := &http.Client{Transport: &http.Transport{}} // no proxy stands before this machine
 	resp, err := direct.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("nothing listens on %s: swpd does not run, or its admin address is another (--admin)", at)
+		return fmt.Errorf("nothing listens on %s: swpd does not run, or its admin address is another (--admin)", at)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var s daemon.Status
-	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, &s) != nil {
-		return nil, fmt.Errorf("what answers on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
+	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, v) != nil {
+		return fmt.Errorf("what answers on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
 	}
-	return &s, nil
+	return nil
 }
 
 func printStatus(out io.Writer, s *daemon.Status) error {
