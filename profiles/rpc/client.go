@@ -28,7 +28,32 @@ const cancelWait = time.Second
 // *profiles.Error if either side refused a message, or the context's; a call
 // that is given up because ctx ended is cancelled at the other end.
 func Call(ctx context.Context, on Caller, method string, params []byte) ([]byte, error) {
-	s, err := Open(ctx, on, method, params)
+	return Invocation{Method: method, Params: params}.Call(ctx, on)
+}
+
+// Open calls a method and returns the stream of its answers. The caller closes
+// it.
+func Open(ctx context.Context, on Caller, method string, params []byte) (*Stream, error) {
+	return Invocation{Method: method, Params: params}.Open(ctx, on)
+}
+
+// Invocation is a call with all that can be said of it.
+type Invocation struct {
+	Method string
+	Params []byte
+
+	// IdempotencyKey, if set, has the method run once, however often the same
+	// call is made under it within the replay window of the other end.
+	IdempotencyKey string
+
+	// TellDeadline tells the other end how long ctx leaves. It then ends the call
+	// with an *Error of CodeTimeout, at about the time when ctx ends here.
+	TellDeadline bool
+}
+
+// Call is the function Call.
+func (c Invocation) Call(ctx context.Context, on Caller) ([]byte, error) {
+	s, err := c.Open(ctx, on)
 	if err != nil {
 		return nil, err
 	}
@@ -55,25 +80,32 @@ type Stream struct {
 	err    error // what Recv returns from now on
 }
 
-// Open calls a method and returns the stream of its answers. The caller closes
-// it.
-func Open(ctx context.Context, on Caller, method string, params []byte) (*Stream, error) {
+// Open is the function Open.
+func (c Invocation) Open(ctx context.Context, on Caller) (*Stream, error) {
 	s := new(Stream)
 	// An rpc_id has to be unlike the others of this connection, no more.
 	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64())  //nolint:gosec // no secret
 	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
-	req := Req{RPCID: s.rpcID[:], Method: []byte(method), Params: params}
+	req := Req{RPCID: s.rpcID[:], Method: []byte(c.Method), Params: c.Params, IdempotencyKey: []byte(c.IdempotencyKey)}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq}
 	payload := s.small[:0]
 	if n := req.Size(); n > len(s.small) {
 		payload = make([]byte, 0, n)
 	}
+	env.Payload = req.Append(payload)
+	if at, ok := ctx.Deadline(); ok && c.TellDeadline {
+		left := max(0, time.Until(at))
+		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(left.Milliseconds()))
+	}
 	var err error
-	s.call, err = on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq, Payload: req.Append(payload)})
-	if err != nil {
+	if s.call, err = on.Call(ctx, env); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// RPCID is the rpc_id of the call.
+func (s *Stream) RPCID() []byte { return bytes.Clone(s.rpcID[:]) }
 
 // Recv returns the next item, valid until the next call of Recv or Close. At
 // the end of a call that succeeded the error is io.EOF, and Result has its
