@@ -61,6 +61,7 @@ var rules = []rule{
 
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
 	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
+	{"daemon/tracing", []string{"profiles", "profiles/obs", "transport/endpoint"}, []string{"go.opentelemetry.io/otel"}, "the one place that knows OpenTelemetry"},
 	{"daemon/...", []string{"..."}, []string{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
 	}, "from YAML to a running endpoint: the one place that joins everything"},
