@@ -195,16 +195,17 @@ func stop(t *testing.T, tr *tracing.Tracer) {
 func TestSpansJoinTheTraceOfTheCaller(t *testing.T) {
 	c := newCollector(t)
 	tr, lane := connect(t, c.URL, nil)
-	for name, set := range map[string]struct {
-		state string
-		ids   obs.IDs
+	task := obs.IDs{TaskID: []byte("task")}
+	for _, set := range []struct {
+		name, state string
+		ids         obs.IDs
 	}{
-		"of the connection":                    {"b=2, a=1 ", obs.IDs{}},
-		"of the task":                          {"b=2, a=1 ", obs.IDs{TaskID: []byte("task")}},
-		"with a tracestate that is none":       {",,=,", obs.IDs{TaskID: []byte("task")}},
-		"without a tracestate":                 {"", obs.IDs{TaskID: []byte("task")}},
-		"with more members than are allowed":   {strings.Repeat("a=1,", 100), obs.IDs{TaskID: []byte("task")}},
-		"with a member that is there for long": {"a=1,a=2", obs.IDs{TaskID: []byte("task")}},
+		{"of the connection", "b=2, a=1 ", obs.IDs{}},
+		{"of the task", "b=2, a=1 ", task},
+		{"with a tracestate that is none", ",,=,", task},
+		{"without a tracestate", "", task},
+		{"with more members than are allowed", strings.Repeat("a=1,", 100), task},
+		{"with a member that is there twice", "a=1,a=2", task},
 	} {
 		if err := obs.Send(t.Context(), lane, profiles.Trace{Parent: sampled, State: set.state}, set.ids); err != nil {
 			t.Fatal(err)
@@ -212,10 +213,10 @@ func TestSpansJoinTheTraceOfTheCaller(t *testing.T) {
 		for _, msgType := range []uint64{1, 2, 3} {
 			parent, state, _ := strings.Cut(ask(t, lane, msgType), "|")
 			if state != set.state {
-				t.Errorf("%s: the handler has the tracestate %q, want %q", name, state, set.state)
+				t.Errorf("%s: the handler has the tracestate %q, want %q", set.name, state, set.state)
 			}
 			if !strings.HasPrefix(parent, "00-"+traceID+"-") || strings.Contains(parent, parentID) || !strings.HasSuffix(parent, "-01") {
-				t.Errorf("%s: the handler has %q", name, parent)
+				t.Errorf("%s: the handler has %q", set.name, parent)
 			}
 		}
 	}
