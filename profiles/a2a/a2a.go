@@ -28,11 +28,9 @@ import (
 // ProfileID is the profile_id of A2A.
 const ProfileID = 2
 
-// Limits on what a peer writes. What is longer is malformed.
-const (
-	MaxTaskID = 256 // octets of a task_id
-	MaxName   = 256 // octets of an agent_id, of a kind and of a capability
-)
+// MaxText is how many octets a task_id, an agent_id, a kind and a capability
+// have at most. What is longer is malformed.
+const MaxText = 256
 
 // Options configure a Service. The zero value executes nothing and sends tasks.
 type Options struct {
@@ -73,6 +71,10 @@ type Options struct {
 	EventBytes       int // octets of the Events of one task, default 64 MiB
 	Agents           int // agent_ids that are known, default 1,024
 	AgentsPerSession int // of them, of one session, default 64
+
+	// Report is told what went wrong here and no peer learns: errors and panics of
+	// Workers, a store that fails. It must not block. Nil means nobody is told.
+	Report func(error)
 
 	// Now is the wall clock, default time.Now. It dates what is stored; waits
 	// are monotonic.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unicode"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
 
@@ -59,6 +60,14 @@ func (m *HandshakeBody) Decode(payload []byte) error {
 		return f.Err()
 	case blank(m.AgentID):
 		return p1.Missing("agent_id")
+	}
+	for _, kind := range m.Capabilities {
+		if len(kind) > MaxText {
+			return tooLong("capability", len(kind))
+		}
+	}
+	if len(m.AgentID) > MaxText {
+		return tooLong("agent_id", len(m.AgentID))
 	}
 	return nil
 }
@@ -116,8 +125,10 @@ func (m *TaskBody) Decode(payload []byte) error {
 		return p1.Missing("task_id")
 	case blank(m.Kind):
 		return p1.Missing("kind")
+	case len(m.Kind) > MaxText:
+		return tooLong("kind", len(m.Kind))
 	}
-	return nil
+	return idWithin(m.TaskID)
 }
 
 func (m *TaskBody) size() int {
@@ -168,7 +179,7 @@ func (m *EventBody) Decode(payload []byte) error {
 	case len(m.Message) == 0 && len(m.Payload) == 0:
 		return p1.Missing("message or event_payload")
 	}
-	return nil
+	return idWithin(m.TaskID)
 }
 
 func (m *EventBody) size() int {
@@ -222,7 +233,7 @@ func (m *ResultBody) Decode(payload []byte) error {
 	case !m.OK && len(m.ErrorMessage) == 0:
 		return p1.Missing("error_message")
 	}
-	return nil
+	return idWithin(m.TaskID)
 }
 
 func (m *ResultBody) size() int {
@@ -243,3 +254,16 @@ func (m *ResultBody) Append(dst []byte) []byte {
 
 // blank reports whether a text has nothing to read in it.
 func blank(text []byte) bool { return len(bytes.TrimFunc(text, unicode.IsSpace)) == 0 }
+
+func idWithin(id []byte) error {
+	if len(id) > MaxText {
+		return tooLong("task_id", len(id))
+	}
+	return nil
+}
+
+func tooLong(field string, n int) error {
+	err := profiles.Errorf(profiles.InvalidProfilePayload, "a2a: %s: %d octets, want %d at most", field, n, MaxText)
+	err.Detail = "too_long"
+	return err
+}

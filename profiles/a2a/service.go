@@ -1,42 +1,224 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
 // Service is both ends of the profile, for all sessions of one endpoint. It is
 // safe for concurrent use.
-type Service struct{ opts Options }
+type Service struct {
+	opts     Options
+	instance string // of this process, for the Handshakes that it sends
+	ctx      context.Context
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	pools    map[string]*pool // by kind
+
+	mu      sync.Mutex // never held while the store or a session is called
+	closed  bool
+	tasks   map[string]*task // of peers, not over, by the key of their request
+	load    map[string]int   // how many, by owner
+	agents  map[string]*agent
+	hosts   map[profiles.Session]*host
+	idle    map[*task]struct{} // those that wait for an agent
+	sent    map[address]*Delivery
+	gone    departed
+	beacons map[beaconKey]*beacon
+}
+
+// address names a task of ours: who carries it out, and its task_id.
+type address struct{ identity, id string }
 
 // New returns a Service. Tasks that an earlier process left in the store go on:
 // what had not started is started, what had started on a Worker of this process
 // ends with a failure, what a session had been given waits for it to come back.
 // It fails on registrations that are not complete and on a store that can not
 // be read. The caller closes it.
-func New(opts Options) (*Service, error) { return &Service{opts: opts}, nil }
+func New(opts Options) (*Service, error) {
+	opts = opts.withDefaults()
+	pools, err := newPools(opts.Workers)
+	if err != nil {
+		return nil, err
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	s := &Service{
+		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools,
+		tasks: make(map[string]*task), load: make(map[string]int),
+		agents: make(map[string]*agent), hosts: make(map[profiles.Session]*host), idle: make(map[*task]struct{}),
+		sent: make(map[address]*Delivery), gone: newDeparted(), beacons: make(map[beaconKey]*beacon),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if opts.Store != nil {
+		if err := s.reload(); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// withDefaults returns o with the default in place of each zero.
+func (o Options) withDefaults() Options {
+	o.Access = cmp.Or(o.Access, profiles.Everyone)
+	o.Retention = cmp.Or(o.Retention, 24*time.Hour)
+	o.Deadline = cmp.Or(o.Deadline, time.Hour)
+	o.MaxDeadline = cmp.Or(o.MaxDeadline, 7*24*time.Hour)
+	o.Abandoned = cmp.Or(o.Abandoned, time.Minute)
+	o.Tasks = cmp.Or(o.Tasks, 4096)
+	o.TasksPerIdentity = cmp.Or(o.TasksPerIdentity, 1024)
+	o.Events = cmp.Or(o.Events, 65536)
+	o.EventBytes = cmp.Or(o.EventBytes, 64<<20)
+	o.Agents = cmp.Or(o.Agents, 1024)
+	o.AgentsPerSession = cmp.Or(o.AgentsPerSession, 64)
+	if o.MayUse == nil {
+		o.MayUse = func(string, string) bool { return true }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	return o
+}
 
 // Profile returns the profile for the registry of the endpoint.
-func (s *Service) Profile() *profiles.Profile { panic("not yet") }
+func (s *Service) Profile() *profiles.Profile {
+	return &profiles.Profile{
+		ID:   ProfileID,
+		Name: "a2a",
+		Types: []profiles.Type{
+			{ID: TypeHandshake, Name: "HANDSHAKE", Role: profiles.Initiating},
+			{ID: TypeTask, Name: "TASK", Role: profiles.Initiating},
+			{ID: TypeEvent, Name: "EVENT", Role: profiles.Initiating},
+			{ID: TypeResult, Name: "RESULT", Role: profiles.Initiating | profiles.Answer},
+		},
+		Handler:   s,
+		Check:     check,
+		Lifecycle: lifecycle,
+	}
+}
 
-// Declare tells the peer of a session that an agent is here which carries out
-// tasks of some kinds: those of the Workers. The Handshake is sent at once, and
-// again every two minutes as long as the session lives, so that a session on
-// which nothing but work is awaited is not idle. A later Declare of the same
-// agent_id on the same session replaces the kinds. A peer that refuses it has no
-// way to say so in this profile.
-func (s *Service) Declare(ctx context.Context, session profiles.Session, agentID string, kinds []string) error {
-	panic("not yet")
+// check says whether an answer is well formed.
+func check(env *e1.Envelope) error { return new(ResultBody).Decode(env.Payload) }
+
+// lifecycle is the task_id of a message.
+func lifecycle(env *e1.Envelope) []byte {
+	switch env.MsgType {
+	case TypeTask:
+		var m TaskBody
+		_ = m.Decode(env.Payload) // what can not be read is refused later
+		return m.TaskID
+	case TypeEvent:
+		var m EventBody
+		_ = m.Decode(env.Payload)
+		return m.TaskID
+	case TypeResult:
+		var m ResultBody
+		_ = m.Decode(env.Payload)
+		return m.TaskID
+	}
+	return nil
+}
+
+// Serve handles one message.
+func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+	switch req.MsgType {
+	case TypeHandshake:
+		return s.serveHandshake(req)
+	case TypeTask:
+		return s.serveTask(ctx, req, w)
+	case TypeEvent:
+		return s.serveEvent(req)
+	}
+	return s.serveResult(req)
+}
+
+// Live returns how many tasks of peers are not over.
+func (s *Service) Live() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tasks)
 }
 
 // Agents returns the agents that sessions have declared, sorted by ID. Those
 // whose session is gone are kept for a while, because tasks may wait for them.
-func (s *Service) Agents() []Agent { panic("not yet") }
+func (s *Service) Agents() []Agent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Agent, 0, len(s.agents))
+	for _, a := range s.agents {
+		list = append(list, Agent{
+			ID: a.id, Identity: a.identity, Capabilities: slices.Clone(a.kinds), Online: a.host != nil, Tasks: len(a.tasks),
+		})
+	}
+	slices.SortFunc(list, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
 
-// Live returns how many tasks of peers are not over.
-func (s *Service) Live() int { panic("not yet") }
+// errClosed is why what was open ends with Close.
+var errClosed = errors.New("a2a: the service was closed")
 
 // Close stops the Workers and waits for them. Tasks stay as they are in the
 // store, for the next process to go on with. Sessions are ended first.
-func (s *Service) Close() { panic("not yet") }
+func (s *Service) Close() {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	var open []func()
+	if first {
+		for _, t := range s.tasks {
+			open = append(open, t.abandon)
+		}
+		for _, d := range s.sent {
+			open = append(open, func() { d.fail(errClosed) })
+		}
+		for _, b := range s.beacons {
+			open = append(open, b.stop)
+		}
+	}
+	s.mu.Unlock()
+	s.cancel()
+	for _, end := range open {
+		end()
+	}
+	s.work.Wait()
+}
+
+// spawn runs f on a goroutine that Close waits for. It returns false once the
+// Service is closed.
+func (s *Service) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}
+
+// later runs f after d, unless the Service is closed by then.
+func (s *Service) later(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { s.spawn(f) })
+}
+
+// report hands on what went wrong with a task.
+func (s *Service) report(t *task, err error) {
+	s.opts.Report(fmt.Errorf("a2a: task %x of %q, kind %q: %w", t.id, t.owner, t.kind, err))
+}
+
+// backoff is how long to wait before a failed operation is tried again, the
+// n-th time.
+func backoff(n int) time.Duration { return min(time.Second<<min(n, 5), 30*time.Second) }

@@ -38,6 +38,7 @@ type Task struct {
 	Peer     string    // identity of the initiator, as the channel authenticated it
 	Params   []string  // service parameters, as "name=value"
 	Deadline time.Time // when it ends with a failure; zero if never
+	Hops     uint64    // endpoints that the Task has passed
 }
 
 // Failure is an error whose text reaches the initiator as error_message.

@@ -1,0 +1,227 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Bounds of what a cursor reads at once. A slow initiator holds no more.
+const (
+	batchEvents = 32
+	batchOctets = 64 << 10
+)
+
+// finishAtOnce is the size up to which a Result in answer to a Task is queued
+// without waiting for room.
+const finishAtOnce = 32 << 10
+
+// cursor sends the Events of a task, and then its Result, to whoever sent the
+// Task. It holds a position and nothing else: what is to be sent is in the
+// store, or still in memory. The goroutine of a cursor waits while the peer is
+// slow.
+type cursor struct {
+	t      *task
+	w      profiles.Responder
+	lane   profiles.Lane // usable as long as the exchange is open
+	msgID  []byte        // of the Task
+	next   uint64        // number of the Event to send next
+	late   bool          // the task was over when the Task came
+	sent   bool          // an Event was sent
+	gap    uint64        // Events before this number are no longer held, and that is not said yet
+	ctx    context.Context
+	cancel context.CancelFunc
+	wake   chan struct{} // one slot
+}
+
+// attach makes the sender of a Task the one who gets what comes, from an Event
+// on; 0 stands for the next that is stored.
+func (t *task) attach(a *arrival, from uint64) {
+	c := &cursor{t: t, w: a.w, lane: a.lane, msgID: a.msgID, wake: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(a.w.Context())
+	s := t.s
+	s.mu.Lock()
+	if from == 0 || from > t.last+1 {
+		from = t.last + 1
+	}
+	c.next, c.late = from, t.ended
+	if delegated(t.kind) {
+		t.closed = nil
+	}
+	old := t.cursor
+	closed := s.closed
+	if !closed {
+		t.cursor = c
+		s.work.Go(c.run)
+	}
+	s.mu.Unlock()
+	if closed {
+		c.cancel()
+		a.w.Fail(errClosed)
+		return
+	}
+	if old != nil {
+		old.cancel()
+	}
+}
+
+// poke says that there may be something to send. c may be nil.
+func (c *cursor) poke() {
+	if c == nil {
+		return
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until the Result is sent, another cursor takes over, or nobody is
+// left to be sent to. Then it ends the exchange of the Task, and with it the use
+// of its lane.
+func (c *cursor) run() {
+	defer c.cancel()
+	for {
+		events, ending, err := c.due()
+		if err == nil {
+			err = c.send(events)
+		}
+		switch {
+		case err != nil:
+			c.end(err)
+			return
+		case len(events) > 0:
+			continue
+		case ending != nil:
+			c.finish(ending)
+			return
+		}
+		select {
+		case <-c.wake:
+		case <-c.ctx.Done():
+			c.end(nil)
+			return
+		case <-c.t.s.ctx.Done():
+			c.end(nil)
+			return
+		}
+	}
+}
+
+// end ends the exchange without an answer. A peer that is gone, and one that
+// sent the Task again elsewhere, are told nothing.
+func (c *cursor) end(err error) {
+	if c.ctx.Err() != nil || c.t.s.ctx.Err() != nil {
+		err = nil
+	}
+	if err != nil {
+		c.t.s.report(c.t, err)
+		err = profiles.Unavailable(err)
+	}
+	c.w.Fail(err)
+}
+
+// due returns the next Events, and if there are none left how the task ended.
+func (c *cursor) due() ([]tailEvent, *ending, error) {
+	s, t := c.t.s, c.t
+	s.mu.Lock()
+	last, e := t.last, (*ending)(nil)
+	if t.ended {
+		e = t.ending
+	}
+	var events []tailEvent
+	for _, event := range t.tail {
+		if event.seq >= c.next && (len(events) > 0 || event.seq == c.next) {
+			events = append(events, event)
+		}
+	}
+	s.mu.Unlock()
+	if len(events) > 0 || c.next > last {
+		return events, e, nil
+	}
+	events, err := c.read(last)
+	if err == nil && len(events) == 0 {
+		// None of them is held any more. The Result says so, or the next Event.
+		c.next = last + 1
+		c.gap = c.next
+	}
+	return events, e, err
+}
+
+// read reads the next Events from the store.
+func (c *cursor) read(last uint64) ([]tailEvent, error) {
+	s, t := c.t.s, c.t
+	for n := 0; ; n++ {
+		var events []tailEvent
+		size := 0
+		err := s.opts.Store.Read(c.ctx, spaceEvents, t.run, c.next-1, func(seq uint64, _ string, data []byte) bool {
+			if seq > last {
+				return false
+			}
+			events = append(events, tailEvent{seq, bytes.Clone(data)})
+			size += len(data)
+			return len(events) < batchEvents && size < batchOctets
+		})
+		if len(events) > 0 {
+			if first := events[0].seq; first > c.next {
+				c.next, c.gap = first, first
+			}
+			return events, nil // what is wrong behind them is seen next time
+		}
+		var kind interface{ Retryable() bool }
+		if err == nil || c.ctx.Err() != nil || !errors.As(err, &kind) || !kind.Retryable() {
+			return nil, err
+		}
+		select {
+		case <-time.After(backoff(n)):
+		case <-c.ctx.Done():
+		case <-s.ctx.Done():
+			return nil, errClosed
+		}
+	}
+}
+
+// send sends Events, each under its number.
+func (c *cursor) send(events []tailEvent) error {
+	for _, event := range events {
+		ext := e1.AppendExtensionUvarint(make(e1.Extensions, 0, 16), profiles.ExtSequence, event.seq)
+		if c.gap > 0 {
+			ext = e1.AppendExtensionUvarint(ext, profiles.ExtFirstHeld, c.gap)
+		}
+		err := c.lane.Send(c.ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: event.payload})
+		if err != nil {
+			return err
+		}
+		c.next, c.gap, c.sent = event.seq+1, 0, true
+	}
+	return nil
+}
+
+// finish sends the Result. In answer to the Task it repeats its msg_id; what an
+// executor brought about is a message of its own (SWP profiles §2).
+func (c *cursor) finish(e *ending) {
+	if e.By == byInitiator && !c.late {
+		c.end(nil) // it was the one who said so
+		return
+	}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: e.Result}
+	if last := c.next - 1; last > 0 {
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtSequence, last)
+	}
+	if c.gap > 0 {
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtFirstHeld, c.gap)
+	}
+	answer := !c.sent && (c.late || e.By == byUs)
+	if answer && len(e.Result) <= finishAtOnce {
+		_ = c.w.Finish(env) // if it can not be sent, nobody is there
+		return
+	}
+	if answer {
+		env.MsgID = c.msgID
+	}
+	c.end(c.lane.Send(c.ctx, env))
+}

@@ -1,0 +1,301 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// maxReason keeps what is wrong with an input readable.
+const maxReason = 1024
+
+// admit decides whether a new task is to be executed.
+func (t *task) admit(input []byte) {
+	s := t.s
+	switch {
+	case !s.opts.Access.Allowed(t.owner, "a2a", "task", t.kind):
+		t.fail(reasonDenied)
+		return
+	case t.hops > profiles.MaxHops:
+		t.fail(reasonHops)
+		return
+	}
+	if s.opts.Validate != nil {
+		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.kind, input) })
+		if err != nil {
+			reason := reasonMalformed + ": " + strings.ToValidUTF8(err.Error(), "\uFFFD")
+			t.fail(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
+			return
+		}
+	}
+	t.dispatch(input, false)
+}
+
+// dispatch gives the task to whoever carries out its kind. Where that is an
+// agent that is not here, or with wait might be, the task waits for it.
+func (t *task) dispatch(input []byte, wait bool) {
+	s := t.s
+	s.mu.Lock()
+	if t.over || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	if p := t.place; p != nil {
+		s.mu.Unlock()
+		p.start(t, input)
+		return
+	}
+	a, known := s.choose(t)
+	if a != nil {
+		t.assign(a, input)
+		return
+	}
+	s.mu.Unlock()
+	if !known && !wait {
+		t.fail(reasonUnsupported)
+		return
+	}
+	if t.stand(standing{Phase: phaseWaiting}) != nil {
+		return
+	}
+	s.mu.Lock()
+	if a, _ = s.choose(t); a != nil && !t.over && !s.closed {
+		t.assign(a, input)
+		return
+	}
+	if !t.over && !s.closed {
+		s.idle[t] = struct{}{}
+		t.arm()
+	}
+	s.mu.Unlock()
+}
+
+// arm bounds how long the task waits for an agent. The caller holds mu.
+func (t *task) arm() {
+	if t.absent == nil {
+		t.absent = t.s.later(t.s.opts.Abandoned, func() { t.fail(reasonGone) })
+	}
+}
+
+// disarm ends the wait. The caller holds mu.
+func (t *task) disarm() {
+	if t.absent != nil {
+		t.absent.Stop()
+		t.absent = nil
+	}
+}
+
+// assign gives the task to an agent: that it does is stored before the Task is
+// sent. The caller holds mu, which assign gives up.
+func (t *task) assign(a *agent, input []byte) {
+	s := t.s
+	t.disarm()
+	if t.hops >= profiles.MaxHops {
+		s.mu.Unlock()
+		t.fail(reasonHops)
+		return
+	}
+	t.owned = a
+	a.tasks[t] = struct{}{}
+	at := standing{Phase: phaseAgent, Identity: a.identity, AgentID: a.id, Instance: a.instance, Remote: profiles.NewMsgID()}
+	s.mu.Unlock()
+	if t.stand(at) != nil {
+		return
+	}
+	s.mu.Lock()
+	if t.over || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	if a.host == nil || a.instance != at.Instance {
+		// Gone before anything was sent, so anyone may have it.
+		delete(a.tasks, t)
+		t.owned = nil
+		s.mu.Unlock()
+		t.dispatch(input, true)
+		return
+	}
+	t.send(a.host.session, input)
+}
+
+// send sends the Task to the session of its agent. The caller holds mu, which
+// send gives up.
+func (t *task) send(session profiles.Session, input []byte) {
+	s := t.s
+	f := &forward{t: t, input: input}
+	f.d = s.newDelivery(t.ctx, session, t.at.Remote, t.kind, f)
+	f.d.resume, f.d.last = t.seen > 0 || input == nil, t.seen
+	old := t.out
+	t.out = f.d
+	s.mu.Unlock()
+	if old != nil {
+		old.close(profiles.ErrFinished)
+	}
+	if f.d.open() == nil {
+		s.spawn(func() { f.d.run(nil) })
+	}
+}
+
+// returned is called when the agent of the task has declared itself anew: the
+// same process goes on where it was, another one knows nothing of it and the
+// task must not be begun a second time.
+func (t *task) returned(session profiles.Session, instance string) {
+	s := t.s
+	s.mu.Lock()
+	if t.over || s.closed || t.at.Phase != phaseAgent {
+		s.mu.Unlock()
+		return
+	}
+	if instance == "" || instance != t.at.Instance {
+		s.mu.Unlock()
+		t.fail(reasonRestarted)
+		return
+	}
+	t.disarm()
+	t.send(session, nil)
+}
+
+// await waits for the agent of a task to come back.
+func (t *task) await() {
+	s := t.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.over || s.closed {
+		return
+	}
+	t.out = nil
+	t.arm()
+	if t.owned == nil { // after a restart
+		a := s.agents[t.at.AgentID]
+		if a == nil {
+			a = &agent{id: t.at.AgentID, identity: t.at.Identity, tasks: make(map[*task]struct{})}
+			s.agents[a.id] = a
+		}
+		if a.identity != t.at.Identity {
+			return // somebody else has its name: it can not come back
+		}
+		t.owned = a
+		a.tasks[t] = struct{}{}
+	}
+	if a := t.owned; a.host != nil {
+		session, instance := a.host.session, a.instance
+		if session.Context().Err() == nil {
+			s.work.Go(func() { t.returned(session, instance) })
+		}
+	}
+}
+
+// forward is the receiver of a task that was given to an agent.
+type forward struct {
+	t     *task
+	d     *Delivery
+	input []byte // until it was sent once
+}
+
+// task implements receiver.
+func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
+	t := f.t
+	input := f.input
+	f.input = nil
+	if input == nil {
+		var err error
+		if input, err = t.input(); err != nil {
+			return nil, nil, err
+		}
+	}
+	m := TaskBody{TaskID: f.d.id, Kind: []byte(t.kind), Input: input}
+	ext := taskExtensions("", t.params, t.hops+1)
+	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining()), nil
+}
+
+// room implements receiver: what has no room in the queue is refused there.
+func (f *forward) room(int) bool { return true }
+
+// event implements receiver. The Event is accepted when it is stored.
+func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error {
+	t := f.t
+	if firstHeld > 0 {
+		note := fmt.Sprintf("events of the worker before its number %d are lost", firstHeld)
+		t.add(entry{payload: t.event(note, nil), done: func(error) {}})
+	}
+	id := ""
+	switch {
+	case number <= 1 && len(m.Payload) == 0 && string(m.Message) == accepted:
+		id = accepted
+	case number > 0:
+		id = strconv.FormatUint(number, 10)
+	}
+	done := req.Defer()
+	t.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, done: func(err error) {
+		switch err {
+		case nil, errOver:
+			done(nil) // what crosses the end is dropped
+		default:
+			if number > 0 {
+				f.d.fallBehind(number - 1)
+			}
+			done(profiles.Unavailable(err))
+		}
+	}})
+	return nil
+}
+
+// result implements receiver. The Result is accepted when it is stored, after
+// the Events before it.
+func (f *forward) result(req *profiles.Request, m *ResultBody, _, firstHeld uint64) error {
+	t := f.t
+	if firstHeld > 0 {
+		t.add(entry{payload: t.event("the last events of the worker are lost", nil), done: func(error) {}})
+	}
+	done := func(error) {}
+	if req != nil {
+		done = req.Defer()
+	}
+	kept := &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
+	t.drain(func(err error) {
+		switch {
+		case err != nil:
+			f.d.reopen()
+			done(profiles.Unavailable(err))
+		case !t.finish(byExecutor, kept, nil, func(err error) { done(unavailable(err)) }):
+			done(nil)
+		}
+	})
+	return nil
+}
+
+// lost implements receiver.
+func (f *forward) lost(err error) {
+	t := f.t
+	s := t.s
+	s.mu.Lock()
+	mine := t.out == f.d
+	s.mu.Unlock()
+	switch {
+	case !mine:
+	case f.d.session.Context().Err() != nil:
+		t.await()
+	default:
+		s.report(t, err)
+		t.fail(reasonRefused)
+	}
+}
+
+// drain calls f once every Event that was added is stored, or with the error if
+// one could not be.
+func (t *task) drain(f func(error)) {
+	s := t.s
+	s.mu.Lock()
+	if t.writing {
+		t.drained = f
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	f(nil)
+}

@@ -1,0 +1,138 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Bounds of what waits for Recv.
+const (
+	inboxEvents = 1024
+	inboxOctets = 1 << 20
+)
+
+// inbox is the receiver of an application.
+type inbox struct {
+	d       *Delivery
+	payload []byte
+	opts    SendOptions
+	params  []string
+	now     func() time.Time
+	until   time.Time
+
+	ready chan struct{} // one slot: there is something to look at
+
+	mu     sync.Mutex
+	events []*Event
+	octets int
+	end    *Result
+	err    error // after the events
+}
+
+func newInbox(s *Service, id []byte, t *Task, opts SendOptions) *inbox {
+	m := TaskBody{TaskID: id, Kind: []byte(t.Kind), Input: t.Input}
+	return &inbox{
+		payload: m.Append(make([]byte, 0, m.Size())), opts: opts, params: slices.Clone(t.Params),
+		now: s.opts.Now, until: t.Deadline, ready: make(chan struct{}, 1),
+	}
+}
+
+// task implements receiver.
+func (b *inbox) task(context.Context) ([]byte, e1.Extensions, error) {
+	ext := taskExtensions(b.opts.Agent, b.params, b.opts.Hops)
+	if !b.until.IsZero() {
+		ext = appendDeadline(ext, b.until.Sub(b.now()))
+	}
+	return b.payload, ext, nil
+}
+
+// taskExtensions is what an initiator says about a Task.
+func taskExtensions(agent string, params []string, hops uint64) e1.Extensions {
+	var ext e1.Extensions
+	if agent != "" {
+		ext = e1.AppendExtension(ext, profiles.ExtAgent, []byte(agent))
+	}
+	for _, param := range params {
+		ext = e1.AppendExtension(ext, profiles.ExtParam, []byte(param))
+	}
+	if hops > 0 {
+		ext = e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops)
+	}
+	return ext
+}
+
+// appendDeadline says how much time is left. What is over is said as what is
+// nearly over: 0 would mean none.
+func appendDeadline(ext e1.Extensions, left time.Duration) e1.Extensions {
+	return e1.AppendExtensionUvarint(ext, profiles.ExtDeadline, uint64(max(1, left.Milliseconds())))
+}
+
+// room implements receiver.
+func (b *inbox) room(size int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.events) == 0 || len(b.events) < inboxEvents && b.octets+size <= inboxOctets
+}
+
+// event implements receiver.
+func (b *inbox) event(_ *profiles.Request, m *EventBody, number, firstHeld uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.events = append(b.events, &Event{Seq: number, Message: string(m.Message), Payload: bytes.Clone(m.Payload), FirstHeld: firstHeld})
+		b.octets += len(m.Message) + len(m.Payload)
+		b.poke()
+	}
+	return nil
+}
+
+// result implements receiver.
+func (b *inbox) result(_ *profiles.Request, m *ResultBody, last, firstHeld uint64) error {
+	b.mu.Lock()
+	if b.err == nil {
+		b.err = io.EOF
+		b.end = &Result{OK: m.OK, Output: bytes.Clone(m.Output), Reason: string(m.ErrorMessage), Last: last, FirstHeld: firstHeld}
+		b.poke()
+	}
+	b.mu.Unlock()
+	b.d.cancel(io.EOF)
+	return nil
+}
+
+// lost implements receiver.
+func (b *inbox) lost(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+		b.poke()
+	}
+}
+
+func (b *inbox) poke() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next Event, or what comes after the last; empty says that
+// there is nothing yet.
+func (b *inbox) take() (event *Event, empty bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.events) > 0 {
+		event, b.events[0] = b.events[0], nil
+		b.events = b.events[1:]
+		b.octets -= len(event.Message) + len(event.Payload)
+		return event, false, nil
+	}
+	return nil, b.err == nil, b.err
+}

@@ -1,0 +1,186 @@
+package a2a
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// pool is a Registration at work. The mu of the Service guards what follows
+// the first line.
+type pool struct {
+	Registration
+	load    int     // tasks that have a place: running, or waiting for a turn
+	running int     // of them, those that run
+	queue   []*task // of them, those that wait, and some that are over
+}
+
+func newPools(list []Registration) (map[string]*pool, error) {
+	pools := make(map[string]*pool)
+	for i, r := range list {
+		if r.Worker == nil || len(r.Kinds) == 0 {
+			return nil, fmt.Errorf("a2a: registration %d: a worker and kinds are required", i)
+		}
+		r.Tasks = cmp.Or(r.Tasks, 16)
+		r.Waiting = cmp.Or(r.Waiting, 1024)
+		if r.Tasks < 0 || r.Waiting < 0 || r.Deadline < 0 {
+			return nil, fmt.Errorf("a2a: registration %d: tasks %d, waiting %d, deadline %v: below 0", i, r.Tasks, r.Waiting, r.Deadline)
+		}
+		p := &pool{Registration: r}
+		for _, kind := range r.Kinds {
+			switch {
+			case blank([]byte(kind)) || len(kind) > MaxText:
+				return nil, fmt.Errorf("a2a: kind %q: blank, or above %d octets", kind, MaxText)
+			case pools[kind] != nil:
+				return nil, fmt.Errorf("a2a: kind %q is registered twice", kind)
+			}
+			pools[kind] = p
+		}
+	}
+	return pools, nil
+}
+
+// full reports whether there is no place left. The caller holds mu.
+func (p *pool) full() bool { return p.load >= p.Tasks+p.Waiting }
+
+// start runs a task that has a place, at once or when it is its turn.
+func (p *pool) start(t *task, input []byte) {
+	s := t.s
+	s.mu.Lock()
+	wait := p.running >= p.Tasks
+	s.mu.Unlock()
+	// What waits for its turn must not be forgotten by a restart.
+	if wait && t.stand(standing{Phase: phaseWaiting}) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.over || s.closed:
+	case p.running < p.Tasks:
+		p.running++
+		t.place = nil // it now is the goroutine's
+		s.work.Go(func() { p.run(t, input) })
+	default:
+		p.queue = append(p.queue, t)
+	}
+}
+
+// run carries out one task after the other, as long as some wait.
+func (p *pool) run(t *task, input []byte) {
+	for {
+		t.execute(p.Worker, input)
+		s := t.s
+		s.mu.Lock()
+		p.load--
+		t, input = nil, nil
+		for t == nil && len(p.queue) > 0 && !s.closed {
+			if next := p.queue[0]; !next.over {
+				t = next
+				t.place = nil
+			}
+			p.queue[0] = nil
+			p.queue = p.queue[1:]
+		}
+		if t == nil {
+			p.running--
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// leave gives up what a task that is over has of the tables. The caller holds
+// mu.
+func (t *task) leave() {
+	if t.place != nil {
+		t.place.load--
+		t.place = nil
+	}
+	delete(t.s.idle, t)
+	if t.owned != nil {
+		delete(t.owned.tasks, t)
+		t.owned = nil
+	}
+}
+
+// execute has a Worker carry out the task. That it starts is stored before.
+func (t *task) execute(w Worker, input []byte) {
+	if input == nil {
+		var err error
+		if input, err = t.input(); err != nil {
+			return
+		}
+	}
+	if t.stand(standing{Phase: phaseLocal}) != nil {
+		return
+	}
+	job := &Task{
+		ID: t.id, Kind: t.kind, Input: input, Peer: t.owner, Params: t.params, Deadline: t.deadline, Hops: t.hops,
+	}
+	ctx, cancel := context.WithDeadline(t.ctx, time.Now().Add(t.remaining()))
+	defer cancel()
+	output, err := protect(func() ([]byte, error) { return w.Run(ctx, job, t.report) })
+	if t.s.ctx.Err() != nil {
+		return // stopped, not ended: the next process says so
+	}
+	switch {
+	case err == nil:
+		t.finish(byExecutor, &ResultBody{OK: true, Output: output}, nil, nil)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		t.fail(reasonDeadline)
+	default:
+		t.finish(byExecutor, t.failure(err), nil, nil)
+	}
+}
+
+// protect calls f; a panic becomes its error.
+func protect[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a2a: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// failure is the Result for the error of a Worker.
+func (t *task) failure(err error) *ResultBody {
+	if told, ok := errors.AsType[*Failure](err); ok {
+		reason := strings.ToValidUTF8(told.Reason, "\uFFFD")
+		return &ResultBody{ErrorMessage: []byte(cmp.Or(reason, reasonFailed)), Output: told.Output}
+	}
+	if t.ctx.Err() == nil {
+		t.s.report(t, err)
+	}
+	return &ResultBody{ErrorMessage: []byte(reasonFailed)}
+}
+
+// report is how a Worker reports progress.
+func (t *task) report(message string, payload []byte) error {
+	if message == "" && len(payload) == 0 {
+		return errors.New("a2a: event without a message and without a payload")
+	}
+	body := t.event(strings.ToValidUTF8(message, "\uFFFD"), payload)
+	if len(body) > e1.DefaultMaxPayload {
+		return fmt.Errorf("a2a: event of %d octets, want %d at most", len(body), e1.DefaultMaxPayload)
+	}
+	done := make(chan error, 1)
+	t.add(entry{payload: body, done: func(err error) { done <- err }})
+	select {
+	case err := <-done:
+		return err
+	case <-t.s.ctx.Done():
+		return errClosed
+	}
+}
+
+var errPlaces = profiles.Busy("a2a_waiting", "too many tasks of this kind are waiting")

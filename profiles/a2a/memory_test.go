@@ -1,0 +1,290 @@
+package a2a_test
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// disk is what survives the processes that use it.
+type disk struct {
+	mu      sync.Mutex
+	version uint64
+	records map[[2]string]record
+	logs    map[[2]string]*log
+	now     func() time.Time
+}
+
+type record struct {
+	version uint64
+	value   []byte
+	expires time.Time
+}
+
+type log struct {
+	last    uint64
+	entries []logEntry
+}
+
+type logEntry struct {
+	seq     uint64
+	id      string
+	data    []byte
+	expires time.Time
+}
+
+func newDisk() *disk {
+	return &disk{records: make(map[[2]string]record), logs: make(map[[2]string]*log), now: time.Now}
+}
+
+// memory is a store on a disk, as one process has it open. It does what package
+// store promises, in memory, and fails when it is told to.
+type memory struct {
+	*disk
+	work sync.WaitGroup
+
+	queue chan func()
+	wait  sync.Mutex // held to stop the writer
+
+	count   sync.Mutex
+	ops     int  // writes and reads so far
+	failAt  int  // number of the first operation that fails, or 0
+	failFor int  // how many operations fail from there on
+	applied bool // those that fail are carried out all the same
+	closed  bool
+}
+
+// fault is the error of an operation that was told to fail.
+type fault struct{ retry bool }
+
+func (fault) Error() string       { return "memory: told to fail" }
+func (fault) StoreDetail() string { return "store_unavailable" }
+func (f fault) Retryable() bool   { return f.retry }
+
+// open opens a disk until the test ends.
+func (d *disk) open(t testing.TB) *memory {
+	m := &memory{disk: d, queue: make(chan func(), 1<<16)}
+	m.work.Go(func() {
+		for f := range m.queue {
+			m.wait.Lock()
+			m.wait.Unlock() //nolint:staticcheck // whoever holds it stops the writer
+			f()
+		}
+	})
+	t.Cleanup(m.close)
+	return m
+}
+
+// close lets go of the disk: what was submitted and not done is lost.
+func (m *memory) close() {
+	m.count.Lock()
+	first := !m.closed
+	m.closed = true
+	m.count.Unlock()
+	if first {
+		close(m.queue)
+	}
+	m.work.Wait()
+}
+
+// step counts an operation and says whether it fails, and whether it is carried
+// out.
+func (m *memory) step() (err error, apply bool) { //nolint:revive // the error is the point
+	m.count.Lock()
+	defer m.count.Unlock()
+	if m.closed {
+		return fault{true}, false
+	}
+	m.ops++
+	if m.failAt > 0 && m.ops >= m.failAt && m.ops < m.failAt+m.failFor {
+		return fault{true}, m.applied
+	}
+	return nil, true
+}
+
+func (m *memory) submit(f func()) {
+	m.count.Lock()
+	defer m.count.Unlock()
+	if m.closed {
+		go f()
+		return
+	}
+	m.queue <- f
+}
+
+func (m *memory) Put(space, key string, was uint64, _ string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+	m.submit(func() {
+		err, apply := m.step()
+		if !apply {
+			done(false, 0, nil, err)
+			return
+		}
+		m.mu.Lock()
+		at := [2]string{space, key}
+		r, ok := m.records[at]
+		if ok && m.expired(r.expires) {
+			r, ok = record{}, false
+		}
+		wrote := r.version == was
+		if wrote {
+			m.version++
+			r = record{m.version, slices.Clone(value), expires}
+			m.records[at] = r
+		}
+		m.mu.Unlock()
+		switch {
+		case err != nil:
+			done(false, 0, nil, err)
+		case wrote:
+			done(true, r.version, nil, nil)
+		default:
+			done(false, r.version, slices.Clone(r.value), nil)
+		}
+	})
+}
+
+func (m *memory) expired(at time.Time) bool { return !at.IsZero() && !m.now().Before(at) }
+
+func (m *memory) Delete(space, key string, was uint64, done func(bool, error)) {
+	m.submit(func() {
+		err, apply := m.step()
+		removed := false
+		if apply {
+			m.mu.Lock()
+			at := [2]string{space, key}
+			if r, ok := m.records[at]; !ok || was == 0 || r.version == was {
+				removed = true
+				delete(m.records, at)
+			}
+			m.mu.Unlock()
+		}
+		done(removed && err == nil, err)
+	})
+}
+
+func (m *memory) Get(ctx context.Context, space, key string) (uint64, []byte, error) {
+	if err, _ := m.step(); err != nil {
+		return 0, nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.records[[2]string{space, key}]
+	if m.expired(r.expires) {
+		return 0, nil, ctx.Err()
+	}
+	return r.version, slices.Clone(r.value), ctx.Err()
+}
+
+func (m *memory) Scan(ctx context.Context, space, prefix, after string, yield func(string, uint64, []byte) bool) error {
+	if err, _ := m.step(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	found := maps.Clone(m.records)
+	m.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(found), func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) })
+	for _, at := range keys {
+		r := found[at]
+		if at[0] != space || !strings.HasPrefix(at[1], prefix) || at[1] <= after || m.expired(r.expires) {
+			continue
+		}
+		if !yield(at[1], r.version, slices.Clone(r.value)) {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+func (m *memory) Append(space, name, id, _ string, data []byte, expires time.Time, done func(uint64, bool, bool, error)) {
+	m.submit(func() {
+		err, apply := m.step()
+		if !apply {
+			done(0, false, false, err)
+			return
+		}
+		m.mu.Lock()
+		l := m.log(space, name)
+		seq, fresh, equal := l.last+1, true, true
+		if i := slices.IndexFunc(l.entries, func(e logEntry) bool { return id != "" && e.id == id }); i >= 0 {
+			seq, fresh, equal = l.entries[i].seq, false, string(l.entries[i].data) == string(data)
+		} else {
+			l.last = seq
+			l.entries = append(l.entries, logEntry{seq, id, slices.Clone(data), expires})
+		}
+		m.mu.Unlock()
+		if err != nil {
+			seq, fresh, equal = 0, false, false
+		}
+		done(seq, fresh, equal, err)
+	})
+}
+
+func (m *memory) log(space, name string) *log {
+	at := [2]string{space, name}
+	if m.logs[at] == nil {
+		m.logs[at] = new(log)
+	}
+	return m.logs[at]
+}
+
+func (m *memory) Read(ctx context.Context, space, name string, after uint64, yield func(uint64, string, []byte) bool) error {
+	if err, _ := m.step(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	entries := slices.Clone(m.log(space, name).entries)
+	m.mu.Unlock()
+	for _, e := range entries {
+		if e.seq <= after || m.expired(e.expires) {
+			continue
+		}
+		data := slices.Clone(e.data)
+		more := yield(e.seq, e.id, data)
+		clear(data)
+		if !more {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+func (m *memory) Span(_ context.Context, space, name string) (first, last uint64, err error) {
+	if err, _ := m.step(); err != nil {
+		return 0, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.log(space, name)
+	for _, e := range l.entries {
+		if !m.expired(e.expires) {
+			return e.seq, l.last, nil
+		}
+	}
+	return l.last + 1, l.last, nil
+}
+
+// trim forgets the first entries of every log.
+func (d *disk) trim(through uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.logs {
+		l.entries = slices.DeleteFunc(l.entries, func(e logEntry) bool { return e.seq <= through })
+	}
+}
+
+// size counts what is held of a space.
+func (d *disk) size(space string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at := range d.records {
+		if at[0] == space {
+			n++
+		}
+	}
+	return n
+}

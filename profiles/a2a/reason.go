@@ -1,0 +1,27 @@
+package a2a
+
+import "strings"
+
+// What the Results of this endpoint say.
+const (
+	reasonUnsupported = "unsupported capability"
+	reasonDenied      = "denied"
+	reasonMalformed   = "malformed task input"
+	reasonHops        = "the task has passed too many endpoints"
+	reasonUnknown     = "the task is not known, or no longer"
+	reasonDeadline    = "deadline exceeded"
+	reasonFailed      = "the worker failed"
+	reasonRefused     = "the worker refused the task"
+	reasonGone        = "the worker did not come back"
+	reasonRestarted   = "the worker was restarted"
+	reasonInterrupted = "interrupted by a restart"
+	reasonEvents      = "the task has too many events"
+	reasonSize        = "the output is too large"
+	reasonCancelled   = "cancelled"
+	reasonLost        = "the stored task can not be read"
+)
+
+// delegated reports whether tasks of a kind are operations of A2A 1.0: they
+// get no Event that is not the executor's, and a Result of the initiator ends
+// the delivery only (mcp-a2a mapping §4).
+func delegated(kind string) bool { return strings.HasPrefix(kind, "a2a/1.0/") }

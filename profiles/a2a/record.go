@@ -1,0 +1,264 @@
+package a2a
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// What is stored of a task, and in which order:
+//
+//	request    what was asked for. Created once, by the first Task of its task_id
+//	standing   how far it is. Created or changed before it starts, removed after
+//	           its end: what a restart has to look at
+//	events     the Events, as the payloads that are sent
+//	ending     how it ended. Created once: that is why there is one Result
+//
+// All of them expire at the same moment, Retention after the latest possible
+// end. A crash between two steps leaves a task that is unknown, not started,
+// started or ended.
+//
+// The encoding is that of protobuf messages without a schema; numbers of fields
+// are never used again.
+const (
+	spaceRequest  = "a2a.request"
+	spaceStanding = "a2a.standing"
+	spaceEvents   = "a2a.events"
+	spaceEnding   = "a2a.ending"
+)
+
+// keyOf is the key of a request: whose it is in a fixed number of octets, then
+// the task_id.
+func keyOf(owner string, id []byte) string {
+	sum := sha256.Sum256([]byte(owner))
+	return string(sum[:]) + string(id)
+}
+
+// nonceSize is the length of what tells two lives of a task_id apart. Key and
+// nonce together name everything but the request, so that a task_id that was
+// forgotten and comes again finds nothing of its former life.
+const nonceSize = 8
+
+func newNonce() string {
+	b := make([]byte, nonceSize)
+	_, _ = rand.Read(b) // never fails
+	return string(b)
+}
+
+// splitRun returns the key of the request that a run belongs to.
+func splitRun(run string) (key string, ok bool) {
+	n := len(run) - nonceSize
+	if n < 0 {
+		return "", false
+	}
+	return run[:n], true
+}
+
+// digest is what equal messages have in common.
+type digest = [sha256.Size]byte
+
+// sumTask is the digest of what makes two Tasks of one task_id equal.
+func sumTask(kind string, input []byte) digest {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %s", len(kind), kind)
+	h.Write(input)
+	return digest(h.Sum(nil))
+}
+
+// sumResult is the digest of what makes two Results of one task_id equal.
+func sumResult(m *ResultBody) digest {
+	same := ResultBody{OK: m.OK, Output: m.Output, ErrorMessage: m.ErrorMessage}
+	return sha256.Sum256(same.Append(make([]byte, 0, same.Size())))
+}
+
+// request is what was asked for.
+type request struct {
+	Owner    string
+	ID       []byte
+	Kind     string
+	Input    []byte
+	Params   []string
+	Agent    string // that it is meant for, or empty
+	Hops     uint64
+	Nonce    string
+	Created  time.Time // in milliseconds, as all times here
+	Deadline time.Time
+	Expires  time.Time
+	Trace    profiles.Trace
+}
+
+func (r *request) run() string { return keyOf(r.Owner, r.ID) + r.Nonce }
+
+func (r *request) encode() []byte {
+	dst := make([]byte, 0, len(r.Input)+512)
+	dst = p1.AppendBytes(dst, 1, r.Owner)
+	dst = p1.AppendBytes(dst, 2, r.ID)
+	dst = p1.AppendBytes(dst, 3, r.Kind)
+	dst = p1.AppendBytes(dst, 4, r.Input)
+	for _, param := range r.Params {
+		dst = p1.AppendBytes(dst, 5, param)
+	}
+	dst = p1.AppendBytes(dst, 6, r.Agent)
+	dst = p1.AppendUint(dst, 7, r.Hops)
+	dst = p1.AppendBytes(dst, 8, r.Nonce)
+	dst = p1.AppendUint(dst, 9, uint64(r.Created.UnixMilli()))
+	dst = p1.AppendUint(dst, 10, uint64(r.Deadline.UnixMilli()))
+	dst = p1.AppendUint(dst, 11, uint64(r.Expires.UnixMilli()))
+	dst = p1.AppendBytes(dst, 12, r.Trace.Parent)
+	return p1.AppendBytes(dst, 13, r.Trace.State)
+}
+
+// decode reads r from value, which it keeps.
+func (r *request) decode(value []byte) error {
+	*r = request{}
+	var created, deadline, expires uint64
+	f := p1.Read(value)
+	for f.Next() {
+		switch f.Num() {
+		case 1:
+			text(&f, &r.Owner)
+		case 2:
+			f.Bytes(&r.ID)
+		case 3:
+			text(&f, &r.Kind)
+		case 4:
+			f.Bytes(&r.Input)
+		case 5:
+			var param string
+			text(&f, &param)
+			r.Params = append(r.Params, param)
+		case 6:
+			text(&f, &r.Agent)
+		case 7:
+			f.Uint64(&r.Hops)
+		case 8:
+			text(&f, &r.Nonce)
+		case 9:
+			f.Uint64(&created)
+		case 10:
+			f.Uint64(&deadline)
+		case 11:
+			f.Uint64(&expires)
+		case 12:
+			text(&f, &r.Trace.Parent)
+		case 13:
+			text(&f, &r.Trace.State)
+		}
+	}
+	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)
+	if err := f.Err(); err != nil {
+		return fmt.Errorf("a2a: stored request: %w", err)
+	}
+	if len(r.ID) == 0 || len(r.Nonce) != nonceSize {
+		return fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
+	}
+	return nil
+}
+
+func millis(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
+
+// text reads a field of opaque octets into a string.
+func text(f *p1.Fields, dst *string) {
+	var b []byte
+	f.Bytes(&b)
+	*dst = string(b)
+}
+
+// phase is how far a task is.
+type phase uint64
+
+const (
+	phaseWaiting phase = iota // nothing has been done
+	phaseLocal                // a Worker of this process may have begun
+	phaseAgent                // the Task may have been sent to a session
+)
+
+// standing is a task that is not over.
+type standing struct {
+	Phase    phase
+	Identity string // of the agent that it was given to
+	AgentID  string
+	Instance string // the agent's process, as its Handshake named it
+	Remote   []byte // task_id towards the agent
+}
+
+func (st *standing) encode() []byte {
+	dst := p1.AppendUint(nil, 1, uint64(st.Phase))
+	dst = p1.AppendBytes(dst, 2, st.Identity)
+	dst = p1.AppendBytes(dst, 3, st.AgentID)
+	dst = p1.AppendBytes(dst, 4, st.Instance)
+	return p1.AppendBytes(dst, 5, st.Remote)
+}
+
+func (st *standing) decode(value []byte) error {
+	*st = standing{}
+	f := p1.Read(value)
+	for f.Next() {
+		switch f.Num() {
+		case 1:
+			f.Uint64((*uint64)(&st.Phase))
+		case 2:
+			text(&f, &st.Identity)
+		case 3:
+			text(&f, &st.AgentID)
+		case 4:
+			text(&f, &st.Instance)
+		case 5:
+			f.Bytes(&st.Remote)
+		}
+	}
+	if err := f.Err(); err != nil {
+		return fmt.Errorf("a2a: stored standing: %w", err)
+	}
+	if st.Phase > phaseAgent {
+		return fmt.Errorf("a2a: stored standing: phase %d", st.Phase)
+	}
+	return nil
+}
+
+// author is who ended a task.
+type author uint64
+
+const (
+	byUs        author = iota // a deadline, a refusal, a stop
+	byExecutor                // a Worker or an agent
+	byInitiator               // its own Result
+)
+
+// ending is how a task ended.
+type ending struct {
+	By        author
+	Result    []byte // the payload that is sent
+	Initiator []byte // digest of the initiator's Result, empty while there is none
+}
+
+func (e *ending) encode() []byte {
+	dst := make([]byte, 0, len(e.Result)+64)
+	dst = p1.AppendUint(dst, 1, uint64(e.By))
+	dst = p1.AppendBytes(dst, 2, e.Result)
+	return p1.AppendBytes(dst, 3, e.Initiator)
+}
+
+// decode reads e from value, which it keeps.
+func (e *ending) decode(value []byte) error {
+	*e = ending{}
+	f := p1.Read(value)
+	for f.Next() {
+		switch f.Num() {
+		case 1:
+			f.Uint64((*uint64)(&e.By))
+		case 2:
+			f.Bytes(&e.Result)
+		case 3:
+			f.Bytes(&e.Initiator)
+		}
+	}
+	if err := f.Err(); err != nil {
+		return fmt.Errorf("a2a: stored ending: %w", err)
+	}
+	return nil
+}

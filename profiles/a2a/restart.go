@@ -1,0 +1,140 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// restore reads from the store how far a task is.
+func (t *task) restore(ctx context.Context) error {
+	store := t.s.opts.Store
+	version, value, err := store.Get(ctx, spaceEnding, t.run)
+	if err != nil {
+		return err
+	}
+	if version > 0 {
+		t.ending = new(ending)
+		if err := t.ending.decode(value); err != nil {
+			return err
+		}
+		t.over, t.ended = true, true
+	} else {
+		if t.version, value, err = store.Get(ctx, spaceStanding, t.run); err != nil {
+			return err
+		}
+		if err := t.at.decode(value); err != nil {
+			return err
+		}
+	}
+	first, last, err := store.Span(ctx, spaceEvents, t.run)
+	if err != nil {
+		return err
+	}
+	t.last = last
+	t.count = int(min(last, uint64(t.s.opts.Events)))
+	if t.ended || first > last {
+		return nil
+	}
+	// The last Event of the agent is the last entry, or that before one of ours.
+	return store.Read(ctx, spaceEvents, t.run, max(first, last-min(last, 2)+1)-1, func(_ uint64, id string, _ []byte) bool {
+		if n, err := strconv.ParseUint(id, 10, 64); err == nil {
+			t.seen = max(t.seen, n)
+		}
+		return true
+	})
+}
+
+// revive enters a task from the store that is not over, and lets it go on from
+// where an earlier process left it. If it is in the table already, the one
+// there is returned.
+func (s *Service) revive(t *task) (*task, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errClosed
+	}
+	if there := s.tasks[t.key]; there != nil {
+		s.mu.Unlock()
+		if there.pending {
+			return nil, profiles.Busy("a2a_pending", "the task is being stored")
+		}
+		return there, nil
+	}
+	s.enter(t)
+	if p := s.pools[t.kind]; p != nil && t.at.Phase == phaseWaiting {
+		t.place = p
+		p.load++
+	}
+	s.mu.Unlock()
+	t.begin(t.remaining())
+	switch t.at.Phase {
+	case phaseLocal:
+		t.fail(reasonInterrupted)
+	case phaseAgent:
+		t.await()
+	default:
+		s.spawn(func() { t.dispatch(nil, t.version > 0) })
+	}
+	return t, nil
+}
+
+// reload goes on with the tasks that an earlier process left.
+func (s *Service) reload() error {
+	var runs []string
+	err := s.opts.Store.Scan(s.ctx, spaceStanding, "", "", func(run string, _ uint64, _ []byte) bool {
+		runs = append(runs, run)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if err := s.reloadTask(run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) reloadTask(run string) error {
+	key, ok := splitRun(run)
+	if !ok {
+		return errors.New("a2a: stored standing without a task")
+	}
+	version, value, err := s.opts.Store.Get(s.ctx, spaceRequest, key)
+	if err != nil {
+		return err
+	}
+	var r request
+	if version > 0 {
+		if err := r.decode(value); err != nil {
+			return err
+		}
+	}
+	if version == 0 || r.run() != run {
+		// Left over from a task that has expired.
+		s.opts.Store.Delete(spaceStanding, run, 0, func(bool, error) {})
+		return nil
+	}
+	t := s.newTask(&r, sumTask(r.Kind, r.Input))
+	switch err := t.restore(s.ctx); {
+	case err != nil:
+		return err
+	case t.ended:
+		// It ended just before the process did.
+		s.opts.Store.Delete(spaceStanding, run, 0, func(bool, error) {})
+		return nil
+	}
+	_, err = s.revive(t)
+	return err
+}
+
+// remaining is the time to the deadline. A wall clock that was set back does
+// not make it longer than the task asked for.
+func (t *task) remaining() time.Duration {
+	return min(max(0, t.deadline.Sub(t.s.opts.Now())), t.deadline.Sub(t.created))
+}

@@ -1,0 +1,505 @@
+package a2a
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ackWait is how long a stored Task may stay without an Event or a Result
+// before an Event says that it was accepted.
+const ackWait = time.Second
+
+// accepted is the message of that Event, and the id of its entry in the log:
+// an agent that has nothing to say yet says the same, and once is enough.
+const accepted = "accepted"
+
+// Bounds of what is kept in memory of a task that is not over.
+const (
+	maxHeld      = 64       // messages that wait for the request to be stored
+	maxQueue     = 64       // Events that wait for the one before to be stored
+	maxQueueSize = 1 << 20  // and their octets
+	maxTail      = 8        // last Events, for whoever is being sent to
+	maxTailSize  = 16 << 10 // and their octets
+)
+
+// task is a task of a peer. While it is not over there is one for each task_id,
+// in the table of the Service; for a task that is over one is made from the
+// store whenever somebody asks.
+type task struct {
+	s        *Service
+	key      string // of the request
+	run      string // of everything else
+	owner    string
+	id       []byte
+	kind     string
+	params   []string
+	agent    string // that it is meant for, or empty
+	hops     uint64
+	trace    profiles.Trace
+	sum      digest
+	created  time.Time // on the wall clock, as those below
+	deadline time.Time
+	expires  time.Time
+	ctx      context.Context // ends when the task is over
+	stop     context.CancelCauseFunc
+
+	// The mu of the Service guards what follows.
+	pending bool          // the request is not stored yet
+	held    []func(*task) // messages that wait for it; nil if it was not stored
+
+	at      standing
+	version uint64 // of the stored standing, 0 if there is none
+	place   *pool  // where it runs or waits for a turn
+
+	queue   []entry     // Events that wait to be stored
+	size    int         // their octets
+	writing bool        // the first of them is being stored
+	drained func(error) // called when they are, or could not be
+	count   int         // Events stored or queued, since this process knows the task
+	octets  int         // and their size
+	last    uint64      // number of the last Event that is stored
+	tail    []tailEvent
+
+	cursor *cursor       // sends to whoever sent the Task last
+	closed *digest       // of the initiator's own Result, once it came
+	over   bool          // how it ends is decided
+	ending *ending       // how
+	then   []func(error) // called when that is stored, or can not be
+	ended  bool          // that is stored
+
+	owned *agent    // it was given to
+	out   *Delivery // on the session of owned; nil while there is none
+	seen  uint64    // number of the agent's last Event that is stored
+
+	ack, end, absent *time.Timer
+}
+
+// tailEvent is a stored Event that is still in memory.
+type tailEvent struct {
+	seq     uint64
+	payload []byte
+}
+
+// newTask returns the task of a request.
+func (s *Service) newTask(r *request, sum digest) *task {
+	return &task{
+		s: s, key: keyOf(r.Owner, r.ID), run: r.run(), owner: r.Owner, id: r.ID, kind: r.Kind,
+		params: r.Params, agent: r.Agent, hops: r.Hops, trace: r.Trace, sum: sum,
+		created: r.Created, deadline: r.Deadline, expires: r.Expires,
+	}
+}
+
+// begin starts what runs by the clock. left is the time to the deadline.
+func (t *task) begin(left time.Duration) {
+	s := t.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.over || s.closed {
+		return
+	}
+	t.end = s.later(left, func() { t.fail(reasonDeadline) })
+	if !delegated(t.kind) {
+		t.ack = s.later(ackWait, t.acknowledge)
+	}
+}
+
+// acknowledge stores an Event for an initiator that has heard nothing yet. What
+// has begun by then would go on after a restart; what has not is not yet safe to
+// be called accepted.
+func (t *task) acknowledge() {
+	s := t.s
+	s.mu.Lock()
+	quiet := t.last == 0 && t.count == 0 && !t.over && !s.closed
+	safe := t.version > 0
+	if quiet && !safe {
+		t.ack = s.later(ackWait, t.acknowledge)
+	}
+	s.mu.Unlock()
+	if quiet && safe {
+		t.add(entry{id: accepted, payload: t.event(accepted, nil), done: func(error) {}})
+	}
+}
+
+// event returns the payload of an Event of this task.
+func (t *task) event(message string, payload []byte) []byte {
+	m := EventBody{TaskID: t.id, Message: []byte(message), Payload: payload}
+	return m.Append(make([]byte, 0, m.Size()))
+}
+
+// entry is an Event on its way into the log.
+type entry struct {
+	payload []byte
+	id      string
+	number  uint64 // that an agent gave it, or 0
+	done    func(error)
+}
+
+var (
+	errOver    = errors.New("a2a: the task is over")
+	errTooMany = errors.New("a2a: the task has too many events")
+)
+
+// errQueue refuses an Event of an agent that is faster than the store. The
+// agent is asked for it again.
+var errQueue = profiles.Busy("event_queue", "too many events of this task are waiting to be stored")
+
+// add stores an Event. They are stored one after the other, so that what fails
+// leaves no hole; those of many tasks share a commit.
+func (t *task) add(e entry) {
+	s := t.s
+	s.mu.Lock()
+	var refused error
+	switch {
+	case s.closed:
+		refused = errClosed
+	case t.over || t.drained != nil:
+		refused = errOver
+	case t.count >= s.opts.Events || t.octets+len(e.payload) > s.opts.EventBytes:
+		refused = errTooMany
+	case len(t.queue) >= maxQueue || len(t.queue) > 0 && t.size+len(e.payload) > maxQueueSize:
+		refused = errQueue
+	}
+	if refused != nil {
+		s.mu.Unlock()
+		e.done(refused)
+		if refused == errTooMany {
+			t.fail(reasonEvents)
+		}
+		return
+	}
+	t.queue = append(t.queue, e)
+	t.size += len(e.payload)
+	t.count++
+	t.octets += len(e.payload)
+	start := !t.writing
+	t.writing = true
+	s.mu.Unlock()
+	if start {
+		t.write(e)
+	}
+}
+
+// write submits the first Event of the queue.
+func (t *task) write(e entry) {
+	t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.owner, e.payload, t.expires, func(seq uint64, fresh, _ bool, err error) {
+		t.wrote(e, seq, fresh, err)
+	})
+}
+
+// wrote goes on after an Event was stored, or was not: then those behind it
+// are not either.
+func (t *task) wrote(e entry, seq uint64, fresh bool, err error) {
+	s := t.s
+	s.mu.Lock()
+	var dropped []entry
+	if err == nil {
+		t.queue = t.queue[1:]
+		t.size -= len(e.payload)
+		t.seen = max(t.seen, e.number)
+		if fresh {
+			t.last = seq
+			t.keep(tailEvent{seq, e.payload})
+		}
+		if t.over {
+			dropped = t.queue
+		}
+	} else {
+		dropped = t.queue[1:]
+	}
+	if err != nil || t.over {
+		for _, d := range t.queue {
+			t.count--
+			t.octets -= len(d.payload)
+		}
+		t.queue, t.size = nil, 0
+	}
+	var next *entry
+	if len(t.queue) > 0 {
+		next = &t.queue[0]
+	}
+	t.writing = next != nil
+	var drained func(error)
+	if next == nil {
+		t.queue = nil
+		drained, t.drained = t.drained, nil
+	}
+	var submit *ending
+	if next == nil && t.over {
+		submit = t.ending
+	}
+	t.cursor.poke()
+	s.mu.Unlock()
+
+	e.done(err)
+	for _, d := range dropped {
+		d.done(cmp.Or(err, errOver))
+	}
+	if drained != nil {
+		drained(err)
+	}
+	switch {
+	case next != nil:
+		t.write(*next)
+	case submit != nil:
+		t.submit(submit, 0)
+	}
+}
+
+// keep remembers a stored Event for the one who is being sent to. The caller
+// holds mu.
+func (t *task) keep(e tailEvent) {
+	t.tail = append(t.tail, e)
+	size := 0
+	for _, e := range t.tail {
+		size += len(e.payload)
+	}
+	for len(t.tail) > 0 && (len(t.tail) > maxTail || size > maxTailSize) {
+		size -= len(t.tail[0].payload)
+		t.tail[0] = tailEvent{}
+		t.tail = t.tail[1:]
+	}
+}
+
+// fail ends the task with a Result of ours.
+func (t *task) fail(reason string) {
+	t.finish(byUs, &ResultBody{ErrorMessage: []byte(reason)}, nil, nil)
+}
+
+// finish decides how the task ends. The first caller decides; then, if it is
+// not nil, is called when that is stored, or with the error if it could not be
+// at the first try. It reports whether this caller decided; if not, then is not
+// called.
+func (t *task) finish(by author, m *ResultBody, initiator *digest, then func(error)) bool {
+	m.TaskID = t.id
+	if m.Size() > e1.DefaultMaxPayload {
+		*m = ResultBody{TaskID: t.id, ErrorMessage: []byte(reasonSize)}
+	}
+	e := &ending{By: by, Result: m.Append(make([]byte, 0, m.Size()))}
+	if initiator != nil {
+		e.Initiator = initiator[:]
+	}
+	s := t.s
+	s.mu.Lock()
+	if t.over || s.closed {
+		s.mu.Unlock()
+		return false
+	}
+	t.over, t.ending = true, e
+	if initiator != nil {
+		t.closed = initiator
+	}
+	if then != nil {
+		t.then = append(t.then, then)
+	}
+	t.halt()
+	writing := t.writing
+	out := t.out
+	t.out = nil
+	t.leave()
+	s.mu.Unlock()
+
+	t.stop(errOver)
+	switch {
+	case out == nil:
+	case by == byExecutor:
+		out.close(profiles.ErrFinished)
+	case by == byInitiator && m.OK:
+		out.abort(&ResultBody{ErrorMessage: []byte(reasonCancelled)})
+	default:
+		out.abort(&ResultBody{ErrorMessage: bytes.Clone(m.ErrorMessage)})
+	}
+	if !writing {
+		t.submit(e, 0)
+	}
+	return true
+}
+
+// halt stops what runs by the clock. The caller holds mu.
+func (t *task) halt() {
+	for _, timer := range []*time.Timer{t.ack, t.end, t.absent} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// submit stores the ending, and tries again until it is stored: that there is
+// none yet is what makes it the only one.
+func (t *task) submit(e *ending, failures int) {
+	s := t.s
+	s.opts.Store.Put(spaceEnding, t.run, 0, t.owner, e.encode(), t.expires, func(wrote bool, _ uint64, current []byte, err error) {
+		switch {
+		case err != nil:
+			s.mu.Lock()
+			then := t.then
+			t.then = nil
+			s.mu.Unlock()
+			for _, f := range then {
+				f(err)
+			}
+			if failures == 0 {
+				s.report(t, err)
+			}
+			s.later(backoff(failures), func() { t.submit(e, failures+1) })
+			return
+		case !wrote:
+			// It was stored, although the store said that it was not.
+			first := new(ending)
+			if err := first.decode(current); err != nil {
+				s.report(t, err)
+			} else {
+				e = first
+			}
+		}
+		t.settle(e)
+	})
+}
+
+// settle goes on after the ending is stored.
+func (t *task) settle(e *ending) {
+	s := t.s
+	s.mu.Lock()
+	t.ending, t.ended = e, true
+	if s.tasks[t.key] == t {
+		s.forget(t)
+	}
+	then := t.then
+	t.then = nil
+	late := t.closed
+	if len(e.Initiator) > 0 || delegated(t.kind) {
+		late = nil
+	}
+	t.cursor.poke()
+	s.mu.Unlock()
+	for _, f := range then {
+		f(nil)
+	}
+	if late != nil {
+		s.spawn(func() { _, _ = s.cross(t.run, t.owner, *late, t.expires) })
+	}
+	// Nothing depends on this: what is left is removed after a restart.
+	s.opts.Store.Delete(spaceStanding, t.run, 0, func(bool, error) {})
+}
+
+// forget takes a task out of the table. The caller holds mu.
+func (s *Service) forget(t *task) {
+	delete(s.tasks, t.key)
+	if s.load[t.owner]--; s.load[t.owner] == 0 {
+		delete(s.load, t.owner)
+	}
+}
+
+// enter takes a task into the table. The caller holds mu.
+func (s *Service) enter(t *task) {
+	t.ctx, t.stop = context.WithCancelCause(profiles.WithTrace(s.ctx, t.trace))
+	s.tasks[t.key] = t
+	s.load[t.owner]++
+}
+
+// abandon lets go of a task whose Service was closed. In the store it stays
+// where it is.
+func (t *task) abandon() {
+	s := t.s
+	s.mu.Lock()
+	t.halt()
+	then, held := t.then, t.held
+	t.then, t.held = nil, nil
+	t.cursor.poke()
+	s.mu.Unlock()
+	t.stop(errClosed)
+	for _, f := range then {
+		f(errClosed)
+	}
+	for _, f := range held {
+		f(nil) // which fails: the Service is closed
+	}
+}
+
+// stand stores how far the task is, and waits until that is so. It fails when
+// the task is over, and with the Service.
+func (t *task) stand(at standing) error {
+	type outcome struct {
+		wrote   bool
+		version uint64
+		current []byte
+		err     error
+	}
+	s := t.s
+	value := at.encode()
+	for n := 0; ; n++ {
+		s.mu.Lock()
+		was, over := t.version, t.over
+		s.mu.Unlock()
+		if over {
+			return errOver
+		}
+		done := make(chan outcome, 1)
+		s.opts.Store.Put(spaceStanding, t.run, was, t.owner, value, t.expires, func(wrote bool, version uint64, current []byte, err error) {
+			done <- outcome{wrote, version, current, err}
+		})
+		var o outcome
+		select {
+		case o = <-done:
+		case <-s.ctx.Done():
+			return errClosed
+		}
+		if o.err == nil {
+			s.mu.Lock()
+			t.version = o.version
+			if o.wrote || string(o.current) == string(value) {
+				t.at = at
+				s.mu.Unlock()
+				return nil
+			}
+			s.mu.Unlock()
+			// Only this process writes it: an earlier try was stored although the
+			// store said that it was not. The next one has the right version.
+			continue
+		}
+		if n == 0 {
+			s.report(t, o.err)
+		}
+		select {
+		case <-time.After(backoff(n)):
+		case <-t.ctx.Done():
+		}
+	}
+}
+
+// input reads the input from the store, trying again while that fails.
+func (t *task) input() ([]byte, error) {
+	for n := 0; ; n++ {
+		version, value, err := t.s.opts.Store.Get(t.ctx, spaceRequest, t.key)
+		if err == nil && version == 0 {
+			err = errors.New("a2a: the stored request is gone")
+		}
+		if err == nil {
+			var r request
+			err = r.decode(value)
+			if err == nil {
+				return r.Input, nil
+			}
+		}
+		if t.ctx.Err() != nil {
+			return nil, errOver
+		}
+		if n == 0 {
+			t.s.report(t, err)
+		}
+		var kind interface{ Retryable() bool }
+		if !errors.As(err, &kind) || !kind.Retryable() {
+			t.fail(reasonLost)
+			return nil, err
+		}
+		select {
+		case <-time.After(backoff(n)):
+		case <-t.ctx.Done():
+		}
+	}
+}
