@@ -46,9 +46,10 @@ type Invocation struct {
 	// call is made under it within the replay window of the other end.
 	IdempotencyKey string
 
-	// TellDeadline tells the other end how long ctx leaves. It then ends the call
-	// with an *Error of CodeTimeout, at about the time when ctx ends here.
-	TellDeadline bool
+	// Deadline is told to the other end, which then ends the call with an *Error
+	// of CodeTimeout when it has passed. Zero means none. It is counted in
+	// milliseconds, from when the other end reads the request.
+	Deadline time.Duration
 }
 
 // Call is the function Call.
@@ -76,6 +77,7 @@ type Stream struct {
 	seq    uint64    // of the last item
 	last   bool      // no item may follow
 	over   bool      // RESP or ERR has come, or nothing can come any more
+	given  bool      // RPC_CANCEL was sent
 	result []byte
 	err    error // what Recv returns from now on
 }
@@ -93,9 +95,8 @@ func (c Invocation) Open(ctx context.Context, on Caller) (*Stream, error) {
 		payload = make([]byte, 0, n)
 	}
 	env.Payload = req.Append(payload)
-	if at, ok := ctx.Deadline(); ok && c.TellDeadline {
-		left := max(0, time.Until(at))
-		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(left.Milliseconds()))
+	if c.Deadline > 0 {
+		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(max(1, c.Deadline.Milliseconds())))
 	}
 	var err error
 	if s.call, err = on.Call(ctx, env); err != nil {
@@ -175,17 +176,24 @@ func violation(text string) error {
 // Result returns the result of a call that has ended well, valid until Close.
 func (s *Stream) Result() []byte { return s.result }
 
+// Cancel asks the other end to end the call. How it ends, if it does, is
+// received like any other answer.
+func (s *Stream) Cancel(ctx context.Context) error {
+	if s.over || s.given {
+		return nil
+	}
+	s.given = true
+	m := Cancel{RPCID: s.rpcID[:]}
+	return s.call.Lane().Send(ctx, e1.Envelope{
+		ProfileID: ProfileID, MsgType: TypeCancel, Payload: m.Append(make([]byte, 0, m.Size())),
+	})
+}
+
 // Close ends the call on this side. If the other end has not ended it, it is
 // asked to, for which Close waits a second at most. It must be called once.
 func (s *Stream) Close() {
-	if !s.over {
-		ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
-		defer cancel()
-		m := Cancel{RPCID: s.rpcID[:]}
-		// If it cannot be sent, the connection is gone and the call with it.
-		_ = s.call.Lane().Send(ctx, e1.Envelope{
-			ProfileID: ProfileID, MsgType: TypeCancel, Payload: m.Append(make([]byte, 0, m.Size())),
-		})
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
+	defer cancel()
+	_ = s.Cancel(ctx) // if it can not be sent, the connection is gone and the call with it
 	s.call.Close()
 }

@@ -86,6 +86,7 @@ the data directory of swpd (swpd run makes it).`,
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client mcp list swp+quic://127.0.0.1:7777
   swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt
+  swp-client rpc call swp+tls://127.0.0.1:7777 swp.info
   swp-client --expect spiffe://example.org/swpd ping swp+tls://192.0.2.7
   swp-client dump capture.bin`,
 		SilenceErrors: true,
@@ -101,7 +102,7 @@ the data directory of swpd (swpd run makes it).`,
 	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "for connecting, and for each answer")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newBench(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newRPC(f), newBench(f), newDump(f))
 	return root
 }
 

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// RPC is a call of a method.
+type RPC struct {
+	Method string
+	Params []byte
+	Key    string // idempotency_key, or empty
+
+	// Silence is how long the method may go without an answer; items renew it.
+	// Zero means for ever.
+	Silence time.Duration
+
+	// Deadline is when the other end ends the call. Zero means never.
+	Deadline time.Duration
+
+	// Item gets stream items as they come, valid until it returns. Its error
+	// ends the call. Nil drops them.
+	Item func(octets []byte) error
+}
+
+// RPCOutcome is how a call ended.
+type RPCOutcome struct {
+	RPCID  []byte
+	Result []byte
+	Err    *rpc.Error // nil: Result
+}
+
+// parting is how long a call that is cancelled has to end.
+const parting = 2 * time.Second
+
+// CallRPC makes a call. The error is why there is no outcome, and the outcome
+// then has the rpc_id alone: if ctx has ended the method was cancelled, and had
+// a moment to say how that ended.
+func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	renew := func() {}
+	if call.Silence > 0 {
+		silent := time.AfterFunc(call.Silence, func() {
+			stop(fmt.Errorf("no answer for %v; allow more with --timeout", call.Silence))
+		})
+		defer silent.Stop()
+		renew = func() { silent.Reset(call.Silence) }
+	}
+	in := rpc.Invocation{Method: call.Method, Params: call.Params, IdempotencyKey: call.Key, Deadline: call.Deadline}
+	stream, err := in.Open(ctx, c.Session)
+	if err != nil {
+		return &RPCOutcome{}, c.unless(ctx, err)
+	}
+	defer stream.Close()
+	out := &RPCOutcome{RPCID: stream.RPCID()}
+	for {
+		item, err := stream.Recv(ctx)
+		if err == nil {
+			renew()
+			if call.Item != nil {
+				err = call.Item(item)
+			}
+			if err == nil {
+				continue
+			}
+			stop(err)
+		}
+		switch {
+		case err == io.EOF:
+			out.Result = stream.Result()
+			return out, nil
+		case errors.As(err, &out.Err):
+			return out, nil
+		}
+		if ctx.Err() != nil {
+			part(stream)
+		}
+		return out, c.unless(ctx, err)
+	}
+}
+
+// unless prefers the reason why the context has ended.
+func (c *Client) unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.Explain(err)
+}
+
+// part cancels a call and waits a moment for its end.
+func part(stream *rpc.Stream) {
+	ctx, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	err := stream.Cancel(ctx)
+	for err == nil {
+		_, err = stream.Recv(ctx)
+	}
+}

@@ -1,0 +1,249 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+func newRPC(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rpc",
+		Short: "Call methods of an endpoint",
+		Long: `Call methods of an endpoint. PARAMS are sent as they are; @FILE takes them from a
+file, - from standard input. Octets are printed as the method wrote them; on a
+terminal a line break is added, and control characters are shown as escapes.
+
+If the method fails the exit code is 1. Ctrl-C cancels the call.`,
+		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.info
+  swp-client rpc call swp+quic://127.0.0.1:7777 orders.create @order.json --key 7f9c1e
+  swp-client rpc stream swp+tcp://127.0.0.1:7777 demo.stream.count '{"count":3}'`,
+	}
+	cmd.AddCommand(newRPCCall(f), newRPCStream(f))
+	return cmd
+}
+
+// rpcFlags are those of a call.
+type rpcFlags struct {
+	key      string
+	deadline time.Duration
+}
+
+func (r *rpcFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.key, "key", "", "idempotency_key: the same call under the same `key` runs once")
+	cmd.Flags().DurationVar(&r.deadline, "deadline", 0, "when the endpoint is to end the call; 0 = never")
+}
+
+// params reads what a call is made with.
+func (f *flags) params(args []string) ([]byte, error) {
+	switch {
+	case len(args) < 3:
+		return nil, nil
+	case args[2] == "-":
+		return io.ReadAll(f.in)
+	case strings.HasPrefix(args[2], "@"):
+		return os.ReadFile(args[2][1:])
+	}
+	return []byte(args[2]), nil
+}
+
+// rpc connects and makes one call.
+func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]byte) error) (*client.RPCOutcome, error) {
+	if len(r.key) > 256 {
+		return nil, &usageError{fmt.Sprintf("--key has %d octets, want at most 256", len(r.key))}
+	}
+	if r.deadline < 0 {
+		return nil, &usageError{fmt.Sprintf("--deadline %v is negative", r.deadline)}
+	}
+	params, err := f.params(args)
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.dial(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	defer c.Finish()
+	silence := f.timeout
+	if r.deadline > 0 {
+		silence = max(silence, r.deadline+2*time.Second) // the endpoint is to be heard first
+	}
+	return c.CallRPC(ctx, client.RPC{
+		Method: args[1], Params: params, Key: r.key, Silence: silence, Deadline: r.deadline, Item: item,
+	})
+}
+
+func newRPCCall(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "call ADDR METHOD [PARAMS | @FILE | -]",
+		Short: "Call a method and print its result",
+		Long: `Call a method and print its result. Stream items that come before are counted on a
+terminal and listed with --json. --timeout is how long the method may be silent:
+items renew it.`,
+		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.echo hello
+  swp-client rpc call swp+tls://127.0.0.1:7777 orders.create @order.json --key 7f9c1e --json
+  swp-client rpc call swp+tls://127.0.0.1:7777 reports.build - --deadline 5m <query.json >report.pdf`,
+		Args: cobra.RangeArgs(2, 3),
+	}
+	var r rpcFlags
+	r.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		items, octets := []any{}, 0
+		count, progress := 0, f.showsProgress()
+		out, err := f.rpc(cmd.Context(), args, r, func(item []byte) error {
+			count++
+			switch {
+			case f.asJSON:
+				if octets += len(item); octets > maxItems {
+					return fmt.Errorf("the items have more than %d octets; print them as they come with: rpc stream", maxItems)
+				}
+				items = append(items, readable(item))
+			case progress:
+				_, _ = fmt.Fprintf(f.errOut, "\r%d items", count)
+			}
+			return nil
+		})
+		if progress && count > 0 && !f.asJSON {
+			_, _ = fmt.Fprintf(f.errOut, "\r\x1b[K")
+		}
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return errors.Join(f.printJSON(called(out, items)), failed(out))
+		}
+		if out.Err == nil {
+			f.printOctets(out.Result)
+		}
+		return failed(out)
+	}
+	return cmd
+}
+
+// maxItems bounds the items that call --json collects, in octets.
+const maxItems = 64 << 20
+
+func newRPCStream(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stream ADDR METHOD [PARAMS | @FILE | -]",
+		Short: "Call a method and print its stream items as they come",
+		Long: `Call a method and print its stream items as they come, a line each, and the result
+as the last line. With --json each line is an object. --timeout is how long the
+method may be silent: items renew it.`,
+		Example: `  swp-client rpc stream swp+tcp://127.0.0.1:7777 demo.stream.count '{"count":3}'
+  swp-client rpc stream --json --timeout 5m swp+tls://127.0.0.1:7777 builds.watch '{"id":7}'`,
+		Args: cobra.RangeArgs(2, 3),
+	}
+	var r rpcFlags
+	r.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		out, err := f.rpc(cmd.Context(), args, r, func(item []byte) error {
+			if f.asJSON {
+				return f.printJSON(map[string]any{"item": readable(item)})
+			}
+			f.printLine(item)
+			return nil
+		})
+		switch {
+		case err != nil:
+			return err
+		case f.asJSON:
+			err = f.printJSON(called(out, nil))
+		case out.Err == nil && len(out.Result) > 0:
+			f.printLine(out.Result)
+		}
+		return errors.Join(err, failed(out))
+	}
+	return cmd
+}
+
+// rpcCalled is the end of a call as JSON.
+type rpcCalled struct {
+	RPCID  string    `json:"rpc_id"`
+	Items  []any     `json:"items,omitempty"`
+	Result any       `json:"result,omitempty"`
+	Error  *rpcError `json:"error,omitempty"`
+}
+
+type rpcError struct {
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+}
+
+func called(out *client.RPCOutcome, items []any) rpcCalled {
+	c := rpcCalled{RPCID: hex.EncodeToString(out.RPCID), Items: items}
+	if e := out.Err; e != nil {
+		c.Error = &rpcError{e.Code, e.Message, e.Retryable}
+	} else {
+		c.Result = readable(out.Result)
+	}
+	return c
+}
+
+// failed is the error of a method for people.
+func failed(out *client.RPCOutcome) error {
+	if out.Err == nil {
+		return nil
+	}
+	again := "not retryable"
+	if out.Err.Retryable {
+		again = "retryable: the same call may succeed later"
+	}
+	text := fmt.Sprintf("%s: %s (%s)", visible(out.Err.Code), visible(out.Err.Message), again)
+	if out.Err.Code == rpc.CodeUnauthorized {
+		text += "\nThe access rules of the endpoint do not let this identity call that method."
+	}
+	return errors.New(text)
+}
+
+// readable is octets as JSON: JSON as it is, other text as a string, anything
+// else as {"base64": …}.
+func readable(octets []byte) any {
+	switch {
+	case json.Valid(octets):
+		return json.RawMessage(octets)
+	case utf8.Valid(octets):
+		return string(octets)
+	}
+	return map[string][]byte{"base64": octets}
+}
+
+// printOctets prints octets as they are, but for a person as text.
+func (f *flags) printOctets(octets []byte) {
+	if isTerminal(f.out) {
+		f.printLine(octets)
+		return
+	}
+	_, _ = f.out.Write(octets)
+}
+
+// printLine prints octets as a line.
+func (f *flags) printLine(octets []byte) {
+	if isTerminal(f.out) {
+		octets = []byte(visible(string(octets)))
+	}
+	_, _ = f.out.Write(append(slices.Clip(octets), '\n'))
+}
+
+// showsProgress says whether somebody watches.
+func (f *flags) showsProgress() bool { return isTerminal(f.errOut) }
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
