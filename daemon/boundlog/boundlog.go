@@ -23,6 +23,7 @@ const (
 	Security = "security" // the audit trail
 	Session  = "session"  // connections
 	MCP      = "mcp"      // servers and their standard error
+	Backend  = "backend"  // what else is called for peers
 )
 
 // class is the token bucket of one class. The rates and bursts of all classes
@@ -37,6 +38,7 @@ var (
 		Security: {12, 8},
 		Session:  {10, 6},
 		MCP:      {8, 6},
+		Backend:  {2, 2},
 	}
 	other = class{8, 16} // and one line a second that counts
 )
