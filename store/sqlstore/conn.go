@@ -32,11 +32,18 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// open connects to a file, or to memory where file is empty.
-func connect(file string, pragmas ...string) (*conn, error) {
+// Modes of a connection to a file.
+const (
+	create    = "rwc"
+	readWrite = "rw"
+	readOnly  = "ro" // also closing it leaves the file and its log as they are
+)
+
+// connect opens a connection to a file, or to memory where file is empty.
+func connect(file, mode string, pragmas ...string) (*conn, error) {
 	dsn := ":memory:"
 	if file != "" {
-		dsn = (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: "_error_rc=1"}).String()
+		dsn = (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: "_error_rc=1&mode=" + mode}).String()
 	}
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -47,9 +54,9 @@ func connect(file string, pragmas ...string) (*conn, error) {
 		return nil, failure(err)
 	}
 	c := &conn{raw: raw, stmts: make(map[string]statement)}
-	for _, pragma := range pragmas {
+	for _, pragma := range append(pragmas, "busy_timeout = 5000", "trusted_schema = OFF", "cell_size_check = ON") {
 		if err := c.run("PRAGMA " + pragma); err != nil {
-			c.close()
+			_ = c.close()
 			return nil, err
 		}
 	}
@@ -95,11 +102,18 @@ func (c *conn) exec(text string, args ...driver.Value) (int64, error) {
 // rows calls each with every row of a result until it returns false. Octets in
 // row belong to the caller, row itself is used again.
 func (c *conn) rows(each func(row []driver.Value) bool, text string, args ...driver.Value) error {
+	return c.rowsWithin(context.Background(), each, text, args...)
+}
+
+// rowsWithin is rows, interrupted when a context ends.
+func (c *conn) rowsWithin(
+	ctx context.Context, each func(row []driver.Value) bool, text string, args ...driver.Value,
+) error {
 	stmt, err := c.prepare(text, args)
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(context.Background(), c.args)
+	rows, err := stmt.QueryContext(ctx, c.args)
 	if err != nil {
 		return failure(err)
 	}
@@ -132,7 +146,7 @@ func (c *conn) row(text string, args ...driver.Value) (row []driver.Value, err e
 
 func (c *conn) close() error {
 	for _, stmt := range c.stmts {
-		stmt.Close()
+		_ = stmt.Close()
 	}
 	return failure(c.raw.Close())
 }

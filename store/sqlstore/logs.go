@@ -201,7 +201,7 @@ func (a *add) apply(w *writer) error {
 	}
 	more := cost(len(a.id), len(a.data))
 	if g == nil {
-		more += logCost(a.space, a.log)
+		more += logCost(len(a.space), len(a.log))
 	}
 	room := w.fits(payer, more)
 	if !room && g != nil && a.id != nil {
@@ -266,7 +266,7 @@ func (a *add) find(w *writer, g *log) (known bool, err error) {
 	return true, nil
 }
 
-func logCost(space, name string) int64 { return cost(len(space)+len(name), 0) }
+func logCost(space, name int) int64 { return cost(space+name, 0) }
 
 func (w *writer) newLog(space, name string, payer *owner) (*log, error) {
 	w.state.ids++
@@ -333,7 +333,7 @@ func (c *cut) apply(w *writer) error {
 	}
 	through := c.through
 	if c.drop {
-		if err := w.refund(g.owner, logCost(c.space, c.log)); err != nil {
+		if err := w.refund(g.owner, logCost(len(c.space), len(c.log))); err != nil {
 			return err
 		}
 		w.logs.remove(g)

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/slimwire/swp/store"
 )
@@ -36,6 +37,7 @@ type queue struct {
 	refusers  sync.WaitGroup
 	maxCount  int
 	maxOctets int
+	busy      *atomic.Uint64 // counts what was refused
 }
 
 type refusal struct {
@@ -54,6 +56,7 @@ func (q *queue) submit(op operation) {
 		refuse = store.ErrClosed
 	case q.count >= q.maxCount || q.count > 0 && q.octets+size > q.maxOctets:
 		refuse = store.ErrBusy
+		q.busy.Add(1)
 	}
 	if refuse != nil {
 		q.refused = append(q.refused, refusal{op, refuse})

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"fmt"
 
@@ -47,7 +48,7 @@ const (
 	insertOwner   = `INSERT INTO owner (used, sum, id, name) VALUES (?, ?, ?, ?)`
 	updateOwner   = `UPDATE owner SET used = ?, sum = ? WHERE id = ?`
 	deleteOwner   = `DELETE FROM owner WHERE id = ?`
-	sumOwners     = `SELECT id, name, used, sum FROM owner`
+	selectOwners  = `SELECT id, name, used, sum FROM owner`
 )
 
 // owner returns an owner by name.
@@ -64,11 +65,7 @@ func (w *writer) owner(name string) (*owner, error) {
 		w.owners.byName[name] = o
 		return o, nil
 	}
-	o, err := w.readOwner(row)
-	if err == nil && o.name != name {
-		err = w.s.damaged("owner %q", name)
-	}
-	return o, err
+	return w.keepOwner(row)
 }
 
 // ownerByID returns an owner whose number stands in a row.
@@ -83,16 +80,29 @@ func (w *writer) ownerByID(id int64) (*owner, error) {
 	if row == nil {
 		return nil, w.s.damaged("owner number %d", id)
 	}
-	return w.readOwner(row)
+	return w.keepOwner(row)
 }
 
-func (w *writer) readOwner(row []driver.Value) (*owner, error) {
-	o := &owner{id: number(row[0]), name: string(octets(row[1])), used: number(row[2]), written: true}
-	if number(row[3]) != w.conn.sum(sumOwner, []int64{o.id, o.used}, nil, octets(row[1])) {
-		return nil, w.s.damaged("owner %q", o.name)
+func (w *writer) keepOwner(row []driver.Value) (*owner, error) {
+	o, err := w.conn.readOwner(w.s, row)
+	if err != nil {
+		return nil, err
 	}
 	w.owners.byName[o.name] = o
 	w.owners.byID[o.id] = o
+	return o, nil
+}
+
+func (c *conn) sumOwner(id, used int64, name []byte) int64 {
+	return c.sum(sumOwner, []int64{id, used}, nil, name)
+}
+
+// readOwner returns the owner of a row.
+func (c *conn) readOwner(s *Store, row []driver.Value) (*owner, error) {
+	o := &owner{id: number(row[0]), name: string(octets(row[1])), used: number(row[2]), written: true}
+	if number(row[3]) != c.sumOwner(o.id, o.used, octets(row[1])) {
+		return nil, s.damaged("owner %q", o.name)
+	}
 	return o, nil
 }
 
@@ -157,7 +167,7 @@ func (w *writer) writeOwners() error {
 	for _, o := range w.owners.changed {
 		o.changed = false
 		name := []byte(o.name)
-		sum := w.conn.sum(sumOwner, []int64{o.id, o.used}, nil, name)
+		sum := w.conn.sumOwner(o.id, o.used, name)
 		var err error
 		switch {
 		case o.used == 0:
@@ -177,22 +187,21 @@ func (w *writer) writeOwners() error {
 		}
 	}
 	w.owners.changed = w.owners.changed[:0]
+	if len(w.owners.byName) > maxOwners {
+		clear(w.owners.byName)
+		clear(w.owners.byID)
+	}
 	return nil
 }
 
 // countOwners returns what all owners hold.
 func (w *writer) countOwners() (total int64, err error) {
-	read := w.conn.rows(func(row []driver.Value) bool {
-		name := octets(row[1])
-		if number(row[3]) != w.conn.sum(sumOwner, []int64{number(row[0]), number(row[2])}, nil, name) {
-			err = w.s.damaged("owner %q", name)
-			return false
+	failed := w.conn.rows(func(row []driver.Value) bool {
+		var o *owner
+		if o, err = w.conn.readOwner(w.s, row); err == nil {
+			total += o.used
 		}
-		total += number(row[2])
-		return true
-	}, sumOwners)
-	if read != nil {
-		err = read
-	}
-	return total, err
+		return err == nil
+	}, selectOwners)
+	return total, cmp.Or(failed, err)
 }

@@ -65,5 +65,4 @@ CREATE TABLE garbage (
 	log     INTEGER PRIMARY KEY, -- its entries up to
 	through INTEGER NOT NULL     -- this number are still to be deleted
 );
-INSERT INTO state VALUES (1, 0, 0, 0, 0, 0);
 `

@@ -45,6 +45,21 @@ type Options struct {
 	// Readers is how many reads run at once; default 4. More wait.
 	Readers int
 
+	// CheckFor is how long Open waits for the integrity check of a file; default
+	// 3 s. It goes on in the background, and Check reports what it finds.
+	CheckFor time.Duration
+
+	// AcceptDamage opens a store in spite of damage, which is an error
+	// otherwise. What can be read from a broken file is moved to a new one, the
+	// broken one is kept beside it. Check no longer reports what is damaged; it
+	// is still never served.
+	AcceptDamage bool
+
+	// Notice is told, in a sentence, what an operator should know and no caller
+	// is told: damage, what became of it, failures beside an operation. May be
+	// nil.
+	Notice func(string)
+
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -56,6 +71,7 @@ func (o Options) withDefaults() Options {
 	o.QueueLength = cmp.Or(o.QueueLength, 65536)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Readers = cmp.Or(o.Readers, 4)
+	o.CheckFor = cmp.Or(o.CheckFor, 3*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -66,102 +82,66 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	options Options
 	file    string // empty: in memory
+	lock    *os.File
+	mark    *marker
 	clock   *clock
 	queue   queue
 	readers chan *conn // slots; one may hold nil, then a connection is made
-	gone    chan struct{}
-	written sync.WaitGroup
-	closed  error
+	checks  checks
+	damage  atomic.Pointer[error] // what was found first
 	stats   counters
+	writer  *writer // its goroutine's, while that runs
+
+	gone     chan struct{} // closed with the beginning of Close
+	written  sync.WaitGroup
+	released chan struct{} // and with its end
+	closed   error         // what Close returns
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens a store, or makes it.
-func Open(ctx context.Context, options Options) (*Store, error) {
-	s := &Store{options: options.withDefaults(), gone: make(chan struct{})}
+func newStore(options Options) (*Store, error) {
+	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
 	s.queue = queue{
 		wake: make(chan struct{}, 1), maxCount: s.options.QueueLength, maxOctets: s.options.QueueOctets,
+		busy: &s.stats.refused,
 	}
 	if s.options.Durability != store.Power && s.options.Durability != store.Process {
 		return nil, fmt.Errorf("sqlstore: durability %q, want %q or %q", s.options.Durability, store.Power, store.Process)
 	}
-	w, err := s.openWriter()
-	if err != nil {
-		return nil, err
-	}
-	if s.file == "" {
-		s.readers = make(chan *conn, 1)
-		s.readers <- w.conn
-	} else {
-		s.readers = make(chan *conn, s.options.Readers)
-		for range s.options.Readers {
-			s.readers <- nil
-		}
-	}
-	s.written.Go(w.loop)
-	return s, nil
-}
-
-func (s *Store) openWriter() (*writer, error) {
-	w := &writer{
+	s.writer = &writer{
 		s: s, sweeper: newSweeper(),
 		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner)},
 		logs:   logs{byName: make(map[logName]*log), byID: make(map[int64]*log)},
 	}
-	var err error
-	if s.options.Dir != "" {
-		if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("sqlstore: %w", err)
-		}
-		s.file = filepath.Join(s.options.Dir, "state.db")
-	}
-	if w.conn, err = s.connectWriter(); err != nil {
-		return nil, err
-	}
-	row, err := w.conn.row("PRAGMA user_version")
-	if err == nil && number(row[0]) == 0 {
-		err = w.conn.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
-	}
-	if err == nil {
-		err = w.load()
-	}
-	if err != nil {
-		_ = w.conn.close()
-		return nil, err
-	}
-	return w, nil
+	return s, nil
 }
 
-// load reads what the writer keeps at hand.
-func (w *writer) load() error {
-	row, err := w.conn.row(selectState)
-	if err != nil {
-		return err
+// name is what the store is called in errors.
+func (s *Store) name() string { return cmp.Or(s.file, "memory") }
+
+func (s *Store) notice(format string, args ...any) {
+	if s.options.Notice != nil {
+		s.options.Notice(fmt.Sprintf(format, args...))
 	}
-	w.state = state{number(row[0]), number(row[1]), number(row[2]), number(row[3])}
-	if w.owners.settled, err = w.countOwners(); err != nil {
-		return err
-	}
-	w.owners.total = w.owners.settled
-	w.s.clock = newClock(w.s.options.Now, w.state.clock)
-	return nil
 }
 
+// The log is written back by a checkpointer, so that a commit that has reached
+// its durability is never reported as failed for that.
 func (s *Store) connectWriter() (*conn, error) {
-	level := "FULL"
+	level := "FULL" // fsync of the log with each commit
 	if s.options.Durability == store.Process {
-		level = "NORMAL"
+		level = "NORMAL" // with each checkpoint
 	}
-	return connect(s.file, "busy_timeout = 5000", "journal_mode = WAL", "synchronous = "+level,
-		"wal_autocheckpoint = 8000", "cache_size = -16384", "temp_store = MEMORY", "trusted_schema = OFF")
+	return connect(s.file, readWrite, "journal_mode = WAL", "synchronous = "+level, "wal_autocheckpoint = 0",
+		"cache_size = -16384", "temp_store = MEMORY")
 }
 
 func (s *Store) connectReader() (*conn, error) {
-	return connect(s.file, "busy_timeout = 5000", "query_only = ON", "cache_size = -4096", "trusted_schema = OFF")
+	return connect(s.file, readWrite, "query_only = ON", "cache_size = -4096", "wal_autocheckpoint = 0")
 }
 
-// Pages of Scan and Read.
+// Bounds of a page of Scan and of Read.
 const (
 	pageRows   = 256
 	pageOctets = 1 << 20
@@ -169,12 +149,12 @@ const (
 
 // read lends a connection for reading.
 func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
-	var c *conn
 	select {
 	case <-s.gone:
 		return store.ErrClosed
 	default:
 	}
+	var c *conn
 	select {
 	case <-s.gone:
 		return store.ErrClosed
@@ -182,25 +162,30 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 		return ctx.Err()
 	case c = <-s.readers:
 	}
+	defer func() { s.readers <- c }()
 	if c == nil {
 		if c, err = s.connectReader(); err != nil {
-			s.readers <- nil
 			return err
 		}
 	}
-	if err = work(c); isFailed(err) && s.file != "" {
-		// The next read starts afresh.
-		_ = c.close()
-		c = nil
+	if err = work(c); isFailed(err) {
+		if s.file != "" {
+			_ = c.close()
+			c = nil // the next read starts afresh
+		}
+		err = s.asDamage(err)
 	}
-	s.readers <- c
 	return err
 }
 
-// Check implements store.Store. It writes.
+// Check implements store.Store. It writes, and reports damage that was found
+// since the store was opened, unless it is accepted.
 func (s *Store) Check(ctx context.Context) error {
+	if found := s.damage.Load(); found != nil && !s.options.AcceptDamage {
+		return *found
+	}
 	told := make(chan error, 1)
-	s.queue.submit(probe(func(err error) { told <- err }))
+	s.queue.submit(probe{s, func(err error) { told <- err }})
 	select {
 	case err := <-told:
 		return err
@@ -209,37 +194,60 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 }
 
-// probe is an operation that writes nothing but what every transaction does.
-type probe func(error)
+// probe is an operation that writes only what every transaction does, if that is
+// still the file that it was.
+type probe struct {
+	s    *Store
+	tell func(error)
+}
 
-func (p probe) size() int           { return 0 }
-func (p probe) apply(*writer) error { return nil }
-func (p probe) done(err error)      { p(err) }
+func (p probe) size() int      { return 0 }
+func (p probe) done(err error) { p.tell(err) }
+
+func (p probe) apply(*writer) error { return p.s.inPlace() }
+
+// inPlace reports whether the mark, and with it the directory, is still what was
+// opened. Writing to files that somebody has removed fails in no other way.
+func (s *Store) inPlace() error {
+	if s.file == "" {
+		return nil
+	}
+	for _, path := range []string{s.file, filepath.Join(filepath.Dir(s.file), markName)} {
+		if _, err := os.Stat(path); err != nil {
+			return unavailable(err)
+		}
+	}
+	return nil
+}
 
 // Close implements store.Store.
 func (s *Store) Close() error {
-	if !s.queue.close() {
+	if s.queue.close() {
+		close(s.gone)
 		s.written.Wait()
-		return s.closed
+		s.closed = s.release()
+		close(s.released)
 	}
-	close(s.gone)
-	s.written.Wait()
+	<-s.released
+	return s.closed
+}
+
+// release gives back everything. The writer's connection is the last one, which
+// writes the log back into the database.
+func (s *Store) release() error {
+	s.checks.stop()
 	for range cap(s.readers) {
 		if c := <-s.readers; c != nil && s.file != "" {
 			_ = c.close()
 		}
 	}
+	err := s.writer.close()
 	s.queue.refusers.Wait()
-	return s.closed
-}
-
-// damaged is the error for something that is not served.
-func (s *Store) damaged(format string, args ...any) error {
-	s.stats.damaged.Add(1)
-	return fmt.Errorf("%w: %s: %s", store.ErrDamaged, cmp.Or(s.file, "memory"), fmt.Sprintf(format, args...))
-}
-
-type counters struct {
-	swept   atomic.Uint64
-	damaged atomic.Uint64
+	if s.mark != nil {
+		_ = s.mark.file.Close()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+	return err
 }

@@ -24,8 +24,9 @@ type writer struct {
 	owners owners
 	logs   logs
 
-	sweeper sweeper
-	errs    []error // outcomes of a batch
+	sweeper      sweeper
+	checkpointer checkpointer
+	errs         []error // outcomes of a batch
 }
 
 // state is the row that every transaction writes.
@@ -37,9 +38,32 @@ type state struct {
 }
 
 const (
+	insertState = `INSERT INTO state (id, commits, versions, ids, clock, sum) VALUES (1, 0, 0, 0, 0, 0)`
 	selectState = `SELECT commits, versions, ids, clock, sum FROM state WHERE id = 1`
 	updateState = `UPDATE state SET commits = ?, versions = ?, ids = ?, clock = ?, sum = ? WHERE id = 1`
 )
+
+func (c *conn) sumState(s state) int64 {
+	return c.sum(sumState, []int64{s.commits, s.versions, s.ids, s.clock}, nil)
+}
+
+func (c *conn) writeState(s state) error {
+	_, err := c.exec(updateState, s.commits, s.versions, s.ids, s.clock, c.sumState(s))
+	return err
+}
+
+// load reads what the writer keeps at hand.
+func (w *writer) load() (err error) {
+	if w.state, err = w.conn.readState(w.s); err != nil {
+		return err
+	}
+	if w.owners.settled, err = w.countOwners(); err != nil {
+		return err
+	}
+	w.owners.total = w.owners.settled
+	w.s.clock = newClock(w.s.options.Now, w.state.clock)
+	return nil
+}
 
 // loop writes until the queue is closed and empty.
 func (w *writer) loop() {
@@ -58,8 +82,8 @@ func (w *writer) loop() {
 		clear(ops)
 		spare = ops[:0]
 		timer.Reset(w.sweepSome(len(ops) > 0))
+		w.checkpointer.step(w)
 	}
-	w.s.closed = w.close()
 }
 
 // drain writes operations in as many transactions as their bounds ask for.
@@ -76,6 +100,7 @@ func (w *writer) drain(ops []operation) {
 		}
 		w.batch(ops[:n])
 		w.s.queue.release(n, octets)
+		w.checkpointer.step(w)
 		ops = ops[n:]
 	}
 }
@@ -102,10 +127,12 @@ func (w *writer) batch(ops []operation) {
 		}
 		return
 	default:
+		err = w.s.asDamage(err)
 		for i := range w.errs {
 			w.errs[i] = err
 		}
 	}
+	w.s.stats.count(err, len(ops))
 	q := &w.s.queue
 	q.told.Lock()
 	for i, op := range ops {
@@ -121,42 +148,71 @@ func isFailed(err error) bool {
 
 // transact runs work within a transaction and commits it, or takes everything
 // back.
-func (w *writer) transact(work func() error) (err error) {
+//
+// A commit that failed may still be found committed after a crash: what was not
+// acknowledged is unknown, and what is sent again is recognised by its version
+// or id.
+func (w *writer) transact(work func() error) error {
 	if w.s.file == "" {
 		// In memory there is one connection, which readers use, too.
 		<-w.s.readers
 		defer func() { w.s.readers <- w.conn }()
+	} else if w.conn == nil {
+		if err := w.reconnect(); err != nil {
+			return err
+		}
 	}
-	w.now = w.s.clock.now()
 	before := w.state
-	if _, err = w.conn.exec("BEGIN IMMEDIATE"); err != nil {
-		return err
+	w.now = w.s.clock.now()
+	_, err := w.conn.exec("BEGIN IMMEDIATE")
+	began := err == nil
+	if began {
+		err = work()
 	}
-	if err = work(); err == nil {
+	if err == nil {
 		err = w.seal()
 	}
 	if err == nil {
 		_, err = w.conn.exec("COMMIT")
 	}
-	if err != nil {
-		w.state = before
-		w.owners.forget()
-		w.logs.forget()
-		w.sweeper.garbage, w.sweeper.next = true, 0
-		_, _ = w.conn.exec("ROLLBACK")
-	}
 	if err == nil {
-		w.owners.settled = w.owners.total
+		w.committed()
+		return nil
 	}
+	w.state = before
+	w.owners.forget()
+	w.logs.forget()
+	w.sweeper.garbage, w.sweeper.next = true, 0
+	if began {
+		_, rolledBack := w.conn.exec("ROLLBACK")
+		// Without a kind it says that SQLite has already done it.
+		began = rolledBack == nil || !errors.Is(rolledBack, store.ErrUnavailable)
+	}
+	if !began && w.s.file != "" {
+		_ = w.conn.close()
+		w.conn = nil
+	}
+	w.checkpointer.urgent = true // a shorter log may be what is missing
 	return err
 }
 
-func (w *writer) close() error {
-	if w.s.file == "" {
-		<-w.s.readers
-		w.s.readers <- nil
+// reconnect opens the database again after a failure.
+func (w *writer) reconnect() error {
+	c, err := w.s.connectWriter()
+	if err != nil {
+		return err
 	}
-	return w.conn.close()
+	st, err := c.readState(w.s)
+	if err == nil && st.commits < w.state.commits {
+		err = w.s.damaged("ends with transaction %d, but %d are acknowledged", st.commits, w.state.commits)
+	}
+	if err != nil {
+		_ = c.close()
+		return err
+	}
+	w.conn, w.state = c, st
+	w.checkpointer.reset()
+	return nil
 }
 
 // seal writes what a transaction has gathered.
@@ -166,8 +222,27 @@ func (w *writer) seal() error {
 	}
 	w.state.commits++
 	w.state.clock = w.now
-	s := w.state
-	_, err := w.conn.exec(updateState, s.commits, s.versions, s.ids, s.clock,
-		w.conn.sum(sumState, []int64{s.commits, s.versions, s.ids, s.clock}, nil))
-	return err
+	return w.conn.writeState(w.state)
+}
+
+// committed notes a transaction before it is acknowledged.
+func (w *writer) committed() {
+	w.owners.settled = w.owners.total
+	w.s.stats.used.Store(w.owners.total)
+	w.s.stats.commits.Add(1)
+	if w.s.file == "" {
+		return
+	}
+	if err := w.s.mark.write(w.state.commits, w.s.options.Durability); err != nil {
+		w.s.notice("sqlstore: %s: %v", markName, err)
+	}
+}
+
+// close is called when the goroutine has ended.
+func (w *writer) close() error {
+	w.checkpointer.stop()
+	if w.conn == nil {
+		return nil
+	}
+	return w.conn.close()
 }

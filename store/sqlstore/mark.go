@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/slimwire/swp/store"
+)
+
+// mark is a small file beside the database that says how many transactions were
+// acknowledged. SQLite takes a write-ahead log that is cut off, or damaged at one
+// place, for one that ends there: without the mark the store would silently be
+// shorter than what it has acknowledged.
+//
+// It is written after each commit and before its acknowledgements, and not
+// synced. So it is exact after the end of the process. After a power cut it may
+// be older than the database, by what the system had not written back, never
+// newer: a log that is damaged on top of a power cut is noticed as far as the
+// mark knows.
+type mark struct {
+	commits int64
+	level   store.Durability // with which the last of them was written
+	boot    string           // of the machine, where it says
+}
+
+// A mark is one line of fixed size, which lies in one sector: it is replaced as
+// a whole or not at all.
+const (
+	markFormat = "swp-store-1 %-7s %-36s %020d "
+	markSize   = len("swp-store-1 ") + 7 + 1 + 36 + 1 + 20 + 1 + 8 + 1
+)
+
+func (m mark) append(b []byte) []byte {
+	b = fmt.Appendf(b, markFormat, m.level, m.boot, m.commits)
+	return fmt.Appendf(b, "%08x\n", crc32.Checksum(b, castagnoli))
+}
+
+var errMark = errors.New("not the mark of a store")
+
+func decodeMark(b []byte) (m mark, err error) {
+	fields := strings.Fields(string(b))
+	if len(b) != markSize || len(fields) < 4 {
+		return m, errMark
+	}
+	m.level = store.Durability(fields[1])
+	if len(fields) == 5 {
+		m.boot = fields[2]
+	}
+	m.commits, err = strconv.ParseInt(fields[len(fields)-2], 10, 64)
+	if err != nil || !bytes.Equal(m.append(nil), b) {
+		return m, errMark
+	}
+	return m, nil
+}
+
+// marker is the open file of a mark.
+type marker struct {
+	file *os.File
+	boot string
+	buf  []byte
+}
+
+// openMark opens a mark and reads it. present is false where there was none.
+func openMark(path string) (mk *marker, m mark, present bool, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, m, false, err
+	}
+	mk = &marker{file: file, boot: bootID()}
+	b, err := io.ReadAll(io.LimitReader(file, int64(markSize)+1))
+	if err == nil && len(b) > 0 {
+		present = true
+		m, err = decodeMark(b)
+	}
+	return mk, m, present, err
+}
+
+// write replaces the mark.
+func (mk *marker) write(commits int64, level store.Durability) error {
+	mk.buf = mark{commits, level, mk.boot}.append(mk.buf[:0])
+	_, err := mk.file.WriteAt(mk.buf, 0)
+	return err
+}
+
+// bootID tells one run of the machine from another, where the system says.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(id) > 37 {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// lost returns how many acknowledged transactions a store misses that has made
+// so many. What was only promised to survive the process is not missed after the
+// machine was started again.
+func (m mark) lost(commits int64, boot string) (missing int64, promised bool) {
+	missing = max(m.commits-commits, 0)
+	return missing, m.level != store.Process || boot == "" || m.boot == boot
+}

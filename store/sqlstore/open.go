@@ -1,0 +1,246 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/slimwire/swp/store"
+)
+
+// Files of a store, besides those that SQLite keeps next to its database.
+const (
+	databaseName = "state.db"
+	markName     = "state.mark"
+	lockName     = "lock"
+)
+
+// Open opens a store, or makes it. It waits for the integrity check as long as
+// CheckFor says; ctx ends the waiting.
+//
+// An error that is store.ErrLocked names the lock; store.ErrVersion and
+// store.ErrDamaged name the file, which is left as it is.
+func Open(ctx context.Context, options Options) (*Store, error) {
+	s, err := newStore(options)
+	if err != nil {
+		return nil, err
+	}
+	w := s.writer
+	if s.options.Dir == "" {
+		err = w.openMemory()
+	} else {
+		err = w.openFile(ctx)
+	}
+	if err != nil {
+		_ = s.release()
+		return nil, err
+	}
+	s.written.Go(w.loop)
+	return s, nil
+}
+
+func (w *writer) openMemory() (err error) {
+	if w.conn, err = connect("", ""); err != nil {
+		return err
+	}
+	if err = w.conn.makeSchema(state{}); err != nil {
+		return err
+	}
+	w.s.readers = make(chan *conn, 1)
+	w.s.readers <- w.conn
+	return w.load()
+}
+
+func (w *writer) openFile(ctx context.Context) error {
+	s := w.s
+	dir, err := filepath.Abs(s.options.Dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	s.file = filepath.Join(dir, databaseName)
+	if s.lock, err = lock(filepath.Join(dir, lockName)); err != nil {
+		return err
+	}
+	var known mark
+	var marked bool
+	s.mark, known, marked, err = openMark(filepath.Join(dir, markName))
+	if err != nil && !errors.Is(err, errMark) {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	badMark := err != nil || !marked
+
+	header, err := readHeader(s.file)
+	switch {
+	case err != nil:
+		return err
+	case len(header) == 0 && !marked, !badMark && known.commits == 0:
+		// Nothing was ever acknowledged: the store is new, or making it was
+		// interrupted.
+		err = s.create()
+	default:
+		if err = checkVersion(s.file, header); err != nil {
+			return err
+		}
+		err = s.verify(ctx, known, badMark)
+		if errors.Is(err, store.ErrDamaged) && s.options.AcceptDamage {
+			s.notice("%v: accepted", err)
+			s.checks.stop()
+			err = s.salvage(known.commits)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if w.conn, err = s.connectWriter(); err != nil {
+		return err
+	}
+	s.readers = make(chan *conn, s.options.Readers)
+	for range s.options.Readers {
+		s.readers <- nil
+	}
+	return w.load()
+}
+
+// headerSize is how much of a database file describes it. It is read without
+// SQLite, which would already change something about a file in order to open it.
+const headerSize = 100
+
+// readHeader returns the header of a file, nothing where there is no file or it
+// is empty.
+func readHeader(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	header, err := io.ReadAll(io.LimitReader(file, headerSize))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return header, nil
+}
+
+// checkVersion refuses a database that is readable and of somebody else.
+func checkVersion(path string, header []byte) error {
+	if !readable(header) {
+		return nil // damaged, which verify says
+	}
+	if id := binary.BigEndian.Uint32(header[68:]); id != applicationID {
+		return fmt.Errorf("%w: %s: application id %#x, want %#x", store.ErrVersion, path, id, applicationID)
+	}
+	if version := binary.BigEndian.Uint32(header[60:]); version != schemaVersion {
+		return fmt.Errorf("%w: %s: schema %d, want %d", store.ErrVersion, path, version, schemaVersion)
+	}
+	return nil
+}
+
+func readable(header []byte) bool {
+	return len(header) == headerSize && string(header[:16]) == "SQLite format 3\x00"
+}
+
+// create makes a new database. Until the mark says otherwise one that is found
+// was not finished, and is made again.
+func (s *Store) create() error {
+	if err := s.mark.write(0, s.options.Durability); err != nil {
+		return unavailable(err)
+	}
+	if err := s.mark.file.Sync(); err != nil {
+		return unavailable(err)
+	}
+	if err := s.makeDatabase(s.file, state{commits: 1}, nil); err != nil {
+		return err
+	}
+	return s.firstMark(1)
+}
+
+// firstMark marks a database that was just made.
+func (s *Store) firstMark(commits int64) error {
+	err := s.mark.write(commits, s.options.Durability)
+	if err == nil {
+		err = s.mark.file.Sync()
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(s.file))
+	}
+	return unavailable(err)
+}
+
+// makeDatabase makes a database under a path, in the place of any other, and
+// fills it.
+func (s *Store) makeDatabase(path string, first state, fill func(*conn) error) error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return unavailable(err)
+		}
+	}
+	// SQLite gives the files that it makes beside it the same mode.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return unavailable(err)
+	}
+	if err := file.Close(); err != nil {
+		return unavailable(err)
+	}
+	c, err := connect(path, readWrite)
+	if err != nil {
+		return err
+	}
+	if err = c.run("BEGIN"); err == nil {
+		err = c.makeSchema(first)
+	}
+	if err == nil && fill != nil {
+		err = fill(c)
+	}
+	if err == nil {
+		err = c.run("COMMIT")
+	}
+	if closed := c.close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = unavailable(syncDir(filepath.Dir(path)))
+	}
+	return err
+}
+
+func (c *conn) makeSchema(first state) error {
+	err := c.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+	if err == nil {
+		_, err = c.exec(insertState)
+	}
+	if err == nil {
+		err = c.writeState(first)
+	}
+	return err
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	if closed := dir.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// unavailable is an error of the file system, for callers.
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}

@@ -1,0 +1,175 @@
+package sqlstore
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// salvage replaces a damaged database by one with everything that can still be
+// read from it and fits its checksum. The damaged one is kept beside it. It runs
+// only where the operator has accepted the loss.
+func (s *Store) salvage(acknowledged int64) error {
+	fresh := s.file + ".new"
+	r := &rescue{s: s, owners: make(map[int64]string), used: make(map[int64]int64), logs: make(map[int64]*log)}
+	r.state.commits = acknowledged
+	if err := s.makeDatabase(fresh, state{}, r.fill); err != nil {
+		return err
+	}
+	aside := s.file + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z")
+	// A log that was left would be taken for one of the new database.
+	if err := os.Link(s.file, aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return unavailable(err)
+	}
+	if err := os.Rename(s.file+"-wal", aside+"-wal"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return unavailable(err)
+	}
+	if err := os.Remove(s.file + "-shm"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return unavailable(err)
+	}
+	if err := os.Rename(fresh, s.file); err != nil {
+		return unavailable(err)
+	}
+	s.notice("sqlstore: %s: %d records and %d entries saved, %d that are damaged left out; the damaged file is kept as %s",
+		s.file, r.records, r.entries, r.left, aside)
+	return s.firstMark(r.state.commits)
+}
+
+// rescue copies rows from one database to another.
+type rescue struct {
+	s        *Store
+	from, to *conn
+	state    state
+	owners   map[int64]string
+	used     map[int64]int64
+	logs     map[int64]*log
+
+	records, entries, left int
+}
+
+// gap is put between the numbers that can be seen and those that are given next,
+// because the highest may be among what was lost.
+const gap = 1 << 32
+
+func (r *rescue) fill(to *conn) error {
+	r.to = to
+	// Reads also what lies before the end of a file that was cut off.
+	from, err := connect(r.s.file, readOnly, "writable_schema = ON")
+	if err == nil {
+		defer func() { _ = from.close() }()
+		r.from = from
+		if st, err := from.readState(r.s); err == nil {
+			st.commits = max(st.commits, r.state.commits)
+			r.state = st
+		}
+		for _, copied := range []func() error{r.copyOwners, r.copyLogs, r.copyRecords, r.copyEntries} {
+			if err := copied(); err != nil {
+				return err
+			}
+		}
+	}
+	for id, used := range r.used {
+		name, known := r.owners[id]
+		if !known {
+			name = fmt.Sprintf("lost owner %d", id)
+		}
+		if _, err := to.exec(insertOwner, used, to.sumOwner(id, used, []byte(name)), id, []byte(name)); err != nil {
+			return err
+		}
+		r.state.ids = max(r.state.ids, id)
+	}
+	r.state.commits++
+	r.state.versions += gap
+	r.state.ids += gap
+	return to.writeState(r.state)
+}
+
+// walk passes the rows of a table to take, from its start and, where a damaged
+// page stops that, from its end, until take knows a row already.
+func (r *rescue) walk(list, order string, take func(row []driver.Value) (fresh bool, err error)) error {
+	var failed error
+	each := func(row []driver.Value) bool {
+		fresh, err := take(row)
+		failed = err
+		return fresh && err == nil
+	}
+	stopped := r.from.rows(each, list+" ORDER BY "+order)
+	if stopped != nil && failed == nil {
+		_ = r.from.rows(each, list+" ORDER BY "+order+" DESC")
+	}
+	return failed
+}
+
+func (r *rescue) copyOwners() error {
+	return r.walk("SELECT id, name, used, sum FROM owner", "id", func(row []driver.Value) (bool, error) {
+		o, err := r.from.readOwner(r.s, row)
+		if err == nil {
+			if _, known := r.owners[o.id]; known {
+				return false, nil
+			}
+			r.owners[o.id] = o.name
+		}
+		return true, nil
+	})
+}
+
+func (r *rescue) copyLogs() error {
+	return r.walk("SELECT id, owner, last, trimmed, sum, space, name FROM log", "id", func(row []driver.Value) (bool, error) {
+		g, err := r.from.readLog(r.s, row)
+		if err != nil {
+			return true, nil // what is left out was noted
+		}
+		if r.logs[g.id] != nil {
+			return false, nil
+		}
+		r.logs[g.id] = g
+		r.used[g.owner] += logCost(len(g.space), len(g.name))
+		r.state.ids = max(r.state.ids, g.id)
+		_, err = r.to.exec(insertLog, g.id, g.space, g.name, g.owner, g.kept, g.trimmed, r.to.sumLog(g))
+		return true, err
+	})
+}
+
+func (r *rescue) copyRecords() error {
+	list := "SELECT version, owner, expires, sum, value, space, key FROM record"
+	return r.walk(list, "space, key", func(row []driver.Value) (bool, error) {
+		space, key := octets(row[5]), octets(row[6])
+		rec, err := r.from.readRecord(r.s, row, space, key)
+		if err != nil {
+			r.left++
+			return true, nil
+		}
+		n, err := r.to.exec(insertRecord, space, key, rec.version, rec.owner, rec.expires, row[3], rec.value)
+		if n == 0 || err != nil {
+			return false, err
+		}
+		r.records++
+		r.used[rec.owner] += cost(len(space)+len(key), len(rec.value))
+		r.state.versions = max(r.state.versions, rec.version)
+		return true, nil
+	})
+}
+
+func (r *rescue) copyEntries() error {
+	list := "SELECT seq, id, owner, expires, sum, data, log FROM entry"
+	return r.walk(list, "n", func(row []driver.Value) (bool, error) {
+		g := r.logs[number(row[6])]
+		if g == nil || number(row[0]) <= g.trimmed {
+			return true, nil // cut off
+		}
+		e, err := r.from.readEntry(r.s, g, row)
+		if err != nil {
+			r.left++
+			return true, nil
+		}
+		n, err := r.to.exec(insertEntry, g.id, e.seq, row[1], e.owner, e.expires, row[4], e.data)
+		if n == 0 || err != nil {
+			return false, err
+		}
+		r.entries++
+		r.used[e.owner] += e.cost()
+		return true, nil
+	})
+}

@@ -1,0 +1,253 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/store"
+)
+
+// verify looks for damage before anything is written: a database that is not
+// there or not readable, that misses transactions which were acknowledged, or
+// whose structure is broken. The last may take long on a cold disk, and goes on
+// in the background after CheckFor; the rows, each with its checksum, follow.
+func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
+	if badMark {
+		return s.damaged("%s: missing, or not the mark of this store", markName)
+	}
+	c, err := connect(s.file, readOnly)
+	if err != nil {
+		if errors.Is(err, store.ErrUnavailable) {
+			if _, missing := os.Stat(s.file); missing != nil {
+				err = s.damaged("missing, but %d transactions are acknowledged", known.commits)
+			}
+		}
+		return err
+	}
+	st, err := c.readState(s)
+	if err == nil {
+		missing, promised := known.lost(st.commits, s.mark.boot)
+		switch {
+		case missing > 0 && promised:
+			err = s.damaged("ends with transaction %d, but %d are acknowledged: its end, or that of %s-wal, is missing or damaged",
+				st.commits, known.commits, databaseName)
+		case missing > 0:
+			s.notice("sqlstore: %s: the last %d transactions, of durability %q, ended with the machine",
+				s.file, missing, store.Process)
+		}
+	}
+	if err != nil {
+		_ = c.close()
+		return s.asDamage(err)
+	}
+	structure := s.checks.start(s, c)
+	wait := time.NewTimer(s.options.CheckFor)
+	defer wait.Stop()
+	select {
+	case err := <-structure:
+		return err
+	case <-wait.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.notice("sqlstore: %s: integrity check goes on in the background", s.file)
+	return nil
+}
+
+// asDamage notes damage that a statement has met.
+func (s *Store) asDamage(err error) error {
+	var f *failed
+	if errors.As(err, &f) && errors.Is(err, store.ErrDamaged) {
+		return s.damaged("%w", f.cause)
+	}
+	return err
+}
+
+// readState reads the row of the store itself.
+func (c *conn) readState(s *Store) (state, error) {
+	row, err := c.row(selectState)
+	if err != nil {
+		return state{}, err
+	}
+	if row == nil {
+		return state{}, s.damaged("state")
+	}
+	st := state{number(row[0]), number(row[1]), number(row[2]), number(row[3])}
+	if number(row[4]) != c.sumState(st) {
+		return state{}, s.damaged("state")
+	}
+	return st, nil
+}
+
+// checks run beside the store, on a connection of their own.
+type checks struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// start begins with the structure of the database, whose result it sends, and
+// goes on with its rows.
+func (k *checks) start(s *Store, c *conn) <-chan error {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.cancel = cancel
+	structure := make(chan error, 1)
+	k.done.Go(func() {
+		defer func() { _ = c.close() }()
+		err := s.checkStructure(ctx, c)
+		structure <- err
+		if err == nil {
+			scrubber{s: s, conn: c}.run(ctx)
+		}
+	})
+	return structure
+}
+
+// stop ends them.
+func (k *checks) stop() {
+	if k.cancel != nil {
+		k.cancel()
+	}
+	k.done.Wait()
+}
+
+// checkStructure has SQLite walk all its trees.
+func (s *Store) checkStructure(ctx context.Context, c *conn) error {
+	var found string
+	err := c.rowsWithin(ctx, func(row []driver.Value) bool {
+		found, _ = row[0].(string)
+		return false
+	}, "PRAGMA quick_check(1)")
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return s.asDamage(err)
+	case found != "ok":
+		return s.damaged("%s", found)
+	}
+	return nil
+}
+
+const (
+	scrubOwners  = `SELECT id, name, used, sum FROM owner WHERE id > ? ORDER BY id LIMIT ?`
+	scrubLogs    = `SELECT id, owner, last, trimmed, sum, space, name FROM log WHERE id > ? ORDER BY id LIMIT ?`
+	scrubRecords = `SELECT version, owner, expires, sum, value, space, key FROM record
+		WHERE (space, key) > (?, ?) ORDER BY space, key LIMIT ?`
+	scrubEntries = `SELECT seq, id, owner, expires, sum, data, log, n,
+		(SELECT n FROM entry WHERE log = e.log AND seq = e.seq),
+		e.id IS NULL OR n = (SELECT n FROM entry WHERE log = e.log AND id = e.id)
+		FROM entry e WHERE n > ? ORDER BY n LIMIT ?`
+	isGarbage = `SELECT 1 FROM garbage WHERE log = ?`
+)
+
+// scrubRows is how many rows are checked between two pauses, which are three
+// times as long as the check was.
+const scrubRows = 256
+
+// scrubber reads every row once and compares it with its checksum, and with the
+// indexes that lead to it. What it finds Check reports.
+type scrubber struct {
+	s    *Store
+	conn *conn
+}
+
+func (b scrubber) run(ctx context.Context) {
+	b.table(ctx, scrubOwners, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
+		_, _ = b.conn.readOwner(b.s, row)
+		return row[:1]
+	})
+	b.table(ctx, scrubLogs, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
+		_, _ = b.conn.readLog(b.s, row)
+		return row[:1]
+	})
+	b.table(ctx, scrubRecords, []driver.Value{[]byte{}, []byte{}}, func(row []driver.Value) []driver.Value {
+		_, _ = b.conn.readRecord(b.s, row, octets(row[5]), octets(row[6]))
+		return []driver.Value{octets(row[5]), octets(row[6])}
+	})
+	b.table(ctx, scrubEntries, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
+		_ = b.entry(row)
+		return row[7:8]
+	})
+}
+
+// table passes all rows after a key to check, which returns the key of the row.
+func (b scrubber) table(ctx context.Context, list string, after []driver.Value, check func(row []driver.Value) []driver.Value) {
+	for ctx.Err() == nil {
+		start := time.Now()
+		var rows [][]driver.Value
+		size := 0
+		err := b.conn.rows(func(row []driver.Value) bool {
+			rows = append(rows, append([]driver.Value(nil), row...))
+			for _, column := range row {
+				size += len(octets(column))
+			}
+			return size < pageOctets
+		}, list, append(append([]driver.Value(nil), after...), int64(scrubRows))...)
+		if err != nil {
+			_ = b.s.asDamage(err)
+			return
+		}
+		for _, row := range rows {
+			after = check(row)
+		}
+		if len(rows) < scrubRows && size < pageOctets {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(3 * time.Since(start)):
+		}
+	}
+}
+
+func (b scrubber) entry(row []driver.Value) error {
+	g, err := b.log(number(row[6]))
+	if g == nil || err != nil {
+		return err
+	}
+	e, err := b.conn.readEntry(b.s, g, row)
+	if err != nil {
+		return err
+	}
+	if number(row[8]) != number(row[7]) || number(row[9]) != 1 {
+		return b.s.damaged("entry %d of log %q in space %q is not to be found by its number and id", e.seq, g.name, g.space)
+	}
+	return nil
+}
+
+// log returns the log of an entry, or nil if the entry does not count any more.
+func (b scrubber) log(id int64) (*log, error) {
+	row, err := b.conn.row(selectLogID, id)
+	if err != nil {
+		return nil, err
+	}
+	if row != nil {
+		return b.conn.readLog(b.s, row)
+	}
+	garbage, err := b.conn.row(isGarbage, id)
+	if err == nil && garbage == nil {
+		if row, err = b.conn.row(`SELECT 1 FROM entry WHERE log = ? LIMIT 1`, id); row != nil {
+			err = b.s.damaged("log number %d has entries, but is missing", id)
+		}
+	}
+	return nil, err
+}
+
+// damaged notes something that can not be served, and returns the error that
+// says so.
+func (s *Store) damaged(format string, args ...any) error {
+	err := fmt.Errorf("%w: %s: %w", store.ErrDamaged, s.name(), fmt.Errorf(format, args...))
+	s.damage.CompareAndSwap(nil, &err)
+	if s.stats.damaged.Add(1) <= noticed {
+		s.notice("%v", err)
+	}
+	return err
+}
+
+// noticed is how often damage is told; the first that was found Check repeats.
+const noticed = 16
