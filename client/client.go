@@ -95,6 +95,9 @@ func (c *Client) attach(conn transport.Conn) error {
 	}
 	o := c.opts.Endpoint
 	o.Registry = set.Registry
+	if o.Tracer == nil {
+		o.Tracer = endpoint.ContextFunc(set.Traces.Attach)
+	}
 	if c.ep, err = endpoint.New(o); err != nil {
 		set.Close()
 		return err

@@ -4,15 +4,32 @@ import (
 	"encoding/hex"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // decodePayload returns the message in a payload by the names of its schema, or
 // nil if it is not known here or malformed. Octets are in hex.
 func decodePayload(env *e1.Envelope) any {
-	if env.ProfileID != rpc.ProfileID {
+	decode, known := decoders[env.ProfileID]
+	if !known {
 		return nil
 	}
+	fields, err := decode(env)
+	if err != nil || fields == nil {
+		return nil
+	}
+	return fields
+}
+
+// decoders read the messages of a profile: nil fields for a msg_type that it
+// does not have.
+var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
+	obs.ProfileID: decodeOBS,
+	rpc.ProfileID: decodeRPC,
+}
+
+func decodeRPC(env *e1.Envelope) (map[string]any, error) {
 	var err error
 	fields := make(map[string]any)
 	switch env.MsgType {
@@ -42,12 +59,9 @@ func decodePayload(env *e1.Envelope) any {
 		err = m.Decode(env.Payload)
 		fields["rpc_id"], fields["reason"] = hex.EncodeToString(m.RPCID), string(m.Reason)
 	default:
-		return nil
+		return nil, nil
 	}
-	if err != nil {
-		return nil
-	}
-	return fields
+	return fields, err
 }
 
 // octets shows opaque octets: text as it is, anything else as hex:….

@@ -35,6 +35,7 @@ type flags struct {
 	asJSON                  bool
 	timeout                 time.Duration
 	verbose                 bool
+	traceparent, tracestate string
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -101,13 +102,31 @@ the data directory of swpd (swpd run makes it).`,
 	p.BoolVar(&f.asJSON, "json", false, "print JSON")
 	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "for connecting, and for each answer")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
+	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
+	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newRPC(f), newBench(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newRPC(f), newBench(f), newOBS(f), newDump(f))
 	return root
 }
 
-// dial connects with what the flags say.
+// dial connects with what the flags say and joins the trace that they, or the
+// environment, name.
 func (f *flags) dial(ctx context.Context, address string) (*client.Client, error) {
+	c, err := f.dialOnly(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if err := f.join(ctx, c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// dialOnly connects with what the flags say.
+func (f *flags) dialOnly(ctx context.Context, address string) (*client.Client, error) {
 	o, err := f.options(address)
 	if err != nil {
 		return nil, err
