@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -179,7 +180,9 @@ func (p *peer) send(b body, ext ...e1.Extensions) string {
 
 func number(typ, n uint64) e1.Extensions { return e1.AppendExtensionUvarint(nil, typ, n) }
 
-func param(typ uint64, value string) e1.Extensions { return e1.AppendExtension(nil, typ, []byte(value)) }
+func param(typ uint64, value string) e1.Extensions {
+	return e1.AppendExtension(nil, typ, []byte(value))
+}
 
 // next returns the next message that came.
 func (p *peer) next() message {
@@ -208,9 +211,10 @@ func (p *peer) want(want ...message) {
 	}
 }
 
-// quiet wants that nothing has come. What was sent is processed before.
+// quiet wants that nothing has come, and nothing will without the clock.
 func (p *peer) quiet() {
 	p.t.Helper()
+	synctest.Wait()
 	select {
 	case m := <-p.got:
 		p.t.Fatalf("came, want nothing: %+v", m)
@@ -218,20 +222,39 @@ func (p *peer) quiet() {
 	}
 }
 
-// verdict sends a message and returns how it ended. Nothing else may be under
-// way on the connection.
+// verdict sends a message and returns how it ended, OK if it has not.
 func (p *peer) verdict(b body, ext ...e1.Extensions) profiles.Code {
 	p.t.Helper()
+	synctest.Wait()
 	n := len(p.service.Verdicts())
 	p.send(b, ext...)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if v := p.service.Verdicts(); len(v) > n {
-			return v[n].Code
+	synctest.Wait()
+	for _, v := range p.service.Verdicts()[n:] {
+		if v.Kind == typeOf(b) {
+			return v.Code
 		}
-		time.Sleep(time.Millisecond)
 	}
-	p.t.Fatal("no verdict")
-	return 0
+	return profiles.OK
+}
+
+// accept wants messages accepted.
+func (p *peer) accept(list ...body) {
+	p.t.Helper()
+	for _, b := range list {
+		if code := p.verdict(b); code != profiles.OK {
+			p.t.Errorf("%+v: %v, want it accepted", b, code)
+		}
+	}
+}
+
+// refuse wants messages refused as invalid.
+func (p *peer) refuse(list ...body) {
+	p.t.Helper()
+	for _, b := range list {
+		if code := p.verdict(b); code != profiles.InvalidProfilePayload {
+			p.t.Errorf("%+v: %v, want %v", b, code, profiles.InvalidProfilePayload)
+		}
+	}
 }
 
 // worker is a Worker that a test steers.
@@ -327,16 +350,13 @@ func receive(t testing.TB, d *a2a.Delivery) (events []string, result *a2a.Result
 	}
 }
 
-// awaitAgent waits until an agent is, or is not, here.
-func awaitAgent(t testing.TB, s *a2a.Service, id string, online bool) {
+// bare returns a Service without a store.
+func bare(t testing.TB) *a2a.Service {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		for _, a := range s.Agents() {
-			if a.ID == id && a.Online == online {
-				return
-			}
-		}
-		time.Sleep(time.Millisecond)
+	s, err := a2a.New(a2a.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("agent %q: online is not %v", id, online)
+	t.Cleanup(s.Close)
+	return s
 }

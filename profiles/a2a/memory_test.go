@@ -128,7 +128,7 @@ func (m *memory) Put(space, key string, was uint64, _ string, value []byte, expi
 		at := [2]string{space, key}
 		r, ok := m.records[at]
 		if ok && m.expired(r.expires) {
-			r, ok = record{}, false
+			r = record{}
 		}
 		wrote := r.version == was
 		if wrote {
