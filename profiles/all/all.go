@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
@@ -29,6 +30,9 @@ type Options struct {
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
+	// A2A configures profile 2.
+	A2A a2a.Options
+
 	// Events configures profile 13.
 	Events events.Options
 
@@ -42,6 +46,7 @@ type Set struct {
 	Registry *profiles.Registry
 	Traces   *obs.Contexts   // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
 	MCP      *mcpmap.Mapping // calls the MCP servers of peers
+	A2A      *a2a.Service    // sends tasks, and carries out those of peers
 	Events   *events.Bus     // takes in and gives out the events of this process
 
 	cancel context.CancelFunc // ends the calls that outlive their connections
@@ -53,7 +58,7 @@ func New(opts Options) (*Set, error) {
 	if opts.Access == nil {
 		opts.Access = profiles.Everyone
 	}
-	opts.MCP.Access, opts.Events.Access = opts.Access, opts.Access
+	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
 	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
@@ -74,8 +79,14 @@ func New(opts Options) (*Set, error) {
 	if s.Events, err = events.New(opts.Events); err != nil {
 		return nil, err
 	}
+	if s.A2A, err = a2a.New(opts.A2A); err != nil {
+		s.cancel()
+		s.Events.Close()
+		return nil, err
+	}
 	s.Registry, err = profiles.NewRegistry(
 		s.MCP.Profile(),
+		s.A2A.Profile(),
 		calls,
 		s.Events.Profile(),
 		s.Traces.Profile(),
@@ -88,6 +99,7 @@ func New(opts Options) (*Set, error) {
 func (s *Set) Close() {
 	s.cancel()
 	s.MCP.Close()
+	s.A2A.Close()
 	s.Events.Close()
 }
 
@@ -112,6 +124,10 @@ var honoured = map[uint64][]uint64{
 	mcpmap.ProfileID: {
 		profiles.ExtTarget, profiles.ExtSession, profiles.ExtRelated,
 		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtDeadline,
+	},
+	a2a.ProfileID: {
+		profiles.ExtAgent, profiles.ExtParam, profiles.ExtSequence, profiles.ExtResume, profiles.ExtFirstHeld,
+		profiles.ExtHops, profiles.ExtDeadline,
 	},
 	events.ProfileID: {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
 }
