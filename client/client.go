@@ -36,6 +36,10 @@ type Options struct {
 	// Endpoint adjusts the endpoint that serves the connection. Registry is set
 	// here.
 	Endpoint endpoint.Options
+
+	// Profiles serve the connection, and stay when it is gone. Nil means some of
+	// its own, with nothing behind them.
+	Profiles *all.Set
 }
 
 // Identity is a certificate, its key and the authorities of peers, as PEM files.
@@ -55,6 +59,7 @@ type Client struct {
 	opts    Options
 	ep      *endpoint.Endpoint
 	set     *all.Set
+	end     func() // of set, if it is this connection's own
 }
 
 // SplitTarget splits swp+tls://host:port/target.
@@ -89,20 +94,24 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 
 // attach makes conn this client's connection.
 func (c *Client) attach(conn transport.Conn) error {
-	set, err := all.New(all.Options{})
-	if err != nil {
-		return err
+	var err error
+	c.set, c.end = c.opts.Profiles, func() {}
+	if c.set == nil {
+		if c.set, err = all.New(all.Options{}); err != nil {
+			return err
+		}
+		c.end = c.set.Close
 	}
 	o := c.opts.Endpoint
-	o.Registry = set.Registry
+	o.Registry = c.set.Registry
 	if o.Tracer == nil {
-		o.Tracer = endpoint.ContextFunc(set.Traces.Attach)
+		o.Tracer = endpoint.ContextFunc(c.set.Traces.Attach)
 	}
 	if c.ep, err = endpoint.New(o); err != nil {
-		set.Close()
+		c.end()
 		return err
 	}
-	c.set, c.Session = set, c.ep.Attach(conn)
+	c.Session = c.ep.Attach(conn)
 	return nil
 }
 
@@ -145,7 +154,7 @@ func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
 // only sent may be lost.
 func (c *Client) Close() {
 	_ = c.ep.Close()
-	c.set.Close()
+	c.end()
 }
 
 // lingerTime is how long Finish lets exchanges end and octets leave.

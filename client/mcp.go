@@ -27,20 +27,29 @@ func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
 	return &info, nil
 }
 
+// honours reports whether the peer says that it acts on an extension type.
+func (c *Client) honours(ctx context.Context, profile, extension uint64) (bool, error) {
+	info, err := c.Info(ctx)
+	if unknown := (*rpc.Error)(nil); errors.As(err, &unknown) && unknown.Code == rpc.CodeUnknownMethod {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.Contains(info.Extensions[profile], extension), nil
+}
+
 // CheckTarget makes sure that the peer honours the name of a server: one that
 // ignores it would run the call on another server.
 func (c *Client) CheckTarget(ctx context.Context, target string) error {
 	if target == "" {
 		return nil
 	}
-	info, err := c.Info(ctx)
-	if unknown := (*rpc.Error)(nil); errors.As(err, &unknown) && unknown.Code == rpc.CodeUnknownMethod {
-		err, info = nil, &rpc.Info{}
-	}
+	honoured, err := c.honours(ctx, mcpmap.ProfileID, profiles.ExtTarget)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(info.Extensions[mcpmap.ProfileID], uint64(profiles.ExtTarget)) {
+	if !honoured {
 		return fmt.Errorf("%s does not say that it tells servers apart, so a call for %q could reach another one; leave the name out", c.address, target)
 	}
 	return nil

@@ -30,7 +30,8 @@ type Options struct {
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
-	// A2A configures profile 2.
+	// A2A configures profile 2. Without a Propagate of its own the trace context
+	// of a task goes ahead of it by OBS.
 	A2A a2a.Options
 
 	// Events configures profile 13.
@@ -78,6 +79,9 @@ func New(opts Options) (*Set, error) {
 	}
 	if s.Events, err = events.New(opts.Events); err != nil {
 		return nil, err
+	}
+	if opts.A2A.Propagate == nil {
+		opts.A2A.Propagate = obs.ForTask
 	}
 	if s.A2A, err = a2a.New(opts.A2A); err != nil {
 		s.cancel()

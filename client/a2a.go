@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// CheckAgent makes sure that the peer honours the name of an agent: one that
+// ignores it could give the task to another agent.
+func (c *Client) CheckAgent(ctx context.Context, agent string) error {
+	if agent == "" {
+		return nil
+	}
+	honoured, err := c.honours(ctx, a2a.ProfileID, profiles.ExtAgent)
+	if err == nil && !honoured {
+		err = &finalError{fmt.Errorf("%s does not say that it tells agents apart, so a task for %q could reach another one; leave the agent out", c.address, agent)}
+	}
+	return err
+}
+
+// A2A is both ends of profile 2 on this connection.
+func (c *Client) A2A() *a2a.Service { return c.set.A2A }
+
+// Dialer connects anew. Its errors are those of Dial.
+type Dialer func(ctx context.Context) (*Client, error)
+
+// FollowOptions say which task is followed, and how. Task and Event are required.
+type FollowOptions struct {
+	Task  *a2a.Task // as it is sent
+	Agent string    // that it is meant for; empty leaves the choice to the peer
+
+	// Resume says that the task may have been sent before: it goes on after the
+	// Event of a number, and the first connection, too, may take Patience.
+	Resume bool
+	After  uint64
+
+	// Patience is how long the peer may be gone. Default 10 s.
+	Patience time.Duration
+
+	// Event gets each Event, in order, once. An error ends the following, and is
+	// its error.
+	Event func(*a2a.Event) error
+
+	// Lost is told of each connection that ended too early, and how long it is
+	// until the next one is tried. Nil means nobody is.
+	Lost func(err error, pause time.Duration)
+}
+
+// Pauses before the peer is dialled again: each is twice as long as the one
+// before, and cut by up to a half at random so that not all come at once.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// Follow sends a task and stays with it over as many connections as it takes,
+// until its Result. The task goes on at the peer whatever Follow returns.
+func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*a2a.Result, error) {
+	if o.Patience == 0 {
+		o.Patience = 10 * time.Second
+	}
+	f := follower{o: o, dial: dial, resume: o.Resume, after: o.After}
+	pause, lost := firstPause, time.Now()
+	for {
+		began := time.Now()
+		f.heard = false
+		result, err := f.once(ctx)
+		switch {
+		case err == nil:
+			return result, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !f.resume || !passing(err):
+			return nil, err
+		}
+		if f.heard || time.Since(began) > o.Patience {
+			pause, lost = firstPause, time.Now()
+		}
+		if time.Since(lost)+pause > o.Patience {
+			return nil, err
+		}
+		wait := jitter(pause)
+		if o.Lost != nil {
+			o.Lost(err, wait)
+		}
+		if !sleep(ctx, wait) {
+			return nil, context.Cause(ctx)
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func jitter(pause time.Duration) time.Duration {
+	return pause/2 + rand.N(pause/2+1) //nolint:gosec // no secret
+}
+
+// sleep waits; false means that ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// follower is the state of Follow.
+type follower struct {
+	o      FollowOptions
+	dial   Dialer
+	resume bool   // it may have been sent
+	after  uint64 // number of the last Event that was handed over
+	heard  bool   // something came on this connection
+}
+
+// finalError is an error that no other connection would mend.
+type finalError struct{ error }
+
+func (e *finalError) Unwrap() error { return e.error }
+
+// once follows the task over one connection.
+func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
+	c, err := f.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := f.checkAgent(ctx, c); err != nil {
+		return nil, err
+	}
+	d, err := c.A2A().Send(ctx, c.Session, f.o.Task, a2a.SendOptions{Agent: f.o.Agent, Resume: f.resume, After: f.after})
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	defer d.Close()
+	f.resume = true
+	for {
+		event, err := d.Recv(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return d.Result(), nil
+		case err != nil:
+			return nil, c.Explain(err)
+		}
+		f.heard = true
+		if err := f.o.Event(event); err != nil {
+			return nil, &finalError{err}
+		}
+		if event.Seq > 0 {
+			f.after = event.Seq
+		}
+	}
+}
+
+func (f *follower) checkAgent(ctx context.Context, c *Client) error {
+	ctx, cancel := context.WithTimeout(ctx, f.o.Patience)
+	defer cancel()
+	return c.CheckAgent(ctx, f.o.Agent)
+}
+
+// passing reports whether a later connection may fare better.
+func passing(err error) bool {
+	if errors.As(err, new(*finalError)) {
+		return false
+	}
+	var refused *profiles.Error
+	return !errors.As(err, &refused) || refused.Retryable
+}

@@ -1,0 +1,255 @@
+package client
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Journal remembers the tasks that were sent, one file each, so that a client
+// that was killed can go on with them. Files are for their owner alone: they hold
+// the input.
+//
+// A file begins with its mark, a line of fixed length: the number of the last
+// Event that was printed, and whether the Result was. One small write moves it.
+// The rest is what was sent, as JSON, and never changes.
+type Journal struct{ dir string }
+
+const (
+	// keepDone is how many tasks are remembered after their Result was printed.
+	keepDone = 50
+
+	// keepOpen is how long the others are.
+	keepOpen = 30 * 24 * time.Hour
+
+	// minPrefix is how much of a task_id, in characters, names a task.
+	minPrefix = 4
+
+	journalSuffix = ".task"
+	markFormat    = "%020d %s\n"
+	markOctets    = 20 + 1 + 4 + 1
+
+	markOpen = "open"
+	markDone = "done"
+)
+
+// SentTask is a task as it was sent.
+type SentTask struct {
+	Address  string    `json:"address"`
+	ID       string    `json:"task_id"` // in hex
+	Kind     string    `json:"kind"`
+	Agent    string    `json:"agent,omitempty"`
+	Params   []string  `json:"params,omitempty"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Sent     time.Time `json:"sent"`
+	Input    []byte    `json:"input"`
+}
+
+// TaskID returns the octets of the task_id.
+func (t *SentTask) TaskID() []byte {
+	id, _ := hex.DecodeString(t.ID) // checked when it was read
+	return id
+}
+
+// Entry is a task of a Journal. It is used by one goroutine at a time.
+type Entry struct {
+	SentTask
+	After uint64 // number of the last Event that was printed
+	Done  bool   // the Result was printed
+
+	file *os.File
+}
+
+// StateDir is where swp-client keeps its journal: $XDG_STATE_HOME/swp-client,
+// else ~/.local/state/swp-client.
+func StateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "swp-client"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("client: neither XDG_STATE_HOME nor HOME is set: %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "swp-client"), nil
+}
+
+// OpenJournal returns the journal below a directory, which is made if need be.
+func OpenJournal(state string) (*Journal, error) {
+	j := &Journal{dir: filepath.Join(state, "tasks")}
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("client: journal: %w", err)
+	}
+	return j, nil
+}
+
+// Add writes down a task that is about to be sent. The caller closes the entry.
+func (j *Journal) Add(t SentTask) (*Entry, error) {
+	if err := j.prune(time.Now()); err != nil {
+		return nil, err
+	}
+	octets, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("client: journal: %w", err)
+	}
+	file, err := os.CreateTemp(j.dir, ".new-*") // with mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("client: journal: %w", err)
+	}
+	_, err = fmt.Fprintf(file, markFormat+"%s\n", 0, markOpen, octets)
+	if err == nil {
+		err = os.Rename(file.Name(), j.path(t.ID))
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		_ = file.Close()
+		return nil, fmt.Errorf("client: journal: %w", err)
+	}
+	return &Entry{SentTask: t, file: file}, nil
+}
+
+func (j *Journal) path(id string) string { return filepath.Join(j.dir, id+journalSuffix) }
+
+// ErrNoTask is the error for a task that is not in the journal.
+var ErrNoTask = errors.New("client: no such task in the journal")
+
+// Find opens the task with an id, in hex, or with the only id that begins so; at
+// least four characters. The caller closes the entry.
+func (j *Journal) Find(id string) (*Entry, error) {
+	id = strings.ToLower(id)
+	if strings.Trim(id, "0123456789abcdef") != "" || len(id) < minPrefix {
+		return nil, fmt.Errorf("%w: %q is not a task_id in hex, of which %d characters do", ErrNoTask, id, minPrefix)
+	}
+	names, err := j.names()
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, id) })
+	switch {
+	case len(names) == 0:
+		return nil, fmt.Errorf("%w: %s in %s", ErrNoTask, id, j.dir)
+	case len(names) > 1 && names[0] != id:
+		return nil, fmt.Errorf("%w: %d tasks begin with %s", ErrNoTask, len(names), id)
+	}
+	return j.open(names[0])
+}
+
+// names returns the ids of all tasks, in order.
+func (j *Journal) names() ([]string, error) {
+	files, err := os.ReadDir(j.dir)
+	if err != nil {
+		return nil, fmt.Errorf("client: journal: %w", err)
+	}
+	var names []string
+	for _, file := range files {
+		if name, ok := strings.CutSuffix(file.Name(), journalSuffix); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (j *Journal) open(id string) (*Entry, error) {
+	file, err := os.OpenFile(j.path(id), os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("client: journal: %w", err)
+	}
+	e := &Entry{file: file}
+	if err := e.read(id); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Entry) read(id string) error {
+	octets, err := os.ReadFile(e.file.Name())
+	if err != nil {
+		return fmt.Errorf("client: journal: %w", err)
+	}
+	var state string
+	if len(octets) < markOctets {
+		return fmt.Errorf("client: journal: %s is cut short", e.file.Name())
+	}
+	if _, err := fmt.Sscanf(string(octets[:markOctets]), "%d %s", &e.After, &state); err != nil {
+		return fmt.Errorf("client: journal: %s: mark: %w", e.file.Name(), err)
+	}
+	if err := json.Unmarshal(octets[markOctets:], &e.SentTask); err != nil {
+		return fmt.Errorf("client: journal: %s: %w", e.file.Name(), err)
+	}
+	if _, err := hex.DecodeString(e.ID); err != nil || e.ID != id {
+		return fmt.Errorf("client: journal: %s: task_id %q", e.file.Name(), e.ID)
+	}
+	e.Done = state == markDone
+	return nil
+}
+
+// Mark notes that the Event of a number was printed.
+func (e *Entry) Mark(seq uint64) error {
+	e.After = seq
+	return e.mark()
+}
+
+// Finish notes that the Result was printed.
+func (e *Entry) Finish() error {
+	e.Done = true
+	return e.mark()
+}
+
+func (e *Entry) mark() error {
+	state := markOpen
+	if e.Done {
+		state = markDone
+	}
+	if _, err := e.file.WriteAt(fmt.Appendf(nil, markFormat, e.After, state), 0); err != nil {
+		return fmt.Errorf("client: journal: %w", err)
+	}
+	return nil
+}
+
+// Close closes the entry. What was marked stays.
+func (e *Entry) Close() { _ = e.file.Close() }
+
+// List returns all tasks that can be read, the newest first. They are closed.
+func (j *Journal) List() ([]*Entry, error) {
+	names, err := j.names()
+	if err != nil {
+		return nil, err
+	}
+	var list []*Entry
+	for _, name := range names {
+		if e, err := j.open(name); err == nil {
+			e.Close()
+			list = append(list, e)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Entry) int { return b.Sent.Compare(a.Sent) })
+	return list, nil
+}
+
+// prune forgets the oldest tasks: of those whose Result was printed all but
+// keepDone, the others after keepOpen.
+func (j *Journal) prune(now time.Time) error {
+	list, err := j.List()
+	if err != nil {
+		return err
+	}
+	done := 0
+	for _, e := range list {
+		if e.Done {
+			done++
+		}
+		if e.Done && done >= keepDone || now.Sub(e.Sent) > keepOpen {
+			if err := os.Remove(j.path(e.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("client: journal: %w", err)
+			}
+		}
+	}
+	return nil
+}

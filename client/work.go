@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+)
+
+// WorkOptions configure Work. Agent, Registration and Store are required.
+type WorkOptions struct {
+	Agent        string           // agent_id that is declared
+	Registration a2a.Registration // what it does, and how
+	Store        a2a.Store        // where its tasks are; forgotten with it if that is in memory
+
+	// Drain is how long tasks have to end after ctx did. Default 30 s. Abort ends
+	// that time at once when it is closed.
+	Drain time.Duration
+	Abort <-chan struct{}
+
+	// Connected is told of each connection, Lost how each ended, or that none
+	// came about, and how long it is until the next one is tried. Draining is
+	// told once, with the number of tasks that are not over. Nil means nobody is.
+	Connected func(c *Client)
+	Lost      func(err error, pause time.Duration)
+	Draining  func(tasks int)
+
+	// Report is a2a.Options.Report.
+	Report func(error)
+}
+
+const (
+	// longestPause is the longest pause before a worker dials again.
+	longestPause = 30 * time.Second
+
+	// steady is how long a connection lasts to be worth a short pause after it.
+	steady = 10 * time.Second
+
+	// drainPeriod is how often a worker that drains looks whether it is done.
+	drainPeriod = 20 * time.Millisecond
+)
+
+var (
+	errDrained = errors.New("client: all tasks have ended")
+
+	// ErrTasksLeft is the error of Work if tasks had not ended in time.
+	ErrTasksLeft = errors.New("client: stopped before all tasks had ended")
+)
+
+// Work carries out tasks as an agent of the peer that connect reaches, over as
+// many connections as it takes, until ctx ends; then it takes no new ones and
+// lets those it has end. Without a first connection it fails at once. A task
+// outlives the connections it came and ends on.
+func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client, error), o WorkOptions) error {
+	if o.Drain == 0 {
+		o.Drain = 30 * time.Second
+	}
+	set, err := all.New(all.Options{A2A: a2a.Options{
+		Store: o.Store, Workers: []a2a.Registration{o.Registration}, Report: o.Report,
+	}})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	w := &work{o: o, set: set, connect: connect}
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	first, err := w.dial(life)
+	if err != nil {
+		return err
+	}
+	var draining sync.WaitGroup
+	defer draining.Wait()
+	draining.Go(func() {
+		select {
+		case <-ctx.Done():
+			end(w.drain())
+		case <-life.Done():
+		}
+	})
+	w.serve(life, first)
+	if err := context.Cause(life); !errors.Is(err, errDrained) {
+		return err
+	}
+	return nil
+}
+
+// work is the state of Work.
+type work struct {
+	o       WorkOptions
+	set     *all.Set
+	connect func(context.Context, *all.Set) (*Client, error)
+
+	mu       sync.Mutex // held while an agent is declared, so that the last word counts
+	current  *Client
+	draining bool
+}
+
+// dial connects and declares the agent.
+func (w *work) dial(ctx context.Context) (*Client, error) {
+	c, err := w.connect(ctx, w.set)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.current = c
+	err = w.declare(ctx)
+	w.mu.Unlock()
+	if err != nil {
+		err = c.Explain(err)
+		c.Close()
+		return nil, err
+	}
+	if w.o.Connected != nil {
+		w.o.Connected(c)
+	}
+	return c, nil
+}
+
+// declare says what may be sent here. The caller holds mu.
+func (w *work) declare(ctx context.Context) error {
+	kinds := w.o.Registration.Kinds
+	if w.draining {
+		kinds = nil
+	}
+	return w.set.A2A.Declare(ctx, w.current.Session, w.o.Agent, kinds)
+}
+
+// serve keeps a connection until life ends.
+func (w *work) serve(life context.Context, c *Client) {
+	pause := firstPause
+	for {
+		began := time.Now()
+		select {
+		case <-c.Context().Done():
+		case <-life.Done():
+			c.Finish()
+			return
+		}
+		err := c.Explain(context.Cause(c.Context()))
+		c.Close()
+		if time.Since(began) > steady {
+			pause = firstPause
+		}
+		for c = nil; c == nil; pause = min(2*pause, longestPause) {
+			wait := jitter(pause)
+			if w.o.Lost != nil {
+				w.o.Lost(err, wait)
+			}
+			if !sleep(life, wait) {
+				return
+			}
+			c, err = w.dial(life)
+		}
+	}
+}
+
+// drain takes no new tasks and waits for those there are. Its error is
+// errDrained if they have ended.
+func (w *work) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), w.o.Drain)
+	defer cancel()
+	w.mu.Lock()
+	w.draining = true
+	// Where this fails the connection is gone; on the next one none are declared.
+	_ = w.declare(ctx)
+	w.mu.Unlock()
+	if w.o.Draining != nil {
+		w.o.Draining(w.set.A2A.Live())
+	}
+	tick := time.NewTicker(drainPeriod)
+	defer tick.Stop()
+	for w.set.A2A.Live() > 0 {
+		select {
+		case <-tick.C:
+		case <-w.o.Abort:
+			return ErrTasksLeft
+		case <-ctx.Done():
+			return ErrTasksLeft
+		}
+	}
+	return errDrained
+}

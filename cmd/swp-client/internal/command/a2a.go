@@ -1,0 +1,307 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+func newA2A(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "a2a",
+		Short: "Hand tasks to agents, and carry out tasks",
+		Long: `Hand tasks to the agents behind an endpoint, and carry out tasks for it.
+
+A task that was sent goes on whatever becomes of this program and of the connection.
+A journal in $XDG_STATE_HOME/swp-client (default ~/.local/state/swp-client) remembers
+what was sent and what was printed of it; a task is named by its id or the first
+characters of it.`,
+		Example: `  swp-client a2a send swp+tls://127.0.0.1:7777 --kind summarize --input @report.txt
+  swp-client a2a resume 3fa94c01
+  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh`,
+	}
+	cmd.AddCommand(newA2ASend(f), newA2AResume(f), newA2AWatch(f), newA2ACancel(f), newA2AList(f), newA2AWorker(f))
+	return cmd
+}
+
+func newA2ASend(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "send ADDR --kind KIND",
+		Short: "Send a task and print what comes of it",
+		Long: `Send a task. Each of its events is printed as it arrives, a line each: the message,
+or the payload as it is. The output follows. The task id is on standard error.
+
+Whenever the connection is lost, this goes on over a new one by itself, for as long
+as --timeout says without an answer. Ctrl-C leaves the task running. Whatever ended
+this program, resume prints what it had not printed.
+
+Exit status: 0 when the task has succeeded, 1 when it has failed or nothing is known
+of it any more, 2 for a wrong command line.`,
+		Example: `  swp-client a2a send swp+tls://127.0.0.1:7777 --kind summarize --input "all of it"
+  swp-client a2a send swp+quic://127.0.0.1:7777 --kind summarize --input @report.txt --deadline 5m --json
+  id=$(swp-client a2a send swp+tls://127.0.0.1:7777 --kind build --detach <build.json --input -)`,
+		Args: cobra.ExactArgs(1),
+	}
+	var o sendFlags
+	fl := cmd.Flags()
+	fl.StringVar(&o.kind, "kind", "", "what is to be done (required)")
+	fl.StringVar(&o.input, "input", "", "`text`, - for standard input, or @FILE")
+	fl.StringVar(&o.agent, "agent", "", "`id` of the agent that it is meant for")
+	fl.StringArrayVar(&o.params, "param", nil, "service parameter `name=value`; may be repeated")
+	fl.DurationVar(&o.deadline, "deadline", 0, "when the task ends with a failure; 0 leaves it to the endpoint")
+	fl.BoolVar(&o.detach, "detach", false, "print the task id once the task is taken in, and leave it running")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.send(cmd.Context(), args[0], o) }
+	return cmd
+}
+
+type sendFlags struct {
+	kind, input, agent string
+	params             []string
+	deadline           time.Duration
+	detach             bool
+}
+
+func (f *flags) send(ctx context.Context, address string, o sendFlags) error {
+	if strings.TrimSpace(o.kind) == "" {
+		return &usageError{"--kind says what is to be done, and is required"}
+	}
+	for _, p := range o.params {
+		if name, _, ok := strings.Cut(p, "="); !ok || name == "" {
+			return &usageError{fmt.Sprintf("--param %.80q, want name=value", p)}
+		}
+	}
+	if o.deadline < 0 {
+		return &usageError{fmt.Sprintf("--deadline %v, want a duration above 0", o.deadline)}
+	}
+	if _, err := f.options(address); err != nil {
+		return err
+	}
+	input, err := f.readInput(o.input)
+	if err != nil {
+		return err
+	}
+	journal, err := openJournal()
+	if err != nil {
+		return err
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	t := client.SentTask{
+		Address: address, ID: hex.EncodeToString(id), Kind: o.kind, Agent: o.agent, Params: o.params, Sent: time.Now(), Input: input,
+	}
+	if o.deadline > 0 {
+		t.Deadline = t.Sent.Add(o.deadline)
+	}
+	entry, err := journal.Add(t)
+	if err != nil {
+		return err
+	}
+	defer entry.Close()
+	if o.detach {
+		return f.detach(ctx, entry)
+	}
+	return f.follow(ctx, &follow{entry: entry, mark: true})
+}
+
+// readInput reads what --input names.
+func (f *flags) readInput(input string) ([]byte, error) {
+	if input == "-" {
+		return io.ReadAll(f.in)
+	}
+	if file, ok := strings.CutPrefix(input, "@"); ok {
+		return os.ReadFile(file)
+	}
+	return []byte(input), nil
+}
+
+func openJournal() (*client.Journal, error) {
+	dir, err := client.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	return client.OpenJournal(dir)
+}
+
+func newA2AResume(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume [ADDR] TASK_ID",
+		Short: "Go on with a task where its printing ended",
+		Long: `Send a task of the journal again, which does not execute it again, and print the
+events that were not printed yet, then the output. An address takes the place of the
+one it was sent to: any endpoint that knows the task will do.`,
+		Example: `  swp-client a2a resume 3fa94c01
+  swp-client a2a resume swp+quic://127.0.0.1:7777 3fa94c01 --json`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		entry, err := findTask(args[len(args)-1])
+		if err != nil {
+			return err
+		}
+		defer entry.Close()
+		if len(args) == 2 {
+			entry.Address = args[0]
+		}
+		return f.follow(cmd.Context(), &follow{entry: entry, resume: true, after: entry.After, mark: true})
+	}
+	return cmd
+}
+
+func findTask(id string) (*client.Entry, error) {
+	journal, err := openJournal()
+	if err != nil {
+		return nil, err
+	}
+	return journal.Find(id)
+}
+
+func newA2AWatch(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch TASK_ID",
+		Short: "Print all events of a task from the first",
+		Long: `Print all events of a task of the journal from the first, as far as they are held,
+then the output. What resume will print stays the same.`,
+		Example: `  swp-client a2a watch 3fa94c01`,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		entry, err := findTask(args[0])
+		if err != nil {
+			return err
+		}
+		defer entry.Close()
+		return f.follow(cmd.Context(), &follow{entry: entry, resume: true})
+	}
+	return cmd
+}
+
+func newA2ACancel(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "cancel TASK_ID",
+		Short:   "End a task before it is done",
+		Example: `  swp-client a2a cancel 3fa94c01`,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		entry, err := findTask(args[0])
+		if err != nil {
+			return err
+		}
+		defer entry.Close()
+		return f.cancel(cmd.Context(), entry)
+	}
+	return cmd
+}
+
+func newA2AList(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the tasks that were sent from here",
+		Long: `List the tasks of the journal, the newest first: those whose output was printed, up to
+fifty, and all others of the last thirty days.`,
+		Example: `  swp-client a2a list
+  swp-client a2a list --json`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		journal, err := openJournal()
+		if err != nil {
+			return err
+		}
+		list, err := journal.List()
+		if err != nil {
+			return err
+		}
+		return f.printTasks(list)
+	}
+	return cmd
+}
+
+// listed is a task of a list as JSON.
+type listed struct {
+	Task    string    `json:"task_id"`
+	Kind    string    `json:"kind"`
+	Address string    `json:"address"`
+	Sent    time.Time `json:"sent"`
+	After   uint64    `json:"printed"`
+	Done    bool      `json:"done"`
+}
+
+func (f *flags) printTasks(list []*client.Entry) error {
+	w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+	for _, e := range list {
+		if f.asJSON {
+			if err := f.printJSON(listed{e.ID, e.Kind, e.Address, e.Sent, e.After, e.Done}); err != nil {
+				return err
+			}
+			continue
+		}
+		state := "open"
+		if e.Done {
+			state = "done"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d events printed\t%s\n",
+			e.ID, e.Sent.Local().Format(time.DateTime), state, visible(e.Kind), e.After, visible(e.Address))
+	}
+	return w.Flush()
+}
+
+// task is an entry as it is sent.
+func task(e *client.Entry) *a2a.Task {
+	return &a2a.Task{ID: e.TaskID(), Kind: e.Kind, Input: e.Input, Params: e.Params, Deadline: e.Deadline}
+}
+
+func (f *flags) dialer(address string) client.Dialer {
+	return func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) }
+}
+
+var errAcknowledged = errors.New("acknowledged")
+
+// detach sends a task and waits until it is taken in, which the first event or
+// the result says. Nothing of it counts as printed.
+func (f *flags) detach(ctx context.Context, e *client.Entry) error {
+	_, err := client.Follow(ctx, f.dialer(e.Address), client.FollowOptions{
+		Task: task(e), Agent: e.Agent, Patience: f.timeout,
+		Event: func(*a2a.Event) error { return errAcknowledged },
+	})
+	if err != nil && !errors.Is(err, errAcknowledged) {
+		return err
+	}
+	if f.asJSON {
+		return f.printJSON(line{Type: "sent", Task: e.ID})
+	}
+	f.printf("%s\n", e.ID)
+	return nil
+}
+
+// cancel ends a task with a result of this side.
+func (f *flags) cancel(ctx context.Context, e *client.Entry) error {
+	c, err := f.dial(ctx, e.Address)
+	if err != nil {
+		return err
+	}
+	defer c.Finish()
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	d, err := c.A2A().Send(ctx, c.Session, task(e), a2a.SendOptions{Agent: e.Agent, Resume: true, After: e.After})
+	if err != nil {
+		return c.Explain(err)
+	}
+	defer d.Close()
+	if err := d.Cancel(ctx, "cancelled by its initiator"); err != nil {
+		return c.Explain(err)
+	}
+	return e.Finish()
+}

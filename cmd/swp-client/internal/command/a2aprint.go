@@ -1,0 +1,181 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// follow prints a task as it goes on.
+type follow struct {
+	entry  *client.Entry
+	resume bool
+	after  uint64 // number of the last event that was printed
+	mark   bool   // the journal learns what is printed
+
+	f        *flags
+	raw      bool // standard output is no terminal: octets are printed as they are
+	events   int
+	progress *client.Progress
+}
+
+// line is a line of JSON about a task. Octets that are JSON are embedded as they
+// are, others are in the member of the same name and _base64.
+type line struct {
+	Type          string          `json:"type"` // sent, event, gap or result
+	Task          string          `json:"task_id"`
+	Seq           uint64          `json:"seq,omitempty"`
+	Message       string          `json:"message,omitempty"`
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	PayloadBase64 []byte          `json:"payload_base64,omitempty"`
+	From          uint64          `json:"from,omitempty"` // of the events that are lost
+	To            uint64          `json:"to,omitempty"`
+	OK            *bool           `json:"ok,omitempty"`
+	Output        json.RawMessage `json:"output,omitempty"`
+	OutputBase64  []byte          `json:"output_base64,omitempty"`
+	Reason        string          `json:"reason,omitempty"`
+}
+
+func (f *flags) follow(ctx context.Context, p *follow) error {
+	e := p.entry
+	p.f, p.raw = f, !client.IsTerminal(f.out)
+	if f.asJSON {
+		if err := f.printJSON(line{Type: "sent", Task: e.ID}); err != nil {
+			return err
+		}
+	} else {
+		_, _ = fmt.Fprintf(f.errOut, "task %s\n", e.ID)
+	}
+	p.progress = client.NewProgress(f.errOut, p.status())
+	result, err := client.Follow(ctx, f.dialer(e.Address), client.FollowOptions{
+		Task: task(e), Agent: e.Agent, Resume: p.resume, After: p.after, Patience: f.timeout,
+		Event: p.event, Lost: p.lost,
+	})
+	p.progress.Stop()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted; the task goes on\nPrint the rest of it with: swp-client a2a resume %[1]s\nEnd it with: swp-client a2a cancel %[1]s", e.ID)
+	case err != nil:
+		return fmt.Errorf("%w\nThe task may go on. Print the rest of it with: swp-client a2a resume %s", err, e.ID)
+	}
+	return p.result(result)
+}
+
+func (p *follow) status() string {
+	return fmt.Sprintf("%s, %d events", visible(p.entry.Kind), p.events)
+}
+
+func (p *follow) lost(err error, pause time.Duration) {
+	_ = p.progress.Print("", func() error {
+		_, err := fmt.Fprintf(p.f.errOut, "swp-client: connection lost (%v); trying again in %v\n", root(err), pause.Round(time.Millisecond))
+		return err
+	})
+}
+
+// root is an error without what it explains.
+func root(err error) error {
+	var explained *client.Explained
+	if errors.As(err, &explained) {
+		return explained.Err
+	}
+	return err
+}
+
+func (p *follow) event(ev *a2a.Event) error {
+	p.events++
+	return p.progress.Print(p.status(), func() error {
+		if err := p.gap(ev.FirstHeld); err != nil {
+			return err
+		}
+		if err := p.printEvent(ev); err != nil {
+			return err
+		}
+		if ev.Seq == 0 {
+			return nil
+		}
+		p.after = ev.Seq
+		if !p.mark {
+			return nil
+		}
+		return p.entry.Mark(ev.Seq)
+	})
+}
+
+func (p *follow) printEvent(ev *a2a.Event) error {
+	if p.f.asJSON {
+		l := line{Type: "event", Task: p.entry.ID, Seq: ev.Seq, Message: ev.Message}
+		l.Payload, l.PayloadBase64 = embed(ev.Payload)
+		return p.f.printJSON(l)
+	}
+	if ev.Message != "" {
+		if _, err := fmt.Fprintln(p.f.out, visible(ev.Message)); err != nil {
+			return err
+		}
+	}
+	return p.printOctets(ev.Payload)
+}
+
+// gap says which events are lost.
+func (p *follow) gap(firstHeld uint64) error {
+	if firstHeld <= p.after+1 {
+		return nil
+	}
+	from, to := p.after+1, firstHeld-1
+	p.after = to
+	if p.f.asJSON {
+		return p.f.printJSON(line{Type: "gap", Task: p.entry.ID, From: from, To: to})
+	}
+	_, err := fmt.Fprintf(p.f.errOut, "swp-client: events %d to %d are no longer held\n", from, to)
+	return err
+}
+
+// printOctets prints octets as they are, unless a terminal would obey them.
+func (p *follow) printOctets(octets []byte) error {
+	if len(octets) == 0 {
+		return nil
+	}
+	text := string(octets)
+	if !p.raw {
+		text = visible(text)
+	}
+	_, err := io.WriteString(p.f.out, text+"\n")
+	return err
+}
+
+func (p *follow) result(r *a2a.Result) error {
+	if err := p.gap(r.FirstHeld); err != nil {
+		return err
+	}
+	if p.f.asJSON {
+		l := line{Type: "result", Task: p.entry.ID, OK: &r.OK, Reason: r.Reason}
+		l.Output, l.OutputBase64 = embed(r.Output)
+		if err := p.f.printJSON(l); err != nil {
+			return err
+		}
+	} else if err := p.printOctets(r.Output); err != nil {
+		return err
+	}
+	if p.mark {
+		if err := p.entry.Finish(); err != nil {
+			return err
+		}
+	}
+	if !r.OK {
+		return fmt.Errorf("the task has failed: %s", visible(r.Reason))
+	}
+	return nil
+}
+
+// embed returns octets as JSON if that is what they are.
+func embed(octets []byte) (raw json.RawMessage, other []byte) {
+	if json.Valid(octets) {
+		return octets, nil
+	}
+	return nil, octets
+}

@@ -1,0 +1,235 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/bridge/proc"
+	"github.com/slimwire/swp/bridge/worker"
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+type workerFlags struct {
+	agent string
+	kinds []string
+	tasks int
+	drain time.Duration
+}
+
+func newA2AWorker(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worker ADDR --agent ID --kind KIND [--kind KIND] -- COMMAND [ARG...]",
+		Short: "Carry out the tasks of an endpoint with a command",
+		Long: `Declare an agent at an endpoint, and carry out the tasks of its kinds that arrive
+there: the command is run for each, without a shell. It gets the input of the task on
+standard input, and in its environment SWP_TASK_ID, SWP_TASK_KIND, SWP_PEER and, if
+there is one, the trace context as TRACEPARENT and TRACESTATE.
+
+Each line it writes to standard output is an event: a JSON object as payload, other
+text as message. A JSON object with a member "output" carries the output of the task.
+With exit status 0 the task has succeeded; with any other it has failed, and the last
+line of standard error says why.
+
+When the connection is lost, tasks go on and this connects again, for as long as it
+takes. Ctrl-C lets the tasks that are running end, up to --drain; a second one ends
+them.`,
+		Example: `  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
+  swp-client a2a worker swp+quic://edge.example:7777 --agent ci --kind build --kind test --tasks 2 -- python3 ci.py`,
+		Args: cobra.MinimumNArgs(2),
+	}
+	var o workerFlags
+	fl := cmd.Flags()
+	fl.StringVar(&o.agent, "agent", "", "`id` of the agent (required)")
+	fl.StringArrayVar(&o.kinds, "kind", nil, "what it carries out (required); may be repeated")
+	fl.IntVar(&o.tasks, "tasks", 4, "at once; more wait")
+	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that tasks have to end after Ctrl-C")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.ArgsLenAtDash() != 1 {
+			return &usageError{"want one address, then --, then the command"}
+		}
+		return f.work(cmd.Context(), args[0], args[1:], o)
+	}
+	return cmd
+}
+
+func (f *flags) work(ctx context.Context, address string, command []string, o workerFlags) error {
+	switch {
+	case strings.TrimSpace(o.agent) == "":
+		return &usageError{"--agent is required"}
+	case len(o.kinds) == 0 || slices.ContainsFunc(o.kinds, func(k string) bool { return strings.TrimSpace(k) == "" }):
+		return &usageError{"--kind is required, and not blank"}
+	case o.tasks < 1 || o.drain <= 0:
+		return &usageError{"--tasks is at least 1, and --drain above 0"}
+	}
+	options, err := f.options(address)
+	if err != nil {
+		return err
+	}
+	log := &workLog{f: f}
+	cmd, err := newCommand(command, log)
+	if err != nil {
+		return err
+	}
+	// What is in it is worth as much as this process: the endpoint knows the tasks.
+	store, err := sqlstore.Open(ctx, sqlstore.Options{})
+	if err != nil {
+		return err
+	}
+	abort, stop := secondSignal()
+	defer stop()
+	err = client.Work(ctx,
+		func(ctx context.Context, set *all.Set) (*client.Client, error) {
+			options.Profiles = set
+			ctx, cancel := context.WithTimeout(ctx, f.timeout)
+			defer cancel()
+			return client.Dial(ctx, address, options)
+		},
+		client.WorkOptions{
+			Agent: o.agent, Store: store, Drain: o.drain, Abort: abort,
+			Registration: a2a.Registration{Kinds: o.kinds, Worker: log.around(cmd), Tasks: o.tasks},
+			Connected:    func(c *client.Client) { log.connected(c, o) },
+			Lost:         log.lost,
+			Draining:     log.draining,
+			Report:       func(err error) { log.say(workLine{Type: "error", Error: err.Error()}, "%v", err) },
+		})
+	return errors.Join(err, store.Close())
+}
+
+// newCommand makes the worker of a command line, which is looked up as a shell
+// would, and gets the environment and the directory of this process.
+func newCommand(line []string, log *workLog) (*worker.Command, error) {
+	path := line[0]
+	if strings.ContainsRune(path, filepath.Separator) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		path = abs
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, ok := strings.Cut(kv, "=")
+		return !ok || name == "" || name == "PATH"
+	})
+	cmd, err := worker.NewCommand(worker.CommandOptions{
+		Program: proc.Config{Command: path, Args: line[1:], Env: env, Path: os.Getenv("PATH"), Dir: dir},
+		Observe: log.observe,
+	})
+	if err != nil {
+		return nil, &usageError{strings.TrimPrefix(strings.TrimPrefix(err.Error(), "worker: "), "proc: ")}
+	}
+	return cmd, nil
+}
+
+// secondSignal returns a channel that the second signal from now on closes. The
+// first one ends the context of the command.
+func secondSignal() (abort chan struct{}, stop func()) {
+	signals, abort, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for range 2 {
+			select {
+			case <-signals:
+			case <-over:
+				return
+			}
+		}
+		close(abort)
+	}()
+	return abort, func() {
+		signal.Stop(signals)
+		close(over)
+	}
+}
+
+// workLog says on standard error what a worker does; as JSON on standard output.
+type workLog struct {
+	f  *flags
+	mu sync.Mutex
+}
+
+// workLine is a line of JSON of a worker.
+type workLine struct {
+	Type   string   `json:"type"` // connected, lost, started, stderr, done, failed, draining or error
+	Agent  string   `json:"agent,omitempty"`
+	Kinds  []string `json:"kinds,omitempty"`
+	Peer   string   `json:"peer,omitempty"`
+	Task   string   `json:"task_id,omitempty"`
+	Kind   string   `json:"kind,omitempty"`
+	PID    int      `json:"pid,omitempty"`
+	Text   string   `json:"text,omitempty"`
+	Tasks  int      `json:"tasks,omitempty"`
+	Error  string   `json:"error,omitempty"`
+	Millis int64    `json:"pause_ms,omitempty"`
+}
+
+func (l *workLog) say(line workLine, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f.asJSON {
+		_ = l.f.printJSON(line)
+		return
+	}
+	_, _ = fmt.Fprintf(l.f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, args...)))
+}
+
+func (l *workLog) connected(c *client.Client, o workerFlags) {
+	peer := c.Peer().Identity
+	l.say(workLine{Type: "connected", Agent: o.agent, Kinds: o.kinds, Peer: peer},
+		"connected to %s as agent %s for %s", peer, o.agent, strings.Join(o.kinds, ", "))
+}
+
+func (l *workLog) lost(err error, pause time.Duration) {
+	err = root(err)
+	l.say(workLine{Type: "lost", Error: err.Error(), Millis: pause.Milliseconds()},
+		"connection lost (%v); trying again in %v", err, pause.Round(time.Millisecond))
+}
+
+func (l *workLog) draining(tasks int) {
+	l.say(workLine{Type: "draining", Tasks: tasks}, "stopping once %d tasks have ended; interrupt again to end them", tasks)
+}
+
+func (l *workLog) observe(e worker.Event) {
+	id := hex.EncodeToString(e.Task.ID)
+	switch e.What {
+	case worker.Started:
+		l.say(workLine{Type: "started", Task: id, Kind: e.Task.Kind, PID: e.PID}, "task %s: %s started, process %d", id, e.Task.Kind, e.PID)
+	case worker.Stderr:
+		l.say(workLine{Type: "stderr", Task: id, Text: string(e.Line)}, "task %s says: %s", id, e.Line)
+	case worker.Failed:
+		l.say(workLine{Type: "error", Task: id, Error: e.Err.Error()}, "task %s: %v", id, e.Err)
+	case worker.Exited: // around knows more
+	}
+}
+
+// around tells how each task ended.
+func (l *workLog) around(w a2a.Worker) a2a.Worker {
+	return a2a.WorkerFunc(func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+		output, err := w.Run(ctx, t, event)
+		id := hex.EncodeToString(t.ID)
+		if err != nil {
+			l.say(workLine{Type: "failed", Task: id, Error: err.Error()}, "task %s failed: %v", id, err)
+		} else {
+			l.say(workLine{Type: "done", Task: id}, "task %s done", id)
+		}
+		return output, err
+	})
+}
