@@ -10,20 +10,18 @@ import (
 )
 
 // SetTrace binds a trace context to the exchanges that ids name, or without ids
-// to this connection. It returns once the peer has read it, with the last one
-// that the peer then has: whatever is sent afterwards, on whichever stream,
-// joins the trace.
-func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) (profiles.Trace, obs.IDs, error) {
+// to this connection. It returns once the peer has read it: whatever is sent
+// afterwards, on whichever stream, joins the trace.
+func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) error {
 	if err := obs.Check(t); err != nil {
-		return profiles.Trace{}, obs.IDs{}, err
+		return err
 	}
 	lane, err := c.Open(ctx)
 	if err != nil {
-		return profiles.Trace{}, obs.IDs{}, c.Explain(err)
+		return c.Explain(err)
 	}
 	defer func() { _ = lane.Close() }()
-	last, lastIDs, err := obs.Bind(ctx, lane, t, ids)
-	return last, lastIDs, c.Explain(err)
+	return c.Explain(obs.Bind(ctx, lane, t, ids))
 }
 
 // LastTrace returns the last trace context that the peer has read on this

@@ -55,29 +55,30 @@ func propagate(ctx context.Context, lane profiles.Lane, ids IDs) error {
 	return Send(ctx, lane, t, ids)
 }
 
-// Bind sends an OBS_SET, waits until the peer has read it, and returns what
-// Last returns. If the peer refused it the error says why, as that of Last.
-func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) (profiles.Trace, IDs, error) {
+// Bind sends an OBS_SET and returns once the peer has read it, so that it holds
+// for what is sent afterwards on any lane. The error is that of Last; if the
+// peer refused the OBS_SET it says why.
+func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) error {
 	call, err := lane.Call(ctx, setEnvelope(t, ids)) // a call, for the OBS_ERR that may follow
 	if err != nil {
-		return profiles.Trace{}, IDs{}, err
+		return err
 	}
 	defer call.Close()
-	last, lastIDs, err := Last(ctx, lane)
-	if err != nil {
-		return last, lastIDs, err
+	// Any answer to what was sent next says that this was read.
+	if _, _, err := Last(ctx, lane); err != nil && !errors.As(err, new(*profiles.Error)) {
+		return err
 	}
-	// The answer to the first, if there is one, has come before that to the
-	// second: this does not wait.
+	// Its own answer, if there is one, has come before: this does not wait.
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	switch env, err := call.Recv(over); {
-	case err == nil:
-		return answer(env)
-	case !errors.Is(err, context.Canceled):
-		return profiles.Trace{}, IDs{}, err
+	env, err := call.Recv(over)
+	if err == nil {
+		_, _, err = answer(env)
 	}
-	return last, lastIDs, nil
+	if errors.Is(err, context.Canceled) {
+		return ctx.Err()
+	}
+	return err
 }
 
 // Last asks the peer for the last OBS_SET that it read on this connection, zero

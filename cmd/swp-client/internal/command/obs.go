@@ -71,11 +71,10 @@ octets as hex:….`,
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 		defer cancel()
-		last, lastIDs, err := c.SetTrace(ctx, t, ids)
-		if err != nil {
+		if err := c.SetTrace(ctx, t, ids); err != nil {
 			return err
 		}
-		return f.printTrace(last, lastIDs)
+		return f.printLast(ctx, c)
 	}
 	return cmd
 }
@@ -99,11 +98,7 @@ for every command, or nothing.`,
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 		defer cancel()
-		last, ids, err := c.LastTrace(ctx)
-		if err != nil {
-			return err
-		}
-		return f.printTrace(last, ids)
+		return f.printLast(ctx, c)
 	}
 	return cmd
 }
@@ -117,7 +112,12 @@ type printed struct {
 	RPCID  string `json:"rpc_id,omitempty"`
 }
 
-func (f *flags) printTrace(t profiles.Trace, ids obs.IDs) error {
+// printLast asks the endpoint what it has, and prints it.
+func (f *flags) printLast(ctx context.Context, c *client.Client) error {
+	t, ids, err := c.LastTrace(ctx)
+	if err != nil {
+		return err
+	}
 	p := printed{t.Parent, t.State, hex.EncodeToString(ids.MsgID), hex.EncodeToString(ids.TaskID), hex.EncodeToString(ids.RPCID)}
 	if f.asJSON {
 		return f.printJSON(p)
@@ -174,7 +174,7 @@ func (f *flags) join(ctx context.Context, c *client.Client) error {
 	if err != nil || t.Parent == "" {
 		return err
 	}
-	_, _, err = c.SetTrace(ctx, t, obs.IDs{})
+	err = c.SetTrace(ctx, t, obs.IDs{})
 	if fault := (*profiles.Error)(nil); err != nil && !asked && errors.As(err, &fault) {
 		f.remark("the trace is not joined: %s", visible(fault.Text))
 		return nil
