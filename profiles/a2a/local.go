@@ -54,7 +54,7 @@ func (p *pool) full() bool { return p.load >= p.Tasks+p.Waiting }
 func (p *pool) start(t *task, input []byte) {
 	s := t.s
 	s.mu.Lock()
-	wait := p.running >= p.Tasks
+	wait := p.running >= p.Tasks || s.rested != nil
 	s.mu.Unlock()
 	// What waits for its turn must not be forgotten by a restart.
 	if wait && t.stand(standing{Phase: phaseWaiting}) != nil {
@@ -64,8 +64,9 @@ func (p *pool) start(t *task, input []byte) {
 	defer s.mu.Unlock()
 	switch {
 	case t.over || s.closed:
-	case p.running < p.Tasks:
+	case p.running < p.Tasks && s.rested == nil:
 		p.running++
+		s.running++
 		t.place = nil // it now is the goroutine's
 		s.work.Go(func() { p.run(t, input) })
 	default:
@@ -81,7 +82,7 @@ func (p *pool) run(t *task, input []byte) {
 		s.mu.Lock()
 		p.load--
 		t, input = nil, nil
-		for t == nil && len(p.queue) > 0 && !s.closed {
+		for t == nil && len(p.queue) > 0 && !s.closed && s.rested == nil {
 			if next := p.queue[0]; !next.over {
 				t = next
 				t.place = nil
@@ -91,6 +92,10 @@ func (p *pool) run(t *task, input []byte) {
 		}
 		if t == nil {
 			p.running--
+			s.running--
+			if s.rested != nil && s.running == 0 {
+				close(s.rested)
+			}
 			s.mu.Unlock()
 			return
 		}

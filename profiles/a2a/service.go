@@ -27,6 +27,8 @@ type Service struct {
 
 	mu      sync.Mutex // never held while the store or a session is called
 	closed  bool
+	rested  chan struct{}    // not nil since Drain; closed when no Worker runs
+	running int              // Workers
 	tasks   map[string]*task // of peers, not over, by the key of their request
 	load    map[string]int   // how many, by owner
 	agents  map[string]*agent
@@ -166,6 +168,26 @@ func (s *Service) Agents() []Agent {
 	}
 	slices.SortFunc(list, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
 	return list
+}
+
+// Drain has the Workers begin no more tasks and waits until those that they
+// carry out have ended, or ctx has; then its error is that of ctx. Tasks that
+// wait for their turn stay in the store, for the next process. It is called
+// once, before Close.
+func (s *Service) Drain(ctx context.Context) error {
+	rested := make(chan struct{})
+	s.mu.Lock()
+	s.rested = rested
+	if s.running == 0 {
+		close(rested)
+	}
+	s.mu.Unlock()
+	select {
+	case <-rested:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errClosed is why what was open ends with Close.
