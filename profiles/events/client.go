@@ -53,7 +53,8 @@ type Subscription struct {
 	batch Batch
 	first *Delivery // what came with the confirmation, until it is received
 	start uint64
-	over  bool
+	over  bool // the peer has ended it
+	done  bool // Close was called
 }
 
 // Open subscribes at a peer, on a lane of its own, and returns when the peer has
@@ -100,7 +101,11 @@ func (s *Subscription) ID() string { return s.id }
 func (s *Subscription) Start() uint64 { return s.start }
 
 // Recv waits for events and returns them. A Delivery without events is a sign
-// of life. The errors are those of Open.
+// of life. The errors are those of Open; after one of them, but the context's,
+// nothing more comes. An *profiles.Error of RateLimitExceeded means that
+// deliveries were not received in time: as many wait here as the endpoint holds
+// for one call, because a connection does not wait for one of its users. Another
+// subscription can go on after the last cursor.
 func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	if d := s.first; d != nil {
 		s.first = nil
@@ -108,7 +113,6 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	}
 	env, err := s.call.Recv(ctx)
 	if err != nil {
-		s.over = s.over || ctx.Err() == nil
 		return Delivery{}, err
 	}
 	if env.MsgType == TypeErr {
@@ -126,7 +130,8 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 // message.
 const closeWait = time.Second
 
-// Close ends the subscription. Its name, if it has one, keeps its place.
+// Close ends the subscription. Its name, if it has one, keeps its place. A
+// second call does nothing.
 func (s *Subscription) Close() { s.end(nil) }
 
 // Forget is Close, and has the peer forget the name.
@@ -135,6 +140,10 @@ func (s *Subscription) Forget() {
 }
 
 func (s *Subscription) end(ext e1.Extensions) {
+	if s.done {
+		return
+	}
+	s.done = true
 	if !s.over {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()

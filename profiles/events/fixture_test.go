@@ -89,8 +89,9 @@ func (s *server) connect(identity string) transport.Conn {
 // peer is a client of a server.
 type peer struct {
 	*endpoint.Session
-	ep  *endpoint.Endpoint
-	bus *events.Bus
+	ep     *endpoint.Endpoint
+	bus    *events.Bus
+	shared profiles.Lane
 }
 
 func (s *server) dial(identity string) *peer {
@@ -107,7 +108,7 @@ func (s *server) dial(identity string) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &peer{ep.Attach(s.connect(identity)), ep, bus}
+	p := &peer{Session: ep.Attach(s.connect(identity)), ep: ep, bus: bus}
 	s.t.Cleanup(p.leave)
 	return p
 }

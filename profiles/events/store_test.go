@@ -22,6 +22,7 @@ type memory struct {
 	version uint64
 	quota   int // entries of the log, 0 = no limit
 	writes  int // entries written
+	reads   int // calls of Read
 
 	work chan func()
 	done chan struct{}
@@ -111,6 +112,7 @@ func (m *memory) Append(_, _, id, _ string, data []byte, _ time.Time, done func(
 }
 
 func (m *memory) Read(ctx context.Context, _, _ string, after uint64, yield func(uint64, string, []byte) bool) error {
+	m.update(func() { m.reads++ })
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		next := max(after+1, m.first)

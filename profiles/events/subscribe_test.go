@@ -1,0 +1,523 @@
+package events_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/transporttest"
+)
+
+const (
+	producer   = "spiffe://test.invalid/producer"
+	subscriber = "spiffe://test.invalid/subscriber"
+)
+
+func TestEvents0002Ordering(t *testing.T) {
+	s := serve(t, "pipe", events.Options{}, endpoint.Bounds{})
+	sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+	s.dial(producer).publish(t, ids("e", 100)...)
+	receive(t, sub, ids("e", 100)...)
+}
+
+func TestEvents0003CorrelationPropagation(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+		r := record("a")
+		r.MsgID, r.TaskID, r.RPCID, r.Severity = bytes.Repeat([]byte{0xff}, 64), []byte{0}, []byte("\xfe\xff"), []byte(" Info")
+		pub := s.dial(producer).publisher(t)
+		defer pub.Close()
+		if err := pub.Publish(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		}
+		d, err := sub.Recv(t.Context())
+		if err != nil || len(d.Events) != 1 {
+			t.Fatalf("%d events, error %v", len(d.Events), err)
+		}
+		if got, want := publish(d.Events[0]), publish(r); !bytes.Equal(got, want) {
+			t.Errorf("%x delivered, want %x", got, want)
+		}
+	})
+}
+
+func TestSubscriptionsGetWhatTheirFilterMatches(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+		p := s.dial(subscriber)
+		all, warn, task := p.subscribe(t, events.SubscribeOptions{}),
+			p.subscribe(t, events.SubscribeOptions{Filter: "severity:warn,severity:error"}),
+			p.subscribe(t, events.SubscribeOptions{Filter: "task:0a0b,type:t"})
+		pub := s.dial(producer).publisher(t)
+		defer pub.Close()
+		for _, e := range []struct{ id, severity, eventType, task string }{
+			{"1", "info", "t", "\x0a\x0b"}, {"2", "warn", "t", "x"}, {"3", "error", "u", "\x0a\x0b"}, {"4", "debug", "t", "\x0a\x0b"},
+		} {
+			r := record(e.id)
+			r.Severity, r.EventType, r.TaskID = []byte(e.severity), []byte(e.eventType), []byte(e.task)
+			if err := pub.Publish(t.Context(), &r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		receive(t, all, "1", "2", "3", "4")
+		receive(t, warn, "2", "3")
+		receive(t, task, "1", "4")
+		p.failOpen(t, events.SubscribeOptions{Filter: "severity:fatal"}, events.CodeInvalidFilter)
+	})
+}
+
+func TestPR05NamesAreLiteral(t *testing.T) {
+	store := newMemory(t)
+	s := serve(t, "pipe", events.Options{Store: store}, endpoint.Bounds{ErrorBudget: 1000})
+	p := s.dial(subscriber)
+	names := []string{"*", ">", "a b", "\r\n", "\x00", "$JS.API.x", "$SYS.x", "../../x", "%", "_", "'; DROP TABLE log; --"}
+	var subs []*events.Subscription
+	for _, name := range names {
+		subs = append(subs, p.subscribe(t, events.SubscribeOptions{Filter: "type:" + name, Name: name}))
+	}
+	pub := s.dial(producer).publisher(t)
+	defer pub.Close()
+	for i, name := range append([]string{"other"}, names...) {
+		r := record(fmt.Sprint(name, i)) // an event_id of the same octets
+		r.EventType = []byte(name)
+		if err := pub.Publish(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range names {
+		receive(t, subs[i], fmt.Sprint(name, i+1))
+	}
+	// A name is inside the space of its identity, whatever it contains.
+	store.update(func() {
+		prefix := fmt.Sprintf("events.names/%c%s", len(subscriber), subscriber)
+		for key := range store.records {
+			if !strings.HasPrefix(key, prefix) {
+				t.Errorf("record %q of %q", key, subscriber)
+			}
+		}
+		if len(store.records) != len(names) {
+			t.Errorf("%d records, want %d", len(store.records), len(names))
+		}
+	})
+	for _, filter := range []string{"", ",", "type:", "type:" + strings.Repeat("x", 4096), "type:a,,"} {
+		if filter != "" {
+			p.failOpen(t, events.SubscribeOptions{Filter: filter}, events.CodeInvalidFilter)
+		}
+	}
+	r := record("long")
+	r.EventType = bytes.Repeat([]byte("x"), 4096)
+	refused(t, r.Validate(), events.DetailSize)
+}
+
+func TestPR06SubscriptionsAreBounded(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+		p := s.dial(subscriber)
+		var subs []*events.Subscription
+		open := func() *events.Subscription {
+			// On one lane: QUIC would grant 128 streams.
+			sub, err := events.Open(t.Context(), oneLane{p, p.lane(t)}, events.SubscribeOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sub
+		}
+		for range 256 {
+			subs = append(subs, open())
+		}
+		_, err := events.Open(t.Context(), oneLane{p, p.lane(t)}, events.SubscribeOptions{})
+		wantPeerError(t, err, "RATE_LIMIT_EXCEEDED")
+		s.dial(subscriber).subscribe(t, events.SubscribeOptions{}) // another connection is another matter
+		subs[0].Close()
+		if err := callSync(t.Context(), p.lane(t)); err != nil {
+			t.Fatal(err)
+		}
+		subs[0] = open()
+		s.dial(producer).publish(t, "a")
+		for _, sub := range subs {
+			receive(t, sub, "a")
+		}
+		p.leave()
+		s.await(t, "all 257 ended", func() bool { return s.details[""]+s.details["gone"] >= 257 })
+		s.bus.Close() // waits for every delivery
+	})
+}
+
+// oneLane is a session whose lanes are all the same one.
+type oneLane struct {
+	profiles.Session
+	lane profiles.Lane
+}
+
+func (o oneLane) Open(context.Context) (profiles.Lane, error) { return keptOpen{o.lane}, nil }
+
+type keptOpen struct{ profiles.Lane }
+
+func (keptOpen) Close() error { return nil }
+
+// lane returns the lane that a test uses for everything.
+func (p *peer) lane(t testing.TB) profiles.Lane {
+	t.Helper()
+	if p.shared == nil {
+		lane, err := p.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.shared = lane
+	}
+	return p.shared
+}
+
+func TestPR06ForeignSubscriptionIsNotFound(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{}, endpoint.Bounds{})
+		mine, theirs := s.dial(subscriber), s.dial(subscriber) // even of the same identity
+		sub := theirs.subscribe(t, events.SubscribeOptions{})
+		for _, id := range []string{sub.ID(), strings.Repeat("00", 16), "*", strings.ToUpper(sub.ID())} {
+			m := events.Unsubscribe{SubscriptionID: []byte(id)}
+			call, err := mine.Call(t.Context(), e1.Envelope{ProfileID: events.ProfileID, MsgType: events.TypeUnsubscribe, Payload: m.Append(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			env, err := call.Recv(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer events.Err
+			if err := answer.Decode(env.Payload); err != nil || string(answer.Code) != events.CodeNotFound ||
+				string(answer.Message) != "no such subscription on this connection" {
+				t.Errorf("id %q: answer %q %q, error %v, want NOT_FOUND, the same for all", id, answer.Code, answer.Message, err)
+			}
+			call.Close()
+		}
+		s.await(t, "NOT_FOUND as code", func() bool { return s.codes[profiles.NotFound] == 4 })
+		s.dial(producer).publish(t, "a")
+		receive(t, sub, "a")
+	})
+}
+
+func TestUnsubscribedGetsNothingMore(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{}, endpoint.Bounds{})
+		p := s.dial(subscriber)
+		lane := oneLane{p, p.lane(t)}
+		one, err := events.Open(t.Context(), lane, events.SubscribeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := events.Open(t.Context(), lane, events.SubscribeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer two.Close()
+		s.dial(producer).publish(t, "a")
+		receive(t, one, "a")
+		receive(t, two, "a")
+		one.Close()
+		if err := callSync(t.Context(), p.lane(t)); err != nil {
+			t.Fatal(err)
+		}
+		s.dial(producer).publish(t, "b")
+		receive(t, two, "b")
+	})
+}
+
+func TestDeniedTypesDoNotExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		access := rules{"publish open": true, "publish secret": true, "subscribe open": true}
+		s := serve(t, "pipe", events.Options{Access: access, Store: newMemory(t)}, endpoint.Bounds{})
+		zero := uint64(0)
+		p := s.dial(identity)
+		live, stored := p.subscribe(t, events.SubscribeOptions{}), p.subscribe(t, events.SubscribeOptions{After: &zero})
+		pub := p.publisher(t)
+		defer pub.Close()
+		send := func(list ...string) { // id.type
+			t.Helper()
+			for _, id := range list {
+				r := record(id)
+				r.EventType = []byte(id[2:])
+				if err := pub.Publish(t.Context(), &r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := pub.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send("1.secret", "2.open", "3.secret")
+		receive(t, live, "2.open")
+		receive(t, stored, "2.open")
+
+		// A rule that is gone or there holds within a second.
+		access["subscribe open"], access["subscribe secret"] = false, true
+		time.Sleep(time.Second)
+		send("4.open", "5.secret")
+		receive(t, live, "5.secret")
+		receive(t, stored, "5.secret")
+	})
+}
+
+func TestAnswersOfAccessAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(map[string]int)
+		s := serve(t, "pipe", events.Options{Access: asking(asked)}, endpoint.Bounds{})
+		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+		for i := range 300 {
+			for _, name := range []string{"same", fmt.Sprint("type", i)} {
+				r := record(fmt.Sprint(name, i))
+				r.EventType = []byte(name)
+				if err := s.bus.Publish(t.Context(), "me", &r); err != nil {
+					t.Fatal(err)
+				}
+				receive(t, sub, fmt.Sprint(name, i))
+			}
+		}
+		synctest.Wait()
+		if n := asked["same"]; n > 10 {
+			t.Errorf("asked %d times within a second for the same type", n)
+		}
+	})
+}
+
+type asking map[string]int
+
+func (a asking) Allowed(_, _, operation, name string) bool {
+	if operation == "subscribe" {
+		a[name]++
+	}
+	return true
+}
+
+// A peer that does not read: it is closed when a write takes too long, and
+// publishers never notice.
+func TestRS05PeerThatDoesNotReadIsClosed(t *testing.T) {
+	each(t, func(t *testing.T, opts events.Options) {
+		synctest.Test(t, func(t *testing.T) {
+			if opts.Store != nil {
+				opts.Store = newMemory(t)
+			}
+			s := serve(t, "pipe", opts, endpoint.Bounds{})
+			deaf := s.connect(subscriber)
+			defer func() { _ = deaf.Close(0) }()
+			stream, err := deaf.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := transporttest.RawOn(t, deaf, stream)
+			env := e1.Envelope{Version: 1, ProfileID: events.ProfileID, MsgType: events.TypeSubscribe, MsgID: profiles.NewMsgID(), Payload: subscribe("")}
+			raw.WriteFrame(env.Append(nil))
+			good := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+
+			const total, size = 1600, 64 << 10 // 100 MiB
+			start := time.Now()
+			body := bytes.Repeat([]byte("x"), size)
+			for i := range total {
+				r := record(fmt.Sprint(i))
+				r.Body = body
+				if err := s.bus.Publish(t.Context(), "me", &r); err != nil {
+					t.Fatal(err)
+				}
+				receive(t, good, fmt.Sprint(i))
+			}
+			if took := time.Since(start); took > 0 {
+				t.Errorf("publishing took %v of virtual time, want no wait at all", took)
+			}
+			s.await(t, "the deaf peer is closed", func() bool { return len(s.closed) == 1 })
+			if took := time.Since(start); took > 12*time.Second {
+				t.Errorf("closed after %v, want the write deadline and a second at most", took)
+			}
+		})
+	})
+}
+
+// A peer that reads too slowly, but reads: without a store it is cut off.
+func TestSlowLiveSubscriptionIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, "pipe", events.Options{TailEntries: 16}, endpoint.Bounds{})
+		deaf := s.connect(subscriber)
+		defer func() { _ = deaf.Close(0) }()
+		stream, err := deaf.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := transporttest.RawOn(t, deaf, stream)
+		id := profiles.NewMsgID()
+		env := e1.Envelope{Version: 1, ProfileID: events.ProfileID, MsgType: events.TypeSubscribe, MsgID: id, Payload: subscribe("")}
+		raw.WriteFrame(env.Append(nil))
+		var got e1.Envelope
+		limits := e1.Limits{}.WithDefaults()
+		read := func() {
+			t.Helper()
+			if err := got.Decode(raw.ReadFrame(), &limits); err != nil || !bytes.Equal(got.MsgID, id) {
+				t.Fatalf("msg_id %x, error %v, want %x", got.MsgID, err, id)
+			}
+		}
+		read()
+		if got.MsgType != events.TypeBatch || len(got.Payload) != 2 {
+			t.Fatalf("type %d, payload %x, want an empty batch that confirms", got.MsgType, got.Payload)
+		}
+		body := bytes.Repeat([]byte("x"), 40<<10)
+		for i := range 100 {
+			r := record(fmt.Sprint(i))
+			r.Body = body
+			if err := s.bus.Publish(t.Context(), "me", &r); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		n := 0
+		for read(); got.MsgType == events.TypeBatch; read() {
+			var m events.Batch
+			if err := m.Decode(got.Payload); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range m.Events {
+				if string(r.EventID) != fmt.Sprint(n) {
+					t.Fatalf("event %s, want %d: none may be missing before the end", r.EventID, n)
+				}
+				n++
+			}
+		}
+		var m events.Err
+		if err := m.Decode(got.Payload); err != nil || string(m.Code) != events.CodeSlowConsumer || n == 100 {
+			t.Errorf("EVT_ERR %q after %d of 100 events, error %v, want SLOW_CONSUMER", m.Code, n, err)
+		}
+		s.await(t, "verdict", func() bool { return s.details[events.DetailSlow] == 1 && s.codes[profiles.RateLimitExceeded] == 1 })
+	})
+}
+
+func TestSlowDurableSubscriptionMissesNothing(t *testing.T) {
+	store := newMemory(t)
+	s := serve(t, "tls", events.Options{Store: store, TailEntries: 8, TailOctets: 4096}, endpoint.Bounds{})
+	zero := uint64(0)
+	want := ids("e", 5000)
+	publishing := make(chan error, 1)
+	go func() {
+		for _, id := range want {
+			r := record(id)
+			r.Body = bytes.Repeat([]byte("x"), 1000)
+			if err := s.bus.Publish(context.Background(), "me", &r); err != nil {
+				publishing <- err
+				return
+			}
+		}
+		publishing <- nil
+	}()
+	receive(t, s.dial(subscriber).subscribe(t, events.SubscribeOptions{After: &zero}), want...)
+	if err := <-publishing; err != nil {
+		t.Error(err)
+	}
+	// And one that begins when all is there.
+	receive(t, s.dial(subscriber).subscribe(t, events.SubscribeOptions{After: &zero}), want...)
+	if store.reads == 0 {
+		t.Error("the store was never read")
+	}
+}
+
+// A program that does not receive what its connection brings loses its
+// subscription, and can go on where it was.
+func TestSubscriptionThatIsNotReceivedGoesOnByCursor(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+		p := s.dial(subscriber)
+		sub := p.subscribe(t, events.SubscribeOptions{})
+		want := ids("e", 4000)
+		for _, id := range want {
+			r := record(id)
+			r.Body = bytes.Repeat([]byte("x"), 16<<10)
+			if err := s.bus.Publish(t.Context(), "me", &r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for got, cursor := 0, uint64(0); got < len(want); {
+			d, err := sub.Recv(t.Context())
+			if err != nil {
+				if code := profiles.AsError(err).Code; code != profiles.RateLimitExceeded {
+					t.Fatal(err)
+				}
+				sub.Close()
+				sub = p.subscribe(t, events.SubscribeOptions{After: &cursor})
+				if sub.Start() != cursor {
+					t.Fatalf("starts after %d, want %d", sub.Start(), cursor)
+				}
+				continue
+			}
+			for i := range d.Events {
+				if string(d.Events[i].EventID) != want[got] {
+					t.Fatalf("event %s, want %s", d.Events[i].EventID, want[got])
+				}
+				got++
+			}
+			cursor = d.Cursor
+		}
+	})
+}
+
+func TestSilentSubscriptionGetsASignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, "pipe", events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{Filter: "type:other"})
+		p := s.dial(producer)
+		p.publish(t, ids("e", 3)...)
+		start := time.Now()
+		for range 5 { // 25 minutes: longer than a connection may be idle
+			d, err := sub.Recv(t.Context())
+			if err != nil || len(d.Events) != 0 || d.Cursor != 3 {
+				t.Fatalf("%d events, cursor %d, error %v, want none and 3", len(d.Events), d.Cursor, err)
+			}
+		}
+		if took := time.Since(start); took != 25*time.Minute {
+			t.Errorf("five signs of life in %v, want 25m", took)
+		}
+	})
+}
+
+func TestClosedBusEndsSubscriptions(t *testing.T) {
+	overAll(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, events.Options{}, endpoint.Bounds{})
+		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+		feed := s.bus.Subscribe(nil, nil)
+		s.bus.Close()
+		_, err := sub.Recv(t.Context())
+		wantPeerError(t, err, "RATE_LIMIT_EXCEEDED")
+		if _, err := feed.Recv(t.Context()); err == nil || errors.Is(err, context.Canceled) {
+			t.Errorf("feed: %v", err)
+		}
+		r := record("a")
+		if err := s.bus.Publish(t.Context(), "me", &r); err == nil {
+			t.Error("published on a closed Bus")
+		}
+		p := s.dial(subscriber)
+		p.failOpen(t, events.SubscribeOptions{}, "RATE_LIMIT_EXCEEDED")
+	})
+}
+
+func TestLargestEventIsDelivered(t *testing.T) {
+	s := serve(t, "tls", events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+	sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+	r := record("large")
+	m := events.Publish{Event: r}
+	r.Body = bytes.Repeat([]byte("x"), e1.DefaultMaxPayload-m.Size()-9)
+	pub := s.dial(producer).publisher(t)
+	defer pub.Close()
+	m.Event = r
+	if over := e1.DefaultMaxPayload - m.Size(); over < 0 || over > 16 {
+		t.Fatalf("payload %d octets below the limit", over)
+	}
+	if err := pub.Publish(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, sub, "large")
+}
