@@ -76,6 +76,7 @@ type daemon struct {
 	reloads     chan chan Reloaded
 	memory      *memoryGuard
 	observer    *observer
+	traces      *traces
 	servers     *servers
 	profiles    *all.Set
 	listeners   []*listener
@@ -132,6 +133,9 @@ func (d *daemon) start() error {
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
 	d.metrics.registry.MustRegister(d.servers, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
+	if d.traces, err = d.newTraces(); err != nil {
+		return err
+	}
 	if err := d.listen(); err != nil {
 		return err
 	}
@@ -152,6 +156,7 @@ func (d *daemon) close() {
 	if d.servers != nil {
 		d.servers.stop()
 	}
+	d.traces.close()
 }
 
 func (d *daemon) run(ctx context.Context) error {
@@ -209,8 +214,10 @@ func (d *daemon) drain() error {
 		ends.Go(func() { results[i] = ep.Shutdown(ctx) })
 	}
 	ends.Wait()
+	ends.Go(d.traces.close)
 	d.profiles.Close()
 	d.servers.stop()
+	ends.Wait()
 	switch {
 	case errors.Join(results...) == nil:
 		d.log.Info("stopped")
@@ -267,6 +274,7 @@ func (d *daemon) announce() {
 		zap.Int("connections_per_identity", c.Limits.ConnectionsPerIdentity),
 		zap.Int("in_flight", c.Limits.InFlight),
 		zap.Uint64("memory_limit", d.memory.limit),
+		zap.String("traces", collector(c.Telemetry.OTLP)),
 		zap.String("mcp_servers", strings.Join(d.servers.names(), " ")),
 	)
 }

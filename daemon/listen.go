@@ -128,6 +128,7 @@ func (d *daemon) openEndpoints() error {
 		if byPath[on] == nil {
 			o := endpointOptions(d.config)
 			o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, on
+			o.Tracer = d.traces
 			ep, err := endpoint.New(o)
 			if err != nil {
 				return err
@@ -148,6 +149,7 @@ func (d *daemon) stats() endpoint.Stats {
 		sum.Sessions += s.Sessions
 		sum.Handlers += s.Handlers
 		sum.InFlightBytes += s.InFlightBytes
+		sum.DeferredBytes += s.DeferredBytes
 	}
 	return sum
 }

@@ -111,6 +111,7 @@ func (t *telemetry) watch(stats func() endpoint.Stats) {
 	}
 	gauge("swpd_handlers", "Detached handlers running.", func() float64 { return float64(stats().Handlers) })
 	gauge("swpd_in_flight_bytes", "Octets of large frames and waiting requests held.", func() float64 { return float64(stats().InFlightBytes) })
+	gauge("swpd_deferred_bytes", "Octets of messages whose commit is under way.", func() float64 { return float64(stats().DeferredBytes) })
 }
 
 func (t *telemetry) verdict(v *endpoint.Verdict) *profileMetrics {

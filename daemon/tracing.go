@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/tracing"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// traces gives handlers the trace contexts of peers, and if there is a collector
+// makes a span of each exchange.
+type traces struct {
+	endpoint.Tracer
+	spans *tracing.Tracer // nil without a collector
+	log   *zap.Logger
+
+	// The state of failed, which one goroutine calls.
+	told time.Time
+	lost int // since then
+}
+
+func (d *daemon) newTraces() (*traces, error) {
+	t := &traces{Tracer: endpoint.ContextFunc(d.profiles.Traces.Attach), log: d.log}
+	collector := d.config.Telemetry.OTLP
+	if collector == "" {
+		return t, nil
+	}
+	var err error
+	t.spans, err = tracing.New(tracing.Options{
+		Collector: collector, Contexts: d.profiles.Traces,
+		Version: d.opts.Version, Identity: d.credentials.identity(), Failed: t.failed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Tracer = t.spans
+	count := func(name, help string, of func() uint64) {
+		d.metrics.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(of()) }))
+	}
+	count("swpd_spans_sent_total", "Spans that the collector took.", t.spans.Sent)
+	count("swpd_spans_lost_total", "Spans that the collector did not take in time.", t.spans.Lost)
+	return t, nil
+}
+
+// failed logs that the collector does not take spans, once a minute.
+func (t *traces) failed(spans int, err error) {
+	t.lost += spans
+	if now := time.Now(); t.told.IsZero() || now.Sub(t.told) >= time.Minute {
+		t.log.Warn("spans not taken by the collector", zap.Int("spans", t.lost), zap.Error(err))
+		t.told, t.lost = now, 0
+	}
+}
+
+// flushTime is how long a stop waits for the collector to take what is left.
+const flushTime = 2 * time.Second
+
+// close sends what is left.
+func (t *traces) close() {
+	if t == nil || t.spans == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := t.spans.Close(ctx); err != nil {
+		t.log.Warn("traces not closed in order", zap.Error(err))
+	}
+}
+
+// collector is where traces go, fit for the log.
+func collector(configured string) string {
+	if configured == "" {
+		return "off"
+	}
+	u, err := url.Parse(configured)
+	if err != nil {
+		return "?"
+	}
+	return u.Redacted()
+}
