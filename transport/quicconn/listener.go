@@ -43,6 +43,7 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 		Conn:                udp,
 		VerifySourceAddress: func(net.Addr) bool { return l.pending.Load() > int64(l.opts.RetryAbove) },
 		ConnContext:         l.begin,
+		StatelessResetKey:   resetKey(policy),
 	}
 	l.windows.limit = uint64(l.opts.Windows)
 	config := l.opts.config()
