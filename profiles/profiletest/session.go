@@ -377,6 +377,8 @@ type exchange struct {
 	taken bool
 	long  bool
 	over  bool
+
+	detached bool // the request is valid until its function returns
 }
 
 func (x *exchange) take(long bool) (*exchange, error) {
@@ -426,7 +428,11 @@ func (x *exchange) Detach(_ *profiles.Request, f func(context.Context, *profiles
 	if err != nil {
 		return err
 	}
-	x.s.work.Go(func() { x.Fail(f(x.s.ctx, x.req, x)) })
+	x.detached = true // nobody else knows x yet
+	x.s.work.Go(func() {
+		x.Fail(f(x.s.ctx, x.req, x))
+		wipe(x.req.Envelope)
+	})
 	return nil
 }
 
@@ -491,5 +497,7 @@ func (x *exchange) end(fault *profiles.Error) {
 	} else {
 		x.s.verdict(x.req.MsgType, nil)
 	}
-	wipe(x.req.Envelope)
+	if !x.detached {
+		wipe(x.req.Envelope)
+	}
 }
