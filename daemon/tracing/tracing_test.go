@@ -45,6 +45,7 @@ type collector struct {
 	of    map[string]string // attributes of the resource
 	paths []string
 	raw   []byte
+	token string
 }
 
 func newCollector(t *testing.T) *collector {
@@ -66,6 +67,7 @@ func (c *collector) take(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	c.paths = append(c.paths, r.URL.Path)
 	c.raw = append(c.raw, body...)
+	c.token = r.Header.Get("Authorization")
 	for _, rs := range in.ResourceSpans {
 		for _, kv := range rs.Resource.Attributes {
 			c.of[kv.Key] = kv.Value.GetStringValue()
@@ -367,6 +369,21 @@ func TestSpansGoNowhereElse(t *testing.T) {
 	stop(t, tr)
 	if spans := c.got(); len(spans) != 0 || tr.Lost() != 1 {
 		t.Errorf("a redirect took %d spans along; %d lost", len(spans), tr.Lost())
+	}
+}
+
+func TestTheEnvironmentGivesHeadersAndNothingElse(t *testing.T) {
+	c := newCollector(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer token")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
+	tr, lane := connect(t, c.URL, nil)
+	ask(t, lane, 1)
+	stop(t, tr)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spans) != 1 || c.token != "Bearer token" {
+		t.Errorf("%d spans, authorization %q", len(c.spans), c.token)
 	}
 }
 

@@ -188,3 +188,36 @@ func TestTheRefusalOfThePeerIsTheError(t *testing.T) {
 		})
 	}
 }
+
+// PR-13 over a connection: the refusal is told, costs the peer what a refusal
+// costs, and leaves the connection as it was.
+func TestPR13ARefusalIsToldInBand(t *testing.T) {
+	both(t, obs.Options{}, func(t *testing.T, s profiles.Session) {
+		lane := open(t, s)
+		if err := obs.Bind(t.Context(), lane, profiles.Trace{Parent: parent}, obs.IDs{}); err != nil {
+			t.Fatal(err)
+		}
+		for name, bad := range map[string]profiles.Trace{
+			obs.CodeTraceparent: {Parent: strings.ToUpper(parent)},
+			obs.CodeTracestate:  {Parent: parent, State: strings.Repeat("a=1,", 25<<10)},
+		} {
+			var fault *profiles.Error
+			if err := obs.Bind(t.Context(), lane, bad, obs.IDs{}); !errors.As(err, &fault) || fault.Detail != name || fault.Code != profiles.InvalidProfilePayload {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got, _, err := obs.Last(t.Context(), lane); err != nil || got.Parent != parent {
+				t.Errorf("%s: the peer has %q, %v", name, got.Parent, err)
+			}
+		}
+		var err error
+		for range 20 { // two refusals were charged already
+			if err = obs.Bind(t.Context(), lane, profiles.Trace{Parent: "a-b-c-d"}, obs.IDs{}); !errors.As(err, new(*profiles.Error)) {
+				break
+			}
+		}
+		<-s.Context().Done()
+		if err == nil {
+			t.Error("the budget for errors is not spent")
+		}
+	})
+}
