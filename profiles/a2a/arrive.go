@@ -102,6 +102,7 @@ var (
 
 // arrive finds the task of a Task, or makes it.
 func (s *Service) arrive(a *arrival) {
+	p := s.poolOf(a.kind, a.value.Agent)
 	s.mu.Lock()
 	t := s.tasks[a.key]
 	var refused error
@@ -133,7 +134,7 @@ func (s *Service) arrive(a *arrival) {
 		return
 	case len(s.tasks) >= s.opts.Tasks || s.load[a.owner] >= s.opts.TasksPerIdentity:
 		refused = errTasks
-	case s.pools[a.kind] != nil && s.pools[a.kind].full():
+	case p != nil && p.full():
 		refused = errPlaces
 	}
 	if refused != nil {
@@ -147,7 +148,7 @@ func (s *Service) arrive(a *arrival) {
 	r.Expires = r.Deadline.Add(s.opts.Retention)
 	t = s.newTask(r, a.sum)
 	t.pending = true
-	if p := s.pools[a.kind]; p != nil {
+	if p != nil {
 		t.place = p
 		p.load++
 	}

@@ -229,7 +229,7 @@ func TestResultsOfBothEndsCross(t *testing.T) {
 func TestVector0012MalformedInputFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorker()
-		s := service(t, a2a.Options{Workers: kinds(w, "k"), Validate: func(kind string, input []byte) error {
+		s := service(t, a2a.Options{Workers: kinds(w, "k"), Validate: func(_ string, input []byte) error {
 			switch string(input) {
 			case "malformed":
 				return errors.New("no object")

@@ -47,6 +47,15 @@ func newPools(list []Registration) (map[string]*pool, error) {
 	return pools, nil
 }
 
+// poolOf returns the pool that carries out a task, nil if none does. What is
+// meant for an agent is not for a Worker of this process.
+func (s *Service) poolOf(kind, agent string) *pool {
+	if agent != "" {
+		return nil
+	}
+	return s.pools[kind]
+}
+
 // full reports whether there is no place left. The caller holds mu.
 func (p *pool) full() bool { return p.load >= p.Tasks+p.Waiting }
 

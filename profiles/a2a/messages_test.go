@@ -79,7 +79,7 @@ func TestRequiredFieldsAndLimits(t *testing.T) {
 		{"capability", (&a2a.HandshakeBody{AgentID: x, Capabilities: [][]byte{long}}).Append(nil), true, &a2a.HandshakeBody{}},
 		{"long capability", (&a2a.HandshakeBody{AgentID: x, Capabilities: [][]byte{longer}}).Append(nil), false, &a2a.HandshakeBody{}},
 		{"capabilities", (&a2a.HandshakeBody{AgentID: x, Capabilities: many}).Append(nil), true, &a2a.HandshakeBody{}},
-		{"too many capabilities", (&a2a.HandshakeBody{AgentID: x, Capabilities: append(many, nil)}).Append(nil), false, &a2a.HandshakeBody{}},
+		{"too many capabilities", (&a2a.HandshakeBody{AgentID: x, Capabilities: make([][]byte, a2a.MaxCapabilities+1)}).Append(nil), false, &a2a.HandshakeBody{}},
 		{"agent_id that is not UTF-8", (&a2a.HandshakeBody{AgentID: []byte{0xff}}).Append(nil), false, &a2a.HandshakeBody{}},
 		{"task_id", (&a2a.TaskBody{TaskID: long, Kind: long}).Append(nil), true, &a2a.TaskBody{}},
 		{"long task_id", (&a2a.TaskBody{TaskID: longer, Kind: x}).Append(nil), false, &a2a.TaskBody{}},

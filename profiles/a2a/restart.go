@@ -65,7 +65,7 @@ func (s *Service) revive(t *task) (*task, error) {
 		return there, nil
 	}
 	s.enter(t)
-	if p := s.pools[t.kind]; p != nil && t.at.Phase == phaseWaiting {
+	if p := s.poolOf(t.kind, t.agent); p != nil && t.at.Phase == phaseWaiting {
 		t.place = p
 		p.load++
 	}
