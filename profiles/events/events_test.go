@@ -56,3 +56,5 @@ var contract = []profiletest.Case{
 }
 
 func TestContract(t *testing.T) { profiletest.Run(t, served, contract...) }
+
+func FuzzServe(f *testing.F) { profiletest.Fuzz(f, served, contract...) }
