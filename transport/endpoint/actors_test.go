@@ -145,10 +145,10 @@ func (s *stage) serve(ctx context.Context, req *profiles.Request, w profiles.Res
 		}()
 		return nil
 	case 'f':
-		done, gone, wait := req.Defer(), req.Session.Context().Done(), time.Duration(req.Payload[1])
+		done, gone, wait := req.Defer(), req.Session.Context().Done(), req.Payload[1]
 		go func() {
 			select {
-			case <-time.After(wait * time.Second):
+			case <-time.After(time.Duration(wait) * time.Second):
 			case <-gone:
 			}
 			if wait%3 == 0 {
