@@ -9,11 +9,18 @@
 // harmless.
 //
 // Writing never waits. Operations are submitted and take effect in the order of
-// submission; their done functions are called in that order, too, on a
-// goroutine of the engine. A done function must not block: the next commit
-// waits for it. A full queue refuses with ErrBusy. Engines gather what is
-// submitted meanwhile into one commit, so that many acknowledgements share one
-// fsync.
+// submission; their done functions are called in that order, too, one at a time,
+// on a goroutine of the engine and never before the submitting call has left the
+// store: a caller may submit while it holds a lock that done takes. A done
+// function must not block: the next commit waits for it. It may submit. Engines
+// gather what is submitted meanwhile into one commit, so that many
+// acknowledgements share one fsync.
+//
+// A full queue refuses with ErrBusy, a closed store with ErrClosed; such a
+// refusal may overtake what was submitted before, because the medium may be what
+// that waits for. An operation that failed with ErrUnavailable has not taken
+// effect, but may turn out to have after a crash: who submits it again recognises
+// that by the version or the id.
 //
 // Method sets use the types of the standard library only: a profile declares
 // what it needs as an interface of its own, and an engine fits. package
@@ -49,7 +56,12 @@ const (
 	MaxValue = 8 << 20 // octets of a value
 )
 
-// Records are values under a key, each with a version and an expiry.
+// Records are values under a key, each with a version and an expiry, from which
+// on a record is as if it were not there.
+//
+// Expiry, here and in Logs, is reckoned on a clock of the engine that never goes
+// back and does not follow jumps of the wall clock. A time that carries a
+// monotonic reading, as time.Now().Add does, is safe from such jumps as well.
 type Records interface {
 	// Put submits a write of one record if its version is was; 0 means that the
 	// record must not exist. The owner pays for it out of its quota; a record
@@ -65,8 +77,8 @@ type Records interface {
 		done func(wrote bool, version uint64, current []byte, err error))
 
 	// Delete submits the removal of one record if its version is was; 0 means
-	// whatever it is. Removing what is not there succeeds. removed is false if
-	// the version is another.
+	// whatever it is, a damaged one too. Removing what is not there succeeds,
+	// whatever was is. removed is false if the version is another.
 	Delete(space, key string, was uint64, done func(removed bool, err error))
 
 	// Get returns a record: version 0 means that there is none. It sees every
@@ -109,7 +121,8 @@ type Logs interface {
 	// used.
 	Trim(space, log string, through uint64, done func(error))
 
-	// Drop submits the removal of a log with everything known of it.
+	// Drop submits the removal of a log with everything known of it: it begins
+	// again with number 1.
 	Drop(space, log string, done func(error))
 }
 

@@ -152,6 +152,8 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 	select {
 	case <-s.gone:
 		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
 	default:
 	}
 	var c *conn

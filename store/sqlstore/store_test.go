@@ -13,23 +13,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func options(dir string, limits storetest.Options) sqlstore.Options {
-	return sqlstore.Options{
-		Dir: dir, Now: limits.Now, Quota: limits.Quota, QuotaPerOwner: limits.QuotaPerOwner,
-		QueueLength: limits.QueueLength, QueueOctets: limits.QueueOctets,
-	}
-}
-
 func TestContract(t *testing.T) {
-	for _, level := range []store.Durability{store.Power, store.Process} {
-		t.Run(string(level), func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T, dir string, limits storetest.Options) store.Store {
-				o := options(dir, limits)
-				o.Durability = level
-				return open(t, o)
+	of := func(level store.Durability, file bool) storetest.Open {
+		return func(t *testing.T, dir string, o storetest.Options) store.Store {
+			if !file {
+				dir = ""
+			}
+			return open(t, sqlstore.Options{
+				Dir: dir, Durability: level, Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,
 			})
-		})
+		}
 	}
+	t.Run("Power", func(t *testing.T) { storetest.Run(t, of(store.Power, true)) })
+	t.Run("Process", func(t *testing.T) { storetest.Run(t, of(store.Process, true)) })
+	t.Run("Memory", func(t *testing.T) { storetest.RunMemory(t, of("", false)) })
 }
 
 func open(t testing.TB, o sqlstore.Options) *sqlstore.Store {

@@ -3,6 +3,9 @@
 package storetest
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,40 +14,240 @@ import (
 
 // Options are what a test asks of a store. Zero fields are the engine's own.
 type Options struct {
-	Now           func() time.Time
-	Quota         int64
-	QuotaPerOwner int64
-	QueueLength   int
-	QueueOctets   int
+	Now           func() time.Time // the clock that expiry is reckoned in
+	Quota         int64            // octets of the store
+	QuotaPerOwner int64            // octets of one owner
+	QueueLength   int              // operations that may wait
 }
 
-// Open opens a store that is kept in a directory, and finds there what an
-// earlier one, closed meanwhile, has kept. It fails the test on an error.
+// Open opens the store of a directory: a new one where the directory is empty,
+// otherwise with what an earlier one, closed meanwhile, has kept. It fails the
+// test if it can not.
 type Open func(t *testing.T, dir string, options Options) store.Store
 
-// Run tests an engine.
-func Run(t *testing.T, open Open) {
-	s := open(t, t.TempDir(), Options{})
-	defer s.Close()
-	type res struct{ wrote bool; v uint64; cur []byte; err error }
-	ch := make(chan res, 1)
-	put := func(k string, was uint64, v string) res {
-		s.Put("sp", k, was, "own", []byte(v), time.Time{}, func(w bool, v uint64, c []byte, err error) { ch <- res{w, v, c, err} })
-		return <-ch
+// Run tests an engine. Every test has a store of its own.
+func Run(t *testing.T, open Open) { run(t, open, false) }
+
+// RunMemory tests an engine that keeps nothing when it is closed.
+func RunMemory(t *testing.T, open Open) { run(t, open, true) }
+
+func run(t *testing.T, open Open, memory bool) {
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Records", records},
+		{"Logs", logs},
+		{"Expiry", expiry},
+		{"Quota", quota},
+		{"Writing", writing},
+		{"Limits", limits},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, test := range group.tests {
+				t.Run(test.name, func(t *testing.T) {
+					k := &kit{T: t, open: open, dir: t.TempDir(), options: test.options, memory: memory}
+					k.now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+					if test.clock {
+						k.options.Now = k.clock
+					}
+					k.Store = open(t, k.dir, k.options)
+					defer func() {
+						if err := k.Close(); err != nil {
+							t.Error(err)
+						}
+					}()
+					test.run(k)
+				})
+			}
+		})
 	}
-	t.Log(put("a", 0, "1"))
-	t.Log(put("a", 0, "2"))
-	t.Log(put("a", 1, "2"))
-	t.Log(s.Get(t.Context(), "sp", "a"))
-	for i := range 5 {
-	s.Append("sp", "log", string(rune('a'+i%3)), "own", []byte("x"), time.Time{}, func(seq uint64, fresh, equal bool, err error) { t.Log(seq, fresh, equal, err); ch <- res{} }); <-ch
+}
+
+type test struct {
+	name    string
+	run     func(k *kit)
+	options Options
+	clock   bool // the test moves the clock
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// never is the expiry of what stays.
+var never time.Time
+
+// put is what done of a Put got.
+type put struct {
+	wrote   bool
+	version uint64
+	current []byte
+	err     error
+}
+
+// appended is what done of an Append got.
+type appended struct {
+	seq          uint64
+	fresh, equal bool
+	err          error
+}
+
+func wait[T any](k *kit, c <-chan T) T {
+	k.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		k.Fatal("done was not called")
+		panic("unreachable")
 	}
-	t.Log(s.Span(t.Context(), "sp", "log"))
-	s.Trim("sp", "log", 2, func(err error) { t.Log(err); ch <- res{} }); <-ch
-	t.Log(s.Span(t.Context(), "sp", "log"))
-	t.Log(s.Read(t.Context(), "sp", "log", 0, func(seq uint64, id string, data []byte) bool { t.Log(seq, id, data); return true }))
-	s.Drop("sp", "log", func(err error) { t.Log(err); ch <- res{} }); <-ch
-	t.Log(s.Span(t.Context(), "sp", "log"))
-	t.Log(s.Scan(t.Context(), "sp", "", "", func(k string, v uint64, data []byte) bool { t.Log(k, v, data); return true }))
-	t.Log(s.Check(t.Context()))
+}
+
+func (k *kit) put(space, key string, was uint64, owner, value string, expires time.Time) put {
+	k.Helper()
+	c := make(chan put, 1)
+	k.Put(space, key, was, owner, []byte(value), expires, func(wrote bool, version uint64, current []byte, err error) {
+		c <- put{wrote, version, current, err}
+	})
+	return wait(k, c)
+}
+
+// mustPut writes a record that is new, or of a version, and returns its version.
+func (k *kit) mustPut(space, key string, was uint64, value string, expires time.Time) uint64 {
+	k.Helper()
+	p := k.put(space, key, was, "owner", value, expires)
+	if p.err != nil || !p.wrote || p.version == 0 || p.current != nil {
+		k.Fatalf("Put(%q, %q, %d) = %+v, want written", space, key, was, p)
+	}
+	return p.version
+}
+
+func (k *kit) delete(space, key string, was uint64) bool {
+	k.Helper()
+	c := make(chan put, 1)
+	k.Delete(space, key, was, func(removed bool, err error) { c <- put{wrote: removed, err: err} })
+	p := wait(k, c)
+	if p.err != nil {
+		k.Fatalf("Delete(%q, %q, %d): %v", space, key, was, p.err)
+	}
+	return p.wrote
+}
+
+func (k *kit) get(space, key string) (uint64, []byte) {
+	k.Helper()
+	version, value, err := k.Get(k.Context(), space, key)
+	if err != nil {
+		k.Fatalf("Get(%q, %q): %v", space, key, err)
+	}
+	return version, value
+}
+
+func (k *kit) wantRecord(space, key string, version uint64, value string) {
+	k.Helper()
+	if got, octets := k.get(space, key); got != version || string(octets) != value {
+		k.Errorf("Get(%q, %q) = version %d, %q, want version %d, %q", space, key, got, octets, version, value)
+	}
+}
+
+func (k *kit) scan(space, prefix, after string) (keys []string) {
+	k.Helper()
+	err := k.Scan(k.Context(), space, prefix, after, func(key string, version uint64, value []byte) bool {
+		if version == 0 {
+			k.Errorf("Scan: %q has version 0", key)
+		}
+		keys = append(keys, key)
+		return true
+	})
+	if err != nil {
+		k.Fatalf("Scan(%q, %q, %q): %v", space, prefix, after, err)
+	}
+	return keys
+}
+
+func (k *kit) append(space, log, id, owner, data string, expires time.Time) appended {
+	k.Helper()
+	c := make(chan appended, 1)
+	k.Append(space, log, id, owner, []byte(data), expires, func(seq uint64, fresh, equal bool, err error) {
+		c <- appended{seq, fresh, equal, err}
+	})
+	return wait(k, c)
+}
+
+// mustAppend appends what the log does not have and wants its number.
+func (k *kit) mustAppend(log, id, data string, expires time.Time, seq uint64) {
+	k.Helper()
+	if a := k.append("space", log, id, "owner", data, expires); a != (appended{seq: seq, fresh: true}) {
+		k.Fatalf("Append(%q, %q) = %+v, want a fresh %d", log, id, a, seq)
+	}
+}
+
+func (k *kit) done(submit func(done func(error))) {
+	k.Helper()
+	c := make(chan error, 1)
+	submit(func(err error) { c <- err })
+	if err := wait(k, c); err != nil {
+		k.Fatal(err)
+	}
+}
+
+func (k *kit) trim(log string, through uint64) {
+	k.Helper()
+	k.done(func(done func(error)) { k.Trim("space", log, through, done) })
+}
+
+func (k *kit) drop(log string) {
+	k.Helper()
+	k.done(func(done func(error)) { k.Drop("space", log, done) })
+}
+
+type entry struct {
+	seq      uint64
+	id, data string
+}
+
+func (k *kit) read(log string, after uint64) (entries []entry) {
+	k.Helper()
+	err := k.Read(k.Context(), "space", log, after, func(seq uint64, id string, data []byte) bool {
+		entries = append(entries, entry{seq, id, string(data)})
+		return true
+	})
+	if err != nil {
+		k.Fatalf("Read(%q, %d): %v", log, after, err)
+	}
+	return entries
+}
+
+func (k *kit) wantSpan(log string, first, last uint64) {
+	k.Helper()
+	f, l, err := k.Span(k.Context(), "space", log)
+	if err != nil {
+		k.Fatal(err)
+	}
+	if f != first || l != last {
+		k.Errorf("Span(%q) = %d to %d, want %d to %d", log, f, l, first, last)
+	}
+}
+
+// wantErr wants an error of a kind, which says of itself what the kind says.
+func (k *kit) wantErr(what string, err error, kind *store.Error) {
+	k.Helper()
+	if !errors.Is(err, kind) {
+		k.Errorf("%s: error %v, want %v", what, err, kind)
+		return
+	}
+	var said interface {
+		StoreDetail() string
+		Retryable() bool
+	}
+	if !errors.As(err, &said) || said.StoreDetail() != kind.StoreDetail() || said.Retryable() != kind.Retryable() {
+		k.Errorf("%s: error %v does not say %q", what, err, kind.StoreDetail())
+	}
+}
+
+func fill(size int) string { return string(bytes.Repeat([]byte{'x'}, size)) }
+
+func (k *kit) check() error {
+	ctx, cancel := context.WithTimeout(k.Context(), patience)
+	defer cancel()
+	return k.Check(ctx)
 }

@@ -1,0 +1,118 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+)
+
+var expiry = []test{
+	{name: "ARecordIsGoneWhenItExpires", clock: true, run: func(k *kit) {
+		before := k.mustPut("space", "key", 0, "value", k.in(time.Minute))
+		k.mustPut("space", "stays", 0, "value", never)
+		k.pass(time.Minute - time.Microsecond)
+		k.wantRecord("space", "key", before, "value")
+		k.pass(time.Microsecond)
+		k.wantRecord("space", "key", 0, "")
+		if keys := k.scan("space", "", ""); !slices.Equal(keys, []string{"stays"}) {
+			k.Errorf("Scan = %q", keys)
+		}
+		if p := k.put("space", "key", before, "owner", "again", never); p.wrote || p.version != 0 || p.current != nil || p.err != nil {
+			k.Errorf("Put over an expired version = %+v, want as if there was none", p)
+		}
+		if !k.delete("space", "key", before+1) {
+			k.Error("removing an expired record does not succeed")
+		}
+		k.mustPut("space", "key", 0, "v", k.in(time.Minute))
+		k.pass(time.Minute)
+		if after := k.mustPut("space", "key", 0, "again", never); after <= before {
+			k.Errorf("version %d after %d expired", after, before)
+		}
+	}},
+	{name: "PutMovesTheExpiry", clock: true, run: func(k *kit) {
+		a := k.mustPut("space", "longer", 0, "value", k.in(time.Minute))
+		b := k.mustPut("space", "shorter", 0, "value", never)
+		a = k.mustPut("space", "longer", a, "value", k.in(time.Hour))
+		k.mustPut("space", "shorter", b, "value", k.in(time.Minute))
+		k.pass(time.Minute)
+		k.wantRecord("space", "longer", a, "value")
+		k.wantRecord("space", "shorter", 0, "")
+		k.mustPut("space", "longer", a, "value", never)
+		k.pass(1000 * time.Hour)
+		if version, _ := k.get("space", "longer"); version == 0 {
+			k.Error("a record without expiry is gone")
+		}
+	}},
+	{name: "WhatIsPutExpiredIsNeverThere", clock: true, run: func(k *kit) {
+		k.mustPut("space", "key", 0, "value", k.in(-time.Hour))
+		k.wantRecord("space", "key", 0, "")
+		k.mustPut("space", "key", 0, "value", time.Unix(0, 0))
+		k.wantRecord("space", "key", 0, "")
+		k.mustAppend("log", "id", "x", k.in(0), 1)
+		k.wantSpan("log", 2, 1)
+		k.mustAppend("log", "id", "x", never, 2)
+	}},
+	{name: "AFarExpiryIsFar", clock: true, run: func(k *kit) {
+		version := k.mustPut("space", "key", 0, "value", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		k.pass(100 * 365 * 24 * time.Hour)
+		k.wantRecord("space", "key", version, "value")
+	}},
+	{name: "AnEntryIsGoneWhenItExpires", clock: true, run: func(k *kit) {
+		k.mustAppend("log", "a", "x", k.in(time.Minute), 1)
+		k.mustAppend("log", "b", "x", k.in(time.Hour), 2)
+		k.mustAppend("log", "c", "x", k.in(time.Minute), 3)
+		k.pass(time.Minute - time.Microsecond)
+		k.wantSpan("log", 1, 3)
+		if a := k.append("space", "log", "c", "owner", "x", never); a != (appended{seq: 3, equal: true}) {
+			k.Errorf("id before it expires = %+v", a)
+		}
+		k.pass(time.Microsecond)
+		k.wantSpan("log", 2, 3)
+		if entries := k.read("log", 0); len(entries) != 1 || entries[0].seq != 2 {
+			k.Errorf("Read = %v, want number 2", entries)
+		}
+		k.mustAppend("log", "c", "x", k.in(time.Minute), 4)
+		k.mustAppend("log", "a", "x", k.in(time.Minute), 5)
+		k.pass(time.Hour)
+		k.wantSpan("log", 6, 5)
+		if entries := k.read("log", 0); entries != nil {
+			k.Errorf("an expired log has %v", entries)
+		}
+		k.mustAppend("log", "a", "x", never, 6)
+	}},
+	{name: "NumbersAreUsedUpAlsoAfterExpiryAndReopening", clock: true, run: func(k *kit) {
+		for i := range uint64(3) {
+			k.mustAppend("log", "", "x", k.in(time.Minute), i+1)
+		}
+		k.pass(time.Hour)
+		if err := k.check(); err != nil {
+			k.Fatal(err)
+		}
+		k.reopen()
+		k.wantSpan("log", 4, 3)
+		k.mustAppend("log", "", "x", never, 4)
+	}},
+	{name: "AClockSetBackRevivesNothing", clock: true, run: func(k *kit) {
+		k.mustPut("space", "key", 0, "value", k.in(time.Minute))
+		stays := k.mustPut("space", "stays", 0, "value", k.in(3*time.Hour))
+		k.mustAppend("log", "id", "x", k.in(time.Minute), 1)
+		k.pass(time.Hour)
+		k.wantRecord("space", "key", 0, "")
+		k.pass(-time.Hour)
+		k.wantRecord("space", "key", 0, "")
+		k.wantSpan("log", 2, 1)
+		if err := k.check(); err != nil { // a write, which keeps the time
+			k.Fatal(err)
+		}
+		k.reopen()
+		k.wantRecord("space", "key", 0, "")
+		k.wantSpan("log", 2, 1)
+		// What is still to expire does so no earlier than it should.
+		k.wantRecord("space", "stays", stays, "value")
+		fresh := k.mustPut("space", "fresh", 0, "value", k.in(time.Minute))
+		k.wantRecord("space", "fresh", fresh, "value")
+		k.pass(time.Minute - time.Microsecond)
+		k.wantRecord("space", "fresh", fresh, "value")
+		k.pass(time.Microsecond)
+		k.wantRecord("space", "fresh", 0, "")
+	}},
+}

@@ -1,0 +1,51 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/store"
+)
+
+// kit is what a test works with: a store, the directory that it is kept in, and
+// the clock that it reads.
+type kit struct {
+	*testing.T
+	store.Store
+	open    Open
+	dir     string
+	options Options
+	memory  bool // closing the store is the end of what it holds
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (k *kit) clock() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now
+}
+
+// pass moves the clock, which also may go back.
+func (k *kit) pass(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now = k.now.Add(d)
+}
+
+// in returns a time from now.
+func (k *kit) in(d time.Duration) time.Time { return k.clock().Add(d) }
+
+// reopen closes the store and opens it again.
+func (k *kit) reopen() {
+	k.Helper()
+	if k.memory {
+		k.Skip("kept in memory: it can not be opened again")
+	}
+	if err := k.Close(); err != nil {
+		k.Fatal(err)
+	}
+	k.Store = k.open(k.T, k.dir, k.options)
+}

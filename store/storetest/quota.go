@@ -1,0 +1,143 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/store"
+)
+
+// fillUp puts records of one owner until one is refused, and returns how many
+// there are.
+func (k *kit) fillUp(owner string, expires time.Time) int {
+	k.Helper()
+	for i := range 1000 {
+		p := k.put("space", fmt.Sprintf("%s/%d", owner, i), 0, owner, fill(1000), expires)
+		if p.err != nil {
+			k.wantErr("Put over the quota", p.err, store.ErrQuota)
+			if p.wrote {
+				k.Error("written and refused")
+			}
+			return i
+		}
+	}
+	k.Fatal("1,000 records of 1,000 octets are not refused")
+	return 0
+}
+
+var quota = []test{
+	{name: "AnOwnerIsRefusedAboveItsQuota", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
+		// What names and overhead cost is the engine's business, but it is not
+		// more than the value, and not nothing.
+		n := k.fillUp("a", never)
+		if n < 10 || n > 19 {
+			k.Errorf("%d records of 1,000 octets fit a quota of 20,000", n)
+		}
+		for i := range n {
+			if version, value := k.get("space", fmt.Sprintf("a/%d", i)); version == 0 || len(value) != 1000 {
+				k.Errorf("record %d of %d is lost", i, n)
+			}
+		}
+		if other := k.fillUp("b", never); other != n {
+			k.Errorf("%d records of another owner fit, want %d", other, n)
+		}
+		if a := k.append("space", "log", "", "a", fill(1000), never); a.err == nil {
+			k.Error("an entry of the first owner is not refused")
+		} else {
+			k.wantErr("Append over the quota", a.err, store.ErrQuota)
+		}
+		k.wantSpan("log", 1, 0)
+	}},
+	{name: "RoomThatIsMadeIsThere", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
+		n := k.fillUp("a", never)
+		k.delete("space", "a/3", 0)
+		if p := k.put("space", "a/3", 0, "a", fill(1000), never); !p.wrote {
+			k.Errorf("Put after Delete = %+v", p)
+		}
+		version, _ := k.get("space", "a/4")
+		p := k.put("space", "a/4", version, "a", fill(3000), never)
+		k.wantErr("a larger value", p.err, store.ErrQuota)
+		k.wantRecord("space", "a/4", version, fill(1000))
+		if p = k.put("space", "a/4", version, "a", "small", never); !p.wrote {
+			k.Errorf("a smaller value = %+v", p)
+		}
+		for i := range n {
+			k.delete("space", fmt.Sprintf("a/%d", i), 0)
+		}
+		if again := k.fillUp("a", never); again != n {
+			k.Errorf("%d records fit after all were deleted, want %d", again, n)
+		}
+		k.reopen()
+		if p := k.put("space", "one more", 0, "a", fill(1000), never); p.err == nil {
+			k.Error("the quota is not used up any more after the store was opened again")
+		}
+	}},
+	{name: "ARecordKeepsItsOwner", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
+		n := k.fillUp("a", never)
+		version, _ := k.get("space", "a/0")
+		if p := k.put("space", "a/0", version, "b", "small", never); !p.wrote {
+			k.Fatalf("Put by another owner = %+v", p)
+		}
+		// It is a that has room now, and b that has not used any.
+		if p := k.put("space", "a/new", 0, "a", fill(900), never); !p.wrote {
+			k.Errorf("Put into the room = %+v", p)
+		}
+		if other := k.fillUp("b", never); other != n {
+			k.Errorf("%d records of the other owner fit, want %d", other, n)
+		}
+	}},
+	{name: "TrimDropAndExpiryMakeRoom", options: Options{QuotaPerOwner: 20_000}, clock: true, run: func(k *kit) {
+		fillLog := func() (n int) {
+			for {
+				if a := k.append("space", "log", "", "a", fill(1000), k.in(time.Hour)); a.err != nil {
+					return n
+				}
+				n++
+			}
+		}
+		n := fillLog()
+		for _, step := range []struct {
+			name string
+			room func()
+		}{
+			{"Trim", func() { k.trim("log", 1<<64-1) }},
+			{"Drop", func() { k.drop("log") }},
+			{"expiry", func() { k.pass(time.Hour) }},
+		} {
+			step.room()
+			if again := fillLog(); again != n {
+				k.Errorf("%d entries fit after %s, want %d", again, step.name, n)
+			}
+		}
+		k.pass(time.Hour)
+		records := k.fillUp("a", k.in(time.Hour))
+		k.pass(time.Hour)
+		if again := k.fillUp("a", never); again != records {
+			k.Errorf("%d records fit after others expired, want %d", again, records)
+		}
+	}},
+	{name: "AKnownIDIsAnsweredAboveTheQuota", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
+		if a := k.append("space", "log", "id", "a", "x", never); !a.fresh {
+			k.Fatalf("Append = %+v", a)
+		}
+		k.fillUp("a", never)
+		for range 100 {
+			if p := k.put("space", "fill "+fmt.Sprint(k.scan("space", "fill", "")), 0, "a", "", never); p.err != nil {
+				break
+			}
+		}
+		if a := k.append("space", "log", "id", "a", "x", never); a != (appended{seq: 1, equal: true}) {
+			k.Errorf("Append of a known id = %+v, want its number", a)
+		}
+	}},
+	{name: "TheStoreIsRefusedAboveItsQuota", options: Options{Quota: 40_000, QuotaPerOwner: 30_000}, run: func(k *kit) {
+		a, b := k.fillUp("a", never), k.fillUp("b", never)
+		if b >= a || a+b > 39 {
+			k.Errorf("%d and %d records of 1,000 octets fit 30,000 each and 40,000 in all", a, b)
+		}
+		k.delete("space", "a/0", 0)
+		if p := k.put("space", "b/new", 0, "b", fill(1000), never); !p.wrote {
+			k.Errorf("Put into the room that another owner has left = %+v", p)
+		}
+	}},
+}
