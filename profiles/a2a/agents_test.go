@@ -130,7 +130,7 @@ func TestAcceptedIsSaidOnce(t *testing.T) {
 func TestTL11AnAgentIDBelongsToOneIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := service(t, a2a.Options{
-			Access: allow(func(identity, _, operation, name string) bool { return operation != "handshake" || name != "denied" }),
+			Access: allow(func(_, _, operation, name string) bool { return operation != "handshake" || name != "denied" }),
 			MayUse: func(identity, agentID string) bool { return agentID != "bob's" || identity == bob },
 		})
 		p, q := script(t, s, alice), script(t, s, bob)

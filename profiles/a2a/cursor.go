@@ -3,7 +3,6 @@ package a2a
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -172,8 +171,7 @@ func (c *cursor) read(last uint64) ([]tailEvent, error) {
 			}
 			return events, nil // what is wrong behind them is seen next time
 		}
-		var kind interface{ Retryable() bool }
-		if err == nil || c.ctx.Err() != nil || !errors.As(err, &kind) || !kind.Retryable() {
+		if err == nil || c.ctx.Err() != nil || !passing(err) {
 			return nil, err
 		}
 		select {

@@ -45,6 +45,11 @@ const (
 	firstSilence = 3 * time.Second
 	maxSilence   = 30 * time.Second
 
+	// firstPause is how long to wait before a Task is sent again that was
+	// refused, or that an Event of could not be kept; then twice as long each
+	// time, up to maxSilence.
+	firstPause = time.Second
+
 	// maxAsks is how often Events that are missing are asked for. An executor
 	// that has not sent them by then does not count as we do.
 	maxAsks = 3
@@ -241,7 +246,7 @@ func (d *Delivery) run(call profiles.Call) {
 			_ = d.lane.Close()
 			d.lane = nil
 		}
-		d.pause(backoff(failures))
+		d.pause(firstPause << min(failures, 5))
 	}
 }
 
@@ -397,7 +402,7 @@ func (d *Delivery) fallBehind(last uint64) {
 	}
 	d.last = min(d.last, last)
 	d.behind, d.asked = true, false
-	d.s.later(backoff(0), d.catchUp)
+	d.s.later(firstPause, d.catchUp)
 }
 
 // result takes a Result of the executor.
@@ -423,20 +428,6 @@ func (d *Delivery) result(req *profiles.Request, m *ResultBody, ext e1.Extension
 	sum := sumResult(m)
 	d.leave(&sum)
 	return d.to.result(req, m, last, first)
-}
-
-// reopen takes back a Result that could not be kept. It is asked for again.
-func (d *Delivery) reopen() {
-	s := d.s
-	s.mu.Lock()
-	if !s.closed && s.sent[d.at] == nil {
-		s.sent[d.at] = d
-	}
-	s.mu.Unlock()
-	d.mu.Lock()
-	d.over = false
-	d.mu.Unlock()
-	d.fallBehind(1<<64 - 1)
 }
 
 // after takes what comes after the end. sum is that of a Result, nil for an

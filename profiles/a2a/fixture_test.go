@@ -223,11 +223,11 @@ func (p *peer) quiet() {
 }
 
 // verdict sends a message and returns how it ended, OK if it has not.
-func (p *peer) verdict(b body, ext ...e1.Extensions) profiles.Code {
+func (p *peer) verdict(b body) profiles.Code {
 	p.t.Helper()
 	synctest.Wait()
 	n := len(p.service.Verdicts())
-	p.send(b, ext...)
+	p.send(b)
 	synctest.Wait()
 	for _, v := range p.service.Verdicts()[n:] {
 		if v.Kind == typeOf(b) {

@@ -221,9 +221,9 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 	t := f.t
 	if firstHeld > 0 {
 		note := fmt.Sprintf("events of the worker before its number %d are lost", firstHeld)
-		t.add(entry{payload: t.event(note, nil), done: func(error) {}})
+		t.add(entry{payload: t.event(note, nil), id: anonymous(), done: func(error) {}})
 	}
-	id := ""
+	id := anonymous()
 	switch {
 	case number <= 1 && len(m.Payload) == 0 && string(m.Message) == accepted:
 		id = accepted
@@ -250,19 +250,15 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 func (f *forward) result(req *profiles.Request, m *ResultBody, _, firstHeld uint64) error {
 	t := f.t
 	if firstHeld > 0 {
-		t.add(entry{payload: t.event("the last events of the worker are lost", nil), done: func(error) {}})
+		t.add(entry{payload: t.event("the last events of the worker are lost", nil), id: anonymous(), done: func(error) {}})
 	}
 	done := func(error) {}
 	if req != nil {
 		done = req.Defer()
 	}
 	kept := &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
-	t.drain(func(err error) {
-		switch {
-		case err != nil:
-			f.d.reopen()
-			done(profiles.Unavailable(err))
-		case !t.finish(byExecutor, kept, nil, func(err error) { done(unavailable(err)) }):
+	t.drain(func() {
+		if !t.finish(byExecutor, kept, nil, func(err error) { done(unavailable(err)) }) {
 			done(nil)
 		}
 	})
@@ -286,9 +282,8 @@ func (f *forward) lost(err error) {
 	}
 }
 
-// drain calls f once every Event that was added is stored, or with the error if
-// one could not be.
-func (t *task) drain(f func(error)) {
+// drain calls f once every Event that was added is stored.
+func (t *task) drain(f func()) {
 	s := t.s
 	s.mu.Lock()
 	if t.writing {
@@ -297,5 +292,5 @@ func (t *task) drain(f func(error)) {
 		return
 	}
 	s.mu.Unlock()
-	f(nil)
+	f()
 }

@@ -188,12 +188,12 @@ func (t *task) report(message string, payload []byte) error {
 		return fmt.Errorf("a2a: event of %d octets, want %d at most", len(body), e1.DefaultMaxPayload)
 	}
 	done := make(chan error, 1)
-	t.add(entry{payload: body, done: func(err error) { done <- err }})
+	t.add(entry{payload: body, id: anonymous(), done: func(err error) { done <- err }})
 	select {
 	case err := <-done:
 		return err
-	case <-t.s.ctx.Done():
-		return errClosed
+	case <-t.ctx.Done():
+		return errOver
 	}
 }
 

@@ -107,6 +107,20 @@ func (m *memory) step() (err error, apply bool) { //nolint:revive // the error i
 	return nil, true
 }
 
+// fault has operations fail, from the n-th on.
+func (m *memory) fault(n, ops int, applied bool) {
+	m.count.Lock()
+	defer m.count.Unlock()
+	m.ops, m.failAt, m.failFor, m.applied = 0, n, ops, applied
+}
+
+// faulted reports whether one has.
+func (m *memory) faulted() bool {
+	m.count.Lock()
+	defer m.count.Unlock()
+	return m.ops >= m.failAt
+}
+
 func (m *memory) submit(f func()) {
 	m.count.Lock()
 	defer m.count.Unlock()

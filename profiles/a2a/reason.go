@@ -18,7 +18,8 @@ const (
 	reasonEvents      = "the task has too many events"
 	reasonSize        = "the output is too large"
 	reasonCancelled   = "cancelled"
-	reasonLost        = "the stored task can not be read"
+	reasonLost        = "the state of the task can not be read or written"
+	reasonQuota       = "what is stored for this identity has reached its limit"
 )
 
 // delegated reports whether tasks of a kind are operations of A2A 1.0: they

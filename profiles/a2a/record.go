@@ -234,6 +234,8 @@ type ending struct {
 	By        author
 	Result    []byte // the payload that is sent
 	Initiator []byte // digest of the initiator's Result, empty while there is none
+
+	poor bool // not the owner's to pay for; not stored
 }
 
 func (e *ending) encode() []byte {

@@ -240,7 +240,3 @@ func (s *Service) later(d time.Duration, f func()) *time.Timer {
 func (s *Service) report(t *task, err error) {
 	s.opts.Report(fmt.Errorf("a2a: task %x of %q, kind %q: %w", t.id, t.owner, t.kind, err))
 }
-
-// backoff is how long to wait before a failed operation is tried again, the
-// n-th time.
-func backoff(n int) time.Duration { return min(time.Second<<min(n, 5), 30*time.Second) }

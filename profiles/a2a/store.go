@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -22,3 +23,34 @@ type Store interface {
 		yield func(seq uint64, id string, data []byte) bool) error
 	Span(ctx context.Context, space, log string) (first, last uint64, err error)
 }
+
+// detailQuota is what a store calls the failure for want of room that is its
+// owner's own affair. It may pass, but not soon.
+const detailQuota = "store_quota"
+
+// kindOf is what an error of a store can be asked for, nil if nothing.
+func kindOf(err error) (kind interface {
+	StoreDetail() string
+	Retryable() bool
+}) {
+	errors.As(err, &kind)
+	return kind
+}
+
+// passing reports whether an operation that failed is worth another try.
+func passing(err error) bool {
+	kind := kindOf(err)
+	return kind != nil && kind.Retryable() && kind.StoreDetail() != detailQuota
+}
+
+// reasonOf says why a task ends with an error of the store.
+func reasonOf(err error) string {
+	if kind := kindOf(err); kind != nil && kind.StoreDetail() == detailQuota {
+		return reasonQuota
+	}
+	return reasonLost
+}
+
+// backoff is how long to wait before an operation is tried again that has
+// failed n times before.
+func backoff(n int) time.Duration { return min(50*time.Millisecond<<min(n, 8), 10*time.Second) }

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -57,13 +56,13 @@ type task struct {
 	version uint64 // of the stored standing, 0 if there is none
 	place   *pool  // where it runs or waits for a turn
 
-	queue   []entry     // Events that wait to be stored
-	size    int         // their octets
-	writing bool        // the first of them is being stored
-	drained func(error) // called when they are, or could not be
-	count   int         // Events stored or queued, since this process knows the task
-	octets  int         // and their size
-	last    uint64      // number of the last Event that is stored
+	queue   []entry // Events that wait to be stored
+	size    int     // their octets
+	writing bool    // the first of them is being stored
+	drained func()  // called when they are
+	count   int     // Events stored or queued, since this process knows the task
+	octets  int     // and their size
+	last    uint64  // number of the last Event that is stored
 	tail    []tailEvent
 
 	cursor *cursor       // sends to whoever sent the Task last
@@ -135,10 +134,13 @@ func (t *task) event(message string, payload []byte) []byte {
 // entry is an Event on its way into the log.
 type entry struct {
 	payload []byte
-	id      string
+	id      string // under which it is stored once, however often that is tried
 	number  uint64 // that an agent gave it, or 0
 	done    func(error)
 }
+
+// anonymous is the id of an Event that has no other.
+func anonymous() string { return "~" + newNonce() }
 
 var (
 	errOver    = errors.New("a2a: the task is over")
@@ -149,7 +151,7 @@ var (
 // agent is asked for it again.
 var errQueue = profiles.Busy("event_queue", "too many events of this task are waiting to be stored")
 
-// add stores an Event. They are stored one after the other, so that what fails
+// add stores an Event. They are stored one after the other, so that a failure
 // leaves no hole; those of many tasks share a commit.
 func (t *task) add(e entry) {
 	s := t.s
@@ -181,71 +183,84 @@ func (t *task) add(e entry) {
 	t.writing = true
 	s.mu.Unlock()
 	if start {
-		t.write(e)
+		t.write(e, 0)
 	}
 }
 
-// write submits the first Event of the queue.
-func (t *task) write(e entry) {
-	t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.owner, e.payload, t.expires, func(seq uint64, fresh, _ bool, err error) {
-		t.wrote(e, seq, fresh, err)
+// write submits the first Event of the queue, and tries again until it is
+// stored: nobody knows whether a write that failed was carried out.
+func (t *task) write(e entry, failures int) {
+	s := t.s
+	s.opts.Store.Append(spaceEvents, t.run, e.id, t.owner, e.payload, t.expires, func(seq uint64, _, _ bool, err error) {
+		switch {
+		case err == nil:
+			t.wrote(e, seq)
+		case passing(err):
+			if failures == 0 {
+				s.report(t, err)
+			}
+			s.later(backoff(failures), func() { t.write(e, failures+1) })
+		default:
+			s.report(t, err)
+			t.fail(reasonOf(err))
+			t.wrote(e, 0)
+		}
 	})
 }
 
-// wrote goes on after an Event was stored, or was not: then those behind it
-// are not either.
-func (t *task) wrote(e entry, seq uint64, fresh bool, err error) {
+// wrote goes on after an Event was stored under a number, or with 0 never will
+// be.
+func (t *task) wrote(e entry, seq uint64) {
 	s := t.s
 	s.mu.Lock()
-	var dropped []entry
-	if err == nil {
-		t.queue = t.queue[1:]
-		t.size -= len(e.payload)
-		t.seen = max(t.seen, e.number)
-		if fresh {
-			t.last = seq
-			t.keep(tailEvent{seq, e.payload})
-		}
-		if t.over {
-			dropped = t.queue
-		}
-	} else {
-		dropped = t.queue[1:]
+	if s.closed {
+		s.mu.Unlock()
+		return // abandon tells
 	}
-	if err != nil || t.over {
-		for _, d := range t.queue {
-			t.count--
-			t.octets -= len(d.payload)
-		}
-		t.queue, t.size = nil, 0
+	t.queue = t.queue[1:]
+	t.size -= len(e.payload)
+	if seq > 0 {
+		t.seen = max(t.seen, e.number)
+	}
+	if seq > t.last {
+		t.last = seq
+		t.keep(tailEvent{seq, e.payload})
+	}
+	var dropped []entry
+	if t.over {
+		dropped, t.queue, t.size = t.queue, nil, 0
 	}
 	var next *entry
 	if len(t.queue) > 0 {
 		next = &t.queue[0]
 	}
 	t.writing = next != nil
-	var drained func(error)
+	var drained func()
+	var submit *ending
 	if next == nil {
 		t.queue = nil
 		drained, t.drained = t.drained, nil
-	}
-	var submit *ending
-	if next == nil && t.over {
-		submit = t.ending
+		if t.over {
+			submit = t.ending
+		}
 	}
 	t.cursor.poke()
 	s.mu.Unlock()
 
-	e.done(err)
+	if seq > 0 {
+		e.done(nil)
+	} else {
+		e.done(errOver)
+	}
 	for _, d := range dropped {
-		d.done(cmp.Or(err, errOver))
+		d.done(errOver)
 	}
 	if drained != nil {
-		drained(err)
+		drained()
 	}
 	switch {
 	case next != nil:
-		t.write(*next)
+		t.write(*next, 0)
 	case submit != nil:
 		t.submit(submit, 0)
 	}
@@ -304,8 +319,7 @@ func (t *task) finish(by author, m *ResultBody, initiator *digest, then func(err
 	t.leave()
 	s.mu.Unlock()
 
-	t.stop(errOver)
-	switch {
+	switch { // before the context of out ends
 	case out == nil:
 	case by == byExecutor:
 		out.close(profiles.ErrFinished)
@@ -314,6 +328,7 @@ func (t *task) finish(by author, m *ResultBody, initiator *digest, then func(err
 	default:
 		out.abort(&ResultBody{ErrorMessage: bytes.Clone(m.ErrorMessage)})
 	}
+	t.stop(errOver)
 	if !writing {
 		t.submit(e, 0)
 	}
@@ -330,11 +345,21 @@ func (t *task) halt() {
 }
 
 // submit stores the ending, and tries again until it is stored: that there is
-// none yet is what makes it the only one.
+// none yet is what makes it the only one. Where its owner has no room left for
+// it, it ends with that, at the expense of this endpoint.
 func (t *task) submit(e *ending, failures int) {
 	s := t.s
-	s.opts.Store.Put(spaceEnding, t.run, 0, t.owner, e.encode(), t.expires, func(wrote bool, _ uint64, current []byte, err error) {
+	owner := t.owner
+	if e.poor {
+		owner = ""
+	}
+	s.opts.Store.Put(spaceEnding, t.run, 0, owner, e.encode(), t.expires, func(wrote bool, _ uint64, current []byte, err error) {
 		switch {
+		case err != nil && !passing(err) && !e.poor:
+			s.report(t, err)
+			m := ResultBody{TaskID: t.id, ErrorMessage: []byte(reasonOf(err))}
+			t.submit(&ending{By: byUs, Result: m.Append(nil), Initiator: e.Initiator, poor: true}, 0)
+			return
 		case err != nil:
 			s.mu.Lock()
 			then := t.then
@@ -408,11 +433,14 @@ func (t *task) abandon() {
 	s := t.s
 	s.mu.Lock()
 	t.halt()
-	then, held := t.then, t.held
-	t.then, t.held = nil, nil
+	then, held, queue := t.then, t.held, t.queue
+	t.then, t.held, t.queue = nil, nil, nil
 	t.cursor.poke()
 	s.mu.Unlock()
 	t.stop(errClosed)
+	for _, e := range queue {
+		e.done(errClosed)
+	}
 	for _, f := range then {
 		f(errClosed)
 	}
@@ -465,6 +493,10 @@ func (t *task) stand(at standing) error {
 		if n == 0 {
 			s.report(t, o.err)
 		}
+		if !passing(o.err) {
+			t.fail(reasonOf(o.err))
+			return o.err
+		}
 		select {
 		case <-time.After(backoff(n)):
 		case <-t.ctx.Done():
@@ -492,9 +524,8 @@ func (t *task) input() ([]byte, error) {
 		if n == 0 {
 			t.s.report(t, err)
 		}
-		var kind interface{ Retryable() bool }
-		if !errors.As(err, &kind) || !kind.Retryable() {
-			t.fail(reasonLost)
+		if !passing(err) {
+			t.fail(reasonOf(err))
 			return nil, err
 		}
 		select {
