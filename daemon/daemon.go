@@ -21,7 +21,9 @@ import (
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -74,6 +76,7 @@ type daemon struct {
 	guard       *guard
 	rules       *ruleFile
 	reloads     chan chan Reloaded
+	state       *state
 	memory      *memoryGuard
 	observer    *observer
 	traces      *traces
@@ -119,15 +122,15 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.rules = newRuleFile(d.config, d.opts.Read, d.log)
+	if d.state, err = openState(context.Background(), d.config, d.log); err != nil {
+		return err
+	}
 	d.memory = newMemoryGuard()
 	if d.servers, err = newServers(d.config, d.log); err != nil {
 		return err
 	}
-	d.health = &health{credentials: d.credentials, rules: d.rules, memory: d.memory, servers: d.servers}
-	d.profiles, err = all.New(all.Options{
-		Version: d.opts.Version, Access: d.guard, MCP: mcpmap.Options{Backend: d.servers.table},
-	})
-	if err != nil {
+	d.health = &health{credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers}
+	if d.profiles, err = all.New(d.profileOptions()); err != nil {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
@@ -145,6 +148,22 @@ func (d *daemon) start() error {
 	return d.listenAdmin()
 }
 
+// profileOptions configure the profiles. What must last they keep in the store.
+func (d *daemon) profileOptions() all.Options {
+	c := d.config
+	o := all.Options{
+		Version: d.opts.Version,
+		Access:  d.guard,
+		MCP:     mcpmap.Options{Backend: d.servers.table},
+		RPC:     rpc.Options{Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler},
+		Events:  events.Options{Retention: c.Events.Retention},
+	}
+	if c.Events.Retention > 0 {
+		o.Events.Store = d.state
+	}
+	return o
+}
+
 // close gives back what start had made before it failed.
 func (d *daemon) close() {
 	for _, l := range d.listeners {
@@ -157,6 +176,9 @@ func (d *daemon) close() {
 		d.servers.stop()
 	}
 	d.traces.close()
+	if d.state != nil {
+		_ = d.state.Close() // why start failed is worth more than this
+	}
 }
 
 func (d *daemon) run(ctx context.Context) error {
@@ -167,6 +189,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer cancel()
 	tasks.Go(func() { d.watch(work) })
 	tasks.Go(func() { d.memory.watch(work) })
+	tasks.Go(func() { d.state.watch(work) })
 	for _, l := range d.listeners {
 		tasks.Go(func() {
 			if err := l.endpoint.Serve(work, l); err != nil && work.Err() == nil && !errors.Is(err, endpoint.ErrShutdown) {
@@ -218,6 +241,9 @@ func (d *daemon) drain() error {
 	d.profiles.Close()
 	d.servers.stop()
 	ends.Wait()
+	if err := d.state.Close(); err != nil {
+		d.log.Error("the store was not closed in order", zap.Error(err))
+	}
 	switch {
 	case errors.Join(results...) == nil:
 		d.log.Info("stopped")
@@ -258,6 +284,10 @@ func (d *daemon) announce() {
 	if d.admin != nil {
 		adminAt = d.admin.Addr().String()
 	}
+	durability := c.Durability
+	if c.Store == config.StoreMemory {
+		durability = ""
+	}
 	d.log.Info("serving",
 		zap.String("version", d.opts.Version),
 		zap.String("config", source),
@@ -270,6 +300,12 @@ func (d *daemon) announce() {
 		zap.String("frame_rate", rate),
 		zap.Stringer("frame_bytes", c.Limits.FrameBytes),
 		zap.Stringer("payload_bytes", c.Limits.PayloadBytes),
+		zap.String("store", c.Store),
+		zap.String("durability", durability),
+		zap.String("data", c.Data),
+		zap.Stringer("quota", c.Quota.Total),
+		zap.Stringer("quota_per_identity", c.Quota.PerIdentity),
+		zap.Int("access_rules", len(c.Access.Rules)),
 		zap.Int("connections", c.Limits.Connections),
 		zap.Int("connections_per_identity", c.Limits.ConnectionsPerIdentity),
 		zap.Int("in_flight", c.Limits.InFlight),

@@ -1,6 +1,9 @@
 package daemon
 
-import "sync/atomic"
+import (
+	"strings"
+	"sync/atomic"
+)
 
 // phase is where a daemon is in its life.
 type phase int32
@@ -17,6 +20,7 @@ type health struct {
 	phase       atomic.Int32
 	credentials *credentials
 	rules       *ruleFile
+	state       *state
 	memory      *memoryGuard
 	servers     *servers
 }
@@ -39,6 +43,9 @@ func (h *health) look() Health {
 	}
 	if h.memory.admit() != nil {
 		v.Reasons = append(v.Reasons, "memory: more than 90 % of the limit is in use; no new connections are accepted")
+	}
+	if failure := h.state.failure.Load(); failure != nil {
+		v.Reasons = append(v.Reasons, "store: "+strings.TrimPrefix(*failure, "store: "))
 	}
 	if reason, urgent := h.credentials.expiry(); urgent {
 		v.Reasons = append(v.Reasons, reason)

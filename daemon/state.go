@@ -1,10 +1,95 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/sqlstore"
 )
+
+// A store is asked to write every probeEvery, and is unwell if it has not after
+// probeFor: so readiness is wrong for no longer than both together (ABUSE ST-03,
+// OP-04: 5 s).
+const (
+	probeEvery = 2 * time.Second
+	probeFor   = 2 * time.Second
+)
+
+// state is the store of a daemon and how it is.
+type state struct {
+	store.Store
+	log     *zap.Logger
+	failure atomic.Pointer[string] // why it cannot be written now; nil if it can
+}
+
+// openState opens the store that a configuration names, or makes it. The error
+// says what to do.
+func openState(ctx context.Context, c *config.Config, log *zap.Logger) (*state, error) {
+	o := sqlstore.Options{
+		Durability: store.Durability(c.Durability), Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity),
+	}
+	if c.Store != config.StoreMemory {
+		o.Dir = filepath.Join(c.Data, "store")
+	}
+	engine, err := sqlstore.Open(ctx, o)
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return nil, fmt.Errorf("data: the store in %s is in use by another process, perhaps another swpd; stop that one or name another directory: %w", o.Dir, err)
+	case errors.Is(err, store.ErrVersion):
+		return nil, fmt.Errorf("data: %s: the store in %s was written by another release, and nothing in it was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
+	case errors.Is(err, store.ErrDamaged):
+		return nil, fmt.Errorf("data: the store in %s is damaged, and nothing in it was changed; restore it from a copy, or name another directory: %w", o.Dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("data: the store in %s can not be opened: %w", o.Dir, err)
+	}
+	return &state{Store: engine, log: log}, nil
+}
+
+// watch keeps the failure up to date until ctx ends.
+func (s *state) watch(ctx context.Context) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.probe(ctx)
+		}
+	}
+}
+
+// probe writes, and notes whether that worked.
+func (s *state) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeFor)
+	defer cancel()
+	err := s.Check(ctx)
+	switch {
+	case err == nil:
+		if s.failure.Swap(nil) != nil {
+			s.log.Info("the store can be written again")
+		}
+		return
+	case errors.Is(err, context.Canceled):
+		return // the daemon ends
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("a write took longer than %v", probeFor)
+	}
+	text := boundlog.Clean(err.Error())
+	if old := s.failure.Swap(&text); old == nil || *old != text {
+		s.log.Error("the store can not be written", zap.Error(err))
+	}
+}
 
 // describeStore says what is kept and what an acknowledgement promises.
 func describeStore(c *config.Config) string {
@@ -12,7 +97,7 @@ func describeStore(c *config.Config) string {
 		return "memory: gone with the process"
 	}
 	promise := "acknowledged state survives a power cut"
-	if c.Durability == "process" {
+	if c.Durability == string(store.Process) {
 		promise = "acknowledged state survives the end of the process, not that of the machine"
 	}
 	return fmt.Sprintf("%s, durability %s: %s", c.Store, c.Durability, promise)

@@ -13,6 +13,7 @@ type Status struct {
 	Sessions  int       `json:"sessions"`
 	Handlers  int       `json:"handlers"`
 	NotAfter  time.Time `json:"certificate_not_after"`
+	Store     string    `json:"store"` // what is kept, and what an acknowledgement promises
 	Servers   []string  `json:"mcp_servers"`
 }
 
@@ -28,6 +29,7 @@ func (d *daemon) status() Status {
 		Sessions:  stats.Sessions,
 		Handlers:  stats.Handlers,
 		NotAfter:  d.credentials.current.Load().Certificate.Leaf.NotAfter,
+		Store:     describeStore(d.config),
 		Servers:   d.servers.names(),
 	}
 }

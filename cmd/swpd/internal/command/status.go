@@ -126,6 +126,7 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	row("identity", "%s", s.Identity)
 	row("certificate", "valid until %s", s.NotAfter.Format(time.RFC3339))
 	row("addresses", "%s", strings.Join(s.Addresses, "\n\t"))
+	row("store", "%s", s.Store)
 	row("sessions", "%d", s.Sessions)
 	for _, server := range s.Servers {
 		row("MCP server", "%s", server)

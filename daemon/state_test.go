@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/store"
+)
+
+// probed is a store whose Check the test decides.
+type probed struct {
+	store.Store
+	check atomic.Pointer[func(context.Context) error]
+}
+
+func (p *probed) Check(ctx context.Context) error { return (*p.check.Load())(ctx) }
+
+func fine(context.Context) error { return nil }
+
+func stuck(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
+	certs := credentialsIn(t, made(t))
+	for name, fault := range map[string]struct {
+		check func(context.Context) error
+		want  string
+	}{
+		"fails":    {func(context.Context) error { return store.ErrUnavailable }, "store: can not be written"},
+		"is stuck": {stuck, "store: a write took longer than 2s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, healthy := &probed{}, fine
+				p.check.Store(&healthy)
+				s := &state{Store: p, log: zap.NewNop()}
+				h := &health{memory: &memoryGuard{}, credentials: certs, rules: &ruleFile{}, state: s, servers: &servers{}}
+				h.phase.Store(int32(serving))
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					s.watch(ctx)
+				}()
+				time.Sleep(time.Minute) // virtual
+				synctest.Wait()
+				if v := h.look(); !v.Ready {
+					t.Errorf("health %+v before", v)
+				}
+				p.check.Store(&fault.check)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if v := h.look(); v.Ready || len(v.Reasons) != 1 || v.Reasons[0] != fault.want {
+					t.Errorf("health %+v after 5 s, want the reason %q", v, fault.want)
+				}
+				p.check.Store(&healthy)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if v := h.look(); !v.Ready {
+					t.Errorf("health %+v afterwards", v)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
+
+func TestST02LevelIsInTheStartLogAndInHealth(t *testing.T) {
+	for yaml, want := range map[string][2]string{
+		"":                      {"power", "embedded, durability power: acknowledged state survives a power cut"},
+		"durability: process\n": {"process", "embedded, durability process: acknowledged state survives the end of the process, not that of the machine"},
+		"store: memory\n":       {"", "memory: gone with the process"},
+	} {
+		r := start(t, yaml)
+		if line := `"durability":"` + want[0] + `"`; !strings.Contains(r.log.String(), line) {
+			t.Errorf("%q: the start log does not say %s:\n%s", yaml, line, r.log)
+		}
+		_, body := r.get("/status")
+		var s Status
+		if err := json.Unmarshal([]byte(body), &s); err != nil || s.Store != want[1] {
+			t.Errorf("%q: /status says %q, want %q; %v", yaml, s.Store, want[1], err)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestST05SecondProcessOnTheSameStoreIsRefused(t *testing.T) {
+	r := start(t, "")
+	c, err := config.Load(r.dir+"/swpd.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err = Run(ctx, Options{Config: c, Log: io.Discard})
+	if !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), "is in use by another process") {
+		t.Errorf("error %v", err)
+	}
+	r.mustDial(r.addrs[0])
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, r.dir, "") // the lock went with its owner
+}
