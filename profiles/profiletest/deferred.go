@@ -78,9 +78,12 @@ func (x *exchange) Defer(*profiles.Request) func(error) {
 	x.req = &held
 	s := x.s
 	s.deferred.add()
+	var once sync.Once
 	return func(err error) {
-		x.Fail(err)
-		s.deferred.finish()
+		once.Do(func() {
+			x.Fail(err)
+			s.deferred.finish()
+		})
 	}
 }
 
