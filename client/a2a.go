@@ -142,6 +142,7 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 		return nil, c.Explain(err)
 	}
 	defer d.Close()
+	defer c.keepAlive(f.o.Patience)()
 	f.resume = true
 	for {
 		event, err := d.Recv(ctx)

@@ -13,7 +13,7 @@ import (
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // descriptors are small
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Progress is a line on a terminal that moves while something is awaited. Its

@@ -36,6 +36,9 @@ const (
 	// longestPause is the longest pause before a worker dials again.
 	longestPause = 30 * time.Second
 
+	// answerTime is how long a worker waits for a sign of life.
+	answerTime = 10 * time.Second
+
 	// steady is how long a connection lasts to be worth a short pause after it.
 	steady = 10 * time.Second
 
@@ -134,10 +137,17 @@ func (w *work) serve(life context.Context, c *Client) {
 	pause := firstPause
 	for {
 		began := time.Now()
+		stop := c.keepAlive(answerTime)
 		select {
 		case <-c.Context().Done():
+			stop()
 		case <-life.Done():
-			c.Finish()
+			stop()
+			if errors.Is(context.Cause(life), errDrained) {
+				c.Finish() // the last Results are on their way
+			} else {
+				c.Close()
+			}
 			return
 		}
 		err := c.Explain(context.Cause(c.Context()))

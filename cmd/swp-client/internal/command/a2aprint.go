@@ -80,8 +80,7 @@ func (p *follow) lost(err error, pause time.Duration) {
 
 // root is an error without what it explains.
 func root(err error) error {
-	var explained *client.Explained
-	if errors.As(err, &explained) {
+	if explained, ok := errors.AsType[*client.Explained](err); ok {
 		return explained.Err
 	}
 	return err

@@ -1,0 +1,197 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Publisher returns a Publisher of events on a lane of its own. The caller
+// closes it.
+func (c *Client) Publisher(ctx context.Context) (*events.Publisher, error) {
+	lane, err := c.Open(ctx)
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	return events.NewPublisher(lane, func(ctx context.Context, lane profiles.Lane) error {
+		_, err := rpc.Call(ctx, lane, rpc.MethodSync, nil)
+		return err
+	}), nil
+}
+
+// EventsOptions say which events are followed, and how. Deliver is required.
+type EventsOptions struct {
+	events.SubscribeOptions
+
+	// Patience is how long the peer may be gone once it has answered. Zero
+	// means for ever.
+	Patience time.Duration
+
+	// Silence is how long it may leave a sign of life unanswered; default 10 s.
+	Silence time.Duration
+
+	// Deliver gets what was delivered, in order, once. Its error ends the
+	// following, and is its error.
+	Deliver func(events.Delivery) error
+
+	// Gap is told that events between two cursors are no longer held. May be
+	// nil.
+	Gap func(after, start uint64)
+
+	// Lost is told of each connection or subscription that ended too early, and
+	// how long it is until the next one is tried. May be nil.
+	Lost func(err error, pause time.Duration)
+}
+
+// FollowEvents subscribes to events and stays subscribed over as many
+// connections as it takes, until ctx ends or there is no use in going on. Where
+// the peer stores events none is missed and none is delivered twice, but for
+// those that Gap is told of.
+func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
+	o.Silence = cmp.Or(o.Silence, 10*time.Second)
+	f := eventFollower{o: o, dial: dial}
+	pause, lost := firstPause, time.Now()
+	for {
+		f.heard = false
+		err := f.once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !f.began || !passingEvents(err):
+			return err
+		case f.heard:
+			pause, lost = firstPause, time.Now()
+		case o.Patience > 0 && time.Since(lost)+pause > o.Patience:
+			return err
+		}
+		wait := jitter(pause)
+		if o.Lost != nil {
+			o.Lost(err, wait)
+		}
+		if !sleep(ctx, wait) {
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// eventFollower is the state of FollowEvents.
+type eventFollower struct {
+	o     EventsOptions
+	dial  Dialer
+	began bool // some subscription was confirmed
+	heard bool // that of this connection was
+}
+
+// once follows over one connection.
+func (f *eventFollower) once(ctx context.Context) error {
+	c, err := f.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	opening, cancel := context.WithTimeout(ctx, f.o.Silence)
+	defer cancel()
+	sub, err := events.Open(opening, c.Session, f.o.SubscribeOptions)
+	if err != nil {
+		return c.Explain(err)
+	}
+	defer sub.Close()
+	defer c.keepAlive(f.o.Silence)()
+	f.began, f.heard = true, true
+	if sub.Durable() {
+		if after := f.o.After; after != nil && sub.Start() > *after && f.o.Gap != nil {
+			f.o.Gap(*after, sub.Start())
+		}
+		f.next(sub.Start())
+	}
+	for {
+		d, err := sub.Recv(ctx)
+		if err != nil {
+			return c.Explain(err)
+		}
+		if err := f.o.Deliver(d); err != nil {
+			return &finalError{err}
+		}
+		if sub.Durable() {
+			f.next(d.Cursor)
+		}
+	}
+}
+
+// next says where the next subscription starts.
+func (f *eventFollower) next(cursor uint64) { f.o.After = &cursor }
+
+// passingEvents reports whether another subscription may fare better.
+func passingEvents(err error) bool {
+	if fault := (*events.PeerError)(nil); errors.As(err, &fault) {
+		return fault.Retryable()
+	}
+	return passing(err)
+}
+
+// EventLines publishes events of a kind, one for each line.
+type EventLines struct {
+	Events *events.Publisher
+
+	// Make returns the event of a line, which is numbered from 1.
+	Make func(n uint64, line []byte) *events.Record
+
+	// Every is how many lines are confirmed at once; default 256.
+	Every int
+
+	// Timeout is how long each confirmation may take.
+	Timeout time.Duration
+}
+
+// pausing is how long no line may come until those that came are confirmed.
+const pausing = 500 * time.Millisecond
+
+// Publish publishes lines until there are no more, and returns how many are
+// confirmed. The lines after those may have been accepted, too, if there is an
+// error: the same events can be published again.
+func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirmed uint64, err error) {
+	every := cmp.Or(l.Every, 256)
+	pause := time.NewTimer(pausing)
+	defer pause.Stop()
+	for n, waiting := uint64(0), 0; ; {
+		more, due := true, false
+		select {
+		case line, ok := <-lines:
+			if more = ok; !ok {
+				break
+			}
+			n++
+			if err := l.Events.Publish(ctx, l.Make(n, line)); err != nil {
+				return l.Events.Confirmed(), fmt.Errorf("line %d: %w", n, err)
+			}
+			waiting++
+			pause.Reset(pausing)
+		case <-pause.C:
+			due = true
+		case <-ctx.Done():
+			return l.Events.Confirmed(), context.Cause(ctx)
+		}
+		if waiting > 0 && (waiting >= every || due || !more) {
+			if err := l.sync(ctx); err != nil {
+				return l.Events.Confirmed(), err
+			}
+			waiting = 0
+		}
+		if !more {
+			return l.Events.Confirmed(), nil
+		}
+	}
+}
+
+func (l *EventLines) sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	defer cancel()
+	return l.Events.Sync(ctx)
+}
