@@ -61,16 +61,18 @@ func (r *Request) Hold() (*Request, Responder, error) { return r.Exchange.Hold(r
 func (r *Request) HoldLong() (*Request, Responder, error) { return r.Exchange.Hold(r, true) }
 
 // Defer keeps a message that gets no success answer, such as a publication,
-// unfinished after Serve returned nil, until done is called: once, from any
-// goroutine, without waiting. Nil means it was accepted and, if it was to be
-// kept, is; an error refuses the message as one of Serve would. Of the request
+// unfinished after Serve returned nil, until done is called, from any goroutine,
+// without waiting; later calls do nothing. Nil means it was accepted and, if it
+// was to be kept, is; an error refuses the message as one of Serve would. Of the request
 // only the msg_id lives on. Deferred messages do not count as requests in
-// flight: a stream with too many of them is not read until some are done.
+// flight: a stream with too many of them, or with too many octets in them, is not
+// read until some are done.
 func (r *Request) Defer() (done func(error)) { return r.Exchange.Defer(r) }
 
 // After calls f once every message that was deferred earlier on this stream is
-// done, from the goroutine that ended the last one; f must not block. It
-// returns false, and does not call f, if there is none.
+// done, from a goroutine that ended one of them; f must not block. What waits on
+// one stream runs in the order of the calls, one after the other. After returns
+// false, and does not call f, if there is nothing to wait for.
 func (r *Request) After(f func()) bool { return r.Exchange.After(f) }
 
 // Scratch returns a buffer of length zero and a capacity of at least n octets
