@@ -63,10 +63,10 @@ func (r *Request) HoldLong() (*Request, Responder, error) { return r.Exchange.Ho
 // Defer keeps a message that gets no success answer, such as a publication,
 // unfinished after Serve returned nil, until done is called, from any goroutine,
 // without waiting; later calls do nothing. Nil means it was accepted and, if it
-// was to be kept, is; an error refuses the message as one of Serve would. Of the request
-// only the msg_id lives on. Deferred messages do not count as requests in
-// flight: a stream with too many of them, or with too many octets in them, is not
-// read until some are done.
+// was to be kept, is; an error refuses the message as one of Serve would. Of the
+// request only the msg_id lives on. Deferred messages do not count as requests
+// in flight: a stream with too many of them, or with too many octets in them, is
+// not read until some are done.
 func (r *Request) Defer() (done func(error)) { return r.Exchange.Defer(r) }
 
 // After calls f once every message that was deferred earlier on this stream is
