@@ -43,6 +43,7 @@ func TestATaskIsPassedOnToAnAgent(t *testing.T) {
 		if err := agent.Declare(t.Context(), toServer, "counter", []string{"count"}); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		d, err := client.Send(t.Context(), session, &a2a.Task{Kind: "count", Input: []byte("in")}, a2a.SendOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +194,7 @@ func TestPR04ATaskOfSomebodyElseIsUnknown(t *testing.T) {
 		w := newWorker()
 		s := service(t, a2a.Options{Workers: kinds(w, "k")})
 		p, q, agent := script(t, s, alice), script(t, s, bob), script(t, s, carol)
-		agent.send(handshake("a", "remote"))
+		agent.accept(handshake("a", "remote"))
 		p.send(task("running", "k", "secret"))
 		r := w.started(t)
 		p.send(task("over", "k", "secret"))
