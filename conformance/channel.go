@@ -45,7 +45,11 @@ func buildChannel(s *stage) error {
 	if err != nil {
 		return err
 	}
-	ep, err := s.endpoint(recording(s))
+	list, err := recording(s)
+	if err != nil {
+		return err
+	}
+	ep, err := s.endpoint(list)
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,7 @@ func (s *stage) channelPeer(tcp net.Conn, side func(net.Conn) *tls.Conn) {
 type channelPeer struct{ *wirePeer }
 
 func (p *channelPeer) ended() bool {
-	return p.wirePeer.ended() && (p.s.failed || p.s.opened > 0 && p.s.sessions == 0)
+	return p.wirePeer.ended() && (p.s.failed || p.s.opened > 0 && p.s.alive == 0)
 }
 
 // damager inverts a bit of the next record that is written through it.

@@ -21,7 +21,7 @@ func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 	}
 	p := &s.in.Policy
 	o := endpoint.Options{
-		Registry: reg, Observer: s, Now: s.clock.now, ErrorFrames: p.ErrorPath,
+		Registry: reg, Observer: s, Tracer: s.tracer, Now: s.clock.now, ErrorFrames: p.ErrorPath,
 		FrameLimit: s.in.Limits.MaxFrameBytes, Envelope: e1.Limits{MaxPayload: s.in.Limits.MaxPayloadBytes},
 		ReplayWindow: ms(p.ReplayWindowMs),
 		Freshness:    endpoint.Freshness{Skew: ms(p.MaxClockSkewMs), Required: p.TimestampRequired},
@@ -64,10 +64,13 @@ func (c clock) now() time.Time {
 	return *c.at
 }
 
+// set moves the clock on. It never goes back.
 func (c clock) set(atMs int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	*c.at = c.start.Add(ms(atMs))
+	if at := c.start.Add(ms(atMs)); at.After(*c.at) {
+		*c.at = at
+	}
 }
 
 // answering returns a frame with the msg_id of another, or with an extension

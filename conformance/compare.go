@@ -48,9 +48,15 @@ func (sc *scene) compare(seen *Observation) string {
 			return fault
 		}
 	}
-	if sc.allOuts && len(seen.Extra) > 0 {
+	switch {
+	case !sc.allOuts:
+	case len(seen.Extra) > 0:
 		f := seen.Extra[0]
 		return fmt.Sprintf("the endpoint sent %d frames more than it should, first on %q: %.64q", len(seen.Extra), f.Conn, f.Octets)
+	case len(seen.Untold) > 0:
+		return fmt.Sprintf("the application was told %d messages more than it should, first %.64q", len(seen.Untold), seen.Untold[0])
+	case seen.Unanswered > 0:
+		return fmt.Sprintf("the application was asked %d times more than it should", seen.Unanswered)
 	}
 	return ""
 }
@@ -72,6 +78,8 @@ func (sc *scene) compareStep(i int, x *vectors.Expect, seen *Observation) string
 			func() string { return sc.compareFrame(i, x, s) },
 			func() string { return compareEffects(x, s) },
 		)
+	case vectors.Told:
+		return sc.compareFrame(i, x, s)
 	}
 	return ""
 }

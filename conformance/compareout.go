@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/slimwire/swp/e1"
@@ -16,6 +17,8 @@ import (
 func (sc *scene) compareFrame(i int, x *vectors.Expect, s *Seen) string {
 	st := &sc.input.Steps[i]
 	switch {
+	case s.Frame == nil && st.Dir == vectors.Told:
+		return "the application was told nothing"
 	case s.Frame == nil:
 		return "nothing was sent"
 	case st.Conn == vectors.JSONConn:
@@ -34,6 +37,10 @@ func (sc *scene) compareFrame(i int, x *vectors.Expect, s *Seen) string {
 		case w.ProfileID != got.ProfileID || w.MsgType != got.MsgType || w.Flags != got.Flags:
 			return fmt.Sprintf("profile %d msg_type %d flags %#x was sent, want profile %d msg_type %d flags %#x",
 				got.ProfileID, got.MsgType, got.Flags, w.ProfileID, w.MsgType, w.Flags)
+		case len(x.Free) > 0:
+			if fault := compareFields(x.Free, w, got); fault != "" {
+				return fault
+			}
 		case !bytes.Equal(w.Payload, got.Payload):
 			return fmt.Sprintf("payload %q was sent, want %q", got.Payload, w.Payload)
 		}
@@ -81,6 +88,35 @@ func decode(octets []byte) (*e1.Envelope, error) {
 	var env e1.Envelope
 	err = env.Decode(body, &e1.Limits{MaxPayload: frame.MaxLimit, MaxExtensions: frame.MaxLimit})
 	return &env, err
+}
+
+// compareFields compares the bodies of two payloads of encoding P1, but for the
+// content of free fields.
+func compareFields(free []uint64, want, got *e1.Envelope) string {
+	w, err := fieldsOfBody(want.Payload, want.MsgType)
+	if err != nil {
+		return "bin_file: " + err.Error()
+	}
+	g, err := fieldsOfBody(got.Payload, got.MsgType)
+	if err != nil {
+		return err.Error()
+	}
+	if len(w) != len(g) {
+		return fmt.Sprintf("%d fields were sent, want %d: %q, want %q", len(g), len(w), got.Payload, want.Payload)
+	}
+	for i := range w {
+		switch {
+		case w[i].number != g[i].number:
+			return fmt.Sprintf("field %d was sent, want %d", g[i].number, w[i].number)
+		case slices.Contains(free, w[i].number):
+			if g[i].value == "" {
+				return fmt.Sprintf("field %d is empty", g[i].number)
+			}
+		case w[i].value != g[i].value:
+			return fmt.Sprintf("field %d is %q, want %q", g[i].number, g[i].value, w[i].value)
+		}
+	}
+	return ""
 }
 
 // compareErrorFrame reads a frame of the error path by itself, as any peer

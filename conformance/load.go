@@ -176,7 +176,7 @@ func (l *loader) circumstances(s *vectors.Sibling) Input {
 }
 
 func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
-	if !slices.Contains([]string{vectors.In, vectors.Out, vectors.App}, st.Dir) {
+	if !slices.Contains([]string{vectors.In, vectors.Out, vectors.App, vectors.Told}, st.Dir) {
 		return fmt.Errorf("dir is %q", st.Dir)
 	}
 	expect := st.Expect
@@ -187,6 +187,8 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 			return err
 		}
 		expect = x
+	case expect == nil && st.Dir == vectors.Told:
+		expect = new(vectors.Expect)
 	case expect == nil && st.Dir != vectors.App:
 		return errors.New("no expect")
 	case expect != nil && !slices.Contains(stepOutcomes, expect.Outcome):
@@ -201,19 +203,19 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 	if conn == "" {
 		conn = "a"
 	}
-	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Relates: st.Relates, Flip: st.Flip}
+	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Relates: st.Relates, Gathers: st.Gathers, Flip: st.Flip}
 	var frame []byte
 	if st.BinFile != "" {
 		octets, err := l.read(st.BinFile)
 		if err != nil {
 			return err
 		}
-		if st.Dir == vectors.Out {
+		if st.Dir == vectors.Out || st.Dir == vectors.Told {
 			frame = octets
 		} else {
 			out.Octets = octets
 		}
-	} else if st.Dir == vectors.App || st.Dir == vectors.In && !st.End {
+	} else if st.Dir == vectors.App || st.Dir == vectors.Told || st.Dir == vectors.In && !st.End {
 		return errors.New("no bin_file")
 	}
 	sc.input.Steps = append(sc.input.Steps, out)

@@ -49,6 +49,14 @@ func builder(in *Input) (func(*stage) error, error) {
 		return buildChannel, nil
 	case "mcp":
 		return buildMCP(in.Setup)
+	case "rpc":
+		return serving(rpcProfiles), nil
+	case "a2a":
+		return serving(a2aProfiles), nil
+	case "obs":
+		return buildOBS(in.Setup)
+	case "events":
+		return serving(eventsProfiles), nil
 	case PoC:
 		return serving(pocProfiles), nil
 	}
@@ -56,12 +64,16 @@ func builder(in *Input) (func(*stage) error, error) {
 }
 
 // serving sets an endpoint with profiles, and a pipe to it for each connection.
-func serving(list func(*stage) []*profiles.Profile) func(*stage) error {
+func serving(build func(*stage) ([]*profiles.Profile, error)) func(*stage) error {
 	return func(s *stage) error {
 		if s.in.Setup != vectors.Serve {
 			return fmt.Errorf("%w: nothing here plays setup %q of category %q", ErrNotPlayed, s.in.Setup, s.in.Category)
 		}
-		ep, err := s.endpoint(list(s))
+		list, err := build(s)
+		if err != nil {
+			return err
+		}
+		ep, err := s.endpoint(list)
 		if err != nil {
 			return err
 		}
@@ -90,7 +102,7 @@ func (s *stage) endpoint(list []*profiles.Profile) (*endpoint.Endpoint, error) {
 
 // pipe connects a peer to the endpoint.
 func (s *stage) pipe(ep *endpoint.Endpoint, name string) (*endpoint.Session, error) {
-	here, there := transport.NewPipe(transport.PipeOptions{B: "spiffe://peer.invalid/" + name})
+	here, there := transport.NewPipe(transport.PipeOptions{B: peerIdentity + name})
 	stream, err := there.Open(context.Background())
 	if err != nil {
 		return nil, err
@@ -102,6 +114,7 @@ func (s *stage) pipe(ep *endpoint.Endpoint, name string) (*endpoint.Session, err
 
 func (s *stage) attach(ep *endpoint.Endpoint, conn transport.Conn, name string) *endpoint.Session {
 	session := ep.Attach(conn)
+	s.sessions[name] = session
 	s.change(func() { s.conns[session.ID()] = name })
 	return session
 }
@@ -116,3 +129,7 @@ func (s *stage) connNames() []string {
 	}
 	return names
 }
+
+// peerIdentity is what the identities of peers on pipes begin with; the name of
+// the connection follows.
+const peerIdentity = "spiffe://peer.invalid/"

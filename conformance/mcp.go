@@ -16,8 +16,8 @@ import (
 func buildMCP(setup string) (func(*stage) error, error) {
 	switch setup {
 	case vectors.Serve:
-		return serving(func(s *stage) []*profiles.Profile {
-			return []*profiles.Profile{witnessed(s, s.mapping(scriptedServer{s}).Profile())}
+		return serving(func(s *stage) ([]*profiles.Profile, error) {
+			return []*profiles.Profile{witnessed(s, s.mapping(scriptedServer{s}).Profile())}, nil
 		}), nil
 	case vectors.Relay:
 		return buildRelay, nil
@@ -29,17 +29,14 @@ func buildMCP(setup string) (func(*stage) error, error) {
 
 // pocProfiles are those that the poc_ vectors know: 1, and 12 with the method
 // that one of them calls.
-func pocProfiles(s *stage) []*profiles.Profile {
+func pocProfiles(s *stage) ([]*profiles.Profile, error) {
 	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{
 		"demo.echo": {Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
 	}})
-	if err != nil {
-		panic(err) // the table is the one above
-	}
 	return []*profiles.Profile{
 		witnessed(s, s.mapping(scriptedServer{s}).Profile()),
 		witnessed(s, calls),
-	}
+	}, err
 }
 
 // mapping makes a Mapping with one server behind it, or none.
@@ -68,7 +65,7 @@ func (v scriptedServer) Do(x *mcpmap.Exchange) {
 	}
 	id, token := slices.Clone(x.Message.ID()), slices.Clone(x.Message.ProgressToken())
 	v.s.app.hold(exchange{
-		takes: func(a *e1.Envelope) bool {
+		takes: func(_ string, a *e1.Envelope) bool {
 			var m mcpmap.Message
 			if m.Scan(a.Payload) != nil {
 				return false
@@ -88,7 +85,6 @@ func (v scriptedServer) Do(x *mcpmap.Exchange) {
 		},
 		drop: func() { x.Fail(&profiles.Error{Code: profiles.Internal, Text: "the script has no answer"}) },
 	})
-	v.s.kept()
 }
 
 type scriptedConversation struct{ scriptedServer }

@@ -2,12 +2,14 @@ package conformance
 
 import (
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// handled notes what a handler was given, in the step that it returns.
-func (s *stage) handled(handler uint64, env *e1.Envelope) (step int) {
+// handled notes what a handler was given. One that judges payloads may still
+// refuse it.
+func (s *stage) handled(handler uint64, env *e1.Envelope, judges bool) {
 	h := Handled{
 		Handler: handler, Version: env.Version, ProfileID: env.ProfileID, MsgType: env.MsgType,
 		Flags: env.Flags, Timestamp: env.Timestamp, Encoded: env.Append(nil),
@@ -15,26 +17,39 @@ func (s *stage) handled(handler uint64, env *e1.Envelope) (step int) {
 	c := env.Clone()
 	h.MsgID, h.Extensions, h.Payload = c.MsgID, c.Extensions, c.Payload
 	s.change(func() {
-		step = s.step
-		s.steps[step].Handled = append(s.steps[step].Handled, h)
+		p := &s.steps[s.step]
+		if judges {
+			p.given = append(p.given, h)
+		} else {
+			p.Handled = append(p.Handled, h)
+		}
 	})
-	return step
 }
 
-// unhandled takes back what was noted last in a step.
-func (s *stage) unhandled(step int) {
+// kept is a message that a handler keeps open.
+type kept struct {
+	step   int
+	served bool // its handler has returned
+}
+
+// keeps notes that a handler keeps a message open beyond Serve.
+func (s *stage) keeps(msgID []byte) { s.change(func() { s.open[string(msgID)] = &kept{step: s.step} }) }
+
+// served notes that the handler of a message has returned. If it keeps the
+// message open, that was all that the message leads to by itself.
+func (s *stage) served(msgID []byte) {
 	s.change(func() {
-		p := &s.steps[step]
-		p.Handled = p.Handled[:len(p.Handled)-1]
+		if k := s.open[string(msgID)]; k != nil && !k.served {
+			k.served = true
+			s.steps[k.step].waiting++
+		}
 	})
 }
-
-// kept notes that a handler keeps an exchange open.
-func (s *stage) kept() { s.change(func() { s.steps[s.step].waiting++ }) }
 
 // Verdict implements endpoint.Observer.
 func (s *stage) Verdict(v endpoint.Verdict) {
-	v.MsgID = nil // a window
+	id := string(v.MsgID)
+	v.MsgID = []byte(id)
 	s.change(func() {
 		conn, ok := s.conns[v.Session.ID()]
 		if !ok {
@@ -42,6 +57,17 @@ func (s *stage) Verdict(v endpoint.Verdict) {
 		}
 		if s.verdicts[conn] == nil {
 			s.verdicts[conn] = make(map[uint64]endpoint.Verdict)
+		}
+		if k := s.open[id]; k != nil {
+			if k.served {
+				s.steps[k.step].waiting--
+			}
+			delete(s.open, id)
+		}
+		if c := s.calls[id]; c != nil && v.Code == profiles.OK && v.Detail == "" {
+			c.taken = append(c.taken, taken{conn, v})
+			s.judge(c)
+			return
 		}
 		s.verdicts[conn][v.Seq] = v
 	})
@@ -54,10 +80,10 @@ func (s *stage) Security(ev transport.SecurityEvent) {
 }
 
 // Opened implements endpoint.Observer.
-func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.sessions++; s.opened++ }) }
+func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.alive++; s.opened++ }) }
 
 // Closed implements endpoint.Observer.
-func (s *stage) Closed(*endpoint.Session, error) { s.change(func() { s.sessions-- }) }
+func (s *stage) Closed(*endpoint.Session, error) { s.change(func() { s.alive-- }) }
 
 // Refused implements endpoint.Observer.
 func (s *stage) Refused(*transport.Peer) {}

@@ -1,92 +1,23 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/vectors"
 )
-
-// application is what runs behind the endpoint: it keeps requests open where
-// the input has something for it to say, and says it.
-type application struct {
-	s        *stage
-	scripted bool // there are App steps: requests wait for them
-
-	mu   sync.Mutex
-	held []exchange
-}
-
-// exchange is a request that waits for its answer.
-type exchange struct {
-	takes  func(answer *e1.Envelope) bool // says whether an answer belongs to it
-	answer func(answer *e1.Envelope) (terminal bool, err error)
-	drop   func() // ends it without an answer
-}
-
-func newApplication(s *stage) *application {
-	a := &application{s: s}
-	for _, st := range s.in.Steps {
-		a.scripted = a.scripted || st.Dir == vectors.App
-	}
-	return a
-}
-
-func (a *application) hold(x exchange) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.held = append(a.held, x)
-}
-
-// send says what is in a frame, on the first exchange that it belongs to.
-func (a *application) send(octets []byte) error {
-	env, err := decode(octets)
-	if err != nil {
-		return fmt.Errorf("what the application is to say: %w", err)
-	}
-	a.mu.Lock()
-	i := slices.IndexFunc(a.held, func(x exchange) bool { return x.takes(env) })
-	if i < 0 {
-		a.mu.Unlock()
-		return fmt.Errorf("the application was not asked what it is to answer: %.64q", env.Payload)
-	}
-	x := a.held[i]
-	a.held = slices.Delete(a.held, i, i+1)
-	a.mu.Unlock()
-	terminal, err := x.answer(env)
-	if err != nil {
-		return fmt.Errorf("the application cannot say it: %w", err)
-	}
-	if !terminal {
-		a.hold(x)
-	}
-	return nil
-}
-
-// letGo ends what is still held.
-func (a *application) letGo() {
-	a.mu.Lock()
-	held := a.held
-	a.held = nil
-	a.mu.Unlock()
-	for _, x := range held {
-		x.drop()
-	}
-}
 
 // recording returns profiles that take every payload as it is, note what they
 // were given and answer only what they are told to. The core, e1 and s1 vectors
 // end before the payload means anything.
-func recording(s *stage) []*profiles.Profile {
+func recording(s *stage) ([]*profiles.Profile, error) {
 	var list []*profiles.Profile
 	for _, id := range []uint64{1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19} {
 		list = append(list, &profiles.Profile{ID: id, Name: fmt.Sprintf("recorder%d", id), Types: typesOf(id), Handler: recorder{s, id}})
 	}
-	return list
+	return list, nil
 }
 
 // typesOf is the table of a profile. For those whose roles no vector of this
@@ -114,7 +45,7 @@ type recorder struct {
 }
 
 func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-	r.s.handled(r.profile, &req.Envelope)
+	r.s.handled(r.profile, &req.Envelope, false)
 	if !r.s.app.scripted || req.Unsolicited {
 		return nil
 	}
@@ -122,8 +53,10 @@ func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	if err != nil {
 		return err
 	}
+	id := string(kept.MsgID)
+	r.s.keeps(kept.MsgID)
 	r.s.app.hold(exchange{
-		takes: func(a *e1.Envelope) bool { return string(a.MsgID) == string(kept.MsgID) },
+		takes: func(_ string, a *e1.Envelope) bool { return string(a.MsgID) == id },
 		answer: func(a *e1.Envelope) (bool, error) {
 			env := e1.Envelope{MsgType: a.MsgType, Payload: a.Payload}
 			const streamItem = 4 // of profile 12; the other answers end the exchange
@@ -134,12 +67,11 @@ func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		},
 		drop: func() { w.Fail(nil) },
 	})
-	r.s.kept()
+	r.s.served([]byte(id))
 	return nil
 }
 
-// witness is a handler that notes what another one was given and did not
-// refuse.
+// witness is a handler that notes what another one is given.
 type witness struct {
 	s       *stage
 	profile uint64
@@ -156,10 +88,29 @@ func witnessed(s *stage, p *profiles.Profile) *profiles.Profile {
 func (w witness) Serve(ctx context.Context, req *profiles.Request, r profiles.Responder) error {
 	// Noted before, because the verdict of an exchange may come before Serve
 	// returns.
-	step := w.s.handled(w.profile, &req.Envelope)
+	w.s.handled(w.profile, &req.Envelope, true)
+	id := bytes.Clone(req.MsgID)
+	req.Exchange = keeping{req.Exchange, w.s}
 	err := w.handler.Serve(ctx, req, r)
-	if err != nil {
-		w.s.unhandled(step)
-	}
+	w.s.served(id)
 	return err
+}
+
+// keeping notes which messages a handler keeps.
+type keeping struct {
+	profiles.Exchange
+	s *stage
+}
+
+func (k keeping) Hold(req *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
+	kept, w, err := k.Exchange.Hold(req, long)
+	if err == nil {
+		k.s.keeps(kept.MsgID)
+	}
+	return kept, w, err
+}
+
+func (k keeping) Detach(req *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
+	k.s.keeps(req.MsgID) // before its verdict can come
+	return k.Exchange.Detach(req, f)
 }

@@ -54,7 +54,6 @@ func (r *relay) Do(x *mcpmap.Exchange) {
 		}
 		x.FinishStatus(result.Octets, result.Status)
 	})
-	r.s.kept()
 }
 
 type relayConversation struct{ *relay }

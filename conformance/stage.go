@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -25,14 +26,20 @@ type stage struct {
 	// What closes the stage, in reverse order.
 	closers []func()
 
+	tracer   endpoint.Tracer              // of the endpoint under test
+	sessions map[string]*endpoint.Session // by connection
+
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced at each change
 	step     int           // the one being played
 	steps    []progress
 	conns    map[uint64]string // session id to connection
 	verdicts map[string]map[uint64]endpoint.Verdict
-	sessions int  // open
-	opened   int  // ever
+	open     map[string]*kept // messages that a handler keeps, by msg_id
+	calls    map[string]*call // of the application, by msg_id
+	aliases  []alias
+	alive    int  // sessions that are open
+	opened   int  // sessions ever
 	failed   bool // a channel failed for reasons of security
 }
 
@@ -43,20 +50,36 @@ type progress struct {
 	first, last uint64 // frames of the connection that the step sent
 	waiting     int    // messages that a handler keeps
 	refused     string // why the channel failed meanwhile
+
+	// given is what handlers were given that may refuse it later: what they did
+	// not refuse is Handled.
+	given []Handled
 }
 
 func newStage(in *Input) *stage {
 	return &stage{
 		in: in, clock: newClock(in.Clock), peers: make(map[string]peer), changed: make(chan struct{}),
 		steps: make([]progress, len(in.Steps)), conns: make(map[uint64]string),
+		sessions: make(map[string]*endpoint.Session), open: make(map[string]*kept), calls: make(map[string]*call),
 		verdicts: make(map[string]map[uint64]endpoint.Verdict),
 	}
 }
 
-// play runs the steps and then ends everything in order: what is still held is
-// let go, each peer hangs up and takes what is left.
+// play runs the steps and then ends everything in order.
 func (s *stage) play(ctx context.Context) (*Observation, error) {
-	defer s.close()
+	obs, err := s.run(ctx)
+	s.close()
+	if err != nil {
+		return nil, err
+	}
+	// Nothing runs any more.
+	obs.Untold, obs.Unanswered = s.app.told[s.app.taken:], s.app.left
+	return obs, nil
+}
+
+// run plays the steps. Then what is still held is let go, each peer hangs up
+// and takes what is left.
+func (s *stage) run(ctx context.Context) (*Observation, error) {
 	for i := range s.in.Steps {
 		s.begin(i)
 		if err := s.playStep(ctx, i); err != nil {
@@ -74,8 +97,8 @@ func (s *stage) play(ctx context.Context) (*Observation, error) {
 			obs.Extra = append(obs.Extra, Frame{Conn: name, Octets: f})
 		}
 	}
-	if err := s.await(ctx, func() bool { return s.sessions == 0 }); err != nil {
-		return nil, fmt.Errorf("a session of the endpoint does not end: %w", err)
+	if err := s.await(ctx, func() bool { return s.alive == 0 && len(s.open) == 0 }); err != nil {
+		return nil, fmt.Errorf("a session of the endpoint, or an exchange of it, does not end: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +129,10 @@ func (s *stage) playStep(ctx context.Context, i int) error {
 	st := &s.in.Steps[i]
 	switch st.Dir {
 	case vectors.App:
-		return s.app.send(st.Octets)
+		return s.app.send(ctx, st.Conn, st.Octets)
+	case vectors.Told:
+		s.steps[i].Frame = s.app.hears(ctx)
+		return nil
 	case vectors.Out:
 		return s.playOut(ctx, i)
 	}
@@ -120,7 +146,7 @@ func (s *stage) playIn(ctx context.Context, i int) error {
 	if p == nil {
 		return fmt.Errorf("there is no connection %q", st.Conn)
 	}
-	octets := st.Octets
+	octets := s.asChosen(st.Conn, st.Octets)
 	if st.Answers || st.Relates {
 		var err error
 		if octets, err = answering(octets, p.last(), st.Relates); err != nil {
@@ -157,11 +183,17 @@ func (s *stage) playOut(ctx context.Context, i int) error {
 	if p == nil {
 		return fmt.Errorf("there is no connection %q", s.in.Steps[i].Conn)
 	}
-	err := s.await(ctx, func() bool { return p.waiting() || p.ended() })
-	if err != nil && ctx.Err() != nil {
-		return err
+	var out gathered
+	for {
+		err := s.await(ctx, func() bool { return p.waiting() || p.ended() })
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if !out.add(p.next()) || out.fields >= s.in.Steps[i].Gathers {
+			break
+		}
 	}
-	s.steps[i].Frame = p.next()
+	s.steps[i].Frame = s.asWritten(s.in.Steps[i].Conn, out.frame)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps[i].Closed = p.ended()
@@ -194,15 +226,24 @@ func (s *stage) closing(i int) bool {
 
 // result is what a step led to, once all is over. The caller holds mu.
 func (s *stage) result(p *progress) Seen {
+	var refused [][]byte
 	for seq := p.first; seq <= p.last; seq++ {
 		v, ok := s.verdicts[p.conn][seq]
 		if !ok {
 			continue
 		}
+		if v.Code != profiles.OK {
+			refused = append(refused, v.MsgID)
+		}
 		p.Verdicts = append(p.Verdicts, Verdict{
 			Code: v.Code.String(), Alias: v.Code.Alias(), Detail: v.Detail,
 			ProfileID: v.ProfileID, MsgType: v.MsgType, Flags: v.Flags,
 		})
+	}
+	for _, h := range p.given {
+		if !slices.ContainsFunc(refused, func(id []byte) bool { return bytes.Equal(id, h.MsgID) }) {
+			p.Handled = append(p.Handled, h)
+		}
 	}
 	if p.refused != "" && len(p.Verdicts) == 0 {
 		p.Verdicts = []Verdict{{

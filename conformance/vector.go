@@ -39,7 +39,7 @@ type scene struct {
 	input   Input
 	expect  []*vectors.Expect // one for each step
 	whys    []string          // one for each step
-	frames  [][]byte          // Out: the frame to compare with
+	frames  [][]byte          // Out and Told: the frame to compare with
 	main    int               // step whose outcome is the vector's; -1 in siblings
 	allOuts bool              // frames that no step asked for are a fault
 }
@@ -57,7 +57,7 @@ type Input struct {
 
 // Step is one thing that happens, after the one before it has had its effect.
 type Step struct {
-	Dir    string // vectors.In, Out or App
+	Dir    string // vectors.In, Out, App or Told
 	Conn   string // name of the connection
 	Octets []byte // In and App
 	AtMs   int    // on the endpoint's clock, from its start
@@ -65,6 +65,7 @@ type Step struct {
 	End     bool // In: nothing more is sent
 	Answers bool // In: take the msg_id of the last frame that came out here
 	Relates bool // In: name that msg_id in extension 18
+	Gathers int  // Out: frames are taken until their bodies have so many fields
 	Flip    bool // In: one bit of the protected record is inverted on its way
 }
 
@@ -82,6 +83,12 @@ var ErrNotPlayed = errors.New("not run")
 type Observation struct {
 	Steps []Seen  // one for each step
 	Extra []Frame // what the endpoint sent without a step that asked for it
+
+	// What passed between the endpoint and the application behind it without a
+	// step: messages that the application was told of, and requests that the
+	// script had no answer for.
+	Untold     [][]byte
+	Unanswered int
 }
 
 // Seen is what one step led to.
@@ -95,7 +102,7 @@ type Seen struct {
 	// exact for large allocations only.
 	Allocated uint64
 
-	Frame []byte // Out: what came, nil if nothing did
+	Frame []byte // Out and Told: what came, nil if nothing did
 }
 
 // Verdict is how one frame ended.

@@ -138,8 +138,9 @@ const (
 	// Serve: the endpoint serves its profiles to the peers. The default.
 	Serve = "serve"
 
-	// Relay: what arrives for profile 1 on connection "a" is forwarded to
-	// connection "b", and what comes back there to "a".
+	// Relay: what arrives on connection "a" is forwarded to connection "b", and
+	// what comes back there to "a": messages of profile 1, in category obs
+	// calls of profile 12 with their trace context.
 	Relay = "relay"
 
 	// Gateway: JSON-RPC comes in on connection "json", in files that hold
@@ -160,9 +161,10 @@ const JSONConn = "json"
 
 // Directions of a Step.
 const (
-	In  = "in"  // the peer sends these octets
-	Out = "out" // the endpoint must send one frame
-	App = "app" // what runs behind the endpoint sends this
+	In   = "in"   // the peer sends these octets
+	Out  = "out"  // the endpoint must send one frame
+	App  = "app"  // what runs behind the endpoint sends this
+	Told = "told" // what runs behind the endpoint must have been told this
 )
 
 // Step is one step of a transcript.
@@ -173,11 +175,12 @@ type Step struct {
 	// Conn names the connection, "a" where it is empty.
 	Conn string `json:"conn,omitempty"`
 
-	// BinFile holds what is sent, or for Out the frame that the endpoint's must
-	// equal in profile_id, msg_type, flags and payload.
+	// BinFile holds what is sent, or for Out and Told the frame that the
+	// endpoint's must equal in profile_id, msg_type, flags and payload.
 	BinFile string `json:"bin_file,omitempty"`
 
-	// AtMs is when, on the endpoint's clock, counted from the start.
+	// AtMs is when, on the endpoint's clock, counted from the start; where it is
+	// 0, when the step before was.
 	AtMs int `json:"at_ms,omitempty"`
 
 	// End says that the peer sends nothing more after this step.
@@ -186,6 +189,11 @@ type Step struct {
 	// Answers replaces the msg_id of the frame by that of the last frame that
 	// the endpoint sent on this connection.
 	Answers bool `json:"answers,omitempty"`
+
+	// Gathers lets an Out step take several frames: as many as are needed for so
+	// many fields in their bodies. What is compared is one frame with all of
+	// them.
+	Gathers int `json:"gathers,omitempty"`
 
 	// Relates adds extension 18 of profile 1, which names that msg_id as the
 	// request that a notification belongs to.
@@ -253,6 +261,11 @@ type Expect struct {
 	ProfileID *uint64 `json:"profile_id,omitempty"`
 	MsgType   *uint64 `json:"msg_type,omitempty"`
 	SameMsgID *bool   `json:"same_msg_id,omitempty"` // as the last frame the peer sent on this connection
+
+	// Free are the fields of the body of a P1 payload, by number, whose content
+	// may be another than in BinFile, such as text for people. They must be there
+	// and not be empty.
+	Free []uint64 `json:"free,omitempty"`
 
 	// For JSON-RPC that the endpoint sends.
 	JSONErrorCode *int   `json:"json_error_code,omitempty"`

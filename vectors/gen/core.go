@@ -7,7 +7,6 @@ import (
 )
 
 const (
-	rpc        = 12
 	errorPath  = 4096
 	day        = 86_400_000
 	skew       = 300_000

@@ -44,8 +44,9 @@ func TestCatalogueIsDeterministic(t *testing.T) {
 
 // The numbers of the official vectors have no gaps and no repetitions.
 func TestCatalogueIsComplete(t *testing.T) {
-	for ns, list := range map[string][]vector{"core": core, "e1": e1, "s1": s1, "mcp": mcp} {
-		want := map[string]int{"core": 33, "e1": 8, "s1": 6, "mcp": 15}[ns]
+	for _, list := range namespaces {
+		ns := list[0].namespace()
+		want := map[string]int{"core": 33, "e1": 8, "s1": 6, "mcp": 15, "a2a": 15, "rpc": 7, "events": 6, "obs": 5}[ns]
 		if len(list) != want {
 			t.Errorf("%d vectors in %s, want %d", len(list), ns, want)
 		}

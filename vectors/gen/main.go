@@ -1,7 +1,7 @@
 // Command gen writes the golden vectors of this repository: descriptors and
-// fixtures, from the catalogue in core.go, e1.go, s1.go, mcp.go and poc.go. It is run
-// from the root of the repository and writes nothing that it wrote before in
-// the same form.
+// fixtures, from the catalogue: a file for each namespace. It is run from the
+// root of the repository and writes nothing that it wrote before in the same
+// form.
 //
 //	go run ./vectors/gen [-dir vectors]
 package main
@@ -31,10 +31,13 @@ func main() {
 	}
 }
 
+// namespaces are the official vectors.
+var namespaces = [][]vector{core, e1, s1, mcp, a2as, rpcs, eventss, obss}
+
 // catalogue returns every file by name.
 func catalogue() map[string][]byte {
 	files := make(map[string][]byte)
-	for _, v := range slices.Concat(core, e1, s1, mcp) {
+	for _, v := range slices.Concat(namespaces...) {
 		w := writer{id: v.id, files: files}
 		w.put(v.id+".json", marshal(w.descriptor(&v)))
 	}

@@ -60,11 +60,19 @@ func app(why string, octets []byte) step {
 	return step{Step: vectors.Step{Why: why, Dir: vectors.App}, octets: octets}
 }
 
+// learns is a step in which what runs behind the endpoint must have been told
+// what the frame in octets says.
+func learns(why string, octets []byte) step {
+	return step{Step: vectors.Step{Why: why, Dir: vectors.Told}, octets: octets}
+}
+
 func (s step) at(ms int) step { s.AtMs = ms; return s }
 func (s step) end() step      { s.End = true; return s }
 func (s step) flip() step     { s.Flip = true; return s }
 func (s step) answers() step  { s.Answers = true; return s }
 func (s step) relates() step  { s.Relates = true; return s }
+
+func (s step) gathers(n int) step { s.Gathers = n; return s }
 
 func (s step) on(conn string) step { s.Conn = conn; return s }
 
@@ -120,4 +128,13 @@ var groups = map[string]string{
 	"e1":   "Encoding binding E1 vectors",
 	"s1":   "Security binding S1 vectors",
 	"mcp":  "MCP mapping vectors",
+
+	"a2a":    "SWP-A2A vectors",
+	"rpc":    "SWP-RPC vectors",
+	"events": "SWP-EVENTS vectors",
+	"obs":    "SWP-OBS vectors",
 }
+
+// profileIDs are the profiles whose vectors carry the labels of the kit for
+// payloads of encoding P1.
+var profileIDs = map[string]uint64{"a2a": a2a, "rpc": rpc, "events": events, "obs": obs}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/slimwire/swp/vectors"
 )
@@ -57,6 +58,12 @@ func labelled(v *vector) *vectors.Assertions {
 		a.Binding = "S1"
 	case "mcp":
 		a.Profile = "MCPMAP"
+	}
+	if id, ok := profileIDs[v.namespace()]; ok {
+		a.Profile, a.ProfileID, a.SemanticCase = strings.ToUpper(v.namespace()), &id, "positive-or-deterministic"
+		if v.expect.outcome == "reject" {
+			a.SemanticCase = "deterministic-rejection"
+		}
 	}
 	if a == (vectors.Assertions{}) {
 		return nil
