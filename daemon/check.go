@@ -112,7 +112,22 @@ func Check(c *config.Config) (*Plan, error) {
 		p.Backends = append(p.Backends, service(&c.Access, name, b.URL, b.Methods, "rpc", "call"))
 	}
 	p.access(c)
-	return p, nil
+	return p, p.services(c)
+}
+
+// services makes workers and backends, which reads the files they name.
+func (p *Plan) services(c *config.Config) error {
+	w, err := newWorkers(c, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	w.stop()
+	b, err := newBackends(c, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	b.stop()
+	return nil
 }
 
 func service(a *config.Access, name, at string, names []string, profile, operation string) PlanService {

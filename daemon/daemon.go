@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,6 +83,8 @@ type daemon struct {
 	observer    *observer
 	traces      *traces
 	servers     *servers
+	workers     *workers
+	backends    *backends
 	profiles    *all.Set
 	listeners   []*listener
 	endpoints   []*endpoint.Endpoint
@@ -129,12 +133,20 @@ func (d *daemon) start() error {
 	if d.servers, err = newServers(d.config, d.log); err != nil {
 		return err
 	}
-	d.health = &health{credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers}
+	if d.workers, err = newWorkers(d.config, d.log); err != nil {
+		return err
+	}
+	if d.backends, err = newBackends(d.config, d.log); err != nil {
+		return err
+	}
+	d.health = &health{
+		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, backends: d.backends,
+	}
 	if d.profiles, err = all.New(d.profileOptions()); err != nil {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.servers, d.guard.denials)
+	d.metrics.registry.MustRegister(d.servers, d.workers, liveTasks(d.profiles.A2A), d.backends.failures, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
@@ -155,8 +167,11 @@ func (d *daemon) profileOptions() all.Options {
 		Version: d.opts.Version,
 		Access:  d.guard,
 		MCP:     mcpmap.Options{Backend: d.servers.table},
-		RPC:     rpc.Options{Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler},
-		Events:  events.Options{Retention: c.Events.Retention},
+		RPC: rpc.Options{
+			Methods: d.backends.methods, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
+		},
+		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
+		Events: events.Options{Retention: c.Events.Retention},
 	}
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state
@@ -175,7 +190,13 @@ func (d *daemon) close() {
 	if d.servers != nil {
 		d.servers.stop()
 	}
+	if d.workers != nil {
+		d.workers.stop()
+	}
 	d.traces.close()
+	if d.backends != nil {
+		d.backends.stop()
+	}
 	if d.state != nil {
 		_ = d.state.Close() // why start failed is worth more than this
 	}
@@ -232,14 +253,18 @@ func (d *daemon) drain() error {
 		}
 	}()
 	var ends sync.WaitGroup
-	results := make([]error, len(d.endpoints))
+	results := make([]error, len(d.endpoints)+1)
 	for i, ep := range d.endpoints {
 		ends.Go(func() { results[i] = ep.Shutdown(ctx) })
 	}
+	// Nobody need be connected for a task to be worth its end.
+	ends.Go(func() { results[len(d.endpoints)] = d.profiles.A2A.Drain(ctx) })
 	ends.Wait()
 	ends.Go(d.traces.close)
 	d.profiles.Close()
 	d.servers.stop()
+	d.workers.stop()
+	d.backends.stop()
 	ends.Wait()
 	if err := d.state.Close(); err != nil {
 		d.log.Error("the store was not closed in order", zap.Error(err))
@@ -312,6 +337,8 @@ func (d *daemon) announce() {
 		zap.Uint64("memory_limit", d.memory.limit),
 		zap.String("traces", collector(c.Telemetry.OTLP)),
 		zap.String("mcp_servers", strings.Join(d.servers.names(), " ")),
+		zap.String("a2a_workers", strings.Join(slices.Sorted(maps.Keys(c.A2A.Workers)), " ")),
+		zap.String("rpc_backends", strings.Join(slices.Sorted(maps.Keys(c.RPC.Backends)), " ")),
 	)
 }
 

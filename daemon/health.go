@@ -23,6 +23,7 @@ type health struct {
 	state       *state
 	memory      *memoryGuard
 	servers     *servers
+	backends    *backends
 }
 
 // Health is what /readyz and /status say.
@@ -58,7 +59,8 @@ func (h *health) look() Health {
 	if failure := h.rules.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)
 	}
-	v.Warnings = append(v.Warnings, h.servers.warnings()...)
+	v.Warnings = append(v.Warnings, h.servers.troubles.warnings("mcp server")...)
+	v.Warnings = append(v.Warnings, h.backends.troubles.warnings("rpc backend")...)
 	v.Ready = len(v.Reasons) == 0
 	return v
 }

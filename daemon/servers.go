@@ -30,18 +30,11 @@ type servers struct {
 
 	starts, exits, failures *prometheus.CounterVec
 
-	mu       sync.Mutex
-	troubled map[string]trouble // by server
-}
-
-// trouble is how a child of a server ended last, if badly.
-type trouble struct {
-	text string
-	when time.Time
+	troubles troubles
 }
 
 func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
-	s := &servers{log: log.Named(boundlog.MCP), troubled: make(map[string]trouble)}
+	s := &servers{log: log.Named(boundlog.MCP)}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
 	s.exits = childCounter("swpd_mcp_child_exits_total", "Processes ended, for whatever reason.")
 	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started.")
@@ -97,39 +90,16 @@ func (s *servers) observe(ev mcpstdio.Event) {
 			return
 		}
 		s.log.Warn("child ended", fields...)
-		s.note(ev.Server, "a child ended: "+ev.Err.Error())
+		s.troubles.note(ev.Server, "a child ended: "+ev.Err.Error())
 	case mcpstdio.Failed:
 		s.failures.WithLabelValues(ev.Server).Inc()
 		s.log.Error("child could not be started", fields...)
-		s.note(ev.Server, "a child could not be started: "+ev.Err.Error())
+		s.troubles.note(ev.Server, "a child could not be started: "+ev.Err.Error())
 	case mcpstdio.Stderr:
 		s.log.Info("child says", append(fields, zap.ByteString("line", ev.Line))...)
 	case mcpstdio.Noise:
 		s.log.Warn("child wrote a line that is no message", append(fields, zap.Int("octets", len(ev.Line)))...)
 	}
-}
-
-func (s *servers) note(server, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.troubled[server] = trouble{boundlog.Clean(text), time.Now()}
-}
-
-// freshTrouble is how long a child's bad end is worth a warning. Children start
-// on demand, so nothing but the next call can tell that all is well again.
-const freshTrouble = time.Minute
-
-// warnings says which servers had trouble of late.
-func (s *servers) warnings() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(s.troubled)) {
-		if t := s.troubled[name]; time.Since(t.when) < freshTrouble {
-			list = append(list, "mcp server "+name+": "+t.text)
-		}
-	}
-	return list
 }
 
 func (s *servers) names() []string {

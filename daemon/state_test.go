@@ -46,7 +46,7 @@ func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 				p, healthy := &probed{}, fine
 				p.check.Store(&healthy)
 				s := &state{Store: p, log: zap.NewNop()}
-				h := &health{memory: &memoryGuard{}, credentials: certs, rules: &ruleFile{}, state: s, servers: &servers{}}
+				h := &health{memory: &memoryGuard{}, credentials: certs, rules: &ruleFile{}, state: s, servers: &servers{}, backends: &backends{}}
 				h.phase.Store(int32(serving))
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+)
+
+// freshTrouble is how long trouble with something behind this endpoint is worth
+// a warning. It is used on demand, so nothing but the next use can tell that all
+// is well again.
+const freshTrouble = time.Minute
+
+// troubles are how things behind this endpoint failed last, by their names from
+// the configuration. The zero value is ready.
+type troubles struct {
+	mu   sync.Mutex
+	last map[string]trouble
+}
+
+type trouble struct {
+	text string
+	when time.Time
+}
+
+func (t *troubles) note(name, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last = make(map[string]trouble)
+	}
+	t.last[name] = trouble{boundlog.Clean(text), time.Now()}
+}
+
+// warnings says what had trouble of late, each line beginning with kind.
+func (t *troubles) warnings(kind string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(t.last)) {
+		if t := t.last[name]; time.Since(t.when) < freshTrouble {
+			list = append(list, kind+" "+name+": "+t.text)
+		}
+	}
+	return list
+}
