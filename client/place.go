@@ -11,14 +11,16 @@ import (
 	"path/filepath"
 )
 
-// Place remembers up to where the events of a named subscription were handled,
-// in a file. It is used by one goroutine at a time.
+// Place remembers, in a file, up to where the events of a named subscription
+// were handled: a cursor, and how many events after it. It is used by one
+// goroutine at a time.
 //
-// The file begins with the cursor, a line of fixed length, which one small write
+// The file begins with its mark, a line of fixed length, which one small write
 // moves. The rest says, as JSON, whose it is.
 type Place struct {
 	file   *os.File
 	cursor uint64
+	more   int
 	known  bool
 }
 
@@ -26,13 +28,14 @@ type Place struct {
 type PlaceOf struct {
 	Address string `json:"address"`
 	Name    string `json:"name"`
+	Filter  string `json:"filter,omitempty"`
 	Cert    string `json:"cert,omitempty"` // file with the certificate of this client
 }
 
-// cursorFormat is the first line of a Place. Without a cursor it is all dashes.
+// placeFormat is the mark. Without a cursor it is all dashes.
 const (
-	cursorFormat = "%020d\n"
-	cursorNone   = "--------------------\n"
+	placeFormat = "%020d %06d\n"
+	placeNone   = "-------------------- ------\n"
 )
 
 // OpenPlace opens a Place below a directory, and makes it if need be. The caller
@@ -60,37 +63,39 @@ func OpenPlace(state string, of PlaceOf) (*Place, error) {
 }
 
 func (p *Place) read(of []byte) error {
-	line := make([]byte, len(cursorNone))
+	line := make([]byte, len(placeNone))
 	switch _, err := io.ReadFull(p.file, line); {
 	case errors.Is(err, io.EOF):
-		if _, err := p.file.Write(append([]byte(cursorNone), append(of, '\n')...)); err != nil {
+		if _, err := p.file.Write(append([]byte(placeNone), append(of, '\n')...)); err != nil {
 			return fmt.Errorf("client: cursor: %w", err)
 		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("client: cursor: %s: %w", p.file.Name(), err)
-	case string(line) == cursorNone:
+	case string(line) == placeNone:
 		return nil
 	}
-	if _, err := fmt.Sscanf(string(line), cursorFormat, &p.cursor); err != nil {
+	if _, err := fmt.Sscanf(string(line), "%d %d\n", &p.cursor, &p.more); err != nil {
 		return fmt.Errorf("client: cursor: %s: %w", p.file.Name(), err)
 	}
 	p.known = true
 	return nil
 }
 
-// Cursor returns the cursor, if there is one.
-func (p *Place) Cursor() (cursor uint64, ok bool) { return p.cursor, p.known }
+// Cursor returns the cursor and how many events after it were handled, if there
+// is one.
+func (p *Place) Cursor() (cursor uint64, more int, ok bool) { return p.cursor, p.more, p.known }
 
-// Move notes that everything up to a cursor was handled.
-func (p *Place) Move(cursor uint64) error {
-	if p.known && cursor == p.cursor {
+// Move notes that everything up to a cursor was handled, and so many events
+// after it.
+func (p *Place) Move(cursor uint64, more int) error {
+	if p.known && cursor == p.cursor && more == p.more {
 		return nil
 	}
-	if _, err := p.file.WriteAt(fmt.Appendf(nil, cursorFormat, cursor), 0); err != nil {
+	if _, err := p.file.WriteAt(fmt.Appendf(nil, placeFormat, cursor, more), 0); err != nil {
 		return fmt.Errorf("client: cursor: %w", err)
 	}
-	p.cursor, p.known = cursor, true
+	p.cursor, p.more, p.known = cursor, more, true
 	return nil
 }
 

@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
+)
+
+// subscribeFlags say what is printed.
+type subscribeFlags struct {
+	filter, name string
+	after        uint64
+	given        bool // --after was
+	count        uint64
+	patience     time.Duration
+}
+
+func newEventsSubscribe(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "subscribe ADDR",
+		Short: "Print events as they come",
+		Long: `Print events as they come, a line each: time, severity, type, id and body. With
+--json each line is an object.
+
+A filter is key:value pairs separated by commas, keys type, severity, task and rpc
+(ids in hex). An event is printed if for each key one of the values fits; nothing
+stands for other characters.
+
+A lost connection is made again, and where the endpoint stores events none is missed.
+With --name that holds from one run to the next: $XDG_STATE_HOME/swp-client (default
+~/.local/state/swp-client) remembers up to where events were printed, the endpoint
+that the name exists. --after begins after another cursor, 0 being the oldest event
+that is held. What is no longer held is said on standard error.`,
+		Example: `  swp-client events subscribe swp+tls://127.0.0.1:7777
+  swp-client events subscribe swp+tls://127.0.0.1:7777 --filter type:build.done,severity:warn,severity:error
+  swp-client events subscribe swp+quic://127.0.0.1:7777 --name dashboard --json | jq .body`,
+		Args: cobra.ExactArgs(1),
+	}
+	var o subscribeFlags
+	fl := cmd.Flags()
+	fl.StringVar(&o.filter, "filter", "", "which events; without it all")
+	fl.StringVar(&o.name, "name", "", "of a subscription that goes on from run to run")
+	fl.Uint64Var(&o.after, "after", 0, "`cursor` to begin after; 0 = with the oldest event")
+	fl.Uint64Var(&o.count, "count", 0, "end after so many events; 0 = never")
+	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be gone; 0 = for ever")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.given = fl.Changed("after")
+		return f.subscribe(cmd.Context(), args[0], o)
+	}
+	return cmd
+}
+
+// errEnough ends a subscription that has printed what it was asked for.
+var errEnough = errors.New("enough")
+
+// listener prints what a subscription brings.
+type listener struct {
+	f     *flags
+	place *client.Place // nil without a name
+	limit uint64        // 0: none
+	count uint64
+	from  uint64 // cursor of what was printed in full, told by the first delivery
+	skip  int    // events after it that were printed before
+}
+
+func (f *flags) subscribe(ctx context.Context, address string, o subscribeFlags) error {
+	if _, err := events.ParseFilter(o.filter); err != nil {
+		return &usageError{"--filter: " + profiles.AsError(err).Text}
+	}
+	if len(o.name) > events.MaxName {
+		return &usageError{fmt.Sprintf("--name has %d octets, want at most %d", len(o.name), events.MaxName)}
+	}
+	l := &listener{f: f, limit: o.count}
+	follow := client.EventsOptions{
+		SubscribeOptions: events.SubscribeOptions{Filter: o.filter, Name: o.name},
+		Patience:         o.patience, Silence: f.timeout,
+		Deliver: l.deliver, Gap: l.gap, Lost: l.lost,
+	}
+	if o.name != "" {
+		place, err := f.openPlace(address, o)
+		if err != nil {
+			return err
+		}
+		defer place.Close()
+		l.place = place
+		if cursor, more, ok := place.Cursor(); ok && !o.given {
+			follow.After, l.skip = &cursor, more
+		}
+	}
+	if o.given {
+		follow.After = &o.after
+	}
+	err := client.FollowEvents(ctx, func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) }, follow)
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case ctx.Err() != nil:
+		return nil // Ctrl-C is how this ends
+	}
+	return subscribing(err)
+}
+
+func (f *flags) openPlace(address string, o subscribeFlags) (*client.Place, error) {
+	opts, err := f.options(address)
+	if err != nil {
+		return nil, err
+	}
+	cert := opts.Identity.Cert
+	if cert != "" {
+		if cert, err = filepath.Abs(cert); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := client.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	return client.OpenPlace(dir, client.PlaceOf{Address: address, Name: o.name, Filter: o.filter, Cert: cert})
+}
+
+func (l *listener) deliver(d events.Delivery) error {
+	for i := range d.Events {
+		if l.skip > 0 {
+			l.skip--
+			continue
+		}
+		if err := l.f.printEvent(&d.Events[i], d.Cursor); err != nil {
+			return err
+		}
+		l.count++
+		if l.count == l.limit && i+1 < len(d.Events) {
+			if err := l.move(l.from, i+1); err != nil {
+				return err
+			}
+			return errEnough
+		}
+	}
+	l.from = d.Cursor
+	if err := l.move(l.from, l.skip); err != nil {
+		return err
+	}
+	if l.limit > 0 && l.count >= l.limit {
+		return errEnough
+	}
+	return nil
+}
+
+// move notes what was printed.
+func (l *listener) move(cursor uint64, more int) error {
+	if l.place == nil {
+		return nil
+	}
+	return l.place.Move(cursor, more)
+}
+
+func (l *listener) gap(after, start uint64) {
+	l.skip = 0
+	_, _ = fmt.Fprintf(l.f.errOut, "swp-client: events between the cursors %d and %d are no longer held; some may be missing here\n", after, start)
+}
+
+func (l *listener) lost(err error, pause time.Duration) {
+	_, _ = fmt.Fprintf(l.f.errOut, "swp-client: %s; subscribing again in %v\n", visible(err.Error()), pause.Round(time.Millisecond))
+}
+
+// printedEvent is an event as JSON.
+type printedEvent struct {
+	EventID   string `json:"event_id"`
+	EventType string `json:"event_type"`
+	Severity  string `json:"severity"`
+	Timestamp uint64 `json:"ts_unix_ms"`
+	MsgID     string `json:"msg_id,omitempty"`
+	TaskID    string `json:"task_id,omitempty"`
+	RPCID     string `json:"rpc_id,omitempty"`
+	Body      any    `json:"body,omitempty"`
+	Cursor    uint64 `json:"cursor,omitempty"` // of the delivery it came with
+}
+
+func (f *flags) printEvent(r *events.Record, cursor uint64) error {
+	level, _ := events.ParseSeverity(r.Severity)
+	if f.asJSON {
+		e := printedEvent{
+			EventID: string(r.EventID), EventType: string(r.EventType), Severity: level.String(), Timestamp: r.Timestamp,
+			MsgID: hex.EncodeToString(r.MsgID), TaskID: hex.EncodeToString(r.TaskID), RPCID: hex.EncodeToString(r.RPCID), Cursor: cursor,
+		}
+		if len(r.Body) > 0 {
+			e.Body = readable(r.Body)
+		}
+		return f.printJSON(e)
+	}
+	body := visible(string(r.Body))
+	if !utf8.Valid(r.Body) {
+		body = fmt.Sprintf("(%d octets; --json prints them)", len(r.Body))
+	}
+	at := "-"
+	if r.Timestamp <= 253402300799999 { // the year 9999
+		at = time.UnixMilli(int64(r.Timestamp)).UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	_, err := fmt.Fprintf(f.out, "%s %-5s %s %s %s\n", at, level, visible(string(r.EventType)), visible(string(r.EventID)), body)
+	return err
+}
+
+// subscribing says more about what endpoints refuse.
+func subscribing(err error) error {
+	fault := (*events.PeerError)(nil)
+	if !errors.As(err, &fault) {
+		return err
+	}
+	switch fault.Code {
+	case events.CodeGap:
+		return fmt.Errorf("%w\nThe events after the last ones of this name have expired. --after 0 goes on with the oldest one that is held.", err)
+	case events.CodeInvalidCursor:
+		return fmt.Errorf("%w\nThe endpoint has begun a new log, or this is another endpoint. --after 0 begins with its oldest event.", err)
+	case events.CodeNotDurable:
+		return fmt.Errorf("%w\nThe endpoint is configured with events.retention 0; leave out --name and --after.", err)
+	case events.CodeReplaced:
+		return fmt.Errorf("%w\nAnother program has subscribed under this name.", err)
+	}
+	return err
+}
