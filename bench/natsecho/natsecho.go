@@ -21,27 +21,9 @@ const (
 
 // Listen starts the server and its responder.
 func Listen(_ context.Context, files cert.Files) (string, error) {
-	config, err := files.ServerTLS()
+	s, err := start(files, func(*server.Options) {})
 	if err != nil {
 		return "", err
-	}
-	s, err := server.NewServer(&server.Options{
-		Host:       "127.0.0.1",
-		Port:       server.RANDOM_PORT,
-		TLSConfig:  config,
-		TLS:        true,
-		TLSVerify:  true,
-		TLSTimeout: patient.Seconds(),
-		MaxPayload: echo.MaxFrame,
-		NoLog:      true,
-		NoSigs:     true,
-	})
-	if err != nil {
-		return "", err
-	}
-	s.Start()
-	if !s.ReadyForConnections(patient) {
-		return "", errors.New("natsecho: the server is not ready")
 	}
 	addr := s.Addr().String()
 	responder, err := connect(addr, files)
@@ -52,6 +34,35 @@ func Listen(_ context.Context, files cert.Files) (string, error) {
 		return "", err
 	}
 	return addr, responder.Flush()
+}
+
+// start starts a server.
+func start(files cert.Files, adjust func(*server.Options)) (*server.Server, error) {
+	config, err := files.ServerTLS()
+	if err != nil {
+		return nil, err
+	}
+	opts := &server.Options{
+		Host:       "127.0.0.1",
+		Port:       server.RANDOM_PORT,
+		TLSConfig:  config,
+		TLS:        true,
+		TLSVerify:  true,
+		TLSTimeout: patient.Seconds(),
+		MaxPayload: echo.MaxFrame,
+		NoLog:      true,
+		NoSigs:     true,
+	}
+	adjust(opts)
+	s, err := server.NewServer(opts)
+	if err != nil {
+		return nil, err
+	}
+	s.Start()
+	if !s.ReadyForConnections(patient) {
+		return nil, errors.New("natsecho: the server is not ready")
+	}
+	return s, nil
 }
 
 func connect(addr string, files cert.Files) (*nats.Conn, error) {

@@ -12,11 +12,14 @@ import (
 
 // The parts of a run.
 const (
-	PartEcho  = "echo"
-	PartCodec = "codec"
-	PartIdle  = "idle"
-	PartStart = "start"
+	PartEcho    = "echo"
+	PartCodec   = "codec"
+	PartIdle    = "idle"
+	PartStart   = "start"
+	PartDurable = "durable"
 )
+
+var parts = []string{PartCodec, PartStart, PartEcho, PartDurable, PartIdle}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {
@@ -55,7 +58,7 @@ func (o Options) withDefaults() Options {
 		rounds, idle = 3, 2000
 	}
 	if len(o.Parts) == 0 {
-		o.Parts = []string{PartEcho, PartCodec, PartIdle, PartStart}
+		o.Parts = slices.Clone(parts)
 	}
 	if o.Rounds == 0 {
 		o.Rounds = rounds
@@ -80,7 +83,7 @@ func (o Options) withDefaults() Options {
 
 func (o *Options) validate() error {
 	for _, part := range o.Parts {
-		if !slices.Contains([]string{PartEcho, PartCodec, PartIdle, PartStart}, part) {
+		if !slices.Contains(parts, part) {
 			return fmt.Errorf("suite: unknown part %q", part)
 		}
 	}

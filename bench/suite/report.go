@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,10 +16,11 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Method  Method    `json:"method"`
 
-	Echo  []CellReport  `json:"echo,omitempty"`
-	Codec []CodecReport `json:"codec,omitempty"`
-	Idle  *IdleReport   `json:"idle,omitempty"`
-	Start *StartReport  `json:"start,omitempty"`
+	Echo    []CellReport  `json:"echo,omitempty"`
+	Codec   []CodecReport `json:"codec,omitempty"`
+	Durable []CellReport  `json:"durable,omitempty"`
+	Idle    *IdleReport   `json:"idle,omitempty"`
+	Start   *StartReport  `json:"start,omitempty"`
 
 	// Failures are what could not be measured, and why.
 	Failures []string `json:"failures,omitempty"`
@@ -45,21 +47,23 @@ type Method struct {
 // CellReport is one load.
 type CellReport struct {
 	Cell
+	Work   string      `json:"work,omitempty"` // what an exchange is, if not an echo
 	Rounds int         `json:"rounds"`
 	Rows   []RowReport `json:"rows"`
 }
 
 // RowReport is one system under one load.
 type RowReport struct {
-	System    string  `json:"system"`
-	Name      string  `json:"name"`
-	PerSecond *Spread `json:"per_second,omitempty"`    // exchanges; nil if it was not measured
-	P50       *Spread `json:"p50_us,omitempty"`        // where one is in flight
-	P99       *Spread `json:"p99_us,omitempty"`        // where one is in flight
-	ClientCPU *Spread `json:"client_cpu_us,omitempty"` // processor time an exchange
-	ServerCPU *Spread `json:"server_cpu_us,omitempty"`
-	Subject   string  `json:"compared_to,omitempty"` // ours, which is divided by this one
-	Ratio     *Ratio  `json:"ratio,omitempty"`
+	System    string   `json:"system"`
+	Name      string   `json:"name"`
+	PerSecond *Spread  `json:"per_second,omitempty"`    // exchanges; nil if it was not measured
+	P50       *Spread  `json:"p50_us,omitempty"`        // where one is in flight
+	P99       *Spread  `json:"p99_us,omitempty"`        // where one is in flight
+	ClientCPU *Spread  `json:"client_cpu_us,omitempty"` // processor time an exchange
+	ServerCPU *Spread  `json:"server_cpu_us,omitempty"`
+	Promise   *Verdict `json:"promise,omitempty"`     // on PerSecond
+	Subject   string   `json:"compared_to,omitempty"` // ours, which is divided by this one
+	Ratio     *Ratio   `json:"ratio,omitempty"`
 }
 
 // Ratio is ours divided by another.
@@ -123,8 +127,9 @@ func (r *Report) Promises() (measured, missed int) {
 			}
 		}
 	}
-	for _, c := range r.Echo {
+	for _, c := range slices.Concat(r.Echo, r.Durable) {
 		for _, row := range c.Rows {
+			count(row.Promise)
 			if row.Ratio != nil {
 				count(row.Ratio.Promise)
 			}

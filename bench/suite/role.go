@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/pprof"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -90,7 +91,7 @@ type holdArgs struct {
 }
 
 func clientRole(id, dir string) error {
-	system, ok := find(append(Systems(), idleSystems()...), id)
+	system, ok := find(slices.Concat(Systems(), idleSystems(), workSystems()), id)
 	if !ok {
 		return fmt.Errorf("suite: unknown system %q", id)
 	}

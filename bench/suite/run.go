@@ -44,6 +44,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		{PartCodec, r.codec},
 		{PartStart, r.start},
 		{PartEcho, r.echo},
+		{PartDurable, r.durable},
 		{PartIdle, r.idle},
 	} {
 		if !opts.runs(part.name) {

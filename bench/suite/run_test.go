@@ -13,7 +13,7 @@ import (
 
 func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 	report, err := Run(t.Context(), Options{
-		Parts: []string{PartEcho, PartIdle}, Cells: []string{"64B/64x1", "64B/1x1"}, Rounds: 2,
+		Parts: []string{PartEcho, PartDurable, PartIdle}, Cells: []string{"64B/64x1", "64B/1x1"}, Rounds: 2,
 		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Idle: 20, Silence: time.Millisecond,
 	})
 	if err != nil {
@@ -35,8 +35,15 @@ func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	if measured, _ := report.Promises(); measured != 7 {
-		t.Errorf("%d promises measured, want the 7 of the two loads", measured)
+	for _, c := range report.Durable {
+		for _, row := range c.Rows {
+			if row.PerSecond == nil || row.PerSecond.Median <= 0 {
+				t.Errorf("%s, %s: %s: not measured", c.Work, c, row.System)
+			}
+		}
+	}
+	if measured, _ := report.Promises(); measured != 9 {
+		t.Errorf("%d promises measured, want the 7 of the two loads and the 2 of durable work", measured)
 	}
 }
 

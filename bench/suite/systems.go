@@ -65,6 +65,7 @@ func servers() map[string]echo.Listen {
 		"raw-quic-each": rawquic.ListenEach,
 		"grpc":          grpcecho.Listen,
 		"nats":          natsecho.Listen,
+		natsDurableKey:  natsecho.ListenDurable,
 		swpdKey:         swpecho.Listen,
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (r *Report) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	r.writeHead(w)
-	for _, c := range r.Echo {
+	for _, c := range slices.Concat(r.Echo, r.Durable) {
 		c.write(w)
 	}
 	r.writeCodec(w)
@@ -43,7 +43,7 @@ func (r *Report) writeHead(w io.Writer) {
 	line("peers: %s", strings.Join(modules, ", "))
 	line("swpd: %s; %s; echo is swp.echo", r.Method.Server, r.Method.Settings)
 	line("all: mutual TLS 1.3, ECDSA P-256, loopback, one process for the server and one for the client")
-	if len(r.Echo) > 0 {
+	if len(r.Echo)+len(r.Durable) > 0 {
 		line("windows of %v after %v; figures are medians over rounds, ratios medians (min–max) of the ratio within a round",
 			r.Method.Duration, r.Method.Warmup)
 		line("CPU: processor time of the process, µs an exchange; others on the machine disturb it less than rates")
@@ -55,7 +55,11 @@ func (r *Report) writeHead(w io.Writer) {
 const columns = 10
 
 func (c CellReport) write(w io.Writer) {
-	section(w, fmt.Sprintf("%s (%d rounds)", c.title(), c.Rounds),
+	title := c.title()
+	if c.Work != "" {
+		title = c.Work + " · " + title
+	}
+	section(w, fmt.Sprintf("%s (%d rounds)", title, c.Rounds),
 		"", "exchanges/s", "MB/s", "p50 µs", "p99 µs", "client CPU", "server CPU", "swpd ÷ it", "min–max", "promise", "")
 	for _, r := range c.Rows {
 		if r.PerSecond == nil {
@@ -69,6 +73,9 @@ func (c CellReport) write(w io.Writer) {
 		cells[4], cells[5] = micros(r.ClientCPU), micros(r.ServerCPU)
 		if r.Ratio != nil {
 			copy(cells[6:], r.Ratio.cells())
+		}
+		if r.Promise != nil {
+			cells[8], cells[9] = r.Promise.text("/s"), r.Promise.mark()
 		}
 		row(w, r.Name, cells...)
 	}

@@ -121,8 +121,7 @@ func (c conn) Echo(payload []byte, use func([]byte) error) error {
 	return errors.New("swpecho: a stream item")
 }
 
-// newEndpoint serves the built-in RPC methods to as many connections as the
-// server of the run has to take.
+// newEndpoint serves the built-in RPC methods.
 func newEndpoint() (*endpoint.Endpoint, error) {
 	profile, err := rpc.New(rpc.Options{})
 	if err != nil {
@@ -132,8 +131,5 @@ func newEndpoint() (*endpoint.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.New(endpoint.Options{
-		Registry: registry,
-		Bounds:   endpoint.Bounds{Connections: 20_000, ConnectionsPerIdentity: 20_000},
-	})
+	return endpoint.New(endpoint.Options{Registry: registry})
 }

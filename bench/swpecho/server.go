@@ -2,15 +2,22 @@ package swpecho
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/slimwire/swp/bench/cert"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// Listen serves swp.echo over TLS and over QUIC on the same port, with the
-// packages that swpd is made of and the limits it is measured with. It is for
-// what cannot be seen from outside of swpd: profiles and forced collections.
+// Listen serves all profiles over TLS and over QUIC on the same port, with the
+// packages that swpd is made of and the limits it is measured with, and keeps
+// its state beside the certificates. It is for what cannot be seen from outside
+// of swpd: profiles and forced collections.
 func Listen(ctx context.Context, files cert.Files) (string, error) {
 	policy, err := policy(files)
 	if err != nil {
@@ -25,11 +32,27 @@ func Listen(ctx context.Context, files cert.Files) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ep, err := newEndpoint()
+	ep, err := newServer(ctx, filepath.Dir(files.CA))
 	if err != nil {
 		return "", err
 	}
 	go func() { _ = ep.Serve(ctx, overTLS) }()
 	go func() { _ = ep.Serve(ctx, overQUIC) }()
 	return addr, nil
+}
+
+// newServer keeps its state below dir.
+func newServer(ctx context.Context, dir string) (*endpoint.Endpoint, error) {
+	state, err := sqlstore.Open(ctx, sqlstore.Options{Dir: filepath.Join(dir, "store")})
+	if err != nil {
+		return nil, err
+	}
+	set, err := all.New(all.Options{A2A: a2a.Options{Store: state}, Events: events.Options{Store: state}})
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.New(endpoint.Options{
+		Registry: set.Registry,
+		Bounds:   endpoint.Bounds{Connections: 20_000, ConnectionsPerIdentity: 20_000},
+	})
 }
