@@ -2,6 +2,7 @@ package natsecho
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -19,8 +20,12 @@ const stream = "bench"
 // synchronised before a publication is acknowledged. They lie beside the
 // certificates.
 func ListenDurable(ctx context.Context, files cert.Files) (string, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(files.CA), "nats-")
+	if err != nil {
+		return "", err
+	}
 	s, err := start(files, func(o *server.Options) {
-		o.JetStream, o.StoreDir, o.SyncAlways = true, filepath.Join(filepath.Dir(files.CA), "nats"), true
+		o.JetStream, o.StoreDir, o.SyncAlways = true, dir, true
 	})
 	if err != nil {
 		return "", err

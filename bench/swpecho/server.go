@@ -2,6 +2,7 @@ package swpecho
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"github.com/slimwire/swp/bench/cert"
@@ -43,7 +44,11 @@ func Listen(ctx context.Context, files cert.Files) (string, error) {
 
 // newServer keeps its state below dir.
 func newServer(ctx context.Context, dir string) (*endpoint.Endpoint, error) {
-	state, err := sqlstore.Open(ctx, sqlstore.Options{Dir: filepath.Join(dir, "store")})
+	dir, err := os.MkdirTemp(dir, "store-")
+	if err != nil {
+		return nil, err
+	}
+	state, err := sqlstore.Open(ctx, sqlstore.Options{Dir: dir})
 	if err != nil {
 		return nil, err
 	}
