@@ -252,6 +252,7 @@ func (d *daemon) drain() error {
 		case <-ctx.Done():
 		}
 	}()
+	d.profiles.Events.Drain() // who listens would do so to the last
 	var ends sync.WaitGroup
 	results := make([]error, len(d.endpoints)+1)
 	for i, ep := range d.endpoints {

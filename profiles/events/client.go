@@ -53,6 +53,7 @@ type Subscription struct {
 	batch Batch
 	first *Delivery // what came with the confirmation, until it is received
 	start uint64
+	holds bool // the peer has cursors
 	over  bool // the peer has ended it
 	done  bool // Close was called
 }
@@ -100,6 +101,10 @@ func (s *Subscription) ID() string { return s.id }
 // longer held there.
 func (s *Subscription) Start() uint64 { return s.start }
 
+// Durable reports whether the peer stores events, so that its cursors say where
+// another subscription may start.
+func (s *Subscription) Durable() bool { return s.holds }
+
 // Recv waits for events and returns them. A Delivery without events is a sign
 // of life. The errors are those of Open; after one of them, but the context's,
 // nothing more comes. An *profiles.Error of RateLimitExceeded means that
@@ -122,7 +127,8 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	if err := s.batch.Decode(env.Payload); err != nil {
 		return Delivery{}, err
 	}
-	cursor, _ := env.Extensions.LookupUvarint(profiles.ExtCursor)
+	cursor, holds := env.Extensions.LookupUvarint(profiles.ExtCursor)
+	s.holds = holds
 	return Delivery{s.batch.Events, cursor}, nil
 }
 

@@ -207,10 +207,14 @@ func (b *Bus) Profile() *profiles.Profile { return b.profile }
 
 var errClosed = errors.New("events: closed")
 
-// Close ends every subscription, with ERR UNAVAILABLE for peers, and waits
-// until deliveries have ended. Events that are being stored stay so.
+// Drain ends the subscriptions of peers, with an ERR that says to come again,
+// and refuses new ones. Events are still accepted.
+func (b *Bus) Drain() { b.subs.close() }
+
+// Close is Drain, ends what this process has subscribed to, refuses events and
+// waits until deliveries have ended. Events that are being stored are stored.
 func (b *Bus) Close() {
-	b.subs.close()
+	b.Drain()
 	b.close(errClosed)
 	b.work.Wait()
 }

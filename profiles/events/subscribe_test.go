@@ -486,9 +486,16 @@ func TestClosedBusEndsSubscriptions(t *testing.T) {
 		s := serve(t, kind, events.Options{}, endpoint.Bounds{})
 		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
 		feed := s.bus.Subscribe(nil, nil)
-		s.bus.Close()
+		p := s.dial(subscriber)
+		s.bus.Drain()
 		_, err := sub.Recv(t.Context())
 		wantPeerError(t, err, "RATE_LIMIT_EXCEEDED")
+		p.failOpen(t, events.SubscribeOptions{}, "RATE_LIMIT_EXCEEDED")
+		p.publish(t, "while it drains")
+		if d, err := feed.Recv(t.Context()); err != nil || len(d.Events) != 1 {
+			t.Errorf("%d events, error %v while it drains, want one", len(d.Events), err)
+		}
+		s.bus.Close()
 		if _, err := feed.Recv(t.Context()); err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("feed: %v", err)
 		}
@@ -496,8 +503,6 @@ func TestClosedBusEndsSubscriptions(t *testing.T) {
 		if err := s.bus.Publish(t.Context(), "me", &r); err == nil {
 			t.Error("published on a closed Bus")
 		}
-		p := s.dial(subscriber)
-		p.failOpen(t, events.SubscribeOptions{}, "RATE_LIMIT_EXCEEDED")
 	})
 }
 

@@ -76,9 +76,12 @@ func (t *table) remove(s *subscription) {
 	}
 }
 
-// close has every later add refused.
+// close ends every subscription and has every later add refused.
 func (t *table) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
+	for _, s := range t.subs {
+		s.cancel(errClosed)
+	}
 }
