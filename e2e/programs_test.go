@@ -40,8 +40,15 @@ func TestMain(m *testing.M) {
 type node struct {
 	bin  string
 	dir  string
-	tls  string // addresses
-	quic string
+	more string // of the configuration; @DIR@ stands for dir
+
+	secrets []string // must not be in the log
+	tls     string   // addresses
+	quic    string
+
+	cmd   *exec.Cmd
+	ended chan error
+	log   strings.Builder // belongs to whoever reads the log until ended
 }
 
 // server is an MCP server of the configuration.
@@ -55,17 +62,8 @@ type server struct {
 // stop by itself, cleanly and with no child left.
 func start(t *testing.T, servers ...server) *node {
 	t.Helper()
-	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{bin: bin, dir: t.TempDir()}
-	run(t, bin+"/swpd", "init", "--dir", n.dir)
 	var conf strings.Builder
-	conf.WriteString("identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
-		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
-		"listeners:\n  - address: swp+tls://127.0.0.1:0\n  - address: swp+quic://127.0.0.1:0\n" +
-		"admin: off\nmcp:\n  servers:\n")
+	conf.WriteString("mcp:\n  servers:\n")
 	for _, s := range servers {
 		args, err := json.Marshal(s.args)
 		if err != nil {
@@ -76,43 +74,73 @@ func start(t *testing.T, servers ...server) *node {
 		}
 		fmt.Fprintf(&conf, "    %s: {command: %q, args: %s}\n", s.name, s.command, args)
 	}
-	file := filepath.Join(n.dir, "swpd.yaml")
-	if err := os.WriteFile(file, []byte(conf.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin+"/swpd", "run", "--config", file)
-	out, err := cmd.StderrPipe()
+	return configured(t, conf.String())
+}
+
+// configured runs swpd with more in its configuration until the test ends, as
+// start does.
+func configured(t *testing.T, more string) *node {
+	t.Helper()
+	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	n := &node{bin: bin, dir: t.TempDir(), more: more}
+	run(t, bin+"/swpd", "init", "--dir", n.dir)
+	n.tls, n.quic = "swp+tls://127.0.0.1:0", "swp+quic://127.0.0.1:0"
+	n.launch(t)
+	t.Cleanup(func() {
+		stop := time.AfterFunc(20*time.Second, func() { _ = n.cmd.Process.Kill() })
+		defer stop.Stop()
+		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		if err := <-n.ended; err != nil {
+			t.Errorf("swpd ended with %v; its log:\n%s", err, n.log.String())
+		}
+		for _, secret := range n.secrets {
+			if strings.Contains(n.log.String(), secret) {
+				t.Errorf("%q is in the log of swpd", secret)
+			}
+		}
+	})
+	return n
+}
+
+// launch starts swpd at the addresses of the node, and returns when it serves.
+func (n *node) launch(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(n.dir, "swpd.yaml")
+	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
+		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
+		"listeners:\n  - address: " + n.tls + "\n  - address: " + n.quic + "\n" +
+		"admin: off\n" + strings.ReplaceAll(n.more, "@DIR@", n.dir)
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var log strings.Builder
-	serving, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
+	n.cmd = exec.Command(n.bin+"/swpd", "run", "--config", file)
+	out, err := n.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	serving := make(chan string, 1)
+	n.ended = make(chan error, 1)
+	go func(cmd *exec.Cmd, ended chan<- error) {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			log.WriteString(lines.Text() + "\n")
+			n.log.WriteString(lines.Text() + "\n")
 			var line struct{ Msg, Addresses string }
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
 				serving <- line.Addresses
 			}
 		}
 		ended <- cmd.Wait()
-	}()
-	stop := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-	t.Cleanup(func() {
-		stop.Reset(20 * time.Second)
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := <-ended; err != nil {
-			t.Errorf("swpd ended with %v; its log:\n%s", err, log.String())
-		}
-		stop.Stop()
-	})
+	}(n.cmd, n.ended)
+	stop := time.AfterFunc(time.Minute, func() { _ = n.cmd.Process.Kill() })
+	defer stop.Stop()
 	select {
 	case addresses := <-serving:
-		stop.Stop()
 		for addr := range strings.FieldsSeq(addresses) {
 			if strings.HasPrefix(addr, "swp+tls:") {
 				n.tls = addr
@@ -120,11 +148,20 @@ func start(t *testing.T, servers ...server) *node {
 				n.quic = addr
 			}
 		}
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("swpd ended before it served: %v", err)
+	case err := <-n.ended:
+		n.ended <- err
+		t.Fatalf("swpd ended before it served: %v; its log:\n%s", err, n.log.String())
 	}
-	return n
+}
+
+// kill ends swpd as a crash would. Its addresses stay those of the node.
+func (n *node) kill(t *testing.T) {
+	t.Helper()
+	if err := n.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-n.ended
+	n.ended <- nil // it did what was wanted
 }
 
 // client returns a swp-client command that is about to run.
