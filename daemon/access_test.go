@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -204,4 +209,115 @@ func TestChangesThatNeedARestartAreNamed(t *testing.T) {
 	if diff := cmp.Diff([]string{"admin", "limits"}, laterKeys(a, b)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// sync returns once the daemon has handled everything that was sent before.
+func (s *session) sync(t *testing.T) {
+	t.Helper()
+	if _, err := rpc.Call(t.Context(), s.Session, rpc.MethodSync, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *session) send(t *testing.T, profile, typ uint64, payload []byte) {
+	t.Helper()
+	if err := s.Send(t.Context(), e1.Envelope{ProfileID: profile, MsgType: typ, Payload: payload}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func published(eventType string) []byte {
+	return (&events.Publish{Event: events.Record{
+		EventID: []byte("id"), EventType: []byte(eventType), Severity: []byte("info"), Timestamp: 1, TaskID: []byte("t"),
+	}}).Append(nil)
+}
+
+func TestEveryProfileAsksTheRules(t *testing.T) {
+	r := start(t, "access: {}\nlog: {level: debug}\n"+childYAML(t))
+	s := r.mustDial(r.addrs[2])
+	s.tool(t, "", "say", `{}`)
+	_, _ = rpc.Call(t.Context(), s.Session, "demo.echo", nil)
+	s.send(t, a2a.ProfileID, a2a.TypeHandshake, (&a2a.HandshakeBody{AgentID: []byte("someone")}).Append(nil))
+	s.send(t, events.ProfileID, events.TypePublish, published("orders.new"))
+	s.send(t, obs.ProfileID, obs.TypeSet, (&obs.Set{Fields: obs.Fields{
+		Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+	}}).Append(nil))
+	task, err := s.Call(t.Context(), e1.Envelope{
+		ProfileID: a2a.ProfileID, MsgType: a2a.TypeTask, Payload: (&a2a.TaskBody{TaskID: []byte("task one"), Kind: []byte("work")}).Append(nil),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer task.Close()
+	answer, err := task.Recv(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result a2a.ResultBody
+	if err := result.Decode(answer.Payload); err != nil || result.OK {
+		t.Errorf("a denied task: %+v, %v; want a Result that says so", result, err)
+	}
+	s.sync(t)
+	for _, want := range []string{
+		`"profile":"mcp","operation":"tools/call","name":"child/say"`,
+		`"profile":"rpc","operation":"call","name":"demo.echo"`,
+		`"profile":"a2a","operation":"handshake","name":"someone"`,
+		`"profile":"a2a","operation":"task","name":"work"`,
+		`"profile":"events","operation":"publish","name":"orders.new"`,
+		`"profile":"obs","operation":"set","name":""`,
+	} {
+		if n := strings.Count(r.log.String(), `"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"loopback",`+want); n != 1 {
+			t.Errorf("%d audit events with %s, want 1\n%s", n, want, r.log)
+		}
+	}
+}
+
+// What a message says of its sender counts for nothing: rules are about the
+// identity that the channel authenticated.
+func TestTL11IdentityIsNeverTakenFromAMessage(t *testing.T) {
+	r := start(t, `access:
+  rules: [{identity: 'spiffe://localhost/**'}, {identity: loopback, profile: a2a}]
+  agents:
+    - {identity: 'spiffe://localhost/**', agent_ids: ['edge-*']}
+    - {identity: 'spiffe://partner.example/**', agent_ids: ['partner-*']}
+`)
+	denied := 0
+	for i, address := range r.addrs {
+		s := r.mustDial(address)
+		for _, id := range []string{
+			"partner-one", "spiffe://partner.example/agents/one", "spiffe://localhost/swpd", "edge-*/x", "*", "edge-\x00/", "loopback",
+		} {
+			s.claim(t, id)
+			denied++
+		}
+		// Nobody is an agent unless an entry says so, however much the rules allow.
+		s.claim(t, "edge-1")
+		if i == 2 { // plaintext
+			denied++
+		}
+		if got := r.metric(`swpd_denials_total{profile="a2a"}`); got != strconv.Itoa(denied) {
+			t.Errorf("%s: %s denials, want %d", address, got, denied)
+		}
+		// The same names in a place that looks like one for an identity.
+		params := []byte(`{"identity":"spiffe://localhost/swpd","peer":"spiffe://localhost/swpd","from":"spiffe://localhost/swpd"}`)
+		if got, err := rpc.Call(t.Context(), s.Session, rpc.MethodInfo, params); err != nil || strings.Contains(string(got), "localhost") {
+			t.Errorf("swp.info: %s, %v", got, err)
+		}
+	}
+}
+
+// claim says that the peer is an agent, and returns once that was heard.
+func (s *session) claim(t *testing.T, agentID string) {
+	t.Helper()
+	lane, err := s.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lane.Close() }()
+	body := a2a.HandshakeBody{AgentID: []byte(agentID), Capabilities: [][]byte{[]byte("work")}}
+	if err := lane.Send(t.Context(), e1.Envelope{ProfileID: a2a.ProfileID, MsgType: a2a.TypeHandshake, Payload: body.Append(nil)}); err != nil {
+		t.Fatal(err)
+	}
+	// Refused, it takes its stream with it on QUIC, and so this call.
+	_, _ = rpc.Call(t.Context(), lane, rpc.MethodSync, nil)
 }
