@@ -3,7 +3,6 @@ package events_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,17 +33,7 @@ func BenchmarkDurablePublish(b *testing.B) {
 }
 
 func benchmarkPublish(b *testing.B, publishers, listeners int, level store.Durability) {
-	dir := os.Getenv("SWP_BENCH_DIR") // a medium of choice
-	if dir == "" {
-		dir = b.TempDir()
-	} else {
-		var err error
-		if dir, err = os.MkdirTemp(dir, "bench"); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { os.RemoveAll(dir) })
-	}
-	engine, err := sqlstore.Open(b.Context(), sqlstore.Options{Dir: dir, Durability: level})
+	engine, err := sqlstore.Open(b.Context(), sqlstore.Options{Dir: b.TempDir(), Durability: level})
 	if err != nil {
 		b.Fatal(err)
 	}

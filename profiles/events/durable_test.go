@@ -20,14 +20,14 @@ func TestCursorSaysWhereToStart(t *testing.T) {
 	overAll(t, func(t *testing.T, kind string) {
 		store := newMemory(t)
 		s := serve(t, kind, events.Options{Store: store}, endpoint.Bounds{})
-		s.dial(producer).publish(t, ids("e", 10)...)
+		s.dial(producer).publish(t, ids(10)...)
 		p := s.dial(subscriber)
 		for _, after := range []uint64{0, 4, 9, 10} {
 			sub := p.subscribe(t, events.SubscribeOptions{After: &after})
 			if sub.Start() != after {
 				t.Errorf("starts after %d, want %d", sub.Start(), after)
 			}
-			receive(t, sub, ids("e", 10)[after:]...)
+			receive(t, sub, ids(10)[after:]...)
 			sub.Close()
 		}
 		eleven := uint64(11)
@@ -109,7 +109,7 @@ func TestNameWithoutItsPlaceIsToldTheGap(t *testing.T) {
 	s := serve(t, "pipe", events.Options{Store: store}, endpoint.Bounds{})
 	p := s.dial(subscriber)
 	p.subscribe(t, events.SubscribeOptions{Name: "n"}).Close()
-	s.dial(producer).publish(t, ids("e", 5)...)
+	s.dial(producer).publish(t, ids(5)...)
 	store.forget(3)
 	p.failOpen(t, events.SubscribeOptions{Name: "n"}, events.CodeGap)
 	p.failOpen(t, events.SubscribeOptions{Name: "n"}, events.CodeGap) // until the subscriber decides

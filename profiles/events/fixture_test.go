@@ -198,10 +198,10 @@ func (p *peer) failOpen(t testing.TB, opts events.SubscribeOptions, code string)
 	wantPeerError(t, err, code)
 }
 
-func ids(prefix string, n int) []string {
+func ids(n int) []string {
 	list := make([]string, n)
 	for i := range list {
-		list[i] = fmt.Sprintf("%s%d", prefix, i)
+		list[i] = fmt.Sprint("e", i)
 	}
 	return list
 }

@@ -332,7 +332,7 @@ func TestRefusedEventIsToldByTheNextSync(t *testing.T) {
 		p := s.dial("spiffe://test.invalid/producer")
 		pub := p.publisher(t)
 		defer pub.Close()
-		for _, id := range ids("e", 5) {
+		for _, id := range ids(5) {
 			r := record(id)
 			if err := pub.Publish(t.Context(), &r); err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ func TestEventsArriveInOrder(t *testing.T) {
 			s := serve(t, kind, opts, endpoint.Bounds{})
 			sub := s.dial("spiffe://test.invalid/subscriber").subscribe(t, events.SubscribeOptions{})
 			producer := s.dial("spiffe://test.invalid/producer")
-			want := ids("e", 500)
+			want := ids(500)
 			producer.publish(t, want...)
 			cursor := receive(t, sub, want...)
 			if durable && cursor != 500 || !durable && cursor != 0 {

@@ -25,8 +25,8 @@ const (
 func TestEvents0002Ordering(t *testing.T) {
 	s := serve(t, "pipe", events.Options{}, endpoint.Bounds{})
 	sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
-	s.dial(producer).publish(t, ids("e", 100)...)
-	receive(t, sub, ids("e", 100)...)
+	s.dial(producer).publish(t, ids(100)...)
+	receive(t, sub, ids(100)...)
 }
 
 func TestEvents0003CorrelationPropagation(t *testing.T) {
@@ -399,7 +399,7 @@ func TestSlowDurableSubscriptionMissesNothing(t *testing.T) {
 	store := newMemory(t)
 	s := serve(t, "tls", events.Options{Store: store, TailEntries: 8, TailOctets: 4096}, endpoint.Bounds{})
 	zero := uint64(0)
-	want := ids("e", 5000)
+	want := ids(5000)
 	publishing := make(chan error, 1)
 	go func() {
 		for _, id := range want {
@@ -430,7 +430,7 @@ func TestSubscriptionThatIsNotReceivedGoesOnByCursor(t *testing.T) {
 		s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
 		p := s.dial(subscriber)
 		sub := p.subscribe(t, events.SubscribeOptions{})
-		want := ids("e", 2000)
+		want := ids(2000)
 		for _, id := range want {
 			r := record(id)
 			r.Body = bytes.Repeat([]byte("x"), 16<<10)
@@ -467,7 +467,7 @@ func TestSilentSubscriptionGetsASignOfLife(t *testing.T) {
 		s := serve(t, "pipe", events.Options{Store: newMemory(t)}, endpoint.Bounds{})
 		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{Filter: "type:other"})
 		p := s.dial(producer)
-		p.publish(t, ids("e", 3)...)
+		p.publish(t, ids(3)...)
 		start := time.Now()
 		for range 5 { // 25 minutes: longer than a connection may be idle
 			d, err := sub.Recv(t.Context())

@@ -198,8 +198,8 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 	}
 	f.printf("%d lines confirmed\n", confirmed)
 	if err != nil {
-		return fmt.Errorf("%w\nThe lines after %d are not confirmed; go on with: --lines --id %s --time %d --skip %d",
-			publishing(c.Explain(err)), confirmed, p.id, p.at, confirmed)
+		return errors.Join(publishing(c.Explain(err)),
+			fmt.Errorf("the lines after %d are not confirmed; go on with: --lines --id %s --time %d --skip %d", confirmed, p.id, p.at, confirmed))
 	}
 	return nil
 }
@@ -207,7 +207,17 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 // publishing says more about what endpoints refuse.
 func publishing(err error) error {
 	if fault := (*events.PeerError)(nil); errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias() {
-		return fmt.Errorf("%w\nThe access rules of the endpoint do not let this identity publish events of that type.", err)
+		return advise(err, "The access rules of the endpoint do not let this identity publish events of that type.")
 	}
 	return err
+}
+
+// advise says what to do about an error of a connection.
+func advise(err error, do string) error {
+	advised := client.Explained{What: "events", Err: err}
+	if found := (*client.Explained)(nil); errors.As(err, &found) {
+		advised = *found
+	}
+	advised.Do = do
+	return &advised
 }

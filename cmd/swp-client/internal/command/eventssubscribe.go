@@ -217,13 +217,13 @@ func subscribing(err error) error {
 	}
 	switch fault.Code {
 	case events.CodeGap:
-		return fmt.Errorf("%w\nThe events after the last ones of this name have expired. --after 0 goes on with the oldest one that is held.", err)
+		return advise(err, "The events after the last ones of this name have expired. --after 0 goes on with the oldest one that is held.")
 	case events.CodeInvalidCursor:
-		return fmt.Errorf("%w\nThe endpoint has begun a new log, or this is another endpoint. --after 0 begins with its oldest event.", err)
+		return advise(err, "The endpoint has begun a new log, or this is another endpoint. --after 0 begins with its oldest event.")
 	case events.CodeNotDurable:
-		return fmt.Errorf("%w\nThe endpoint is configured with events.retention 0; leave out --name and --after.", err)
+		return advise(err, "The endpoint is configured with events.retention 0; leave out --name and --after.")
 	case events.CodeReplaced:
-		return fmt.Errorf("%w\nAnother program has subscribed under this name.", err)
+		return advise(err, "Another program has subscribed under this name.")
 	}
 	return err
 }
