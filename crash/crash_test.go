@@ -1,0 +1,190 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+// How long the load lasts, unless SWP_CRASH says otherwise, and how soon swpd
+// has to be ready.
+const (
+	usual     = time.Minute
+	readyTime = 5 * time.Second
+)
+
+func howLong(t *testing.T) time.Duration {
+	t.Helper()
+	s := os.Getenv("SWP_CRASH")
+	if s == "" {
+		if testing.Short() {
+			return 5 * time.Second
+		}
+		return usual
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatalf("SWP_CRASH: %v", err)
+	}
+	return d
+}
+
+// TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice kills swpd at
+// random moments under mixed durable load.
+func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
+	d := howLong(t)
+	data := filepath.Join(t.TempDir(), "data")
+	fill(t, filepath.Join(data, "store"))
+	f := new(faults)
+	c := newCalls(t, f, 8)
+	r := newRig(t, data, c.config())
+	work := []workload{c, newPublishing(f, 8, 3), newTasks(f, 8)}
+
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	life, stop := context.WithTimeout(t.Context(), d+4*patient)
+	defer stop()
+	var all sync.WaitGroup
+	for _, w := range work {
+		all.Go(func() { w.run(ctx, life, r.dial) })
+	}
+	kills, times := 0, []time.Duration{}
+	for ctx.Err() == nil {
+		took, err := r.start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, took)
+		wait(ctx, 200*time.Millisecond+rand.N(1500*time.Millisecond))
+		r.kill()
+		kills++
+		if rand.N(4) == 0 {
+			kills += r.killWhileStarting(1 + rand.N(3))
+		}
+	}
+	took, err := r.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	times = append(times, took)
+	all.Wait()
+	for _, w := range work {
+		w.check(life, r.dial)
+		t.Logf("%s", w)
+	}
+	t.Logf("%d kills, ready after %v at most, %v in the middle", kills, slices.Max(times), median(times))
+	if slow := slices.Max(times); slow > readyTime {
+		t.Errorf("ready after %v, want %v at most", slow, readyTime)
+	}
+	f.report(t)
+}
+
+// TestST09KilledDuringRecoveryItConverges kills swpd twenty times in a row while
+// it starts.
+func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	f := new(faults)
+	c := newCalls(t, f, 4)
+	r := newRig(t, data, c.config())
+	work := []workload{c, newPublishing(f, 4, 1), newTasks(f, 4)}
+	if _, err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	life, stop := context.WithTimeout(t.Context(), 4*patient)
+	defer stop()
+	ctx, cancel := context.WithTimeout(life, time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, w := range work {
+		all.Go(func() { w.run(ctx, life, r.dial) })
+	}
+	wait(ctx, time.Second)
+	r.kill()
+	r.killWhileStarting(20)
+	if _, err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	for _, w := range work {
+		w.check(life, r.dial)
+		t.Logf("%s", w)
+	}
+	f.report(t)
+}
+
+// killWhileStarting starts swpd n times and kills it before it can be ready.
+func (r *rig) killWhileStarting(n int) int {
+	for range n {
+		if err := r.launch(); err != nil {
+			r.t.Fatal(err)
+		}
+		time.Sleep(rand.N(150 * time.Millisecond)) // that it is in the middle of something is the point
+		r.kill()
+	}
+	return n
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// fill makes a store of more than 400 MiB that swpd has to open each time.
+func fill(t *testing.T, data string) {
+	t.Helper()
+	const entries, size = 100_000, 4 << 10
+	s, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: data, Durability: store.Process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	room := make(chan struct{}, 4096)
+	octets := make([]byte, size)
+	for i := range octets {
+		octets[i] = byte(rand.N(256))
+	}
+	for i := range entries {
+		room <- struct{}{}
+		all.Add(1)
+		s.Append("crash", "ballast", fmt.Sprint(i), "nobody", octets, time.Time{}, func(_ uint64, _, _ bool, err error) {
+			if err != nil {
+				t.Errorf("ballast: %v", err)
+			}
+			<-room
+			all.Done()
+		})
+	}
+	all.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	files, err := filepath.Glob(filepath.Join(data, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil {
+			total += info.Size()
+		}
+	}
+	if total < 400<<20 {
+		t.Fatalf("the store has %d MiB, want 400 at least", total>>20)
+	}
+}

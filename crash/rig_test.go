@@ -1,0 +1,224 @@
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/all"
+)
+
+// program builds swpd once for all tests of a run.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "swp-crash-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "swpd")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/swpd").CombinedOutput(); err != nil {
+		return path, fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, _ := program(); path != "" {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// patient is how long anything may take that has to happen.
+const patient = 30 * time.Second
+
+// rig is a swpd that is killed and started again on the same data. Every start
+// has other ports.
+type rig struct {
+	t    *testing.T
+	dir  string
+	file string // configuration
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	log   *logTail
+	ended chan struct{}
+	tls   string // address; empty while it is down
+	admin string
+}
+
+// newRig prepares a swpd whose data lives in the directory data. extra is added
+// to its configuration.
+func newRig(t *testing.T, data, extra string) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir()}
+	if err := devpki.Create(filepath.Join(r.dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
+		"listeners: [{address: \"swp+tls://127.0.0.1:0\"}]\nadmin: 127.0.0.1:0\n" +
+		"data: " + data + "\n" +
+		"access: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
+		"limits: {frame_rate: 0}\nlog: {level: warn}\n" + extra
+	r.file = filepath.Join(r.dir, "swpd.yaml")
+	if err := os.WriteFile(r.file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.kill)
+	return r
+}
+
+// launch starts swpd and returns at once.
+func (r *rig) launch() error {
+	path, err := program()
+	if err != nil {
+		return err
+	}
+	addresses := filepath.Join(r.dir, "addresses")
+	if err := os.Remove(addresses); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	cmd := exec.Command(path, "run", "--config", r.file, "--addr-file", addresses)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log := new(logTail)
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cmd, r.log, r.ended = cmd, log, ended
+	return nil
+}
+
+// start starts swpd, waits until it says that it is ready, and returns how long
+// that took.
+func (r *rig) start() (time.Duration, error) {
+	began := time.Now()
+	if err := r.launch(); err != nil {
+		return 0, err
+	}
+	for time.Since(began) < patient {
+		if r.ready() {
+			return time.Since(began), nil
+		}
+		select {
+		case <-r.ended:
+			return 0, fmt.Errorf("swpd ended before it was ready: %s", r.log)
+		case <-time.After(2 * time.Millisecond): // another process is awaited
+		}
+	}
+	return 0, fmt.Errorf("swpd is not ready after %v: %s", patient, r.log)
+}
+
+// ready asks swpd, once it has said where it listens.
+func (r *rig) ready() bool {
+	b, err := os.ReadFile(filepath.Join(r.dir, "addresses"))
+	if err != nil {
+		return false
+	}
+	var tls, admin string
+	for line := range strings.Lines(string(b)) {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "swp+tls:"):
+			tls = line
+		case strings.HasPrefix(line, "http:"):
+			admin = line
+		}
+	}
+	res, err := http.Get(admin + "/readyz")
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tls, r.admin = tls, admin
+	return true
+}
+
+// kill ends swpd as nothing can keep it from: SIGKILL.
+func (r *rig) kill() {
+	r.mu.Lock()
+	cmd, ended := r.cmd, r.ended
+	r.tls = ""
+	r.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+}
+
+// signal sends a signal to swpd.
+func (r *rig) signal(s syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.cmd.Process.Signal(s)
+}
+
+var errDown = errors.New("crash: swpd is down")
+
+// dial connects to the swpd that runs now.
+func (r *rig) dial(ctx context.Context, set *all.Set) (*client.Client, error) {
+	r.mu.Lock()
+	addr := r.tls
+	r.mu.Unlock()
+	if addr == "" {
+		return nil, errDown
+	}
+	files := devpki.Client(filepath.Join(r.dir, "pki"))
+	return client.Dial(ctx, addr, client.Options{
+		Identity: client.Identity{Cert: files.Cert, Key: files.Key, CA: files.CA}, Profiles: set,
+	})
+}
+
+// logTail keeps the end of what swpd logs, and every panic.
+type logTail struct {
+	mu     sync.Mutex
+	end    bytes.Buffer
+	panics []string
+}
+
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for lines := bufio.NewScanner(bytes.NewReader(p)); lines.Scan(); {
+		var line struct{ Msg string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && strings.Contains(line.Msg, "panic") {
+			l.panics = append(l.panics, lines.Text())
+		}
+	}
+	if l.end.Len() > 16<<10 {
+		l.end.Reset()
+	}
+	return l.end.Write(p)
+}
+
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end.String()
+}
