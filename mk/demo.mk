@@ -5,3 +5,7 @@ demo: build ## run a real MCP server behind swpd and call it over TLS and QUIC
 	@mkdir -p $(BIN)/examples
 	$(GO) build -trimpath -o $(BIN)/examples/ ./examples/mcp-modern ./examples/mcp-legacy
 	@scripts/demo.sh $(abspath $(BIN))
+
+.PHONY: demo-agents
+demo-agents: build ## a task that survives the death of its sender and of swpd
+	@scripts/agents.sh $(abspath $(BIN))
