@@ -41,6 +41,7 @@ type run struct {
 	host    *run    // the run that this request only repeats
 	early   *Error  // ends the call before it runs
 	seats   []*seat // who waits
+	rivals  []*run  // what wants the key for something else, while opening
 	version uint64  // of the record
 	called  bool    // the method
 	out     outcome // while ending and holding
@@ -134,8 +135,10 @@ func (r *run) startWith(version uint64, reason *Error) {
 		reason = r.early
 	}
 	r.called = reason == nil
-	req := r.request
+	req, rivals := r.request, r.rivals
+	r.rivals = nil
 	r.t.mu.Unlock()
+	r.t.enterAll(rivals)
 	if reason != nil {
 		_ = r.finish(outcome{failed: reason})
 		return
@@ -334,8 +337,9 @@ func (r *run) hold(cause error) {
 	}
 }
 
-// forget takes the run out of the table and returns who waits for it.
-func (r *run) forget() []*seat {
+// forget takes the run out of the table and returns who waits for it, and what
+// wants its key.
+func (r *run) forget() ([]*seat, []*run) {
 	t := r.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -345,15 +349,15 @@ func (r *run) forget() []*seat {
 	}
 	t.octets -= r.octets
 	r.octets = 0
-	seats := r.seats
-	r.seats = nil
-	return seats
+	seats, rivals := r.seats, r.rivals
+	r.seats, r.rivals = nil, nil
+	return seats, rivals
 }
 
 // settle ends the run with an outcome that is committed, or that is none of its
 // own.
 func (r *run) settle(o outcome) {
-	seats := r.forget()
+	seats, rivals := r.forget()
 	r.close()
 	for i, st := range seats {
 		if i > 0 {
@@ -361,13 +365,15 @@ func (r *run) settle(o outcome) {
 		}
 		_ = st.tell(o)
 	}
+	r.t.enterAll(rivals)
 }
 
 // abandon ends the run without an outcome.
 func (r *run) abandon(fault *profiles.Error) {
-	seats := r.forget()
+	seats, rivals := r.forget()
 	r.close()
 	for _, st := range seats {
 		st.refuse(fault)
 	}
+	r.t.enterAll(rivals)
 }

@@ -94,12 +94,15 @@ func (t *runs) enter(r *run) {
 		t.octets += r.octets
 		r.seats = append(r.seats, st)
 		begins = true
-	case host.inputs != r.inputs:
-		answer = errConflict
-	case len(host.seats) >= maxSeats:
-		refused = profiles.Busy("idempotency_key", "too many requests wait for the same call")
 	case r.early != nil:
 		answer = r.early
+	case host.inputs != r.inputs && host.state != opening:
+		answer = errConflict
+	case len(host.seats)+len(host.rivals) >= maxSeats:
+		refused = profiles.Busy("idempotency_key", "too many requests wait for the same call")
+	case host.inputs != r.inputs:
+		// Whose the key is, the store has yet to say.
+		host.rivals = append(host.rivals, r)
 	default:
 		r.host = host
 		host.seats = append(host.seats, st)
@@ -115,6 +118,13 @@ func (t *runs) enter(r *run) {
 		_ = st.tell(outcome{failed: answer})
 	case again:
 		host.keep()
+	}
+}
+
+// enterAll has requests for a key tried again, in their order.
+func (t *runs) enterAll(list []*run) {
+	for _, r := range list {
+		t.enter(r)
 	}
 }
 
