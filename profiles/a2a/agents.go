@@ -45,7 +45,8 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
-	identity, id := req.Session.Peer().Identity, string(in.AgentID)
+	session := req.Session
+	identity, id := session.Peer().Identity, string(in.AgentID)
 	if !s.opts.Access.Allowed(identity, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) {
 		return errAgentDenied
 	}
@@ -62,7 +63,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 		}
 	}
 	s.mu.Lock()
-	a, err := s.seat(req.Session, identity, id)
+	a, err := s.seat(session, identity, id)
 	if err != nil {
 		s.mu.Unlock()
 		return err
@@ -70,7 +71,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	a.kinds, a.instance = kinds, instance
 	var returned, waiting []*task
 	for t := range a.tasks {
-		if t.at.Phase == phaseAgent && (t.out == nil || t.out.session != req.Session || t.at.Instance != instance) {
+		if t.at.Phase == phaseAgent && (t.out == nil || t.out.session != session || t.at.Instance != instance) {
 			returned = append(returned, t)
 		}
 	}
@@ -82,7 +83,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	s.mu.Unlock()
 	for _, t := range returned {
-		s.spawn(func() { t.returned(req.Session, instance) })
+		s.spawn(func() { t.returned(session, instance) })
 	}
 	for _, t := range waiting {
 		s.spawn(func() { t.dispatch(nil, true) })
