@@ -54,6 +54,8 @@ func (s *stage) work(ctx context.Context, t *a2a.Task, event func(string, []byte
 		err    error
 	}
 	ended := make(chan outcome, 1)
+	m := a2a.TaskBody{TaskID: t.ID, Kind: []byte(t.Kind), Input: t.Input}
+	s.app.tell(a2a.ProfileID, a2a.TypeTask, m.Append(nil))
 	s.app.hold(exchange{
 		takes: func(conn string, a *e1.Envelope) bool {
 			id, err := firstField(a)

@@ -72,6 +72,8 @@ type script struct {
 // hold keeps a call for the script.
 func (c *callee) hold(ctx context.Context, peer *profiles.Peer, method string, params []byte, say script) {
 	what, from := method+" "+string(params), nameOf(peer)
+	m := rpc.Req{Method: []byte(method), Params: params}
+	c.s.app.tell(rpc.ProfileID, rpc.TypeReq, m.Append(nil))
 	c.s.app.hold(exchange{
 		takes: func(conn string, a *e1.Envelope) bool {
 			id, err := firstField(a)

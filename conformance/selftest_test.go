@@ -232,7 +232,8 @@ func TestRenamedVectorKeepsItsVerdict(t *testing.T) {
 
 // TestFlippedOctetInAcceptedFrameFails changes one octet of each frame that has
 // to be accepted: version, profile_id and msg_type everywhere, and the end of
-// the payload where the vector says something about it.
+// the payload where the vector says something about it. The body of a P1 payload
+// also becomes that of another msg_type.
 func TestFlippedOctetInAcceptedFrameFails(t *testing.T) {
 	target := conformance.Local{Patience: 100 * time.Millisecond} // spent where an answer does not come
 	several := make(chan struct{}, 32)                            // at once: they mostly wait
@@ -245,6 +246,9 @@ func TestFlippedOctetInAcceptedFrameFails(t *testing.T) {
 			offsets := []int{4, 5, 6}
 			if f.payload {
 				offsets = append(offsets, -1)
+			}
+			if f.body {
+				offsets = append(offsets, bodyAt(t, filepath.Join(vectorDir, f.file)))
 			}
 			for _, at := range offsets {
 				m := newModule(t, id)
@@ -283,18 +287,42 @@ const errorProfile = 0x80
 type acceptedFrame struct {
 	file    string
 	payload bool // something is said about its payload
+	body    bool // which is one of P1
 }
+
+// bodyAt is where the payload of a frame begins.
+func bodyAt(t *testing.T, path string) int {
+	t.Helper()
+	octets, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var env e1.Envelope
+	if err := env.Decode(octets[frame.HeaderSize:], new(e1.Limits{}.WithDefaults())); err != nil {
+		return frame.HeaderSize // several frames
+	}
+	return len(octets) - len(env.Payload)
+}
+
+// onP1 are the categories whose payloads are of P1 and not for recorders.
+var onP1 = []string{"a2a", "rpc", "events", "obs"}
 
 // acceptedFrames are the files of what the peers send and the endpoint must
 // accept.
 func acceptedFrames(d map[string]any) []acceptedFrame {
 	var list []acceptedFrame
+	played := false // in the transcript of a vector on P1: each payload leads to something
 	add := func(file, expect any) {
 		if name, ok := file.(string); ok && object(expect)["outcome"] == "accept" {
 			e := object(expect)
-			f := acceptedFrame{file: name, payload: d["category"] == "mcp" || e["same_as"] != nil || object(e["envelope"])["payload_hex"] != nil}
-			if !slices.Contains(list, f) {
+			f := acceptedFrame{
+				file: name, payload: played || d["category"] == "mcp" || e["same_as"] != nil || object(e["envelope"])["payload_hex"] != nil,
+				body: slices.Contains(onP1, fmt.Sprint(d["category"])),
+			}
+			if i := slices.IndexFunc(list, func(known acceptedFrame) bool { return known.file == f.file }); i < 0 {
 				list = append(list, f)
+			} else {
+				list[i].payload = list[i].payload || f.payload
 			}
 		}
 	}
@@ -313,8 +341,10 @@ func acceptedFrames(d map[string]any) []acceptedFrame {
 			}
 		}
 	}
+	played = fixture["transcript"] != nil && slices.Contains(onP1, fmt.Sprint(d["category"]))
 	add(fixture["bin_file"], official)
 	steps(fixture["transcript"])
+	played = false
 	siblings, _ := fixture["siblings"].([]any)
 	for _, s := range siblings {
 		add(object(s)["bin_file"], object(s)["expect"])

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/slimwire/swp/vectors"
+import (
+	"slices"
+
+	"github.com/slimwire/swp/vectors"
+)
 
 // Methods that the endpoint serves in the rpc vectors. Both wait for the
 // application: one in a place of its own, one in the pool of its session.
@@ -59,6 +63,16 @@ func opens(steps ...step) []step {
 	}, steps...)
 }
 
+// asked is what the application must be told by a call that reaches it: method
+// and params, and no rpc_id.
+func asked(method, given string) step {
+	fields := [][]byte{opaque(2, method)}
+	if given != "" {
+		fields = append(fields, params(given))
+	}
+	return learns("reaches the application", of(rpc, 1, usualID, fields...).frame())
+}
+
 // hears is what the application must be told by its call.
 func hears(why string, m message) step { return learns(why, m.frame()) }
 
@@ -73,13 +87,16 @@ var rpcs = []vector{
 		assertions: vectors.Assertions{MsgType: new(uint64(1))},
 		transcript: []step{
 			mainStep("a request, for which the application takes its time"),
+			asked(held, `{"n":1}`),
 			app("the application answers", rpcResp(rpc1, `{"n":2}`).frame()),
 			answered("with the rpc_id and under the msg_id of the request", rpcResp(rpc1, `{"n":2}`)),
 		},
 		siblings: []sibling{
 			scene("two calls at once, answered in the other order, each under its own ids",
 				in("a first request", rpcReq("request 1", rpc1, held, params("a")).frame(), accept),
+				asked(held, "a"),
 				in("a second one", rpcReq("request 2", rpc2, detached, params("b")).frame(), accept),
+				asked(detached, "b"),
 				app("the second is answered", rpcResp(rpc2, "B").frame()),
 				answered("under its own ids", rpcResp(rpc2, "B")),
 				app("the first is answered", rpcResp(rpc1, "A").frame()),
@@ -110,9 +127,11 @@ var rpcs = []vector{
 			)...),
 			scene("an endpoint says both explicitly",
 				in("a request", rpcReq("request 1", rpc1, held).frame(), accept),
+				asked(held, ""),
 				app("fails for good", rpcErr(rpc1, "internal", 0, "forced failure").frame()),
 				answered("false is written, not left out", rpcErr(rpc1, "internal", 0, "forced failure")),
 				in("a request", rpcReq("request 2", rpc2, detached).frame(), accept),
+				asked(detached, ""),
 				app("fails for now", rpcErr(rpc2, "unavailable", yes, "try again later").frame()),
 				answered("true", rpcErr(rpc2, "unavailable", yes, "try again later")),
 			),
@@ -144,6 +163,7 @@ var rpcs = []vector{
 			disorder("a smaller number is refused", 1),
 			scene("what an endpoint sends counts from 1 by 1",
 				in("a request", rpcReq(usualID, rpc1, held).frame(), accept),
+				asked(held, ""),
 				app("an item", rpcItem(rpc1, 1, "one").frame()),
 				answered("the first", rpcItem(rpc1, 1, "one")),
 				app("an item", rpcItem(rpc1, 2, "two").frame()),
@@ -187,10 +207,12 @@ var rpcs = []vector{
 			),
 			scene("an endpoint says nothing after its own terminal answer",
 				in("a request", rpcReq("request 1", rpc1, held).frame(), accept),
+				asked(held, ""),
 				app("is answered", rpcResp(rpc1, "done").frame()),
 				answered("once", rpcResp(rpc1, "done")),
 				in("cancelled too late", rpcCancel("cancel 1", rpc1).frame(), accept),
 				in("the next request", rpcReq("request 2", rpc2, held).frame(), accept),
+				asked(held, ""),
 				app("is answered", rpcResp(rpc2, "done").frame()),
 				answered("with nothing before it", rpcResp(rpc2, "done")),
 			),
@@ -202,6 +224,7 @@ var rpcs = []vector{
 		assertions: vectors.Assertions{MsgType: new(uint64(1)), Clock: &vectors.Clock{NowUnixMs: now}},
 		transcript: []step{
 			in("a request with a key", rpcReq("request 1", rpc1, held, params("p"), key1).frame(), accept),
+			asked(held, "p"),
 			app("runs", rpcResp(rpc1, "the outcome").frame()),
 			answered("and is answered", rpcResp(rpc1, "the outcome")),
 			mainStep("the same key and inputs under another rpc_id: the application is not asked").at(1000),
@@ -212,13 +235,15 @@ var rpcs = []vector{
 			out("the same error", rpcErr(rpc1, "invalid_request", 0, "any").frame(), textIsFree),
 			in("the first outcome is still there", rpcReq("request 5", rpc1, held, params("p"), key1).frame(), accept).at(day - 1),
 			answered("until the window of a day is over", rpcResp(rpc1, "the outcome")),
-			in("after it", rpcReq("request 6", rpc1, held, params("p"), key1).frame(), accept).at(day + 60_000),
+			in("after it", rpcReq("request 6", rpc1, held, key1, params("p")).frame(), accept).at(day + 60_000),
+			asked(held, "p"),
 			app("the method runs afresh", rpcResp(rpc1, "another outcome").frame()),
 			answered("and has another outcome", rpcResp(rpc1, "another outcome")),
 		},
 		siblings: []sibling{
 			scene("a failure is an outcome, too",
 				in("a request with a key", rpcReq("request 1", rpc1, detached, key1).frame(), accept),
+				asked(detached, ""),
 				app("fails", rpcErr(rpc1, "internal", 0, "forced failure").frame()),
 				answered("is answered", rpcErr(rpc1, "internal", 0, "forced failure")),
 				in("the same again", rpcReq("request 2", rpc2, detached, key1).frame(), accept),
@@ -226,6 +251,7 @@ var rpcs = []vector{
 			),
 			scene("a duplicate that comes during the run waits for its outcome",
 				in("a request with a key", rpcReq("request 1", rpc1, held, key1).frame(), accept),
+				asked(held, ""),
 				in("the same at once", rpcReq("request 2", rpc2, held, key1).frame(), accept),
 				app("runs once", rpcResp(rpc1, "the outcome").frame()),
 				out("the first is answered", rpcResp(rpc1, "the outcome").frame(), vectors.Expect{SameMsgID: new(false)}),
@@ -233,9 +259,11 @@ var rpcs = []vector{
 			),
 			scene("keys belong to an identity",
 				in("a request with a key", rpcReq("request 1", rpc1, held, params("p"), key1).frame(), accept),
+				asked(held, "p"),
 				app("runs", rpcResp(rpc1, "the outcome").frame()),
 				answered("is answered", rpcResp(rpc1, "the outcome")),
 				in("another peer", rpcReq("request 1", rpc1, held, params("p"), key1).frame(), accept).on("b"),
+				asked(held, "p"),
 				app("runs", rpcResp(rpc1, "of another peer").frame()).on("b"),
 				answered("by itself", rpcResp(rpc1, "of another peer")).on("b"),
 			),
@@ -243,13 +271,17 @@ var rpcs = []vector{
 	},
 	{
 		id: "rpc_0006_cancel_semantics", about: "a cancelled call ends as cancelled",
-		expect: accept, bin: rpcCancel("cancel 1", rpc1).frame(),
+		expect: accept, bin: of(rpc, 5, "cancel 1", opaque(1, rpc1)).frame(),
 		assertions: vectors.Assertions{MsgType: new(uint64(5))},
 		transcript: cancelling(held, mainStep("the caller gives up")),
 		siblings: []sibling{
-			scene("a method that runs in the pool", cancelling(detached, in("the caller gives up", rpcCancel("cancel 1", rpc1).frame(), accept))...),
+			scene("a method that runs in the pool", cancelling(detached,
+				in("the caller gives up", rpcCancel("cancel 1", rpc1).frame(), accept),
+				in("and once more", rpcCancel("cancel 2", rpc1).frame(), accept),
+			)...),
 			scene("what is unknown, or of another peer, is not cancelled, and nobody is told",
 				in("a request", rpcReq("request 1", rpc1, held).frame(), accept),
+				asked(held, ""),
 				in("another peer cancels it", rpcCancel("cancel 1", rpc1).frame(), accept).on("b"),
 				in("a call that is none is cancelled", rpcCancel("cancel 2", rpc2).frame(), accept),
 				app("the call goes on", rpcResp(rpc1, "done").frame()),
@@ -284,15 +316,17 @@ func disorder(why string, seq uint64) sibling {
 }
 
 // cancelling is a call that is cancelled while the application works on it.
-func cancelling(method string, cancel step) []step {
-	return []step{
+func cancelling(method string, cancel step, later ...step) []step {
+	return slices.Concat([]step{
 		in("a request that takes long", rpcReq("request 1", rpc1, method).frame(), accept),
+		asked(method, ""),
 		cancel,
 		out("one terminal error", rpcErr(rpc1, "cancelled", 0, "any").frame(), vectors.Expect{SameMsgID: new(false), Free: []uint64{4}}),
-		in("cancelled again", rpcCancel("cancel 2", rpc1).frame(), accept),
+	}, later, []step{
 		app("a result that comes too late leads nowhere", rpcResp(rpc1, "too late").frame()),
 		in("the rpc_id is free", rpcReq("request 2", rpc1, held).frame(), accept),
+		asked(held, ""),
 		app("for another call", rpcResp(rpc1, "done").frame()),
 		answered("whose answer is the next that is sent", rpcResp(rpc1, "done")),
-	}
+	})
 }

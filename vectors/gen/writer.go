@@ -15,7 +15,13 @@ type writer struct {
 	id    string
 	main  []byte
 	files map[string][]byte
-	named []string // files of this vector other than the main one
+	named []fixture // files of this vector other than the main one
+}
+
+// fixture is a file that a step or sibling names.
+type fixture struct {
+	name     string
+	expected bool // it is compared with what comes
 }
 
 func (w *writer) put(name string, content []byte) {
@@ -78,7 +84,7 @@ func (w *writer) steps(list []step, reuse bool) []vectors.Step {
 		case s.main:
 			s.BinFile = w.id + ".bin"
 		case s.octets != nil:
-			s.BinFile = w.name(s.octets, reuse)
+			s.BinFile = w.name(s.octets, reuse, s.Dir == vectors.Out || s.Dir == vectors.Told)
 		}
 		steps = append(steps, s.Step)
 	}
@@ -92,25 +98,26 @@ func (w *writer) sibling(s sibling) vectors.Sibling {
 	case s.octets == nil:
 		s.BinFile = w.id + ".bin"
 	default:
-		s.BinFile = w.name(s.octets, true)
+		s.BinFile = w.name(s.octets, true, false)
 	}
 	return s.Sibling
 }
 
 // name returns the file for octets, a new one unless this vector has them
 // already. The main file is named by one step of the transcript only, so it is
-// reused in siblings alone.
-func (w *writer) name(octets []byte, reuseMain bool) string {
-	if reuseMain && bytes.Equal(octets, w.main) {
+// reused in siblings alone. What is sent and what is expected to come never
+// share a file: one that changes does not change the other.
+func (w *writer) name(octets []byte, reuseMain, expected bool) string {
+	if reuseMain && !expected && bytes.Equal(octets, w.main) {
 		return w.id + ".bin"
 	}
-	for _, name := range w.named {
-		if bytes.Equal(w.files[name], octets) {
-			return name
+	for _, f := range w.named {
+		if f.expected == expected && bytes.Equal(w.files[f.name], octets) {
+			return f.name
 		}
 	}
 	name := fmt.Sprintf("%s.%02d.bin", w.id, len(w.named)+1)
 	w.put(name, octets)
-	w.named = append(w.named, name)
+	w.named = append(w.named, fixture{name, expected})
 	return name
 }
