@@ -113,11 +113,22 @@ func (p *follow) printEvent(ev *a2a.Event) error {
 		return p.f.printJSON(l)
 	}
 	if ev.Message != "" {
-		if _, err := fmt.Fprintln(p.f.out, visible(ev.Message)); err != nil {
+		out := p.f.out
+		if acknowledges(ev) {
+			out = p.f.errOut
+		}
+		if _, err := fmt.Fprintln(out, visible(ev.Message)); err != nil {
 			return err
 		}
 	}
 	return p.printOctets(ev.Payload)
+}
+
+// acknowledges reports whether an event says no more than that the task was
+// taken in. Whether it comes depends on how quick the worker is, so it is no
+// part of what the task brings forth.
+func acknowledges(ev *a2a.Event) bool {
+	return ev.Seq == 1 && ev.Message == "accepted" && len(ev.Payload) == 0
 }
 
 // gap says which events are lost.
