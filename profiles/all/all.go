@@ -133,6 +133,7 @@ var honoured = map[uint64][]uint64{
 		profiles.ExtAgent, profiles.ExtParam, profiles.ExtSequence, profiles.ExtResume, profiles.ExtFirstHeld,
 		profiles.ExtHops, profiles.ExtDeadline,
 	},
+	rpc.ProfileID:    {profiles.ExtDeadline},
 	events.ProfileID: {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
 }
 
