@@ -341,6 +341,9 @@ func (d *daemon) announce() {
 		zap.String("a2a_workers", strings.Join(slices.Sorted(maps.Keys(c.A2A.Workers)), " ")),
 		zap.String("rpc_backends", strings.Join(slices.Sorted(maps.Keys(c.RPC.Backends)), " ")),
 	)
+	if len(c.Access.Rules) == 0 {
+		d.log.Warn("access has no rules, so nobody may do anything; see access in docs/configuration.md")
+	}
 }
 
 // addresses are where peers really connect: ports that the system chose are

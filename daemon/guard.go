@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -18,6 +20,7 @@ type guard struct {
 	policy  atomic.Pointer[access.Policy]
 	audit   *zap.Logger
 	denials *prometheus.CounterVec
+	held    heldBack
 }
 
 func newGuard(c *config.Config, log *zap.Logger) (*guard, error) {
@@ -47,10 +50,16 @@ func newPolicy(a *config.Access) (*access.Policy, error) {
 	return access.New(o)
 }
 
-// Allowed implements profiles.Access. Each denial is a line of the audit trail.
+// Allowed implements profiles.Access. Each denial is a line of the audit trail,
+// but for that of an event that a subscription does not get: the peer asked for
+// it once, so it is one line for each identity and event_type, and another
+// after a minute.
 func (g *guard) Allowed(identity, profile, operation, name string) bool {
 	if g.policy.Load().Allowed(identity, profile, operation, name) {
 		return true
+	}
+	if operation == "subscribe" && !g.held.news(identity, name) {
+		return false
 	}
 	g.denied(identity, profile, operation, name)
 	return false
@@ -84,4 +93,31 @@ func (g *guard) denied(identity, profile, operation, name string) {
 		zap.String("operation", operation),
 		zap.String("name", name),
 	)
+}
+
+// heldBack remembers which events were held back from whom of late. The zero
+// value is ready.
+type heldBack struct {
+	mu   sync.Mutex
+	last map[[2]string]time.Time // by identity and event_type
+}
+
+const (
+	heldBackFor = time.Minute
+	maxHeldBack = 4096 // remembered at once; then all are forgotten
+)
+
+// news reports whether that is worth saying, and takes it as said.
+func (h *heldBack) news(identity, eventType string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key, now := [2]string{identity, eventType}, time.Now()
+	if last, ok := h.last[key]; ok && now.Sub(last) < heldBackFor {
+		return false
+	}
+	if h.last == nil || len(h.last) >= maxHeldBack {
+		h.last = make(map[[2]string]time.Time)
+	}
+	h.last[key] = now
+	return true
 }
