@@ -21,7 +21,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", dir+"/", "../cmd/swpd", "../cmd/swp-client", "../examples/mcp-modern", "../examples/mcp-legacy")
+	cmd := exec.Command("go", "build", "-o", dir+"/", "../cmd/swpd", "../cmd/swp-client", "../examples/mcp-modern", "../examples/mcp-legacy", "../examples/rpc-backend")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("%w: %s", err, out)
 	}
@@ -45,6 +45,7 @@ type node struct {
 	secrets []string // must not be in the log
 	tls     string   // addresses
 	quic    string
+	tcp     string
 
 	cmd   *exec.Cmd
 	ended chan error
@@ -87,7 +88,7 @@ func configured(t *testing.T, more string) *node {
 	}
 	n := &node{bin: bin, dir: t.TempDir(), more: more}
 	run(t, bin+"/swpd", "init", "--dir", n.dir)
-	n.tls, n.quic = "swp+tls://127.0.0.1:0", "swp+quic://127.0.0.1:0"
+	n.tls, n.quic, n.tcp = "swp+tls://127.0.0.1:0", "swp+quic://127.0.0.1:0", "swp+tcp://127.0.0.1:0"
 	n.launch(t)
 	t.Cleanup(func() {
 		stop := time.AfterFunc(20*time.Second, func() { _ = n.cmd.Process.Kill() })
@@ -111,7 +112,7 @@ func (n *node) launch(t *testing.T) {
 	file := filepath.Join(n.dir, "swpd.yaml")
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
 		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
-		"listeners:\n  - address: " + n.tls + "\n  - address: " + n.quic + "\n" +
+		"listeners:\n  - address: " + n.tls + "\n  - address: " + n.quic + "\n  - address: " + n.tcp + "\n" +
 		"admin: off\n" + strings.ReplaceAll(n.more, "@DIR@", n.dir)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
@@ -142,10 +143,13 @@ func (n *node) launch(t *testing.T) {
 	select {
 	case addresses := <-serving:
 		for addr := range strings.FieldsSeq(addresses) {
-			if strings.HasPrefix(addr, "swp+tls:") {
+			switch scheme, _, _ := strings.Cut(addr, ":"); scheme {
+			case "swp+tls":
 				n.tls = addr
-			} else {
+			case "swp+quic":
 				n.quic = addr
+			default:
+				n.tcp = addr
 			}
 		}
 	case err := <-n.ended:

@@ -77,14 +77,19 @@ func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]
 	if err != nil {
 		return nil, err
 	}
-	defer c.Finish()
 	silence := f.timeout
 	if r.deadline > 0 {
 		silence = max(silence, r.deadline+2*time.Second) // the endpoint is to be heard first
 	}
-	return c.CallRPC(ctx, client.RPC{
+	out, err := c.CallRPC(ctx, client.RPC{
 		Method: args[1], Params: params, Key: r.key, Silence: silence, Deadline: r.deadline, Item: item,
 	})
+	if err != nil {
+		c.Finish() // an RPC_CANCEL may be on its way
+	} else {
+		c.Close()
+	}
+	return out, err
 }
 
 func newRPCCall(f *flags) *cobra.Command {
