@@ -43,7 +43,7 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 	}
 	if err != nil {
 		_ = c.close()
-		return s.asDamage(err)
+		return s.unreadable(err)
 	}
 	structure := s.checks.start(s, c)
 	wait := time.NewTimer(s.options.CheckFor)
@@ -66,6 +66,16 @@ func (s *Store) asDamage(err error) error {
 		return s.damaged("%w", f.cause)
 	}
 	return err
+}
+
+// unreadable is asDamage for a database that may not have the tables that
+// statements name.
+func (s *Store) unreadable(err error) error {
+	var f *failed
+	if errors.As(err, &f) && f.kind == nil {
+		return s.damaged("%w", f.cause)
+	}
+	return s.asDamage(err)
 }
 
 // readState reads the row of the store itself.
@@ -126,7 +136,7 @@ func (s *Store) checkStructure(ctx context.Context, c *conn) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return s.asDamage(err)
+		return s.unreadable(err)
 	case found != "ok":
 		return s.damaged("%s", found)
 	}
