@@ -55,6 +55,10 @@ type Options struct {
 	// means that they do not change.
 	Read func() (*config.Config, error)
 
+	// AcceptDamage goes on with what can be read of a damaged store, which is
+	// an error otherwise. The damaged file is kept beside the new one.
+	AcceptDamage bool
+
 	// Drain is how long exchanges in flight have to end after a stop was asked
 	// for, default 8 s. Children have 2 s after it, so that a stop takes at most
 	// ten.
@@ -126,7 +130,7 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.rules = newRuleFile(d.config, d.opts.Read, d.log)
-	if d.state, err = openState(context.Background(), d.config, d.log); err != nil {
+	if d.state, err = openState(context.Background(), d.config, d.opts.AcceptDamage, d.log); err != nil {
 		return err
 	}
 	d.memory = newMemoryGuard()

@@ -33,10 +33,11 @@ type state struct {
 }
 
 // openState opens the store that a configuration names, or makes it. The error
-// says what to do.
-func openState(ctx context.Context, c *config.Config, log *zap.Logger) (*state, error) {
+// says what to do. A damaged one is opened only with acceptDamage.
+func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *zap.Logger) (*state, error) {
 	o := sqlstore.Options{
 		Durability: store.Durability(c.Durability), Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity),
+		AcceptDamage: acceptDamage, Notice: func(text string) { log.Warn("store", zap.String("notice", text)) },
 	}
 	if c.Store != config.StoreMemory {
 		o.Dir = filepath.Join(c.Data, "store")
@@ -48,7 +49,7 @@ func openState(ctx context.Context, c *config.Config, log *zap.Logger) (*state, 
 	case errors.Is(err, store.ErrVersion):
 		return nil, fmt.Errorf("data: %s: the store in %s was written by another release, and nothing in it was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
 	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: the store in %s is damaged, and nothing in it was changed; restore it from a copy, or name another directory: %w", o.Dir, err)
+		return nil, fmt.Errorf("data: the store in %s is damaged, and nothing in it was changed; restore it from a copy, or start once with --accept-damage to go on with what can be read: %w", o.Dir, err)
 	case err != nil:
 		return nil, fmt.Errorf("data: the store in %s can not be opened: %w", o.Dir, err)
 	}

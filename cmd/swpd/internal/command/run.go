@@ -34,6 +34,7 @@ The log goes to standard error.`,
 	}
 	file := configFlag(cmd)
 	addrFile := cmd.Flags().String("addr-file", "", "write the addresses to `file`, one a line, once everything listens")
+	acceptDamage := cmd.Flags().Bool("accept-damage", false, "go on with what can be read of a damaged store; the damaged file is kept")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := load(*file)
 		if err != nil {
@@ -46,13 +47,14 @@ The log goes to standard error.`,
 		}
 		ctx, reload, abort := signals(cmd.Context())
 		return daemon.Run(ctx, daemon.Options{
-			Config:   c,
-			Version:  version,
-			Log:      cmd.ErrOrStderr(),
-			AddrFile: *addrFile,
-			Reload:   reload,
-			Read:     func() (*config.Config, error) { return load(*file) },
-			Abort:    abort,
+			Config:       c,
+			Version:      version,
+			Log:          cmd.ErrOrStderr(),
+			AddrFile:     *addrFile,
+			AcceptDamage: *acceptDamage,
+			Reload:       reload,
+			Read:         func() (*config.Config, error) { return load(*file) },
+			Abort:        abort,
 		})
 	}
 	return cmd
