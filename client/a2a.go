@@ -2,12 +2,15 @@ package client
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -120,6 +123,7 @@ type follower struct {
 	resume bool   // it may have been sent
 	after  uint64 // number of the last Event that was handed over
 	heard  bool   // something came on this connection
+	taken  bool   // the peer has acknowledged the task
 }
 
 // finalError is an error that no other connection would mend.
@@ -144,15 +148,19 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 	defer d.Close()
 	defer c.keepAlive(f.o.Patience)()
 	f.resume = true
+	unheard, cancel := f.acknowledged(ctx)
+	defer cancel()
 	for {
-		event, err := d.Recv(ctx)
+		event, err := d.Recv(unheard)
 		switch {
+		case unheard.Err() != nil && ctx.Err() == nil:
+			return nil, &finalError{context.Cause(unheard)}
 		case errors.Is(err, io.EOF):
 			return d.Result(), nil
 		case err != nil:
 			return nil, c.Explain(err)
 		}
-		f.heard = true
+		f.heard, f.taken, unheard = true, true, ctx
 		if err := f.o.Event(event); err != nil {
 			return nil, &finalError{err}
 		}
@@ -160,6 +168,18 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 			f.after = event.Seq
 		}
 	}
+}
+
+var errUnacknowledged = errors.New("client: the peer does not say that it has taken the task in; it may have refused it, for which A2A has no answer")
+
+// acknowledged returns a context for the first answer. A task is acknowledged by
+// an Event or its Result, within a second of being stored; but those of A2A 1.0
+// may be silent.
+func (f *follower) acknowledged(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.taken || f.after > 0 || strings.HasPrefix(f.o.Task.Kind, "a2a/1.0/") {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, f.o.Patience, errUnacknowledged)
 }
 
 func (f *follower) checkAgent(ctx context.Context, c *Client) error {
@@ -175,4 +195,40 @@ func passing(err error) bool {
 	}
 	var refused *profiles.Error
 	return !errors.As(err, &refused) || refused.Retryable
+}
+
+// decodeA2A returns a message of A2A by the names of its schema.
+func decodeA2A(env *e1.Envelope) (map[string]any, error) {
+	fields := make(map[string]any)
+	task := func(id []byte) { fields["task_id"] = hex.EncodeToString(id) }
+	switch env.MsgType {
+	case a2a.TypeHandshake:
+		var m a2a.HandshakeBody
+		err := m.Decode(env.Payload)
+		kinds := make([]string, len(m.Capabilities))
+		for i, kind := range m.Capabilities {
+			kinds[i] = string(kind)
+		}
+		fields["agent_id"], fields["capabilities"] = string(m.AgentID), kinds
+		return fields, err
+	case a2a.TypeTask:
+		var m a2a.TaskBody
+		err := m.Decode(env.Payload)
+		task(m.TaskID)
+		fields["kind"], fields["input"] = string(m.Kind), octets(m.Input)
+		return fields, err
+	case a2a.TypeEvent:
+		var m a2a.EventBody
+		err := m.Decode(env.Payload)
+		task(m.TaskID)
+		fields["message"], fields["event_payload"] = string(m.Message), octets(m.Payload)
+		return fields, err
+	case a2a.TypeResult:
+		var m a2a.ResultBody
+		err := m.Decode(env.Payload)
+		task(m.TaskID)
+		fields["ok"], fields["output"], fields["error_message"] = m.OK, octets(m.Output), string(m.ErrorMessage)
+		return fields, err
+	}
+	return nil, nil
 }

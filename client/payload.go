@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -26,6 +27,7 @@ func decodePayload(env *e1.Envelope) any {
 // decoders read the messages of a profile: nil fields for a msg_type that it
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
+	a2a.ProfileID:    decodeA2A,
 	events.ProfileID: decodeEvents,
 	obs.ProfileID:    decodeOBS,
 	rpc.ProfileID:    decodeRPC,
