@@ -63,9 +63,7 @@ func (t *task) attach(a *arrival, from uint64) {
 		a.w.Fail(errClosed)
 		return
 	}
-	if old != nil {
-		old.cancel()
-	}
+	old.stop()
 }
 
 // poke says that there may be something to send. c may be nil.
@@ -79,11 +77,19 @@ func (c *cursor) poke() {
 	}
 }
 
+// stop ends the exchange without a Result. c may be nil.
+func (c *cursor) stop() {
+	if c != nil {
+		c.cancel()
+	}
+}
+
 // run sends until the Result is sent, another cursor takes over, or nobody is
 // left to be sent to. Then it ends the exchange of the Task, and with it the use
 // of its lane.
 func (c *cursor) run() {
 	defer c.cancel()
+	defer context.AfterFunc(c.t.s.ctx, c.cancel)()
 	for {
 		events, ending, err := c.due()
 		if err == nil {
@@ -104,9 +110,6 @@ func (c *cursor) run() {
 		case <-c.ctx.Done():
 			c.end(nil)
 			return
-		case <-c.t.s.ctx.Done():
-			c.end(nil)
-			return
 		}
 	}
 }
@@ -114,7 +117,7 @@ func (c *cursor) run() {
 // end ends the exchange without an answer. A peer that is gone, and one that
 // sent the Task again elsewhere, are told nothing.
 func (c *cursor) end(err error) {
-	if c.ctx.Err() != nil || c.t.s.ctx.Err() != nil {
+	if c.ctx.Err() != nil {
 		err = nil
 	}
 	if err != nil {
@@ -177,8 +180,6 @@ func (c *cursor) read(last uint64) ([]tailEvent, error) {
 		select {
 		case <-time.After(backoff(n)):
 		case <-c.ctx.Done():
-		case <-s.ctx.Done():
-			return nil, errClosed
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -42,5 +43,54 @@ func TestDrainEndsWhatRunsAndLeavesWhatWaits(t *testing.T) {
 			t.Errorf("Drain: %v", err)
 		}
 		w.idle(t)
+	})
+}
+
+func TestDrainLetsGoOfWhatAnAgentCarriesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newDisk()
+		w := newWorker()
+		agent := service(t, a2a.Options{Workers: kinds(w, "k", "other")})
+		s := service(t, a2a.Options{Store: disk.open(t)})
+		p := script(t, s, alice)
+		x, y := connect(t, bob, agent, "spiffe://test/server", s)
+		p.accept(handshake("away", "other"))
+		if err := agent.Declare(t.Context(), x, "agent", []string{"k"}); err != nil {
+			t.Fatal(err)
+		}
+		q := script(t, s, alice)
+		p.hangUp() // and with it the agent that is away
+		q.accept(task("given", "k", ""), task("waiting", "other", ""))
+		r := w.started(t)
+		r.progress(t, "1")
+		q.want(message{Type: 3, Seq: 1, ID: "given", Message: "1"})
+		if err := s.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.progress(t, "2")
+		q.accept(task("late", "k", ""))
+		q.quiet()
+		if n := q.service.InFlight(); n != 1 { // the late one, which an endpoint would refuse
+			t.Errorf("%d exchanges are open, want 1", n)
+		}
+		q.hangUp()
+		hangUp(x, y)
+		s.Close()
+
+		s = service(t, a2a.Options{Store: disk.open(t)})
+		x, _ = connect(t, bob, agent, "spiffe://test/server", s)
+		if err := agent.Declare(t.Context(), x, "agent", []string{"k", "other"}); err != nil {
+			t.Fatal(err)
+		}
+		q = script(t, s, alice)
+		q.send(task("given", "k", ""), number(profiles.ExtResume, 1))
+		q.want(message{Type: 3, Seq: 2, ID: "given", Message: "2"})
+		r.finish("out")
+		q.want(message{Type: 4, Seq: 2, ID: "given", OK: true, Payload: "out"})
+		for range 2 {
+			w.started(t).finish("")
+		}
+		q.send(task("waiting", "other", ""), number(profiles.ExtResume, 0))
+		q.want(message{Type: 4, ID: "waiting", OK: true})
 	})
 }

@@ -51,7 +51,7 @@ func (t *task) dispatch(input []byte, wait bool) {
 		return
 	}
 	a, known := s.choose(t)
-	if a != nil {
+	if a != nil && !s.leaving() {
 		t.assign(a, input)
 		return
 	}
@@ -64,11 +64,11 @@ func (t *task) dispatch(input []byte, wait bool) {
 		return
 	}
 	s.mu.Lock()
-	if a, _ = s.choose(t); a != nil && !t.over && !s.closed {
+	if a, _ = s.choose(t); a != nil && !t.over && !s.leaving() {
 		t.assign(a, input)
 		return
 	}
-	if !t.over && !s.closed {
+	if !t.over && !s.leaving() {
 		s.idle[t] = struct{}{}
 		t.arm()
 	}
@@ -108,7 +108,7 @@ func (t *task) assign(a *agent, input []byte) {
 		return
 	}
 	s.mu.Lock()
-	if t.over || s.closed {
+	if t.over || s.leaving() {
 		s.mu.Unlock()
 		return
 	}
@@ -147,7 +147,7 @@ func (t *task) send(session profiles.Session, input []byte) {
 func (t *task) returned(session profiles.Session, instance string) {
 	s := t.s
 	s.mu.Lock()
-	if t.over || s.closed || t.at.Phase != phaseAgent {
+	if t.over || s.leaving() || t.at.Phase != phaseAgent {
 		s.mu.Unlock()
 		return
 	}
@@ -165,7 +165,7 @@ func (t *task) await() {
 	s := t.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.over || s.closed {
+	if t.over || s.leaving() {
 		return
 	}
 	t.out = nil
@@ -280,17 +280,4 @@ func (f *forward) lost(err error) {
 		s.report(t, err)
 		t.fail(reasonRefused)
 	}
-}
-
-// drain calls f once every Event that was added is stored.
-func (t *task) drain(f func()) {
-	s := t.s
-	s.mu.Lock()
-	if t.writing {
-		t.drained = f
-		s.mu.Unlock()
-		return
-	}
-	s.mu.Unlock()
-	f()
 }

@@ -111,9 +111,9 @@ func (t *task) judge(sum *digest) error {
 	case t.closed == nil:
 		// It crosses the Result of the executor, or ends the delivery only.
 		t.closed = sum
-		if c := t.cursor; c != nil && delegated(t.kind) {
+		if delegated(t.kind) {
+			t.cursor.stop()
 			t.cursor = nil
-			c.cancel()
 		}
 		return nil
 	case *t.closed != *sum:

@@ -48,6 +48,9 @@ type address struct{ identity, id string }
 // It fails on registrations that are not complete and on a store that can not
 // be read. The caller closes it.
 func New(opts Options) (*Service, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
 	opts = opts.withDefaults()
 	pools, err := newPools(opts.Workers)
 	if err != nil {
@@ -94,6 +97,25 @@ func (o Options) withDefaults() Options {
 		o.Report = func(error) {}
 	}
 	return o
+}
+
+func (o *Options) validate() error {
+	for name, d := range map[string]time.Duration{
+		"Retention": o.Retention, "Deadline": o.Deadline, "MaxDeadline": o.MaxDeadline, "Abandoned": o.Abandoned,
+	} {
+		if d < 0 {
+			return fmt.Errorf("a2a: %s: %v, want 0 or more", name, d)
+		}
+	}
+	for name, n := range map[string]int{
+		"Tasks": o.Tasks, "TasksPerIdentity": o.TasksPerIdentity, "Events": o.Events, "EventBytes": o.EventBytes,
+		"Agents": o.Agents, "AgentsPerSession": o.AgentsPerSession,
+	} {
+		if n < 0 {
+			return fmt.Errorf("a2a: %s: %d, want 0 or more", name, n)
+		}
+	}
+	return nil
 }
 
 // Profile returns the profile for the registry of the endpoint.
@@ -171,9 +193,10 @@ func (s *Service) Agents() []Agent {
 }
 
 // Drain has the Workers begin no more tasks and waits until those that they
-// carry out have ended, or ctx has; then its error is that of ctx. Tasks that
-// wait for their turn stay in the store, for the next process. It is called
-// once, before Close.
+// carry out have ended, or ctx has; then its error is that of ctx. Everything
+// else is safe in the store and is left to the next process: exchanges of tasks
+// that wait, or that an agent carries out, end, so that their sessions can. It
+// is called once, before Close.
 func (s *Service) Drain(ctx context.Context) error {
 	rested := make(chan struct{})
 	s.mu.Lock()
@@ -181,7 +204,22 @@ func (s *Service) Drain(ctx context.Context) error {
 	if s.running == 0 {
 		close(rested)
 	}
+	var given []*Delivery
+	for _, t := range s.tasks {
+		if t.at.Phase == phaseLocal {
+			continue
+		}
+		t.disarm()
+		t.cursor.stop()
+		if t.out != nil {
+			given = append(given, t.out)
+			t.out = nil
+		}
+	}
 	s.mu.Unlock()
+	for _, d := range given {
+		d.close(profiles.ErrFinished)
+	}
 	select {
 	case <-rested:
 		return nil
@@ -189,6 +227,10 @@ func (s *Service) Drain(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// leaving reports whether no task is given to anyone any more. The caller holds
+// mu.
+func (s *Service) leaving() bool { return s.closed || s.rested != nil }
 
 // errClosed is why what was open ends with Close.
 var errClosed = errors.New("a2a: the service was closed")
@@ -205,7 +247,7 @@ func (s *Service) Close() {
 			open = append(open, t.abandon)
 		}
 		for _, d := range s.sent {
-			open = append(open, func() { d.fail(errClosed) })
+			open = append(open, func() { d.end(errClosed) })
 		}
 		for _, b := range s.beacons {
 			open = append(open, b.stop)

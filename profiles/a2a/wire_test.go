@@ -27,7 +27,7 @@ func TestRS05AnInitiatorThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	for name, pipe := range map[string]func() (a, b transport.Conn){"one stream": transport.Pipe, "many": transport.MuxPipe} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const n, size = 100, 1 << 20
+				const n, size = 40, 1 << 20
 				ended := make(chan time.Time, 1)
 				w := a2a.WorkerFunc(func(_ context.Context, _ *a2a.Task, event func(string, []byte) error) ([]byte, error) {
 					for i := range n {

@@ -1,0 +1,184 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+const (
+	// firstSilence is how long a Task may stay without an Event or a Result
+	// before it is sent again; then twice as long each time, up to maxSilence.
+	firstSilence = 3 * time.Second
+	maxSilence   = 30 * time.Second
+
+	// firstPause is how long to wait before a Task is sent again that was
+	// refused, or that an Event of could not be kept; then twice as long each
+	// time, up to maxSilence.
+	firstPause = time.Second
+
+	// cancelWait bounds how long a slow peer is waited for that is told that a
+	// task of ours is over.
+	cancelWait = time.Second
+)
+
+// post sends the Task, on a lane of its own.
+func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
+	payload, ext, err := d.to.task(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	if d.resume {
+		ext = e1.AppendExtensionUvarint(ext, profiles.ExtResume, d.last)
+	}
+	d.resume, d.heard, d.wanted = true, false, false
+	d.mu.Unlock()
+	if d.lane == nil {
+		if d.lane, err = d.session.Open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if d.s.opts.Propagate != nil {
+		_ = d.s.opts.Propagate(ctx, d.lane, d.id)
+	}
+	call, err := d.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeTask, Extensions: ext, Payload: payload})
+	if err != nil {
+		_ = d.lane.Close()
+		d.lane = nil
+	}
+	return call, err
+}
+
+// errFull ends a Delivery whose receiver is slower than an executor that does
+// not number its Events.
+var errFull = profiles.Busy("a2a_inbox", "events were not received in time, and have no numbers to be asked for")
+
+var (
+	errSilent = errors.New("a2a: neither an event nor a result came")
+	errAsk    = errors.New("a2a: events are missing")
+)
+
+// run waits for the answer to the Task, and sends it again where that is what
+// it takes, until the task is over or the session is gone. call is nil if the
+// Task has not been sent.
+func (d *Delivery) run(call profiles.Call) {
+	defer close(d.done)
+	defer d.part()
+	for failures := 0; ; failures++ {
+		var err error
+		if call == nil {
+			call, err = d.post(d.ctx)
+		}
+		if err == nil {
+			err = d.listen(call, min(firstSilence<<min(failures, 4), maxSilence))
+			call.Close()
+			call = nil
+		}
+		if d.progress() {
+			failures = 0
+		}
+		var refused *profiles.Error
+		switch {
+		case d.ctx.Err() != nil:
+			return
+		case d.session.Context().Err() != nil:
+			d.end(context.Cause(d.session.Context()))
+			return
+		case errors.Is(err, errAsk), errors.Is(err, errSilent):
+			continue
+		case errors.As(err, &refused) && !refused.Retryable:
+			d.end(err)
+			return
+		}
+		if d.lane != nil { // the stream of the Task was reset
+			_ = d.lane.Close()
+			d.lane = nil
+		}
+		d.pause(firstPause << min(failures, 5))
+	}
+}
+
+// progress reports whether anything came since the Task was sent.
+func (d *Delivery) progress() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.heard
+}
+
+// part says the last word of this side, if there is one, and gives up the lane.
+func (d *Delivery) part() {
+	if d.lane == nil {
+		d.told = profiles.ErrFinished
+		return
+	}
+	d.mu.Lock()
+	m := d.farewell
+	d.mu.Unlock()
+	if m != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), cancelWait)
+		defer cancel()
+		m.TaskID = d.id
+		d.told = d.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))})
+	}
+	_ = d.lane.Close()
+}
+
+func (d *Delivery) pause(wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ctx.Done():
+	case <-d.session.Context().Done():
+	}
+}
+
+// listen takes the Results that come in answer to the Task, until it is to be
+// sent again or nothing can come any more.
+func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	defer cancel(nil)
+	d.mu.Lock()
+	if d.wanted {
+		d.mu.Unlock()
+		return errAsk
+	}
+	d.again = func() { cancel(errAsk) }
+	behind := d.behind
+	d.mu.Unlock()
+	if !delegated(d.kind) || behind {
+		timer := time.AfterFunc(silence, func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			switch {
+			case d.behind && d.to.room(0):
+				d.ask()
+			case !d.heard:
+				cancel(errSilent)
+			}
+		})
+		defer timer.Stop()
+	}
+	for {
+		env, err := call.Recv(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		var m ResultBody
+		if err := m.Decode(env.Payload); err != nil {
+			return err
+		}
+		if !bytes.Equal(m.TaskID, d.id) {
+			return profiles.Errorf(profiles.InvalidProfilePayload, "a2a: result of another task in answer to a task")
+		}
+		_ = d.result(nil, &m, env.Extensions) // what it breaks is over by then
+	}
+}
