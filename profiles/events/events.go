@@ -84,8 +84,9 @@ type Options struct {
 	// Publishers are refused beyond it, to try again.
 	PendingOctets int
 
-	// Subscriptions bounds those of one connection, default 256.
-	Subscriptions int
+	// Subscriptions bounds those of one connection, default 256, and
+	// IdentitySubscriptions those of one identity, default 4,096.
+	Subscriptions, IdentitySubscriptions int
 
 	// Names bounds the named subscriptions of one identity, default 1,024.
 	Names int
@@ -109,7 +110,8 @@ func (o Options) withDefaults() Options {
 		value *int
 		def   int
 	}{
-		{&o.TailEntries, 8192}, {&o.TailOctets, 16 << 20}, {&o.PendingOctets, 64 << 20}, {&o.Subscriptions, 256}, {&o.Names, 1024},
+		{&o.TailEntries, 8192}, {&o.TailOctets, 16 << 20}, {&o.PendingOctets, 64 << 20}, {&o.Subscriptions, 256},
+		{&o.IdentitySubscriptions, 4096}, {&o.Names, 1024},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
@@ -125,7 +127,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o *Options) validate() error {
-	for _, v := range []int{o.TailEntries, o.TailOctets, o.PendingOctets, o.Subscriptions, o.Names} {
+	for _, v := range []int{o.TailEntries, o.TailOctets, o.PendingOctets, o.Subscriptions, o.IdentitySubscriptions, o.Names} {
 		if v < 1 {
 			return fmt.Errorf("events: a bound of %d, want at least 1", v)
 		}
@@ -146,6 +148,7 @@ type Bus struct {
 	tail    tail
 	pending atomic.Int64  // octets that wait to be stored
 	readers chan struct{} // slots for reading the store
+	large   chan struct{} // slots for large records out of it
 
 	live live
 
@@ -155,10 +158,6 @@ type Bus struct {
 
 	subs table
 }
-
-// storeReaders is how many subscriptions read the store at a time: each holds a
-// batch in memory meanwhile.
-const storeReaders = 4
 
 // openTime bounds how long New waits for the store.
 const openTime = 10 * time.Second
@@ -170,7 +169,7 @@ func New(opts Options) (*Bus, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders)}
+	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders), large: make(chan struct{}, largeSlots)}
 	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
 	b.live.seed = maphash.MakeSeed()
 	b.subs.init()

@@ -47,15 +47,16 @@ func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 		g := newGather()
 		changed, err := f.reader.fill(ctx, g)
 		if !g.empty() {
-			f.octets = append(f.octets[:0], g.payload()...)
+			head, tail := g.payload()
+			f.octets = append(append(f.octets[:0], head...), tail...)
 			last := g.last
-			g.free()
+			g.free(f.reader.bus)
 			if err := f.batch.Decode(f.octets); err != nil {
 				return Delivery{}, profiles.AsError(err)
 			}
 			return Delivery{f.batch.Events, last}, nil
 		}
-		g.free()
+		g.free(f.reader.bus)
 		if err != nil {
 			return Delivery{}, err
 		}

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -24,19 +25,26 @@ type reader struct {
 // gather is one EVT_BATCH being put together. Readers that wait have none.
 type gather struct {
 	buf     []byte // headroom, then the records as elements of the batch
+	large   []byte // the octets of the only record, if it is large
+	slot    bool   // of those for large records out of the store
 	count   int
 	last    uint64 // number of the last record
 	entries [256]*entry
 }
 
 const (
-	headroom   = 8         // for the key and length of the wrapper
-	fullOctets = 256 << 10 // a batch that has as much is sent
-	keepOctets = 512 << 10 // larger buffers are not used again
+	headroom   = 16       // for the keys and lengths of the wrapper and of a large record
+	fullOctets = 64 << 10 // a batch that has as much is sent; a record that has more goes alone
 
 	// storeScan is how many entries one reading of the store looks at, so that
 	// one with a filter that nothing matches leaves the others a turn.
 	storeScan = 4096
+
+	// storeReaders is how many subscriptions read the store at a time, and
+	// largeSlots how many hold a large record out of it while it is sent:
+	// 128 MiB at most. Those in the tail are sent from where they lie.
+	storeReaders = 4
+	largeSlots   = 16
 )
 
 var gathers = sync.Pool{New: func() any { return new(gather) }}
@@ -50,12 +58,14 @@ func newGather() *gather {
 	return g
 }
 
-// free gives g back. Nothing of it may be used any more.
-func (g *gather) free() {
+// free gives g back to the Bus that it was used with. Nothing of it may be used
+// any more.
+func (g *gather) free(b *Bus) {
 	clear(g.entries[:])
-	if cap(g.buf) > keepOctets {
-		g.buf = nil
+	if g.slot {
+		<-b.large
 	}
+	g.large, g.slot = nil, false
 	gathers.Put(g)
 }
 
@@ -63,23 +73,34 @@ func (g *gather) empty() bool { return g.count == 0 }
 
 // fits reports whether a record may be added.
 func (g *gather) fits(octets []byte) bool {
-	return g.empty() || g.count < MaxBatch && len(g.buf)+len(octets) <= fullOctets
+	return g.empty() || g.large == nil && g.count < MaxBatch && len(g.buf)+len(octets) <= fullOctets
 }
 
+// add adds a record. A large one is not copied.
 func (g *gather) add(seq uint64, octets []byte) {
-	g.buf = append(p1.AppendHeader(g.buf, 1, len(octets)), octets...)
+	if len(octets) > fullOctets {
+		g.large = octets
+	} else {
+		g.buf = append(p1.AppendHeader(g.buf, 1, len(octets)), octets...)
+	}
 	g.count++
 	g.last = seq
 }
 
-// payload closes the batch and returns it as the payload of an EVT_BATCH, valid
-// until free.
-func (g *gather) payload() []byte {
-	var head [headroom]byte
-	h := p1.AppendHeader(head[:0], TypeBatch, len(g.buf)-headroom)
+// payload closes the batch and returns it as the payload of an EVT_BATCH, in two
+// parts, valid until free.
+func (g *gather) payload() (head, tail []byte) {
+	var header [headroom]byte
+	h := header[:0]
+	if g.large != nil {
+		h = p1.AppendHeader(h, TypeBatch, p1.SizeHeader(1, len(g.large)))
+		h = p1.AppendHeader(h, 1, len(g.large))
+	} else {
+		h = p1.AppendHeader(h, TypeBatch, len(g.buf)-headroom)
+	}
 	from := headroom - len(h)
 	copy(g.buf[from:], h)
-	return g.buf[from:]
+	return g.buf[from:], g.large
 }
 
 // errSlow cuts a subscription off.
@@ -117,7 +138,7 @@ func (r *reader) fill(ctx context.Context, g *gather) (changed <-chan struct{}, 
 // take looks at the next entry. It returns false, and leaves it for later, if g
 // is full.
 func (r *reader) take(g *gather, seq uint64, record *Record) bool {
-	if r.filter.Match(record) && r.may(record.EventType) {
+	if r.gets(record) {
 		if !g.fits(record.octets) {
 			return false
 		}
@@ -127,41 +148,66 @@ func (r *reader) take(g *gather, seq uint64, record *Record) bool {
 	return true
 }
 
+func (r *reader) gets(record *Record) bool { return r.filter.Match(record) && r.may(record.EventType) }
+
 // fillFromStore is fill for entries that are no longer in memory. more says
-// that g is not full.
+// that there may be more for g.
 func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err error) {
 	store := r.bus.opts.Store
 	if store == nil {
 		return false, errSlow
 	}
-	select {
-	case r.bus.readers <- struct{}{}:
-		defer func() { <-r.bus.readers }()
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	if err := take(ctx, r.bus.readers); err != nil {
+		return false, err
 	}
-	seen, before, more, fault := 0, r.pos, true, error(nil)
+	seen, before := 0, r.pos
+	full, wants, fault := false, false, error(nil)
 	err = store.Read(ctx, spaceLog, logName, r.pos, func(seq uint64, _ string, data []byte) bool {
 		var record Record
 		if fault = record.stored(data); seq != r.pos+1 {
 			fault = errSlow
 		}
-		if fault != nil || !r.take(g, seq, &record) {
-			more = false
+		switch {
+		case fault != nil:
+			return false
+		case len(data) > fullOctets && g.empty() && r.gets(&record):
+			if wants = !g.slot; wants {
+				return false
+			}
+			record.octets = bytes.Clone(data)
+		}
+		if full = !r.take(g, seq, &record); full {
 			return false
 		}
 		seen++
 		return seen < storeScan
 	})
+	<-r.bus.readers
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case err != nil:
 		return false, profiles.Unavailable(err)
-	case fault == nil && r.pos == before && more:
+	case fault != nil || full:
+		return false, fault
+	case wants: // a slot, for which nobody waits who holds anything else
+		err := take(ctx, r.bus.large)
+		g.slot = err == nil
+		return g.slot, err
+	case r.pos == before:
 		return false, errSlow // they are due, and nothing is there
 	}
-	return more, fault
+	return true, nil
+}
+
+// take waits for one of a number of slots.
+func take(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // accessTime is how long an answer of Access counts, and accessTypes how many

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/binary"
+	"strings"
 	"time"
 )
 
@@ -35,10 +36,14 @@ const (
 // scoped returns a name in the space of an identity. The identity goes first
 // with its length, so that no choice of a name reaches what is another's.
 func scoped[T ~string | ~[]byte](identity string, name T) string {
-	key := make([]byte, 0, binary.MaxVarintLen64+len(identity)+len(name))
-	key = binary.AppendUvarint(key, uint64(len(identity)))
-	key = append(key, identity...)
-	return string(append(key, name...))
+	var length [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(length[:], uint64(len(identity)))
+	var key strings.Builder
+	key.Grow(n + len(identity) + len(name))
+	_, _ = key.Write(length[:n])
+	_, _ = key.WriteString(identity)
+	_, _ = key.WriteString(string(name))
+	return key.String()
 }
 
 // maxKey is how long a name in a Store may be.

@@ -33,6 +33,7 @@ type subscription struct {
 
 	msgID []byte
 	lane  profiles.Lane
+	turn  *turn
 	w     profiles.Responder
 	gone  func() bool // stops watching whether the peer is gone
 }
@@ -50,7 +51,7 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := b.subs.add(s, b.opts.Subscriptions); err != nil {
+	if err := b.subs.add(s); err != nil {
 		return err
 	}
 	held, w, err := req.HoldLong()
@@ -59,7 +60,7 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 		b.work.Done()
 		return err
 	}
-	s.msgID, s.lane, s.w = held.MsgID, req.Lane, w
+	s.msgID, s.w = held.MsgID, w
 	s.gone = context.AfterFunc(w.Context(), func() { s.cancel(errGone) })
 	go s.run()
 	return nil
@@ -77,7 +78,7 @@ func (b *Bus) newSubscription(req *profiles.Request) (*subscription, error) {
 	}
 	identity := req.Session.Peer().Identity
 	s := &subscription{
-		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)},
+		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane,
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
 	}
 	name, named := req.Extensions.Lookup(profiles.ExtSubscription)
@@ -151,7 +152,7 @@ func (s *subscription) deliver() error {
 		select {
 		case <-changed:
 		case <-silence.C:
-			if err := s.send(s.reader.pos, emptyBatch); err != nil {
+			if err := s.send(s.batch(s.reader.pos, emptyBatch)); err != nil {
 				return err
 			}
 		case <-s.ctx.Done():
@@ -164,13 +165,20 @@ func (s *subscription) deliver() error {
 var emptyBatch = p1.AppendHeader(nil, TypeBatch, 0)
 
 // next sends one batch, if there is something for it. It returns what to wait
-// for before the next one, nil if it is due now.
+// for before the next one, nil if it is due now. The subscriptions of one stream
+// take turns: while one waits for a slow peer the others hold nothing.
 func (s *subscription) next() (changed <-chan struct{}, err error) {
+	if err := take(s.ctx, s.turn.slot); err != nil {
+		return nil, err
+	}
+	defer func() { <-s.turn.slot }()
 	g := newGather()
-	defer g.free()
+	defer g.free(s.bus)
 	changed, err = s.reader.fill(s.ctx, g)
 	if !g.empty() && s.ctx.Err() == nil {
-		if err := s.send(g.last, g.payload()); err != nil {
+		env := s.batch(g.last, nil)
+		env.Payload, env.Tail = g.payload()
+		if err := s.send(env); err != nil {
 			return nil, err
 		}
 	}
@@ -178,8 +186,8 @@ func (s *subscription) next() (changed <-chan struct{}, err error) {
 }
 
 // send waits while the peer is slow to read.
-func (s *subscription) send(cursor uint64, payload []byte) error {
-	err := s.lane.Send(s.ctx, s.batch(cursor, payload))
+func (s *subscription) send(env e1.Envelope) error {
+	err := s.lane.Send(s.ctx, env)
 	if err != nil && s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}

@@ -152,6 +152,21 @@ func TestPR06SubscriptionsAreBounded(t *testing.T) {
 	})
 }
 
+func TestSubscriptionsOfAnIdentityAreBounded(t *testing.T) {
+	s := serve(t, "pipe", events.Options{IdentitySubscriptions: 3}, endpoint.Bounds{})
+	a, b := s.dial(subscriber), s.dial(subscriber)
+	a.subscribe(t, events.SubscribeOptions{})
+	a.subscribe(t, events.SubscribeOptions{})
+	sub := b.subscribe(t, events.SubscribeOptions{})
+	b.failOpen(t, events.SubscribeOptions{}, "RATE_LIMIT_EXCEEDED")
+	s.dial("spiffe://test.invalid/other").subscribe(t, events.SubscribeOptions{})
+	sub.Close()
+	if err := callSync(t.Context(), b.lane(t)); err != nil {
+		t.Fatal(err)
+	}
+	a.subscribe(t, events.SubscribeOptions{})
+}
+
 // oneLane is a session whose lanes are all the same one.
 type oneLane struct {
 	profiles.Session

@@ -8,11 +8,13 @@ import (
 
 // table holds the subscriptions of peers.
 type table struct {
-	mu     sync.Mutex
-	subs   map[subscriptionKey]*subscription
-	count  map[profiles.Session]int
-	named  map[string]*subscription
-	closed bool
+	mu         sync.Mutex
+	subs       map[subscriptionKey]*subscription
+	sessions   map[profiles.Session]int // how many each has
+	identities map[string]int
+	lanes      map[profiles.Lane]*turn
+	named      map[string]*subscription
+	closed     bool
 }
 
 // subscriptionKey says whose subscription it is: an id means nothing on another
@@ -22,15 +24,24 @@ type subscriptionKey struct {
 	id      string
 }
 
+// turn is what the subscriptions of one stream take before they send.
+type turn struct {
+	slot chan struct{} // of one
+	n    int           // subscriptions; guarded by the table
+}
+
 func (t *table) init() {
 	t.subs = make(map[subscriptionKey]*subscription)
-	t.count = make(map[profiles.Session]int)
+	t.sessions = make(map[profiles.Session]int)
+	t.identities = make(map[string]int)
+	t.lanes = make(map[profiles.Lane]*turn)
 	t.named = make(map[string]*subscription)
 }
 
-// add enters a subscription, of which a connection may have limit. One of the
-// same name, wherever it is, ends. The caller owes the Bus one work.Done.
-func (t *table) add(s *subscription, limit int) error {
+// add enters a subscription, if it is not one too many. One of the same name,
+// wherever it is, ends. The caller owes the Bus one work.Done.
+func (t *table) add(s *subscription) error {
+	o := &s.bus.opts
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -38,12 +49,20 @@ func (t *table) add(s *subscription, limit int) error {
 		return errEnding
 	case t.subs[s.key] != nil:
 		return profiles.Errorf(profiles.DuplicateMsgID, "events: the msg_id is that of a subscription")
-	case t.count[s.key.session] >= limit:
+	case t.sessions[s.key.session] >= o.Subscriptions:
 		return profiles.Busy(DetailBound, "events: too many subscriptions on this connection")
+	case t.identities[s.reader.identity] >= o.IdentitySubscriptions:
+		return profiles.Busy(DetailBound, "events: too many subscriptions of this identity")
 	}
 	s.bus.work.Add(1)
 	t.subs[s.key] = s
-	t.count[s.key.session]++
+	t.sessions[s.key.session]++
+	t.identities[s.reader.identity]++
+	if s.turn = t.lanes[s.lane]; s.turn == nil {
+		s.turn = &turn{slot: make(chan struct{}, 1)}
+		t.lanes[s.lane] = s.turn
+	}
+	s.turn.n++
 	if s.name != "" {
 		if older := t.named[s.name]; older != nil {
 			older.cancel(errReplaced)
@@ -68,11 +87,19 @@ func (t *table) remove(s *subscription) {
 		return
 	}
 	delete(t.subs, s.key)
-	if t.count[s.key.session]--; t.count[s.key.session] == 0 {
-		delete(t.count, s.key.session)
+	decrement(t.sessions, s.key.session)
+	decrement(t.identities, s.reader.identity)
+	if s.turn.n--; s.turn.n == 0 {
+		delete(t.lanes, s.lane)
 	}
 	if t.named[s.name] == s {
 		delete(t.named, s.name)
+	}
+}
+
+func decrement[K comparable](m map[K]int, key K) {
+	if m[key]--; m[key] == 0 {
+		delete(m, key)
 	}
 }
 
