@@ -203,3 +203,46 @@ func (o organisation) follow(t *testing.T, client *a2a.Service, ep *endpoint.End
 		}
 	}
 }
+
+func TestWireCarriesLargeInputsAndOutputs(t *testing.T) {
+	for _, kind := range []string{"tls", "quic"} {
+		t.Run(kind, func(t *testing.T) {
+			const large = 8<<20 - 8<<10 - 64 // with its wrapper, nearly what a payload may have
+			w := newWorker()
+			ln, policy := listen(t, kind, service(t, a2a.Options{Workers: kinds(w, "k")}), endpoint.Options{})
+			client := bare(t)
+			session := newEndpoint(t, client, endpoint.Options{}).Attach(dial(t, kind, ln, policy))
+			send := func(id string, resume bool) *a2a.Delivery {
+				d, err := client.Send(t.Context(), session, &a2a.Task{ID: []byte(id), Kind: "k", Input: make([]byte, 4<<20)}, a2a.SendOptions{Resume: resume})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(d.Close)
+				return d
+			}
+			// More than a connection may have in flight: while tasks run, their
+			// input is in the store.
+			var runs []*run
+			for i := range 5 {
+				send(fmt.Sprint(i), false)
+				runs = append(runs, w.started(t))
+			}
+			d := send("0", true)
+			runs[0].end <- outcome{output: make([]byte, large)}
+			if _, result := receive(t, d); !result.OK || len(result.Output) != large {
+				t.Errorf("%v, %q, %d octets", result.OK, result.Reason, len(result.Output))
+			}
+			if _, result := receive(t, send("0", true)); !result.OK || len(result.Output) != large {
+				t.Errorf("again: %v, %q, %d octets", result.OK, result.Reason, len(result.Output))
+			}
+			d = send("1", true)
+			if err := runs[1].event("", make([]byte, large+64)); err == nil {
+				t.Error("an event that can not be sent was stored")
+			}
+			runs[1].end <- outcome{output: make([]byte, large+64)}
+			if _, result := receive(t, d); result.OK || result.Reason != "the output is too large" {
+				t.Errorf("%v, %q", result.OK, result.Reason)
+			}
+		})
+	}
+}
