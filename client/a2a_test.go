@@ -428,8 +428,8 @@ func TestProgressIsTakenAwayForWhatIsPrinted(t *testing.T) {
 			t.Error(err)
 		}
 		p.Stop()
-		const clear = "\r\x1b[K"
-		if got := out.String(); !bytes.Contains(out.Bytes(), []byte(" one, 3s"+clear+"line\n"+clear)) || !bytes.HasSuffix(out.Bytes(), []byte(" two, 3s"+clear)) {
+		const erase = "\r\x1b[K"
+		if got := out.String(); !bytes.Contains(out.Bytes(), []byte(" one, 3s"+erase+"line\n"+erase)) || !bytes.HasSuffix(out.Bytes(), []byte(" two, 3s"+erase)) {
 			t.Errorf("%q", got)
 		}
 	})
