@@ -8,7 +8,6 @@ import (
 
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/store/sqlstore"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // BenchmarkTask is a task with ten Events over TLS, by how many there are at
@@ -34,10 +33,10 @@ func BenchmarkTask(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			ln, policy := listen(b, "tls", s, endpoint.Options{})
+			ln, policy := listen(b, "tls", s)
 			client, _ := a2a.New(a2a.Options{})
 			defer client.Close()
-			session := newEndpoint(b, client, endpoint.Options{}).Attach(dial(b, "tls", ln, policy))
+			session := newEndpoint(b, client).Attach(dial(b, "tls", ln, policy))
 			b.ResetTimer()
 			b.ReportAllocs()
 			var wg sync.WaitGroup

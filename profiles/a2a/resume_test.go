@@ -119,9 +119,9 @@ func TestWireResumeAtEveryEventGetsExactlyTheRest(t *testing.T) {
 		for _, live := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s live=%v", kind, live), func(t *testing.T) {
 				w := newWorker()
-				ln, policy := listen(t, kind, service(t, a2a.Options{Workers: kinds(w, "k")}), endpoint.Options{})
+				ln, policy := listen(t, kind, service(t, a2a.Options{Workers: kinds(w, "k")}))
 				client := bare(t)
-				ep := newEndpoint(t, client, endpoint.Options{})
+				ep := newEndpoint(t, client)
 				var session *endpoint.Session
 				on := resumable{
 					dial: func() profiles.Session {
@@ -136,10 +136,9 @@ func TestWireResumeAtEveryEventGetsExactlyTheRest(t *testing.T) {
 	}
 }
 
-func newEndpoint(t testing.TB, s *a2a.Service, opts endpoint.Options) *endpoint.Endpoint {
+func newEndpoint(t testing.TB, s *a2a.Service) *endpoint.Endpoint {
 	t.Helper()
-	opts.Registry = registry(t, s)
-	ep, err := endpoint.New(opts)
+	ep, err := endpoint.New(endpoint.Options{Registry: registry(t, s)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +148,11 @@ func newEndpoint(t testing.TB, s *a2a.Service, opts endpoint.Options) *endpoint.
 
 // listen serves a Service over a transport, and returns the policy of a client
 // that it trusts.
-func listen(t testing.TB, kind string, s *a2a.Service, opts endpoint.Options) (transport.Listener, *transport.Policy) {
+func listen(t testing.TB, kind string, s *a2a.Service) (transport.Listener, *transport.Policy) {
 	t.Helper()
 	ca := transporttest.NewCA(t)
 	ln := transporttest.Listen(t, kind, ca.Policy(t, transporttest.Server), nil)
-	ep := newEndpoint(t, s, opts)
+	ep := newEndpoint(t, s)
 	served := make(chan error, 1)
 	go func() { served <- ep.Serve(t.Context(), ln) }()
 	t.Cleanup(func() {

@@ -39,7 +39,7 @@ func TestRS05AnInitiatorThatDoesNotReadHoldsUpNobody(t *testing.T) {
 					return []byte("out"), nil
 				})
 				s := service(t, a2a.Options{Workers: kinds(w, "k"), EventBytes: 2 * n * size})
-				ep := newEndpoint(t, s, endpoint.Options{})
+				ep := newEndpoint(t, s)
 				here, there := pipe()
 				session := ep.Attach(here)
 				began := time.Now()
@@ -61,7 +61,7 @@ func TestRS05AnInitiatorThatDoesNotReadHoldsUpNobody(t *testing.T) {
 				client := bare(t)
 				here, there = pipe()
 				ep.Attach(here)
-				d, err := client.Send(t.Context(), newEndpoint(t, client, endpoint.Options{}).Attach(there),
+				d, err := client.Send(t.Context(), newEndpoint(t, client).Attach(there),
 					&a2a.Task{ID: []byte("t"), Kind: "k"}, a2a.SendOptions{Resume: true})
 				if err != nil {
 					t.Fatal(err)
@@ -94,7 +94,7 @@ func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 			t.Cleanup(func() { _ = db.Close() })
 			o := organisation{kind: kind}
 			server := service(t, a2a.Options{Store: db})
-			o.ln, o.policy = listen(t, kind, server, endpoint.Options{})
+			o.ln, o.policy = listen(t, kind, server)
 
 			want := make([]string, events)
 			for i := range want {
@@ -125,7 +125,7 @@ func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 			for i := range initiators {
 				sending.Go(func() {
 					client := bare(t)
-					ep := newEndpoint(t, client, endpoint.Options{})
+					ep := newEndpoint(t, client)
 					for j := range each {
 						input := fmt.Sprintf("%d/%d", i, j)
 						got, result := o.follow(t, client, ep, input)
@@ -147,7 +147,7 @@ func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 
 // serve keeps an agent connected, to connections that do not last.
 func (o organisation) serve(ctx context.Context, t *testing.T, agent *a2a.Service, declared chan struct{}) {
-	ep := newEndpoint(t, agent, endpoint.Options{})
+	ep := newEndpoint(t, agent)
 	r := rand.New(rand.NewPCG(1, 1))
 	var once sync.Once
 	for ctx.Err() == nil {
@@ -209,9 +209,9 @@ func TestWireCarriesLargeInputsAndOutputs(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			const large = 8<<20 - 8<<10 - 64 // with its wrapper, nearly what a payload may have
 			w := newWorker()
-			ln, policy := listen(t, kind, service(t, a2a.Options{Workers: kinds(w, "k")}), endpoint.Options{})
+			ln, policy := listen(t, kind, service(t, a2a.Options{Workers: kinds(w, "k")}))
 			client := bare(t)
-			session := newEndpoint(t, client, endpoint.Options{}).Attach(dial(t, kind, ln, policy))
+			session := newEndpoint(t, client).Attach(dial(t, kind, ln, policy))
 			send := func(id string, resume bool) *a2a.Delivery {
 				d, err := client.Send(t.Context(), session, &a2a.Task{ID: []byte(id), Kind: "k", Input: make([]byte, 4<<20)}, a2a.SendOptions{Resume: resume})
 				if err != nil {
