@@ -79,6 +79,11 @@ func (g *guard) Reaches(identity, profile, name string) bool {
 	return g.policy.Load().Reaches(identity, profile, name)
 }
 
+// Would implements profiles.Forecaster.
+func (g *guard) Would(identity, profile, operation, name string) bool {
+	return g.policy.Load().Allowed(identity, profile, operation, name)
+}
+
 // Denied reports whether an identity is not to be let in at all.
 func (g *guard) Denied(identity string) bool { return g.policy.Load().Denied(identity) }
 

@@ -15,6 +15,8 @@ type Access interface {
 	//	events   publish                               event_type
 	//	events   subscribe                             event_type of each event delivered
 	//	obs      set, get                              empty
+	//	agdisc   get                                   agent_id
+	//	tooldisc get                                   tool_id of a descriptor that is configured
 	Allowed(identity, profile, operation, name string) bool
 }
 
@@ -30,6 +32,22 @@ type Reacher interface {
 func Reaches(a Access, identity, profile, name string) bool {
 	r, ok := a.(Reacher)
 	return ok && r.Reaches(identity, profile, name)
+}
+
+// Forecaster is an Access that can tell what it would allow.
+type Forecaster interface {
+	// Would reports what Allowed would. It is no decision: a denial is not
+	// audited.
+	Would(identity, profile, operation, name string) bool
+}
+
+// Would asks an Access what it would allow, so as to list only that. One that
+// is no Forecaster is asked as if it were to decide.
+func Would(a Access, identity, profile, operation, name string) bool {
+	if f, ok := a.(Forecaster); ok {
+		return f.Would(identity, profile, operation, name)
+	}
+	return a.Allowed(identity, profile, operation, name)
 }
 
 // Everyone is the Access that denies nothing.

@@ -1,0 +1,16 @@
+package p1
+
+import "unicode/utf8"
+
+// Clip returns the beginning of UTF-8 text, n octets at most and no half
+// character: for messages to people that have to fit somewhere.
+func Clip[T ~[]byte | ~string](text T, n int) T {
+	if n >= len(text) {
+		return text
+	}
+	n = max(n, 0)
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
