@@ -20,6 +20,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -225,6 +226,7 @@ func (r *running) metric(series string) string {
 type session struct {
 	*endpoint.Session
 	mapping *mcpmap.Mapping
+	tasks   *a2a.Service
 }
 
 // dial connects with the client's certificate in r.dir.
@@ -251,7 +253,7 @@ func dialWith(t *testing.T, address string, f devpki.Files) (*session, error) {
 		_ = ep.Close()
 		set.Close()
 	})
-	return &session{ep.Attach(conn), set.MCP}, nil
+	return &session{ep.Attach(conn), set.MCP, set.A2A}, nil
 }
 
 func connect(t *testing.T, address string, f devpki.Files) (transport.Conn, error) {
