@@ -56,6 +56,10 @@ func (s *stage) work(ctx context.Context, t *a2a.Task, event func(string, []byte
 	ended := make(chan outcome, 1)
 	m := a2a.TaskBody{TaskID: t.ID, Kind: []byte(t.Kind), Input: t.Input}
 	s.app.tell(a2a.ProfileID, a2a.TypeTask, m.Append(nil))
+	answered := s.app.stops(ctx, func() {
+		over := a2a.ResultBody{TaskID: t.ID}
+		s.app.tell(a2a.ProfileID, a2a.TypeResult, over.Append(nil))
+	})
 	s.app.hold(exchange{
 		takes: func(conn string, a *e1.Envelope) bool {
 			id, err := firstField(a)
@@ -69,6 +73,7 @@ func (s *stage) work(ctx context.Context, t *a2a.Task, event func(string, []byte
 				}
 				return false, event(string(m.Message), m.Payload)
 			}
+			answered()
 			var m a2a.ResultBody
 			if err := m.Decode(a.Payload); err != nil {
 				return false, err

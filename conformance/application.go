@@ -121,6 +121,21 @@ func (a *application) letGo() {
 	}
 }
 
+// stops calls f when ctx ends while the script still plays and has not answered:
+// the exchange was ended from outside. What it returns says that it was
+// answered.
+func (a *application) stops(ctx context.Context, f func()) (answered func()) {
+	stop := context.AfterFunc(ctx, func() {
+		a.mu.Lock()
+		closed := a.closed
+		a.mu.Unlock()
+		if !closed {
+			f()
+		}
+	})
+	return func() { stop() }
+}
+
 // leave counts what was not answered. The caller holds mu.
 func (a *application) leave(x exchange) {
 	if x.waits != nil && x.waits() {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -37,34 +39,61 @@ func (s *stage) contexts() *profiles.Profile {
 	return witnessed(s, c.Profile())
 }
 
-// emittingProfiles are OBS, EVENTS and RPC with the method vector.emit: it emits
-// an event that is related to the call by msg_id and rpc_id, and whose body is
-// the trace context that the call was made in.
+// emittingProfiles are OBS, EVENTS, RPC with the method vector.emit and A2A with
+// a worker for the kind of that name: each emits an event.
 func emittingProfiles(s *stage) ([]*profiles.Profile, error) {
 	bus, err := events.New(events.Options{Now: s.clock.now})
 	if err != nil {
 		return nil, err
 	}
 	s.onClose(bus.Close)
-	n := 0
-	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{
-		"vector.emit": {Detached: func(ctx context.Context, req *profiles.Request, _ []byte, _ func([]byte) error) ([]byte, error) {
-			var call rpc.Req
-			if err := call.Decode(req.Payload); err != nil {
-				return nil, err
-			}
-			n++
-			return nil, bus.Publish(ctx, "spiffe://endpoint.invalid/under-test", &events.Record{
-				EventID: fmt.Appendf(nil, "emitted-%d", n), EventType: []byte("vector.emitted"), Severity: []byte("info"),
-				Timestamp: uint64(s.clock.now().UnixMilli()), MsgID: req.MsgID, RPCID: call.RPCID,
-				Body: []byte(profiles.TraceOf(ctx).Parent + " " + profiles.TraceOf(ctx).State),
-			})
-		}},
-	}})
+	e := &emitter{s: s, bus: bus}
+	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{"vector.emit": {Detached: e.call}}})
 	if err != nil {
 		return nil, err
 	}
-	return []*profiles.Profile{s.contexts(), witnessed(s, calls), witnessed(s, bus.Profile())}, nil
+	db, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := a2a.New(a2a.Options{
+		Store: db, Now: s.clock.now,
+		Workers: []a2a.Registration{{Kinds: []string{"vector.emit"}, Worker: a2a.WorkerFunc(e.task)}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(tasks.Close)
+	return []*profiles.Profile{
+		s.contexts(), witnessed(s, calls), witnessed(s, tasks.Profile()), witnessed(s, bus.Profile()),
+	}, nil
+}
+
+// emitter emits events about what is done: related to it by its ids, and with
+// the trace context that it is done in as body.
+type emitter struct {
+	s   *stage
+	bus *events.Bus
+	n   atomic.Int64
+}
+
+func (e *emitter) call(ctx context.Context, req *profiles.Request, _ []byte, _ func([]byte) error) ([]byte, error) {
+	var call rpc.Req
+	if err := call.Decode(req.Payload); err != nil {
+		return nil, err
+	}
+	return nil, e.emit(ctx, &events.Record{MsgID: req.MsgID, RPCID: call.RPCID})
+}
+
+func (e *emitter) task(ctx context.Context, t *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+	return nil, e.emit(ctx, &events.Record{TaskID: t.ID})
+}
+
+func (e *emitter) emit(ctx context.Context, r *events.Record) error {
+	trace := profiles.TraceOf(ctx)
+	r.EventID, r.EventType, r.Severity = fmt.Appendf(nil, "emitted-%d", e.n.Add(1)), []byte("vector.emitted"), []byte("info")
+	r.Timestamp, r.Body = uint64(e.s.clock.now().UnixMilli()), []byte(trace.Parent+" "+trace.State)
+	return e.bus.Publish(ctx, "spiffe://endpoint.invalid/under-test", r)
 }
 
 // buildHop sets an endpoint between two connections: calls of vector.held that

@@ -74,6 +74,9 @@ func (c *callee) hold(ctx context.Context, peer *profiles.Peer, method string, p
 	what, from := method+" "+string(params), nameOf(peer)
 	m := rpc.Req{Method: []byte(method), Params: params}
 	c.s.app.tell(rpc.ProfileID, rpc.TypeReq, m.Append(nil))
+	answered := c.s.app.stops(ctx, func() {
+		c.s.app.tell(rpc.ProfileID, rpc.TypeCancel, new(rpc.Cancel).Append(nil))
+	})
 	c.s.app.hold(exchange{
 		takes: func(conn string, a *e1.Envelope) bool {
 			id, err := firstField(a)
@@ -81,9 +84,14 @@ func (c *callee) hold(ctx context.Context, peer *profiles.Peer, method string, p
 			defer c.mu.Unlock()
 			return err == nil && conn == from && c.asked[from+string(id)] == what
 		},
-		answer: func(a *e1.Envelope) (bool, error) { return say.answer(a) },
-		drop:   func() { say.fail(&rpc.Error{Code: rpc.CodeInternal, Message: "the script has no answer"}) },
-		waits:  func() bool { return ctx.Err() == nil },
+		answer: func(a *e1.Envelope) (bool, error) {
+			if a.MsgType != rpc.TypeStreamItem {
+				answered()
+			}
+			return say.answer(a)
+		},
+		drop:  func() { say.fail(&rpc.Error{Code: rpc.CodeInternal, Message: "the script has no answer"}) },
+		waits: func() bool { return ctx.Err() == nil },
 	})
 }
 

@@ -33,7 +33,7 @@ func success(msgID, id, output string) message {
 }
 
 // failed is a Result with ok left out, which is how false is written.
-func failed(msgID, id, reason string) message {
+func failed(msgID, id, reason string) message { //nolint:unparam // as the other messages
 	return of(a2a, 4, msgID, opaque(1, id), opaque(4, reason))
 }
 
@@ -276,7 +276,10 @@ var a2as = []vector{
 				app("progress", event(usualID, task1, "half way").frame()),
 				sends("is reported", event(usualID, task1, "half way")),
 				in("its initiator gives up", failed("result 1", task1, "enough").frame(), accept),
+				learns("the application is stopped", of(a2a, 4, usualID, opaque(1, task1)).frame()),
 				app("what the application still says leads nowhere", success(usualID, task1, "output").frame()),
+				in("the same task again", task("the task 3", task1, summarise, "input").frame(), accept),
+				sends("is over, as its initiator has ended it", failed(usualID, task1, "enough")),
 				in("the next task", task("the task 2", task2, summarise, "input").frame(), accept),
 				learns("reaches the application", task("the task 2", task2, summarise, "input").frame()),
 				app("is carried out", success(usualID, task2, "output").frame()),

@@ -4,6 +4,7 @@ import "github.com/slimwire/swp/vectors"
 
 const (
 	events  = 13
+	cursor  = 17            // extension: deliver what came after this number
 	emitted = 1771512916000 // when the events happened, a moment before they were sent
 )
 
@@ -92,6 +93,7 @@ var eventss = []vector{
 			like("a msg_id is enough to relate it", publish(usualID, eventID, eventType, severity, eventTime, ofMsg, eventBody).frame(), accept),
 			like("a task_id is", publish(usualID, eventID, eventType, severity, eventTime, ofTask, eventBody).frame(), accept),
 			like("a rpc_id is", publish(usualID, eventID, eventType, severity, eventTime, ofRPC, eventBody).frame(), accept),
+			like("fields that nobody knows do not matter", publish(usualID, eventID, eventType, severity, eventTime, ofMsg, eventBody, unlisted).frame(), accept),
 			like("an empty body is a body", publish(usualID, eventID, eventType, severity, eventTime, ofMsg).frame(), accept),
 		},
 	},
@@ -162,6 +164,12 @@ var eventss = []vector{
 				in("an event afterwards", publish("publish 1", record("evt-9")).frame(), accept),
 				delivered("is the first that is delivered", record("evt-9")),
 			)...),
+			scene("they are stored: who comes later and asks for what was gets them in their order",
+				in("three events, and nobody listens", batch("the batch 1", record("evt-2"), record("evt-1"), record("evt-3")).frame(), accept),
+				in("somebody subscribes from the beginning", subscribe("").withExtension(cursor, "\x00").frame(), accept).on("b"),
+				answered("which is confirmed", batch(usualID)).on("b"),
+				delivered("and gets them", record("evt-2"), record("evt-1"), record("evt-3")).gathers(3),
+			),
 		},
 	},
 	{

@@ -44,6 +44,7 @@ func context(fields ...[]byte) []step {
 // Contexts beside the first.
 const (
 	otherTrace = "00-" + traceID + "-b7ad6b7169203331-01"
+	taskTrace  = "00-" + traceID + "-00f067aa0ba902b9-01"
 	lastTrace  = "00-" + traceID + "-00f067aa0ba902b8-00"
 )
 
@@ -154,6 +155,12 @@ var obss = []vector{
 				in("all else", rpcReq("request 3", rpc2, "vector.emit").frame(), accept),
 				delivered("its event", emission("emitted-3", "request 3", rpc2, lastTrace+" ")),
 				answered("its answer", of(rpc, 2, usualID, opaque(1, rpc2))),
+				in("a context for a task", obsSet(traceparent(taskTrace), forTask).frame(), accept),
+				in("the task", task("the task 1", task1, "vector.emit", "").frame(), accept),
+				delivered("its event", join(
+					opaque(1, "emitted-4"), opaque(2, "vector.emitted"), severity, number(4, now), opaque(6, task1), opaque(8, taskTrace+" "),
+				)),
+				sends("its result", of(a2a, 4, usualID, opaque(1, task1), number(2, yes))),
 			)...).clock(now),
 			scene("ids without a trace", append([]step{
 				in("correlation alone", obsSet(forTask).frame(), accept),

@@ -73,6 +73,9 @@ func asked(method, given string) step {
 	return learns("reaches the application", of(rpc, 1, usualID, fields...).frame())
 }
 
+// stopped is what the application is told of a call that was cancelled.
+var stopped = of(rpc, 5, usualID).frame()
+
 // hears is what the application must be told by its call.
 func hears(why string, m message) step { return learns(why, m.frame()) }
 
@@ -139,8 +142,11 @@ var rpcs = []vector{
 				in("a request", rpcReq(usualID, rpc1, "no.such.method").frame(), accept),
 				out("is answered", rpcErr(rpc1, "unknown_method", 0, "any").frame(), textIsFree),
 			),
-			scene("an error without its code or text", opens(
+			scene("an error that says nothing to programs", opens(
 				in("no error_code", of(rpc, 3, usualID, opaque(1, rpc1), number(3, yes), opaque(4, "text")).frame(), badPayload).answers(),
+			)...),
+			scene("an error that says nothing to people", opens(
+				in("no error_message", of(rpc, 3, usualID, opaque(1, rpc1), opaque(2, "internal"), number(3, yes)).frame(), badPayload).answers(),
 			)...),
 		},
 	},
@@ -200,6 +206,15 @@ var rpcs = []vector{
 				in("the terminal answer", rpcResp(rpc1, "done").frame(), accept).answers(),
 				hears("ends the call", rpcResp(rpc1, "done")),
 			)...),
+			scene("no item follows the one that says so", opens(
+				in("the last item", rpcItem(rpc1, 1, "1", number(4, yes)).frame(), accept).answers(),
+				hears("is passed on", item("1")),
+				in("one more", rpcItem(rpc1, 2, "2").frame(), badPayload).answers(),
+				out("the call is given up", of(rpc, 5, usualID, opaque(1, rpc1)).frame(), vectors.Expect{}),
+			)...),
+			misplaced("an item of another rpc_id", rpcItem(rpc2, 1, "1")),
+			misplaced("a result of another rpc_id", rpcResp(rpc2, "done")),
+			misplaced("an error of another rpc_id", rpcErr(rpc2, "internal", 0, "forced failure")),
 			scene("answers to what nobody asked",
 				in("a result", rpcResp(rpc2, "surprise").frame(), badPayload),
 				in("an error", rpcErr(rpc2, "internal", 0, "surprise").frame(), badPayload),
@@ -279,6 +294,14 @@ var rpcs = []vector{
 				in("the caller gives up", rpcCancel("cancel 1", rpc1).frame(), accept),
 				in("and once more", rpcCancel("cancel 2", rpc1).frame(), accept),
 			)...),
+			scene("a method that fails too late",
+				in("a request", rpcReq("request 1", rpc1, held).frame(), accept),
+				asked(held, ""),
+				in("is cancelled", rpcCancel("cancel 1", rpc1).frame(), accept),
+				out("one terminal error", rpcErr(rpc1, "cancelled", 0, "any").frame(), vectors.Expect{SameMsgID: new(false), Free: []uint64{4}}),
+				learns("the application is stopped", stopped),
+				app("another one leads nowhere", rpcErr(rpc1, "internal", 0, "too late").frame()),
+			),
 			scene("what is unknown, or of another peer, is not cancelled, and nobody is told",
 				in("a request", rpcReq("request 1", rpc1, held).frame(), accept),
 				asked(held, ""),
@@ -315,6 +338,14 @@ func disorder(why string, seq uint64) sibling {
 	)...)
 }
 
+// misplaced is an answer to a call that is not the one it names.
+func misplaced(why string, answer message) sibling {
+	return scene(why, opens(
+		in("under the msg_id of the call", answer.frame(), badPayload).answers(),
+		out("the call is given up", of(rpc, 5, usualID, opaque(1, rpc1)).frame(), vectors.Expect{}),
+	)...)
+}
+
 // cancelling is a call that is cancelled while the application works on it.
 func cancelling(method string, cancel step, later ...step) []step {
 	return slices.Concat([]step{
@@ -322,6 +353,7 @@ func cancelling(method string, cancel step, later ...step) []step {
 		asked(method, ""),
 		cancel,
 		out("one terminal error", rpcErr(rpc1, "cancelled", 0, "any").frame(), vectors.Expect{SameMsgID: new(false), Free: []uint64{4}}),
+		learns("the application is stopped", stopped),
 	}, later, []step{
 		app("a result that comes too late leads nowhere", rpcResp(rpc1, "too late").frame()),
 		in("the rpc_id is free", rpcReq("request 2", rpc1, held).frame(), accept),
