@@ -100,11 +100,9 @@ func parseError(octets []byte) (_ *rpc.Error, ok bool) {
 		Message   string `json:"message"`
 		Retryable bool   `json:"retryable"`
 	}
-	if json.Unmarshal(octets, &e) != nil || e.Code == "" || len(e.Code) > maxCode {
-		return nil, false
-	}
+	ok = json.Unmarshal(octets, &e) == nil && e.Code != "" && len(e.Code) <= maxCode
 	if len(e.Message) > maxMessage {
 		e.Message = strings.ToValidUTF8(e.Message[:maxMessage], "")
 	}
-	return &rpc.Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable}, true
+	return &rpc.Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable}, ok
 }

@@ -387,3 +387,20 @@ func gated(c *tally, gate chan struct{}, started chan<- string) map[string]rpc.M
 		}},
 	}
 }
+
+func TestContractUnderKeys(t *testing.T) {
+	fresh := func(t testing.TB) *profiles.Profile {
+		return newProfile(t, rpc.Options{Methods: methods(nil), Info: info, Outcomes: openStore(t, "", nil)})
+	}
+	keyed := func(method, params string) []byte {
+		in := ask("id", method, params, "key")
+		return in.Append(nil)
+	}
+	profiletest.Run(t, fresh,
+		profiletest.Case{Name: "echo", Type: rpc.TypeReq, Payload: keyed("swp.echo", "params"), Answers: []uint64{rpc.TypeResp}},
+		profiletest.Case{Name: "detached with items", Type: rpc.TypeReq, Payload: keyed("test.count", "ab"), Answers: []uint64{rpc.TypeStreamItem, rpc.TypeStreamItem, rpc.TypeResp}},
+		profiletest.Case{Name: "held", Type: rpc.TypeReq, Payload: keyed("test.held", "kept"), Answers: []uint64{rpc.TypeStreamItem, rpc.TypeResp}},
+		profiletest.Case{Name: "failure", Type: rpc.TypeReq, Payload: keyed("test.busy", ""), Answers: []uint64{rpc.TypeErr}},
+		profiletest.Case{Name: "cancel of nothing", Type: rpc.TypeCancel, Payload: cancel("id")},
+	)
+}
