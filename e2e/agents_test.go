@@ -241,6 +241,10 @@ func TestKilledSenderIsResumedWithExactlyTheRest(t *testing.T) {
 		if code != 0 || n.runs(t) != 1 {
 			t.Errorf("exit status %d, %d runs", code, n.runs(t))
 		}
+		late := n.begin(t, "a2a", "cancel", id)
+		if _, code := late.wait(); code != 1 || !strings.Contains(late.errs.String(), "had ended before") {
+			t.Errorf("cancel after the end: exit status %d", code)
+		}
 		all, code := n.begin(t, "a2a", "watch", id[:8]).wait()
 		wantLines(t, all, append(firstHalf[:5:5], secondHalf...)...)
 		if code != 0 || n.runs(t) != 1 {

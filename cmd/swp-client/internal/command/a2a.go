@@ -189,8 +189,10 @@ then the output. What resume will print stays the same.`,
 
 func newA2ACancel(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "cancel TASK_ID",
-		Short:   "End a task before it is done",
+		Use:   "cancel TASK_ID",
+		Short: "End a task before it is done",
+		Long: `End a task of the journal before it is done: its worker is stopped, and it has failed.
+If it had ended by itself before, this fails and changes nothing.`,
 		Example: `  swp-client a2a cancel 3fa94c01`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -286,8 +288,28 @@ func (f *flags) detach(ctx context.Context, e *client.Entry) error {
 	return nil
 }
 
-// cancel ends a task with a result of this side.
+// cancelReason is the reason of a task that was cancelled here.
+const cancelReason = "cancelled by its initiator"
+
+// cancel ends a task with a result of this side, and makes sure that it did.
 func (f *flags) cancel(ctx context.Context, e *client.Entry) error {
+	if err := f.sendCancel(ctx, e); err != nil {
+		return err
+	}
+	result, err := client.Follow(ctx, f.dialer(e.Address), client.FollowOptions{
+		Task: task(e), Agent: e.Agent, Resume: true, After: e.After, Patience: f.timeout,
+		Event: func(*a2a.Event) error { return nil },
+	})
+	switch {
+	case err != nil:
+		return err
+	case result.OK || result.Reason != cancelReason:
+		return fmt.Errorf("the task had ended before; print what came of it with: swp-client a2a resume %s", e.ID)
+	}
+	return e.Finish()
+}
+
+func (f *flags) sendCancel(ctx context.Context, e *client.Entry) error {
 	c, err := f.dial(ctx, e.Address)
 	if err != nil {
 		return err
@@ -300,8 +322,5 @@ func (f *flags) cancel(ctx context.Context, e *client.Entry) error {
 		return c.Explain(err)
 	}
 	defer d.Close()
-	if err := d.Cancel(ctx, "cancelled by its initiator"); err != nil {
-		return c.Explain(err)
-	}
-	return e.Finish()
+	return c.Explain(d.Cancel(ctx, cancelReason))
 }
