@@ -22,6 +22,8 @@ import (
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -395,6 +397,54 @@ func TestWhatWasLostUnderAKeyIsNotDoneTwice(t *testing.T) {
 			t.Errorf("repeatable: %v then %v, %d requests; want the second to succeed", first, second, requests.Load())
 		case !repeatable && (second == nil || second.Error() != first.Error() || requests.Load() != 1):
 			t.Errorf("not repeatable: %v then %v, %d requests; want the same error twice and one request", first, second, requests.Load())
+		}
+	}
+}
+
+// The trace context of a call reaches the server octet for octet, for as long as
+// the call runs; what can not stand in a header does not.
+func TestTraceContextsReachTheServer(t *testing.T) {
+	traces := make(chan [2]string, 1)
+	s := newService(t, setup{outcomes: true}, func(_ http.ResponseWriter, r *http.Request) {
+		traces <- [2]string{r.Header.Get("traceparent"), r.Header.Get("tracestate")}
+	})
+	for _, test := range []struct{ given, want profiles.Trace }{
+		{profiles.Trace{}, profiles.Trace{}},
+		{profiles.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "a=1, b=2"},
+			profiles.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "a=1, b=2"}},
+		{profiles.Trace{Parent: "00-x\r\nHost: y", State: "\xff"}, profiles.Trace{}},
+	} {
+		attach := func(conn transport.Conn, p *profiles.Profile) *endpoint.Session {
+			registry, err := profiles.NewRegistry(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ep, err := endpoint.New(endpoint.Options{
+				Registry: registry,
+				Tracer: endpoint.ContextFunc(func(ctx context.Context, _ *profiles.Profile, _ *profiles.Request) context.Context {
+					return profiles.WithTrace(ctx, test.given)
+				}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = ep.Close() })
+			return ep.Attach(conn)
+		}
+		here, there := transport.Pipe()
+		caller, err := rpc.New(rpc.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attach(there, s.profile)
+		session := attach(here, caller)
+		for _, key := range []string{"", test.given.Parent + "key"} {
+			if _, err := (rpc.Invocation{Method: "demo.echo", IdempotencyKey: key}).Call(t.Context(), session); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-traces; got != [2]string{test.want.Parent, test.want.State} {
+				t.Errorf("key %q: trace %q, want %q", key, got, test.want)
+			}
 		}
 	}
 }

@@ -40,6 +40,7 @@ type run struct {
 	state   state
 	host    *run    // the run that this request only repeats
 	early   *Error  // ends the call before it runs
+	gone    bool    // the caller is
 	seats   []*seat // who waits
 	rivals  []*run  // what wants the key for something else, while opening
 	version uint64  // of the record
@@ -196,6 +197,7 @@ func (r *run) leave(why *Error) {
 	if host == nil {
 		host = r
 	}
+	r.gone = r.gone || why == nil
 	if why == nil || host != r {
 		host.seats = slices.DeleteFunc(host.seats, func(other *seat) bool { return other == st })
 	}

@@ -86,6 +86,7 @@ func (t *runs) enter(r *run) {
 	t.mu.Lock()
 	host := t.live[r.name]
 	switch {
+	case r.gone:
 	case host == nil && (len(t.live) >= maxRuns || t.of[r.identity] >= maxRunsOfOne || t.octets+r.octets > maxRunBytes):
 		refused = profiles.Busy("idempotency_keys", "too many calls under an idempotency_key")
 	case host == nil:
