@@ -140,7 +140,8 @@ const closeWait = time.Second
 // second call does nothing.
 func (s *Subscription) Close() { s.end(nil) }
 
-// Forget is Close, and has the peer forget the name.
+// Forget is Close, and has the peer forget the name; that it did is known with
+// the answer of a later swp.sync on the same stream.
 func (s *Subscription) Forget() {
 	s.end(e1.AppendExtension(nil, profiles.ExtSubscription, []byte(s.name)))
 }

@@ -92,10 +92,16 @@ func TestNamedSubscriptionGoesOn(t *testing.T) {
 		receive(t, other, "d")
 
 		// A forgotten name is new again.
-		sub = s.dial(subscriber).subscribe(t, named)
+		p := s.dial(subscriber)
+		sub, err := events.Open(t.Context(), oneLane{p, p.lane(t)}, named)
+		if err != nil {
+			t.Fatal(err)
+		}
 		receive(t, sub, "c", "d")
 		sub.Forget()
-		s.dial(producer).publish(t, "e")
+		if err := callSync(t.Context(), p.lane(t)); err != nil {
+			t.Fatal(err)
+		}
 		store.update(func() {
 			if len(store.records) != 1 {
 				t.Errorf("%d names are stored, want that of the other identity", len(store.records))
