@@ -47,6 +47,10 @@ type FollowOptions struct {
 	// Patience is how long the peer may be gone. Default 10 s.
 	Patience time.Duration
 
+	// Sent is called when the task has gone out for the first time, so that it
+	// may have been taken in whatever Follow returns. Nil means nobody is told.
+	Sent func()
+
 	// Event gets each Event, in order, once. An error ends the following, and is
 	// its error.
 	Event func(*a2a.Event) error
@@ -147,6 +151,9 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 	}
 	defer d.Close()
 	defer c.keepAlive(f.o.Patience)()
+	if !f.resume && f.o.Sent != nil {
+		f.o.Sent()
+	}
 	f.resume = true
 	unheard, cancel := f.acknowledged(ctx)
 	defer cancel()

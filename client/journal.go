@@ -65,6 +65,7 @@ type Entry struct {
 	Done  bool   // the Result was printed
 
 	file *os.File
+	path string
 }
 
 // StateDir is where swp-client keeps its journal: $XDG_STATE_HOME/swp-client,
@@ -111,7 +112,7 @@ func (j *Journal) Add(t SentTask) (*Entry, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	return &Entry{SentTask: t, file: file}, nil
+	return &Entry{SentTask: t, file: file, path: j.path(t.ID)}, nil
 }
 
 func (j *Journal) path(id string) string { return filepath.Join(j.dir, id+journalSuffix) }
@@ -160,7 +161,7 @@ func (j *Journal) open(id string) (*Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	e := &Entry{file: file}
+	e := &Entry{file: file, path: file.Name()}
 	if err := e.read(id); err != nil {
 		_ = file.Close()
 		return nil, err
@@ -208,6 +209,14 @@ func (e *Entry) mark() error {
 		state = markDone
 	}
 	if _, err := e.file.WriteAt(fmt.Appendf(nil, markFormat, e.After, state), 0); err != nil {
+		return fmt.Errorf("client: journal: %w", err)
+	}
+	return nil
+}
+
+// Forget removes the entry: the task was never sent.
+func (e *Entry) Forget() error {
+	if err := os.Remove(e.path); err != nil {
 		return fmt.Errorf("client: journal: %w", err)
 	}
 	return nil

@@ -97,6 +97,16 @@ func TestJournalFindsByTheOnlyIDThatBeginsSo(t *testing.T) {
 	}
 }
 
+func TestForgottenTaskIsNotFound(t *testing.T) {
+	j, _ := openTestJournal(t)
+	if err := add(t, j, SentTask{ID: "aabb", Sent: time.Now()}).Forget(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Find("aabb"); !errors.Is(err, ErrNoTask) {
+		t.Errorf("%v, want %v", err, ErrNoTask)
+	}
+}
+
 func TestJournalSaysWhatItCannotRead(t *testing.T) {
 	j, dir := openTestJournal(t)
 	mark := fmt.Sprintf(markFormat, 3, markOpen)

@@ -274,12 +274,16 @@ var errAcknowledged = errors.New("acknowledged")
 // detach sends a task and waits until it is taken in, which the first event or
 // the result says. Nothing of it counts as printed.
 func (f *flags) detach(ctx context.Context, e *client.Entry) error {
+	sent := false
 	_, err := client.Follow(ctx, f.dialer(e.Address), client.FollowOptions{
 		Task: task(e), Agent: e.Agent, Patience: f.timeout,
-		Event: func(*a2a.Event) error { return errAcknowledged },
+		Sent: func() { sent = true }, Event: func(*a2a.Event) error { return errAcknowledged },
 	})
-	if err != nil && !errors.Is(err, errAcknowledged) {
-		return err
+	switch {
+	case err != nil && !sent:
+		return errors.Join(err, e.Forget())
+	case err != nil && !errors.Is(err, errAcknowledged):
+		return fmt.Errorf("%w\nThe task may go on; it is %s", err, e.ID)
 	}
 	if f.asJSON {
 		return f.printJSON(line{Type: "sent", Task: e.ID})

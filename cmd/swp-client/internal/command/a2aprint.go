@@ -15,7 +15,7 @@ import (
 // follow prints a task as it goes on.
 type follow struct {
 	entry  *client.Entry
-	resume bool
+	resume bool   // the task was sent, now or before
 	after  uint64 // number of the last event that was printed
 	mark   bool   // the journal learns what is printed
 
@@ -55,10 +55,12 @@ func (f *flags) follow(ctx context.Context, p *follow) error {
 	p.progress = client.NewProgress(f.errOut, p.status())
 	result, err := client.Follow(ctx, f.dialer(e.Address), client.FollowOptions{
 		Task: task(e), Agent: e.Agent, Resume: p.resume, After: p.after, Patience: f.timeout,
-		Event: p.event, Lost: p.lost,
+		Sent: func() { p.resume = true }, Event: p.event, Lost: p.lost,
 	})
 	p.progress.Stop()
 	switch {
+	case err != nil && !p.resume: // it never left
+		return errors.Join(err, e.Forget())
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted; the task goes on\nPrint the rest of it with: swp-client a2a resume %[1]s\nEnd it with: swp-client a2a cancel %[1]s", e.ID)
 	case err != nil:
