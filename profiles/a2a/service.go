@@ -192,6 +192,17 @@ func (s *Service) Agents() []Agent {
 	return list
 }
 
+// Session returns the session that an agent is on, false while it is away.
+func (s *Service) Session(agentID string) (profiles.Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[agentID]
+	if a == nil || a.host == nil {
+		return nil, false
+	}
+	return a.host.session, true
+}
+
 // Drain has the Workers begin no more tasks and waits until those that they
 // carry out have ended, or ctx has; then its error is that of ctx. Everything
 // else is safe in the store and is left to the next process: exchanges of tasks

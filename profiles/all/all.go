@@ -8,9 +8,11 @@ package all
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
@@ -34,6 +36,10 @@ type Options struct {
 	// of a task goes ahead of it by OBS.
 	A2A a2a.Options
 
+	// AGDISC configures profile 10. Behind its Sources come the cards that agents
+	// on the other end of a session have of their own.
+	AGDISC agdisc.Options
+
 	// Events configures profile 13.
 	Events events.Options
 
@@ -48,8 +54,10 @@ type Set struct {
 	Traces   *obs.Contexts   // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
 	MCP      *mcpmap.Mapping // calls the MCP servers of peers
 	A2A      *a2a.Service    // sends tasks, and carries out those of peers
+	AGDISC   *agdisc.Service // tells the cards of agents
 	Events   *events.Bus     // takes in and gives out the events of this process
 
+	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
 }
 
@@ -60,10 +68,12 @@ func New(opts Options) (*Set, error) {
 		opts.Access = profiles.Everyone
 	}
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
+	opts.AGDISC.Access = opts.Access
 	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
 		mcpmap.MethodRPCClose:  {Inline: s.end, Repeatable: true},
+		agdisc.MethodList:      {Inline: s.agents, Repeatable: true},
 	}
 	for name, m := range opts.RPC.Methods {
 		if _, taken := methods[name]; taken {
@@ -88,9 +98,13 @@ func New(opts Options) (*Set, error) {
 		s.Events.Close()
 		return nil, err
 	}
+	s.cards = agdisc.NewCache(agdisc.CacheOptions{})
+	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
+	s.AGDISC = agdisc.New(opts.AGDISC)
 	s.Registry, err = profiles.NewRegistry(
 		s.MCP.Profile(),
 		s.A2A.Profile(),
+		s.AGDISC.Profile(),
 		calls,
 		s.Events.Profile(),
 		s.Traces.Profile(),
@@ -104,6 +118,7 @@ func (s *Set) Close() {
 	s.cancel()
 	s.MCP.Close()
 	s.A2A.Close()
+	s.cards.Close()
 	s.Events.Close()
 }
 
@@ -121,6 +136,26 @@ func (s *Set) listen(p *rpc.Pending, params []byte) error {
 // end is swp.mcp.close.
 func (s *Set) end(req *profiles.Request, params []byte) ([]byte, error) {
 	return nil, s.MCP.End(req.Session, params)
+}
+
+// agents is swp.agents.list.
+func (s *Set) agents(req *profiles.Request, params []byte) ([]byte, error) {
+	return s.AGDISC.List(req.Session.Peer(), params)
+}
+
+// declared are the agents that sessions have declared by A2A, as AGDISC wants
+// them.
+type declared struct{ *a2a.Service }
+
+// AgentIDs implements agdisc.Agents.
+func (d declared) AgentIDs() []string {
+	var ids []string
+	for _, agent := range d.Agents() {
+		if agent.Online {
+			ids = append(ids, agent.ID)
+		}
+	}
+	return ids
 }
 
 // honoured are the extension types that are acted on, by profile_id.

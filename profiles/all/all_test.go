@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -140,7 +141,8 @@ func TestWhatDisclosesNothingIsOpenToEveryone(t *testing.T) {
 	calls, _ := set.Registry.Lookup(rpc.ProfileID)
 	h := profiletest.New(t, calls)
 	for method, want := range map[string]uint64{
-		rpc.MethodPing: rpc.TypeResp, rpc.MethodEcho: rpc.TypeResp, rpc.MethodInfo: rpc.TypeResp, rpc.MethodSync: rpc.TypeResp,
+		agdisc.MethodList: rpc.TypeResp,
+		rpc.MethodPing:    rpc.TypeResp, rpc.MethodEcho: rpc.TypeResp, rpc.MethodInfo: rpc.TypeResp, rpc.MethodSync: rpc.TypeResp,
 		"demo.ping": rpc.TypeErr, "swp.ping ": rpc.TypeErr, "swp.": rpc.TypeErr,
 	} {
 		req := rpc.Req{RPCID: []byte("id " + method), Method: []byte(method)}

@@ -4,16 +4,20 @@ import (
 	"slices"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // Open returns the RPC methods that every peer may call, whatever the access
 // rules say. They disclose nothing that the peer may not use anyway: swp.info
-// names what it may reach, and the methods about MCP sessions know only those
-// that its identity was allowed to open.
+// names what it may reach, swp.agents.list whose card it may get, and the
+// methods about MCP sessions know only those that its identity was allowed to
+// open.
 func Open() []string {
-	return []string{rpc.MethodEcho, rpc.MethodInfo, mcpmap.MethodRPCClose, mcpmap.MethodRPCListen, rpc.MethodPing, rpc.MethodSync}
+	return []string{
+		agdisc.MethodList, rpc.MethodEcho, rpc.MethodInfo, mcpmap.MethodRPCClose, mcpmap.MethodRPCListen, rpc.MethodPing, rpc.MethodSync,
+	}
 }
 
 // withOpen is an Access that lets everyone call the open methods.

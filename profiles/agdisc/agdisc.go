@@ -1,0 +1,148 @@
+// Package agdisc is the AGDISC profile: the cards of agents, as their authors
+// wrote them.
+//
+//	GET → DOC | NOT_MODIFIED | ERR
+//
+// New builds a Service that tells peers the cards of its Sources: a Table of
+// those that are configured, Sessions for those that agents on the other end of
+// a session have of their own. The octets of a card are never altered, nor
+// looked into on the way.
+//
+// A card has an etag, by which who has it asks whether it is still the same,
+// and a max_age, for which there is no need to ask. Cache is the asking side
+// that keeps to both; Ask is one question.
+//
+// What a peer may not get looks like what there is not.
+//
+// Specification: SWP profiles §10.
+package agdisc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of AGDISC.
+const ProfileID = 10
+
+// Card is the card of an agent. Nobody changes its Payload.
+type Card struct {
+	AgentID  string
+	Revision string // schema_revision
+	ETag     string // of the Payload
+	Payload  []byte // opaque
+
+	// MaxAge is how long the card is fresh from now on; 0 means that it is to be
+	// asked for each time. It is counted in milliseconds.
+	MaxAge time.Duration
+}
+
+// HashOf returns the etag of a card that has no other: a hash of its octets.
+func HashOf(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Entry is an agent in a listing.
+type Entry struct {
+	AgentID  string `json:"agent_id"`
+	Revision string `json:"schema_revision,omitempty"` // of its card, as far as it is known
+}
+
+// Source has the cards of some agents. It is safe for concurrent use, and none
+// of its methods waits.
+type Source interface {
+	// Agents returns those whose cards it may have, in any order. The caller may
+	// change the slice.
+	Agents() []Entry
+
+	// Card finds the card of an agent. It returns false if the agent is not one
+	// of this source's. Else found is called once, at once or later, from any
+	// goroutine, and must not wait. An error that is a *PeerError means that the
+	// agent has no card.
+	Card(agentID string, found func(Card, error)) bool
+}
+
+// Options configure a Service. The zero value has no cards.
+type Options struct {
+	// Sources have the cards. Of an agent that is in several the first one
+	// counts.
+	Sources []Source
+
+	// Access is asked for the operation get on an agent_id. Nil denies nothing.
+	Access profiles.Access
+}
+
+// Service tells peers the cards of agents. It is safe for concurrent use.
+type Service struct {
+	sources []Source
+	access  profiles.Access
+	profile *profiles.Profile
+}
+
+// New returns a Service.
+func New(opts Options) *Service {
+	s := &Service{sources: opts.Sources, access: opts.Access}
+	if s.access == nil {
+		s.access = profiles.Everyone
+	}
+	s.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "agdisc",
+		Types: []profiles.Type{
+			{ID: TypeGet, Name: "AGDISC_GET", Role: profiles.Initiating},
+			{ID: TypeDoc, Name: "AGDISC_DOC", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeNotModified, Name: "AGDISC_NOT_MODIFIED", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeErr, Name: "AGDISC_ERR", Role: profiles.Answer | profiles.Terminal},
+		},
+		Handler: profiles.HandlerFunc(s.serve),
+		Check:   check,
+		Refusal: refusal,
+	}
+	return s
+}
+
+// Profile returns the profile that serves peers. It is the same each time.
+func (s *Service) Profile() *profiles.Profile { return s.profile }
+
+func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+	if req.MsgType != TypeGet {
+		return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+	}
+	var in Get
+	if err := in.Decode(req.Payload); err != nil {
+		return err
+	}
+	agentID := string(in.AgentID)
+	if !s.access.Allowed(req.Session.Peer().Identity, s.profile.Name, "get", agentID) {
+		return errUnknown
+	}
+	etag := string(in.IfNoneMatch)
+	_, w, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	for _, source := range s.sources {
+		if source.Card(agentID, func(card Card, err error) { tell(w, etag, &card, err) }) {
+			return nil
+		}
+	}
+	w.Fail(errUnknown)
+	return nil
+}
+
+// check says whether an answer is well formed.
+func check(env *e1.Envelope) error {
+	switch env.MsgType {
+	case TypeDoc:
+		return new(Doc).Decode(env.Payload)
+	case TypeNotModified:
+		return new(NotModified).Decode(env.Payload)
+	}
+	return new(Err).Decode(env.Payload)
+}

@@ -1,0 +1,89 @@
+package agdisc
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// PeerError is an AGDISC_ERR.
+type PeerError struct {
+	Code    string // see the Code constants
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "agdisc: " + e.Code
+	}
+	return "agdisc: " + e.Code + ": " + e.Message
+}
+
+// Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// Ask sends a GET and returns the card that it is answered with, or nil if the
+// peer says that it is still the one with the etag given. An empty etag asks for
+// the card as such. The Card is the caller's own; its ETag is empty if the peer
+// told none.
+//
+// The error is a *PeerError if the peer has no card, an *profiles.Error if
+// either side refused a message, as InvalidProfilePayload an answer that is none
+// to this question, or the context's.
+func Ask(ctx context.Context, on Caller, agentID, etag string) (*Card, error) {
+	m := Get{AgentID: []byte(agentID), IfNoneMatch: []byte(etag)}
+	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
+	if err != nil {
+		return nil, err
+	}
+	defer call.Close()
+	env, err := call.Recv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch env.MsgType {
+	case TypeDoc:
+		return readDoc(env.Payload, agentID)
+	case TypeNotModified:
+		return nil, readNotModified(env.Payload, agentID, etag)
+	}
+	return nil, readErr(env.Payload)
+}
+
+func readDoc(payload []byte, agentID string) (*Card, error) {
+	var m Doc
+	if err := m.Decode(payload); err != nil {
+		return nil, err
+	}
+	if string(m.AgentID) != agentID {
+		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: card of another agent, %.80q, want %.80q", m.AgentID, agentID)
+	}
+	return &Card{
+		AgentID: agentID, Revision: string(m.SchemaRevision), ETag: string(m.ETag), Payload: bytes.Clone(m.CardPayload),
+		MaxAge: time.Duration(min(m.MaxAgeMs, uint64(maxAge/time.Millisecond))) * time.Millisecond,
+	}, nil
+}
+
+func readNotModified(payload []byte, agentID, etag string) error {
+	var m NotModified
+	if err := m.Decode(payload); err != nil {
+		return err
+	}
+	if string(m.AgentID) != agentID || string(m.ETag) != etag {
+		return profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: not modified: agent_id or etag is not the one that was sent")
+	}
+	return nil
+}
+
+func readErr(payload []byte) error {
+	var m Err
+	if err := m.Decode(payload); err != nil {
+		return err
+	}
+	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+}

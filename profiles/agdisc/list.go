@@ -1,0 +1,81 @@
+package agdisc
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// MethodList is the RPC that lists agents: those of which the caller may get
+// the card. Its params are a ListParams as JSON, its result a ListResult.
+const MethodList = "swp.agents.list"
+
+// MaxList is how many agents a ListResult has at most.
+const MaxList = 100
+
+// maxParams is more than any ListParams need whose After is an agent_id.
+const maxParams = 8 << 10
+
+// ListParams say where a page of the listing begins. Empty params are the first
+// page.
+type ListParams struct {
+	After string `json:"after,omitempty"` // agent_ids that come after it, in order of their octets
+	Limit int    `json:"limit,omitempty"` // default and bound is MaxList
+}
+
+// ListResult is a page of the listing.
+type ListResult struct {
+	Agents []Entry `json:"agents"`
+	Next   string  `json:"next,omitempty"` // the After of the next page; empty: this is the last one
+}
+
+// List serves MethodList for a peer. Pages name each agent once that is there
+// from the first to the last of them. An agent that is listed need not have a
+// card. The error is an *profiles.Error.
+func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
+	var in ListParams
+	if len(params) > maxParams {
+		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: params of %d octets, want at most %d", len(params), maxParams)
+	}
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, &in); err != nil {
+			return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: params are no JSON object with after and limit")
+		}
+	}
+	if in.Limit < 0 {
+		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: limit %d, want 0 to %d", in.Limit, MaxList)
+	}
+	if in.Limit == 0 || in.Limit > MaxList {
+		in.Limit = MaxList
+	}
+	out := ListResult{Agents: []Entry{}}
+	for _, entry := range s.after(in.After) {
+		if !profiles.Would(s.access, peer.Identity, s.profile.Name, "get", entry.AgentID) {
+			continue
+		}
+		if len(out.Agents) == in.Limit {
+			out.Next = out.Agents[in.Limit-1].AgentID
+			break
+		}
+		out.Agents = append(out.Agents, entry)
+	}
+	return json.Marshal(out)
+}
+
+// after returns the agents of all sources behind an agent_id, in order.
+func (s *Service) after(agentID string) []Entry {
+	var all []Entry
+	for _, source := range s.sources {
+		all = append(all, source.Agents()...)
+	}
+	// Stable, so that of an agent in several sources the first one counts.
+	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Compare(a.AgentID, b.AgentID) })
+	all = slices.CompactFunc(all, func(a, b Entry) bool { return a.AgentID == b.AgentID })
+	i, found := slices.BinarySearchFunc(all, agentID, func(e Entry, id string) int { return cmp.Compare(e.AgentID, id) })
+	if found {
+		i++
+	}
+	return all[i:]
+}

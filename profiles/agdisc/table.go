@@ -1,0 +1,79 @@
+package agdisc
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Table is a Source of cards that never change.
+type Table struct {
+	cards   map[string]*Card
+	entries []Entry
+}
+
+// NewTable returns the Source of the cards given. A Revision or an ETag that is
+// empty is filled in: by RevisionOf, and by HashOf. It fails on an agent_id that
+// is there twice, and on what a Doc can not carry.
+func NewTable(cards ...Card) (*Table, error) {
+	t := &Table{cards: make(map[string]*Card, len(cards))}
+	for _, card := range cards {
+		if card.ETag == "" {
+			card.ETag = HashOf(card.Payload)
+		}
+		if card.Revision == "" {
+			card.Revision = RevisionOf(card.Payload)
+		}
+		if _, twice := t.cards[card.AgentID]; twice {
+			return nil, fmt.Errorf("agdisc: agent_id %q: there twice", card.AgentID)
+		}
+		if err := card.validate(); err != nil {
+			return nil, fmt.Errorf("agdisc: card of %.80q: %w", card.AgentID, err)
+		}
+		t.cards[card.AgentID] = &card
+		t.entries = append(t.entries, Entry{AgentID: card.AgentID, Revision: card.Revision})
+	}
+	return t, nil
+}
+
+// validate asks whether a peer would take the card.
+func (c *Card) validate() error {
+	for _, text := range []string{c.AgentID, c.Revision, c.ETag} {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%q is not UTF-8", text)
+		}
+	}
+	if c.MaxAge < 0 {
+		return fmt.Errorf("max_age of %v is negative", c.MaxAge)
+	}
+	return new(Doc).Decode(c.doc().Append(nil))
+}
+
+// RevisionOf returns the schema_revision of a card that has no other: the
+// member "version" of a card that is a JSON object with one, as A2A has it, or
+// else its etag, HashOf.
+func RevisionOf(payload []byte) string {
+	var members map[string]json.RawMessage // names match exactly
+	var version string
+	if json.Unmarshal(payload, &members) == nil && json.Unmarshal(members["version"], &version) == nil && version != "" {
+		return version
+	}
+	return HashOf(payload)
+}
+
+// Agents implements Source.
+func (t *Table) Agents() []Entry { return slices.Clone(t.entries) }
+
+// Card implements Source. It calls found at once.
+func (t *Table) Card(agentID string, found func(Card, error)) bool {
+	card, ok := t.cards[agentID]
+	if ok {
+		found(*card, nil)
+	}
+	return ok
+}
+
+// maxAge is how long a card is taken as fresh at most, whatever its max_age_ms.
+const maxAge = 7 * 24 * time.Hour
