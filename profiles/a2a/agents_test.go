@@ -337,6 +337,7 @@ func TestALostAgentIsWaitedFor(t *testing.T) {
 		{"another process", "2", instance("1"), message{Type: 4, ID: "t", Reason: "the worker was restarted"}},
 		{"no instance then", "1", nil, message{Type: 4, ID: "t", Reason: "the worker was restarted"}},
 		{"no instance now", "", instance("1"), message{Type: 4, ID: "t", Reason: "the worker was restarted"}},
+		{"no instance at all", "", nil, message{Type: 4, ID: "t", Reason: "the worker was restarted"}},
 		{"never", "-", instance("1"), message{Type: 4, ID: "t", Seq: 1, Reason: "the worker did not come back"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -422,6 +423,19 @@ func TestARepeatedHandshakeLeavesTasksAlone(t *testing.T) {
 		if agents := s.Agents(); len(agents) != 1 || !agents[0].Online || agents[0].Tasks != 0 {
 			t.Errorf("%+v", agents)
 		}
+	})
+}
+
+func TestAnotherProcessOnTheSameSessionKnowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := service(t, a2a.Options{})
+		p, q := script(t, s, alice), script(t, s, bob)
+		q.send(handshake("a", "k"), instance("1"))
+		synctest.Wait()
+		p.send(task("t", "k", ""))
+		q.given("k", "")
+		q.send(handshake("a", "k"), instance("2")) // a front, behind which a process was replaced
+		p.want(message{Type: 4, ID: "t", Reason: "the worker was restarted"})
 	})
 }
 

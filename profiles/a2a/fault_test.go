@@ -300,3 +300,103 @@ func TestST07AClockThatJumpsMovesNoDeadline(t *testing.T) {
 		})
 	}
 }
+
+func TestNothingIsAcknowledgedThatARestartWouldForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		m := d.open(t)
+		w := newWorker()
+		p := script(t, service(t, a2a.Options{Store: m, Workers: kinds(w, "k")}), alice)
+		m.fault(2, 5, false) // the request is stored, how far it is is not for a while
+		p.send(task("t", "k", ""))
+		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
+		if d.size("a2a.standing") != 1 {
+			t.Error("acknowledged too early")
+		}
+		w.started(t).finish("")
+		p.want(message{Type: 4, Seq: 1, ID: "t", OK: true})
+	})
+}
+
+func TestAnAgentIsAskedForExactlyTheRestAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		m := d.open(t)
+		s := service(t, a2a.Options{Store: m})
+		p, q := script(t, s, alice), script(t, s, bob)
+		q.send(handshake("a", "k"), instance("1"))
+		synctest.Wait()
+		p.send(task("t", "k", "input"))
+		_, id := q.given("k", "input")
+		time.Sleep(time.Second)
+		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
+		for n := uint64(1); n <= 3; n++ {
+			q.send(event(id, fmt.Sprint(n)), number(profiles.ExtSequence, n))
+			p.want(message{Type: 3, Seq: n + 1, ID: "t", Message: fmt.Sprint(n)})
+		}
+		p.hangUp()
+		q.hangUp()
+		s.Close()
+		m.close()
+
+		s = service(t, a2a.Options{Store: d.open(t)})
+		p, q = script(t, s, alice), script(t, s, bob)
+		q.send(handshake("a", "k"), instance("1"))
+		again, same := q.given("k", "input")
+		if after, _ := again.Ext.LookupUvarint(profiles.ExtResume); after != 3 || same != id {
+			t.Errorf("task %x after %d, want %x after 3", same, after, id)
+		}
+		q.send(event(id, "4"), number(profiles.ExtSequence, 4))
+		q.accept(good(id, "out"))
+		p.send(task("t", "k", "input"), number(profiles.ExtResume, 4))
+		p.want(message{Type: 3, Seq: 5, ID: "t", Message: "4"}, message{Type: 4, Seq: 5, ID: "t", OK: true, Payload: "out"})
+	})
+}
+
+func TestWhatFollowsATaskAtOnceIsJudgedAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		m := d.open(t)
+		s := service(t, a2a.Options{Store: m, Workers: kinds(counting(1), "k")})
+		p := script(t, s, alice)
+		p.send(task("t", "k", ""))
+		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "1"}, message{Type: 4, Seq: 1, ID: "t", OK: true})
+		p.accept(bad("t", "crossed"))
+		p.hangUp()
+		s.Close()
+		m.close()
+
+		m = d.open(t)
+		p = script(t, service(t, a2a.Options{Store: m, Workers: kinds(counting(1), "k")}), alice)
+		codes := func(list ...body) (codes []profiles.Code) {
+			synctest.Wait()
+			n := len(p.service.Verdicts())
+			m.gate <- struct{}{} // so that all of them come before the first is stored
+			for _, b := range list {
+				p.send(b)
+			}
+			synctest.Wait()
+			<-m.gate
+			synctest.Wait()
+			for _, v := range p.service.Verdicts()[n:] {
+				codes = append(codes, v.Code)
+			}
+			slices.Sort(codes)
+			return codes
+		}
+		const refused = profiles.InvalidProfilePayload
+		if got := codes(task("t", "k", ""), event("t", "e"), good("t", "other"), bad("t", "crossed")); !slices.Equal(got, []profiles.Code{0, 0, refused, refused}) {
+			t.Errorf("of a task that is over: %v", got)
+		}
+		p.want(message{Type: 4, Seq: 1, ID: "t", OK: true})
+		m.fault(1, 1, false)
+		if got := codes(task("u", "k", ""), event("u", "e"), good("u", "")); !slices.Equal(got, []profiles.Code{profiles.RateLimitExceeded, refused, refused}) {
+			t.Errorf("of a task that was not stored: %v", got)
+		}
+		if got := codes(task("v", "k", ""), event("v", "e"), task("v", "k", ""), task("v", "k", "other")); !slices.Contains(got, refused) {
+			t.Errorf("of a task that is new: %v", got)
+		}
+		p.want(message{Type: 3, Seq: 1, ID: "v", Message: "1"}, message{Type: 4, Seq: 1, ID: "v", OK: true})
+		p.quiet()
+	})
+}

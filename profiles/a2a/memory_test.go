@@ -49,7 +49,7 @@ type memory struct {
 	work sync.WaitGroup
 
 	queue chan func()
-	wait  sync.Mutex // held to stop the writer
+	gate  chan struct{} // one slot, filled to stop the writer
 
 	count   sync.Mutex
 	ops     int  // writes and reads so far
@@ -68,11 +68,11 @@ func (f fault) Retryable() bool   { return f.retry }
 
 // open opens a disk until the test ends.
 func (d *disk) open(t testing.TB) *memory {
-	m := &memory{disk: d, queue: make(chan func(), 1<<16)}
+	m := &memory{disk: d, queue: make(chan func(), 1<<16), gate: make(chan struct{}, 1)}
 	m.work.Go(func() {
 		for f := range m.queue {
-			m.wait.Lock()
-			m.wait.Unlock() //nolint:staticcheck // whoever holds it stops the writer
+			m.gate <- struct{}{}
+			<-m.gate
 			f()
 		}
 	})

@@ -321,12 +321,12 @@ func TestEventsThatAreMissingAreAskedFor(t *testing.T) {
 		p.send(event(id, "1"), seq(1))
 		p.send(event(id, "1"), seq(1)) // again
 		p.send(event(id, "3"), seq(3)) // 2 is missing
-		p.send(event(id, "4"), seq(4))
-		p.send(good(id, "out"), seq(4))
 		m := p.next()
 		if after, _ := m.Ext.LookupUvarint(profiles.ExtResume); m.Type != 2 || m.ID != id || after != 1 {
 			t.Fatalf("%+v after %d, want the task again, after 1", m, after)
 		}
+		p.send(event(id, "4"), seq(4)) // was on its way
+		p.send(good(id, "out"), seq(4))
 		p.quiet() // asked once
 		for n := uint64(2); n <= 4; n++ {
 			p.send(event(id, fmt.Sprint(n)), seq(n))
@@ -375,5 +375,28 @@ func TestATaskWithoutAnAnswerIsSentAgain(t *testing.T) {
 		p.accept(event(id, "e"))
 		time.Sleep(time.Hour)
 		p.quiet()
+	})
+}
+
+func TestAnotherDeliveryOfATaskReplacesTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := bare(t)
+		p := script(t, s, bob)
+		var list []*a2a.Delivery
+		for range 2 {
+			d, err := s.Send(t.Context(), p.service, &a2a.Task{ID: []byte("t"), Kind: "k"}, a2a.SendOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			list = append(list, d)
+		}
+		if _, err := list[0].Recv(t.Context()); !errors.Is(err, profiles.ErrFinished) {
+			t.Errorf("the first: %v", err)
+		}
+		p.accept(good("t", "out"))
+		if _, result := receive(t, list[1]); string(result.Output) != "out" {
+			t.Errorf("the second: %+v", result)
+		}
 	})
 }
