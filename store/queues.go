@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Queues are items of work. An item waits in one queue until somebody takes it,
+// and is kept until who took it says that it is done. Taking is a lease: it
+// ends by itself, and then the item waits again.
+//
+// An id stands for one item in its space, whatever queue that is in. It is
+// remembered as long as the item is not done, and at least until the time that
+// Add was given.
+//
+// Times are reckoned as Records says.
+type Queues interface {
+	// Add submits an item at the end of a queue. If the space knows its id
+	// nothing is written, and done gets fresh false and equal saying whether
+	// queue and mark are those that it was added with: mark stands for what makes
+	// two items the same. The owner pays for it. From expires on, unless that is
+	// zero, only LeaseExpired and a Lease that says so give it out. data must not
+	// change until done is called.
+	//
+	// An engine bounds how many items wait in one queue and how many a space
+	// remembers, done ones included, and refuses more with ErrQuota.
+	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time,
+		done func(fresh, equal bool, err error))
+
+	// Lease submits the taking of the item of a queue that has been due longest,
+	// until a time. done gets the number of the lease, which proves it, how often
+	// the item was taken, this time included, and whether it has expired. data is
+	// nil if it has more than most octets: Data returns it then.
+	//
+	// A lease of 0 says that nothing is due. next is then when something will be,
+	// as far as can be told now, zero if nothing waits; what is added meanwhile is
+	// due at once.
+	Lease(space, queue string, most int, until time.Time,
+		done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error))
+
+	// LeaseExpired is Lease for items of any queue of a space that have expired.
+	// It does not count as a try.
+	LeaseExpired(space string, most int, until time.Time,
+		done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error))
+
+	// Ack submits that an item is done. Its data is gone, its id is remembered.
+	// held is false if the lease is over, here and in Nack and Move: then nothing
+	// is written.
+	Ack(space, id string, lease uint64, done func(held bool, err error))
+
+	// Nack submits the end of a lease: the item is due again at a time, zero for
+	// now. If counts is false the try is taken back.
+	Nack(space, id string, lease uint64, due time.Time, counts bool, done func(held bool, err error))
+
+	// Move submits the end of a lease: the item goes on in another queue, at its
+	// end, with other data and another expiry, as one that was never taken. It is
+	// not refused for want of room.
+	Move(space, id string, lease uint64, queue string, data []byte, expires time.Time,
+		done func(held bool, err error))
+
+	// Item returns the queue of an item, how it stands, and how often it was taken.
+	// state is empty if the space does not know the id.
+	Item(ctx context.Context, space, id string) (queue, state string, tries int, err error)
+
+	// Data returns the data of an item that is not done; nil if there is none.
+	Data(ctx context.Context, space, id string) ([]byte, error)
+
+	// Items calls yield with the items of a queue that are not done, in the order
+	// in which they came into it, after a number, until yield returns false.
+	Items(ctx context.Context, space, queue string, after uint64,
+		yield func(n uint64, id string, tries int, data []byte) bool) error
+}
+
+// How an item stands.
+const (
+	Waiting = "waiting" // due, or to be due
+	Leased  = "leased"  // taken
+	Done    = "done"    // remembered by its id only
+)
