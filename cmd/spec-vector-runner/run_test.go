@@ -61,7 +61,7 @@ func TestCommandOfTheDraftRunsAsPrinted(t *testing.T) {
 
 func TestDefaultPatternIsTheOfficialNamespaces(t *testing.T) {
 	code, stdout, _ := runIn(t)
-	if code != 0 || !strings.HasSuffix(stdout, "summary: passed=62 failed=0 total=62 fallback=0\n") || strings.Contains(stdout, "poc_") {
+	if code != 0 || !strings.HasSuffix(stdout, "summary: passed=95 failed=0 total=95 fallback=0\n") || strings.Contains(stdout, "poc_") {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
 	globs := split("")
@@ -82,7 +82,7 @@ func TestFailureIsExitOne(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"a_wrong.json":  `{"vector_id":"wrong","category":"core","expected":{"outcome":"accept","code":"OK","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
-		"b_later.json":  `{"vector_id":"later","category":"a2a","expected":{"outcome":"accept","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
+		"b_later.json":  `{"vector_id":"later","category":"artifact","expected":{"outcome":"accept","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
 		"c_broken.json": `{}`,
 		"zero.bin":      "\x00\x00\x00\x00",
 	} {
@@ -92,7 +92,7 @@ func TestFailureIsExitOne(t *testing.T) {
 	}
 	code, stdout, _ := runIn(t, "-pattern", filepath.Join(dir, "*.json"))
 	want := "FAIL wrong: outcome mismatch: expected=accept observed=reject\n" +
-		"FAIL later: not run: nothing here plays category \"a2a\"\n" +
+		"FAIL later: not run: nothing here plays category \"artifact\"\n" +
 		"FAIL c_broken.json: missing vector_id\n" +
 		"summary: passed=0 failed=3 total=3 fallback=0\n"
 	if code != 1 || stdout != want {

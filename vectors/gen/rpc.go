@@ -19,6 +19,7 @@ const (
 const (
 	rpc1 = "rpc-000000000001"
 	rpc2 = "rpc-000000000002"
+	rpc3 = "rpc-000000000003"
 )
 
 func rpcReq(msgID, id, method string, more ...[]byte) message {
@@ -268,9 +269,13 @@ var rpcs = []vector{
 				in("a request with a key", rpcReq("request 1", rpc1, held, key1).frame(), accept),
 				asked(held, ""),
 				in("the same at once", rpcReq("request 2", rpc2, held, key1).frame(), accept),
+				in("something else meanwhile", rpcReq("request 3", rpc3, detached, opaque(4, "key 2")).frame(), accept),
+				asked(detached, ""),
+				app("is not held up", rpcResp(rpc3, "something else").frame()),
+				answered("and answered first", rpcResp(rpc3, "something else")),
 				app("runs once", rpcResp(rpc1, "the outcome").frame()),
 				out("the first is answered", rpcResp(rpc1, "the outcome").frame(), vectors.Expect{SameMsgID: new(false)}),
-				answered("and the second", rpcResp(rpc2, "the outcome")),
+				out("and the second", rpcResp(rpc2, "the outcome").frame(), vectors.Expect{SameMsgID: new(false)}),
 			),
 			scene("keys belong to an identity",
 				in("a request with a key", rpcReq("request 1", rpc1, held, params("p"), key1).frame(), accept),
