@@ -69,7 +69,7 @@ type Options struct {
 	TasksPerIdentity int // of them, of one identity, default 1,024
 	Events           int // of one task, default 65,536
 	EventBytes       int // octets of the Events of one task, default 64 MiB
-	Agents           int // agent_ids that are known, default 1,024
+	Agents           int // agent_ids that are known, here or not, default 1,024
 	AgentsPerSession int // of them, of one session, default 64
 
 	// Report is told what went wrong here and no peer learns: errors and panics of

@@ -21,6 +21,10 @@ type agent struct {
 	host     *host  // nil while it is away
 	left     time.Time
 	tasks    map[*task]struct{} // assigned to it
+
+	version uint64    // of its declaration in the store, 0 if there is none
+	stored  []string  // the kinds in it, or about to be
+	renew   time.Time // when it is stored again though nothing changed
 }
 
 // host is a session that has agents.
@@ -82,6 +86,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 		}
 	}
 	s.mu.Unlock()
+	s.remember(a)
 	for _, t := range returned {
 		s.spawn(func() { t.returned(session, instance) })
 	}

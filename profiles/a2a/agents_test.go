@@ -568,3 +568,38 @@ func TestEventsOfATaskAreBounded(t *testing.T) {
 		})
 	}
 }
+
+func TestATaskWaitsAfterARestartForTheAgentThatDeclaredItsKind(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		t.Run(fmt.Sprintf("back %v", back), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDisk()
+				s, err := a2a.New(a2a.Options{Store: d.open(t)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				agent := script(t, s, bob)
+				agent.send(handshake("a", "k", "dropped"))
+				agent.send(handshake("a", "k"))
+				synctest.Wait()
+				agent.hangUp()
+				s.Close()
+
+				s = service(t, a2a.Options{Store: d.open(t)})
+				p := script(t, s, alice)
+				id := p.send(task("x", "dropped", ""))
+				p.want(message{Type: 4, MsgID: id, ID: "x", Reason: "unsupported capability"})
+				p.send(task("t", "k", ""))
+				p.quiet()
+				if !back {
+					p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
+					p.want(message{Type: 4, Seq: 1, ID: "t", Reason: "the worker did not come back"})
+					return
+				}
+				agent = script(t, s, bob)
+				agent.send(handshake("a", "k"))
+				agent.given("k", "")
+			})
+		})
+	}
+}

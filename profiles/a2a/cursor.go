@@ -24,23 +24,29 @@ const finishAtOnce = 32 << 10
 // store, or still in memory. The goroutine of a cursor waits while the peer is
 // slow.
 type cursor struct {
-	t      *task
-	w      profiles.Responder
-	lane   profiles.Lane // usable as long as the exchange is open
-	msgID  []byte        // of the Task
-	next   uint64        // number of the Event to send next
-	late   bool          // the task was over when the Task came
-	sent   bool          // an Event was sent
-	gap    uint64        // Events before this number are no longer held, and that is not said yet
-	ctx    context.Context
-	cancel context.CancelFunc
-	wake   chan struct{} // one slot
+	t       *task
+	session profiles.Session
+	w       profiles.Responder
+	lane    profiles.Lane // usable as long as the exchange is open
+	msgID   []byte        // of the Task
+	next    uint64        // number of the Event to send next
+	late    bool          // the task was over when the Task came
+	sent    bool          // an Event was sent
+	gap     uint64        // Events before this number are no longer held, and that is not said yet
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wake    chan struct{}   // one slot
+	before  <-chan struct{} // closed when the one before on this session is done; nil if there was none
+	done    chan struct{}
 }
 
 // attach makes the sender of a Task the one who gets what comes, from an Event
-// on; 0 stands for the next that is stored.
+// on; 0 stands for the next that is stored. Once the task is over every Task is
+// answered, one after the other.
 func (t *task) attach(a *arrival, from uint64) {
-	c := &cursor{t: t, w: a.w, lane: a.lane, msgID: a.msgID, wake: make(chan struct{}, 1)}
+	c := &cursor{
+		t: t, session: a.session, w: a.w, lane: a.lane, msgID: a.msgID, wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	c.ctx, c.cancel = context.WithCancel(a.w.Context())
 	s := t.s
 	s.mu.Lock()
@@ -51,10 +57,13 @@ func (t *task) attach(a *arrival, from uint64) {
 	if delegated(t.kind) {
 		t.closed = nil
 	}
-	old := t.cursor
+	old := s.cursors[t.run]
 	closed := s.closed
 	if !closed {
-		t.cursor = c
+		t.cursor, s.cursors[t.run] = c, c
+		if old != nil && old.session == c.session {
+			c.before = old.done
+		}
 		s.work.Go(c.run)
 	}
 	s.mu.Unlock()
@@ -63,7 +72,9 @@ func (t *task) attach(a *arrival, from uint64) {
 		a.w.Fail(errClosed)
 		return
 	}
-	old.stop()
+	if !c.late {
+		old.stop()
+	}
 }
 
 // poke says that there may be something to send. c may be nil.
@@ -88,8 +99,11 @@ func (c *cursor) stop() {
 // left to be sent to. Then it ends the exchange of the Task, and with it the use
 // of its lane.
 func (c *cursor) run() {
-	defer c.cancel()
+	defer c.leave()
 	defer context.AfterFunc(c.t.s.ctx, c.cancel)()
+	if c.before != nil {
+		<-c.before // or an Event that it is about to send would come twice
+	}
 	for {
 		events, ending, err := c.due()
 		if err == nil {
@@ -112,6 +126,18 @@ func (c *cursor) run() {
 			return
 		}
 	}
+}
+
+// leave makes way for the next cursor.
+func (c *cursor) leave() {
+	c.cancel()
+	s := c.t.s
+	s.mu.Lock()
+	if s.cursors[c.t.run] == c {
+		delete(s.cursors, c.t.run)
+	}
+	s.mu.Unlock()
+	close(c.done)
 }
 
 // end ends the exchange without an answer. A peer that is gone, and one that
@@ -187,6 +213,9 @@ func (c *cursor) read(last uint64) ([]tailEvent, error) {
 // send sends Events, each under its number.
 func (c *cursor) send(events []tailEvent) error {
 	for _, event := range events {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
 		ext := e1.AppendExtensionUvarint(make(e1.Extensions, 0, 16), profiles.ExtSequence, event.seq)
 		if c.gap > 0 {
 			ext = e1.AppendExtensionUvarint(ext, profiles.ExtFirstHeld, c.gap)
@@ -203,8 +232,8 @@ func (c *cursor) send(events []tailEvent) error {
 // finish sends the Result. In answer to the Task it repeats its msg_id; what an
 // executor brought about is a message of its own (SWP profiles §2).
 func (c *cursor) finish(e *ending) {
-	if e.By == byInitiator && !c.late {
-		c.end(nil) // it was the one who said so
+	if e.By == byInitiator && !c.late || c.ctx.Err() != nil {
+		c.end(nil) // it was the one who said so, or is sent to elsewhere
 		return
 	}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: e.Result}

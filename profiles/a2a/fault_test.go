@@ -307,7 +307,7 @@ func TestNothingIsAcknowledgedThatARestartWouldForget(t *testing.T) {
 		m := d.open(t)
 		w := newWorker()
 		p := script(t, service(t, a2a.Options{Store: m, Workers: kinds(w, "k")}), alice)
-		m.fault(2, 5, false) // the request is stored, how far it is is not for a while
+		m.fault(2, 5, false) // the request is stored, its standing is not, for a while
 		p.send(task("t", "k", ""))
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
 		if d.size("a2a.standing") != 1 {

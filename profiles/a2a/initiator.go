@@ -113,7 +113,6 @@ func (t *task) judge(sum *digest) error {
 		t.closed = sum
 		if delegated(t.kind) {
 			t.cursor.stop()
-			t.cursor = nil
 		}
 		return nil
 	case *t.closed != *sum:

@@ -287,6 +287,30 @@ func TestTheNewestSenderReceives(t *testing.T) {
 	})
 }
 
+func TestEveryTaskIsAnsweredOnceItIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := script(t, service(t, a2a.Options{Workers: kinds(counting(2), "k")}), alice)
+		p.send(task("t", "k", ""))
+		for range 3 {
+			p.next()
+		}
+		first := p.send(task("t", "k", ""))
+		p.send(task("t", "k", ""), number(profiles.ExtResume, 1))
+		last := p.send(task("t", "k", ""))
+		want := map[string]bool{first: true, last: true}
+		for range 4 {
+			m := p.next()
+			if m.Type == a2a.TypeResult && want[m.MsgID] {
+				delete(want, m.MsgID)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("%d tasks were not answered under their msg_id", len(want))
+		}
+		p.quiet()
+	})
+}
+
 func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000 // several times what waits for Recv

@@ -27,10 +27,11 @@ type Service struct {
 
 	mu      sync.Mutex // never held while the store or a session is called
 	closed  bool
-	rested  chan struct{}    // not nil since Drain; closed when no Worker runs
-	running int              // Workers
-	tasks   map[string]*task // of peers, not over, by the key of their request
-	load    map[string]int   // how many, by owner
+	rested  chan struct{}      // not nil since Drain; closed when no Worker runs
+	running int                // Workers
+	tasks   map[string]*task   // of peers, not over, by the key of their request
+	load    map[string]int     // how many, by owner
+	cursors map[string]*cursor // that send, by the run of their task: one each
 	agents  map[string]*agent
 	hosts   map[profiles.Session]*host
 	idle    map[*task]struct{} // those that wait for an agent
@@ -60,13 +61,13 @@ func New(opts Options) (*Service, error) {
 	_, _ = rand.Read(random[:]) // never fails
 	s := &Service{
 		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools,
-		tasks: make(map[string]*task), load: make(map[string]int),
+		tasks: make(map[string]*task), load: make(map[string]int), cursors: make(map[string]*cursor),
 		agents: make(map[string]*agent), hosts: make(map[profiles.Session]*host), idle: make(map[*task]struct{}),
 		sent: make(map[address]*Delivery), gone: newDeparted(), beacons: make(map[beaconKey]*beacon),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if opts.Store != nil {
-		if err := s.reload(); err != nil {
+		if err := errors.Join(s.reloadAgents(), s.reload()); err != nil {
 			s.Close()
 			return nil, err
 		}

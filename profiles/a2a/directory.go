@@ -1,0 +1,105 @@
+package a2a
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// spaceAgents is where declarations are kept, by agent_id: after a restart the
+// tasks of a kind wait for the agent that declared it, as they would if only its
+// connection had been lost. A declaration is forgotten Retention after it was
+// stored last.
+const spaceAgents = "a2a.agents"
+
+// declaration is what an agent last said of itself.
+type declaration struct {
+	Identity string
+	Kinds    []string // sorted
+}
+
+func (d *declaration) encode() []byte {
+	dst := p1.AppendBytes(nil, 1, d.Identity)
+	for _, kind := range d.Kinds {
+		dst = p1.AppendBytes(dst, 2, kind)
+	}
+	return dst
+}
+
+func (d *declaration) decode(value []byte) error {
+	*d = declaration{}
+	f := p1.Read(value)
+	for f.Next() {
+		switch f.Num() {
+		case 1:
+			text(&f, &d.Identity)
+		case 2:
+			var kind string
+			text(&f, &kind)
+			d.Kinds = append(d.Kinds, kind)
+		}
+	}
+	if err := f.Err(); err != nil {
+		return fmt.Errorf("a2a: stored declaration: %w", err)
+	}
+	return nil
+}
+
+// remember stores what an agent has declared, unless that is stored already and
+// will be for a while. That it can not be stored costs a task its patience after
+// a restart, and nothing else. The caller does not hold mu.
+func (s *Service) remember(a *agent) {
+	if s.opts.Store == nil {
+		return
+	}
+	s.mu.Lock()
+	now := s.opts.Now()
+	if s.closed || slices.Equal(a.stored, a.kinds) && now.Before(a.renew) {
+		s.mu.Unlock()
+		return
+	}
+	a.stored, a.renew = a.kinds, now.Add(s.opts.Retention/2)
+	id, was, d := a.id, a.version, declaration{a.identity, a.kinds}
+	s.mu.Unlock()
+	s.record(a, id, was, &d, now.Add(s.opts.Retention))
+}
+
+// record submits a declaration; if there is another one than the last that is
+// known, in its place.
+func (s *Service) record(a *agent, id string, was uint64, d *declaration, expires time.Time) {
+	s.opts.Store.Put(spaceAgents, id, was, d.Identity, d.encode(), expires, func(wrote bool, version uint64, _ []byte, err error) {
+		s.mu.Lock()
+		if err == nil {
+			a.version = version
+		} else {
+			a.stored, a.renew = nil, time.Time{} // the next Handshake tries again
+		}
+		closed := s.closed
+		s.mu.Unlock()
+		if err == nil && !wrote && !closed {
+			s.record(a, id, version, d, expires)
+		}
+	})
+}
+
+// reloadAgents enters the agents that an earlier process knew, as away since
+// now. Nobody else has the Service yet.
+func (s *Service) reloadAgents() error {
+	var fault error
+	err := s.opts.Store.Scan(s.ctx, spaceAgents, "", "", func(id string, version uint64, value []byte) bool {
+		var d declaration
+		if fault = d.decode(value); fault != nil {
+			return false
+		}
+		s.agents[id] = &agent{
+			id: id, identity: d.Identity, kinds: d.Kinds, left: time.Now(), tasks: make(map[*task]struct{}), version: version,
+		}
+		return len(s.agents) < s.opts.Agents
+	})
+	if err != nil {
+		return err
+	}
+	return fault
+}
