@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,9 @@ func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 			declared := make(chan struct{})
 			work.Go(func() { o.serve(ctx, t, agent, declared) })
 			<-declared
+			for len(server.Agents()) == 0 {
+				runtime.Gosched() // until the Handshake has arrived
+			}
 
 			var sending sync.WaitGroup
 			for i := range initiators {
