@@ -32,14 +32,22 @@ type kept struct {
 	served bool // its handler has returned
 }
 
+// place is where such a message is found: peers choose msg_ids as they like.
+type place struct {
+	session profiles.Session
+	msgID   string
+}
+
+func placeOf(req *profiles.Request) place { return place{req.Session, string(req.MsgID)} }
+
 // keeps notes that a handler keeps a message open beyond Serve.
-func (s *stage) keeps(msgID []byte) { s.change(func() { s.open[string(msgID)] = &kept{step: s.step} }) }
+func (s *stage) keeps(at place) { s.change(func() { s.open[at] = &kept{step: s.step} }) }
 
 // served notes that the handler of a message has returned. If it keeps the
 // message open, that was all that the message leads to by itself.
-func (s *stage) served(msgID []byte) {
+func (s *stage) served(at place) {
 	s.change(func() {
-		if k := s.open[string(msgID)]; k != nil && !k.served {
+		if k := s.open[at]; k != nil && !k.served {
 			k.served = true
 			s.steps[k.step].waiting++
 		}
@@ -48,8 +56,8 @@ func (s *stage) served(msgID []byte) {
 
 // Verdict implements endpoint.Observer.
 func (s *stage) Verdict(v endpoint.Verdict) {
-	id := string(v.MsgID)
-	v.MsgID = []byte(id)
+	at := place{v.Session, string(v.MsgID)}
+	v.MsgID = []byte(at.msgID) // no window
 	s.change(func() {
 		conn, ok := s.conns[v.Session.ID()]
 		if !ok {
@@ -58,13 +66,13 @@ func (s *stage) Verdict(v endpoint.Verdict) {
 		if s.verdicts[conn] == nil {
 			s.verdicts[conn] = make(map[uint64]endpoint.Verdict)
 		}
-		if k := s.open[id]; k != nil {
+		if k := s.open[at]; k != nil {
 			if k.served {
 				s.steps[k.step].waiting--
 			}
-			delete(s.open, id)
+			delete(s.open, at)
 		}
-		if c := s.calls[id]; c != nil && v.Code == profiles.OK && v.Detail == "" {
+		if c := s.calls[at.msgID]; c != nil && v.Code == profiles.OK && v.Detail == "" {
 			c.taken = append(c.taken, taken{conn, v})
 			s.judge(c)
 			return

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -54,7 +53,8 @@ func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		return err
 	}
 	id := string(kept.MsgID)
-	r.s.keeps(kept.MsgID)
+	at := placeOf(req)
+	r.s.keeps(at)
 	r.s.app.hold(exchange{
 		takes: func(_ string, a *e1.Envelope) bool { return string(a.MsgID) == id },
 		answer: func(a *e1.Envelope) (bool, error) {
@@ -67,7 +67,7 @@ func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		},
 		drop: func() { w.Fail(nil) },
 	})
-	r.s.served([]byte(id))
+	r.s.served(at)
 	return nil
 }
 
@@ -89,10 +89,10 @@ func (w witness) Serve(ctx context.Context, req *profiles.Request, r profiles.Re
 	// Noted before, because the verdict of an exchange may come before Serve
 	// returns.
 	w.s.handled(w.profile, &req.Envelope, true)
-	id := bytes.Clone(req.MsgID)
+	at := placeOf(req)
 	req.Exchange = keeping{req.Exchange, w.s}
 	err := w.handler.Serve(ctx, req, r)
-	w.s.served(id)
+	w.s.served(at)
 	return err
 }
 
@@ -105,12 +105,12 @@ type keeping struct {
 func (k keeping) Hold(req *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
 	kept, w, err := k.Exchange.Hold(req, long)
 	if err == nil {
-		k.s.keeps(kept.MsgID)
+		k.s.keeps(placeOf(kept))
 	}
 	return kept, w, err
 }
 
 func (k keeping) Detach(req *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
-	k.s.keeps(req.MsgID) // before its verdict can come
+	k.s.keeps(placeOf(req)) // before its verdict can come
 	return k.Exchange.Detach(req, f)
 }

@@ -35,7 +35,7 @@ type stage struct {
 	steps    []progress
 	conns    map[uint64]string // session id to connection
 	verdicts map[string]map[uint64]endpoint.Verdict
-	open     map[string]*kept // messages that a handler keeps, by msg_id
+	open     map[place]*kept  // messages that a handler keeps
 	calls    map[string]*call // of the application, by msg_id
 	aliases  []alias
 	alive    int  // sessions that are open
@@ -60,7 +60,7 @@ func newStage(in *Input) *stage {
 	return &stage{
 		in: in, clock: newClock(in.Clock), peers: make(map[string]peer), changed: make(chan struct{}),
 		steps: make([]progress, len(in.Steps)), conns: make(map[uint64]string),
-		sessions: make(map[string]*endpoint.Session), open: make(map[string]*kept), calls: make(map[string]*call),
+		sessions: make(map[string]*endpoint.Session), open: make(map[place]*kept), calls: make(map[string]*call),
 		verdicts: make(map[string]map[uint64]endpoint.Verdict),
 	}
 }
