@@ -39,11 +39,17 @@ const (
 	readOnly  = "ro" // also closing it leaves the file and its log as they are
 )
 
+// vfs keeps the index of the write-ahead log in the memory of this process, the
+// only one that has the file open. The usual index is a mapped file: a page of it
+// that can not be written while the disk stalls stops a thread where Go does not
+// expect it, and with the next collection the whole process.
+const vfs = "unix-excl"
+
 // connect opens a connection to a file, or to memory where file is empty.
 func connect(file, mode string, pragmas ...string) (*conn, error) {
 	dsn := ":memory:"
 	if file != "" {
-		dsn = (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: "_error_rc=1&mode=" + mode}).String()
+		dsn = (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: "_error_rc=1&vfs=" + vfs + "&mode=" + mode}).String()
 	}
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {

@@ -1,4 +1,24 @@
 package sqlstore
 
+import (
+	"time"
+
+	"github.com/slimwire/swp/store"
+)
+
 // WaitChecked waits until structure and rows of a store were checked.
 func (s *Store) WaitChecked() { s.checks.done.Wait() }
+
+// MarkOf returns the content of a mark.
+func MarkOf(commits int64, level store.Durability, boot string) []byte {
+	return mark{commits, level, boot}.append(nil)
+}
+
+// BootID is what tells runs of this machine apart.
+var BootID = bootID
+
+// Clock is a clock without a store.
+func Clock(now func() time.Time, floor int64) (read func() int64, expiry func(time.Time) int64) {
+	c := newClock(now, floor)
+	return c.now, c.expiry
+}

@@ -102,5 +102,5 @@ func bootID() string {
 // machine was started again.
 func (m mark) lost(commits int64, boot string) (missing int64, promised bool) {
 	missing = max(m.commits-commits, 0)
-	return missing, m.level != store.Process || boot == "" || m.boot == boot
+	return missing, m.level != store.Process || m.boot == "" || m.boot == boot
 }

@@ -101,11 +101,24 @@ func (w *writer) openFile(ctx context.Context) error {
 	if w.conn, err = s.connectWriter(); err != nil {
 		return err
 	}
+	if err = w.load(); err != nil {
+		return err
+	}
 	s.readers = make(chan *conn, s.options.Readers)
 	for range s.options.Readers {
 		s.readers <- nil
 	}
-	return w.load()
+	// All connections are made now: making one later would wait for a disk that
+	// stalls, where reading what is cached does not.
+	for range s.options.Readers {
+		c, err := s.connectReader()
+		if err != nil {
+			return err
+		}
+		<-s.readers
+		s.readers <- c
+	}
+	return nil
 }
 
 // headerSize is how much of a database file describes it. It is read without

@@ -1,0 +1,126 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+func TestADamagedPageFailsOnlyWhatNeedsIt(t *testing.T) {
+	files := stopped(t)
+	b := bytes.Clone(files["state.db"])
+	page := bytes.Index(b, []byte("value 150 value")) / 4096 * 4096
+	clear(b[page : page+4096])
+	dir := files.with("state.db", b).place(t)
+	// The check is not waited for, as on a disk that is slow.
+	s, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: dir, CheckFor: 1})
+	if err != nil {
+		t.Skipf("the check was faster: %v", err)
+	}
+	defer s.Close()
+	results := make(chan error, heldRecords+1)
+	var after uint64
+	for i := range heldRecords {
+		s.Put("space", fmt.Sprintf("%04d", i), 0, "owner", nil, time.Time{}, func(_ bool, version uint64, _ []byte, err error) {
+			if err == nil && version == 0 {
+				err = errors.New("a record is missing")
+			}
+			results <- err
+		})
+	}
+	s.Append("space", "log 0", "", "owner", nil, time.Time{}, func(seq uint64, _, _ bool, err error) {
+		after = seq
+		results <- err
+	})
+	failed := 0
+	for range heldRecords + 1 {
+		if err := <-results; errors.Is(err, store.ErrDamaged) {
+			failed++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if failed == 0 || failed > heldRecords/2 {
+		t.Errorf("%d of %d failed", failed, heldRecords)
+	}
+	if after != heldEntries/3+1 {
+		t.Errorf("what came after has number %d", after)
+	}
+	s.WaitChecked()
+	if err := s.Check(t.Context()); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+func TestADamagedRecordCanBeRemoved(t *testing.T) {
+	files := stopped(t)
+	b := bytes.Clone(files["state.db"])
+	b[bytes.Index(b, []byte("value 123 value"))+3] ^= 1
+	b[bytes.LastIndex(b, []byte("value 123 value"))+3] ^= 1
+	s := open(t, sqlstore.Options{Dir: files.with("state.db", b).place(t), AcceptDamage: true})
+	defer s.Close()
+	errs := make(chan error, 1)
+	s.Put("space", "0123", 0, "owner", nil, time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { errs <- err })
+	if err := <-errs; !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("Put over a damaged record: %v", err)
+	}
+	s.Delete("space", "0123", 1, func(_ bool, err error) { errs <- err })
+	if err := <-errs; !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("Delete of a version of a damaged record: %v", err)
+	}
+	s.Delete("space", "0123", 0, func(removed bool, err error) {
+		if !removed {
+			err = errors.Join(err, errors.New("not removed"))
+		}
+		errs <- err
+	})
+	if err := <-errs; err != nil {
+		t.Error(err)
+	}
+	s.Put("space", "0123", 0, "owner", nil, time.Time{}, func(wrote bool, _ uint64, _ []byte, err error) {
+		if !wrote {
+			err = errors.Join(err, errors.New("not written"))
+		}
+		errs <- err
+	})
+	if err := <-errs; err != nil {
+		t.Error(err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+func TestLessThanTheMachineWasPromisedIsToldNotRefused(t *testing.T) {
+	files := killed(t)
+	shorter := files.with("state.db-wal", files["state.db-wal"][:len(files["state.db-wal"])/2])
+	// As written at store.Process before the machine was started again.
+	var notices []string
+	dir := shorter.with("state.mark", sqlstore.MarkOf(1_000_000, store.Process, "11111111-2222-3333-4444-555555555555")).place(t)
+	s, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: dir, Notice: func(text string) { notices = append(notices, text) }})
+	if err != nil {
+		t.Fatalf("Open after the machine has ended: %v", err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_ = s.Close()
+	if len(notices) != 1 || !strings.Contains(notices[0], "ended with the machine") {
+		t.Errorf("notices: %q", notices)
+	}
+	for what, mark := range map[string][]byte{
+		"promised more":           sqlstore.MarkOf(1_000_000, store.Power, "11111111-2222-3333-4444-555555555555"),
+		"the machine has gone on": sqlstore.MarkOf(1_000_000, store.Process, sqlstore.BootID()),
+		"nothing is known of it":  sqlstore.MarkOf(1_000_000, store.Process, ""),
+	} {
+		if _, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: shorter.with("state.mark", mark).place(t)}); !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+func put(s *sqlstore.Store, key, owner string, size int, expires time.Time) error {
+	errs := make(chan error, 1)
+	s.Put("space", key, 0, owner, make([]byte, size), expires, func(wrote bool, _ uint64, _ []byte, err error) {
+		if err == nil && !wrote {
+			err = errors.New("not written")
+		}
+		errs <- err
+	})
+	return <-errs
+}
+
+func TestQuotaIsExact(t *testing.T) {
+	const size = 1000
+	one := int64(len("space") + len("a") + size + sqlstore.Overhead)
+	for _, c := range []struct {
+		name    string
+		options sqlstore.Options
+		refused bool
+	}{
+		{"owner at its limit", sqlstore.Options{QuotaPerOwner: 2 * one}, false},
+		{"owner above", sqlstore.Options{QuotaPerOwner: 2*one - 1}, true},
+		{"store at its limit", sqlstore.Options{Quota: 2 * one}, false},
+		{"store above", sqlstore.Options{Quota: 2*one - 1}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.options.Dir = t.TempDir()
+			s := open(t, c.options)
+			defer func() { _ = s.Close() }()
+			if err := put(s, "a", "owner", size, time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(s, "b", "owner", size, time.Time{}); errors.Is(err, store.ErrQuota) != c.refused {
+				t.Errorf("second record: %v", err)
+			}
+			want := one
+			if !c.refused {
+				want *= 2
+			}
+			if used := s.Stats().Used; used != want {
+				t.Errorf("used %d, want %d", used, want)
+			}
+			_ = s.Close()
+			s = open(t, c.options)
+			if err := s.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if used := s.Stats().Used; used != want {
+				t.Errorf("used %d after opening again, want %d", used, want)
+			}
+		})
+	}
+}
+
+func TestTheNodeItselfHasNoQuotaOfItsOwn(t *testing.T) {
+	s := open(t, sqlstore.Options{QuotaPerOwner: 1000, Quota: 10_000})
+	defer s.Close()
+	if err := put(s, "a", "", 5000, time.Time{}); err != nil {
+		t.Error(err)
+	}
+	if err := put(s, "b", "", 5000, time.Time{}); !errors.Is(err, store.ErrQuota) {
+		t.Errorf("above the quota of the store: %v", err)
+	}
+}
+
+func TestSweepDeletesAndRefunds(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Unix(1_800_000_000, 0)
+	s := open(t, sqlstore.Options{Dir: t.TempDir(), Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}})
+	defer s.Close()
+	const rows = 1000
+	var pending sync.WaitGroup
+	for i := range rows {
+		pending.Add(3)
+		s.Put("space", fmt.Sprint(i), 0, fmt.Sprint("owner ", i%5), make([]byte, 100), now.Add(time.Minute),
+			func(bool, uint64, []byte, error) { pending.Done() })
+		s.Append("space", fmt.Sprint("log ", i%5), fmt.Sprint(i), fmt.Sprint("owner ", i%5), make([]byte, 100), now.Add(time.Minute),
+			func(uint64, bool, bool, error) { pending.Done() })
+		s.Append("space", "dropped", "", "owner", make([]byte, 100), time.Time{}, func(uint64, bool, bool, error) { pending.Done() })
+	}
+	pending.Wait()
+	pending.Add(1)
+	s.Drop("space", "dropped", func(error) { pending.Done() })
+	mu.Lock()
+	now = now.Add(time.Hour)
+	mu.Unlock()
+	pending.Wait()
+	logs := int64(5 * (len("space") + len("log 0") + sqlstore.Overhead))
+	deadline := time.Now().Add(30 * time.Second)
+	for s.Stats().Used != logs {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v, want %d used", s.Stats(), logs)
+		}
+		// Each write is followed by a part of the sweep.
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if swept := s.Stats().Swept; swept != 3*rows {
+		t.Errorf("%d rows were swept, want %d", swept, 3*rows)
+	}
+	for l := range 5 {
+		first, last, err := s.Span(t.Context(), "space", fmt.Sprint("log ", l))
+		if err != nil || first != rows/5+1 || last != rows/5 {
+			t.Errorf("log %d: %d to %d, %v", l, first, last, err)
+		}
+	}
+}
+
+func TestTheLogIsWrittenBack(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, sqlstore.Options{Dir: dir, Durability: store.Process})
+	defer s.Close()
+	data := bytes.Repeat([]byte{1}, 256<<10)
+	largest := int64(0)
+	for i := range 400 { // 100 MiB
+		errs := make(chan error, 1)
+		s.Append("space", "log", "", "owner", data, time.Time{}, func(_ uint64, _, _ bool, err error) { errs <- err })
+		if err := <-errs; err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, "state.db-wal")); err == nil {
+			largest = max(largest, info.Size())
+		}
+	}
+	if largest > 80<<20 {
+		t.Errorf("the log grew to %d octets while 100 MiB were written", largest)
+	}
+	t.Logf("the log grew to %.1f MiB while 100 MiB were written", float64(largest)/(1<<20))
+}
+
+func TestST07ClockDoesNotFollowTheWallClock(t *testing.T) {
+	start := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	now := start
+	read, expiry := sqlstore.Clock(func() time.Time { return now }, 0)
+	if read() != start.UnixNano() {
+		t.Errorf("the clock begins at %d, want the wall clock", read())
+	}
+	now = start.Add(time.Hour)
+	if read() != now.UnixNano() {
+		t.Error("the clock does not advance")
+	}
+	now = start
+	if at := start.Add(time.Hour).UnixNano(); read() != at {
+		t.Errorf("the clock went back to %d from %d", read(), at)
+	}
+
+	// The store was last written an hour ahead of this wall clock.
+	floor := start.Add(time.Hour).UnixNano()
+	now = start
+	read, expiry = sqlstore.Clock(func() time.Time { return now }, floor)
+	if read() != floor {
+		t.Errorf("the clock begins at %d, before %d", read(), floor)
+	}
+	// Callers say a time on the wall clock; what they mean is a distance.
+	if got := expiry(now.Add(time.Minute)); got != floor+int64(time.Minute) {
+		t.Errorf("a minute from now is %d after now", got-floor)
+	}
+
+	for _, c := range []struct {
+		name string
+		at   time.Time
+		want int64
+	}{
+		{"never", time.Time{}, 0},
+		{"far future", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), math.MaxInt64},
+		{"far past", time.Unix(-1<<50, 0), 1},
+	} {
+		if got := expiry(c.at); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// A reading of time.Now is placed by its monotonic part: the wall part may be
+// anything.
+func TestST07ExpiryIsPlacedByTheMonotonicClock(t *testing.T) {
+	read, expiry := sqlstore.Clock(time.Now, 0)
+	before := read()
+	at := expiry(time.Now().Add(time.Hour))
+	if away := time.Duration(at - before); away < time.Hour || away > time.Hour+time.Minute {
+		t.Errorf("an hour from now is %v from now", away)
+	}
+}
