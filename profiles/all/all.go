@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
 // Options configure the profiles. The zero value serves all of them, with
@@ -40,6 +41,9 @@ type Options struct {
 	// on the other end of a session have of their own.
 	AGDISC agdisc.Options
 
+	// TOOLDISC configures profile 11.
+	TOOLDISC tooldisc.Options
+
 	// Events configures profile 13.
 	Events events.Options
 
@@ -51,11 +55,12 @@ type Options struct {
 // Set is the profiles of one endpoint, and the ends that they have on this side.
 type Set struct {
 	Registry *profiles.Registry
-	Traces   *obs.Contexts   // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
-	MCP      *mcpmap.Mapping // calls the MCP servers of peers
-	A2A      *a2a.Service    // sends tasks, and carries out those of peers
-	AGDISC   *agdisc.Service // tells the cards of agents
-	Events   *events.Bus     // takes in and gives out the events of this process
+	Traces   *obs.Contexts     // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
+	MCP      *mcpmap.Mapping   // calls the MCP servers of peers
+	A2A      *a2a.Service      // sends tasks, and carries out those of peers
+	AGDISC   *agdisc.Service   // tells the cards of agents
+	TOOLDISC *tooldisc.Service // tells which tools there are
+	Events   *events.Bus       // takes in and gives out the events of this process
 
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
@@ -68,7 +73,7 @@ func New(opts Options) (*Set, error) {
 		opts.Access = profiles.Everyone
 	}
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
-	opts.AGDISC.Access = opts.Access
+	opts.AGDISC.Access, opts.TOOLDISC.Access = opts.Access, opts.Access
 	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
@@ -98,6 +103,12 @@ func New(opts Options) (*Set, error) {
 		s.Events.Close()
 		return nil, err
 	}
+	if s.TOOLDISC, err = tooldisc.New(opts.TOOLDISC); err != nil {
+		s.cancel()
+		s.Events.Close()
+		s.A2A.Close()
+		return nil, err
+	}
 	s.cards = agdisc.NewCache(agdisc.CacheOptions{})
 	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
 	s.AGDISC = agdisc.New(opts.AGDISC)
@@ -105,6 +116,7 @@ func New(opts Options) (*Set, error) {
 		s.MCP.Profile(),
 		s.A2A.Profile(),
 		s.AGDISC.Profile(),
+		s.TOOLDISC.Profile(),
 		calls,
 		s.Events.Profile(),
 		s.Traces.Profile(),
@@ -119,6 +131,7 @@ func (s *Set) Close() {
 	s.MCP.Close()
 	s.A2A.Close()
 	s.cards.Close()
+	s.TOOLDISC.Close()
 	s.Events.Close()
 }
 

@@ -1,0 +1,138 @@
+package tooldisc
+
+import (
+	"context"
+	"iter"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// PeerError is a TOOLDISC_ERR.
+type PeerError struct {
+	Code    string // see the Code constants
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "tooldisc: " + e.Code
+	}
+	return "tooldisc: " + e.Code + ": " + e.Message
+}
+
+// Caller is where a request is sent: a profiles.Session or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// Find asks a peer for one tool; an empty version leaves the choice to the peer.
+// The Tool is the caller's own. The error is a *PeerError if the peer has no such
+// tool, an *profiles.Error if either side refused a message, as
+// InvalidProfilePayload an answer that is none to this question, or the
+// context's.
+func Find(ctx context.Context, on Caller, id, version string) (Tool, error) {
+	m := GetReq{ToolID: []byte(id), Version: []byte(version)}
+	var tool Tool
+	err := ask(ctx, on, TypeGetReq, m.Append(make([]byte, 0, m.Size())), TypeGetResp, func(payload []byte) error {
+		var out GetResp
+		if err := out.Decode(payload); err != nil {
+			return err
+		}
+		tool = out.Tool.tool()
+		if tool.ID != id || version != "" && tool.Version != version {
+			return profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: another tool or version than was asked for")
+		}
+		return nil
+	})
+	if err != nil {
+		return Tool{}, err
+	}
+	return tool, nil
+}
+
+// Query says which tools are wanted. The zero value is the first page of all.
+type Query struct {
+	Filter    string // part of the tool_id or the name, in upper or lower case
+	PageSize  uint32 // 0 leaves it to the peer
+	PageToken string // what Page returned with the page before
+}
+
+// Page asks a peer for one page of its tools, and returns them with the token of
+// the next page, which is empty if this is the last one. The Tools are the
+// caller's own. The errors are those of Find.
+func Page(ctx context.Context, on Caller, q Query) (tools []Tool, next string, err error) {
+	m := ListReq{PageSize: q.PageSize, PageToken: []byte(q.PageToken), Filter: []byte(q.Filter)}
+	err = ask(ctx, on, TypeListReq, m.Append(make([]byte, 0, m.Size())), TypeListResp, func(payload []byte) error {
+		var out ListResp
+		if err := out.Decode(payload); err != nil {
+			return err
+		}
+		for i := range out.Tools {
+			tools = append(tools, out.Tools[i].tool())
+		}
+		next = string(out.NextPageToken)
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return tools, next, nil
+}
+
+// maxPages bounds how often a peer may say that there is more.
+const maxPages = 10_000
+
+// List asks a peer for all its tools that match a filter, page by page as they
+// are wanted. An error, which is one of Find's, is the last thing it yields.
+func List(ctx context.Context, on Caller, filter string) iter.Seq2[Tool, error] {
+	return func(yield func(Tool, error) bool) {
+		q := Query{Filter: filter}
+		for range maxPages {
+			tools, next, err := Page(ctx, on, q)
+			if err != nil {
+				yield(Tool{}, err)
+				return
+			}
+			for _, tool := range tools {
+				if !yield(tool, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			if next == q.PageToken {
+				yield(Tool{}, profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: the next page is this one again"))
+				return
+			}
+			q.PageToken = next
+		}
+		yield(Tool{}, profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: more than %d pages", maxPages))
+	}
+}
+
+// ask sends a request and has its answer read, or returns what the peer says in
+// its place.
+func ask(ctx context.Context, on Caller, kind uint64, payload []byte, want uint64, read func(payload []byte) error) error {
+	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: kind, Payload: payload})
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	env, err := call.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	switch env.MsgType {
+	case want:
+		return read(env.Payload)
+	case TypeErr:
+		var m Err
+		if err := m.Decode(env.Payload); err != nil {
+			return err
+		}
+		return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+	}
+	return profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: answer of msg_type %d, want %d", env.MsgType, want)
+}

@@ -1,0 +1,104 @@
+package tooldisc
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"hash"
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// MaxPage is how many tools a page has at most, and what it has if it is not
+// said how many are wanted.
+const MaxPage = 100
+
+// pageOctets is what the descriptors of a page come to at most, unless a single
+// one is larger.
+const pageOctets = 4 << 20
+
+// DetailPageToken is the detail of the error for a page_token that was not given
+// out by this process, for this peer and this filter.
+const DetailPageToken = "PAGE_TOKEN"
+
+var errToken = &profiles.Error{
+	Code: profiles.InvalidProfilePayload, Detail: DetailPageToken,
+	Text: "tooldisc: page_token is none of this listing; begin again without one",
+}
+
+// page returns a page of a listing for an identity. A listing has each tool once
+// that is there, and may be seen, from its first page to its last; a tool that
+// comes or goes meanwhile may be missing, never twice.
+func (s *Service) page(identity string, in *ListReq) (*ListResp, error) {
+	filter := strings.ToLower(strings.TrimSpace(string(in.Filter)))
+	rest := s.catalogue.Load().entries
+	if len(in.PageToken) > 0 {
+		id, version, ok := s.tokens.open(string(in.PageToken), identity, filter)
+		if !ok {
+			return nil, errToken
+		}
+		rest = s.catalogue.Load().after(id, version)
+	}
+	size := int(min(in.PageSize, MaxPage))
+	if size == 0 {
+		size = MaxPage
+	}
+	out := new(ListResp)
+	var last *entry
+	octets := 0
+	for _, e := range rest {
+		if !e.matches(filter) || !s.sees(identity, e) {
+			continue
+		}
+		d := e.descriptor()
+		if octets += d.size(); len(out.Tools) == size || last != nil && octets > pageOctets {
+			out.NextPageToken = []byte(s.tokens.seal(last.ID, last.Version, identity, filter))
+			break
+		}
+		out.Tools, last = append(out.Tools, d), e
+	}
+	return out, nil
+}
+
+// tokens makes and opens page_tokens: the last tool of a page, with a proof that
+// it was this process that said so, to this identity and about this filter. The
+// key lives as long as the process.
+type tokens struct{ key [32]byte }
+
+const proofSize = 16
+
+func (t *tokens) seal(id, version, identity, filter string) string {
+	place := append(binary.AppendUvarint(nil, uint64(len(id))), id...)
+	place = append(place, version...)
+	return base64.RawURLEncoding.EncodeToString(append(t.proof(place, identity, filter), place...))
+}
+
+func (t *tokens) open(token, identity, filter string) (id, version string, ok bool) {
+	octets, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(octets) < proofSize {
+		return "", "", false
+	}
+	place := octets[proofSize:]
+	if !hmac.Equal(octets[:proofSize], t.proof(place, identity, filter)) {
+		return "", "", false
+	}
+	n, size := binary.Uvarint(place) // written by seal, as the proof says
+	return string(place[size : size+int(n)]), string(place[size+int(n):]), true
+}
+
+// proof returns the first octets of an HMAC over everything, each part behind
+// its length.
+func (t *tokens) proof(place []byte, identity, filter string) []byte {
+	mac := hmac.New(sha256.New, t.key[:])
+	for _, part := range []string{string(place), identity, filter} {
+		write(mac, part)
+	}
+	return mac.Sum(nil)[:proofSize:proofSize]
+}
+
+func write(mac hash.Hash, part string) {
+	_, _ = mac.Write(binary.AppendUvarint(nil, uint64(len(part)))) // never fails
+	_, _ = mac.Write([]byte(part))
+}

@@ -1,0 +1,52 @@
+package tooldisc
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// DetailSchemaRef is the detail of the error for a bad schema_ref.
+const DetailSchemaRef = "SCHEMA_REF"
+
+// hashes are the algorithms of a schema_ref that is a hash, with the octets of
+// their digests; 0 marks those that are no good as one.
+var hashes = map[string]int{"sha256": 32, "sha384": 48, "sha512": 64, "md5": 0, "sha1": 0, "sha224": 0}
+
+// RefOf returns the schema_ref of a schema by its octets.
+func RefOf(schema []byte) string {
+	sum := sha256.Sum256(schema)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// CheckRef reports whether a schema_ref is one: an absolute URI, or a hash such
+// as sha256: and 64 hexadecimal digits. The error is an *profiles.Error of
+// InvalidProfilePayload. Whether the schema can be had is another question.
+func CheckRef(ref string) error {
+	scheme, rest, ok := strings.Cut(ref, ":")
+	if !ok {
+		return badRef("neither an absolute URI nor a hash")
+	}
+	if size, ok := hashes[strings.ToLower(scheme)]; ok {
+		digest, err := hex.DecodeString(rest)
+		if err != nil || size == 0 || len(digest) != size {
+			return badRef("not a hash of sha256, sha384 or sha512 in hexadecimal digits")
+		}
+		return nil
+	}
+	u, err := url.Parse(ref)
+	switch {
+	case err != nil || !u.IsAbs() || strings.ContainsAny(ref, " \"<>\\^`{|}"):
+		return badRef("not an absolute URI")
+	case u.Opaque == "" && u.Host == "" && u.Path == "":
+		return badRef("a scheme and nothing else")
+	}
+	return nil
+}
+
+func badRef(why string) error {
+	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: DetailSchemaRef, Text: "tooldisc: schema_ref: " + why}
+}

@@ -1,0 +1,114 @@
+package tooldisc
+
+import (
+	"context"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// CodeNotFound is the code of a TOOLDISC_ERR where there is no such tool or
+// version, or none for this peer. For what is refused otherwise the code is the
+// alias of the canonical one, such as INVALID_PROFILE_PAYLOAD;
+// RATE_LIMIT_EXCEEDED means that the same message may be answered later.
+const CodeNotFound = "NOT_FOUND"
+
+// errUnknown refuses what there is not, and what is not for the peer.
+var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: "tooldisc_unknown", Text: "tool not found", Domain: true}
+
+func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+	switch req.MsgType {
+	case TypeListReq:
+		if err := new(ListReq).Decode(req.Payload); err != nil {
+			return err
+		}
+		return req.Detach(s.list)
+	case TypeGetReq:
+		if err := new(GetReq).Decode(req.Payload); err != nil {
+			return err
+		}
+		return req.Detach(s.get)
+	}
+	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+}
+
+// list answers a LIST_REQ.
+func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+	var in ListReq
+	if err := in.Decode(req.Payload); err != nil {
+		return err
+	}
+	if len(in.PageToken) == 0 {
+		s.await(ctx, s.watches)
+	}
+	out, err := s.page(req.Session.Peer().Identity, &in)
+	if err != nil {
+		return err
+	}
+	return w.Finish(e1.Envelope{MsgType: TypeListResp, Payload: out.Append(make([]byte, 0, out.Size()))})
+}
+
+// get answers a GET_REQ. Whether the peer may know of a tool is asked before
+// anything else, so that not even the time tells what there is.
+func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+	var in GetReq
+	if err := in.Decode(req.Payload); err != nil {
+		return err
+	}
+	identity, id := req.Session.Peer().Identity, string(in.ToolID)
+	if !s.mayGet(identity, id) {
+		return errUnknown
+	}
+	if server, _, ok := strings.Cut(id, "/"); ok && s.watches[server] != nil {
+		s.await(ctx, map[string]*watch{server: s.watches[server]})
+	}
+	e := s.catalogue.Load().find(id, string(in.Version))
+	if e == nil {
+		return errUnknown
+	}
+	out := GetResp{Tool: e.descriptor()}
+	return w.Finish(e1.Envelope{MsgType: TypeGetResp, Payload: out.Append(make([]byte, 0, out.Size()))})
+}
+
+// mayGet decides whether an identity may get a tool. That it may not call one is
+// no attempt to call it, and is not audited as one.
+func (s *Service) mayGet(identity, id string) bool {
+	if server, _, ok := strings.Cut(id, "/"); ok && s.watches[server] != nil {
+		return s.mayCall(identity, id)
+	}
+	return s.opts.Access.Allowed(identity, s.profile.Name, "get", id)
+}
+
+// check says whether an answer is well formed.
+func check(env *e1.Envelope) error {
+	switch env.MsgType {
+	case TypeListResp:
+		return new(ListResp).Decode(env.Payload)
+	case TypeGetResp:
+		return new(GetResp).Decode(env.Payload)
+	}
+	return new(Err).Decode(env.Payload)
+}
+
+// answerOctets keeps a TOOLDISC_ERR within 512 octets as a frame, with an
+// envelope around it whose msg_id has 64 octets.
+const answerOctets = 400
+
+// refusal builds the TOOLDISC_ERR for a request that was refused. There is none
+// under a msg_id that is in use: it would be read as the answer to what is using
+// it.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if req.MsgType != TypeListReq && req.MsgType != TypeGetReq || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	m := Err{Code: []byte(fault.Code.Alias()), Message: []byte(fault.Text)}
+	if len(m.Message) == 0 {
+		m.Message = []byte(fault.Code.String())
+	}
+	if over := m.Size() - answerOctets; over > 0 {
+		m.Message = p1.Clip(m.Message, len(m.Message)-over)
+	}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+}

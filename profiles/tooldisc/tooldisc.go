@@ -1,0 +1,267 @@
+// Package tooldisc is the TOOLDISC profile: which tools there are.
+//
+//	LIST_REQ → LIST_RESP | ERR
+//	GET_REQ  → GET_RESP | ERR
+//
+// New builds a Service that tells peers the tools of MCP servers, as the servers
+// describe them, and those that are configured. List and Find are the asking
+// side.
+//
+// # Tools of MCP servers
+//
+// A tool is server/tool; its version is that of the server; its descriptor is
+// what the server says of it, octet for octet; its schema_ref is the hash of the
+// octets of its inputSchema, which Blob returns. A peer sees the tools that it
+// may call, and no others.
+//
+// A server is first read when somebody asks for its tools, who then waits for
+// it. From then on the tools are kept up to date, by what the server says of
+// changes or else every Refresh, for as long as somebody asks for them now and
+// then. A server that can not be read is read again later and later, up to a
+// minute; what it had before is told meanwhile.
+//
+// # Pages and versions
+//
+// Tools come in the order of the octets of their tool_id, then their version. A
+// page_token is good for the peer and the filter that it was given for, until
+// this process ends. Without a version the highest one is meant, as
+// CompareVersions has it.
+//
+// Specification: SWP profiles §11.
+package tooldisc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of TOOLDISC.
+const ProfileID = 11
+
+// Server is an MCP server whose tools are told to peers. It is safe for
+// concurrent use.
+type Server interface {
+	// Follow reads the tools of the server and hands them to tell, and again
+	// whenever they may have changed, until ctx ends. tell does not wait, and
+	// takes the listing over.
+	//
+	// It returns nil after the first listing if it has no way to learn of
+	// changes, and an error if the server could not be read, or no more.
+	Follow(ctx context.Context, tell func(Listing)) error
+}
+
+// Listing is what an MCP server says of its tools.
+type Listing struct {
+	Version string            // of the server; empty: it has none
+	Tools   []json.RawMessage // each as the server wrote it
+}
+
+// Options configure a Service. The zero value has no tools.
+type Options struct {
+	// Servers are the MCP servers, by the names that peers call them by.
+	Servers map[string]Server
+
+	// Tools are told beside those of the servers. Their tool_ids do not begin
+	// with the name of a server and a slash.
+	Tools []Configured
+
+	// Access says what a peer may see: the tools of servers that it may call
+	// (profile mcp, operation tools/call, server/tool), of those that are
+	// configured what it may get (profile tooldisc, operation get). Nil denies
+	// nothing.
+	Access profiles.Access
+
+	Refresh time.Duration // after which a server is read again that does not tell of changes, default 5 min
+	Idle    time.Duration // for which nobody asked, after which a server is not followed any more, default 10 min
+	Wait    time.Duration // for servers that are being read, by who asks for their tools; default 10 s
+
+	Reading      int // servers that are read at once, default 4
+	ServerOctets int // of the tools of one server together, default and bound is MaxServerOctets
+
+	// Eager has all servers read at once and for good, whether or not anybody
+	// asks.
+	Eager bool
+
+	// Report is told what is wrong with the tools of a server, and nil when it
+	// was read without fault. It must not block. Nil means nobody is told.
+	Report func(server string, err error)
+
+	// Now is the clock that tells how old a listing is. Nil means time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		value *time.Duration
+		def   time.Duration
+	}{{&o.Refresh, 5 * time.Minute}, {&o.Idle, 10 * time.Minute}, {&o.Wait, 10 * time.Second}} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if o.Reading == 0 {
+		o.Reading = 4
+	}
+	if o.ServerOctets == 0 {
+		o.ServerOctets = MaxServerOctets
+	}
+	if o.Access == nil {
+		o.Access = profiles.Everyone
+	}
+	if o.Report == nil {
+		o.Report = func(string, error) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func (o *Options) validate() error {
+	if o.Refresh < 0 || o.Idle < 0 || o.Wait < 0 || o.Reading < 0 || o.ServerOctets < 0 || o.ServerOctets > MaxServerOctets {
+		return errors.New("tooldisc: a duration or a bound is negative, or too high")
+	}
+	for name := range o.Servers {
+		if name == "" || strings.Contains(name, "/") {
+			return fmt.Errorf("tooldisc: server %q, want a name without a slash", name)
+		}
+	}
+	return nil
+}
+
+// Service tells peers which tools there are. It is safe for concurrent use.
+type Service struct {
+	opts      Options
+	profile   *profiles.Profile
+	tokens    tokens
+	watches   map[string]*watch // by server
+	reading   chan struct{}     // slots for those that are read
+	catalogue atomic.Pointer[catalogue]
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu         sync.Mutex // of what follows
+	closed     bool
+	configured []*entry
+	lists      map[string][]*entry // by server
+}
+
+// New returns a Service. It fails on a tool that is configured twice, or that no
+// peer would take. The caller closes it.
+func New(opts Options) (*Service, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		opts: opts, watches: make(map[string]*watch), reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry),
+	}
+	if err := s.configure(); err != nil {
+		return nil, err
+	}
+	_, _ = rand.Read(s.tokens.key[:]) // never fails
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "tooldisc",
+		Types: []profiles.Type{
+			{ID: TypeListReq, Name: "TOOLDISC_LIST_REQ", Role: profiles.Initiating},
+			{ID: TypeListResp, Name: "TOOLDISC_LIST_RESP", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeGetReq, Name: "TOOLDISC_GET_REQ", Role: profiles.Initiating},
+			{ID: TypeGetResp, Name: "TOOLDISC_GET_RESP", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeErr, Name: "TOOLDISC_ERR", Role: profiles.Answer | profiles.Terminal},
+		},
+		Handler: profiles.HandlerFunc(s.serve),
+		Check:   check,
+		Refusal: refusal,
+	}
+	for name, server := range opts.Servers {
+		w := &watch{s: s, name: name, server: server}
+		s.watches[name] = w
+		if opts.Eager {
+			w.ask()
+		}
+	}
+	return s, nil
+}
+
+// configure makes the catalogue of what is configured.
+func (s *Service) configure() error {
+	for i := range s.opts.Tools {
+		e, err := s.opts.Tools[i].entry()
+		if err != nil {
+			return fmt.Errorf("tooldisc: tool %.80q: %w", s.opts.Tools[i].ID, err)
+		}
+		if server, _, ok := strings.Cut(e.ID, "/"); ok && s.opts.Servers[server] != nil {
+			return fmt.Errorf("tooldisc: tool %.80q: %q is an MCP server, which describes its tools itself", e.ID, server)
+		}
+		s.configured = append(s.configured, e)
+	}
+	c := newCatalogue(s.configured)
+	if len(c.entries) < len(s.configured) {
+		return errors.New("tooldisc: a tool is configured twice in the same version")
+	}
+	s.catalogue.Store(c)
+	return nil
+}
+
+// Profile returns the profile that serves peers. It is the same each time.
+func (s *Service) Profile() *profiles.Profile { return s.profile }
+
+// Close stops following servers, and waits until that is done.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.work.Wait()
+}
+
+// Blob returns the schema of the input of a tool by its SHA-256, for those who
+// resolve a schema_ref. It is valid for good, and nobody changes it.
+func (s *Service) Blob(digest []byte) ([]byte, bool) {
+	return s.blob(digest, func(*entry) bool { return true })
+}
+
+// BlobFor is Blob for an identity, which gets the schemas of tools that it may
+// see.
+func (s *Service) BlobFor(identity string, digest []byte) ([]byte, bool) {
+	return s.blob(digest, func(e *entry) bool { return s.sees(identity, e) })
+}
+
+func (s *Service) blob(sum []byte, seen func(*entry) bool) ([]byte, bool) {
+	var key digest
+	if len(sum) != len(key) {
+		return nil, false
+	}
+	copy(key[:], sum)
+	for _, e := range s.catalogue.Load().schemas[key] {
+		if seen(e) {
+			return e.schema, true
+		}
+	}
+	return nil, false
+}
+
+// sees reports whether an identity may know of a tool.
+func (s *Service) sees(identity string, e *entry) bool {
+	if e.server != "" {
+		return s.mayCall(identity, e.ID)
+	}
+	return profiles.Would(s.opts.Access, identity, s.profile.Name, "get", e.ID)
+}
+
+func (s *Service) mayCall(identity, toolID string) bool {
+	return profiles.Would(s.opts.Access, identity, "mcp", "tools/call", toolID)
+}

@@ -1,0 +1,234 @@
+package tooldisc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Bounds on what one server may have.
+const (
+	MaxServerTools  = 10_000
+	MaxServerOctets = 64 << 20 // of its tools together, unless Options say otherwise
+)
+
+// The pause before a server is read again that could not be read, the first and
+// the longest; each is twice as long as the one before.
+const (
+	minPause = time.Second
+	maxPause = time.Minute
+)
+
+// watch keeps the tools of one server up to date while somebody asks for them.
+type watch struct {
+	s      *Service
+	name   string
+	server Server
+
+	mu   sync.Mutex
+	run  *run      // nil while nobody asks
+	read time.Time // when the last listing came; zero: none did
+}
+
+// run is one time of following a server.
+type run struct {
+	cancel  context.CancelFunc
+	idle    *time.Timer   // nil if it goes on for good
+	settled chan struct{} // closed when the first attempt has come to something
+	once    sync.Once
+}
+
+func (r *run) settle() { r.once.Do(func() { close(r.settled) }) }
+
+// ask says that somebody wants the tools, and returns what to wait for, or nil
+// if what is there is recent enough.
+func (w *watch) ask() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.run == nil:
+		w.start()
+	case w.run.idle != nil:
+		w.run.idle.Reset(w.s.opts.Idle)
+	}
+	if w.run == nil || !w.read.IsZero() && w.s.opts.Now().Sub(w.read) <= w.s.opts.Refresh {
+		return nil
+	}
+	return w.run.settled
+}
+
+// start begins to follow the server, unless the Service is closed. The caller
+// holds mu.
+func (w *watch) start() {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	r := &run{cancel: cancel, settled: make(chan struct{})}
+	if !s.opts.Eager {
+		r.idle = time.AfterFunc(s.opts.Idle, func() { w.end(r) })
+	}
+	w.run = r
+	s.work.Go(func() {
+		defer cancel()
+		defer r.settle()
+		w.follow(ctx, r)
+	})
+}
+
+// end stops following the server because nobody asks for it.
+func (w *watch) end(r *run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run == r {
+		w.run = nil
+	}
+	r.cancel()
+}
+
+// follow follows the server until ctx ends, with a pause after each time that
+// there was nothing more to follow.
+func (w *watch) follow(ctx context.Context, r *run) {
+	if r.idle != nil {
+		defer r.idle.Stop()
+	}
+	failures := 0
+	for {
+		began := time.Now()
+		err := w.once(ctx, r)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil || time.Since(began) > w.s.opts.Refresh {
+			failures = 0
+		}
+		pause := w.s.opts.Refresh
+		if err != nil {
+			w.s.opts.Report(w.name, err)
+			pause = min(minPause<<min(failures, 16), maxPause)
+			failures++
+		}
+		r.settle()
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// once follows the server once. Until its first listing it takes one of the
+// slots for servers that are being read.
+func (w *watch) once(ctx context.Context, r *run) error {
+	select {
+	case w.s.reading <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var free sync.Once
+	release := func() { free.Do(func() { <-w.s.reading }) }
+	defer release()
+	return w.server.Follow(ctx, func(l Listing) {
+		release()
+		w.take(r, &l)
+		r.settle()
+	})
+}
+
+// take makes a listing known, unless it comes when nobody asked any more.
+func (w *watch) take(r *run, l *Listing) {
+	list, fault := entries(w.name, l, w.s.opts.ServerOctets)
+	w.mu.Lock()
+	current := w.run == r
+	if current {
+		w.read = w.s.opts.Now()
+	}
+	w.mu.Unlock()
+	if !current {
+		return
+	}
+	w.s.opts.Report(w.name, fault)
+	w.s.replace(w.name, list)
+}
+
+// noVersion is the version of the tools of a server that has none.
+const noVersion = "0"
+
+// entries returns the entries of a listing. What peers would refuse is left out,
+// and so is what is above the bounds; fault says of what and how much.
+func entries(server string, l *Listing, maxOctets int) (list []*entry, fault error) {
+	version := l.Version
+	if version == "" || len(version) > MaxText {
+		version = noVersion
+	}
+	left, octets := 0, 0
+	leave := func(err error) {
+		if left++; fault == nil {
+			fault = err
+		}
+	}
+	seen := make(map[string]bool)
+	for _, tool := range l.Tools {
+		if octets += len(tool); len(list) == MaxServerTools || octets > maxOctets {
+			leave(fmt.Errorf("tooldisc: %s has more than %d tools or %d octets of them", server, MaxServerTools, maxOctets))
+			octets -= len(tool)
+			continue
+		}
+		e, err := fromMCP(server, version, tool)
+		switch {
+		case err != nil:
+			leave(err)
+		case seen[e.ID]:
+			leave(fmt.Errorf("tooldisc: %s has two tools named %.80q", server, e.Name))
+		default:
+			seen[e.ID] = true
+			list = append(list, e)
+		}
+	}
+	if left > 1 {
+		fault = errors.Join(fault, fmt.Errorf("tooldisc: %s: %d tools are not told in all", server, left))
+	}
+	return list, fault
+}
+
+// replace makes list the tools of a server.
+func (s *Service) replace(server string, list []*entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[server] = list
+	all := [][]*entry{s.configured}
+	for _, l := range s.lists {
+		all = append(all, l)
+	}
+	s.catalogue.Store(newCatalogue(all...))
+}
+
+// await has servers read that were not of late, all at once, and waits for those
+// that are being read for the first time since somebody asked.
+func (s *Service) await(ctx context.Context, watches map[string]*watch) {
+	var due []<-chan struct{}
+	for _, w := range watches {
+		if settled := w.ask(); settled != nil {
+			due = append(due, settled)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	timeout := time.NewTimer(s.opts.Wait)
+	defer timeout.Stop()
+	for _, settled := range due {
+		select {
+		case <-settled:
+		case <-timeout.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
