@@ -16,11 +16,10 @@ import (
 // Times are reckoned as Records says.
 type Queues interface {
 	// Add submits an item at the end of a queue. If the space knows its id
-	// nothing is written, and done gets fresh false and equal saying whether
-	// queue and mark are those that it was added with: mark stands for what makes
-	// two items the same. The owner pays for it. From expires on, unless that is
-	// zero, only LeaseExpired and a Lease that says so give it out. data must not
-	// change until done is called.
+	// nothing is written, and done gets fresh false and equal saying whether the
+	// mark is the same: it stands for what makes two items one. The owner pays for
+	// an item. From expires on, unless that is zero, it has expired, which whoever
+	// takes it is told. data must not change until done is called.
 	//
 	// An engine bounds how many items wait in one queue and how many a space
 	// remembers, done ones included, and refuses more with ErrQuota.
@@ -38,14 +37,14 @@ type Queues interface {
 	Lease(space, queue string, most int, until time.Time,
 		done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error))
 
-	// LeaseExpired is Lease for items of any queue of a space that have expired.
-	// It does not count as a try.
+	// LeaseExpired is Lease for the items of any queue of a space that have
+	// expired. It does not count as a try, and next is when something will expire.
 	LeaseExpired(space string, most int, until time.Time,
 		done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error))
 
 	// Ack submits that an item is done. Its data is gone, its id is remembered.
-	// held is false if the lease is over, here and in Nack and Move: then nothing
-	// is written.
+	// held is false if the item is done or somebody else has taken it since, here
+	// and in Nack and Move: then nothing is written.
 	Ack(space, id string, lease uint64, done func(held bool, err error))
 
 	// Nack submits the end of a lease: the item is due again at a time, zero for

@@ -1,6 +1,6 @@
 // Package store is the durable state that profiles need, and nothing more:
-// records with compare-and-set and expiry, and append-only logs with
-// deduplication and cursors.
+// records with compare-and-set and expiry, append-only logs with deduplication
+// and cursors, and work queues.
 //
 // An engine keeps what it acknowledged: the done function of an operation is
 // called without an error only after the operation has reached the durability
@@ -37,6 +37,7 @@ import (
 type Store interface {
 	Records
 	Logs
+	Queues
 
 	// Check reports whether the store can take a write now, by writing. It is
 	// what readiness asks.
@@ -51,7 +52,7 @@ type Store interface {
 // name widens what another one can reach.
 const (
 	MaxSpace = 64      // octets of a space
-	MaxName  = 1024    // octets of a key, of the name of a log and of an entry's id
+	MaxName  = 1024    // octets of a key, of the name of a log or a queue, and of an id
 	MaxOwner = 1024    // octets of an owner
 	MaxValue = 8 << 20 // octets of a value
 )

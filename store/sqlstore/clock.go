@@ -58,5 +58,13 @@ func (c *clock) place(t time.Time) int64 {
 	return c.base + away
 }
 
+// wall returns the caller's time for a time of the store, zero for 0.
+func (c *clock) wall(at int64) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return c.start.Add(time.Duration(at - c.base))
+}
+
 // expired reports whether something that expires at a time is gone.
 func expired(expires, now int64) bool { return expires != 0 && expires <= now }

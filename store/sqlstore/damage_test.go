@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 const (
 	heldRecords = 300
 	heldEntries = 300
+	heldItems   = 300
 )
 
 func value(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "value %d ", i), 20+i%30) }
@@ -46,6 +48,11 @@ func fill(t *testing.T, s *sqlstore.Store) {
 		pending.Add(1)
 		s.Append("space", fmt.Sprint("log ", i%3), fmt.Sprint("id ", i), fmt.Sprint("owner ", i%3), value(i), time.Time{},
 			func(_ uint64, fresh, _ bool, err error) { check(fresh, err) })
+	}
+	for i := range heldItems {
+		pending.Add(1)
+		s.Add("space", fmt.Sprint("queue ", i%3), fmt.Sprint("id ", i), "mark", fmt.Sprint("owner ", i%3), value(i), time.Time{}, time.Time{},
+			func(fresh, _ bool, err error) { check(fresh, err) })
 	}
 	pending.Wait()
 }
@@ -72,7 +79,11 @@ func verdict(t *testing.T, s *sqlstore.Store) (damaged bool) {
 	})
 	judge("Scan", err)
 	if n != heldRecords && err == nil {
-		t.Errorf("Scan: %d of %d records and no error", n, heldRecords)
+		s.WaitChecked()
+		if s.Check(t.Context()) == nil {
+			t.Errorf("Scan: %d of %d records, and nothing says so", n, heldRecords)
+		}
+		damaged = true
 	}
 	for i := range heldRecords {
 		version, got, err := s.Get(t.Context(), "space", fmt.Sprintf("%04d", i))
@@ -100,6 +111,25 @@ func verdict(t *testing.T, s *sqlstore.Store) (damaged bool) {
 			s.WaitChecked()
 			if s.Check(t.Context()) == nil {
 				t.Errorf("%s: %d of %d entries, and nothing says so", log, n, heldEntries/3)
+			}
+			damaged = true
+		}
+	}
+	for q := range 3 {
+		queue := fmt.Sprint("queue ", q)
+		n := 0
+		err := s.Items(t.Context(), "space", queue, 0, func(_ uint64, id string, _ int, data []byte) bool {
+			i := n*3 + q
+			if id == fmt.Sprint("id ", i) && bytes.Equal(data, value(i)) {
+				n++
+			}
+			return true
+		})
+		judge("Items", err)
+		if err == nil && n != heldItems/3 {
+			s.WaitChecked()
+			if s.Check(t.Context()) == nil {
+				t.Errorf("%s: %d of %d items, and nothing says so", queue, n, heldItems/3)
 			}
 			damaged = true
 		}
@@ -168,34 +198,31 @@ func killed(t *testing.T) image {
 	return files
 }
 
-// damaged wants that a store of these files is refused, or what it misses told.
+// tryDamaged wants that a store of these files is refused, or what it misses told.
 // It returns the error of Open.
-func tryDamaged(t *testing.T, dir string) (refused error, damaged bool) {
+func tryDamaged(t *testing.T, dir string) (damaged bool, refused error) {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: dir})
 	if err != nil {
 		if !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrVersion) {
 			t.Errorf("Open: %v", err)
 		}
-		return err, true
+		return true, err
 	}
 	defer s.Close()
-	return nil, verdict(t, s)
+	return verdict(t, s), nil
 }
 
 func TestAKilledStoreIsComplete(t *testing.T) {
 	for name, files := range map[string]image{"stopped": stopped(t), "killed": killed(t)} {
-		if err, damaged := tryDamaged(t, files.place(t)); err != nil || damaged {
+		if damaged, err := tryDamaged(t, files.place(t)); err != nil || damaged {
 			t.Errorf("%s: refused %v, damaged %v", name, err, damaged)
 		}
 	}
 }
 
 func TestST04FlippedBitIsNeverSilent(t *testing.T) {
-	flips := 60
-	if testing.Short() {
-		flips = 10
-	}
+	const flips = 24
 	for name, files := range map[string]image{"stopped": stopped(t), "killed": killed(t)} {
 		for file, b := range files {
 			t.Run(name+"/"+file, func(t *testing.T) {
@@ -205,7 +232,7 @@ func TestST04FlippedBitIsNeverSilent(t *testing.T) {
 					at, bit := r.IntN(len(b)), byte(1)<<r.IntN(8)
 					b[at] ^= bit
 					dir := files.place(t)
-					if _, damaged := tryDamaged(t, dir); damaged {
+					if damaged, _ := tryDamaged(t, dir); damaged {
 						noticed++
 					}
 					if t.Failed() {
@@ -214,7 +241,8 @@ func TestST04FlippedBitIsNeverSilent(t *testing.T) {
 					b[at] ^= bit
 				}
 				t.Logf("%d of %d noticed; the others are where nothing is kept", noticed, flips)
-				if noticed == 0 {
+				// The log of a killed store has newer pages of nearly everything.
+				if noticed == 0 && name+file != "killedstate.db" {
 					t.Error("no flipped bit was noticed")
 				}
 			})
@@ -267,9 +295,7 @@ func TestST04CutOffEndIsNeverSilent(t *testing.T) {
 // with returns the files with another content of one of them; nil removes it.
 func (files image) with(name string, content []byte) image {
 	changed := make(image)
-	for n, b := range files {
-		changed[n] = b
-	}
+	maps.Copy(changed, files)
 	if changed[name] = content; content == nil {
 		delete(changed, name)
 	}

@@ -7,9 +7,12 @@ package sqlstore
 // in the order of their arrival, because all logs together then grow at one end
 // of one tree: with 64 logs an append touches half as many pages as it does where
 // each log lies by itself.
+//
+// What an item carries lies apart from the row that says how it stands: taking an
+// item writes that row only.
 const (
 	applicationID = 0x53575053 // "SWPS"
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 const schema = `
@@ -64,5 +67,40 @@ CREATE INDEX entry_expires ON entry (expires) WHERE expires > 0;
 CREATE TABLE garbage (
 	log     INTEGER PRIMARY KEY, -- its entries up to
 	through INTEGER NOT NULL     -- this number are still to be deleted
+);
+CREATE TABLE line (
+	id    INTEGER PRIMARY KEY, -- of a queue
+	space BLOB NOT NULL,
+	name  BLOB NOT NULL,
+	live  INTEGER NOT NULL, -- items that are not done
+	kept  INTEGER NOT NULL, -- and all; a queue of nothing has no row
+	sum   INTEGER NOT NULL,
+	UNIQUE (space, name)
+);
+CREATE TABLE item (
+	line    INTEGER NOT NULL,
+	n       INTEGER NOT NULL,
+	space   BLOB NOT NULL,
+	id      BLOB NOT NULL,
+	mark    BLOB NOT NULL,
+	owner   INTEGER NOT NULL,
+	done    INTEGER NOT NULL, -- 0 or 1; then only the id is remembered
+	lease   INTEGER NOT NULL, -- the last that is not ended, or 0
+	tries   INTEGER NOT NULL,
+	due     INTEGER NOT NULL, -- may be taken then; under a lease its end
+	expires INTEGER NOT NULL,
+	keep    INTEGER NOT NULL, -- how long the id is remembered
+	size    INTEGER NOT NULL, -- octets of data
+	sum     INTEGER NOT NULL,
+	PRIMARY KEY (line, n)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX item_id ON item (space, id);
+CREATE INDEX item_due ON item (line, due, n) WHERE done = 0;
+CREATE INDEX item_expires ON item (space, expires) WHERE expires > 0;
+CREATE INDEX item_keep ON item (keep) WHERE done = 1;
+CREATE TABLE body (
+	n    INTEGER PRIMARY KEY, -- of the item
+	sum  INTEGER NOT NULL,
+	data BLOB NOT NULL
 );
 `

@@ -37,6 +37,12 @@ type Options struct {
 	Quota         int64
 	QuotaPerOwner int64
 
+	// Waiting is how many items that are not done one work queue holds at most,
+	// Remembered how many a space of them, done ones included; default 100,000 and
+	// 1,000,000. An item costs the octets of its names, mark and data and Overhead.
+	Waiting    int
+	Remembered int
+
 	// QueueLength and QueueOctets bound what waits to be written; default 65,536
 	// operations and 64 MiB. One operation is always taken.
 	QueueLength int
@@ -68,6 +74,8 @@ func (o Options) withDefaults() Options {
 	o.Durability = cmp.Or(o.Durability, store.Power)
 	o.Quota = cmp.Or(o.Quota, 10<<30)
 	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
+	o.Waiting = cmp.Or(o.Waiting, 100_000)
+	o.Remembered = cmp.Or(o.Remembered, 1_000_000)
 	o.QueueLength = cmp.Or(o.QueueLength, 65536)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Readers = cmp.Or(o.Readers, 4)
@@ -113,6 +121,7 @@ func newStore(options Options) (*Store, error) {
 		s: s, sweeper: newSweeper(),
 		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner)},
 		logs:   logs{byName: make(map[logName]*log), byID: make(map[int64]*log)},
+		lines:  lines{byName: make(map[logName]*line), byID: make(map[int64]*line), spaces: make(map[string]*remembered)},
 	}
 	return s, nil
 }

@@ -21,6 +21,7 @@ func TestContract(t *testing.T) {
 			}
 			return open(t, sqlstore.Options{
 				Dir: dir, Durability: level, Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,
+				Waiting: o.Waiting, Remembered: o.Remembered,
 			})
 		}
 	}

@@ -31,4 +31,7 @@ const (
 	sumRecord = 'r'
 	sumLog    = 'l'
 	sumEntry  = 'e'
+	sumLine   = 'q'
+	sumItem   = 'i'
+	sumBody   = 'b'
 )

@@ -18,6 +18,8 @@ const (
 		WHERE expires > 0 AND (expires, space, key) > (?, ?, ?) ORDER BY expires, space, key LIMIT ?`
 	expiredEntries = `SELECT expires, n FROM entry
 		WHERE expires > 0 AND (expires, n) > (?, ?) ORDER BY expires, n LIMIT ?`
+	forgottenItems = `SELECT keep, line, n FROM item
+		WHERE done = 1 AND (keep, line, n) > (?, ?, ?) ORDER BY keep, line, n LIMIT ?`
 	selectEntry = `SELECT seq, id, owner, expires, sum, data, log FROM entry WHERE n = ?`
 )
 
@@ -41,6 +43,7 @@ type sweeper struct {
 	// them to be told. The sweep goes on after them.
 	records []driver.Value // expires, space, key
 	entries []driver.Value // expires, n
+	items   []driver.Value // keep, line, n
 }
 
 func newSweeper() sweeper {
@@ -48,6 +51,7 @@ func newSweeper() sweeper {
 		garbage: true,
 		records: []driver.Value{int64(0), []byte{}, []byte{}},
 		entries: []driver.Value{int64(0), int64(0)},
+		items:   []driver.Value{int64(0), int64(0), int64(0)},
 	}
 }
 
@@ -93,7 +97,10 @@ func (w *writer) sweep(limit int) error {
 	if err := w.sweepRecords(limit); err != nil {
 		return err
 	}
-	return w.sweepEntries(limit)
+	if err := w.sweepEntries(limit); err != nil {
+		return err
+	}
+	return w.sweepItems(limit)
 }
 
 func (w *writer) sweepGarbage(limit int) error {
@@ -153,6 +160,21 @@ func (w *writer) sweepEntries(limit int) error {
 			return err
 		}
 		return w.removeEntry(g, e)
+	})
+}
+
+// sweepItems forgets the ids of items that are done.
+func (w *writer) sweepItems(limit int) error {
+	return w.sweepExpired(forgottenItems, w.sweeper.items, limit, func(at []driver.Value) error {
+		row, err := w.conn.row(itemByNumber, at[1], at[2])
+		if row == nil || err != nil {
+			return err
+		}
+		it, err := w.conn.readItem(w.s, row)
+		if err != nil || !it.done || it.keep > w.now {
+			return err
+		}
+		return w.removeItem(it)
 	})
 }
 

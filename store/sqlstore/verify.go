@@ -152,6 +152,11 @@ const (
 		(SELECT n FROM entry WHERE log = e.log AND seq = e.seq),
 		e.id IS NULL OR n = (SELECT n FROM entry WHERE log = e.log AND id = e.id)
 		FROM entry e WHERE n > ? ORDER BY n LIMIT ?`
+	scrubLines = `SELECT id, live, kept, sum, space, name FROM line WHERE id > ? ORDER BY id LIMIT ?`
+	scrubItems = `SELECT ` + itemColumns + `,
+		n = (SELECT n FROM item WHERE space = i.space AND id = i.id),
+		EXISTS (SELECT 1 FROM line WHERE id = i.line)
+		FROM item i WHERE (line, n) > (?, ?) ORDER BY line, n LIMIT ?`
 	isGarbage = `SELECT 1 FROM garbage WHERE log = ?`
 )
 
@@ -182,6 +187,14 @@ func (b scrubber) run(ctx context.Context) {
 	b.table(ctx, scrubEntries, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
 		_ = b.entry(row)
 		return row[7:8]
+	})
+	b.table(ctx, scrubLines, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
+		_, _ = b.conn.readLine(b.s, row)
+		return row[:1]
+	})
+	b.table(ctx, scrubItems, []driver.Value{int64(0), int64(0)}, func(row []driver.Value) []driver.Value {
+		_ = b.item(row)
+		return row[:2]
 	})
 }
 
@@ -228,6 +241,21 @@ func (b scrubber) entry(row []driver.Value) error {
 		return b.s.damaged("entry %d of log %q in space %q is not to be found by its number and id", e.seq, g.name, g.space)
 	}
 	return nil
+}
+
+func (b scrubber) item(row []driver.Value) error {
+	it, err := b.conn.readItem(b.s, row)
+	if err != nil {
+		return err
+	}
+	if number(row[14]) != 1 || number(row[15]) != 1 {
+		return b.s.damaged("item %q in space %q is not to be found by its id and queue", it.id, it.space)
+	}
+	if it.done {
+		return nil
+	}
+	_, err = b.conn.readBody(b.s, it)
+	return err
 }
 
 // log returns the log of an entry, or nil if the entry does not count any more.

@@ -23,6 +23,7 @@ type writer struct {
 	now    int64 // the clock of the store in this transaction
 	owners owners
 	logs   logs
+	lines  lines
 
 	sweeper      sweeper
 	checkpointer checkpointer
@@ -61,6 +62,9 @@ func (w *writer) load() (err error) {
 		return err
 	}
 	w.owners.total = w.owners.settled
+	if err = w.countLines(); err != nil {
+		return err
+	}
 	w.s.clock = newClock(w.s.options.Now, w.state.clock)
 	return nil
 }
@@ -182,6 +186,7 @@ func (w *writer) transact(work func() error) error {
 	w.state = before
 	w.owners.forget()
 	w.logs.forget()
+	w.lines.forget()
 	w.sweeper.garbage, w.sweeper.next = true, 0
 	if began {
 		_, rolledBack := w.conn.exec("ROLLBACK")
@@ -220,6 +225,9 @@ func (w *writer) seal() error {
 	if err := w.writeOwners(); err != nil {
 		return err
 	}
+	if err := w.writeLines(); err != nil {
+		return err
+	}
 	w.state.commits++
 	w.state.clock = w.now
 	return w.conn.writeState(w.state)
@@ -228,6 +236,7 @@ func (w *writer) seal() error {
 // committed notes a transaction before it is acknowledged.
 func (w *writer) committed() {
 	w.owners.settled = w.owners.total
+	w.lines.settle()
 	w.s.stats.used.Store(w.owners.total)
 	w.s.stats.commits.Add(1)
 	if w.s.file == "" {

@@ -18,6 +18,8 @@ type Options struct {
 	Quota         int64            // octets of the store
 	QuotaPerOwner int64            // octets of one owner
 	QueueLength   int              // operations that may wait
+	Waiting       int              // items that are not done in one work queue
+	Remembered    int              // items of a space of work queues
 }
 
 // Open opens the store of a directory: a new one where the directory is empty,
@@ -38,6 +40,7 @@ func run(t *testing.T, open Open, memory bool) {
 	}{
 		{"Records", records},
 		{"Logs", logs},
+		{"Queues", queues},
 		{"Expiry", expiry},
 		{"Quota", quota},
 		{"Writing", writing},
@@ -122,13 +125,13 @@ func (k *kit) mustPut(space, key string, was uint64, value string, expires time.
 	return p.version
 }
 
-func (k *kit) delete(space, key string, was uint64) bool {
+func (k *kit) delete(key string, was uint64) bool {
 	k.Helper()
 	c := make(chan put, 1)
-	k.Delete(space, key, was, func(removed bool, err error) { c <- put{wrote: removed, err: err} })
+	k.Delete("space", key, was, func(removed bool, err error) { c <- put{wrote: removed, err: err} })
 	p := wait(k, c)
 	if p.err != nil {
-		k.Fatalf("Delete(%q, %q, %d): %v", space, key, was, p.err)
+		k.Fatalf("Delete(%q, %d): %v", key, was, p.err)
 	}
 	return p.wrote
 }
@@ -151,7 +154,7 @@ func (k *kit) wantRecord(space, key string, version uint64, value string) {
 
 func (k *kit) scan(space, prefix, after string) (keys []string) {
 	k.Helper()
-	err := k.Scan(k.Context(), space, prefix, after, func(key string, version uint64, value []byte) bool {
+	err := k.Scan(k.Context(), space, prefix, after, func(key string, version uint64, _ []byte) bool {
 		if version == 0 {
 			k.Errorf("Scan: %q has version 0", key)
 		}

@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"database/sql/driver"
+	"time"
+)
+
+const (
+	dueItems = `SELECT ` + itemColumns + ` FROM item
+		WHERE line = ? AND done = 0 AND due <= ? ORDER BY due, n LIMIT `
+	nextDue      = `SELECT due FROM item WHERE line = ? AND done = 0 ORDER BY due LIMIT 1`
+	expiredItems = `SELECT ` + itemColumns + ` FROM item
+		WHERE space = ? AND expires > 0 AND expires <= ? AND (lease = 0 OR due <= ?) ORDER BY expires LIMIT `
+	nextExpiry = `SELECT expires FROM item WHERE space = ? AND expires > 0 AND expires > ? ORDER BY expires LIMIT 1`
+	nextReturn = `SELECT min(due) FROM item WHERE space = ? AND expires > 0 AND expires <= ? AND lease > 0`
+)
+
+// How many items are looked at to find one that is not damaged. The number is
+// part of the statement: one whose LIMIT is bound is compiled each time.
+const (
+	undamaged    = "1"
+	damagedAhead = "16"
+)
+
+// lease is a Lease or a LeaseExpired that waits.
+type lease struct {
+	space, queue string
+	lapsed       bool // LeaseExpired
+	most         int
+	until        time.Time
+	tell         func(l *lease, err error)
+	invalid      error
+
+	item *item // nil: nothing is due
+	name []byte
+	data []byte
+	next time.Time
+	gone bool // it has expired
+}
+
+// Lease implements store.Queues.
+func (s *Store) Lease(space, queue string, most int, until time.Time,
+	done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error),
+) {
+	s.queue.submit(&lease{
+		space: space, queue: queue, most: most, until: until, invalid: checkSizes(space, queue, "", "", 0),
+		tell: func(l *lease, err error) {
+			if err != nil || l.item == nil {
+				done(0, "", 0, false, nil, l.next, err)
+				return
+			}
+			done(uint64(l.item.lease), string(l.item.id), int(l.item.tries), l.gone, l.data, time.Time{}, nil)
+		},
+	})
+}
+
+// LeaseExpired implements store.Queues.
+func (s *Store) LeaseExpired(space string, most int, until time.Time,
+	done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error),
+) {
+	s.queue.submit(&lease{
+		space: space, lapsed: true, most: most, until: until, invalid: checkSizes(space, "", "", "", 0),
+		tell: func(l *lease, err error) {
+			if err != nil || l.item == nil {
+				done(0, "", "", 0, nil, l.next, err)
+				return
+			}
+			done(uint64(l.item.lease), string(l.name), string(l.item.id), int(l.item.tries), l.data, time.Time{}, nil)
+		},
+	})
+}
+
+func (l *lease) size() int      { return len(l.space) + len(l.queue) }
+func (l *lease) done(err error) { l.tell(l, err) }
+
+func (l *lease) apply(w *writer) error {
+	l.item, l.data, l.next = nil, nil, time.Time{}
+	switch {
+	case l.invalid != nil:
+		return l.invalid
+	case l.lapsed:
+		if w.lines.space([]byte(l.space)).total == 0 {
+			return nil
+		}
+		found, err := l.find(w, expiredItems, []byte(l.space), w.now, w.now)
+		if found || err != nil {
+			return err
+		}
+		return l.look(w, [][]driver.Value{{nextExpiry, []byte(l.space), w.now}, {nextReturn, []byte(l.space), w.now}})
+	}
+	q, err := w.line(l.space, l.queue)
+	if q == nil || q.live == 0 || err != nil {
+		return err
+	}
+	found, err := l.find(w, dueItems, q.id, w.now)
+	if found || err != nil {
+		return err
+	}
+	return l.look(w, [][]driver.Value{{nextDue, q.id}})
+}
+
+// find takes the first item of a list that is not damaged.
+func (l *lease) find(w *writer, list string, args ...driver.Value) (found bool, err error) {
+	for limit := undamaged; ; limit = damagedAhead {
+		rows := 0
+		var it *item
+		var fault error
+		err = w.conn.rows(func(row []driver.Value) bool {
+			rows++
+			it, fault = w.conn.readItem(w.s, row)
+			if fault == nil && it.size <= int64(l.most) {
+				l.data, fault = w.conn.readBody(w.s, it)
+			}
+			return fault != nil && !isFailed(fault)
+		}, list+limit, args...)
+		switch {
+		case err != nil:
+			return false, err
+		case rows == 0:
+			return false, nil
+		case isFailed(fault), fault != nil && limit == damagedAhead:
+			return false, fault
+		case fault == nil:
+			return true, l.take(w, it)
+		}
+	}
+}
+
+func (l *lease) take(w *writer, it *item) error {
+	if l.lapsed {
+		q, err := w.lineByID(it.line)
+		if err != nil {
+			return err
+		}
+		l.name = q.name
+	} else {
+		it.tries++
+	}
+	l.gone = expired(it.expires, w.now)
+	w.state.versions++
+	it.lease, it.due = w.state.versions, w.s.clock.expiry(l.until)
+	l.item = it
+	return w.updateItem(it)
+}
+
+// look finds out when something will be due: the earliest of several answers.
+func (l *lease) look(w *writer, queries [][]driver.Value) error {
+	next := int64(0)
+	for _, q := range queries {
+		row, err := w.conn.row(q[0].(string), q[1:]...)
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			continue
+		}
+		if at := number(row[0]); at > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	l.next = w.s.clock.wall(next)
+	return nil
+}

@@ -1,0 +1,221 @@
+package sqlstore
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/slimwire/swp/store"
+)
+
+const (
+	selectLine   = `SELECT id, live, kept, sum, space, name FROM line WHERE space = ? AND name = ?`
+	selectLineID = `SELECT id, live, kept, sum, space, name FROM line WHERE id = ?`
+	selectLines  = `SELECT id, live, kept, sum, space, name FROM line`
+	insertLine   = `INSERT INTO line (id, space, name, live, kept, sum) VALUES (?, ?, ?, ?, ?, ?)`
+	updateLine   = `UPDATE line SET live = ?, kept = ?, sum = ? WHERE id = ?`
+	deleteLine   = `DELETE FROM line WHERE id = ?`
+)
+
+// line is a work queue: a row of the table of lines, verified.
+type line struct {
+	id          int64
+	live, kept  int64 // items that are not done, and all
+	space, name []byte
+	of          *remembered
+	written     bool // it has a row
+	changed     bool
+}
+
+// remembered is how many items a space has, done ones included.
+type remembered struct {
+	total, settled int64 // now, and as of the last commit
+	changed        bool
+}
+
+// lines are those that the writer lately met.
+type lines struct {
+	byName  map[logName]*line
+	byID    map[int64]*line
+	changed []*line
+	spaces  map[string]*remembered // all
+	counted []*remembered          // those that changed
+}
+
+// maxLines bounds what is kept at hand between transactions.
+const maxLines = 4096
+
+func (l *lines) forget() {
+	clear(l.byName)
+	clear(l.byID)
+	l.changed = l.changed[:0]
+	for _, r := range l.counted {
+		r.total, r.changed = r.settled, false
+	}
+	l.counted = l.counted[:0]
+}
+
+// settle notes that what was counted is committed.
+func (l *lines) settle() {
+	for _, r := range l.counted {
+		r.settled, r.changed = r.total, false
+	}
+	l.counted = l.counted[:0]
+	if len(l.byID) > maxLines {
+		clear(l.byName)
+		clear(l.byID)
+	}
+}
+
+func (l *lines) space(name []byte) *remembered {
+	r := l.spaces[string(name)]
+	if r == nil {
+		r = new(remembered)
+		l.spaces[string(name)] = r
+	}
+	return r
+}
+
+func (l *lines) add(q *line) *line {
+	q.of = l.space(q.space)
+	l.byID[q.id] = q
+	l.byName[logName{string(q.space), string(q.name)}] = q
+	return q
+}
+
+// count books items.
+func (l *lines) count(q *line, live, kept int64) {
+	q.live += live
+	q.kept += kept
+	q.of.total += kept
+	if !q.changed {
+		q.changed = true
+		l.changed = append(l.changed, q)
+	}
+	if !q.of.changed {
+		q.of.changed = true
+		l.counted = append(l.counted, q.of)
+	}
+}
+
+func (c *conn) sumLine(q *line) int64 {
+	return c.sum(sumLine, []int64{q.id, q.live, q.kept}, nil, q.space, q.name)
+}
+
+// readLine returns the line of a row.
+func (c *conn) readLine(s *Store, row []driver.Value) (*line, error) {
+	q := &line{
+		id: number(row[0]), live: number(row[1]), kept: number(row[2]), space: octets(row[4]), name: octets(row[5]), written: true,
+	}
+	if number(row[3]) != c.sumLine(q) {
+		return nil, s.damaged("queue %q in space %q", q.name, q.space)
+	}
+	return q, nil
+}
+
+// line returns a queue, or nil if it has no items.
+func (w *writer) line(space, name string) (*line, error) {
+	if q := w.lines.byName[logName{space, name}]; q != nil {
+		return q, nil
+	}
+	return w.loadLine(selectLine, []byte(space), []byte(name))
+}
+
+// lineByID returns the queue of an item.
+func (w *writer) lineByID(id int64) (*line, error) {
+	if q := w.lines.byID[id]; q != nil {
+		return q, nil
+	}
+	q, err := w.loadLine(selectLineID, id)
+	if q == nil && err == nil {
+		err = w.s.damaged("queue number %d", id)
+	}
+	return q, err
+}
+
+func (w *writer) loadLine(statement string, args ...driver.Value) (*line, error) {
+	row, err := w.conn.row(statement, args...)
+	if row == nil || err != nil {
+		return nil, err
+	}
+	q, err := w.conn.readLine(w.s, row)
+	if err != nil {
+		return nil, err
+	}
+	return w.lines.add(q), nil
+}
+
+// makeLine returns a queue, which it makes if there is none.
+func (w *writer) makeLine(space, name string) (*line, error) {
+	q, err := w.line(space, name)
+	if q != nil || err != nil {
+		return q, err
+	}
+	w.state.ids++
+	return w.lines.add(&line{id: w.state.ids, space: []byte(space), name: []byte(name)}), nil
+}
+
+// admit refuses one more item in a queue that is full, or in a space.
+func (w *writer) admit(space, name string) error {
+	full := func() (error, error) {
+		q, err := w.line(space, name)
+		if err != nil {
+			return nil, err
+		}
+		if q != nil && q.live >= int64(w.s.options.Waiting) {
+			return fmt.Errorf("%w: queue %q has %d items", store.ErrQuota, name, q.live), nil
+		}
+		if r := w.lines.space([]byte(space)); r.total >= int64(w.s.options.Remembered) {
+			return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, r.total), nil
+		}
+		return nil, nil
+	}
+	refused, err := full()
+	if refused == nil || err != nil {
+		return err
+	}
+	if err = w.sweep(roomRows); err == nil {
+		refused, err = full()
+	}
+	return cmp.Or(err, refused)
+}
+
+// writeLines writes one row for each queue that a transaction has changed.
+func (w *writer) writeLines() error {
+	for _, q := range w.lines.changed {
+		q.changed = false
+		var err error
+		switch {
+		case q.kept == 0:
+			if q.written {
+				_, err = w.conn.exec(deleteLine, q.id)
+			}
+			delete(w.lines.byID, q.id)
+			delete(w.lines.byName, logName{string(q.space), string(q.name)})
+		case q.written:
+			_, err = w.conn.exec(updateLine, q.live, q.kept, w.conn.sumLine(q), q.id)
+		default:
+			_, err = w.conn.exec(insertLine, q.id, q.space, q.name, q.live, q.kept, w.conn.sumLine(q))
+			q.written = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.lines.changed = w.lines.changed[:0]
+	return nil
+}
+
+// countLines counts what every space remembers.
+func (w *writer) countLines() (err error) {
+	failed := w.conn.rows(func(row []driver.Value) bool {
+		var q *line
+		if q, err = w.conn.readLine(w.s, row); err == nil {
+			r := w.lines.space(q.space)
+			r.total += q.kept
+			r.settled = r.total
+		}
+		return err == nil
+	}, selectLines)
+	return cmp.Or(failed, err)
+}

@@ -1,0 +1,185 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+// TestST04ItemsOfADamagedStoreAreSaved loses pages of items and of their data.
+func TestST04ItemsOfADamagedStoreAreSaved(t *testing.T) {
+	files := stopped(t)
+	b := bytes.Clone(files["state.db"])
+	cleared := 0
+	for _, mark := range []string{"value 122 ", "id 122"} {
+		for at := 0; ; {
+			i := bytes.Index(b[at:], []byte(mark))
+			if i < 0 {
+				break
+			}
+			at += i
+			page := at / 4096 * 4096
+			clear(b[page : page+4096])
+			cleared++
+			at = page + 4096
+		}
+	}
+	dir := files.with("state.db", b).place(t)
+	if _, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: dir}); !errors.Is(err, store.ErrDamaged) {
+		t.Fatalf("Open with %d cleared pages: %v", cleared, err)
+	}
+	s := open(t, sqlstore.Options{Dir: dir, AcceptDamage: true})
+	defer s.Close()
+	items := 0
+	for q := range 3 {
+		err := s.Items(t.Context(), "space", fmt.Sprint("queue ", q), 0, func(_ uint64, id string, _ int, data []byte) bool {
+			var i int
+			if _, err := fmt.Sscanf(id, "id %d", &i); err != nil || !bytes.Equal(data, value(i)) {
+				t.Errorf("item %q has %.20q", id, data)
+			}
+			items++
+			return true
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if items == 0 || items == heldItems {
+		t.Errorf("%d of %d items were saved", items, heldItems)
+	}
+	// What was saved can be worked on.
+	type taken struct {
+		lease uint64
+		id    string
+		err   error
+	}
+	c := make(chan taken, 1)
+	s.Lease("space", "queue 0", 1<<20, time.Now().Add(time.Minute), func(lease uint64, id string, _ int, _ bool, _ []byte, _ time.Time, err error) {
+		c <- taken{lease, id, err}
+	})
+	l := <-c
+	if l.err != nil || l.lease == 0 {
+		t.Fatalf("Lease: %+v", l)
+	}
+	done := make(chan bool, 1)
+	s.Ack("space", l.id, l.lease, func(held bool, err error) { done <- held && err == nil })
+	if !<-done {
+		t.Error("an item that was saved can not be done")
+	}
+}
+
+// TestADamagedItemHoldsUpNoOthers flips a bit in the data of the first item of a
+// queue.
+func TestADamagedItemHoldsUpNoOthers(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, sqlstore.Options{Dir: dir})
+	for i := range 40 {
+		added := make(chan error, 1)
+		s.Add("space", "queue", fmt.Sprint(i), "", "owner", value(i), time.Time{}, time.Time{}, func(_, _ bool, err error) { added <- err })
+		if err := <-added; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = s.Close()
+	files := take(t, dir)
+	b := files["state.db"]
+	for at := 0; ; at++ { // old pages hold it, too
+		i := bytes.Index(b[at:], value(0))
+		if i < 0 {
+			break
+		}
+		at += i
+		b[at+10] ^= 1
+	}
+	s = open(t, sqlstore.Options{Dir: files.place(t)})
+	defer s.Close()
+	seen := 0
+	for {
+		type taken struct {
+			lease uint64
+			id    string
+			err   error
+		}
+		c := make(chan taken, 1)
+		s.Lease("space", "queue", 1<<20, time.Now().Add(time.Hour), func(lease uint64, id string, _ int, _ bool, _ []byte, _ time.Time, err error) {
+			c <- taken{lease, id, err}
+		})
+		l := <-c
+		if l.lease == 0 {
+			if !errors.Is(l.err, store.ErrDamaged) {
+				t.Errorf("what is left is answered with %v, want ErrDamaged", l.err)
+			}
+			break
+		}
+		if l.id == "0" {
+			t.Error("the damaged item was served")
+		}
+		seen++
+	}
+	if seen != 39 {
+		t.Errorf("%d items were served, want 39", seen)
+	}
+	if err := s.Check(t.Context()); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// BenchmarkQueue runs closed loops: each adds an item, takes one and is done with
+// it, and waits for the acknowledgement of each step.
+func BenchmarkQueue(b *testing.B) {
+	for _, level := range []store.Durability{store.Power, store.Process} {
+		for _, workers := range []int{1, 64} {
+			b.Run(string(level)+"/"+name(workers), func(b *testing.B) {
+				s := open(b, sqlstore.Options{Dir: b.TempDir(), Durability: level, QuotaPerOwner: 1 << 40, Quota: 1 << 40, Remembered: 1 << 40})
+				defer s.Close()
+				data := make([]byte, 256)
+				expires, keep := time.Now().Add(time.Hour), time.Now().Add(24*time.Hour)
+				left := make(chan struct{}, b.N)
+				for range b.N {
+					left <- struct{}{}
+				}
+				close(left)
+				finished := make(chan error, workers)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for w := range workers {
+					queue, ids := fmt.Sprint("queue ", w), newIDs(w)
+					var next func()
+					next = func() {
+						if _, more := <-left; !more {
+							finished <- nil
+							return
+						}
+						s.Add("space", queue, ids(), "0123456789abcdef", "spiffe://a.example/publisher", data, expires, keep, func(_, _ bool, err error) {
+							if err != nil {
+								finished <- err
+								return
+							}
+							s.Lease("space", queue, 1<<16, expires, func(lease uint64, id string, _ int, _ bool, _ []byte, _ time.Time, _ error) {
+								s.Ack("space", id, lease, func(_ bool, err error) {
+									if err != nil {
+										finished <- err
+										return
+									}
+									next()
+								})
+							})
+						})
+					}
+					next()
+				}
+				for range workers {
+					if err := <-finished; err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "items/s")
+			})
+		}
+	}
+}
