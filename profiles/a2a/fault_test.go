@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -398,5 +399,76 @@ func TestWhatFollowsATaskAtOnceIsJudgedAfterIt(t *testing.T) {
 		}
 		p.want(message{Type: 3, Seq: 1, ID: "v", Message: "1"}, message{Type: 4, Seq: 1, ID: "v", OK: true})
 		p.quiet()
+	})
+}
+
+func TestAnOwnerWithoutRoomIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newDisk().open(t)
+		w := newWorker()
+		s := service(t, a2a.Options{Store: m, Workers: kinds(w, "k")})
+		p, q, agent := script(t, s, alice), script(t, s, bob), script(t, s, carol)
+		agent.accept(handshake("a", "remote"))
+		p.send(task("event", "k", ""))
+		inEvent := w.started(t)
+		p.send(task("result", "k", ""))
+		inResult := w.started(t)
+		p.send(task("remote", "remote", ""))
+		_, id := agent.given("remote", "")
+		q.send(task("t", "k", ""))
+		other := w.started(t)
+		m.impoverish(alice)
+
+		const reason = "what is stored for this identity has reached its limit"
+		if inEvent.event("e", nil) == nil {
+			t.Error("an event without room was stored")
+		}
+		p.want(message{Type: 4, ID: "event", Reason: reason})
+		inResult.finish("output")
+		p.want(message{Type: 4, ID: "result", Reason: reason})
+		agent.accept(event(id, "e"))
+		p.want(message{Type: 4, ID: "remote", Reason: reason})
+		agent.want(message{Type: 4, ID: id, Reason: reason})
+		if code := p.verdict(task("new", "k", "")); code != profiles.RateLimitExceeded {
+			t.Errorf("a new task: %v", code)
+		}
+		if n := s.Live(); n != 1 {
+			t.Errorf("%d tasks are live", n)
+		}
+		other.progress(t, "1")
+		other.finish("out")
+		q.want(message{Type: 3, Seq: 1, ID: "t", Message: "1"}, message{Type: 4, Seq: 1, ID: "t", OK: true, Payload: "out"})
+	})
+}
+
+func TestADamagedTaskDoesNotKeepTheOthersFromGoingOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		m := d.open(t)
+		w := newWorker()
+		s := service(t, a2a.Options{Store: m, Workers: kinds(w, "k")})
+		p := script(t, s, alice)
+		p.send(task("a", "k", ""))
+		w.started(t)
+		p.send(task("b", "k", ""))
+		w.started(t)
+		p.hangUp()
+		s.Close()
+		m.close()
+		for at, r := range d.records {
+			if at[0] == "a2a.request" && strings.HasSuffix(at[1], "a") {
+				r.value = r.value[:len(r.value)-1]
+				d.records[at] = r
+			}
+		}
+		var told []error
+		p = script(t, service(t, a2a.Options{Store: d.open(t), Workers: kinds(w, "k"), Report: func(err error) { told = append(told, err) }}), alice)
+		p.send(task("b", "k", ""))
+		p.want(message{Type: 4, ID: "b", Reason: "interrupted by a restart"})
+		p.refuse(event("nothing", "e"))
+		if code := p.verdict(task("a", "k", "")); code != profiles.Internal || len(told) == 0 {
+			t.Errorf("the damaged task: %v, reported %q", code, told)
+		}
+		w.idle(t)
 	})
 }

@@ -52,19 +52,41 @@ type memory struct {
 	gate  chan struct{} // one slot, filled to stop the writer
 
 	count   sync.Mutex
-	ops     int  // writes and reads so far
-	failAt  int  // number of the first operation that fails, or 0
-	failFor int  // how many operations fail from there on
-	applied bool // those that fail are carried out all the same
+	ops     int    // writes and reads so far
+	failAt  int    // number of the first operation that fails, or 0
+	failFor int    // how many operations fail from there on
+	applied bool   // those that fail are carried out all the same
+	poor    string // owner that has no room left
 	closed  bool
 }
 
-// fault is the error of an operation that was told to fail.
-type fault struct{ retry bool }
+// fault is the error of an operation that was told to fail, by its detail.
+type fault string
 
-func (fault) Error() string       { return "memory: told to fail" }
-func (fault) StoreDetail() string { return "store_unavailable" }
-func (f fault) Retryable() bool   { return f.retry }
+const (
+	unavailable fault = "store_unavailable"
+	noRoom      fault = "store_quota"
+)
+
+func (f fault) Error() string       { return "memory: " + string(f) }
+func (f fault) StoreDetail() string { return string(f) }
+func (fault) Retryable() bool       { return true }
+
+// impoverish leaves an owner no room.
+func (m *memory) impoverish(owner string) {
+	m.count.Lock()
+	defer m.count.Unlock()
+	m.poor = owner
+}
+
+func (m *memory) room(owner string) error {
+	m.count.Lock()
+	defer m.count.Unlock()
+	if owner == m.poor && owner != "" {
+		return noRoom
+	}
+	return nil
+}
 
 // open opens a disk until the test ends.
 func (d *disk) open(t testing.TB) *memory {
@@ -98,11 +120,11 @@ func (m *memory) step() (err error, apply bool) { //nolint:revive // the error i
 	m.count.Lock()
 	defer m.count.Unlock()
 	if m.closed {
-		return fault{true}, false
+		return unavailable, false
 	}
 	m.ops++
 	if m.failAt > 0 && m.ops >= m.failAt && m.ops < m.failAt+m.failFor {
-		return fault{true}, m.applied
+		return unavailable, m.applied
 	}
 	return nil, true
 }
@@ -131,9 +153,12 @@ func (m *memory) submit(f func()) {
 	m.queue <- f
 }
 
-func (m *memory) Put(space, key string, was uint64, _ string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
 	m.submit(func() {
 		err, apply := m.step()
+		if full := m.room(owner); full != nil {
+			err, apply = full, false
+		}
 		if !apply {
 			done(false, 0, nil, err)
 			return
@@ -214,9 +239,12 @@ func (m *memory) Scan(ctx context.Context, space, prefix, after string, yield fu
 	return ctx.Err()
 }
 
-func (m *memory) Append(space, name, id, _ string, data []byte, expires time.Time, done func(uint64, bool, bool, error)) {
+func (m *memory) Append(space, name, id, owner string, data []byte, expires time.Time, done func(uint64, bool, bool, error)) {
 	m.submit(func() {
 		err, apply := m.step()
+		if full := m.room(owner); full != nil {
+			err, apply = full, false
+		}
 		if !apply {
 			done(0, false, false, err)
 			return

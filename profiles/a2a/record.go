@@ -3,6 +3,7 @@ package a2a
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"time"
 
@@ -151,12 +152,18 @@ func (r *request) decode(value []byte) error {
 	}
 	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)
 	if err := f.Err(); err != nil {
-		return fmt.Errorf("a2a: stored request: %w", err)
+		return damaged("request", err)
 	}
 	if len(r.ID) == 0 || len(r.Nonce) != nonceSize {
 		return fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
 	}
 	return nil
+}
+
+// damaged is the error for a stored value that can not be read. Nothing of what
+// p1 says is wrapped: that would blame the peer.
+func damaged(what string, err error) error {
+	return errors.New("a2a: stored " + what + ": " + err.Error())
 }
 
 func millis(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
@@ -212,7 +219,7 @@ func (st *standing) decode(value []byte) error {
 		}
 	}
 	if err := f.Err(); err != nil {
-		return fmt.Errorf("a2a: stored standing: %w", err)
+		return damaged("standing", err)
 	}
 	if st.Phase > phaseAgent {
 		return fmt.Errorf("a2a: stored standing: phase %d", st.Phase)
@@ -260,7 +267,7 @@ func (e *ending) decode(value []byte) error {
 		}
 	}
 	if err := f.Err(); err != nil {
-		return fmt.Errorf("a2a: stored ending: %w", err)
+		return damaged("ending", err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -93,8 +94,12 @@ func (s *Service) reload() error {
 		return err
 	}
 	for _, run := range runs {
-		if err := s.reloadTask(run); err != nil {
+		switch err := s.reloadTask(run); {
+		case err == nil:
+		case passing(err):
 			return err
+		default: // it stays where it is; the others go on
+			s.opts.Report(fmt.Errorf("a2a: a task of an earlier process can not go on: %w", err))
 		}
 	}
 	return nil

@@ -46,8 +46,9 @@ type address struct{ identity, id string }
 // New returns a Service. Tasks that an earlier process left in the store go on:
 // what had not started is started, what had started on a Worker of this process
 // ends with a failure, what a session had been given waits for it to come back.
-// It fails on registrations that are not complete and on a store that can not
-// be read. The caller closes it.
+// What of them is damaged is reported and left alone. It fails on registrations
+// that are not complete and on a store that can not be read. The caller closes
+// it.
 func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -250,3 +250,33 @@ func TestWireCarriesLargeInputsAndOutputs(t *testing.T) {
 		})
 	}
 }
+
+func TestASessionCanEndOnceItsTasksAreOver(t *testing.T) {
+	for name, pipe := range map[string]func() (a, b transport.Conn){"one stream": transport.Pipe, "many": transport.MuxPipe} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := bare(t)
+				ours, theirs := newEndpoint(t, client), newEndpoint(t, service(t, a2a.Options{Workers: kinds(counting(3), "k")}))
+				here, there := pipe()
+				theirs.Attach(there)
+				session := ours.Attach(here)
+				for _, kind := range []string{"k", "unsupported"} {
+					d, err := client.Send(t.Context(), session, &a2a.Task{Kind: kind}, a2a.SendOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					receive(t, d)
+					d.Close()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				if err := theirs.Shutdown(ctx); err != nil {
+					t.Errorf("theirs: %v", err)
+				}
+				if err := ours.Shutdown(ctx); err != nil {
+					t.Errorf("ours: %v", err)
+				}
+			})
+		})
+	}
+}
