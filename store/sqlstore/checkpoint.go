@@ -18,7 +18,8 @@ type checkpointer struct {
 }
 
 const (
-	checkpointPages = 4000 // of 4 KiB, after which the log is written back
+	checkpointPages = 4000                // of 4 KiB, after which the log is written back
+	checkpointLag   = 2 * checkpointPages // and after which, meanwhile, the writer waits for that
 	checkpointRetry = time.Second
 	writeBack       = `PRAGMA wal_checkpoint(PASSIVE)`
 )
@@ -28,20 +29,23 @@ func (k *checkpointer) step(w *writer) {
 	if w.s.file == "" || w.conn == nil {
 		return
 	}
-	if k.result != nil {
-		select {
-		case err := <-k.result:
-			k.result = nil
-			if err == nil {
-				_, err = w.conn.row(writeBack)
-			}
-			k.failed(w, err)
-		default:
-		}
+	pages, _, err := w.conn.raw.Status(sqlite.DBStatusCacheWrite, false)
+	if err != nil {
 		return
 	}
-	pages, _, err := w.conn.raw.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
-	if err != nil || !k.urgent && pages-k.pages < checkpointPages || time.Now().Before(k.retry) {
+	if k.result != nil {
+		if len(k.result) == 0 && pages-k.pages < checkpointLag {
+			return
+		}
+		err := <-k.result
+		k.result = nil
+		if err == nil {
+			_, err = w.conn.row(writeBack)
+		}
+		k.failed(w, err)
+		return
+	}
+	if !k.urgent && pages-k.pages < checkpointPages || time.Now().Before(k.retry) {
 		return
 	}
 	k.pages, k.urgent = pages, false

@@ -20,10 +20,18 @@ import (
 // It stands on the driver itself: what database/sql adds, a pool and
 // conversions, is not needed here and costs a third of a small transaction.
 type conn struct {
-	raw     driver.Conn
+	raw     connection
 	stmts   map[string]statement
 	args    []driver.NamedValue
 	scratch []byte
+}
+
+// connection and statement are what the driver's own offer beyond what
+// database/sql asks for.
+type connection interface {
+	driver.Conn
+	driver.ExecerContext
+	sqlite.DBStatus
 }
 
 type statement interface {
@@ -55,9 +63,14 @@ func connect(file, mode string, pragmas ...string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	}
-	raw, err := connector.Connect(context.Background())
+	opened, err := connector.Connect(context.Background())
 	if err != nil {
 		return nil, failure(err)
+	}
+	raw, ok := opened.(connection)
+	if !ok {
+		_ = opened.Close()
+		return nil, fmt.Errorf("sqlstore: the driver gives a %T, which lacks something", opened)
 	}
 	c := &conn{raw: raw, stmts: make(map[string]statement)}
 	for _, pragma := range append(pragmas, "busy_timeout = 5000", "trusted_schema = OFF", "cell_size_check = ON") {
@@ -71,7 +84,7 @@ func connect(file, mode string, pragmas ...string) (*conn, error) {
 
 // run executes statements that are not used again.
 func (c *conn) run(text string) error {
-	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+	_, err := c.raw.ExecContext(context.Background(), text, nil)
 	return failure(err)
 }
 
@@ -82,7 +95,11 @@ func (c *conn) prepare(text string, args []driver.Value) (statement, error) {
 		if err != nil {
 			return nil, failure(err)
 		}
-		stmt = prepared.(statement)
+		var ok bool
+		if stmt, ok = prepared.(statement); !ok {
+			_ = prepared.Close()
+			return nil, fmt.Errorf("sqlstore: the driver prepares a %T, which lacks something", prepared)
+		}
 		c.stmts[text] = stmt
 	}
 	c.args = c.args[:0]

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/store"
@@ -252,7 +253,7 @@ func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 				if r, fault = c.readRecord(s, row, []byte(space), key); fault != nil {
 					return false
 				}
-				from = append(key[:len(key):len(key)], 0)
+				from = append(slices.Clip(key), 0)
 				if !expired(r.expires, now) {
 					page = append(page, item{key, r})
 				}

@@ -15,9 +15,9 @@ import (
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
-func put(s *sqlstore.Store, key, owner string, size int, expires time.Time) error {
+func put(s *sqlstore.Store, key, owner string, size int) error {
 	errs := make(chan error, 1)
-	s.Put("space", key, 0, owner, make([]byte, size), expires, func(wrote bool, _ uint64, _ []byte, err error) {
+	s.Put("space", key, 0, owner, make([]byte, size), time.Time{}, func(wrote bool, _ uint64, _ []byte, err error) {
 		if err == nil && !wrote {
 			err = errors.New("not written")
 		}
@@ -43,10 +43,10 @@ func TestQuotaIsExact(t *testing.T) {
 			c.options.Dir = t.TempDir()
 			s := open(t, c.options)
 			defer func() { _ = s.Close() }()
-			if err := put(s, "a", "owner", size, time.Time{}); err != nil {
+			if err := put(s, "a", "owner", size); err != nil {
 				t.Fatal(err)
 			}
-			if err := put(s, "b", "owner", size, time.Time{}); errors.Is(err, store.ErrQuota) != c.refused {
+			if err := put(s, "b", "owner", size); errors.Is(err, store.ErrQuota) != c.refused {
 				t.Errorf("second record: %v", err)
 			}
 			want := one
@@ -71,10 +71,10 @@ func TestQuotaIsExact(t *testing.T) {
 func TestTheNodeItselfHasNoQuotaOfItsOwn(t *testing.T) {
 	s := open(t, sqlstore.Options{QuotaPerOwner: 1000, Quota: 10_000})
 	defer s.Close()
-	if err := put(s, "a", "", 5000, time.Time{}); err != nil {
+	if err := put(s, "a", "", 5000); err != nil {
 		t.Error(err)
 	}
-	if err := put(s, "b", "", 5000, time.Time{}); !errors.Is(err, store.ErrQuota) {
+	if err := put(s, "b", "", 5000); !errors.Is(err, store.ErrQuota) {
 		t.Errorf("above the quota of the store: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestTheLogIsWrittenBack(t *testing.T) {
 func TestST07ClockDoesNotFollowTheWallClock(t *testing.T) {
 	start := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	now := start
-	read, expiry := sqlstore.Clock(func() time.Time { return now }, 0)
+	read, _ := sqlstore.Clock(func() time.Time { return now }, 0)
 	if read() != start.UnixNano() {
 		t.Errorf("the clock begins at %d, want the wall clock", read())
 	}
@@ -168,7 +168,7 @@ func TestST07ClockDoesNotFollowTheWallClock(t *testing.T) {
 	// The store was last written an hour ahead of this wall clock.
 	floor := start.Add(time.Hour).UnixNano()
 	now = start
-	read, expiry = sqlstore.Clock(func() time.Time { return now }, floor)
+	read, expiry := sqlstore.Clock(func() time.Time { return now }, floor)
 	if read() != floor {
 		t.Errorf("the clock begins at %d, before %d", read(), floor)
 	}

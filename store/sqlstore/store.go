@@ -52,7 +52,7 @@ type Options struct {
 	Readers int
 
 	// CheckFor is how long Open waits for the integrity check of a file; default
-	// 3 s. It goes on in the background, and Check reports what it finds.
+	// 2 s. It goes on in the background, and Check reports what it finds.
 	CheckFor time.Duration
 
 	// AcceptDamage opens a store in spite of damage, which is an error
@@ -79,7 +79,7 @@ func (o Options) withDefaults() Options {
 	o.QueueLength = cmp.Or(o.QueueLength, 65536)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Readers = cmp.Or(o.Readers, 4)
-	o.CheckFor = cmp.Or(o.CheckFor, 3*time.Second)
+	o.CheckFor = cmp.Or(o.CheckFor, 2*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

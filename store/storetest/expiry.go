@@ -19,7 +19,7 @@ var expiry = []test{
 		if p := k.put("space", "key", before, "owner", "again", never); p.wrote || p.version != 0 || p.current != nil || p.err != nil {
 			k.Errorf("Put over an expired version = %+v, want as if there was none", p)
 		}
-		if !k.delete("space", "key", before+1) {
+		if !k.delete("key", before+1) {
 			k.Error("removing an expired record does not succeed")
 		}
 		k.mustPut("space", "key", 0, "v", k.in(time.Minute))

@@ -50,7 +50,7 @@ var quota = []test{
 	}},
 	{name: "RoomThatIsMadeIsThere", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
 		n := k.fillUp("a", never)
-		k.delete("space", "a/3", 0)
+		k.delete("a/3", 0)
 		if p := k.put("space", "a/3", 0, "a", fill(1000), never); !p.wrote {
 			k.Errorf("Put after Delete = %+v", p)
 		}
@@ -62,7 +62,7 @@ var quota = []test{
 			k.Errorf("a smaller value = %+v", p)
 		}
 		for i := range n {
-			k.delete("space", fmt.Sprintf("a/%d", i), 0)
+			k.delete(fmt.Sprintf("a/%d", i), 0)
 		}
 		if again := k.fillUp("a", never); again != n {
 			k.Errorf("%d records fit after all were deleted, want %d", again, n)
@@ -135,7 +135,7 @@ var quota = []test{
 		if b >= a || a+b > 39 {
 			k.Errorf("%d and %d records of 1,000 octets fit 30,000 each and 40,000 in all", a, b)
 		}
-		k.delete("space", "a/0", 0)
+		k.delete("a/0", 0)
 		if p := k.put("space", "b/new", 0, "b", fill(1000), never); !p.wrote {
 			k.Errorf("Put into the room that another owner has left = %+v", p)
 		}

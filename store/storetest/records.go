@@ -40,12 +40,12 @@ var records = []test{
 	}},
 	{name: "VersionsGrowPastDeletionAndReopening", run: func(k *kit) {
 		before := k.mustPut("space", "key", 0, "1", never)
-		k.delete("space", "key", before)
+		k.delete("key", before)
 		after := k.mustPut("space", "key", 0, "2", never)
 		if after <= before {
 			k.Errorf("version %d after %d was deleted", after, before)
 		}
-		k.delete("space", "key", 0)
+		k.delete("key", 0)
 		k.reopen()
 		if last := k.mustPut("space", "key", 0, "3", never); last <= after {
 			k.Errorf("version %d after %d was deleted and the store opened again", last, after)
@@ -63,20 +63,20 @@ var records = []test{
 		}
 	}},
 	{name: "DeleteOfAVersion", run: func(k *kit) {
-		if !k.delete("space", "key", 0) || !k.delete("space", "key", 7) {
+		if !k.delete("key", 0) || !k.delete("key", 7) {
 			k.Error("removing what is not there does not succeed")
 		}
 		version := k.mustPut("space", "key", 0, "value", never)
-		if k.delete("space", "key", version+1) {
+		if k.delete("key", version+1) {
 			k.Error("removed another version")
 		}
 		k.wantRecord("space", "key", version, "value")
-		if !k.delete("space", "key", version) {
+		if !k.delete("key", version) {
 			k.Error("did not remove the version that is there")
 		}
 		k.wantRecord("space", "key", 0, "")
 		k.mustPut("space", "key", 0, "value", never)
-		if !k.delete("space", "key", 0) {
+		if !k.delete("key", 0) {
 			k.Error("did not remove whatever is there")
 		}
 		k.wantRecord("space", "key", 0, "")
@@ -84,7 +84,7 @@ var records = []test{
 	{name: "RecordsOutliveTheStore", run: func(k *kit) {
 		version := k.mustPut("space", "key", 0, "value", never)
 		k.mustPut("space", "other", 0, "value", never)
-		k.delete("space", "other", 0)
+		k.delete("other", 0)
 		k.reopen()
 		k.wantRecord("space", "key", version, "value")
 		k.wantRecord("space", "other", 0, "")
@@ -189,7 +189,7 @@ var records = []test{
 		for _, key := range k.scan("space", "", "") {
 			err := k.Scan(k.Context(), "space", key, "", func(key string, version uint64, _ []byte) bool {
 				k.wantRecord("space", key, version, "value")
-				return k.delete("space", key, version)
+				return k.delete(key, version)
 			})
 			if err != nil {
 				k.Error(err)
