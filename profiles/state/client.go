@@ -1,0 +1,250 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// State is a blob and where it comes from.
+type State struct {
+	ID       ID // of Blob; what is put need not have it set
+	Blob     []byte
+	Parents  []ID
+	Metadata []byte
+}
+
+// PeerError is a STATE_ERR.
+type PeerError struct {
+	Code    string // see the Code constants
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "state: " + e.Code
+	}
+	return "state: " + e.Code + ": " + e.Message
+}
+
+// Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// Sync calls swp.sync on a lane and returns when it is answered.
+type Sync func(ctx context.Context, lane profiles.Lane) error
+
+// maxUnconfirmed is how many messages are sent before the peer is asked to
+// confirm them.
+const maxUnconfirmed = 256
+
+// PutAll puts states on a lane, parents before their children, and returns when
+// the peer has stored them: confirmed is how many of them, counted from the
+// first, are stored for certain. The error is a *PeerError if the peer refused
+// one, an *profiles.Error if either side refused a message, or that of ctx. All
+// may be put again, whatever the error was.
+func PutAll(ctx context.Context, lane profiles.Lane, sync Sync, states ...State) (confirmed int, err error) {
+	for len(states) > 0 {
+		next := states[:min(len(states), maxUnconfirmed)]
+		n, err := putSome(ctx, lane, sync, next)
+		confirmed += n
+		if err != nil {
+			return confirmed, err
+		}
+		states = states[len(next):]
+	}
+	return confirmed, nil
+}
+
+func putSome(ctx context.Context, lane profiles.Lane, sync Sync, states []State) (int, error) {
+	b := &batch{lane: lane}
+	defer b.close()
+	var payload []byte
+	for i := range states {
+		id := IDOf(states[i].Blob)
+		m := Put{StateID: id[:], Blob: states[i].Blob, ParentIDs: octets(states[i].Parents), Metadata: states[i].Metadata}
+		payload = m.Append(payload[:0])
+		if err := b.send(ctx, TypePut, payload); err != nil {
+			return 0, err
+		}
+	}
+	return b.confirm(ctx, sync)
+}
+
+// AddDelta adds a delta to a state and returns when the peer has stored it. The
+// errors are those of PutAll; the same delta may be added again.
+func AddDelta(ctx context.Context, lane profiles.Lane, sync Sync, base ID, delta []byte, parents ...ID) error {
+	b := &batch{lane: lane}
+	defer b.close()
+	m := Delta{StateID: base[:], Delta: delta, ParentIDs: octets(parents)}
+	if err := b.send(ctx, TypeDelta, m.Append(make([]byte, 0, m.Size()))); err != nil {
+		return err
+	}
+	_, err := b.confirm(ctx, sync)
+	return err
+}
+
+func octets(ids []ID) [][]byte {
+	list := make([][]byte, len(ids))
+	for i := range ids {
+		list[i] = ids[i][:]
+	}
+	return list
+}
+
+// batch is messages that are sent and not confirmed.
+type batch struct {
+	lane profiles.Lane
+	open []profiles.Call
+}
+
+// send sends a message as a call, because a STATE_ERR may be the answer.
+func (b *batch) send(ctx context.Context, msgType uint64, payload []byte) error {
+	call, err := b.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: msgType, Payload: payload})
+	if err != nil {
+		return err
+	}
+	b.open = append(b.open, call)
+	return nil
+}
+
+// confirm returns how many messages were accepted before the first that was
+// not, and why that was not. Refusals come before the answer of swp.sync.
+func (b *batch) confirm(ctx context.Context, sync Sync) (int, error) {
+	if err := sync(ctx, b.lane); err != nil {
+		return 0, err
+	}
+	polled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i, call := range b.open {
+		env, err := call.Recv(polled)
+		if errors.Is(err, context.Canceled) {
+			continue
+		}
+		if err == nil {
+			err = refusalOf(env)
+		}
+		return i, err
+	}
+	return len(b.open), nil
+}
+
+func (b *batch) close() {
+	for _, call := range b.open {
+		call.Close()
+	}
+}
+
+// refusalOf reads the answer to what should have none.
+func refusalOf(env *e1.Envelope) error {
+	if env.MsgType != TypeErr {
+		return invalid("", "answered with msg_type %d, want %d", env.MsgType, TypeErr)
+	}
+	var m Err
+	if err := m.Decode(env.Payload); err != nil {
+		return err
+	}
+	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+}
+
+// Fetch gets a state, which is the caller's own, from a peer, whose word is not
+// taken for it: the digest is verified, and that the parents can be those of this
+// state. The errors are those of PutAll; a *PeerError of CodeNotFound if there is
+// no such state that the caller may see.
+func Fetch(ctx context.Context, on Caller, id ID) (*State, error) {
+	ask := Get{StateID: id[:]}
+	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: ask.Append(make([]byte, 0, ask.Size()))})
+	if err != nil {
+		return nil, err
+	}
+	defer call.Close()
+	env, err := call.Recv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if env.MsgType != TypePut {
+		return nil, refusalOf(env)
+	}
+	var m Put
+	if err := m.Decode(env.Payload); err != nil {
+		return nil, err
+	}
+	if string(m.StateID) != string(id[:]) {
+		return nil, invalid(CodeHashMismatch, "the answer is another state, %.32x", m.StateID)
+	}
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	s := &State{ID: id, Blob: bytes.Clone(m.Blob), Parents: make([]ID, len(m.ParentIDs)), Metadata: bytes.Clone(m.Metadata)}
+	for i, octets := range m.ParentIDs {
+		copy(s.Parents[i][:], octets)
+	}
+	return s, nil
+}
+
+// Logged is a state in a Log.
+type Logged struct {
+	ID    ID
+	Depth int    // how many steps from the state that was asked for
+	State *State // nil if the peer does not have it, or does not show it
+}
+
+// Log gets a state and its ancestors, each once and nearer ones before farther
+// ones, until most states were yielded or yield returns false. It holds the ids of
+// at most MaxParents times as many. more says that there are others. The error is
+// that of Fetch, but for ancestors that are missing.
+func Log(ctx context.Context, on Caller, id ID, most int, yield func(Logged) bool) (more bool, err error) {
+	met := map[ID]bool{id: true}
+	queue := []Logged{{ID: id}}
+	for ; len(queue) > 0 && most > 0; most-- {
+		next := queue[0]
+		queue = queue[1:]
+		var missing *PeerError
+		next.State, err = Fetch(ctx, on, next.ID)
+		if err != nil && (next.Depth == 0 || !errors.As(err, &missing) || missing.Code != CodeNotFound) {
+			return false, err
+		}
+		if next.State != nil {
+			for _, parent := range next.State.Parents {
+				if !met[parent] {
+					met[parent] = true
+					queue = append(queue, Logged{ID: parent, Depth: next.Depth + 1})
+				}
+			}
+		}
+		if !yield(next) {
+			return len(queue) > 0, nil
+		}
+	}
+	return len(queue) > 0, nil
+}
+
+// Change is a delta as a peer has it.
+type Change struct {
+	Delta   []byte
+	Parents []ID
+}
+
+// ReadChange reads a stream item of MethodDeltas, which holds a delta of a state.
+// What is returned is the caller's own.
+func ReadChange(item []byte, base ID) (*Change, error) {
+	var m Delta
+	if err := m.Decode(item); err != nil {
+		return nil, err
+	}
+	if !slices.Equal(m.StateID, base[:]) {
+		return nil, invalid("", "a delta of another state, %.32x", m.StateID)
+	}
+	c := &Change{Delta: bytes.Clone(m.Delta), Parents: make([]ID, len(m.ParentIDs))}
+	for i, octets := range m.ParentIDs {
+		if copy(c.Parents[i][:], octets) != IDSize || len(octets) != IDSize {
+			return nil, invalid(DetailParents, "parent_ids: %d octets, want %d", len(octets), IDSize)
+		}
+	}
+	return c, nil
+}

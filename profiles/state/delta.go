@@ -1,0 +1,92 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// delta serves a STATE_DELTA.
+func (s *Service) delta(req *profiles.Request) error {
+	var m Delta
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	// A delta may well have been made from the state that it changes.
+	if err := checkParents(m.ParentIDs, nil); err != nil {
+		return err
+	}
+	if s.opts.Store == nil {
+		return errNotKept
+	}
+	id, ok := idOf(m.StateID)
+	if !ok {
+		return errNotFound
+	}
+	d := &adding{change: s.change(req.Session.Peer().Identity, id, m.ParentIDs), data: m.Append(make([]byte, 0, m.Size()))}
+	d.begin(req.Lane, req.Defer(), d.check, d.store)
+	return nil
+}
+
+// adding is a DELTA on its way.
+type adding struct {
+	change
+	data []byte // its payload
+	base key    // of the state that it changes
+}
+
+func (d *adding) check(ctx context.Context) error {
+	f, err := d.s.find(ctx, d.owner, d.id, "delta", false)
+	switch {
+	case err != nil:
+		return err
+	case f.key == "":
+		return errNotFound
+	}
+	d.base = f.key
+	return d.haveParents(ctx)
+}
+
+func (d *adding) store() {
+	// Who sends it again, not knowing whether it was stored, adds nothing.
+	h := sha256.New()
+	h.Write([]byte(d.key))
+	h.Write(d.data)
+	d.s.opts.Store.Append(spaceDeltas, string(d.base), string(h.Sum(nil)), d.owner, d.data, d.s.expires(), func(_ uint64, _, _ bool, err error) {
+		if err != nil {
+			err = profiles.Unavailable(err)
+		}
+		d.end(err)
+	})
+}
+
+// Deltas serves MethodDeltas for a peer: yield gets the payloads of the deltas of
+// a state, in order, and may keep them. Its error ends it, and is its error. The
+// error is an *profiles.Error if there is no such state, or the store can not be
+// read.
+func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byte, yield func(payload []byte) error) error {
+	id, ok := idOf(stateID)
+	if !ok || s.opts.Store == nil {
+		return errNotFound
+	}
+	if err := await(ctx, s.turns.pending(keyOf(peer.Identity, id))); err != nil {
+		return err
+	}
+	f, err := s.find(ctx, peer.Identity, id, "get", false)
+	switch {
+	case err != nil:
+		return profiles.Unavailable(err)
+	case f.key == "":
+		return errNotFound
+	}
+	var stop error
+	err = s.opts.Store.Read(ctx, spaceDeltas, string(f.key), 0, func(_ uint64, _ string, data []byte) bool {
+		stop = yield(data)
+		return stop == nil
+	})
+	if err != nil {
+		return profiles.Unavailable(err)
+	}
+	return stop
+}

@@ -1,0 +1,59 @@
+package state
+
+import "context"
+
+// found is a state as somebody sees it.
+type found struct {
+	key   key    // empty: there is none
+	value []byte // payload of the PUT; nil if it was not asked for
+}
+
+// find returns the state that an identity sees under an id: its own, else for an
+// operation that it is allowed the one that was put first. Without a value, what
+// is known to be stored is not read.
+func (s *Service) find(ctx context.Context, identity string, id ID, operation string, value bool) (found, error) {
+	own, err := s.read(ctx, keyOf(identity, id), value)
+	// The rules come before another look, so that a denial tells nothing.
+	if err != nil || own.key != "" || !s.allowed(identity, operation, id) {
+		return own, err
+	}
+	version, first, err := s.opts.Store.Get(ctx, spaceFirst, string(id[:]))
+	if err != nil {
+		return found{}, err
+	}
+	if version > 0 {
+		f, err := s.read(ctx, key(first), value)
+		if err != nil || f.key != "" {
+			return f, err
+		}
+	}
+	// Which was the first is not known, because that one is gone, or because the
+	// process ended before it was noted.
+	var some found
+	err = s.opts.Store.Scan(ctx, spaceStates, string(id[:]), "", func(k string, _ uint64, value []byte) bool {
+		some = found{key(k), value}
+		return false
+	})
+	return some, err
+}
+
+// read returns what is at a key.
+func (s *Service) read(ctx context.Context, k key, value bool) (found, error) {
+	known, era := s.seen.has(k)
+	if known && !value {
+		return found{key: k}, nil
+	}
+	version, octets, err := s.opts.Store.Get(ctx, spaceStates, string(k))
+	if err != nil || version == 0 {
+		return found{}, err
+	}
+	s.remember(k, era)
+	return found{k, octets}, nil
+}
+
+// remember notes that a state is stored, if it stays.
+func (s *Service) remember(k key, era uint64) {
+	if s.opts.Retention == 0 {
+		s.seen.add(k, era)
+	}
+}

@@ -1,0 +1,58 @@
+package state
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Forget serves MethodForget for a peer: its own state of an id is removed, with
+// its deltas. Those of others stay. done is told, from any goroutine, when that is
+// so or why not; to forget what is not there succeeds. Who was told of a failure
+// asks again. Forget is called in order of arrival and does not wait.
+func (s *Service) Forget(peer *profiles.Peer, stateID []byte, done func(error)) {
+	id, ok := idOf(stateID)
+	if !ok || s.opts.Store == nil {
+		done(nil)
+		return
+	}
+	f := &forgetting{change: s.change(peer.Identity, id, nil)}
+	f.begin(nil, done, f.check, f.remove)
+}
+
+// forgetting is the end of a state.
+type forgetting struct {
+	change
+	first uint64 // version of the note that says that it was put first, or 0
+}
+
+func (f *forgetting) check(ctx context.Context) error {
+	version, first, err := f.s.opts.Store.Get(ctx, spaceFirst, string(f.id[:]))
+	if err == nil && key(first) == f.key {
+		f.first = version
+	}
+	return err
+}
+
+// remove removes the state last, so that what is left by a failure is found when
+// it is asked for again.
+func (f *forgetting) remove() {
+	st := f.s.opts.Store
+	st.Drop(spaceDeltas, string(f.key), func(err error) {
+		if err != nil {
+			f.end(profiles.Unavailable(err))
+			return
+		}
+		if f.first > 0 {
+			st.Delete(spaceFirst, string(f.id[:]), f.first, func(bool, error) {}) // find does without
+		}
+		st.Delete(spaceStates, string(f.key), 0, func(_ bool, err error) {
+			if err != nil {
+				f.end(profiles.Unavailable(err))
+				return
+			}
+			f.s.seen.remove(f.key)
+			f.end(nil)
+		})
+	})
+}

@@ -1,0 +1,172 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// put serves a STATE_PUT. What it says is held against the store off the read
+// loop, in its turn.
+func (s *Service) put(req *profiles.Request) error {
+	var m Put
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	id, ok := idOf(m.StateID)
+	if !ok {
+		return invalid(CodeHashMismatch, "state_id: %d octets, want %d", len(m.StateID), IDSize)
+	}
+	if err := checkParents(m.ParentIDs, m.StateID); err != nil {
+		return err
+	}
+	owner := req.Session.Peer().Identity
+	switch {
+	case s.opts.Store == nil:
+		return errNotKept
+	case !s.allowed(owner, "put", id):
+		return errDenied
+	}
+	p := &putting{change: s.change(owner, id, m.ParentIDs), value: m.Append(make([]byte, 0, m.Size()))}
+	p.begin(req.Lane, req.Defer(), p.check, p.store)
+	return nil
+}
+
+// change is what a message wants to do to a state.
+type change struct {
+	s       *Service
+	owner   string // who wants it
+	id      ID
+	key     key // of the state as the owner's own
+	parents []ID
+	turn    *turn
+	done    func(error)
+}
+
+func (s *Service) change(owner string, id ID, parents [][]byte) change {
+	c := change{s: s, owner: owner, id: id, key: keyOf(owner, id), parents: make([]ID, len(parents))}
+	for i, octets := range parents {
+		copy(c.parents[i][:], octets)
+	}
+	return c
+}
+
+// begin waits, off the read loop, for what came before on the lane, on the same
+// state and on its parents, has the change checked, and then handed to the store.
+// done is told how that ended. It is called in order of arrival: that is the order
+// of turns. The lane may be nil.
+func (c *change) begin(lane profiles.Lane, done func(error), check func(context.Context) error, store func()) {
+	own := make([]key, len(c.parents))
+	for i, id := range c.parents {
+		own[i] = keyOf(c.owner, id)
+	}
+	onLane, turn, wait := c.s.turns.take(lane, c.key, own)
+	c.turn, c.done = turn, done
+	ready := func() error {
+		if err := await(c.s.ctx, wait); err != nil {
+			return err
+		}
+		if err := c.s.slot(c.s.ctx); err != nil {
+			return err
+		}
+		defer func() { <-c.s.slots }()
+		return check(c.s.ctx)
+	}
+	run := func() {
+		defer onLane.end()
+		if err := ready(); err != nil {
+			c.end(c.s.unavailable(err))
+			return
+		}
+		store()
+	}
+	if !c.s.spawn(run) {
+		onLane.end()
+		c.end(errEnding)
+	}
+}
+
+// end ends the change. What waits for its turn goes on before the peer is told.
+func (c *change) end(err error) {
+	c.turn.end()
+	c.done(err)
+}
+
+// haveParents reports whether all parents are stored, as far as the owner may
+// know.
+func (c *change) haveParents(ctx context.Context) error {
+	for _, id := range c.parents {
+		f, err := c.s.find(ctx, c.owner, id, "get", false)
+		switch {
+		case err != nil:
+			return err
+		case f.key == "":
+			return invalid(CodeParentMissing, "parent %x is not stored", id)
+		}
+	}
+	return nil
+}
+
+// putting is a PUT on its way.
+type putting struct {
+	change
+	value []byte // its payload, in the one form that it has here
+	era   uint64 // see seen
+}
+
+func (p *putting) check(ctx context.Context) error {
+	var m Put
+	if err := m.Decode(p.value); err != nil {
+		return err
+	}
+	if IDOf(m.Blob) != p.id {
+		return invalid(CodeHashMismatch, "state_id is not the SHA-256 of blob")
+	}
+	return p.haveParents(ctx)
+}
+
+func (p *putting) store() {
+	s := p.s
+	_, p.era = s.seen.has(p.key)
+	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, s.expires(), func(wrote bool, version uint64, current []byte, err error) {
+		switch {
+		case err != nil:
+			p.end(profiles.Unavailable(err))
+		case wrote:
+			// Without this note find takes one of several: not worth waiting for.
+			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.expires(), func(bool, uint64, []byte, error) {})
+			p.stored()
+		case !bytes.Equal(current, p.value):
+			p.end(invalid(CodeConflict, "the state is stored with other parents or metadata"))
+		case s.opts.Retention > 0:
+			p.renew(version)
+		default:
+			p.stored()
+		}
+	})
+}
+
+// errChanged is a write that nobody but a change in its turn could have made.
+var errChanged = errors.New("state: a stored state was written behind our back")
+
+// renew has a state that was put again kept for longer.
+func (p *putting) renew(version uint64) {
+	s := p.s
+	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.expires(), func(wrote bool, _ uint64, _ []byte, err error) {
+		switch {
+		case err != nil:
+			p.end(profiles.Unavailable(err))
+		case !wrote:
+			p.end(profiles.AsError(errChanged))
+		default:
+			p.stored()
+		}
+	})
+}
+
+func (p *putting) stored() {
+	p.s.remember(p.key, p.era)
+	p.end(nil)
+}

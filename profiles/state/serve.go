@@ -1,0 +1,82 @@
+package state
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// serve handles one message.
+func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+	switch req.MsgType {
+	case TypePut:
+		return s.put(req)
+	case TypeGet:
+		return s.get(req)
+	case TypeDelta:
+		return s.delta(req)
+	}
+	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+}
+
+// check says whether an answer is well formed.
+func check(env *e1.Envelope) error {
+	if env.MsgType == TypePut {
+		return new(Put).Decode(env.Payload)
+	}
+	return new(Err).Decode(env.Payload)
+}
+
+// allowed asks the rules.
+func (s *Service) allowed(identity, operation string, id ID) bool {
+	return s.opts.Access.Allowed(identity, s.profile.Name, operation, hex.EncodeToString(id[:]))
+}
+
+var (
+	errNotKept = &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailKept, Text: "state: this endpoint keeps no states"}
+	errDenied  = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "state: put is not allowed"}
+	errEnding  = profiles.Busy("closed", "state: this endpoint is shutting down")
+
+	// errNotFound is for what there is not, and for what the peer may not see.
+	errNotFound = &profiles.Error{Code: profiles.NotFound, Detail: CodeNotFound, Text: "state not found", Domain: true}
+)
+
+// unavailable is why the store could not be asked.
+func (s *Service) unavailable(err error) error {
+	if s.ctx.Err() != nil {
+		return errEnding
+	}
+	return profiles.Unavailable(err)
+}
+
+// slot waits until there is room to hash or read. The caller gives it back.
+func (s *Service) slot(ctx context.Context) error {
+	select {
+	case s.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// maxText bounds the message of a STATE_ERR, so that as a frame it has 512
+// octets at most.
+const maxText = 256
+
+// refusal builds the STATE_ERR for a message that was refused. There is none for
+// a msg_id that is in use: it would be read as the answer to what is using it.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	code := fault.Code.Alias()
+	switch fault.Detail {
+	case CodeHashMismatch, CodeParentMissing, CodeConflict, CodeNotFound:
+		code = fault.Detail
+	}
+	m := Err{Code: []byte(code), Message: []byte(p1.Clip(fault.Text, maxText))}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+}

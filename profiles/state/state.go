@@ -1,0 +1,169 @@
+// Package state is the STATE profile: immutable blobs under their digests, each
+// with the states that it was made from.
+//
+//	PUT              no answer, or ERR
+//	GET → PUT | ERR  the state, as it was put
+//	DELTA            no answer, or ERR
+//
+// New builds a Service that keeps states in a Store. What is accepted is stored:
+// who put it learns that from swp.sync on the same stream. PutAll, AddDelta, Fetch,
+// Log and ReadChange are the calling side.
+//
+// # States
+//
+// A state is stored only when all its parents are, so it can not be its own
+// ancestor. One message may follow the other without waiting: what is on its way
+// into the store is waited for before it is missed. The same state put again has
+// no effect; with other parents, in another order, or with other metadata it is
+// refused.
+//
+// A state belongs to the authenticated identity that put it. Whoever puts the
+// same blob has a state of its own, with its own parents and metadata, pays for
+// it, and learns nothing of the others. An identity reads and changes its own
+// states; for those of others it needs a rule: operation get or delta of profile
+// state on the state_id, in lower-case hexadecimal. It then sees the one that was
+// put first, unless it has one of its own. What it may not see is not there, as a
+// parent neither.
+//
+// A state stays until its owner has it forgotten, or until Retention has passed
+// since it was last put. Then it may be missing where it is named as a parent.
+//
+// # Deltas
+//
+// What a delta means is the business of those who write and read it. Deltas of a
+// state are kept in the order in which they came, octet for octet, beside the
+// state that their sender sees, and whoever sees that may read them, by the RPC
+// method swp.state.deltas. The same delta sent again by the same identity is not
+// kept twice.
+//
+// Specification: SWP profiles §17.
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of STATE.
+const ProfileID = 17
+
+// Names of the RPC methods that go with the profile.
+const (
+	MethodDeltas = "swp.state.deltas" // params a state_id; stream items STATE_DELTA payloads, in order
+	MethodForget = "swp.state.forget" // params a state_id; empty result
+)
+
+// Source has blobs that are not stored here, such as the schemas of tools. It is
+// safe for concurrent use, and must not wait.
+type Source interface {
+	// Blob returns the blob of a digest if there is one that an identity may
+	// read. Nobody changes it.
+	Blob(identity string, digest [IDSize]byte) ([]byte, bool)
+}
+
+// Options configure a Service. The zero value has nothing and stores nothing.
+type Options struct {
+	// Store keeps the states. Nil means that none are taken.
+	Store Store
+
+	// Sources have further blobs, which anyone may get whom they allow. They have
+	// no parents, are nobody's parent, and take no deltas.
+	Sources []Source
+
+	// Access is asked for the operation put on each state_id, and for get and
+	// delta on those that others have put. Nil denies nothing.
+	Access profiles.Access
+
+	// Retention is how long a state is kept after it was last put, and a delta.
+	// Zero means until its owner has it forgotten.
+	Retention time.Duration
+
+	// Now is the clock of the retention. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Service is the states of one endpoint. It is safe for concurrent use.
+type Service struct {
+	opts    Options
+	profile *profiles.Profile
+	turns   turns
+	seen    seen
+	slots   chan struct{} // for hashing and for reading the store
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex
+	closed bool
+	work   sync.WaitGroup // what was taken and is not yet with the store
+}
+
+var errClosed = errors.New("state: closed")
+
+// New returns a Service. It fails on a negative Retention. The caller closes it.
+func New(opts Options) (*Service, error) {
+	if opts.Retention < 0 {
+		return nil, fmt.Errorf("state: retention %v is negative", opts.Retention)
+	}
+	if opts.Access == nil {
+		opts.Access = profiles.Everyone
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	s := &Service{opts: opts, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "state",
+		Types: []profiles.Type{
+			{ID: TypePut, Name: "STATE_PUT", Role: profiles.Initiating | profiles.Answer | profiles.Terminal},
+			{ID: TypeGet, Name: "STATE_GET", Role: profiles.Initiating},
+			{ID: TypeDelta, Name: "STATE_DELTA", Role: profiles.Initiating},
+			{ID: TypeErr, Name: "STATE_ERR", Role: profiles.Answer | profiles.Terminal},
+		},
+		Handler: profiles.HandlerFunc(s.serve),
+		Check:   check,
+		Refusal: refusal,
+	}
+	return s, nil
+}
+
+// Profile returns the profile that serves peers. It is the same each time.
+func (s *Service) Profile() *profiles.Profile { return s.profile }
+
+// Close refuses what waits for something else, and returns when all that was
+// taken is refused or with the store. Sessions of the endpoint are ended first.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel(errClosed)
+	s.work.Wait()
+}
+
+// spawn runs f on a goroutine that Close waits for. It returns false once the
+// Service is closed.
+func (s *Service) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}
+
+// expires is when what is stored now is no longer kept.
+func (s *Service) expires() time.Time {
+	if s.opts.Retention == 0 {
+		return time.Time{}
+	}
+	return s.opts.Now().Add(s.opts.Retention)
+}
