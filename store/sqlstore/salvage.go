@@ -13,7 +13,7 @@ import (
 // only where the operator has accepted the loss.
 func (s *Store) salvage(acknowledged int64) error {
 	fresh := s.file + ".new"
-	r := &rescue{s: s, owners: make(map[int64]string), used: make(map[int64]int64), logs: make(map[int64]*log)}
+	r := &rescue{s: s, owners: make(map[int64]string), used: make(map[int64]int64), logs: make(map[int64]*log), lines: make(map[int64]*line)}
 	r.state.commits = acknowledged
 	if err := s.makeDatabase(fresh, state{}, r.fill); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (s *Store) salvage(acknowledged int64) error {
 	if err := os.Rename(fresh, s.file); err != nil {
 		return unavailable(err)
 	}
-	s.notice("sqlstore: %s: %d records and %d entries saved, %d that are damaged left out; the damaged file is kept as %s",
-		s.file, r.records, r.entries, r.left, aside)
+	s.notice("sqlstore: %s: %d records, %d entries and %d items saved, %d that are damaged left out; the damaged file is kept as %s",
+		s.file, r.records, r.entries, r.items, r.left, aside)
 	return s.firstMark(r.state.commits)
 }
 
@@ -45,8 +45,9 @@ type rescue struct {
 	owners   map[int64]string
 	used     map[int64]int64
 	logs     map[int64]*log
+	lines    map[int64]*line
 
-	records, entries, left int
+	records, entries, items, left int
 }
 
 // gap is put between the numbers that can be seen and those that are given next,
@@ -64,10 +65,18 @@ func (r *rescue) fill(to *conn) error {
 			st.commits = max(st.commits, r.state.commits)
 			r.state = st
 		}
-		for _, copied := range []func() error{r.copyOwners, r.copyLogs, r.copyRecords, r.copyEntries} {
+		for _, copied := range []func() error{r.copyOwners, r.copyLogs, r.copyRecords, r.copyEntries, r.copyLines, r.copyItems} {
 			if err := copied(); err != nil {
 				return err
 			}
+		}
+	}
+	for _, q := range r.lines {
+		if q.kept == 0 {
+			continue
+		}
+		if _, err := to.exec(insertLine, q.id, q.space, q.name, q.live, q.kept, to.sumLine(q)); err != nil {
+			return err
 		}
 	}
 	for id, used := range r.used {
@@ -174,4 +183,65 @@ func (r *rescue) copyEntries() error {
 		r.used[e.owner] += e.cost()
 		return true, nil
 	})
+}
+
+// copyLines notes the queues. Their rows are written when their items are counted.
+func (r *rescue) copyLines() error {
+	return r.walk(selectLines, "id", func(row []driver.Value) (bool, error) {
+		q, err := r.from.readLine(r.s, row)
+		if err != nil {
+			return true, nil // what is left out was noted
+		}
+		if r.lines[q.id] != nil {
+			return false, nil
+		}
+		q.live, q.kept = 0, 0
+		r.lines[q.id] = q
+		r.state.ids = max(r.state.ids, q.id)
+		return true, nil
+	})
+}
+
+func (r *rescue) copyItems() error {
+	return r.walk("SELECT "+itemColumns+" FROM item", "line, n", func(row []driver.Value) (bool, error) {
+		it, err := r.from.readItem(r.s, row)
+		var data []byte
+		if err == nil && !it.done {
+			data, err = r.from.readBody(r.s, it)
+		}
+		if err != nil {
+			r.left++
+			return true, nil
+		}
+		q := r.lines[it.line]
+		if q == nil {
+			// What it was to be done with is lost, that there was one is not.
+			q = &line{id: it.line, space: it.space, name: fmt.Appendf(nil, "lost queue %d", it.line)}
+			r.lines[q.id] = q
+		}
+		n, err := r.to.exec("INSERT OR IGNORE INTO item ("+itemColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rowOf(row)...)
+		if n == 0 || err != nil {
+			return false, err
+		}
+		if !it.done {
+			if _, err := r.to.exec(insertBody, it.n, r.to.sumBody(it.n, data), data); err != nil {
+				return false, err
+			}
+			q.live++
+		}
+		r.items++
+		q.kept++
+		r.used[it.owner] += it.cost(len(q.name))
+		r.state.ids = max(r.state.ids, it.n, it.line)
+		r.state.versions = max(r.state.versions, it.lease)
+		return true, nil
+	})
+}
+
+// rowOf returns a row as it is written again: octets are never NULL.
+func rowOf(row []driver.Value) []driver.Value {
+	for i := 2; i <= 4; i++ {
+		row[i] = octets(row[i])
+	}
+	return row
 }

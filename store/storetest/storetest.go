@@ -18,6 +18,8 @@ type Options struct {
 	Quota         int64            // octets of the store
 	QuotaPerOwner int64            // octets of one owner
 	QueueLength   int              // operations that may wait
+	Waiting       int              // items that are not done in one work queue
+	Remembered    int              // items of a space of work queues
 }
 
 // Open opens the store of a directory: a new one where the directory is empty,
@@ -38,6 +40,7 @@ func run(t *testing.T, open Open, memory bool) {
 	}{
 		{"Records", records},
 		{"Logs", logs},
+		{"Queues", queues},
 		{"Expiry", expiry},
 		{"Quota", quota},
 		{"Writing", writing},
