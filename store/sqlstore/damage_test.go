@@ -189,8 +189,18 @@ func killed(t *testing.T) image {
 	t.Helper()
 	dir := t.TempDir()
 	s := open(t, sqlstore.Options{Dir: dir})
-	defer s.Close()
 	fill(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The log begins here, so that nothing in it is of an earlier round.
+	s = open(t, sqlstore.Options{Dir: dir})
+	defer s.Close()
+	for i := range 10 {
+		if err := add(s, i); err != nil {
+			t.Fatal(err)
+		}
+	}
 	files := take(t, dir)
 	if len(files["state.db-wal"]) == 0 {
 		t.Fatal("an open store has no log")
