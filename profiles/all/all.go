@@ -7,6 +7,7 @@ package all
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
@@ -47,6 +49,9 @@ type Options struct {
 	// Events configures profile 13.
 	Events events.Options
 
+	// State configures profile 17. Behind its Sources come the schemas of tools.
+	State state.Options
+
 	// RPC configures profile 12. Its Methods are served beside the built-in ones;
 	// Info and Context are of this package's making.
 	RPC rpc.Options
@@ -61,9 +66,11 @@ type Set struct {
 	AGDISC   *agdisc.Service   // tells the cards of agents
 	TOOLDISC *tooldisc.Service // tells which tools there are
 	Events   *events.Bus       // takes in and gives out the events of this process
+	State    *state.Service    // keeps states
 
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
+	opened []func()           // close what is open; the last one first
 }
 
 // New builds every profile. It fails on methods that rpc.New refuses, and on
@@ -73,12 +80,14 @@ func New(opts Options) (*Set, error) {
 		opts.Access = profiles.Everyone
 	}
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
-	opts.AGDISC.Access, opts.TOOLDISC.Access = opts.Access, opts.Access
+	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
 	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
 		mcpmap.MethodRPCClose:  {Inline: s.end, Repeatable: true},
 		agdisc.MethodList:      {Inline: s.agents, Repeatable: true},
+		state.MethodDeltas:     {Detached: s.deltas, Repeatable: true},
+		state.MethodForget:     {Held: s.forget, Repeatable: true},
 	}
 	for name, m := range opts.RPC.Methods {
 		if _, taken := methods[name]; taken {
@@ -89,50 +98,64 @@ func New(opts Options) (*Set, error) {
 	opts.RPC.Info, opts.RPC.Access, opts.RPC.Methods = s.info(opts), withOpen{opts.Access, Open()}, methods
 	opts.RPC.Context, s.cancel = context.WithCancel(context.Background())
 	calls, err := rpc.New(opts.RPC)
+	if err == nil {
+		err = s.open(&opts)
+	}
+	if err == nil {
+		s.Registry, err = profiles.NewRegistry(
+			s.MCP.Profile(),
+			s.A2A.Profile(),
+			s.AGDISC.Profile(),
+			s.TOOLDISC.Profile(),
+			calls,
+			s.Events.Profile(),
+			s.State.Profile(),
+			s.Traces.Profile(),
+		)
+	}
 	if err != nil {
+		s.Close()
 		return nil, err
 	}
+	return s, nil
+}
+
+// open makes what Close closes.
+func (s *Set) open(opts *Options) (err error) {
 	if s.Events, err = events.New(opts.Events); err != nil {
-		return nil, err
+		return err
 	}
+	s.opened = append(s.opened, s.Events.Close)
+	if s.TOOLDISC, err = tooldisc.New(opts.TOOLDISC); err != nil {
+		return err
+	}
+	s.opened = append(s.opened, s.TOOLDISC.Close)
+	opts.State.Sources = append(slices.Clone(opts.State.Sources), s.TOOLDISC)
+	if s.State, err = state.New(opts.State); err != nil {
+		return err
+	}
+	s.opened = append(s.opened, s.State.Close)
+	s.cards = agdisc.NewCache(agdisc.CacheOptions{})
+	s.opened = append(s.opened, s.cards.Close)
 	if opts.A2A.Propagate == nil {
 		opts.A2A.Propagate = obs.ForTask
 	}
 	if s.A2A, err = a2a.New(opts.A2A); err != nil {
-		s.cancel()
-		s.Events.Close()
-		return nil, err
+		return err
 	}
-	if s.TOOLDISC, err = tooldisc.New(opts.TOOLDISC); err != nil {
-		s.cancel()
-		s.Events.Close()
-		s.A2A.Close()
-		return nil, err
-	}
-	s.cards = agdisc.NewCache(agdisc.CacheOptions{})
+	s.opened = append(s.opened, s.A2A.Close, s.MCP.Close)
 	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
 	s.AGDISC = agdisc.New(opts.AGDISC)
-	s.Registry, err = profiles.NewRegistry(
-		s.MCP.Profile(),
-		s.A2A.Profile(),
-		s.AGDISC.Profile(),
-		s.TOOLDISC.Profile(),
-		calls,
-		s.Events.Profile(),
-		s.Traces.Profile(),
-	)
-	return s, err
+	return nil
 }
 
 // Close ends what the profiles keep open. Sessions of the endpoint are ended
 // first.
 func (s *Set) Close() {
 	s.cancel()
-	s.MCP.Close()
-	s.A2A.Close()
-	s.cards.Close()
-	s.TOOLDISC.Close()
-	s.Events.Close()
+	for _, end := range slices.Backward(s.opened) {
+		end()
+	}
 }
 
 // listen is swp.mcp.listen: held open while this caller hears what the server
@@ -154,6 +177,27 @@ func (s *Set) end(req *profiles.Request, params []byte) ([]byte, error) {
 // agents is swp.agents.list.
 func (s *Set) agents(req *profiles.Request, params []byte) ([]byte, error) {
 	return s.AGDISC.List(req.Session.Peer(), params)
+}
+
+// deltas is swp.state.deltas.
+func (s *Set) deltas(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) ([]byte, error) {
+	err := s.State.Deltas(ctx, req.Session.Peer(), params, send)
+	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Domain {
+		return nil, &rpc.Error{Code: "not_found", Message: fault.Text}
+	}
+	return nil, err
+}
+
+// forget is swp.state.forget.
+func (s *Set) forget(p *rpc.Pending, params []byte) error {
+	s.State.Forget(p.Session().Peer(), params, func(err error) {
+		if err != nil {
+			p.Fail(err)
+			return
+		}
+		_ = p.Return(nil) // or nobody is left to be told
+	})
+	return nil
 }
 
 // declared are the agents that sessions have declared by A2A, as AGDISC wants

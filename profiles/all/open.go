@@ -7,16 +7,18 @@ import (
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/state"
 )
 
 // Open returns the RPC methods that every peer may call, whatever the access
 // rules say. They disclose nothing that the peer may not use anyway: swp.info
-// names what it may reach, swp.agents.list whose card it may get, and the
-// methods about MCP sessions know only those that its identity was allowed to
-// open.
+// names what it may reach, swp.agents.list whose card it may get, the methods
+// about MCP sessions know only those that its identity was allowed to open, and
+// those about states what it may get, and what is its own.
 func Open() []string {
 	return []string{
 		agdisc.MethodList, rpc.MethodEcho, rpc.MethodInfo, mcpmap.MethodRPCClose, mcpmap.MethodRPCListen, rpc.MethodPing, rpc.MethodSync,
+		state.MethodDeltas, state.MethodForget,
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *Service) payload(ctx context.Context, identity string, id ID, before []
 		return nil, err
 	}
 	for _, source := range s.opts.Sources {
-		if blob, ok := source.Blob(identity, id); ok {
+		if blob, ok := source.BlobFor(identity, id[:]); ok {
 			m := Put{StateID: id[:], Blob: blob}
 			return m.Append(make([]byte, 0, m.Size())), nil
 		}

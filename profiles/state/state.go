@@ -62,9 +62,9 @@ const (
 // Source has blobs that are not stored here, such as the schemas of tools. It is
 // safe for concurrent use, and must not wait.
 type Source interface {
-	// Blob returns the blob of a digest if there is one that an identity may
+	// BlobFor returns the blob of a SHA-256 if there is one that an identity may
 	// read. Nobody changes it.
-	Blob(identity string, digest [IDSize]byte) ([]byte, bool)
+	BlobFor(identity string, digest []byte) ([]byte, bool)
 }
 
 // Options configure a Service. The zero value has nothing and stores nothing.

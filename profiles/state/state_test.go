@@ -23,8 +23,8 @@ var (
 // schemas is a Source that shows one blob to one identity.
 type schemas string
 
-func (s schemas) Blob(identity string, digest [state.IDSize]byte) ([]byte, bool) {
-	return schemaBlob, identity == string(s) && digest == schemaID
+func (s schemas) BlobFor(identity string, digest []byte) ([]byte, bool) {
+	return schemaBlob, identity == string(s) && string(digest) == string(schemaID[:])
 }
 
 func fresh(t testing.TB) *profiles.Profile {
