@@ -18,6 +18,8 @@ const (
 	ExtSubscription = 16 // profile 13: name of a durable subscription
 	ExtCursor       = 17 // profile 13: uvarint; on SUBSCRIBE start after it, on EVT_BATCH that of its last record
 
+	ExtPublisher = 16 // profile 19: identity of the publisher, on a delivery
+
 	ExtHops     = 48 // any profile: uvarint, at most MaxHops
 	ExtDeadline = 49 // any profile: uvarint, milliseconds left
 )
