@@ -19,9 +19,11 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
 // rewrite replaces text in the configuration of a daemon.
@@ -279,6 +281,8 @@ func TestEveryProfileAsksTheRules(t *testing.T) {
 	_, _ = rpc.Call(t.Context(), s.Session, "demo.echo", nil)
 	s.send(t, a2a.ProfileID, a2a.TypeHandshake, (&a2a.HandshakeBody{AgentID: []byte("someone")}).Append(nil))
 	s.send(t, events.ProfileID, events.TypePublish, published("orders.new"))
+	_, _ = agdisc.Ask(t.Context(), s.Session, "agent.demo", "")
+	_, _ = tooldisc.Find(t.Context(), s.Session, "search", "")
 	s.send(t, obs.ProfileID, obs.TypeSet, (&obs.Set{Fields: obs.Fields{
 		Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
 	}}).Append(nil))
@@ -305,6 +309,8 @@ func TestEveryProfileAsksTheRules(t *testing.T) {
 		`"profile":"a2a","operation":"task","name":"work"`,
 		`"profile":"events","operation":"publish","name":"orders.new"`,
 		`"profile":"obs","operation":"set","name":""`,
+		`"profile":"agdisc","operation":"get","name":"agent.demo"`,
+		`"profile":"tooldisc","operation":"get","name":"search"`,
 	} {
 		if n := strings.Count(r.log.String(), `"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"loopback",`+want); n != 1 {
 			t.Errorf("%d audit events with %s, want 1\n%s", n, want, r.log)

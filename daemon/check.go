@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/access"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
 // Plan is what a configuration would serve to whom.
@@ -26,6 +27,8 @@ type Plan struct {
 	Servers   []PlanServer  `json:"mcp_servers"`
 	Workers   []PlanService `json:"a2a_workers"`
 	Backends  []PlanService `json:"rpc_backends"`
+	Cards     []PlanName    `json:"agent_cards"` // by agent_id
+	Tools     []PlanName    `json:"tools"`       // that are configured, by tool_id
 	Warnings  []string      `json:"warnings"`
 }
 
@@ -56,7 +59,7 @@ type PlanService struct {
 	Names []PlanName `json:"names"`
 }
 
-// PlanName is a kind or a method that is served.
+// PlanName is a kind, a method, a card or a tool that is served.
 type PlanName struct {
 	Name    string   `json:"name"`
 	Allowed []string `json:"allowed"` // patterns of the identities that may use it
@@ -69,7 +72,7 @@ func Check(c *config.Config) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner,
 		Store: describeStore(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
-		Workers: []PlanService{}, Backends: []PlanService{}, Warnings: []string{},
+		Workers: []PlanService{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
 	}
 	if err := p.identity(c); err != nil {
 		return nil, err
@@ -111,11 +114,18 @@ func Check(c *config.Config) (*Plan, error) {
 		b := c.RPC.Backends[name]
 		p.Backends = append(p.Backends, service(&c.Access, name, b.URL, b.Methods, "rpc", "call"))
 	}
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		p.Cards = append(p.Cards, planName(&c.Access, id, "agdisc", "get"))
+	}
+	for i := range c.TOOLDISC.Tools {
+		p.Tools = append(p.Tools, planName(&c.Access, c.TOOLDISC.Tools[i].ToolID, "tooldisc", "get"))
+	}
 	p.access(c)
 	return p, p.services(c)
 }
 
-// services makes workers and backends, which reads the files they name.
+// services makes workers, backends, cards and tools, which reads the files they
+// name.
 func (p *Plan) services(c *config.Config) error {
 	w, err := newWorkers(c, zap.NewNop())
 	if err != nil {
@@ -127,16 +137,32 @@ func (p *Plan) services(c *config.Config) error {
 		return err
 	}
 	b.stop()
+	if _, err := newCards(c, zap.NewNop()); err != nil {
+		return err
+	}
+	o, err := toolOptions(c, new(servers), nil, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	o.Eager = false // nothing is started
+	t, err := tooldisc.New(o)
+	if err != nil {
+		return err
+	}
+	t.Close()
 	return nil
 }
 
 func service(a *config.Access, name, at string, names []string, profile, operation string) PlanService {
 	s := PlanService{Name: name, At: at, Names: []PlanName{}}
 	for _, n := range names {
-		allowed := whoMay(a, func(a *access.Policy) bool { return a.Allowed(anyone, profile, operation, n) })
-		s.Names = append(s.Names, PlanName{n, allowed})
+		s.Names = append(s.Names, planName(a, n, profile, operation))
 	}
 	return s
+}
+
+func planName(a *config.Access, name, profile, operation string) PlanName {
+	return PlanName{name, whoMay(a, func(a *access.Policy) bool { return a.Allowed(anyone, profile, operation, name) })}
 }
 
 // anyone is an identity that every rule is for in whoMay.

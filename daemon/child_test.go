@@ -37,6 +37,8 @@ func childMain() int {
 		switch {
 		case m.Method == "initialize":
 			reply(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"child","version":"1"}}`)
+		case m.Method == "tools/list":
+			reply(m.ID, `{"tools":[`+sayTool+`,{"name":"pid","inputSchema":{"type":"object"}}]}`)
 		case m.Method != "tools/call":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`+"\n", m.ID)
 		case m.Params.Name == "pid":
@@ -55,6 +57,9 @@ func childMain() int {
 	}
 	return 0
 }
+
+// sayTool is a tool as no encoder would write it.
+const sayTool = `{ "name":"s\u0061y",  "inputSchema" : {"type":"object", "n":9007199254740993, "x":1e400 } }`
 
 func reply(id json.RawMessage, result string) {
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, result)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -89,6 +90,8 @@ type daemon struct {
 	servers     *servers
 	workers     *workers
 	backends    *backends
+	cards       *cards
+	inside      *inside
 	profiles    *all.Set
 	listeners   []*listener
 	endpoints   []*endpoint.Endpoint
@@ -143,10 +146,21 @@ func (d *daemon) start() error {
 	if d.backends, err = newBackends(d.config, d.log); err != nil {
 		return err
 	}
+	if d.cards, err = newCards(d.config, d.log); err != nil {
+		return err
+	}
+	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
+		return err
+	}
 	d.health = &health{
 		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, backends: d.backends,
+		cards: d.cards,
 	}
-	if d.profiles, err = all.New(d.profileOptions()); err != nil {
+	profileOptions, err := d.profileOptions()
+	if err != nil {
+		return err
+	}
+	if d.profiles, err = all.New(profileOptions); err != nil {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
@@ -165,8 +179,12 @@ func (d *daemon) start() error {
 }
 
 // profileOptions configure the profiles. What must last they keep in the store.
-func (d *daemon) profileOptions() all.Options {
+func (d *daemon) profileOptions() (all.Options, error) {
 	c := d.config
+	tools, err := toolOptions(c, d.servers, d.inside, d.log)
+	if err != nil {
+		return all.Options{}, err
+	}
 	o := all.Options{
 		Version: d.opts.Version,
 		Access:  d.guard,
@@ -176,11 +194,14 @@ func (d *daemon) profileOptions() all.Options {
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
 		Events: events.Options{Retention: c.Events.Retention},
+
+		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards}},
+		TOOLDISC: tools,
 	}
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state
 	}
-	return o
+	return o, nil
 }
 
 // close gives back what start had made before it failed.
@@ -190,6 +211,9 @@ func (d *daemon) close() {
 	}
 	if d.profiles != nil {
 		d.profiles.Close()
+	}
+	if d.inside != nil {
+		d.inside.close()
 	}
 	if d.servers != nil {
 		d.servers.stop()
@@ -267,6 +291,7 @@ func (d *daemon) drain() error {
 	ends.Wait()
 	ends.Go(d.traces.close)
 	d.profiles.Close()
+	d.inside.close()
 	d.servers.stop()
 	d.workers.stop()
 	d.backends.stop()
@@ -344,6 +369,7 @@ func (d *daemon) announce() {
 		zap.String("mcp_servers", strings.Join(d.servers.names(), " ")),
 		zap.String("a2a_workers", strings.Join(slices.Sorted(maps.Keys(c.A2A.Workers)), " ")),
 		zap.String("rpc_backends", strings.Join(slices.Sorted(maps.Keys(c.RPC.Backends)), " ")),
+		zap.Int("agent_cards", len(c.AGDISC.Cards)),
 	)
 	if len(c.Access.Rules) == 0 {
 		d.log.Warn("access has no rules, so nobody may do anything; see access in docs/configuration.md")

@@ -24,6 +24,7 @@ type health struct {
 	memory      *memoryGuard
 	servers     *servers
 	backends    *backends
+	cards       *cards
 }
 
 // Health is what /readyz and /status say.
@@ -58,6 +59,9 @@ func (h *health) look() Health {
 	}
 	if failure := h.rules.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)
+	}
+	if failure := h.cards.failure.Load(); failure != nil {
+		v.Warnings = append(v.Warnings, "agent cards not reloaded, the old ones stay: "+*failure)
 	}
 	v.Warnings = append(v.Warnings, h.servers.troubles.warnings("mcp server")...)
 	v.Warnings = append(v.Warnings, h.backends.troubles.warnings("rpc backend")...)

@@ -17,6 +17,8 @@ type Permissions struct {
 	Servers  []string     `json:"mcp_servers"` // that it may do something with
 	Methods  []string     `json:"rpc_methods"` // built-in and of backends
 	Kinds    []string     `json:"a2a_kinds"`   // of workers
+	Cards    []string     `json:"agent_cards"` // that are configured
+	Tools    []string     `json:"tools"`       // likewise, by tool_id
 }
 
 // Permission is a rule that holds for the identity, as patterns.
@@ -36,6 +38,7 @@ func CheckAs(c *config.Config, identity string) (*Permissions, error) {
 	p := &Permissions{
 		Identity: identity, Denied: policy.Denied(identity), Rules: []Permission{},
 		AgentIDs: []string{}, Servers: []string{}, Methods: []string{}, Kinds: []string{},
+		Cards: []string{}, Tools: []string{},
 	}
 	if p.Denied {
 		return p, nil
@@ -63,6 +66,17 @@ func CheckAs(c *config.Config, identity string) (*Permissions, error) {
 			if policy.Allowed(identity, "a2a", "task", kind) {
 				p.Kinds = append(p.Kinds, kind)
 			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		if policy.Allowed(identity, "agdisc", "get", id) {
+			p.Cards = append(p.Cards, id)
+		}
+	}
+	for i := range c.TOOLDISC.Tools {
+		id := c.TOOLDISC.Tools[i].ToolID
+		if policy.Allowed(identity, "tooldisc", "get", id) && !slices.Contains(p.Tools, id) {
+			p.Tools = append(p.Tools, id)
 		}
 	}
 	return p, nil

@@ -53,7 +53,7 @@ func (d *daemon) reload(all bool) Reloaded {
 		d.recheck()
 	}
 	r := Reloaded{Problems: []string{}, Later: d.rules.later()}
-	for _, err := range []error{credentials, configuration} {
+	for _, err := range []error{credentials, configuration, d.cards.refresh(all)} {
 		if err != nil {
 			r.Problems = append(r.Problems, err.Error())
 		}

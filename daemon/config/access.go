@@ -76,6 +76,9 @@ var operations = map[string][]string{
 	"rpc":    {"call"},
 	"events": {"publish", "subscribe"},
 	"obs":    {"set", "get"},
+
+	"agdisc":   {"get"},
+	"tooldisc": {"get"},
 }
 
 func (c *Config) checkAccess(p *problems) {

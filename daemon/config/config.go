@@ -32,6 +32,8 @@ type Config struct {
 	A2A        A2A        `yaml:"a2a"`
 	RPC        RPC        `yaml:"rpc"`
 	Events     Events     `yaml:"events"`
+	AGDISC     AGDISC     `yaml:"agdisc"`
+	TOOLDISC   TOOLDISC   `yaml:"tooldisc"`
 	Telemetry  Telemetry  `yaml:"telemetry"`
 	Freshness  Freshness  `yaml:"freshness"`
 	Limits     Limits     `yaml:"limits"`
@@ -145,6 +147,7 @@ func Default() *Config {
 		A2A:        A2A{Retention: 24 * time.Hour, Deadline: time.Hour, Abandoned: time.Minute},
 		RPC:        RPC{ReplayWindow: 24 * time.Hour},
 		Events:     Events{Retention: 24 * time.Hour},
+		TOOLDISC:   TOOLDISC{Refresh: 5 * time.Minute, Idle: 10 * time.Minute},
 		Freshness:  Freshness{Owner: "off", Skew: 5 * time.Minute},
 		Limits: Limits{
 			FrameRate:              20_000,

@@ -149,6 +149,8 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 			*e = defaultWorker
 		case *RPCBackend:
 			*e = defaultBackend
+		case *AgentCard:
+			*e = defaultCard
 		}
 		d.value(join(key, name), child, entry, depth+1)
 		v.SetMapIndex(reflect.ValueOf(name), entry)

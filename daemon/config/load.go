@@ -22,6 +22,7 @@ var (
 	defaultServer  = MCPServer{Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
 	defaultWorker  = A2AWorker{Dir: "/", Tasks: 4}
 	defaultBackend = RPCBackend{Timeout: time.Minute}
+	defaultCard    = AgentCard{MaxAge: 5 * time.Minute}
 )
 
 // Load reads the configuration in file, or takes the built-in one if file is
@@ -119,6 +120,7 @@ func (c *Config) resolve(dir string) error {
 			c.A2A.Workers[name] = worker
 		}
 	}
+	c.resolveDiscovery(dir)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)

@@ -82,7 +82,7 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 	row("admin\t%s", p.Admin)
 	row("store\t%s", p.Store)
 	row("freshness\t%s", p.Freshness)
-	row("RPC\tswp.ping, swp.echo, swp.info, swp.sync\topen to every peer")
+	row("RPC\tswp.ping, swp.echo, swp.info, swp.sync, swp.agents.list\topen to every peer")
 	for _, s := range p.Servers {
 		note := ""
 		if s.Default {
@@ -101,6 +101,12 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 	}
 	services("A2A worker", p.Workers)
 	services("RPC backend", p.Backends)
+	for _, n := range p.Cards {
+		row("agent card\t%s\topen to %s", n.Name, whom(n.Allowed))
+	}
+	for _, n := range p.Tools {
+		row("tool\t%s\topen to %s", n.Name, whom(n.Allowed))
+	}
 	for _, warning := range p.Warnings {
 		row("warning\t%s", warning)
 	}
@@ -142,6 +148,8 @@ func printPermissions(out io.Writer, p *daemon.Permissions) error {
 	list("MCP servers", p.Servers)
 	list("RPC methods", p.Methods)
 	list("A2A kinds", p.Kinds)
+	list("agent cards", p.Cards)
+	list("tools", p.Tools)
 	return w.Flush()
 }
 
