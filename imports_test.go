@@ -48,6 +48,7 @@ var rules = []rule{
 	{"access", nil, nil, "rules and patterns, for whoever has something to protect"},
 	{"store", nil, nil, "small interfaces over standard types"},
 	{"store/sqlstore", []string{"store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
+	{"store/filestore", []string{"store"}, nil, "files beside a database that it knows as records"},
 	{"store/storetest", []string{"store"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"bridge/proc", nil, []string{"golang.org/x/sys/unix"}, "process groups and pipes, for whatever is spoken through them"},
 	{"bridge/mcpstdio", []string{"bridge/proc", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP on standard streams: no SDK, no store, no transport"},

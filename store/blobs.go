@@ -67,14 +67,13 @@ type Blobs interface {
 	// blob that was found to be damaged is as if it were not there.
 	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
 
-	// ReadAt reads octets of a blob into p, as io.ReaderAt does. Only what fits
-	// its checksum is returned: what does not is ErrDamaged. If the blob is gone,
-	// or has another version, the error is io.EOF with n < 0.
-	ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, err error)
+	// ReadAt fills p with octets of a blob, as far as it has them from at on. Only
+	// what fits its checksum is returned: what does not is ErrDamaged. found is
+	// false if the blob is gone or has another version.
+	ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, found bool, err error)
 
-	// Note returns the note of a blob, nil if the blob is gone or has another
-	// version.
-	Note(ctx context.Context, name string, version uint64) ([]byte, error)
+	// Note returns the note of a blob. found is as in ReadAt.
+	Note(ctx context.Context, name string, version uint64) (note []byte, found bool, err error)
 
 	// Scan calls yield with the blobs whose name begins with prefix and is greater
 	// than after, in the order of the octets of their names, until yield returns
@@ -91,7 +90,8 @@ type Blobs interface {
 	io.Closer
 }
 
-// Limits of Blobs. Names and owners have those of the other interfaces.
+// Limits of Blobs. Names and owners have those of the other interfaces, and a name
+// is not empty.
 const (
 	MaxTag  = 256     // octets of a tag
 	MaxNote = 1 << 20 // octets of a note

@@ -1,0 +1,110 @@
+package filestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A file is a sequence of blocks, each but the last followed by its CRC-32C. The
+// sum of the last block, which still grows, is in the record of the file. So what
+// a file has got is verifiable at any time, and growing it writes nothing twice.
+//
+// Into the sum of a block goes which one it is and of which file, so that none
+// passes for another.
+const (
+	blockSize = 64 << 10 // on the medium
+	sumSize   = 4
+	blockData = blockSize - sumSize
+)
+
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// fileID is the name of a file: random octets, in hexadecimal.
+type fileID [16]byte
+
+func (id fileID) String() string { return fmt.Sprintf("%x", id[:]) }
+
+// place is where n octets end in a file, sums included.
+func place(n uint64) int64 { return int64(n/blockData*blockSize + n%blockData) }
+
+// extent is how much of a file counts.
+type extent struct {
+	file fileID
+	size uint64 // octets, without sums
+	sum  uint32 // of the octets in the last block, if that is not full
+}
+
+// seed is the sum of a block that has no octets yet.
+func (e *extent) seed(block uint64) uint32 {
+	var b [len(e.file) + 8]byte
+	copy(b[:], e.file[:])
+	binary.BigEndian.PutUint64(b[len(e.file):], block)
+	return crc32.Checksum(b[:], castagnoli)
+}
+
+// grow writes octets behind an extent, and returns it as it is then. What fails
+// leaves octets behind the extent that do not count.
+func (e extent) grow(f io.WriterAt, data, buf []byte) (extent, error) {
+	for len(data) > 0 {
+		at := place(e.size)
+		buf = buf[:0]
+		for len(data) > 0 && cap(buf)-len(buf) > sumSize {
+			if e.size%blockData == 0 {
+				e.sum = e.seed(e.size / blockData)
+			}
+			n := min(len(data), int(blockData-e.size%blockData), cap(buf)-len(buf)-sumSize)
+			buf = append(buf, data[:n]...)
+			e.sum = crc32.Update(e.sum, castagnoli, data[:n])
+			e.size += uint64(n)
+			if e.size%blockData == 0 {
+				buf = binary.BigEndian.AppendUint32(buf, e.sum)
+				e.sum = 0
+			}
+			data = data[n:]
+		}
+		if _, err := f.WriteAt(buf, at); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// errSum is octets that do not fit their sum, or are not there.
+var errSum = errors.New("does not fit its checksum")
+
+// walk verifies the blocks that the octets from a place on, up to another, lie
+// in, and calls yield with these octets, in order.
+func (e *extent) walk(f io.ReaderAt, from, to uint64, buf []byte, yield func(data []byte)) error {
+	for to = min(to, e.size); from < to; {
+		block := from / blockData
+		start := block * blockData
+		stop := min(start+uint64(cap(buf)/blockSize)*blockData, e.size, (to+blockData-1)/blockData*blockData)
+		b := buf[:place(stop)-place(start)]
+		if n, err := f.ReadAt(b, place(start)); n < len(b) {
+			if errors.Is(err, io.EOF) {
+				return fmt.Errorf("octet %d and following: %w: the file ends before", start, errSum)
+			}
+			return err
+		}
+		for ; start < stop; start, block = start+blockData, block+1 {
+			n := min(blockData, stop-start)
+			want := e.sum
+			if n == blockData {
+				want = binary.BigEndian.Uint32(b[blockData:])
+			}
+			if crc32.Update(e.seed(block), castagnoli, b[:n]) != want {
+				return fmt.Errorf("octets %d to %d: %w", start, start+n, errSum)
+			}
+			if begin, end := max(from, start), min(to, start+n); begin < end {
+				yield(b[begin-start : end-start])
+				from = end
+			}
+			b = b[min(blockSize, len(b)):]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package filestore
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clock is the time that expiry is reckoned in, in nanoseconds since 1970: wall
+// time at the start, or the newest time that is stored if that is later, advanced
+// by the monotonic clock. It never goes back.
+type clock struct {
+	read   func() time.Time
+	start  time.Time
+	base   int64
+	latest atomic.Int64
+}
+
+// begin starts a clock that is never behind floor.
+func (c *clock) begin(read func() time.Time, floor int64) {
+	c.read, c.start = read, read()
+	c.base = max(c.start.UnixNano(), floor)
+	c.latest.Store(c.base)
+}
+
+func (c *clock) now() int64 {
+	now := c.base + int64(c.read().Sub(c.start))
+	for {
+		latest := c.latest.Load()
+		if now <= latest {
+			return latest
+		}
+		if c.latest.CompareAndSwap(latest, now) {
+			return now
+		}
+	}
+}
+
+// after returns when something ends that lasts for d from now on, 0 for never.
+func (c *clock) after(d time.Duration) int64 {
+	if d == 0 {
+		return 0
+	}
+	if end := c.now() + int64(d); end > 0 {
+		return end
+	}
+	return 0 // later than can be told
+}
+
+// over reports whether an end, 0 for never, has come.
+func over(end, now int64) bool { return end != 0 && end <= now }

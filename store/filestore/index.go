@@ -1,0 +1,168 @@
+package filestore
+
+import (
+	"fmt"
+
+	"github.com/slimwire/swp/store"
+)
+
+// item is a name that has a part, a blob, or something to be done.
+//
+// The fields of the first group are guarded by the mutex of the store; records
+// that they point to do not change. Those of the second belong to the goroutine
+// that works on the item.
+type item struct {
+	name    string
+	part    *record
+	blob    *record
+	damaged bool // the blob
+	waiting []*operation
+	working bool
+
+	stored [2]uint64 // version of the record of the part and of the blob, 0: none
+	unsure bool      // one of them may not be what was last acknowledged
+	digest digest    // of the part
+}
+
+// empty reports whether nothing is left to know of an item.
+func (it *item) empty() bool {
+	return it.part == nil && it.blob == nil && len(it.waiting) == 0 && it.stored == [2]uint64{}
+}
+
+// owner is what one owner has.
+type owner struct {
+	used  int64 // octets
+	items int   // parts and blobs
+}
+
+// item returns the item of a name, made if it is missing. The caller holds mu.
+func (s *Store) item(name string) *item {
+	it := s.items[name]
+	if it == nil {
+		it = &item{name: name}
+		s.items[name] = it
+	}
+	return it
+}
+
+// charge books octets and items of an owner, which may be negative. The caller
+// holds mu.
+func (s *Store) charge(name string, octets int64, items int) {
+	o := s.owners[name]
+	if o == nil {
+		o = new(owner)
+		s.owners[name] = o
+	}
+	o.used += octets
+	o.items += items
+	s.used += octets
+	s.count += items
+	if *o == (owner{}) {
+		delete(s.owners, name)
+	}
+}
+
+// room refuses what an owner has no room for. The caller holds mu.
+func (s *Store) room(name string, octets uint64, items int) error {
+	o := s.owners[name]
+	if o == nil {
+		o = new(owner)
+	}
+	limit := &s.options
+	switch {
+	case name != "" && octets > uint64(max(0, limit.QuotaPerOwner-o.used)):
+		return fmt.Errorf("%w: %q has %d octets, %d more exceed %d", store.ErrQuota, name, o.used, octets, limit.QuotaPerOwner)
+	case octets > uint64(max(0, limit.Quota-s.used)):
+		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, s.used, octets, limit.Quota)
+	case name != "" && o.items+items > limit.ItemsPerOwner:
+		return fmt.Errorf("%w: %q has %d parts and blobs, limit %d", store.ErrQuota, name, o.items, limit.ItemsPerOwner)
+	case s.count+items > limit.Items:
+		return fmt.Errorf("%w: there are %d parts and blobs, limit %d", store.ErrQuota, s.count, limit.Items)
+	}
+	return nil
+}
+
+// take books what an owner gets more of, or refuses it. What is over is removed
+// first.
+func (s *Store) take(name string, octets uint64, items int) error {
+	if err := s.makeRoom(name, octets, items); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.room(name, octets, items)
+	if err == nil {
+		s.charge(name, int64(octets), items)
+	}
+	return err
+}
+
+// makeRoom removes what is over if there is no room otherwise, and refuses what
+// there is no room for even so.
+func (s *Store) makeRoom(name string, octets uint64, items int) error {
+	s.mu.Lock()
+	err := s.room(name, octets, items)
+	s.mu.Unlock()
+	if err != nil && s.sweep() {
+		s.mu.Lock()
+		err = s.room(name, octets, items)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// giveBack undoes take.
+func (s *Store) giveBack(name string, octets uint64, items int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.charge(name, -int64(octets), -items)
+}
+
+// live returns the part of an item, nil if it has none or that is over. The
+// caller holds mu, or works on the item.
+func (it *item) live(now int64) *record {
+	if it.part == nil || over(it.part.expires, now) {
+		return nil
+	}
+	return it.part
+}
+
+// intact returns the blob of an item, nil if it has none, or that is over or
+// damaged. The caller holds mu, or works on the item.
+func (it *item) intact(now int64) *record {
+	if it.blob == nil || it.damaged || over(it.blob.expires, now) {
+		return nil
+	}
+	return it.blob
+}
+
+// Part implements store.Blobs.
+func (s *Store) Part(name string) (held, mark uint64, tag []byte, ok bool) {
+	now := s.clock.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[name]; it != nil {
+		if r := it.live(now); r != nil {
+			return r.held(), r.mark, r.tag, true
+		}
+	}
+	return 0, 0, nil, false
+}
+
+// Blob implements store.Blobs.
+func (s *Store) Blob(name string) (version, size, mark uint64, tag []byte, ok bool) {
+	if r := s.blob(name); r != nil {
+		return r.version, r.held(), r.mark, r.tag, true
+	}
+	return 0, 0, 0, nil, false
+}
+
+func (s *Store) blob(name string) *record {
+	now := s.clock.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[name]; it != nil {
+		return it.intact(now)
+	}
+	return nil
+}

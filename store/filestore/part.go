@@ -1,0 +1,233 @@
+package filestore
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/slimwire/swp/store"
+)
+
+var noExpiry time.Time
+
+// Begin implements store.Blobs.
+func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error)) {
+	s.submit(name, &operation{size: len(tag) + len(note), done: done, do: func(it *item, buf []byte) (bool, error) {
+		if err := checkSizes(name, owner, tag, note); err != nil {
+			return false, err
+		}
+		if it.live(s.clock.now()) != nil {
+			return false, nil
+		}
+		if err := s.discard(it); err != nil { // one that is over
+			return false, err
+		}
+		return s.begin(it, &record{
+			note: uint32(len(note)), idle: int64(max(idle, 0)), owner: owner, tag: append([]byte{}, tag...),
+		}, size, note, buf)
+	}})
+}
+
+func (s *Store) begin(it *item, r *record, size uint64, note, buf []byte) (bool, error) {
+	if err := s.makeRoom(r.owner, addUp(uint64(len(note)), size), 1); err != nil {
+		return false, err
+	}
+	if err := s.take(r.owner, uint64(len(note)), 1); err != nil {
+		return false, err
+	}
+	_, _ = rand.Read(r.file[:]) // never fails: it ends the program instead
+	err := s.create(r, note, buf)
+	if err == nil {
+		s.touch(r)
+		err = s.commit(it, partRecord, r)
+	}
+	if err != nil {
+		_ = os.Remove(s.path(r.file)) // a record that is there nevertheless has nothing
+		s.giveBack(r.owner, uint64(len(note)), 1)
+		return false, err
+	}
+	it.digest = digest{}
+	s.publish(it, r, it.blob)
+	return true, nil
+}
+
+// create makes the file of a part, with its note.
+func (s *Store) create(r *record, note, buf []byte) error {
+	f, err := os.OpenFile(s.path(r.file), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return unavailable(err)
+	}
+	r.extent, err = r.grow(f, note, buf)
+	if err == nil {
+		err = s.sync(f)
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil && s.options.Durability == store.Power {
+		err = syncDir(s.dir)
+	}
+	return unavailable(err)
+}
+
+// touch notes that a part was changed now.
+func (s *Store) touch(r *record) {
+	r.written = s.clock.now()
+	r.expires = s.clock.after(time.Duration(r.idle))
+	r.synced = s.options.Durability == store.Power
+}
+
+// sync makes the octets of a file durable, as far as was promised.
+func (s *Store) sync(f *os.File) error {
+	if s.options.Durability != store.Power {
+		return nil
+	}
+	return f.Sync()
+}
+
+func (s *Store) path(id fileID) string { return filepath.Join(s.dir, id.String()) }
+
+// Append implements store.Blobs.
+func (s *Store) Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error)) {
+	s.submit(name, &operation{size: len(data), done: done, grow: growth{at, mark, data}})
+}
+
+// grow does Appends.
+func (s *Store) grow(it *item, ops []*operation, buf []byte) {
+	was := it.live(s.clock.now())
+	if was == nil {
+		return
+	}
+	end := was.held()
+	more := make([]*operation, 0, len(ops))
+	for _, op := range ops {
+		if op.grow.at != end {
+			continue
+		}
+		if op.err = s.take(was.owner, uint64(len(op.grow.data)), 0); op.err == nil {
+			end += uint64(len(op.grow.data))
+			more = append(more, op)
+		}
+	}
+	if len(more) == 0 {
+		return
+	}
+	r := *was
+	err := s.write(it, &r, more, buf)
+	if err != nil {
+		s.giveBack(was.owner, end-was.held(), 0)
+	}
+	for _, op := range more {
+		op.ok, op.err = err == nil, err
+	}
+}
+
+// write writes octets behind a part and commits that they are there.
+func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
+	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer func() { _ = f.Close() }() // it was synced
+	was := it.part
+	for _, op := range ops {
+		if r.extent, err = r.grow(f, op.grow.data, buf); err != nil {
+			break
+		}
+		r.mark = op.grow.mark
+	}
+	if err == nil {
+		err = s.sync(f)
+	}
+	if err != nil {
+		_ = f.Truncate(place(was.size)) // what is written there next need not be longer
+		return unavailable(err)
+	}
+	s.touch(r)
+	committed := s.put(it, partRecord, r)
+	unread := it.digest.follow(f, r, buf, r.size-was.size+catchUp)
+	if err = committed(); err != nil || unread != nil {
+		it.digest = digest{} // what it has read may be replaced, or it is for Seal to say
+	}
+	if err == nil {
+		s.publish(it, r, it.blob)
+	}
+	return err
+}
+
+// Discard implements store.Blobs.
+func (s *Store) Discard(name string, done func(error)) {
+	s.submit(name, &operation{done: func(_ bool, err error) { done(err) }, do: func(it *item, _ []byte) (bool, error) {
+		return true, s.discard(it)
+	}})
+}
+
+// discard ends the part of an item, if there is one.
+func (s *Store) discard(it *item) error {
+	r := it.part
+	if r == nil {
+		return nil
+	}
+	if err := s.commit(it, partRecord, nil); err != nil {
+		return err
+	}
+	it.digest = digest{}
+	s.publish(it, nil, it.blob)
+	s.drop(r)
+	return nil
+}
+
+// drop removes the file of a part or a blob that no record names any more.
+func (s *Store) drop(r *record) {
+	if err := os.Remove(s.path(r.file)); err != nil {
+		s.notice("%v", err)
+	}
+	s.giveBack(r.owner, r.size, 1)
+}
+
+var errName = errors.New("filestore: the name is empty")
+
+func checkSizes(name, owner string, tag, note []byte) error {
+	if name == "" {
+		return errName
+	}
+	for _, f := range []struct {
+		what        string
+		size, limit int
+	}{
+		{"name", len(name), store.MaxName},
+		{"owner", len(owner), store.MaxOwner},
+		{"tag", len(tag), store.MaxTag},
+		{"note", len(note), store.MaxNote},
+	} {
+		if f.size > f.limit {
+			return fmt.Errorf("%w: %s of %d octets, limit %d", store.ErrTooLarge, f.what, f.size, f.limit)
+		}
+	}
+	return nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	if closed := dir.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// addUp is a sum that does not wrap.
+func addUp(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
+}

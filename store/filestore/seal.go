@@ -1,0 +1,102 @@
+package filestore
+
+import (
+	"errors"
+	"math"
+	"os"
+	"time"
+)
+
+// Seal implements store.Blobs.
+func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error)) {
+	s.submit(name, &operation{done: done, do: func(it *item, buf []byte) (bool, error) {
+		r := it.live(s.clock.now())
+		if r == nil {
+			return false, nil
+		}
+		switch same, err := s.verify(it, r, sum, buf); {
+		case err != nil:
+			return false, err
+		case !same:
+			return false, s.discard(it)
+		}
+		return true, s.seal(it, *r, keep)
+	}})
+}
+
+// verify reads what of a part was not read before, and reports whether it is what
+// it should be. What is damaged on the medium is not.
+func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool, err error) {
+	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	defer func() { _ = f.Close() }() // it is synced below
+	err = it.digest.follow(f, r, buf, math.MaxUint64)
+	if errors.Is(err, errSum) {
+		s.notice("%q: %v: the part is discarded", it.name, err)
+		return false, nil
+	}
+	if err != nil {
+		it.digest = digest{}
+		return false, unavailable(err)
+	}
+	if it.digest.sum() != sum {
+		return false, nil
+	}
+	if !r.synced {
+		err = f.Sync()
+	}
+	return true, unavailable(err)
+}
+
+// seal makes a part the blob of its name. A crash after the first commit leaves a
+// part that has the file of the blob: such a one is dropped.
+func (s *Store) seal(it *item, r record, keep time.Duration) error {
+	s.mu.Lock()
+	s.version++
+	r.version = s.version
+	s.mu.Unlock()
+	r.written, r.expires, r.idle, r.synced = s.clock.now(), s.clock.after(keep), 0, true
+	if err := s.commit(it, blobRecord, &r); err != nil {
+		return err
+	}
+	old := it.blob
+	s.mu.Lock()
+	it.part, it.blob, it.damaged = nil, &r, false
+	s.mark(r.expires)
+	s.mu.Unlock()
+	it.digest = digest{}
+	if old != nil {
+		s.drop(old)
+	}
+	_ = s.commit(it, partRecord, nil) // or else with the next operation
+	return nil
+}
+
+// Remove implements store.Blobs.
+func (s *Store) Remove(name string, was uint64, done func(removed bool, err error)) {
+	s.submit(name, &operation{done: done, do: func(it *item, _ []byte) (bool, error) {
+		if r := it.blob; r != nil && was != 0 && r.version != was {
+			return false, nil
+		}
+		err := s.remove(it)
+		return err == nil, err
+	}})
+}
+
+// remove ends the blob of an item, if there is one.
+func (s *Store) remove(it *item) error {
+	r := it.blob
+	if r == nil {
+		return nil
+	}
+	if err := s.commit(it, blobRecord, nil); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	it.blob, it.damaged = nil, false
+	s.mu.Unlock()
+	s.drop(r)
+	return nil
+}
