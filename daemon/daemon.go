@@ -27,6 +27,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
+	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -194,6 +195,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
 		Events: events.Options{Retention: c.Events.Retention},
+		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 
 		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards}},
 		TOOLDISC: tools,

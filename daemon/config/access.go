@@ -79,6 +79,7 @@ var operations = map[string][]string{
 
 	"agdisc":   {"get"},
 	"tooldisc": {"get"},
+	"state":    {"put", "get", "delta"},
 }
 
 func (c *Config) checkAccess(p *problems) {

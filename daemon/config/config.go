@@ -32,6 +32,7 @@ type Config struct {
 	A2A        A2A        `yaml:"a2a"`
 	RPC        RPC        `yaml:"rpc"`
 	Events     Events     `yaml:"events"`
+	State      State      `yaml:"state"`
 	AGDISC     AGDISC     `yaml:"agdisc"`
 	TOOLDISC   TOOLDISC   `yaml:"tooldisc"`
 	Telemetry  Telemetry  `yaml:"telemetry"`

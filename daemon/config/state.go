@@ -56,6 +56,11 @@ type Events struct {
 	Retention time.Duration `yaml:"retention"` // 0 = live only, nothing is stored
 }
 
+// State configures profile 17.
+type State struct {
+	Retention time.Duration `yaml:"retention"` // after a state was last put; 0 = until its owner has it forgotten
+}
+
 // Telemetry says where traces go.
 type Telemetry struct {
 	OTLP string `yaml:"otlp"` // URL of a collector that speaks OTLP over HTTP; empty = nowhere
