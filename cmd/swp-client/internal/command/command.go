@@ -105,7 +105,7 @@ the data directory of swpd (swpd run makes it).`,
 	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newBench(f), newOBS(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newState(f), newBench(f), newOBS(f), newDump(f))
 	return root
 }
 

@@ -1,0 +1,98 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/state"
+)
+
+func newStateDelta(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delta ADDR STATE_ID DELTA|@FILE|-",
+		Short: "Add a delta to a state",
+		Long: `Add a delta to a state and wait until the endpoint has stored it. What it means is
+between those who write and read it. The same delta may be added again.`,
+		Example: `  diff old new | swp-client state delta swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae -`,
+		Args:    cobra.ExactArgs(3),
+	}
+	parents := cmd.Flags().StringArray("parent", nil, "`id` of a state that it was made from (repeatable)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id, err := stateIDs("STATE_ID", args[1])
+		if err != nil {
+			return err
+		}
+		from, err := stateIDs("--parent", *parents...)
+		if err != nil {
+			return err
+		}
+		delta, err := f.readInput(args[2])
+		switch {
+		case err != nil:
+			return err
+		case len(delta) == 0:
+			return &usageError{"the delta is empty, which no delta is"}
+		}
+		return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			return c.AddStateDelta(ctx, id[0], delta, from...)
+		})
+	}
+	return cmd
+}
+
+func newStateDeltas(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "deltas ADDR STATE_ID",
+		Short:   "Print the deltas of a state, a line each",
+		Example: `  swp-client state deltas swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := stateIDs("STATE_ID", args[1])
+			if err != nil {
+				return err
+			}
+			return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+				var failed error
+				err := c.StateDeltas(ctx, id[0], func(change *state.Change) bool {
+					if f.asJSON {
+						failed = f.printJSON(map[string]any{"delta": readable(change.Delta), "parent_ids": hexIDs(change.Parents)})
+					} else {
+						f.printLine(change.Delta)
+					}
+					return failed == nil
+				})
+				return errors.Join(err, failed)
+			})
+		},
+	}
+}
+
+func newStateForget(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget ADDR STATE_ID",
+		Short: "Have a state of one's own forgotten",
+		Long: `Have a state that this identity has put forgotten, with its deltas, and its room given
+back. States that were made from it stay; where they name it, it is missing.`,
+		Example: `  swp-client state forget swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := stateIDs("STATE_ID", args[1])
+			if err != nil {
+				return err
+			}
+			return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+				if err := c.ForgetState(ctx, id[0]); err != nil {
+					return err
+				}
+				if f.asJSON {
+					return f.printJSON(map[string]any{"forgotten": hex.EncodeToString(id[0][:])})
+				}
+				return nil
+			})
+		},
+	}
+}
