@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 )
 
@@ -15,6 +16,7 @@ type WorkOptions struct {
 	Agent        string           // agent_id that is declared
 	Registration a2a.Registration // what it does, and how
 	Store        a2a.Store        // where its tasks are; forgotten with it if that is in memory
+	Card         []byte           // of the agent, for peers that ask; nil: it has none
 
 	// Drain is how long tasks have to end after ctx did. Default 30 s. Abort ends
 	// that time at once when it is closed.
@@ -35,6 +37,9 @@ type WorkOptions struct {
 const (
 	// longestPause is the longest pause before a worker dials again.
 	longestPause = 30 * time.Second
+
+	// cardAge is how long peers may take the card of a worker without asking again.
+	cardAge = time.Minute
 
 	// answerTime is how long a worker waits for a sign of life.
 	answerTime = 10 * time.Second
@@ -61,7 +66,15 @@ func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client,
 	if o.Drain == 0 {
 		o.Drain = 30 * time.Second
 	}
-	set, err := all.New(all.Options{A2A: a2a.Options{
+	var cards agdisc.Options
+	if o.Card != nil {
+		table, err := agdisc.NewTable(agdisc.Card{AgentID: o.Agent, Payload: o.Card, MaxAge: cardAge})
+		if err != nil {
+			return err
+		}
+		cards.Sources = []agdisc.Source{table}
+	}
+	set, err := all.New(all.Options{AGDISC: cards, A2A: a2a.Options{
 		Store: o.Store, Workers: []a2a.Registration{o.Registration}, Report: o.Report,
 	}})
 	if err != nil {

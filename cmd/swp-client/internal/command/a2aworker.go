@@ -29,6 +29,7 @@ type workerFlags struct {
 	kinds []string
 	tasks int
 	drain time.Duration
+	card  string
 }
 
 func newA2AWorker(f *flags) *cobra.Command {
@@ -49,6 +50,7 @@ When the connection is lost, tasks go on and this connects again, for as long as
 takes. Ctrl-C lets the tasks that are running end, up to --drain; a second one ends
 them.`,
 		Example: `  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
+  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --card card.json --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+quic://edge.example:7777 --agent ci --kind build --kind test --tasks 2 -- python3 ci.py`,
 		Args: cobra.MinimumNArgs(2),
 	}
@@ -58,6 +60,7 @@ them.`,
 	fl.StringArrayVar(&o.kinds, "kind", nil, "what it carries out (required); may be repeated")
 	fl.IntVar(&o.tasks, "tasks", 4, "at once; more wait")
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that tasks have to end after Ctrl-C")
+	fl.StringVar(&o.card, "card", "", "`file` with the card of the agent, which the endpoint tells to whoever may get it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.ArgsLenAtDash() != 1 {
 			return &usageError{"want one address, then --, then the command"}
@@ -75,6 +78,13 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 		return &usageError{"--kind is required, and not blank"}
 	case o.tasks < 1 || o.drain <= 0:
 		return &usageError{"--tasks is at least 1, and --drain above 0"}
+	}
+	var card []byte
+	if o.card != "" {
+		var err error
+		if card, err = os.ReadFile(o.card); err != nil {
+			return err
+		}
 	}
 	options, err := f.options(address)
 	if err != nil {
@@ -100,7 +110,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 			return client.Dial(ctx, address, options)
 		},
 		client.WorkOptions{
-			Agent: o.agent, Store: store, Drain: o.drain, Abort: abort,
+			Agent: o.agent, Card: card, Store: store, Drain: o.drain, Abort: abort,
 			Registration: a2a.Registration{Kinds: o.kinds, Worker: log.around(cmd), Tasks: o.tasks},
 			Connected:    func(c *client.Client) { log.connected(c, o) },
 			Lost:         log.lost,

@@ -1,0 +1,123 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+func newAgents(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agents",
+		Short: "Find agents and get their cards",
+		Long: `Find the agents behind an endpoint and get their cards: those that it is configured
+with, and those of agents that are connected to it. What this identity may not get
+looks like what there is not.`,
+		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
+  swp-client agents get swp+tls://127.0.0.1:7777 agent.demo >card.json`,
+	}
+	cmd.AddCommand(newAgentsLs(f), newAgentsGet(f))
+	return cmd
+}
+
+func newAgentsLs(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls ADDR",
+		Short: "List agents",
+		Long: `List the agents of which the endpoint may be asked for the card, with the revision of
+the card as far as it is known without asking the agent. With --json one object a
+line.`,
+		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
+  swp-client agents ls --json swp+quic://127.0.0.1:7777`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+		n := 0
+		listed := c.Agents(ctx, func(e agdisc.Entry) bool {
+			n++
+			if f.asJSON {
+				err = f.printJSON(e)
+			} else {
+				err = row(w, e.AgentID, e.Revision)
+			}
+			return err == nil
+		})
+		if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
+			f.printf("no agents\n")
+		}
+		return errors.Join(err, w.Flush())
+	}
+	return cmd
+}
+
+func newAgentsGet(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get ADDR AGENT_ID",
+		Short: "Print the card of an agent",
+		Long: `Print the card of an agent, octet for octet as its author wrote it. With --json it is
+in an object beside its revision, its etag and how long it is fresh; a card that is
+no JSON is in there as text, or {"base64": …} if it is none.
+
+With --etag the card is printed only if it is another one by now.`,
+		Example: `  swp-client agents get swp+tls://127.0.0.1:7777 agent.demo >card.json
+  swp-client agents get --json swp+tls://127.0.0.1:7777 agent.demo
+  swp-client agents get --etag sha256:… swp+quic://127.0.0.1:7777 agent.demo`,
+		Args: cobra.ExactArgs(2),
+	}
+	etag := cmd.Flags().String("etag", "", "`etag` of the card that is there already")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		card, err := c.Card(ctx, args[1], *etag)
+		switch {
+		case err != nil:
+			return err
+		case card == nil && f.asJSON:
+			return f.printJSON(map[string]any{"agent_id": args[1], "etag": *etag, "not_modified": true})
+		case card == nil:
+			_, err = fmt.Fprintf(f.errOut, "swp-client: the card is still the one with etag %s\n", visible(*etag))
+			return err
+		case f.asJSON:
+			return f.printJSON(struct {
+				AgentID  string `json:"agent_id"`
+				Revision string `json:"schema_revision"`
+				ETag     string `json:"etag,omitempty"`
+				MaxAge   int64  `json:"max_age_ms"`
+				Card     any    `json:"card"`
+			}{card.AgentID, card.Revision, card.ETag, card.MaxAge.Milliseconds(), readable(card.Payload)})
+		}
+		f.printOctets(card.Payload)
+		return nil
+	}
+	return cmd
+}
+
+// row prints one line of a table. What a peer wrote is made visible, without line
+// breaks and tabs.
+func row(w io.Writer, columns ...string) error {
+	for i, text := range columns {
+		columns[i] = strings.Join(strings.Fields(visible(text)), " ")
+	}
+	_, err := fmt.Fprintln(w, strings.Join(columns, "\t"))
+	return err
+}

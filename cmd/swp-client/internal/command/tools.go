@@ -1,0 +1,150 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/profiles/tooldisc"
+)
+
+func newTools(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tools",
+		Short: "Find out which tools there are",
+		Long: `Find out which tools there are behind an endpoint: those of its MCP servers that this
+identity may call, named server/tool, and those that it is configured with. What this
+identity may not use looks like what there is not.
+
+The tools of one MCP server, as it tells them itself, are listed by swp-client mcp list.`,
+		Example: `  swp-client tools ls swp+tls://127.0.0.1:7777
+  swp-client tools ls swp+tls://127.0.0.1:7777 read
+  swp-client tools get swp+tls://127.0.0.1:7777 files/read_file`,
+	}
+	cmd.AddCommand(newToolsLs(f), newToolsGet(f))
+	return cmd
+}
+
+// discovered is a tool as JSON.
+type discovered struct {
+	ToolID     string `json:"tool_id"`
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	SchemaRef  string `json:"schema_ref"`
+	Descriptor any    `json:"descriptor,omitempty"`
+}
+
+func asDiscovered(t *tooldisc.Tool) discovered {
+	d := discovered{ToolID: t.ID, Name: t.Name, Version: t.Version, SchemaRef: t.SchemaRef}
+	if len(t.Payload) > 0 {
+		d.Descriptor = readable(t.Payload)
+	}
+	return d
+}
+
+func newToolsLs(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls ADDR [FILTER]",
+		Short: "List tools",
+		Long: `List the tools whose tool_id or name has the filter in it, in upper or lower case, or
+all of them, with their version and what their descriptor says of them. With --json
+one object a line.`,
+		Example: `  swp-client tools ls swp+tls://127.0.0.1:7777
+  swp-client tools ls --json swp+quic://127.0.0.1:7777 read`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		filter := strings.Join(args[1:], "")
+		w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+		n := 0
+		listed := c.DiscoverTools(ctx, filter, func(t tooldisc.Tool) bool {
+			n++
+			if f.asJSON {
+				err = f.printJSON(asDiscovered(&t))
+			} else {
+				err = row(w, t.ID, t.Version, inShort(&t))
+			}
+			return err == nil
+		})
+		if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
+			f.printf("no tools\n")
+		}
+		return errors.Join(err, w.Flush())
+	}
+	return cmd
+}
+
+// inShort is what the descriptor of a tool says of it in a line, if it is like
+// that of an MCP server; else its name.
+func inShort(t *tooldisc.Tool) string {
+	var d struct {
+		Title       string `json:"title"`
+		Description string `json:"description"`
+	}
+	if json.Unmarshal(t.Payload, &d) != nil || d.Title == "" && d.Description == "" {
+		return t.Name
+	}
+	if d.Description == "" {
+		return d.Title
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(d.Description), "\n")
+	return line
+}
+
+func newToolsGet(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get ADDR TOOL_ID",
+		Short: "Print what there is to say of a tool",
+		Long: `Print the descriptor of a tool. Without --version the highest version is meant. With
+--raw the descriptor_payload is printed alone, octet for octet: for a tool of an MCP
+server what the server says of it.`,
+		Example: `  swp-client tools get swp+tls://127.0.0.1:7777 files/read_file
+  swp-client tools get --raw swp+tls://127.0.0.1:7777 files/read_file >tool.json
+  swp-client tools get --json --version 1.2.0 swp+quic://127.0.0.1:7777 search`,
+		Args: cobra.ExactArgs(2),
+	}
+	version := cmd.Flags().String("version", "", "`version` of the tool")
+	raw := cmd.Flags().Bool("raw", false, "print the descriptor_payload alone")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *raw && f.asJSON {
+			return &usageError{"--raw and --json contradict each other; keep one"}
+		}
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		tool, err := c.DiscoverTool(ctx, args[1], *version)
+		switch {
+		case err != nil:
+			return err
+		case f.asJSON:
+			return f.printJSON(asDiscovered(&tool))
+		case *raw:
+			f.printOctets(tool.Payload)
+			return nil
+		}
+		for _, line := range [][2]string{{"tool_id", tool.ID}, {"name", tool.Name}, {"version", tool.Version}, {"schema_ref", tool.SchemaRef}} {
+			f.printf("%s: %s\n", line[0], visible(line[1]))
+		}
+		if len(tool.Payload) > 0 {
+			f.printf("descriptor:\n")
+			f.printOctets(tool.Payload)
+		}
+		return nil
+	}
+	return cmd
+}
