@@ -118,6 +118,6 @@ func row(w io.Writer, columns ...string) error {
 	for i, text := range columns {
 		columns[i] = strings.Join(strings.Fields(visible(text)), " ")
 	}
-	_, err := fmt.Fprintln(w, strings.Join(columns, "\t"))
+	_, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(columns, "\t"), "\t"))
 	return err
 }
