@@ -2,7 +2,6 @@ package sqlstore_test
 
 import (
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -37,58 +36,4 @@ func open(t testing.TB, o sqlstore.Options) *sqlstore.Store {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func BenchmarkAppend(b *testing.B) {
-	for _, level := range []store.Durability{store.Power, store.Process} {
-		for _, writers := range []int{1, 16, 64} {
-			b.Run(string(level)+"/"+name(writers), func(b *testing.B) { benchmarkAppend(b, level, writers) })
-		}
-	}
-}
-
-func name(writers int) string {
-	return map[int]string{1: "1", 16: "16", 64: "64"}[writers] + "-writers"
-}
-
-// benchmarkAppend runs closed loops: each writer submits its next entry of 256
-// octets, with an id and an expiry, when the one before is acknowledged.
-func benchmarkAppend(b *testing.B, level store.Durability, writers int) {
-	s := open(b, sqlstore.Options{Dir: b.TempDir(), Durability: level, QuotaPerOwner: 1 << 40, Quota: 1 << 40})
-	defer s.Close()
-	data := make([]byte, 256)
-	expires := time.Now().Add(time.Hour)
-	left := make(chan struct{}, b.N)
-	for range b.N {
-		left <- struct{}{}
-	}
-	close(left)
-	finished := make(chan error, writers)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for w := range writers {
-		log := "log-" + string(rune('A'+w))
-		ids := newIDs(w)
-		var next func()
-		next = func() {
-			if _, more := <-left; !more {
-				finished <- nil
-				return
-			}
-			s.Append("events", log, ids(), "spiffe://a.example/publisher", data, expires, func(_ uint64, _, _ bool, err error) {
-				if err != nil {
-					finished <- err
-					return
-				}
-				next()
-			})
-		}
-		next()
-	}
-	for range writers {
-		if err := <-finished; err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "acks/s")
 }
