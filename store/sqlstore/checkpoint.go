@@ -80,10 +80,11 @@ func (k *checkpointer) failed(w *writer, err error) {
 // reset begins with a new connection, which counts from zero.
 func (k *checkpointer) reset() { k.pages, k.urgent = 0, true }
 
-// stop waits for what runs beside the writer.
+// stop waits for what runs beside the writer. What it did not write back the
+// last connection does when it closes.
 func (k *checkpointer) stop() {
 	if k.result != nil {
-		<-k.result
+		_ = <-k.result
 		k.result = nil
 	}
 }
