@@ -82,9 +82,9 @@ func (k *checkpointer) reset() { k.pages, k.urgent = 0, true }
 
 // stop waits for what runs beside the writer. What it did not write back the
 // last connection does when it closes.
-func (k *checkpointer) stop() {
+func (k *checkpointer) stop(w *writer) {
 	if k.result != nil {
-		_ = <-k.result
+		k.failed(w, <-k.result)
 		k.result = nil
 	}
 }

@@ -249,7 +249,7 @@ func (w *writer) committed() {
 
 // close is called when the goroutine has ended.
 func (w *writer) close() error {
-	w.checkpointer.stop()
+	w.checkpointer.stop(w)
 	if w.conn == nil {
 		return nil
 	}
