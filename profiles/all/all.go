@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -52,6 +53,9 @@ type Options struct {
 	// State configures profile 17. Behind its Sources come the schemas of tools.
 	State state.Options
 
+	// Relay configures profile 19. Its Open is of this package's making.
+	Relay relay.Options
+
 	// RPC configures profile 12. Its Methods are served beside the built-in ones;
 	// Info and Context are of this package's making.
 	RPC rpc.Options
@@ -67,6 +71,7 @@ type Set struct {
 	TOOLDISC *tooldisc.Service // tells which tools there are
 	Events   *events.Bus       // takes in and gives out the events of this process
 	State    *state.Service    // keeps states
+	Relay    *relay.Service    // keeps deliveries for others, publishes to relays and consumes from them
 
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
@@ -81,6 +86,7 @@ func New(opts Options) (*Set, error) {
 	}
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
 	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
+	opts.Relay.Access = opts.Access
 	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
@@ -88,6 +94,8 @@ func New(opts Options) (*Set, error) {
 		agdisc.MethodList:      {Inline: s.agents, Repeatable: true},
 		state.MethodDeltas:     {Detached: s.deltas, Repeatable: true},
 		state.MethodForget:     {Held: s.forget, Repeatable: true},
+		relay.MethodAttach:     {Long: true, Held: s.attach},
+		relay.MethodDead:       {Detached: s.dead, Repeatable: true},
 	}
 	for name, m := range opts.RPC.Methods {
 		if _, taken := methods[name]; taken {
@@ -111,6 +119,7 @@ func New(opts Options) (*Set, error) {
 			s.Events.Profile(),
 			s.State.Profile(),
 			s.Traces.Profile(),
+			s.Relay.Profile(),
 		)
 	}
 	if err != nil {
@@ -135,6 +144,11 @@ func (s *Set) open(opts *Options) (err error) {
 		return err
 	}
 	s.opened = append(s.opened, s.State.Close)
+	opts.Relay.Open = openStream
+	if s.Relay, err = relay.New(opts.Relay); err != nil {
+		return err
+	}
+	s.opened = append(s.opened, s.Relay.Close)
 	s.cards = agdisc.NewCache(agdisc.CacheOptions{})
 	s.opened = append(s.opened, s.cards.Close)
 	if opts.A2A.Propagate == nil {
@@ -226,6 +240,7 @@ var honoured = map[uint64][]uint64{
 		profiles.ExtHops, profiles.ExtDeadline,
 	},
 	rpc.ProfileID:    {profiles.ExtDeadline},
+	relay.ProfileID:  {profiles.ExtPublisher, profiles.ExtHops},
 	events.ProfileID: {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
 }
 

@@ -1,0 +1,123 @@
+package relay
+
+import (
+	"fmt"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// State is how a delivery stands, as RELAY_STATUS spells it.
+type State string
+
+// The states. The set is closed.
+const (
+	Queued    State = "queued"      // the first attempt is due or under way
+	Retry     State = "retry"       // an attempt failed, the next one is due or under way
+	Acked     State = "acked"       // a consumer has processed it
+	DeadState State = "dead-letter" // it is not delivered any more
+	Duplicate State = "duplicate"   // answer to a RELAY_PUBLISH of a delivery that is known
+)
+
+// Reason is why a delivery is dead, as the reason_code of a RELAY_NACK to its
+// publisher spells it.
+type Reason string
+
+// The reasons. The set is closed.
+const (
+	MaxAttempts   Reason = "max_attempts"   // every attempt failed
+	TTLExpired    Reason = "ttl_expired"    // the ttl_ms of the publisher, or the relay's default, has passed
+	Rejected      Reason = "rejected"       // a consumer said that another attempt is of no use
+	NoConsumer    Reason = "no_consumer"    // nobody has taken it for as long as the relay keeps deliveries
+	LimitExceeded Reason = "limit_exceeded" // it could not be delivered for as long as the relay keeps deliveries
+)
+
+// The values of RELAY_ERR's code that have a meaning of their own. For what is
+// refused otherwise it is the alias of the canonical code, such as
+// INVALID_PROFILE_PAYLOAD; RATE_LIMIT_EXCEEDED means that there is no room now
+// and the same message may be accepted later.
+const (
+	CodeConflict = "CONFLICT"  // the delivery_id stands for another delivery
+	CodeNotFound = "NOT_FOUND" // no such delivery of this publisher, or nothing is relayed here
+)
+
+// The details of the errors of this profile. Those of payloads that are
+// malformed are p1's.
+const (
+	DetailSize      = "RELAY_SIZE"        // a field is too long
+	DetailHops      = "RELAY_HOPS"        // it has passed as many endpoints as it may
+	DetailPublisher = "RELAY_PUBLISHER"   // it names another publisher than the peer
+	DetailBound     = "RELAY_BOUND"       // too many attachments
+	DetailInbox     = "RELAY_INBOX"       // more deliveries than were asked for
+	DetailConflict  = "RELAY_ID_CONFLICT" // see CodeConflict
+	DetailUnknown   = "RELAY_UNKNOWN"     // see CodeNotFound
+)
+
+func invalid(detail, format string, args ...any) *profiles.Error {
+	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detail, Text: "relay: " + fmt.Sprintf(format, args...)}
+}
+
+// domain is a refusal that the profile defines as an ordinary answer.
+func domain(code profiles.Code, detail, answerCode, text string) *profiles.Error {
+	return &profiles.Error{Code: code, Detail: detail, Text: "relay: " + text, Domain: true, Answer: answer(answerCode, text)}
+}
+
+var (
+	errConflict = domain(profiles.InvalidProfilePayload, DetailConflict, CodeConflict, "the delivery_id stands for another delivery")
+	errUnknown  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "no such delivery")
+	errNoRelay  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "nothing is relayed here")
+	errDenied   = &profiles.Error{Code: profiles.SecurityPolicy, Text: "relay: not allowed on this topic"}
+	errEnding   = profiles.Busy("closed", "relay: this endpoint is shutting down")
+)
+
+// answerOctets keeps a RELAY_ERR within 512 octets as a frame, with an envelope
+// around it whose msg_id has 64 octets.
+const answerOctets = 400
+
+// answer builds a RELAY_ERR.
+func answer(code, text string) e1.Envelope {
+	m := Err{Code: []byte(code), Message: []byte(text)}
+	if over := m.Size() - answerOctets; over > 0 {
+		m.Message = p1.Clip(m.Message, len(text)-over)
+	}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+// refusal builds the RELAY_ERR for a message that was refused. There is none
+// under a msg_id that is in use, where it would seem to be the answer to another.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if req.Unsolicited || req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	text := fault.Text
+	if text == "" {
+		text = fault.Code.String()
+	}
+	return answer(fault.Code.Alias(), text), true
+}
+
+// PeerError is a RELAY_ERR.
+type PeerError struct {
+	Code    string // see the Code constants
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "relay: " + e.Code
+	}
+	return "relay: " + e.Code + ": " + e.Message
+}
+
+// Retryable reports whether the same message may be accepted later.
+func (e *PeerError) Retryable() bool { return e.Code == profiles.RateLimitExceeded.Alias() }
+
+// readErr returns a RELAY_ERR as an error.
+func readErr(payload []byte) error {
+	var m Err
+	if err := m.Decode(payload); err != nil {
+		return err
+	}
+	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+}

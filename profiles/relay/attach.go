@@ -1,0 +1,222 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// AttachParams are the params of swp.relay.attach, as JSON.
+type AttachParams struct {
+	Topic       string `json:"topic"`                   // literal text
+	MaxInFlight int    `json:"max_in_flight,omitempty"` // unanswered deliveries at once; default 16
+}
+
+// Attached is the first stream item of swp.relay.attach, as JSON. Later ones are
+// signs of life, and say nothing new.
+type Attached struct {
+	Topic       string `json:"topic"`
+	MaxInFlight int    `json:"max_in_flight"` // as the relay has it
+}
+
+const defaultInFlight = 16
+
+// Pending is the open call of a consumer that is attached. What rpc has is one.
+type Pending interface {
+	Session() profiles.Session
+	Lane() profiles.Lane // deliveries go there
+
+	// Context ends when the call is over: cancelled by the consumer, or the
+	// consumer is gone.
+	Context() context.Context
+
+	Item(item []byte) error // a stream item
+	Fail(err error)         // ends the call with an error
+}
+
+// account is what one identity has attached. The Service's mu guards it.
+type account struct {
+	attachments map[*attachment]struct{}
+	reserved    int // the sum of their max_in_flight
+}
+
+// attachment is a consumer of a topic.
+type attachment struct {
+	s        *Service
+	call     Pending
+	identity string
+	topic    string
+	places   int
+	ready    chan struct{} // one slot: outbox has something
+
+	// Guarded by the Service's mu.
+	seat   *seat
+	outbox []*item
+	over   bool
+
+	checked time.Time // when Access was last asked; belongs to run
+}
+
+// Attach is the RPC method swp.relay.attach: the caller gets the deliveries of a
+// topic for as long as its call is open. It does not wait.
+func (s *Service) Attach(call Pending, params []byte) error {
+	var p AttachParams
+	if err := decodeParams(params, &p); err != nil {
+		return err
+	}
+	switch {
+	case s.opts.Store == nil:
+		return errNoRelay
+	case !utf8.ValidString(p.Topic): // encoding/json has replaced what was not
+		return invalid("", "topic: not UTF-8")
+	case p.MaxInFlight < 0:
+		return invalid("", "max_in_flight: %d is negative", p.MaxInFlight)
+	case p.MaxInFlight == 0:
+		p.MaxInFlight = defaultInFlight
+	}
+	if err := checkTopic([]byte(p.Topic)); err != nil {
+		return err
+	}
+	a := &attachment{
+		s: s, call: call, identity: call.Session().Peer().Identity, topic: p.Topic,
+		places: min(p.MaxInFlight, s.opts.MaxInFlight), ready: make(chan struct{}, 1),
+	}
+	if !a.allowed() {
+		return errDenied
+	}
+	s.meet(call.Session())
+	confirmation, err := json.Marshal(Attached{Topic: a.topic, MaxInFlight: a.places})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return errEnding
+	case s.reserved+a.places > s.opts.InFlight:
+		return profiles.Busy(DetailBound, "relay: too many consumers")
+	case s.account(a.identity).reserved+a.places > s.opts.IdentityInFlight:
+		s.tidyAccount(a.identity)
+		return profiles.Busy(DetailBound, "relay: too many consumers of this identity")
+	}
+	if err := call.Item(confirmation); err != nil {
+		s.tidyAccount(a.identity)
+		return err
+	}
+	account := s.account(a.identity)
+	account.attachments[a] = struct{}{}
+	account.reserved += a.places
+	s.reserved += a.places
+	a.seat = s.sit(queueOf(kindTopic, a.topic), a.places, a.give)
+	s.work.Go(a.run)
+	return nil
+}
+
+// account returns that of an identity. The caller holds mu.
+func (s *Service) account(identity string) *account {
+	a := s.accounts[identity]
+	if a == nil {
+		a = &account{attachments: make(map[*attachment]struct{})}
+		s.accounts[identity] = a
+	}
+	return a
+}
+
+func (s *Service) tidyAccount(identity string) {
+	if a := s.accounts[identity]; a != nil && len(a.attachments) == 0 {
+		delete(s.accounts, identity)
+	}
+}
+
+// give takes a delivery that was leased. The caller holds mu.
+func (a *attachment) give(it *item) {
+	a.outbox = append(a.outbox, it)
+	select {
+	case a.ready <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends the attachment with an error.
+func (a *attachment) fail(err error) {
+	a.leave()
+	a.call.Fail(err)
+}
+
+// leave ends the attachment: no more deliveries are made, those that were not
+// sent go back. What was sent may still be answered.
+func (a *attachment) leave() {
+	s := a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.over {
+		return
+	}
+	a.over = true
+	a.seat.leave()
+	account := s.accounts[a.identity]
+	delete(account.attachments, a)
+	account.reserved -= a.places
+	s.reserved -= a.places
+	s.tidyAccount(a.identity)
+	for _, it := range a.outbox {
+		s.giveBack(it)
+	}
+	a.outbox = nil
+}
+
+// allowed asks Access, again after a second at most.
+func (a *attachment) allowed() bool {
+	now := time.Now()
+	if !a.checked.IsZero() && now.Sub(a.checked) < time.Second {
+		return true
+	}
+	a.checked = now
+	return a.s.opts.Access.Allowed(a.identity, "relay", "consume", a.topic)
+}
+
+// run sends deliveries, one after the other, until the consumer is gone.
+func (a *attachment) run() {
+	s := a.s
+	defer a.leave()
+	beat := time.NewTicker(s.opts.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-a.call.Context().Done():
+			return
+		case <-s.ctx.Done():
+			return
+		case <-beat.C:
+			if a.call.Item([]byte("{}")) != nil {
+				return
+			}
+			continue
+		case <-a.ready:
+		}
+		for it := a.pop(); it != nil; it = a.pop() {
+			if !a.allowed() {
+				s.settle(it, unmade)
+				a.fail(errDenied)
+				return
+			}
+			a.deliver(it)
+		}
+	}
+}
+
+func (a *attachment) pop() *item {
+	s := a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(a.outbox) == 0 {
+		return nil
+	}
+	it := a.outbox[0]
+	a.outbox = a.outbox[1:]
+	return it
+}

@@ -1,0 +1,171 @@
+package relay
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// attempt is a delivery that is made to a consumer, until it is answered.
+type attempt struct {
+	a         *attachment
+	item      *item
+	key       attemptKey
+	publisher string
+	ctx       context.Context
+	cancel    context.CancelFunc
+
+	// Guarded by the Service's mu.
+	over bool // how it ended is known
+	how  outcome
+	told func(State) // is called with how the delivery stands then; may be nil
+}
+
+// attemptKey finds attempts by what a consumer says of them.
+type attemptKey struct {
+	session    profiles.Session
+	deliveryID string
+}
+
+// deliver makes an attempt. It waits while the consumer is slow to read, but not
+// for its answer.
+func (a *attachment) deliver(it *item) {
+	s := a.s
+	publisher, deliveryID := splitID(it.id)
+	at := &attempt{a: a, item: it, key: attemptKey{a.call.Session(), deliveryID}, publisher: publisher}
+	at.ctx, at.cancel = context.WithTimeout(s.ctx, it.until.Sub(s.opts.Now())-leaseMargin)
+	s.mu.Lock()
+	s.attempts[at.key] = append(s.attempts[at.key], at)
+	s.mu.Unlock()
+	call, how := at.send()
+	if call == nil {
+		at.answer(how, nil)
+	}
+	s.work.Go(func() { at.run(call) }) // Close waits for this goroutine, too
+}
+
+// send sends the delivery. Without a call the outcome says why there is none.
+func (at *attempt) send() (profiles.Call, outcome) {
+	s, it := at.a.s, at.item
+	switch {
+	case it.expired:
+		return nil, overdue
+	case it.tries > s.opts.MaxAttempts: // the process ended during the last one
+		it.tries = s.opts.MaxAttempts
+		return nil, failed
+	}
+	r, release, err := s.load(at.ctx, it)
+	defer release()
+	if err != nil {
+		return nil, unmade
+	}
+	it.data = nil // what is needed again is read again
+	m := Publish{
+		DeliveryID: []byte(at.key.deliveryID), Topic: []byte(at.a.topic), Payload: r.payload, TTL: r.left(s.opts.Now()),
+	}
+	ext := e1.AppendExtension(nil, profiles.ExtPublisher, []byte(at.publisher))
+	ext = e1.AppendExtensionUvarint(ext, profiles.ExtHops, r.hops+1)
+	call, err := at.a.call.Lane().Call(at.ctx, e1.Envelope{
+		ProfileID: ProfileID, MsgType: TypePublish, Extensions: ext, Payload: m.Append(make([]byte, 0, m.Size())),
+	})
+	if err != nil {
+		return nil, failed
+	}
+	return call, failed
+}
+
+// left is the ttl_ms of a delivery that is made now.
+func (r *record) left(now time.Time) uint64 {
+	if r.bound == "" {
+		return 0
+	}
+	return milliseconds(max(r.ttl-now.Sub(r.taken), time.Millisecond))
+}
+
+// run waits for the answer and has it stored.
+func (at *attempt) run(call profiles.Call) {
+	if call != nil {
+		env, err := call.Recv(at.ctx)
+		how := failed
+		if err == nil {
+			how = at.read(env)
+		}
+		at.answer(how, nil)
+		call.Close()
+	}
+	at.cancel()
+	s := at.a.s
+	s.mu.Lock()
+	list := slices.DeleteFunc(s.attempts[at.key], func(other *attempt) bool { return other == at })
+	if s.attempts[at.key] = list; len(list) == 0 {
+		delete(s.attempts, at.key)
+	}
+	at.a.seat.add(1)
+	s.mu.Unlock()
+	state := s.settle(at.item, at.how)
+	if at.told != nil {
+		at.told(state)
+	}
+}
+
+// read returns what an answer says.
+func (at *attempt) read(env *e1.Envelope) outcome {
+	if env.MsgType == TypeErr {
+		return failed
+	}
+	if id, err := deliveryID(env); err != nil || string(id) != at.key.deliveryID {
+		return failed
+	}
+	switch env.MsgType {
+	case TypeAck:
+		return processed
+	case TypeNack:
+		var m Nack
+		if m.Decode(env.Payload) == nil && !m.Retryable {
+			return refused
+		}
+	case TypeStatus:
+		// Of a consumer that is a relay itself and has the delivery already.
+		var m Status
+		if m.Decode(env.Payload) == nil && (State(m.State) == Duplicate || State(m.State) == Acked) {
+			return processed
+		}
+	}
+	return failed
+}
+
+// answer ends the attempt, once: it returns whether this was the first answer.
+func (at *attempt) answer(how outcome, told func(State)) bool {
+	s := at.a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.over {
+		return false
+	}
+	at.over, at.how, at.told = true, how, told
+	at.cancel()
+	return true
+}
+
+// attemptOf returns the attempt that a message with a msg_id of its own is about,
+// nil if this session has none or it is not clear which.
+func (s *Service) attemptOf(req *profiles.Request, deliveryID []byte) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.attempts[attemptKey{req.Session, string(deliveryID)}]
+	publisher, named := req.Extensions.Lookup(profiles.ExtPublisher)
+	var found *attempt
+	for _, at := range list {
+		if named && at.publisher != string(publisher) {
+			continue
+		}
+		if found != nil && found.publisher != at.publisher {
+			return nil
+		}
+		found = at
+	}
+	return found
+}

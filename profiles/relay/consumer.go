@@ -1,0 +1,350 @@
+package relay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Stream is an RPC call as Consume uses it. What rpc has is one.
+type Stream interface {
+	Recv(ctx context.Context) ([]byte, error)
+	Close()
+}
+
+// Consumer gets the deliveries of a topic from a relay. It is safe for concurrent
+// use.
+type Consumer struct {
+	s      *Service
+	key    inboxKey
+	stream Stream
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
+	ready  chan struct{} // one slot
+
+	mu     sync.Mutex
+	places int
+	queue  []*Delivery
+	open   map[string]*Delivery // unanswered, by the id of the item
+	err    error
+}
+
+// Delivery is a delivery that waits to be processed. Its fields may be read until
+// it is answered. It is safe for concurrent use.
+type Delivery struct {
+	Publisher string // identity
+	ID        []byte // delivery_id, unique per publisher
+	Topic     string
+	Payload   []byte
+	TTL       time.Duration // what is left of it; 0: not said
+	Hops      uint64        // endpoints it has passed
+
+	c  *Consumer
+	id string
+
+	mu sync.Mutex
+
+	// The first attempt, whose request the fields alias, and the last, which is
+	// answered; none once that is done.
+	attempts []profiles.Responder
+}
+
+// inboxKey says which deliveries are meant for a consumer.
+type inboxKey struct {
+	lane  profiles.Lane
+	topic string
+}
+
+// inboxes are the consumers of this side.
+type inboxes struct {
+	mu   sync.Mutex
+	open map[inboxKey]*Consumer
+}
+
+// find returns the consumer that a delivery is for, nil if there is none.
+func (b *inboxes) find(lane profiles.Lane, topic []byte) *Consumer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open[inboxKey{lane, string(topic)}]
+}
+
+func (b *inboxes) close() {
+	b.mu.Lock()
+	all := make([]*Consumer, 0, len(b.open))
+	for _, c := range b.open {
+		all = append(all, c)
+	}
+	b.mu.Unlock()
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+// lateTime is for how long after Close deliveries are still expected.
+const lateTime = time.Minute
+
+var (
+	errTaken  = errors.New("relay: this topic is consumed on this connection already")
+	errNoOpen = errors.New("relay: Options.Open is not set")
+)
+
+// Consume attaches to a topic at a relay, on a lane of its own, and returns when
+// the relay has confirmed it. maxInFlight of 0 leaves the number of unanswered
+// deliveries to the relay. The caller closes the Consumer. Errors are those of the
+// RPC call.
+func (s *Service) Consume(ctx context.Context, session profiles.Session, topic string, maxInFlight int) (*Consumer, error) {
+	if s.opts.Open == nil {
+		return nil, errNoOpen
+	}
+	params, err := json.Marshal(AttachParams{Topic: topic, MaxInFlight: maxInFlight})
+	if err != nil {
+		return nil, err
+	}
+	lane, err := session.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Consumer{
+		s: s, key: inboxKey{lane, topic}, done: make(chan struct{}), ready: make(chan struct{}, 1),
+		places: max(maxInFlight, s.opts.MaxInFlight), open: make(map[string]*Delivery),
+	}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	if !c.enter() {
+		c.cancel()
+		_ = lane.Close()
+		return nil, errTaken
+	}
+	if err := c.attach(ctx, params); err != nil {
+		c.cancel()
+		c.leave()
+		_ = lane.Close()
+		return nil, err
+	}
+	go c.run()
+	return c, nil
+}
+
+func (c *Consumer) attach(ctx context.Context, params []byte) error {
+	var err error
+	if c.stream, err = c.s.opts.Open(ctx, c.key.lane, MethodAttach, params); err != nil {
+		return err
+	}
+	first, err := c.stream.Recv(ctx)
+	if err != nil {
+		c.stream.Close()
+		return err
+	}
+	var confirmed Attached
+	if err := json.Unmarshal(first, &confirmed); err != nil || confirmed.MaxInFlight < 1 {
+		c.stream.Close()
+		return invalid("", "%s is confirmed by %.100q", MethodAttach, first)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.places = confirmed.MaxInFlight
+	return nil
+}
+
+func (c *Consumer) enter() bool {
+	b := &c.s.inboxes
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old := b.open[c.key]; old != nil && old.ctx.Err() == nil {
+		return false
+	}
+	b.open[c.key] = c
+	return true
+}
+
+func (c *Consumer) leave() {
+	b := &c.s.inboxes
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[c.key] == c {
+		delete(b.open, c.key)
+	}
+}
+
+// run waits for the end of the call.
+func (c *Consumer) run() {
+	defer close(c.done)
+	for {
+		if _, err := c.stream.Recv(c.ctx); err != nil {
+			if c.ctx.Err() != nil {
+				err = profiles.ErrFinished
+			}
+			c.stream.Close()
+			c.end(err)
+			return
+		}
+	}
+}
+
+// end gives back what nobody has received.
+func (c *Consumer) end(err error) {
+	c.cancel()
+	c.mu.Lock()
+	c.err = err
+	queue := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	for _, d := range queue {
+		_ = d.Nack(true, reasonDetached) // or the relay has noticed
+	}
+	c.wake()
+	// What is on its way is answered, too.
+	time.AfterFunc(lateTime, c.leave)
+}
+
+// reasonDetached is the reason_code for what came when nobody wanted it.
+const reasonDetached = "detached"
+
+func (c *Consumer) wake() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Close detaches. Deliveries that were received may still be answered. A second
+// call does nothing.
+func (c *Consumer) Close() {
+	c.cancel()
+	<-c.done
+	_ = c.key.lane.Close()
+}
+
+// Recv returns the next delivery, which is to be answered by Ack or Nack. When the
+// call has ended the error says why, profiles.ErrFinished after Close.
+func (c *Consumer) Recv(ctx context.Context) (*Delivery, error) {
+	for {
+		c.mu.Lock()
+		if len(c.queue) > 0 {
+			d := c.queue[0]
+			if c.queue = c.queue[1:]; len(c.queue) > 0 {
+				c.wake()
+			}
+			c.mu.Unlock()
+			return d, nil
+		}
+		err := c.err
+		c.mu.Unlock()
+		if err != nil {
+			c.wake() // for the next one who asks
+			return nil, err
+		}
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// arrive takes a RELAY_PUBLISH of the relay. Another attempt of a delivery that is
+// being processed is answered with it.
+func (c *Consumer) arrive(req *profiles.Request, m *Publish, publisher string) error {
+	id := itemID(publisher, m.DeliveryID)
+	hops, _ := req.Extensions.LookupUvarint(profiles.ExtHops)
+	c.mu.Lock()
+	full := len(c.open) >= 2*c.places && c.open[id] == nil
+	c.mu.Unlock()
+	if full {
+		return profiles.Busy(DetailInbox, "relay: more deliveries than were asked for")
+	}
+	held, w, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	if err := m.Decode(held.Payload); err != nil { // as before, from the copy
+		w.Fail(err)
+		return nil
+	}
+	d := &Delivery{
+		Publisher: publisher, ID: m.DeliveryID, Topic: c.key.topic, Payload: m.Payload, TTL: ttlOf(m.TTL, 0), Hops: hops,
+		c: c, id: id, attempts: []profiles.Responder{w},
+	}
+	c.mu.Lock()
+	ended, old := c.err != nil, c.open[id]
+	if !ended && (old == nil || !old.again(w)) {
+		c.open[id] = d
+		c.queue = append(c.queue, d)
+		c.wake()
+	}
+	c.mu.Unlock()
+	if ended {
+		_ = d.Nack(true, reasonDetached)
+	}
+	return nil
+}
+
+// again has a newer attempt answered. It returns false if there was an answer
+// already.
+func (d *Delivery) again(w profiles.Responder) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch len(d.attempts) {
+	case 0:
+		return false
+	case 2:
+		d.attempts[1].Fail(nil)
+		d.attempts[1] = w
+	default:
+		d.attempts = append(d.attempts, w)
+	}
+	return true
+}
+
+// Ack says that the delivery is processed. Without an error the answer was queued
+// for the relay; if it does not get there, the delivery is made again.
+func (d *Delivery) Ack() error {
+	m := Ack{DeliveryID: d.ID}
+	return d.finish(TypeAck, m.Append(make([]byte, 0, m.Size())))
+}
+
+// Nack says that the delivery is not processed, whether another attempt is worth
+// it, and why, in a word for the log of the relay.
+func (d *Delivery) Nack(retryable bool, reason string) error {
+	m := Nack{DeliveryID: d.ID, Retryable: retryable, Reason: []byte(reason)}
+	return d.finish(TypeNack, m.Append(make([]byte, 0, m.Size())))
+}
+
+func (d *Delivery) finish(msgType uint64, payload []byte) error {
+	d.mu.Lock()
+	attempts := d.attempts
+	d.attempts = nil
+	d.mu.Unlock()
+	if len(attempts) == 0 {
+		return profiles.ErrFinished
+	}
+	c := d.c
+	c.mu.Lock()
+	if c.open[d.id] == d {
+		delete(c.open, d.id)
+	}
+	c.mu.Unlock()
+	err := attempts[len(attempts)-1].Finish(e1.Envelope{MsgType: msgType, Payload: payload})
+	if len(attempts) > 1 {
+		attempts[0].Fail(nil)
+	}
+	return err
+}
+
+// Forward returns a delivery as a publication for another relay. Its id stands for
+// the publisher, too, because to that relay all that is passed on has one
+// publisher, and it is the same each time.
+func Forward(d *Delivery) Publication {
+	h := sha256.New()
+	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(d.Publisher)))) // never fails
+	_, _ = h.Write([]byte(d.Publisher))
+	_, _ = h.Write(d.ID)
+	return Publication{ID: h.Sum(nil), Topic: d.Topic, Payload: d.Payload, TTL: d.TTL, Hops: d.Hops}
+}

@@ -1,0 +1,287 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// bury makes a delivery dead and has its publisher told. It waits for the Store.
+func (s *Service) bury(it *item, reason Reason) State {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
+	defer cancel()
+	r, release, err := s.load(ctx, it)
+	defer release()
+	if err != nil {
+		return Retry // the lease ends by itself, and the next attempt ends here
+	}
+	publisher, _ := splitID(it.id)
+	r.reason, r.attempts, r.died = cmp.Or(reason, s.lapse(it, r)), it.tries, s.opts.Now()
+	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
+	queue, expires := queueOf(kindDead, publisher), s.opts.Now().Add(s.opts.DeadRetention)
+	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
+		return Retry
+	}
+	s.expiry.sooner(expires)
+	s.due(queue, time.Time{})
+	return DeadState
+}
+
+// lapse is why a delivery is dead whose time is over.
+func (s *Service) lapse(it *item, r *record) Reason {
+	switch {
+	case r.bound != "":
+		return r.bound
+	case it.tries == 0:
+		return NoConsumer
+	}
+	return LimitExceeded
+}
+
+// forget removes a dead delivery.
+func (s *Service) forget(it *item) {
+	s.conclude(it, func(done func(bool, error)) { s.opts.Store.Ack(space, it.id, it.lease, done) })
+}
+
+// Bounds of what Dead returns at once.
+const (
+	maxDead       = 256
+	maxDeadOctets = 1 << 20 // of payloads; a single larger one is a page of its own
+)
+
+// DeadParams ask for dead deliveries of the caller, as JSON.
+type DeadParams struct {
+	After   string `json:"after,omitempty"`   // Next of the page before
+	Limit   int    `json:"limit,omitempty"`   // of the page; default and at most 256
+	Payload bool   `json:"payload,omitempty"` // with payloads
+}
+
+// DeadPage is some dead deliveries, in the order of their death: first those whose
+// publisher has yet to be told.
+type DeadPage struct {
+	Dead []Dead `json:"dead"`
+	Next string `json:"next,omitempty"` // there may be more; see DeadParams
+}
+
+// Dead is a delivery that is not delivered any more.
+type Dead struct {
+	DeliveryID []byte `json:"delivery_id"` // base64 in JSON
+	Topic      string `json:"topic"`
+	Reason     Reason `json:"reason_code"`
+	Attempts   int    `json:"attempt_count"`
+	Taken      int64  `json:"taken_unix_ms"` // when the relay took custody
+	Died       int64  `json:"died_unix_ms"`
+	Told       bool   `json:"told"` // the publisher has answered the notice
+	Size       int    `json:"size"` // octets of the payload
+	Payload    []byte `json:"payload,omitempty"`
+}
+
+// Dead is the RPC method swp.relay.dead: it lists the dead deliveries that the
+// identity of the caller has published. It reads the Store.
+func (s *Service) Dead(ctx context.Context, caller profiles.Session, params []byte) ([]byte, error) {
+	var p DeadParams
+	if err := decodeParams(params, &p); err != nil {
+		return nil, err
+	}
+	if s.opts.Store == nil {
+		return nil, errNoRelay
+	}
+	if p.Limit <= 0 || p.Limit > maxDead {
+		p.Limit = maxDead
+	}
+	s.meet(caller)
+	identity := caller.Peer().Identity
+	kind, after, err := parseCursor(p.After)
+	if err != nil {
+		return nil, err
+	}
+	page := DeadPage{Dead: []Dead{}}
+	for octets := 0; kind != 0; {
+		full := false
+		err := s.opts.Store.Items(ctx, space, queueOf(kind, identity), after, func(n uint64, id string, _ int, data []byte) bool {
+			r, err := decodeRecord(data)
+			if err != nil {
+				return true
+			}
+			if p.Payload {
+				octets += len(r.payload)
+			}
+			if full = len(page.Dead) == p.Limit || octets > maxDeadOctets && len(page.Dead) > 0; full {
+				return false
+			}
+			_, deliveryID := splitID(id)
+			d := Dead{
+				DeliveryID: []byte(deliveryID), Topic: r.topic, Reason: r.reason, Attempts: r.attempts,
+				Taken: r.taken.UnixMilli(), Died: r.died.UnixMilli(), Told: kind == kindTold, Size: len(r.payload),
+			}
+			if p.Payload {
+				d.Payload = append([]byte{}, r.payload...)
+			}
+			page.Dead = append(page.Dead, d)
+			after = n
+			return true
+		})
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		if full {
+			page.Next = string(kind) + strconv.FormatUint(after, 36)
+			break
+		}
+		kind, after = following(kind), 0
+	}
+	return json.Marshal(page)
+}
+
+// following is the kind of queue that is listed next, 0 after the last.
+func following(kind byte) byte {
+	if kind == kindDead {
+		return kindTold
+	}
+	return 0
+}
+
+func parseCursor(text string) (kind byte, after uint64, err error) {
+	if text == "" {
+		return kindDead, 0, nil
+	}
+	after, err = strconv.ParseUint(text[1:], 36, 64)
+	if kind = text[0]; err != nil || kind != kindDead && kind != kindTold {
+		return 0, 0, invalid("", "after: not the next of a page")
+	}
+	return kind, after, nil
+}
+
+// maxParams bounds the params of the methods, in octets.
+const maxParams = 4096
+
+// decodeParams reads the params of a method: JSON, or nothing.
+func decodeParams(params []byte, into any) error {
+	if len(params) > maxParams {
+		return invalid(DetailSize, "params: %d octets, want at most %d", len(params), maxParams)
+	}
+	if len(params) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(params, into); err != nil {
+		fault := invalid("", "params are not the JSON that the method takes")
+		fault.Cause = fmt.Errorf("relay: %w", err)
+		return fault
+	}
+	return nil
+}
+
+// expiry buries what nobody has processed in time, and forgets the dead.
+type expiry struct {
+	s    *Service
+	kick chan struct{}
+
+	next time.Time // when something will expire, zero: nothing does; guarded by mu
+}
+
+// maxExpiring is how many expired deliveries are dealt with at once.
+const maxExpiring = 16
+
+// sooner says that something expires at a time.
+func (e *expiry) sooner(at time.Time) {
+	e.s.mu.Lock()
+	sooner := e.next.IsZero() || at.Before(e.next)
+	if sooner {
+		e.next = at
+	}
+	e.s.mu.Unlock()
+	if sooner {
+		select {
+		case e.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run works until the Service is closed.
+func (e *expiry) run() {
+	s := e.s
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-e.kick:
+		case <-timer.C:
+			e.work()
+		}
+		s.mu.Lock()
+		next := e.next
+		s.mu.Unlock()
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = min(wait, max(next.Sub(s.opts.Now()), 0))
+		}
+		timer.Reset(wait)
+	}
+}
+
+// work deals with everything that has expired, and notes when something will.
+func (e *expiry) work() {
+	s := e.s
+	s.mu.Lock()
+	e.next = time.Time{}
+	s.mu.Unlock()
+	for most := 1; s.ctx.Err() == nil && e.batch(most) == most; most = maxExpiring {
+	}
+}
+
+// expired is an answer of LeaseExpired.
+type expired struct {
+	item
+	next time.Time
+	err  error
+}
+
+// batch deals with some deliveries that have expired, and returns how many.
+func (e *expiry) batch(most int) (found int) {
+	s := e.s
+	answers := make(chan expired, most)
+	for range most {
+		until := s.opts.Now().Add(leaseMargin)
+		s.opts.Store.LeaseExpired(space, inline, until,
+			func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error) {
+				answers <- expired{item{queue: queue, id: id, lease: lease, tries: tries, data: data, until: until}, next, err}
+			})
+	}
+	ended := make(chan struct{}, most)
+	for range most {
+		switch x := <-answers; {
+		case x.err != nil:
+			e.sooner(s.opts.Now().Add(storeBackoff(8)))
+		case x.lease == 0:
+			if !x.next.IsZero() {
+				e.sooner(x.next)
+			}
+		default:
+			found++
+			go func() {
+				e.end(&x)
+				ended <- struct{}{}
+			}()
+		}
+	}
+	for range found {
+		<-ended
+	}
+	return found
+}
+
+func (e *expiry) end(x *expired) {
+	if x.queue == "" || x.queue[0] != kindTopic {
+		e.s.forget(&x.item)
+		return
+	}
+	e.s.bury(&x.item, "")
+}

@@ -1,0 +1,158 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// noticesAtOnce is how many dead deliveries a session is told of before it has
+// answered.
+const noticesAtOnce = 4
+
+// herald tells a publisher on one of its sessions which of its deliveries are
+// dead.
+type herald struct {
+	s       *Service
+	session profiles.Session
+	seat    *seat
+}
+
+// meet notes that a session speaks this profile.
+func (s *Service) meet(session profiles.Session) {
+	if s.opts.Store == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heralds[session] != nil || s.closed || session.Context().Err() != nil {
+		return
+	}
+	h := &herald{s: s, session: session}
+	s.heralds[session] = h
+	h.seat = s.sit(queueOf(kindDead, session.Peer().Identity), noticesAtOnce, h.give)
+	context.AfterFunc(session.Context(), h.leave)
+}
+
+func (h *herald) leave() {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.seat.leave()
+	delete(h.s.heralds, h.session)
+}
+
+// give takes a dead delivery that was leased. The caller holds mu.
+func (h *herald) give(it *item) {
+	if !h.s.spawn(func() { h.run(it) }) {
+		h.s.giveBack(it)
+	}
+}
+
+// run tells of one dead delivery, and has it stored that the publisher knows.
+func (h *herald) run(it *item) {
+	s := h.s
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		h.seat.add(1)
+	}()
+	switch {
+	case it.expired:
+		s.forget(it)
+	case h.tell(it):
+		s.told(it)
+	case h.session.Context().Err() != nil, s.ctx.Err() != nil:
+		s.retry(it, time.Time{}, false)
+	default:
+		s.retry(it, s.opts.Now().Add(s.backoff(it.tries)), true)
+	}
+}
+
+// tell sends the notice and reports whether the publisher has answered it.
+func (h *herald) tell(it *item) bool {
+	s := h.s
+	ctx, cancel := context.WithTimeout(s.ctx, s.opts.AckTimeout)
+	defer cancel()
+	r, release, err := s.load(ctx, it)
+	release()
+	if err != nil {
+		return false
+	}
+	_, deliveryID := splitID(it.id)
+	m := Nack{DeliveryID: []byte(deliveryID), Reason: []byte(r.reason)}
+	known := make(chan struct{})
+	s.mu.Lock()
+	s.notices[it.id] = func() {
+		delete(s.notices, it.id)
+		close(known)
+		cancel()
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.notices, it.id)
+	}()
+	call, err := h.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
+	if err != nil {
+		return false
+	}
+	defer call.Close()
+	if env, err := call.Recv(ctx); err == nil && env.MsgType == TypeStatus {
+		var m Status
+		return m.Decode(env.Payload) == nil && string(m.DeliveryID) == deliveryID
+	}
+	select {
+	case <-known:
+		return true
+	default:
+		return false
+	}
+}
+
+// asked ends a notice that is under way, because its publisher asks how the
+// delivery stands.
+func (s *Service) asked(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answered := s.notices[id]; answered != nil {
+		answered()
+	}
+}
+
+// told keeps a dead delivery whose publisher knows.
+func (s *Service) told(it *item) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
+	defer cancel()
+	r, release, err := s.load(ctx, it)
+	defer release()
+	if err != nil {
+		return // the publisher is told again
+	}
+	publisher, _ := splitID(it.id)
+	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
+	queue, expires := queueOf(kindTold, publisher), s.opts.Now().Add(s.opts.DeadRetention)
+	if s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
+		s.expiry.sooner(expires)
+	}
+}
+
+// Notice is what a relay says of a delivery that is dead.
+type Notice struct {
+	DeliveryID []byte
+	Reason     Reason
+}
+
+// notice serves a RELAY_NACK of a relay that has given up a delivery of this side.
+func (s *Service) notice(req *profiles.Request, w profiles.Responder, m *Nack) error {
+	if s.opts.Notice == nil || m.Retryable {
+		return errUnknown
+	}
+	n := Notice{DeliveryID: append([]byte{}, m.DeliveryID...), Reason: Reason(m.Reason)}
+	if !s.opts.Notice(req.Session.Peer(), n) {
+		return errUnknown
+	}
+	return w.Finish(statusOf(m.DeliveryID, DeadState, 1))
+}

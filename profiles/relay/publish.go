@@ -1,0 +1,240 @@
+package relay
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// publish serves a RELAY_PUBLISH: of a relay to a consumer on this side, or of a
+// publisher.
+func (s *Service) publish(req *profiles.Request) error {
+	var m Publish
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	publisher, named := req.Extensions.Lookup(profiles.ExtPublisher)
+	if named {
+		if c := s.inboxes.find(req.Lane, m.Topic); c != nil {
+			return c.arrive(req, &m, string(publisher))
+		}
+	}
+	identity := req.Session.Peer().Identity
+	hops, _ := req.Extensions.LookupUvarint(profiles.ExtHops)
+	switch {
+	case named && string(publisher) != identity:
+		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailPublisher, Text: "relay: the publisher is another than the peer"}
+	case hops >= profiles.MaxHops:
+		return invalid(DetailHops, "%d hops, want less than %d", hops, profiles.MaxHops)
+	case s.opts.Store == nil:
+		return errNoRelay
+	case !s.opts.Access.Allowed(identity, "relay", "publish", string(m.Topic)):
+		return errDenied
+	case s.ctx.Err() != nil:
+		return errEnding
+	}
+	id := itemID(identity, m.DeliveryID)
+	if len(id) > maxKey {
+		return invalid(DetailSize, "delivery_id and the identity of its publisher are too long together")
+	}
+	held, w, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	if err := m.Decode(held.Payload); err != nil { // as before, from the copy
+		w.Fail(err)
+		return nil
+	}
+	s.take(&m, identity, id, hops, &custody{s, w, held, id, m.DeliveryID, queueOf(kindTopic, m.Topic)})
+	return nil
+}
+
+// take submits a delivery to the Store.
+func (s *Service) take(m *Publish, identity, id string, hops uint64, c *custody) {
+	now := s.opts.Now()
+	r := record{hops: hops, taken: now, topic: string(m.Topic), payload: m.Payload}
+	life := s.opts.Retention
+	if ttl := ttlOf(m.TTL, s.opts.TTL); ttl > 0 && ttl <= life {
+		life, r.bound = ttl, TTLExpired
+		r.ttl = ttl
+	}
+	data := r.append(make([]byte, 0, maxHead+len(m.Payload)))
+	expires := now.Add(life)
+	s.opts.Store.Add(space, c.queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.opts.Window),
+		func(fresh, equal bool, err error) {
+			if fresh {
+				s.expiry.sooner(expires)
+			}
+			c.stored(fresh, equal, err)
+		})
+}
+
+// ttlOf is how long a delivery is worth delivering, 0 for as long as it is kept.
+// What does not fit a duration is as good as for ever.
+func ttlOf(ms uint64, def time.Duration) time.Duration {
+	switch {
+	case ms == 0:
+		return def
+	case ms > math.MaxInt64/uint64(time.Millisecond):
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond //nolint:gosec // it fits
+}
+
+// custody is a RELAY_PUBLISH that waits for the Store.
+type custody struct {
+	s          *Service
+	w          profiles.Responder
+	req        *profiles.Request
+	id         string
+	deliveryID []byte
+	queue      string
+}
+
+// stored answers the publisher. If it can not be told, it asks again.
+func (c *custody) stored(fresh, equal bool, err error) {
+	s := c.s
+	switch {
+	case err != nil:
+		c.w.Fail(unavailable(err))
+	case fresh:
+		m := Ack{DeliveryID: c.deliveryID}
+		_ = c.w.Finish(e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))})
+		s.due(c.queue, time.Time{})
+	case !equal:
+		c.w.Fail(errConflict)
+	default:
+		s.mu.Lock()
+		spawned := s.spawn(c.known)
+		s.mu.Unlock()
+		if !spawned {
+			c.w.Fail(errEnding)
+		}
+	}
+}
+
+// known answers that the delivery was published before. It reads the Store.
+func (c *custody) known() {
+	_, attempts, err := c.s.stand(c.s.ctx, c.id)
+	if err != nil {
+		c.w.Fail(unavailable(err))
+		return
+	}
+	_ = c.w.Finish(statusOf(c.deliveryID, Duplicate, max(attempts, 1)))
+}
+
+// Publication is what is published.
+type Publication struct {
+	ID      []byte // delivery_id; required, at most MaxDeliveryID octets
+	Topic   string // required, at most MaxTopic octets of UTF-8
+	Payload []byte
+
+	// TTL is how long it is worth delivering, from when the relay takes custody, in
+	// milliseconds on the wire. Zero: as the relay has it.
+	TTL time.Duration
+
+	// Hops is how many endpoints it has passed already; see Forward.
+	Hops uint64
+}
+
+// Receipt is how a relay has answered a publication.
+type Receipt struct {
+	// Duplicate says that the relay knew the delivery, Attempts then which attempt
+	// is due, under way or was the last.
+	Duplicate bool
+	Attempts  uint32
+}
+
+// Caller is where a message is sent: a profiles.Session, which gives it a lane of
+// its own, or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// Send publishes to a relay and returns when the relay has taken custody: from
+// then on the delivery is the relay's. The error is a *PeerError if the relay
+// refused, an *profiles.Error if either side refused the message, or the
+// context's; then it is unknown whether the relay has the delivery, and it can be
+// sent again. Those who send on one lane share a stream.
+func Send(ctx context.Context, on Caller, p *Publication) (Receipt, error) {
+	m := Publish{DeliveryID: p.ID, Topic: []byte(p.Topic), Payload: p.Payload, TTL: milliseconds(p.TTL)}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: m.Append(make([]byte, 0, m.Size()))}
+	if err := m.Decode(env.Payload); err != nil {
+		return Receipt{}, err
+	}
+	if p.Hops > 0 {
+		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtHops, p.Hops)
+	}
+	var r Receipt
+	err := ask(ctx, on, env, p.ID, func(answer *e1.Envelope, m *Status) bool {
+		switch {
+		case answer.MsgType == TypeAck:
+			return true
+		case answer.MsgType == TypeStatus && State(m.State) == Duplicate:
+			r = Receipt{Duplicate: true, Attempts: m.Attempts}
+			return true
+		}
+		return false
+	})
+	return r, err
+}
+
+// milliseconds rounds up, so that a short time is not for ever.
+func milliseconds(d time.Duration) uint64 {
+	if d <= 0 {
+		return 0
+	}
+	return uint64((d-1)/time.Millisecond) + 1
+}
+
+// Ask asks a relay how a delivery of this side stands, and which attempt is due,
+// under way or was the last. The errors are those of Send; a relay that does not
+// know the delivery answers CodeNotFound.
+func Ask(ctx context.Context, on Caller, id []byte) (State, uint32, error) {
+	m := Status{DeliveryID: id}
+	if err := checkID(id); err != nil {
+		return "", 0, err
+	}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeStatus, Payload: m.Append(make([]byte, 0, m.Size()))}
+	var state State
+	var attempts uint32
+	err := ask(ctx, on, env, id, func(answer *e1.Envelope, m *Status) bool {
+		state, attempts = State(m.State), m.Attempts
+		return answer.MsgType == TypeStatus
+	})
+	return state, attempts, err
+}
+
+// ask sends a message about a delivery, and passes the answer to take, which
+// returns whether it is one.
+func ask(ctx context.Context, on Caller, env e1.Envelope, id []byte, take func(*e1.Envelope, *Status) bool) error {
+	call, err := on.Call(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	answer, err := call.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	if answer.MsgType == TypeErr {
+		return readErr(answer.Payload)
+	}
+	got, err := deliveryID(answer)
+	if err != nil {
+		return err
+	}
+	var m Status
+	if answer.MsgType == TypeStatus {
+		if err := m.Decode(answer.Payload); err != nil {
+			return err
+		}
+	}
+	if string(got) != string(id) || !take(answer, &m) {
+		return invalid("", "msg_type %d for delivery %.64q is no answer", answer.MsgType, got)
+	}
+	return nil
+}

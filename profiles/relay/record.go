@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// record is what the Store keeps of a delivery, besides its id.
+type record struct {
+	hops  uint64
+	taken time.Time     // when custody was taken, to the millisecond
+	bound Reason        // why it is dead when it expires; empty: for want of a consumer
+	ttl   time.Duration // if it is that, to the millisecond
+	topic string
+
+	// Of a dead delivery.
+	reason   Reason
+	attempts int
+	died     time.Time
+
+	payload []byte // aliases what the record was decoded from
+}
+
+// format is the first octet of a record.
+const format = 1
+
+func (r *record) append(dst []byte) []byte {
+	dst = append(dst, format)
+	dst = binary.AppendUvarint(dst, r.hops)
+	dst = binary.AppendVarint(dst, r.taken.UnixMilli())
+	dst = appendText(dst, string(r.bound))
+	dst = binary.AppendUvarint(dst, uint64(r.ttl.Milliseconds()))
+	dst = appendText(dst, r.topic)
+	dst = appendText(dst, string(r.reason))
+	dst = binary.AppendUvarint(dst, uint64(r.attempts))
+	dst = binary.AppendVarint(dst, r.died.UnixMilli())
+	return append(dst, r.payload...)
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// maxHead is more than what append writes before the payload.
+const maxHead = 512
+
+var errRecord = errors.New("relay: what is stored is no delivery")
+
+func decodeRecord(data []byte) (*record, error) {
+	if len(data) == 0 || data[0] != format {
+		return nil, errRecord
+	}
+	d := decoder{rest: data[1:]}
+	r := new(record)
+	r.hops = d.uvarint()
+	r.taken = time.UnixMilli(d.varint())
+	r.bound = Reason(d.text())
+	r.ttl = time.Duration(min(d.uvarint(), 1<<40)) * time.Millisecond
+	r.topic = d.text()
+	r.reason = Reason(d.text())
+	r.attempts = int(min(d.uvarint(), 1<<31-1))
+	r.died = time.UnixMilli(d.varint())
+	r.payload = d.rest
+	if d.failed {
+		return nil, errRecord
+	}
+	return r, nil
+}
+
+// decoder reads the fields of a record and remembers that one was missing.
+type decoder struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.failed, d.rest = true, nil
+		return
+	}
+	d.rest = d.rest[n:]
+}
+
+func (d *decoder) text() string {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.failed, d.rest = true, nil
+		return ""
+	}
+	s := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return s
+}
+
+// markOf stands for what makes two deliveries of an id the same: topic and
+// payload.
+func markOf(topic, payload []byte) string {
+	h := sha256.New()
+	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(topic)))) // never fails
+	_, _ = h.Write(topic)
+	_, _ = h.Write(payload)
+	return string(h.Sum(nil)[:16])
+}

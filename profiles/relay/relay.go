@@ -1,0 +1,290 @@
+// Package relay is the RELAY profile: deliveries that are kept until a consumer
+// has processed them.
+//
+//	publisher → relay   PUBLISH → ACK       custody is taken: it is stored
+//	                    PUBLISH → STATUS    duplicate: it is known
+//	                    PUBLISH → ERR       CONFLICT, RATE_LIMIT_EXCEEDED, …
+//	                    STATUS  → STATUS    how a delivery of one's own stands, or ERR NOT_FOUND
+//	relay → consumer    PUBLISH → ACK       it is processed
+//	                    PUBLISH → NACK      it is not
+//	relay → publisher   NACK    → STATUS    it is dead, and why; repeated until that is answered
+//
+// New builds a Service. With a Store it is a relay; without one it publishes to
+// relays and consumes from them. Both ends of a connection may be both.
+//
+// # Deliveries
+//
+// A delivery_id belongs to its publisher, the authenticated identity. It is
+// remembered for the window, counted from custody, and for as long as the
+// delivery is kept: the same delivery again is answered with STATUS duplicate
+// and the number of its attempt, another topic or payload with ERR CONFLICT.
+// Afterwards it is new. A topic is literal text: no character has a meaning.
+//
+// A delivery is made to one consumer of its topic at a time, at least once: it
+// is attempted again until one acknowledges it, after NACK with retryable, after
+// the ack timeout and when the connection is gone, with a growing pause. After
+// the last attempt, after NACK without retryable and when its time is over it is
+// dead; Reason lists why. The publisher is told on any of its sessions that has
+// sent a message of this profile, or called one of its methods, until it answers
+// with STATUS, or asks for STATUS while it is being told. Dead deliveries are
+// kept, with their payload, and can be listed.
+//
+// First attempts are made in the order of custody, as far as one consumer goes.
+//
+// # Consumers
+//
+// A consumer attaches to a topic by the RPC method swp.relay.attach, whose
+// params are AttachParams; the first stream item confirms it, and the call stays
+// open while the consumer is attached. Deliveries are RELAY_PUBLISH on the lane
+// of that call, with the publisher's identity (extension 16) and how many
+// endpoints they have passed (48). Consumers of a topic take turns, each with at
+// most max_in_flight unanswered deliveries, so that a slow one holds up nobody.
+// A delivery can also be answered by an ACK or NACK with a msg_id of its own; if
+// deliveries of the same id by several publishers are open, extension 16 says
+// which is meant.
+//
+// A delivery passes at most eight endpoints: it is refused where it would pass
+// one more, so that relays that feed each other do not do so for ever. Who
+// passes one on gives it an id by Forward.
+//
+// Specification: SWP profiles §19.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of RELAY.
+const ProfileID = 19
+
+// Names of the RPC methods of a relay.
+const (
+	MethodAttach = "swp.relay.attach" // params AttachParams, stream items Attached; see Service.Attach
+	MethodDead   = "swp.relay.dead"   // params DeadParams, result DeadPage; see Service.Dead
+)
+
+// Options configure a Service. The zero value relays nothing.
+type Options struct {
+	// Store keeps deliveries. Nil means that nothing is relayed here.
+	Store Store
+
+	// Access decides who may publish to a topic and consume from it; it is asked
+	// again after a second at most. Nil means everyone.
+	Access profiles.Access
+
+	// Window is how long a delivery_id is remembered at least, default 24 hours.
+	Window time.Duration
+
+	// TTL is how long a delivery whose publisher says nothing of it is worth
+	// delivering. Zero means as long as Retention.
+	TTL time.Duration
+
+	// Retention is how long a delivery is kept at most that nobody processes,
+	// default 7 days; DeadRetention likewise a dead one, from its death and again
+	// from when its publisher was told.
+	Retention, DeadRetention time.Duration
+
+	// AckTimeout is how long an attempt may take, default 30 s. It is counted from
+	// when it is the delivery's turn.
+	AckTimeout time.Duration
+
+	// Backoff is the pause after the first failed attempt, default 1 s. It doubles
+	// up to MaxBackoff, default 60 s. Notices to publishers are repeated likewise.
+	Backoff, MaxBackoff time.Duration
+
+	// Jitter makes each pause longer by a random part of up to so much of it,
+	// default 0.2, so that what failed together is not attempted together. Negative
+	// means none.
+	Jitter float64
+
+	// MaxAttempts is how often a delivery is attempted, default 5.
+	MaxAttempts int
+
+	// MaxInFlight bounds the max_in_flight of one attachment, default 128; who asks
+	// for more gets so many. IdentityInFlight and InFlight bound the sum of those of
+	// one identity and of all, default 4,096 and 16,384; attaching beyond them is
+	// refused.
+	MaxInFlight, IdentityInFlight, InFlight int
+
+	// Heartbeat is the pause between stream items to a consumer that gets nothing
+	// else, default 5 minutes. It keeps a connection from being idle.
+	Heartbeat time.Duration
+
+	// Notice is told that a delivery of this side is dead, and returns whether the
+	// relay need not say so again. It must not block. Nil means nobody is told.
+	Notice func(relay *profiles.Peer, n Notice) bool
+
+	// Open calls an RPC method, for Consume. It returns when the call is sent.
+	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte) (Stream, error)
+
+	// Now is the clock of the times that the Store is given. Nil means time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Access == nil {
+		o.Access = profiles.Everyone
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		def   time.Duration
+	}{
+		{&o.Window, 24 * time.Hour}, {&o.Retention, 7 * 24 * time.Hour}, {&o.DeadRetention, 7 * 24 * time.Hour},
+		{&o.AckTimeout, 30 * time.Second}, {&o.Backoff, time.Second}, {&o.MaxBackoff, time.Minute}, {&o.Heartbeat, 5 * time.Minute},
+	} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	for _, d := range []struct {
+		value *int
+		def   int
+	}{
+		{&o.MaxAttempts, 5}, {&o.MaxInFlight, 128}, {&o.IdentityInFlight, 4096}, {&o.InFlight, 16384},
+	} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if o.Jitter == 0 {
+		o.Jitter = 0.2
+	}
+	return o
+}
+
+func (o *Options) validate() error {
+	for _, v := range []int{o.MaxAttempts, o.MaxInFlight, o.IdentityInFlight, o.InFlight} {
+		if v < 1 {
+			return fmt.Errorf("relay: a bound of %d, want at least 1", v)
+		}
+	}
+	for _, d := range []time.Duration{
+		o.Window, o.TTL, o.Retention, o.DeadRetention, o.AckTimeout, o.Backoff, o.MaxBackoff, o.Heartbeat,
+	} {
+		if d < 0 {
+			return fmt.Errorf("relay: a duration of %v is negative", d)
+		}
+	}
+	if o.Jitter > 1 {
+		return fmt.Errorf("relay: a jitter of %v, want at most 1", o.Jitter)
+	}
+	return nil
+}
+
+// Service is a relay, and what publishes to relays and consumes from them. It is
+// safe for concurrent use.
+type Service struct {
+	opts    Options
+	profile *profiles.Profile
+	expiry  expiry
+	inboxes inboxes
+	large   chan struct{} // slots for what is read from the Store by itself
+
+	ctx   context.Context // ends with Close
+	close context.CancelCauseFunc
+	work  sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows, and feeds, seats, attachments and attempts
+	draining bool
+	closed   bool
+	feeds    map[string]*feed // by the name of the queue
+	accounts map[string]*account
+	reserved int // the sum of max_in_flight
+	heralds  map[profiles.Session]*herald
+	attempts map[attemptKey][]*attempt
+	notices  map[string]func() // under way, by the id of the item; what its answer does
+}
+
+// New returns a Service. It fails if an option is out of range. The caller closes
+// it.
+func New(opts Options) (*Service, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		opts: opts, large: make(chan struct{}, largeSlots),
+		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[profiles.Session]*herald),
+		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()),
+	}
+	s.inboxes.open = make(map[inboxKey]*Consumer)
+	s.ctx, s.close = context.WithCancelCause(context.Background())
+	s.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "relay",
+		Types: []profiles.Type{
+			{ID: TypePublish, Name: "RELAY_PUBLISH", Role: profiles.Initiating},
+			{ID: TypeAck, Name: "RELAY_ACK", Role: profiles.Initiating | profiles.Answer},
+			{ID: TypeNack, Name: "RELAY_NACK", Role: profiles.Initiating | profiles.Answer},
+			{ID: TypeStatus, Name: "RELAY_STATUS", Role: profiles.Initiating | profiles.Answer},
+			{ID: TypeErr, Name: "RELAY_ERR", Role: profiles.Answer},
+		},
+		Handler:   (*service)(s),
+		Check:     func(env *e1.Envelope) error { return check(env.MsgType, env.Payload) },
+		Lifecycle: lifecycle,
+		Refusal:   refusal,
+	}
+	if opts.Store != nil {
+		s.expiry = expiry{s: s, kick: make(chan struct{}, 1)}
+		s.work.Go(s.expiry.run)
+	}
+	return s, nil
+}
+
+// Profile returns the profile that serves peers. It is the same each time.
+func (s *Service) Profile() *profiles.Profile { return s.profile }
+
+var errClosed = errors.New("relay: closed")
+
+// Drain lets the consumers of this relay go: each attachment ends with an error
+// that says to come again. What they were sent they may still answer; deliveries
+// are still accepted.
+func (s *Service) Drain() {
+	s.mu.Lock()
+	s.draining = true
+	var all []*attachment
+	for _, account := range s.accounts {
+		for a := range account.attachments {
+			all = append(all, a)
+		}
+	}
+	s.mu.Unlock()
+	for _, a := range all {
+		a.fail(errEnding)
+	}
+}
+
+// Close is Drain, ends the consumers on this side, and waits until what is under
+// way has been given back to the Store. The Store is closed after it.
+func (s *Service) Close() {
+	s.Drain()
+	s.mu.Lock()
+	s.closed = true
+	for _, f := range s.feeds {
+		f.stop()
+	}
+	s.mu.Unlock()
+	s.close(errClosed)
+	s.inboxes.close()
+	s.work.Wait()
+}
+
+// spawn runs f, and has Close wait for it. It returns false, and does not run it,
+// if the Service is closed. The caller holds mu.
+func (s *Service) spawn(f func()) bool {
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}

@@ -1,0 +1,178 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// service is a Service as the handler of the profile.
+type service Service
+
+// Serve handles one message.
+func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+	s := (*Service)(h)
+	if req.Unsolicited {
+		return check(req.MsgType, req.Payload) // well formed it is counted and dropped
+	}
+	s.meet(req.Session)
+	switch req.MsgType {
+	case TypePublish:
+		return s.publish(req)
+	case TypeAck:
+		return s.ack(req)
+	case TypeNack:
+		return s.nack(req, w)
+	}
+	return s.status(req)
+}
+
+// lifecycle is the delivery that is handed over.
+func lifecycle(env *e1.Envelope) []byte {
+	var m Publish
+	if env.MsgType != TypePublish || m.Decode(env.Payload) != nil {
+		return nil
+	}
+	return m.DeliveryID
+}
+
+// unavailable is an error of the Store for a peer.
+func unavailable(err error) error { return profiles.Unavailable(err) }
+
+// ack serves a RELAY_ACK with a msg_id of its own. One for a delivery that this
+// session does not have is ignored.
+func (s *Service) ack(req *profiles.Request) error {
+	var m Ack
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	if a := s.attemptOf(req, m.DeliveryID); a != nil {
+		a.answer(processed, nil)
+	}
+	return nil
+}
+
+// nack serves a RELAY_NACK with a msg_id of its own: of a consumer for a delivery
+// that it has, or of a relay for one that is dead.
+func (s *Service) nack(req *profiles.Request, w profiles.Responder) error {
+	var m Nack
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	a := s.attemptOf(req, m.DeliveryID)
+	if a == nil {
+		return s.notice(req, w, &m)
+	}
+	held, answer, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	how := refused
+	if m.Retryable {
+		how = failed
+	}
+	attempts := uint32(a.item.tries)
+	if !a.answer(how, func(state State) {
+		if state == Retry {
+			attempts++
+		}
+		_ = finishStatus(answer, held, state, attempts) // or nobody is left to be told
+	}) {
+		answer.Fail(errUnknown)
+	}
+	return nil
+}
+
+// finishStatus answers a message that begins with its delivery_id, as each but
+// RELAY_ERR does.
+func finishStatus(w profiles.Responder, req *profiles.Request, state State, attempts uint32) error {
+	id, err := deliveryID(&req.Envelope)
+	if err != nil {
+		return err
+	}
+	return w.Finish(statusOf(id, state, attempts))
+}
+
+func statusOf(id []byte, state State, attempts uint32) e1.Envelope {
+	m := Status{DeliveryID: id, State: []byte(state), Attempts: attempts}
+	return e1.Envelope{MsgType: TypeStatus, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+// deliveryID returns the delivery_id of a message.
+func deliveryID(env *e1.Envelope) ([]byte, error) {
+	switch env.MsgType {
+	case TypePublish:
+		var m Publish
+		err := m.Decode(env.Payload)
+		return m.DeliveryID, err
+	case TypeAck:
+		var m Ack
+		err := m.Decode(env.Payload)
+		return m.DeliveryID, err
+	case TypeNack:
+		var m Nack
+		err := m.Decode(env.Payload)
+		return m.DeliveryID, err
+	}
+	var m Status
+	err := m.Decode(env.Payload)
+	return m.DeliveryID, err
+}
+
+// status serves a RELAY_STATUS that asks how a delivery of the sender stands. Only
+// its delivery_id is read.
+func (s *Service) status(req *profiles.Request) error {
+	var m Status
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	if s.opts.Store == nil {
+		return errNoRelay
+	}
+	id := itemID(req.Session.Peer().Identity, m.DeliveryID)
+	s.asked(id)
+	return req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+		state, attempts, err := s.stand(ctx, id)
+		if err != nil {
+			return unavailable(err)
+		}
+		if state == "" {
+			return errUnknown
+		}
+		return finishStatus(w, req, state, attempts)
+	})
+}
+
+// stand returns how a delivery stands, and which attempt is due, under way or was
+// the last. state is empty if the delivery is not known.
+func (s *Service) stand(ctx context.Context, id string) (state State, attempts uint32, err error) {
+	if len(id) > maxKey {
+		return "", 0, nil
+	}
+	queue, how, tries, err := s.opts.Store.Item(ctx, space, id)
+	if err != nil || how == "" {
+		return "", 0, err
+	}
+	switch {
+	case how == itemDone && queue != "" && queue[0] == kindTopic:
+		return Acked, atLeastOne(tries), nil
+	case how == itemDone:
+		return DeadState, 1, nil // and forgotten but for its id
+	case queue != "" && queue[0] != kindTopic:
+		r, release, err := s.load(ctx, &item{id: id})
+		defer release()
+		if err != nil {
+			return "", 0, err
+		}
+		return DeadState, atLeastOne(r.attempts), nil
+	case how != itemLeased:
+		tries++ // the next one
+	}
+	if tries > 1 {
+		return Retry, atLeastOne(min(tries, s.opts.MaxAttempts)), nil
+	}
+	return Queued, 1, nil
+}
+
+func atLeastOne(n int) uint32 { return uint32(max(1, min(n, 1<<31-1))) } //nolint:gosec // it fits
