@@ -1,8 +1,10 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +44,41 @@ func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// continuing returns a TOOLDISC_LIST_REQ that goes on where the last page ended:
+// its page_token is the next_page_token of that page.
+func continuing(octets, page []byte) ([]byte, error) {
+	const pageToken, nextPageToken, listReq, listResp = 2, 2, 1, 2
+	last, err := decode(page)
+	if err != nil {
+		return nil, fmt.Errorf("there is no page to go on from: %w", err)
+	}
+	of, err := fieldsOfBody(last.Payload, listResp)
+	if err != nil {
+		return nil, err
+	}
+	token := slices.IndexFunc(of, func(f bodyField) bool { return f.number == nextPageToken })
+	if token < 0 {
+		return nil, errors.New("the last page has no next_page_token")
+	}
+	env, err := decode(octets)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := fieldsOfBody(env.Payload, listReq)
+	if err != nil {
+		return nil, err
+	}
+	var body []byte
+	for _, f := range fields {
+		if f.number == pageToken {
+			f.value = of[token].value
+		}
+		body = f.append(body)
+	}
+	env.Payload = append(e1.AppendUvarint(e1.AppendUvarint(nil, listReq<<3|2), uint64(len(body))), body...)
+	return frame.Append(nil, env.Append(nil)), nil
+}
 
 // clock is the endpoint's.
 type clock struct {

@@ -203,7 +203,7 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 	if conn == "" {
 		conn = "a"
 	}
-	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Relates: st.Relates, Gathers: st.Gathers, Flip: st.Flip}
+	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Relates: st.Relates, Gathers: st.Gathers, Continues: st.Continues, Flip: st.Flip}
 	var frame []byte
 	if st.BinFile != "" {
 		octets, err := l.read(st.BinFile)

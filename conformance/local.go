@@ -53,6 +53,10 @@ func builder(in *Input) (func(*stage) error, error) {
 		return serving(rpcProfiles), nil
 	case "a2a":
 		return serving(a2aProfiles), nil
+	case "agdisc":
+		return serving(agdiscProfiles), nil
+	case "tooldisc":
+		return serving(tooldiscProfiles), nil
 	case "obs":
 		return buildOBS(in.Setup)
 	case "events":

@@ -13,7 +13,17 @@ import (
 // varint as it was written.
 type bodyField struct {
 	number uint64
+	typ    uint64 // wire type
 	value  string
+}
+
+// append writes the field as it was.
+func (f bodyField) append(dst []byte) []byte {
+	dst = e1.AppendUvarint(dst, f.number<<3|f.typ)
+	if f.typ == 2 {
+		dst = e1.AppendUvarint(dst, uint64(len(f.value)))
+	}
+	return append(dst, f.value...)
 }
 
 // fieldsOfBody returns the fields of the one body in a payload, in order. It is
@@ -30,7 +40,7 @@ func fieldsOfBody(payload []byte, msgType uint64) ([]bodyField, error) {
 		if err != nil {
 			return nil, fmt.Errorf("body %q: %w", body, err)
 		}
-		f := bodyField{number: key >> 3}
+		f := bodyField{number: key >> 3, typ: key & 7}
 		switch key & 7 {
 		case 0:
 			_, size, err := e1.Uvarint(body[n:])

@@ -153,6 +153,12 @@ func (s *stage) playIn(ctx context.Context, i int) error {
 			return err
 		}
 	}
+	if st.Continues {
+		var err error
+		if octets, err = continuing(octets, p.last()); err != nil {
+			return err
+		}
+	}
 	before := allocated()
 	frames := p.send(octets, st.Flip)
 	s.mu.Lock()

@@ -62,11 +62,12 @@ type Step struct {
 	Octets []byte // In and App
 	AtMs   int    // on the endpoint's clock, from its start
 
-	End     bool // In: nothing more is sent
-	Answers bool // In: take the msg_id of the last frame that came out here
-	Relates bool // In: name that msg_id in extension 18
-	Gathers int  // Out: frames are taken until their bodies have so many fields
-	Flip    bool // In: one bit of the protected record is inverted on its way
+	End       bool // In: nothing more is sent
+	Answers   bool // In: take the msg_id of the last frame that came out here
+	Relates   bool // In: name that msg_id in extension 18
+	Continues bool // the page_token is the next_page_token of the last frame of the endpoint
+	Gathers   int  // Out: frames are taken until their bodies have so many fields
+	Flip      bool // In: one bit of the protected record is inverted on its way
 }
 
 // A Target plays inputs. ErrNotPlayed says that it cannot play this one, any

@@ -199,6 +199,10 @@ type Step struct {
 	// request that a notification belongs to.
 	Relates bool `json:"relates,omitempty"`
 
+	// Continues replaces the page_token of a TOOLDISC_LIST_REQ by the
+	// next_page_token of the last frame that the endpoint sent on this connection.
+	Continues bool `json:"continues,omitempty"`
+
 	// Flip inverts a bit of the protected record on its way.
 	Flip bool `json:"flip,omitempty"`
 

@@ -22,6 +22,16 @@ func (e *PeerError) Error() string {
 	return "agdisc: " + e.Code + ": " + e.Message
 }
 
+// Unwrap returns the canonical code that Code names as an *profiles.Error, or nil
+// if it names none.
+func (e *PeerError) Unwrap() error {
+	code, ok := profiles.ParseCode(e.Code)
+	if !ok {
+		return nil
+	}
+	return &profiles.Error{Code: code, Text: e.Message, Domain: true}
+}
+
 // Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
 type Caller interface {
 	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)

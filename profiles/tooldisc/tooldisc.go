@@ -167,7 +167,7 @@ func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts: opts, watches: make(map[string]*watch), reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry),
 	}
-	if err := s.configure(); err != nil {
+	if err := s.Replace(opts.Tools); err != nil {
 		return nil, err
 	}
 	_, _ = rand.Read(s.tokens.key[:]) // never fails
@@ -196,24 +196,37 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// configure makes the catalogue of what is configured.
-func (s *Service) configure() error {
-	for i := range s.opts.Tools {
-		e, err := s.opts.Tools[i].entry()
+// Replace has other tools told in place of those that are configured. If it
+// fails, for the reasons of New, nothing has changed.
+func (s *Service) Replace(tools []Configured) error {
+	list := make([]*entry, len(tools))
+	for i := range tools {
+		e, err := tools[i].entry()
 		if err != nil {
-			return fmt.Errorf("tooldisc: tool %.80q: %w", s.opts.Tools[i].ID, err)
+			return fmt.Errorf("tooldisc: tool %.80q: %w", tools[i].ID, err)
 		}
 		if server, _, ok := strings.Cut(e.ID, "/"); ok && s.opts.Servers[server] != nil {
 			return fmt.Errorf("tooldisc: tool %.80q: %q is an MCP server, which describes its tools itself", e.ID, server)
 		}
-		s.configured = append(s.configured, e)
+		list[i] = e
 	}
-	c := newCatalogue(s.configured)
-	if len(c.entries) < len(s.configured) {
+	if len(newCatalogue(list).entries) < len(list) {
 		return errors.New("tooldisc: a tool is configured twice in the same version")
 	}
-	s.catalogue.Store(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configured = list
+	s.publish()
 	return nil
+}
+
+// publish makes the catalogue of all lists. The caller holds mu.
+func (s *Service) publish() {
+	all := [][]*entry{s.configured}
+	for _, list := range s.lists {
+		all = append(all, list)
+	}
+	s.catalogue.Store(newCatalogue(all...))
 }
 
 // Profile returns the profile that serves peers. It is the same each time.

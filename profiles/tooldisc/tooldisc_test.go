@@ -274,6 +274,23 @@ func TestNewRefusesToolsThatNobodyWouldTake(t *testing.T) {
 	}
 }
 
+func TestConfiguredToolsCanBeReplaced(t *testing.T) {
+	service := newService(t, tooldisc.Options{Tools: tools(3)})
+	session := dial(t, service, "spiffe://test/a")
+	if err := service.Replace([]tooldisc.Configured{tool("other", "1")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, session); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("tools %v", got)
+	}
+	if service.Replace(append(tools(1), tools(1)...)) == nil || service.Replace(tools(0)) != nil {
+		t.Error("a tool that is there twice was taken, or none were not")
+	}
+	if got := ids(t, session); got != nil {
+		t.Errorf("tools %v", got)
+	}
+}
+
 // allowed is an Access by what it lets everybody do, which counts decisions.
 type allowed struct {
 	what      []string // profile operation name

@@ -201,11 +201,7 @@ func (s *Service) replace(server string, list []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists[server] = list
-	all := [][]*entry{s.configured}
-	for _, l := range s.lists {
-		all = append(all, l)
-	}
-	s.catalogue.Store(newCatalogue(all...))
+	s.publish()
 }
 
 // await has servers read that were not of late, all at once, and waits for those

@@ -72,6 +72,8 @@ func (s step) flip() step     { s.Flip = true; return s }
 func (s step) answers() step  { s.Answers = true; return s }
 func (s step) relates() step  { s.Relates = true; return s }
 
+func (s step) continues() step { s.Continues = true; return s }
+
 func (s step) gathers(n int) step { s.Gathers = n; return s }
 
 func (s step) on(conn string) step { s.Conn = conn; return s }
@@ -129,12 +131,14 @@ var groups = map[string]string{
 	"s1":   "Security binding S1 vectors",
 	"mcp":  "MCP mapping vectors",
 
-	"a2a":    "SWP-A2A vectors",
-	"rpc":    "SWP-RPC vectors",
-	"events": "SWP-EVENTS vectors",
-	"obs":    "SWP-OBS vectors",
+	"a2a":      "SWP-A2A vectors",
+	"agdisc":   "SWP-AGDISC vectors",
+	"tooldisc": "SWP-TOOLDISC vectors",
+	"rpc":      "SWP-RPC vectors",
+	"events":   "SWP-EVENTS vectors",
+	"obs":      "SWP-OBS vectors",
 }
 
 // profileIDs are the profiles whose vectors carry the labels of the kit for
 // payloads of encoding P1.
-var profileIDs = map[string]uint64{"a2a": a2a, "rpc": rpc, "events": events, "obs": obs}
+var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "obs": obs}
