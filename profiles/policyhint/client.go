@@ -1,0 +1,136 @@
+package policyhint
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ViolationError is a POLICY_VIOLATION: a constraint that could not be set, or
+// that has stopped something.
+type ViolationError struct {
+	Key, Scope, Reason string
+}
+
+func (e *ViolationError) Error() string {
+	return "policyhint: " + e.Key + " for " + e.Scope + ": " + e.Reason
+}
+
+func (e *ViolationError) message() *Violation {
+	return &Violation{Key: []byte(e.Key), Scope: []byte(e.Scope), Reason: []byte(e.Reason)}
+}
+
+func (m *Violation) err() *ViolationError {
+	return &ViolationError{string(m.Key), string(m.Scope), string(m.Reason)}
+}
+
+// PeerError is a POLICY_ERR.
+type PeerError struct {
+	Code    string // CodeInvalidScope, or the name of a canonical code
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "policyhint: " + e.Code
+	}
+	return "policyhint: " + e.Code + ": " + e.Message
+}
+
+// Caller is where a SET is sent: a profiles.Session, or a profiles.Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
+}
+
+// Put sets hints at a peer, all or none, and returns when they are in force: for
+// all that is sent afterwards, on whatever lane. The error is a *ViolationError or
+// a *PeerError if the peer did not take them, an *profiles.Error if either side
+// refused a message, or that of ctx.
+func Put(ctx context.Context, on Caller, hints ...profiles.Hint) error {
+	call, err := on.Call(ctx, setEnvelope(hints))
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	env, err := call.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	switch env.MsgType {
+	case TypeAck:
+		return nil // whatever its ack_id: it is the answer to this call
+	case TypeViolation:
+		var m Violation
+		if err := m.Decode(env.Payload); err != nil {
+			return err
+		}
+		return m.err()
+	}
+	var m Err
+	if err := m.Decode(env.Payload); err != nil {
+		return err
+	}
+	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+}
+
+func setEnvelope(hints []profiles.Hint) e1.Envelope {
+	m := Set{Constraints: make([]Constraint, len(hints))}
+	for i, h := range hints {
+		m.Constraints[i] = Constraint{Key: []byte(h.Key), Value: []byte(h.Value), Mode: []byte(h.Mode.String()), Scope: []byte(h.Scope)}
+	}
+	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+// ForTask sends the hints of ctx ahead of a task of a kind, on its lane. Those of
+// the connection and of the lifecycle that they came with become hints of this
+// task: the connection that it goes out on may be shared. Modes stay as they are.
+// If one is a MUST, ForTask waits until the peer has taken it, and the task is not
+// to be sent if there is an error. It does nothing if ctx carries none.
+func ForTask(ctx context.Context, lane profiles.Lane, kind string, taskID []byte) error {
+	return forward(ctx, lane, kind, scopeOf(scopeTask, taskID))
+}
+
+// ForCall is ForTask for a call of a method.
+func ForCall(ctx context.Context, lane profiles.Lane, method string, rpcID []byte) error {
+	return forward(ctx, lane, method, scopeOf(scopeRPC, rpcID))
+}
+
+func forward(ctx context.Context, lane profiles.Lane, name, scope string) error {
+	hints := onward(profiles.HintsOf(ctx, name), scope)
+	for len(hints) > 0 {
+		next := hints[:min(len(hints), MaxConstraints)]
+		hints = hints[len(next):]
+		var err error
+		if next[0].Mode == profiles.Must { // the strongest come first
+			err = Put(ctx, lane, next...)
+		} else {
+			err = lane.Send(ctx, setEnvelope(next))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onward returns hints for the next hop, the strongest first. What comes to the
+// same scope there is there once for each key, but for different values of a MUST:
+// both were kept here, but they can not be told as one.
+func onward(hints []profiles.Hint, scope string) []profiles.Hint {
+	list := hints[:0]
+	for _, h := range hints {
+		if !strings.HasPrefix(h.Scope, profiles.ScopeTarget) {
+			h.Scope = scope
+		}
+		there := slices.ContainsFunc(list, func(other profiles.Hint) bool {
+			return other.Key == h.Key && other.Scope == h.Scope && (other.Value == h.Value || h.Mode < profiles.Must)
+		})
+		if !there {
+			list = append(list, h)
+		}
+	}
+	return list
+}

@@ -1,0 +1,100 @@
+package policyhint
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Bounds of a constraint, in octets.
+const (
+	MaxKey   = 128
+	MaxValue = 1024
+	MaxName  = 1024 // of what a scope names: a task_id, an rpc_id, a target
+)
+
+// CodeInvalidScope is the code of POLICY_ERR for a scope_ref of another form.
+// Beside it there are the names of canonical codes, such as RATE_LIMIT_EXCEEDED.
+const CodeInvalidScope = "INVALID_SCOPE"
+
+// The details of the errors of this profile, beside CodeInvalidScope. Those of
+// payloads that are malformed are p1's.
+const (
+	DetailKey   = "HINT_KEY"   // of no use
+	DetailValue = "HINT_VALUE" // not in the syntax of its key
+	DetailMode  = "HINT_MODE"  // not one of the three
+	DetailBound = "HINT_BOUND" // too many hints
+)
+
+func invalid(detail, format string, args ...any) *profiles.Error {
+	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detail, Text: "policyhint: " + fmt.Sprintf(format, args...)}
+}
+
+// Check reports whether a hint is one, and returns it in the form in which it is
+// kept: with its effective scope. The error is an *profiles.Error of
+// InvalidProfilePayload.
+func Check(h profiles.Hint) (profiles.Hint, error) {
+	if strings.TrimSpace(h.Key) == "" || len(h.Key) > MaxKey {
+		return h, invalid(DetailKey, "key %.80q, want 1 to %d octets that are not all blank", h.Key, MaxKey)
+	}
+	if h.Value == "" || len(h.Value) > MaxValue {
+		return h, invalid(DetailValue, "%q: value of %d octets, want 1 to %d", h.Key, len(h.Value), MaxValue)
+	}
+	if known, ok := keys[h.Key]; ok {
+		if err := known.check(h.Value); err != nil {
+			return h, invalid(DetailValue, "%s: %.80q: %v", h.Key, h.Value, err)
+		}
+	}
+	var err error
+	h.Scope, err = checkScope(h.Scope)
+	return h, err
+}
+
+// Prefixes of the scopes of one exchange.
+const (
+	scopeTask = "task:"
+	scopeRPC  = "rpc:"
+)
+
+// checkScope returns the effective scope of a scope_ref, in which hexadecimal
+// digits are in lower case.
+func checkScope(ref string) (string, error) {
+	if ref == "" || ref == profiles.ScopeConnection {
+		return profiles.ScopeConnection, nil
+	}
+	if name, ok := strings.CutPrefix(ref, profiles.ScopeTarget); ok && name != "" && len(name) <= MaxName {
+		return ref, nil
+	}
+	for _, prefix := range []string{scopeTask, scopeRPC} {
+		digits, ok := strings.CutPrefix(ref, prefix)
+		if !ok || digits == "" || len(digits) > 2*MaxName {
+			continue
+		}
+		if id, err := hex.DecodeString(digits); err == nil {
+			return scopeOf(prefix, id), nil
+		}
+	}
+	return "", invalid(CodeInvalidScope, "scope_ref %.80q, want connection, task:<hex>, rpc:<hex> or target:<name>", ref)
+}
+
+func scopeOf(prefix string, id []byte) string { return prefix + hex.EncodeToString(id) }
+
+// hints returns the constraints of a Set, checked.
+func (m *Set) hints() ([]profiles.Hint, error) {
+	list := make([]profiles.Hint, len(m.Constraints))
+	for i := range m.Constraints {
+		c := &m.Constraints[i]
+		mode, ok := profiles.ParseMode(string(c.Mode))
+		if !ok {
+			return nil, invalid(DetailMode, "mode %.80q, want MUST, SHOULD or MAY", c.Mode)
+		}
+		h, err := Check(profiles.Hint{Key: string(c.Key), Value: string(c.Value), Mode: mode, Scope: string(c.Scope)})
+		if err != nil {
+			return nil, err
+		}
+		list[i] = h
+	}
+	return list, nil
+}

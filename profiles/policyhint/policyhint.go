@@ -1,0 +1,140 @@
+// Package policyhint is the POLICYHINT profile: what a peer wants kept in what
+// is done for it.
+//
+//	SET → ACK         the constraints are in force
+//	SET → VIOLATION   one can not be set, and none of them was
+//	SET → ERR
+//	VIOLATION         one has stopped something
+//
+// New builds the Hints of an endpoint. Its Attach puts those of an exchange where
+// handlers find them, profiles.HintsOf, and as a profiles.Policy it says which
+// actions a MUST keeps from being done: what is known of a target is in Targets,
+// and what is not known keeps no MUST. Put, ForTask and ForCall are the sending
+// side.
+//
+// # Keys
+//
+//	no_external_network  true, false
+//	no_pii               true, false
+//	cost_limit           a number, perhaps with a unit: 0.05 EUR
+//	region               names with commas between them: eu,ch
+//
+// An unknown key with MUST is a violation, UNKNOWN_KEY: nobody here could keep it.
+// With SHOULD or MAY it is accepted, and handlers get it.
+//
+// # Scopes and precedence
+//
+// A constraint holds for its scope: connection, which is meant where there is
+// none, task:<hex> and rpc:<hex> for one lifecycle, target:<name> for what goes to
+// an MCP server, a kind of task or a method. All that hold for an action hold
+// together: one of a narrower scope does not relax one of a wider.
+//
+// In one scope a key has one value, that of the strongest mode; a weaker one is
+// accepted and changes nothing. Of two with MUST and different values the second
+// is a violation, CONFLICT; otherwise the later one of equal strength counts. A
+// SET is taken whole or not at all.
+//
+// Hints belong to their connection: no other one sees them, and they are gone with
+// it. A connection has at most 512, in 96 KiB, and all together have 64 MiB;
+// those of lifecycles that have begun make room for others, the oldest first, and
+// beyond that a SET is refused: no MUST is forgotten before it could be kept.
+//
+// Specification: SWP profiles §16.
+package policyhint
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the profile_id of POLICYHINT.
+const ProfileID = 16
+
+// Targets knows what acts for peers behind this endpoint. It must not block, and
+// is safe for concurrent use.
+type Targets interface {
+	// Target returns what is declared of what a profile calls by a name, as
+	// profiles.Access has both. False means nothing.
+	Target(profile, name string) (*Target, bool)
+}
+
+// Options configure a Hints.
+type Options struct {
+	// Access is asked for the operation set. Nil denies nothing.
+	Access profiles.Access
+
+	// Targets are what actions are held against. Nil declares nothing.
+	Targets Targets
+
+	// Told gets the VIOLATIONs that peers send: something that was asked of them
+	// was stopped. It must not block. Nil means nobody is told.
+	Told func(peer *profiles.Peer, v *ViolationError)
+}
+
+// Hints are the hints of the connections of one endpoint. It is safe for
+// concurrent use.
+type Hints struct {
+	opts    Options
+	profile *profiles.Profile
+	table   table
+}
+
+var _ profiles.Policy = (*Hints)(nil)
+
+// New returns the hints of an endpoint, none yet.
+func New(opts Options) *Hints {
+	h := &Hints{opts: opts}
+	if h.opts.Access == nil {
+		h.opts.Access = profiles.Everyone
+	}
+	h.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "policyhint",
+		Types: []profiles.Type{
+			{ID: TypeSet, Name: "POLICY_HINT_SET", Role: profiles.Initiating},
+			{ID: TypeAck, Name: "POLICY_HINT_ACK", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeViolation, Name: "POLICY_VIOLATION", Role: profiles.Initiating | profiles.Answer | profiles.Terminal},
+			{ID: TypeErr, Name: "POLICY_ERR", Role: profiles.Answer | profiles.Terminal},
+		},
+		Handler: profiles.HandlerFunc(h.serve),
+		Check:   check,
+		Refusal: refusal,
+	}
+	return h
+}
+
+// Profile returns the profile that sets them. It is the same each time.
+func (h *Hints) Profile() *profiles.Profile { return h.profile }
+
+// Attach returns ctx with the hints for a message: those of its connection, of
+// its lifecycle and of targets. Where nothing was ever set it costs next to
+// nothing.
+func (h *Hints) Attach(ctx context.Context, p *profiles.Profile, req *profiles.Request) context.Context {
+	conn := h.table.find(req.Session)
+	if conn == nil {
+		return ctx
+	}
+	var scope string
+	if prefix := scopeOfProfile(p); prefix != "" && p.Lifecycle != nil {
+		if id := p.Lifecycle(&req.Envelope); len(id) > 0 {
+			scope = scopeOf(prefix, id)
+		}
+	}
+	if hints := conn.begin(scope); len(hints) > 0 {
+		return profiles.WithHints(ctx, hints)
+	}
+	return ctx
+}
+
+// scopeOfProfile is the scope of the lifecycles of a profile, empty if they have
+// none.
+func scopeOfProfile(p *profiles.Profile) string {
+	switch p.Name {
+	case "a2a":
+		return scopeTask
+	case "rpc":
+		return scopeRPC
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package policyhint
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// Reasons of violations by a SET.
+const (
+	ReasonUnknownKey = "UNKNOWN_KEY" // with MUST
+	ReasonConflict   = "CONFLICT"    // another value is there with MUST
+)
+
+// serve handles one message.
+func (h *Hints) serve(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+	switch req.MsgType {
+	case TypeSet:
+		return h.set(req, w)
+	case TypeViolation:
+		var m Violation
+		if err := m.Decode(req.Payload); err != nil {
+			return err
+		}
+		if h.opts.Told != nil {
+			h.opts.Told(req.Session.Peer(), m.err())
+		}
+		return nil
+	}
+	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+}
+
+func (h *Hints) set(req *profiles.Request, w profiles.Responder) error {
+	var m Set
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	if !h.opts.Access.Allowed(req.Session.Peer().Identity, h.profile.Name, "set", "") {
+		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "policyhint: set is not allowed"}
+	}
+	hints, err := m.hints()
+	if err != nil {
+		return err
+	}
+	if len(hints) > 0 {
+		violation, err := h.table.enter(req.Session).put(hints)
+		if err != nil {
+			return err
+		}
+		if violation != nil {
+			v := violation.message()
+			return w.Finish(e1.Envelope{MsgType: TypeViolation, Payload: v.Append(req.Scratch(v.Size()))})
+		}
+	}
+	ack := Ack{AckID: hex.AppendEncode(nil, req.MsgID)}
+	return w.Finish(e1.Envelope{MsgType: TypeAck, Payload: ack.Append(req.Scratch(ack.Size()))})
+}
+
+// Violated implements profiles.Policy. The RPC methods that are built in reach
+// nothing beyond this endpoint and are never stopped.
+func (h *Hints) Violated(ctx context.Context, profile, name string) *profiles.Violation {
+	if profile == "rpc" && strings.HasPrefix(name, "swp.") {
+		return nil
+	}
+	var target *Target
+	for _, hint := range profiles.HintsOf(ctx, name) {
+		key, known := keys[hint.Key]
+		if hint.Mode != profiles.Must || !known {
+			continue
+		}
+		if target == nil {
+			target = h.target(profile, name)
+		}
+		if reason := key.kept(hint.Value, target); reason != "" {
+			v := &ViolationError{hint.Key, hint.Scope, reason}
+			m := v.message()
+			return &profiles.Violation{Key: v.Key, Scope: v.Scope, Reason: v.Reason, Notice: e1.Envelope{
+				ProfileID: ProfileID, MsgType: TypeViolation, MsgID: profiles.NewMsgID(), Payload: m.Append(make([]byte, 0, m.Size())),
+			}}
+		}
+	}
+	return nil
+}
+
+// target returns what is declared, which may be nothing.
+func (h *Hints) target(profile, name string) *Target {
+	if h.opts.Targets != nil {
+		if t, ok := h.opts.Targets.Target(profile, name); ok {
+			return t
+		}
+	}
+	return new(Target)
+}
+
+// check says whether an answer is well formed.
+func check(env *e1.Envelope) error {
+	switch env.MsgType {
+	case TypeAck:
+		return new(Ack).Decode(env.Payload)
+	case TypeViolation:
+		return new(Violation).Decode(env.Payload)
+	}
+	return new(Err).Decode(env.Payload)
+}
+
+// maxText bounds the message of a POLICY_ERR, so that as a frame it has 512
+// octets at most.
+const maxText = 256
+
+// refusal builds the POLICY_ERR for a SET that was refused. There is none for a
+// msg_id that is in use: it would be read as the answer to what is using it.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if req.MsgType != TypeSet || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	code := fault.Code.Alias()
+	if fault.Detail == CodeInvalidScope {
+		code = fault.Detail
+	}
+	m := Err{Code: []byte(code), Message: []byte(p1.Clip(fault.Text, maxText))}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+}

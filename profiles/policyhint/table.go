@@ -1,0 +1,207 @@
+package policyhint
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Bounds on what is kept, see the documentation of the package.
+const (
+	maxHints     = 512
+	maxOctets    = 96 << 10
+	maxAllOctets = 64 << 20
+
+	// hintCost is what a hint costs beside its octets.
+	hintCost = 128
+)
+
+// table finds the hints of a connection. Reading takes no lock.
+type table struct {
+	n      atomic.Int64 // connections in it
+	conns  sync.Map     // profiles.Session to *connection
+	octets atomic.Int64 // of all hints
+}
+
+// find returns the hints of a connection, nil if nothing was ever set.
+func (t *table) find(s profiles.Session) *connection {
+	if t.n.Load() == 0 {
+		return nil
+	}
+	c, ok := t.conns.Load(s)
+	if !ok {
+		return nil
+	}
+	return c.(*connection) //nolint:errcheck // the table holds nothing else
+}
+
+// enter is find that makes them. They are forgotten with the connection.
+func (t *table) enter(s profiles.Session) *connection {
+	if c := t.find(s); c != nil {
+		return c
+	}
+	fresh := &connection{table: t, scopes: make(map[string]*scope)}
+	if c, there := t.conns.LoadOrStore(s, fresh); there {
+		return c.(*connection) //nolint:errcheck // the table holds nothing else
+	}
+	t.n.Add(1)
+	context.AfterFunc(s.Context(), func() {
+		t.conns.Delete(s)
+		t.n.Add(-1)
+		fresh.end()
+	})
+	return fresh
+}
+
+// connection is what was set on one connection.
+type connection struct {
+	table *table
+
+	mu     sync.Mutex
+	scopes map[string]*scope
+	shared []profiles.Hint // those of the connection and of targets; replaced, never changed
+	begun  list.List       // of *scope: lifecycles that have begun, the oldest first
+	count  int
+	octets int
+	over   bool
+}
+
+// scope is the hints of one scope, of each key one.
+type scope struct {
+	name  string
+	hints []profiles.Hint // replaced, never changed
+	place *list.Element   // in begun, nil while the lifecycle has not begun
+}
+
+func costOf(hints []profiles.Hint) (octets int) {
+	for i := range hints {
+		octets += hintCost + len(hints[i].Key) + len(hints[i].Value) + len(hints[i].Scope)
+	}
+	return octets
+}
+
+// put takes hints, all or none. The violation says which can not be set; the
+// error that there is no room.
+func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil, nil
+	}
+	next := make(map[string][]profiles.Hint) // the scopes that change
+	for _, h := range hints {
+		there, ok := next[h.Scope]
+		if !ok && c.scopes[h.Scope] != nil {
+			there = slices.Clone(c.scopes[h.Scope].hints)
+		}
+		i := slices.IndexFunc(there, func(old profiles.Hint) bool { return old.Key == h.Key })
+		switch _, known := keys[h.Key]; {
+		case !known && h.Mode == profiles.Must:
+			return &ViolationError{h.Key, h.Scope, ReasonUnknownKey}, nil
+		case i < 0:
+			there = append(there, h)
+		case there[i].Mode == profiles.Must && h.Mode == profiles.Must && there[i].Value != h.Value:
+			return &ViolationError{h.Key, h.Scope, ReasonConflict}, nil
+		case h.Mode >= there[i].Mode:
+			there[i] = h
+		}
+		next[h.Scope] = there
+	}
+	count, octets := 0, 0
+	for name, hints := range next {
+		count, octets = count+len(hints), octets+costOf(hints)
+		if old := c.scopes[name]; old != nil {
+			count, octets = count-len(old.hints), octets-costOf(old.hints)
+		}
+	}
+	if !c.room(count, octets, next) {
+		return nil, profiles.Busy(DetailBound, "policyhint: too many hints on this connection, or on all")
+	}
+	for name, hints := range next {
+		c.replace(name, hints)
+	}
+	c.share()
+	return nil, nil
+}
+
+// room makes room for more, at the expense of lifecycles that have begun and are
+// not in next.
+func (c *connection) room(count, octets int, next map[string][]profiles.Hint) bool {
+	fits := func() bool {
+		return c.count+count <= maxHints && c.octets+octets <= maxOctets && c.table.octets.Load()+int64(octets) <= maxAllOctets
+	}
+	for e := c.begun.Front(); e != nil && !fits(); {
+		old := e.Value.(*scope) //nolint:errcheck // the list holds nothing else
+		e = e.Next()
+		if _, changes := next[old.name]; !changes {
+			c.replace(old.name, nil)
+		}
+	}
+	return fits() || count <= 0 && octets <= 0
+}
+
+// replace sets the hints of a scope; none forgets it. A lifecycle for which
+// something is set has yet to begin.
+func (c *connection) replace(name string, hints []profiles.Hint) {
+	s := c.scopes[name]
+	if s == nil {
+		s = &scope{name: name}
+		c.scopes[name] = s
+	}
+	if s.place != nil {
+		c.begun.Remove(s.place)
+		s.place = nil
+	}
+	c.account(len(hints)-len(s.hints), costOf(hints)-costOf(s.hints))
+	s.hints = hints
+	if len(hints) == 0 {
+		delete(c.scopes, name)
+	}
+}
+
+// share gathers what holds for every exchange, or may.
+func (c *connection) share() {
+	c.shared = nil
+	for name, s := range c.scopes {
+		if name == profiles.ScopeConnection || strings.HasPrefix(name, profiles.ScopeTarget) {
+			c.shared = append(c.shared, s.hints...)
+		}
+	}
+}
+
+func (c *connection) account(count, octets int) {
+	c.count += count
+	c.octets += octets
+	c.table.octets.Add(int64(octets))
+}
+
+// begin returns the hints for an exchange whose lifecycle has a scope, which may
+// be empty. Nobody changes them.
+func (c *connection) begin(name string) []profiles.Hint {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.scopes[name]
+	if s == nil {
+		return c.shared
+	}
+	if s.place == nil {
+		s.place = c.begun.PushBack(s)
+	}
+	return slices.Concat(s.hints, c.shared)
+}
+
+// end forgets everything: the connection is gone.
+func (c *connection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.account(-c.count, -c.octets)
+	clear(c.scopes)
+	c.shared = nil
+	c.begun.Init()
+}
