@@ -28,7 +28,7 @@ func agdiscGet(msgID, agent string, etag ...string) message {
 }
 
 // cardOf is a DOC with everything that it may have. maxAge 0 is left out.
-func cardOf(msgID, agent, card, etag string, maxAge uint64) message {
+func cardOf(agent, card, etag string, maxAge uint64) message {
 	fields := [][]byte{opaque(1, agent), opaque(2, "v1"), opaque(3, card)}
 	if etag != "" {
 		fields = append(fields, opaque(4, etag))
@@ -36,7 +36,7 @@ func cardOf(msgID, agent, card, etag string, maxAge uint64) message {
 	if maxAge > 0 {
 		fields = append(fields, number(5, maxAge))
 	}
-	return of(agdisc, 2, msgID, fields...)
+	return of(agdisc, 2, usualID, fields...)
 }
 
 func notModified(agent, etag string) message {
@@ -73,10 +73,10 @@ func asksFor(etag []string, steps ...step) []step {
 
 // onSession is how the card of an agent on connection "b" is asked for on "a":
 // the endpoint asks the agent, which has the answer.
-func onSession(msgID string, answer message, etag ...string) []step {
+func onSession(answer message) []step {
 	return []step{
-		in("a peer wants the card", agdiscGet(msgID, "demo").frame(), accept),
-		out("the agent is asked for it", agdiscGet(usualID, "demo", etag...).frame(), vectors.Expect{}).on("b"),
+		in("a peer wants the card", agdiscGet("question 1", "demo").frame(), accept),
+		out("the agent is asked for it", agdiscGet(usualID, "demo").frame(), vectors.Expect{}).on("b"),
 		in("the agent has it", answer.frame(), accept).on("b").answers(),
 	}
 }
@@ -91,7 +91,7 @@ func declaredOn(steps ...[]step) []step {
 }
 
 var (
-	goodCard = cardOf(usualID, "demo", oddCard, etagOne, 60_000)
+	goodCard = cardOf("demo", oddCard, etagOne, 60_000)
 
 	// internalError is what a peer's request ends with for reasons that are not
 	// its own.
@@ -119,18 +119,18 @@ var agdiscs = []vector{
 				answered("as any other", goodCard),
 			),
 			scene("a card that has no etag is told with its hash",
-				hasCard(cardOf(usualID, "demo", oddCard, "", 0)),
+				hasCard(cardOf("demo", oddCard, "", 0)),
 				in("a peer asks for it", agdiscGet(usualID, "demo").frame(), accept),
-				answered("and can ask about it later", cardOf(usualID, "demo", oddCard, hashOf(oddCard), 0)),
+				answered("and can ask about it later", cardOf("demo", oddCard, hashOf(oddCard), 0)),
 			),
 			scene("the newest card counts",
 				hasCard(goodCard),
-				hasCard(cardOf(usualID, "demo", "another", etagTwo, 1)),
+				hasCard(cardOf("demo", "another", etagTwo, 1)),
 				in("a peer asks for it", agdiscGet(usualID, "demo", etagOne).frame(), accept),
-				answered("and gets it", cardOf(usualID, "demo", "another", etagTwo, 1)),
+				answered("and gets it", cardOf("demo", "another", etagTwo, 1)),
 			),
 			scene("the card of an agent on another connection is the one that it has itself", declaredOn(
-				onSession("question 1", goodCard),
+				onSession(goodCard),
 				[]step{out("and it passes through", goodCard.frame(), vectors.Expect{SameMsgID: new(true)})},
 			)...).clock(now),
 			like("a card that nobody asked for", goodCard.frame(), accept, vectors.Expect{Detail: "unsolicited"}),
@@ -183,7 +183,7 @@ var agdiscs = []vector{
 				in("a card without a revision", of(agdisc, 2, usualID, opaque(1, "demo"), opaque(3, oddCard)).frame(), badPayload).answers(),
 			)...),
 			scene("a good card of another agent", asksFor(nil,
-				in("is not the answer", cardOf(usualID, "other", oddCard, etagOne, 0).frame(), badPayload).answers(),
+				in("is not the answer", cardOf("other", oddCard, etagOne, 0).frame(), badPayload).answers(),
 			)...),
 			scene("it is not passed on", declaredOn([]step{
 				in("a peer wants the card", agdiscGet("question 1", "demo").frame(), internalError),
@@ -230,8 +230,8 @@ var agdiscs = []vector{
 				in("is refused", notModified("demo", etagOne).frame(), badPayload).answers(),
 			)...),
 			scene("another card", asksFor([]string{etagOne},
-				in("comes as a whole", cardOf(usualID, "demo", "another", etagTwo, 1).frame(), accept).answers(),
-				hears("the application has it", cardOf(usualID, "demo", "another", etagTwo, 1)),
+				in("comes as a whole", cardOf("demo", "another", etagTwo, 1).frame(), accept).answers(),
+				hears("the application has it", cardOf("demo", "another", etagTwo, 1)),
 			)...),
 			like("no etag", of(agdisc, 3, usualID, opaque(1, "demo")).frame(), badPayload),
 			like("no agent_id", of(agdisc, 3, usualID, opaque(2, etagOne)).frame(), badPayload),
@@ -242,44 +242,44 @@ var agdiscs = []vector{
 		expect: accept, bin: agdiscGet("question 3", "demo").frame(),
 		assertions: vectors.Assertions{MsgType: new(uint64(1)), Clock: &vectors.Clock{NowUnixMs: now}},
 		transcript: declaredOn(
-			onSession("question 1", goodCard),
+			onSession(goodCard),
 			[]step{
 				out("it is fresh for a minute", goodCard.frame(), vectors.Expect{SameMsgID: new(true)}),
 				in("a millisecond before that is over", agdiscGet("question 2", "demo").frame(), accept).at(59_999),
-				answered("it is told without asking, with what is left of its age", cardOf(usualID, "demo", oddCard, etagOne, 1)),
+				answered("it is told without asking, with what is left of its age", cardOf("demo", oddCard, etagOne, 1)),
 				mainStep("when the minute is over").at(60_000),
 				out("the agent is asked whether it is still the same", agdiscGet(usualID, "demo", etagOne).frame(), vectors.Expect{}).on("b"),
 				in("it is", notModified("demo", etagOne).frame(), accept).on("b").answers(),
 				answered("and fresh for another minute", goodCard),
 				in("which passes", agdiscGet("question 4", "demo").frame(), accept).at(119_999),
-				answered("without asking", cardOf(usualID, "demo", oddCard, etagOne, 1)),
+				answered("without asking", cardOf("demo", oddCard, etagOne, 1)),
 			},
 		),
 		siblings: []sibling{
 			scene("a card that has changed takes the place of the old one", declaredOn(
-				onSession("question 1", goodCard),
+				onSession(goodCard),
 				[]step{
 					out("it is fresh for a minute", goodCard.frame(), vectors.Expect{SameMsgID: new(true)}),
 					in("when that is over", agdiscGet("question 2", "demo").frame(), accept).at(60_000),
 					out("the agent is asked whether it is still the same", agdiscGet(usualID, "demo", etagOne).frame(), vectors.Expect{}).on("b"),
-					in("it is not", cardOf(usualID, "demo", "another", etagTwo, 1000).frame(), accept).on("b").answers(),
-					answered("the peer has the new one", cardOf(usualID, "demo", "another", etagTwo, 1000)),
+					in("it is not", cardOf("demo", "another", etagTwo, 1000).frame(), accept).on("b").answers(),
+					answered("the peer has the new one", cardOf("demo", "another", etagTwo, 1000)),
 					in("half a second later", agdiscGet("question 3", "demo").frame(), accept).at(60_500),
-					answered("it still has", cardOf(usualID, "demo", "another", etagTwo, 500)),
+					answered("it still has", cardOf("demo", "another", etagTwo, 500)),
 				},
 			)...).clock(now),
 			scene("a card without an age is asked for each time", declaredOn(
-				onSession("question 1", cardOf(usualID, "demo", oddCard, etagOne, 0)),
+				onSession(cardOf("demo", oddCard, etagOne, 0)),
 				[]step{
-					out("at once", cardOf(usualID, "demo", oddCard, etagOne, 0).frame(), vectors.Expect{SameMsgID: new(true)}),
+					out("at once", cardOf("demo", oddCard, etagOne, 0).frame(), vectors.Expect{SameMsgID: new(true)}),
 					in("and again", agdiscGet("question 2", "demo").frame(), accept),
 					out("by its etag", agdiscGet(usualID, "demo", etagOne).frame(), vectors.Expect{}).on("b"),
 					in("it is the same", notModified("demo", etagOne).frame(), accept).on("b").answers(),
-					answered("it is", cardOf(usualID, "demo", oddCard, etagOne, 0)),
+					answered("it is", cardOf("demo", oddCard, etagOne, 0)),
 				},
 			)...).clock(now),
 			scene("who has the card that is cached is told so", declaredOn(
-				onSession("question 1", goodCard),
+				onSession(goodCard),
 				[]step{
 					out("it is fresh for a minute", goodCard.frame(), vectors.Expect{SameMsgID: new(true)}),
 					in("a peer that has it", agdiscGet("question 2", "demo", etagOne).frame(), accept).at(1000),

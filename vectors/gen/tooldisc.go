@@ -19,7 +19,7 @@ func byFilter(text string) []byte   { return opaque(3, text) }
 
 // listed is a page, of tools as fieldsOfTool has them. A page that is not the
 // last has a token, whose content is the endpoint's affair.
-func listed(msgID string, more bool, tools ...[]byte) message {
+func listed(more bool, tools ...[]byte) message {
 	var fields [][]byte
 	for _, t := range tools {
 		fields = append(fields, nested(1, t))
@@ -27,7 +27,7 @@ func listed(msgID string, more bool, tools ...[]byte) message {
 	if more {
 		fields = append(fields, pageToken("any"))
 	}
-	return of(tooldisc, 2, msgID, fields...)
+	return of(tooldisc, 2, usualID, fields...)
 }
 
 func getReq(msgID, id string, version ...string) message {
@@ -60,7 +60,7 @@ var (
 
 // hasTools gives the application tools.
 func hasTools(tools ...[]byte) step {
-	return app("the application has tools", listed(usualID, false, tools...).frame())
+	return app("the application has tools", listed(false, tools...).frame())
 }
 
 // pageOf is an answer to a LIST_REQ, with more to come or not.
@@ -69,7 +69,7 @@ func pageOf(why string, more bool, tools ...[]byte) step {
 	if more {
 		expect.Free = []uint64{2}
 	}
-	return out(why, listed(usualID, more, tools...).frame(), expect)
+	return out(why, listed(more, tools...).frame(), expect)
 }
 
 // toldNoTool is a TOOLDISC_ERR of a code.
@@ -172,8 +172,8 @@ var tooldiscs = []vector{
 				pageOf("there", false, readTool).on("b"),
 			),
 			scene("the other way round", asksForTool(listReq(usualID, pageSize(2), byFilter("e")),
-				in("a page comes", listed(usualID, true, countTool, echoTool).frame(), accept).answers(),
-				hears("the application has it", listed(usualID, true, countTool, echoTool)),
+				in("a page comes", listed(true, countTool, echoTool).frame(), accept).answers(),
+				hears("the application has it", listed(true, countTool, echoTool)),
 			)...),
 			like("a filter that is not UTF-8", listReq(usualID, byFilter("\xff")).frame(), badPayload),
 			like("a filter that is very long", listReq(usualID, byFilter(strings.Repeat("a", 257))).frame(), badPayload),
@@ -276,7 +276,7 @@ var tooldiscs = []vector{
 			scene("the answer to a question is no better", asksForTool(getReq(usualID, "echo"),
 				in("it is refused", getResp(fieldsOfTool("echo", "Echo", "1.0.0", "sha256:", "")).frame(), badPayload).answers(),
 			)...),
-			like("nor is a page with one such tool", listed(usualID, false, countTool, fieldsOfTool("echo", "Echo", "1.0.0", "nowhere", "")).frame(), badPayload),
+			like("nor is a page with one such tool", listed(false, countTool, fieldsOfTool("echo", "Echo", "1.0.0", "nowhere", "")).frame(), badPayload),
 		},
 	},
 	{
@@ -292,14 +292,14 @@ var tooldiscs = []vector{
 			badTool("a name that is not UTF-8", toolID, opaque(2, "\xff"), toolVersion, schemaRef),
 			badTool("a version of another type", toolID, toolName, number(3, 1), schemaRef),
 			like("no descriptor", of(tooldisc, 4, usualID).frame(), badPayload),
-			like("a page with one such tool", listed(usualID, false, countTool, join(toolName, toolVersion, schemaRef)).frame(), badPayload),
-			like("one without a name", listed(usualID, false, join(toolID, toolVersion, schemaRef)).frame(), badPayload),
-			like("one without a version", listed(usualID, false, join(toolID, toolName, schemaRef)).frame(), badPayload),
-			like("one without a schema_ref", listed(usualID, false, join(toolID, toolName, toolVersion)).frame(), badPayload),
-			like("a page of more tools than there may be", listed(usualID, false, make([][]byte, 1025)...).frame(), badPayload),
+			like("a page with one such tool", listed(false, countTool, join(toolName, toolVersion, schemaRef)).frame(), badPayload),
+			like("one without a name", listed(false, join(toolID, toolVersion, schemaRef)).frame(), badPayload),
+			like("one without a version", listed(false, join(toolID, toolName, schemaRef)).frame(), badPayload),
+			like("one without a schema_ref", listed(false, join(toolID, toolName, toolVersion)).frame(), badPayload),
+			like("a page of more tools than there may be", listed(false, make([][]byte, 1025)...).frame(), badPayload),
 			like("a good one that nobody asked for", getResp(join(toolID, toolName, toolVersion, schemaRef)).frame(), accept, vectors.Expect{Detail: "unsolicited"}),
 			scene("the answer to a question is no better", asksForTool(listReq(usualID),
-				in("it is refused", listed(usualID, false, join(toolID, toolName, schemaRef)).frame(), badPayload).answers(),
+				in("it is refused", listed(false, join(toolID, toolName, schemaRef)).frame(), badPayload).answers(),
 			)...),
 		},
 	},
