@@ -36,7 +36,7 @@ func (a *attachment) deliver(it *item) {
 	s := a.s
 	publisher, deliveryID := splitID(it.id)
 	at := &attempt{a: a, item: it, key: attemptKey{a.call.Session(), deliveryID}, publisher: publisher}
-	at.ctx, at.cancel = context.WithTimeout(s.ctx, it.until.Sub(s.opts.Now())-leaseMargin)
+	at.ctx, at.cancel = s.within(it.until.Sub(s.opts.Now()) - leaseMargin)
 	s.mu.Lock()
 	s.attempts[at.key] = append(s.attempts[at.key], at)
 	s.mu.Unlock()

@@ -34,7 +34,7 @@ type Consumer struct {
 	places int
 	queue  []*Delivery
 	open   map[string]*Delivery // unanswered, by the id of the item
-	err    error
+	err    error                // why the call has ended
 }
 
 // Delivery is a delivery that waits to be processed. Its fields may be read until
@@ -88,8 +88,12 @@ func (b *inboxes) close() {
 	}
 }
 
-// lateTime is for how long after Close deliveries are still expected.
-const lateTime = time.Minute
+// How long a Consumer whose call has ended answers on its lane: to what was on its
+// way, and to what is being processed.
+const (
+	graceTime = time.Second
+	lateTime  = time.Minute
+)
 
 var (
 	errTaken  = errors.New("relay: this topic is consumed on this connection already")
@@ -200,8 +204,22 @@ func (c *Consumer) end(err error) {
 		_ = d.Nack(true, reasonDetached) // or the relay has noticed
 	}
 	c.wake()
-	// What is on its way is answered, too.
-	time.AfterFunc(lateTime, c.leave)
+	time.AfterFunc(graceTime, func() {
+		c.mu.Lock()
+		unanswered := len(c.open) > 0
+		c.mu.Unlock()
+		if unanswered {
+			time.AfterFunc(lateTime, c.retire)
+			return
+		}
+		c.retire()
+	})
+}
+
+// retire gives up the lane.
+func (c *Consumer) retire() {
+	c.leave()
+	_ = c.key.lane.Close()
 }
 
 // reasonDetached is the reason_code for what came when nobody wanted it.
@@ -214,12 +232,11 @@ func (c *Consumer) wake() {
 	}
 }
 
-// Close detaches. Deliveries that were received may still be answered. A second
-// call does nothing.
+// Close detaches. Deliveries that were received may still be answered, for a
+// minute. A second call does nothing.
 func (c *Consumer) Close() {
 	c.cancel()
 	<-c.done
-	_ = c.key.lane.Close()
 }
 
 // Recv returns the next delivery, which is to be answered by Ack or Nack. When the

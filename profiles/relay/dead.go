@@ -178,10 +178,12 @@ func decodeParams(params []byte, into any) error {
 
 // expiry buries what nobody has processed in time, and forgets the dead.
 type expiry struct {
-	s    *Service
-	kick chan struct{}
+	s     *Service
+	alarm chan struct{} // one slot: something may have expired
 
-	next time.Time // when something will expire, zero: nothing does; guarded by mu
+	// Guarded by the Service's mu.
+	next     time.Time // when something will expire; zero: nothing does
+	stopWait func() bool
 }
 
 // maxExpiring is how many expired deliveries are dealt with at once.
@@ -190,40 +192,44 @@ const maxExpiring = 16
 // sooner says that something expires at a time.
 func (e *expiry) sooner(at time.Time) {
 	e.s.mu.Lock()
-	sooner := e.next.IsZero() || at.Before(e.next)
-	if sooner {
-		e.next = at
+	defer e.s.mu.Unlock()
+	if e.s.closed || !e.next.IsZero() && !at.Before(e.next) {
+		return
 	}
-	e.s.mu.Unlock()
-	if sooner {
-		select {
-		case e.kick <- struct{}{}:
-		default:
-		}
+	if e.stopWait != nil {
+		e.stopWait()
+	}
+	e.next = at
+	e.stopWait = e.s.opts.After(max(at.Sub(e.s.opts.Now()), 0), e.ring)
+}
+
+func (e *expiry) ring() {
+	select {
+	case e.alarm <- struct{}{}:
+	default:
+	}
+}
+
+func (e *expiry) stop() {
+	if e.s == nil {
+		return
+	}
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	if e.stopWait != nil {
+		e.stopWait()
 	}
 }
 
 // run works until the Service is closed.
 func (e *expiry) run() {
-	s := e.s
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-e.s.ctx.Done():
 			return
-		case <-e.kick:
-		case <-timer.C:
+		case <-e.alarm:
 			e.work()
 		}
-		s.mu.Lock()
-		next := e.next
-		s.mu.Unlock()
-		wait := time.Hour
-		if !next.IsZero() {
-			wait = min(wait, max(next.Sub(s.opts.Now()), 0))
-		}
-		timer.Reset(wait)
 	}
 }
 

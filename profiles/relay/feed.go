@@ -19,7 +19,7 @@ type feed struct {
 
 	dry      bool // nothing is due
 	at       time.Time
-	timer    *time.Timer // for when something is, at a time
+	stopWait func() bool // of the wait for at
 	failures int         // of the Store, in a row
 }
 
@@ -147,7 +147,7 @@ func (f *feed) rest(until time.Time) {
 	if until.IsZero() || f.s.closed {
 		return
 	}
-	f.timer = time.AfterFunc(max(until.Sub(f.s.opts.Now()), 0), func() {
+	f.stopWait = f.s.opts.After(max(until.Sub(f.s.opts.Now()), 0), func() {
 		f.s.mu.Lock()
 		defer f.s.mu.Unlock()
 		if f.dry && f.at.Equal(until) {
@@ -164,9 +164,9 @@ func (f *feed) wake() {
 }
 
 func (f *feed) stop() {
-	if f.timer != nil {
-		f.timer.Stop()
-		f.timer = nil
+	if f.stopWait != nil {
+		f.stopWait()
+		f.stopWait = nil
 	}
 }
 

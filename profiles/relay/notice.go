@@ -73,7 +73,7 @@ func (h *herald) run(it *item) {
 // tell sends the notice and reports whether the publisher has answered it.
 func (h *herald) tell(it *item) bool {
 	s := h.s
-	ctx, cancel := context.WithTimeout(s.ctx, s.opts.AckTimeout)
+	ctx, cancel := s.within(s.opts.AckTimeout)
 	defer cancel()
 	r, release, err := s.load(ctx, it)
 	release()

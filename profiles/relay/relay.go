@@ -124,8 +124,11 @@ type Options struct {
 	// Open calls an RPC method, for Consume. It returns when the call is sent.
 	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte) (Stream, error)
 
-	// Now is the clock of the times that the Store is given. Nil means time.Now.
-	Now func() time.Time
+	// Now is the clock of the times that the Store is given, After its alarm: it
+	// calls f when d has passed, unless stop is called before. Nil means time.Now and
+	// time.AfterFunc.
+	Now   func() time.Time
+	After func(d time.Duration, f func()) (stop func() bool)
 }
 
 func (o Options) withDefaults() Options {
@@ -134,6 +137,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
 	for _, d := range []struct {
 		value *time.Duration
@@ -235,7 +241,8 @@ func New(opts Options) (*Service, error) {
 		Refusal:   refusal,
 	}
 	if opts.Store != nil {
-		s.expiry = expiry{s: s, kick: make(chan struct{}, 1)}
+		s.expiry = expiry{s: s, alarm: make(chan struct{}, 1)}
+		s.expiry.ring()
 		s.work.Go(s.expiry.run)
 	}
 	return s, nil
@@ -274,6 +281,7 @@ func (s *Service) Close() {
 		f.stop()
 	}
 	s.mu.Unlock()
+	s.expiry.stop()
 	s.close(errClosed)
 	s.inboxes.close()
 	s.work.Wait()

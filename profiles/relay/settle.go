@@ -95,6 +95,17 @@ func (s *Service) conclude(it *item, submit func(done func(held bool, err error)
 	}
 }
 
+// within returns a context that ends when a time has passed, on the clock of the
+// Service.
+func (s *Service) within(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	stop := s.opts.After(max(d, 0), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // pause waits, unless the Service is closed.
 func (s *Service) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
