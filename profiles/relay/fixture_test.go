@@ -395,7 +395,7 @@ func (s *server) rawConsumer(identity, topic string, maxInFlight int) *raw {
 			return err
 		}
 		a := arrival{at: time.Now(), env: held.Clone(), w: w}
-		if err := a.publish.Decode(a.env.Payload); err != nil {
+		if err := a.publish.Decode(a.env.Payload); err != nil && a.env.MsgType == relay.TypePublish {
 			s.t.Errorf("delivery: %v", err)
 		}
 		r.mu.Lock()
@@ -430,4 +430,21 @@ func (r *raw) seen() []arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.arrivals)
+}
+
+// raw sends a message and returns the answer.
+func (p *peer) raw(msgType uint64, payload []byte, ext e1.Extensions) e1.Envelope {
+	p.t.Helper()
+	ctx, cancel := patient()
+	defer cancel()
+	call, err := p.Call(ctx, e1.Envelope{ProfileID: relay.ProfileID, MsgType: msgType, Payload: payload, Extensions: ext})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer call.Close()
+	answer, err := call.Recv(ctx)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return answer.Clone()
 }
