@@ -3,6 +3,7 @@ package quicconn_test
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -23,9 +24,24 @@ func TestPeersOfACrashedListenerAreToldByTheNextOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = first.Close() }()
-	_, client := transporttest.Connect(t, first, ca.Policy(t, transporttest.Client))
+	server, client := transporttest.Connect(t, first, ca.Policy(t, transporttest.Client))
 	stream, err := client.Open(patience(t))
 	if err != nil {
+		t.Fatal(err)
+	}
+	// An answer on a stream comes after the end of the handshake. Before that the
+	// client would go on with the handshake, which no reset is an answer to.
+	if _, err := stream.Write([]byte("here")); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := server.Accept(patience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accepted.Write([]byte("here")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stream, make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
 	first.Crash()
