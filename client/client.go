@@ -105,7 +105,7 @@ func (c *Client) attach(conn transport.Conn) error {
 	o := c.opts.Endpoint
 	o.Registry = c.set.Registry
 	if o.Tracer == nil {
-		o.Tracer = endpoint.ContextFunc(c.set.Traces.Attach)
+		o.Tracer = endpoint.ContextFunc(c.set.Attach)
 	}
 	if c.ep, err = endpoint.New(o); err != nil {
 		c.end()

@@ -15,8 +15,11 @@ type Access interface {
 	//	events   publish                               event_type
 	//	events   subscribe                             event_type of each event delivered
 	//	obs      set, get                              empty
+	//	policyhint set                                 empty
 	//	state    put                                   state_id, in lower-case hexadecimal
 	//	state    get, delta                            the same, of a state that somebody else has put
+	//	artifact offer                                 artifact_id
+	//	artifact get, list                             the same, of an artifact that somebody else has offered
 	//	agdisc   get                                   agent_id
 	//	tooldisc get                                   tool_id of a descriptor that is configured
 	Allowed(identity, profile, operation, name string) bool

@@ -42,6 +42,10 @@ type Options struct {
 	// Nil denies nothing.
 	Access profiles.Access
 
+	// Policy is asked about each task that Access allows. One that it stops ends in
+	// a Result that says so, after its notice. Nil stops nothing.
+	Policy profiles.Policy
+
 	// MayUse says whether an identity may be an agent. It must not block. Nil
 	// means that it may, unless another identity is that agent.
 	MayUse func(identity, agentID string) bool
@@ -59,6 +63,11 @@ type Options struct {
 	// on and a context that carries the trace context of the task
 	// (profiles.TraceOf). An error is ignored: a task does not fail for its trace.
 	Propagate func(ctx context.Context, lane profiles.Lane, taskID []byte) error
+
+	// Hints is called before a Task is sent, like Propagate, with a context that
+	// carries the hints for the task (profiles.HintsOf). After an error the Task is
+	// not sent; an *profiles.Error that is not retryable is the end of the Delivery.
+	Hints func(ctx context.Context, lane profiles.Lane, kind string, taskID []byte) error
 
 	Retention   time.Duration // of a task after its end, at least; default 24 h
 	Deadline    time.Duration // of tasks that name none; default 1 h

@@ -44,6 +44,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	r := &request{
 		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: string(in.Kind), Trace: profiles.TraceOf(ctx),
 	}
+	r.Hints = profiles.HintsOf(ctx, r.Kind)
 	a := &arrival{s: s, session: req.Session, key: keyOf(r.Owner, r.ID), owner: r.Owner, kind: r.Kind, sum: sumTask(r.Kind, in.Input), value: r}
 	a.read(req.Extensions)
 	if !s.knows(a.key) { // and if it did, this request would never be written

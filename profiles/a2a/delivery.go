@@ -92,7 +92,8 @@ type Delivery struct {
 // Send sends a Task and returns what comes back. Of t it reads ID (nil means 16
 // fresh random octets), Kind, Input, Params and Deadline, and keeps what it
 // needs until Close. It returns when the Task is queued for writing; ctx also
-// carries the trace context of the task. The caller closes the Delivery.
+// carries the trace context of the task, and the hints for it. The caller closes
+// the Delivery.
 //
 // A Task that gets neither an Event nor a Result is sent again after a while,
 // which executes nothing twice. A second Delivery of one task_id to one identity
@@ -107,7 +108,7 @@ func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, o
 	if err := new(TaskBody).Decode(payload); err != nil {
 		return nil, err
 	}
-	d := s.newDelivery(profiles.WithTrace(s.ctx, profiles.TraceOf(ctx)), session, id, t.Kind, in)
+	d := s.newDelivery(withOrigin(s.ctx, profiles.TraceOf(ctx), profiles.HintsOf(ctx, t.Kind)), session, id, t.Kind, in)
 	d.in, in.d = in, d
 	d.resume, d.last = opts.Resume, opts.After
 	if err := d.open(); err != nil {

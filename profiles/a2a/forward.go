@@ -14,15 +14,24 @@ import (
 // maxReason keeps what is wrong with an input readable.
 const maxReason = 1024
 
-// admit decides whether a new task is to be executed.
+// admit decides whether a new task is to be executed. Without an input it is the
+// one that is stored.
 func (t *task) admit(input []byte) {
 	s := t.s
+	if input == nil {
+		var err error
+		if input, err = t.input(); err != nil {
+			return
+		}
+	}
 	switch {
 	case !s.opts.Access.Allowed(t.owner, "a2a", "task", t.kind):
 		t.fail(reasonDenied)
 		return
 	case t.hops > profiles.MaxHops:
 		t.fail(reasonHops)
+		return
+	case t.stopped():
 		return
 	}
 	if s.opts.Validate != nil {
@@ -34,6 +43,27 @@ func (t *task) admit(input []byte) {
 		}
 	}
 	t.dispatch(input, false)
+}
+
+// stopped ends a task that its initiator's own policy does not let through.
+func (t *task) stopped() bool {
+	s := t.s
+	if s.opts.Policy == nil {
+		return false
+	}
+	v := s.opts.Policy.Violated(t.ctx, "a2a", t.kind)
+	if v == nil {
+		return false
+	}
+	s.mu.Lock()
+	c := t.cursor
+	s.mu.Unlock()
+	if c != nil {
+		_ = c.lane.Send(c.ctx, v.Notice) // or nobody is there to be told
+	}
+	reason := v.Text()
+	t.fail(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
+	return true
 }
 
 // dispatch gives the task to whoever carries out its kind. Where that is an

@@ -46,6 +46,11 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 	if d.s.opts.Propagate != nil {
 		_ = d.s.opts.Propagate(ctx, d.lane, d.id)
 	}
+	if d.s.opts.Hints != nil {
+		if err := d.s.opts.Hints(ctx, d.lane, d.kind, d.id); err != nil {
+			return nil, err
+		}
+	}
 	call, err := d.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeTask, Extensions: ext, Payload: payload})
 	if err != nil {
 		_ = d.lane.Close()

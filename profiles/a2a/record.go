@@ -90,6 +90,7 @@ type request struct {
 	Deadline time.Time
 	Expires  time.Time
 	Trace    profiles.Trace
+	Hints    []profiles.Hint
 }
 
 func (r *request) run() string { return keyOf(r.Owner, r.ID) + r.Nonce }
@@ -110,7 +111,11 @@ func (r *request) encode() []byte {
 	dst = p1.AppendUint(dst, 10, uint64(r.Deadline.UnixMilli()))
 	dst = p1.AppendUint(dst, 11, uint64(r.Expires.UnixMilli()))
 	dst = p1.AppendBytes(dst, 12, r.Trace.Parent)
-	return p1.AppendBytes(dst, 13, r.Trace.State)
+	dst = p1.AppendBytes(dst, 13, r.Trace.State)
+	for i := range r.Hints {
+		dst = appendHint(dst, 14, &r.Hints[i])
+	}
+	return dst
 }
 
 // decode reads r from value, which it keeps.
@@ -148,6 +153,12 @@ func (r *request) decode(value []byte) error {
 			text(&f, &r.Trace.Parent)
 		case 13:
 			text(&f, &r.Trace.State)
+		case 14:
+			h, err := readHint(&f)
+			if err != nil {
+				return damaged("request", err)
+			}
+			r.Hints = append(r.Hints, h)
 		}
 	}
 	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)
@@ -158,6 +169,37 @@ func (r *request) decode(value []byte) error {
 		return fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
 	}
 	return nil
+}
+
+// appendHint appends a hint as a message.
+func appendHint(dst []byte, field uint64, h *profiles.Hint) []byte {
+	n := p1.SizeBytes(1, h.Key) + p1.SizeBytes(2, h.Value) + p1.SizeUint(3, uint64(h.Mode)) + p1.SizeBytes(4, h.Scope)
+	dst = p1.AppendHeader(dst, field, n)
+	dst = p1.AppendBytes(dst, 1, h.Key)
+	dst = p1.AppendBytes(dst, 2, h.Value)
+	dst = p1.AppendUint(dst, 3, uint64(h.Mode))
+	return p1.AppendBytes(dst, 4, h.Scope)
+}
+
+func readHint(f *p1.Fields) (h profiles.Hint, err error) {
+	var message []byte
+	f.Bytes(&message)
+	var mode uint64
+	in := p1.Read(message)
+	for in.Next() {
+		switch in.Num() {
+		case 1:
+			text(&in, &h.Key)
+		case 2:
+			text(&in, &h.Value)
+		case 3:
+			in.Uint64(&mode)
+		case 4:
+			text(&in, &h.Scope)
+		}
+	}
+	h.Mode = profiles.Mode(min(mode, uint64(profiles.Must)))
+	return h, in.Err()
 }
 
 // damaged is the error for a stored value that can not be read. Nothing of what

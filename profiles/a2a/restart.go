@@ -78,7 +78,11 @@ func (s *Service) revive(t *task) (*task, error) {
 	case phaseAgent:
 		t.await()
 	default:
-		s.spawn(func() { t.dispatch(nil, t.version > 0) })
+		if t.version == 0 { // nobody knows whether it was admitted
+			s.spawn(func() { t.admit(nil) })
+			break
+		}
+		s.spawn(func() { t.dispatch(nil, true) })
 	}
 	return t, nil
 }

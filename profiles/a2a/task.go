@@ -35,6 +35,7 @@ type task struct {
 	agent    string // that it is meant for, or empty
 	hops     uint64
 	trace    profiles.Trace
+	hints    []profiles.Hint
 	sum      digest
 	created  time.Time // on the wall clock, as those below
 	deadline time.Time
@@ -77,7 +78,7 @@ type task struct {
 func (s *Service) newTask(r *request, sum digest) *task {
 	return &task{
 		s: s, key: keyOf(r.Owner, r.ID), run: r.run(), owner: r.Owner, id: r.ID, kind: r.Kind,
-		params: r.Params, agent: r.Agent, hops: r.Hops, trace: r.Trace, sum: sum,
+		params: r.Params, agent: r.Agent, hops: r.Hops, trace: r.Trace, hints: r.Hints, sum: sum,
 		created: r.Created, deadline: r.Deadline, expires: r.Expires,
 	}
 }
@@ -260,9 +261,18 @@ func (s *Service) forget(t *task) {
 
 // enter takes a task into the table. The caller holds mu.
 func (s *Service) enter(t *task) {
-	t.ctx, t.stop = context.WithCancelCause(profiles.WithTrace(s.ctx, t.trace))
+	t.ctx, t.stop = context.WithCancelCause(withOrigin(s.ctx, t.trace, t.hints))
 	s.tasks[t.key] = t
 	s.load[t.owner]++
+}
+
+// withOrigin returns ctx with what its initiator gave a task to take along.
+func withOrigin(ctx context.Context, trace profiles.Trace, hints []profiles.Hint) context.Context {
+	ctx = profiles.WithTrace(ctx, trace)
+	if len(hints) == 0 {
+		return ctx
+	}
+	return profiles.WithHints(ctx, hints)
 }
 
 // abandon lets go of a task whose Service was closed. In the store it stays

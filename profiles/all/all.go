@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
@@ -36,8 +37,8 @@ type Options struct {
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
-	// A2A configures profile 2. Without a Propagate of its own the trace context
-	// of a task goes ahead of it by OBS.
+	// A2A configures profile 2. Without a Propagate and Hints of its own the trace
+	// context of a task, and the hints for it, go ahead of it.
 	A2A a2a.Options
 
 	// AGDISC configures profile 10. Behind its Sources come the cards that agents
@@ -49,6 +50,10 @@ type Options struct {
 
 	// Events configures profile 13.
 	Events events.Options
+
+	// Hints configures profile 16. They are held against what the profiles 1, 2 and
+	// 12 do.
+	Hints policyhint.Options
 
 	// State configures profile 17. Behind its Sources come the schemas of tools.
 	State state.Options
@@ -64,7 +69,8 @@ type Options struct {
 // Set is the profiles of one endpoint, and the ends that they have on this side.
 type Set struct {
 	Registry *profiles.Registry
-	Traces   *obs.Contexts     // trace contexts that peers have set; Attach is for endpoint.Options.Tracer
+	Traces   *obs.Contexts     // trace contexts that peers have set
+	Hints    *policyhint.Hints // and hints
 	MCP      *mcpmap.Mapping   // calls the MCP servers of peers
 	A2A      *a2a.Service      // sends tasks, and carries out those of peers
 	AGDISC   *agdisc.Service   // tells the cards of agents
@@ -86,8 +92,10 @@ func New(opts Options) (*Set, error) {
 	}
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
 	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
-	opts.Relay.Access = opts.Access
-	s := &Set{MCP: mcpmap.New(opts.MCP), Traces: obs.New(obs.Options{Access: opts.Access})}
+	opts.Relay.Access, opts.Hints.Access = opts.Access, opts.Access
+	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
+	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
+	s.MCP = mcpmap.New(opts.MCP)
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
 		mcpmap.MethodRPCClose:  {Inline: s.end, Repeatable: true},
@@ -117,6 +125,7 @@ func New(opts Options) (*Set, error) {
 			s.TOOLDISC.Profile(),
 			calls,
 			s.Events.Profile(),
+			s.Hints.Profile(),
 			s.State.Profile(),
 			s.Traces.Profile(),
 			s.Relay.Profile(),
@@ -153,6 +162,9 @@ func (s *Set) open(opts *Options) (err error) {
 	s.opened = append(s.opened, s.cards.Close)
 	if opts.A2A.Propagate == nil {
 		opts.A2A.Propagate = obs.ForTask
+	}
+	if opts.A2A.Hints == nil {
+		opts.A2A.Hints = tellHints
 	}
 	if s.A2A, err = a2a.New(opts.A2A); err != nil {
 		return err

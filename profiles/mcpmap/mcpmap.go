@@ -40,6 +40,11 @@ type Options struct {
 	// server sees any of it. Nil means everyone may do everything.
 	Access profiles.Access
 
+	// Policy is asked about whatever Access allows, with the name of the server.
+	// What it stops is refused like what Access denies, after its notice. Nil
+	// stops nothing.
+	Policy profiles.Policy
+
 	CallTimeout time.Duration // without a message of a call, default 60 s
 	CallLimit   time.Duration // of a call altogether, default 1 h
 	LongIdle    time.Duration // while a client is being asked, default 10 min

@@ -10,7 +10,7 @@ import (
 
 // Serve implements profiles.Handler. Each message is validated here, by the
 // same octets that are passed on.
-func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var msg Message
 	if err := msg.Scan(req.Payload); err != nil {
 		return err
@@ -26,12 +26,12 @@ func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 				return err
 			}
 		}
-		return m.request(c, req, &msg)
+		return m.request(ctx, c, req, w, &msg)
 	case Notification:
 		if client := c.calling(); client != nil && client.told(req, &msg) {
 			return nil
 		}
-		return m.notification(c, req, &msg)
+		return m.notification(ctx, c, req, w, &msg)
 	case Response:
 		// An answer to nothing: the endpoint counts it.
 	}
@@ -39,7 +39,7 @@ func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 }
 
 // request starts an exchange with the server that the request is for.
-func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
+func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
 	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
 		s := m.session(string(id), c, target(req))
 		if s == nil {
@@ -48,10 +48,16 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 		if err := m.allowed(req, msg, s.target); err != nil {
 			return err
 		}
+		if err := m.stopped(ctx, w, s.target); err != nil {
+			return err
+		}
 		return s.request(c, req, msg)
 	}
 	server, name, err := m.route(req, msg)
 	if err != nil {
+		return err
+	}
+	if err := m.stopped(ctx, w, name); err != nil {
 		return err
 	}
 	switch {
@@ -75,7 +81,7 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 // notification passes a notification of a client on. One that has nowhere to
 // go is dropped: nothing may answer it. A cancellation is part of the exchange
 // that it ends and needs no permission of its own.
-func (m *Mapping) notification(c *conn, req *profiles.Request, msg *Message) error {
+func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
 	if msg.Is(MethodCancelled) {
 		if x := c.related(req, msg); x != nil && !x.initialize {
 			// With this the exchange is over for both ends; what the server still
@@ -98,6 +104,9 @@ func (m *Mapping) notification(c *conn, req *profiles.Request, msg *Message) err
 	if err := m.allowed(req, msg, s.target); err != nil {
 		return err
 	}
+	if err := m.stopped(ctx, w, s.target); err != nil {
+		return err
+	}
 	s.notify(c, msg)
 	return nil
 }
@@ -113,6 +122,22 @@ func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) er
 		return nil
 	}
 	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this"}
+}
+
+// stopped tells the peer, and refuses, what its own policy does not let through to
+// a server.
+func (m *Mapping) stopped(ctx context.Context, w profiles.Responder, server string) error {
+	if m.opts.Policy == nil {
+		return nil
+	}
+	v := m.opts.Policy.Violated(ctx, profileName, server)
+	if v == nil {
+		return nil
+	}
+	if err := w.Send(v.Notice); err != nil {
+		return err
+	}
+	return v.Refusal()
 }
 
 func target(req *profiles.Request) string {

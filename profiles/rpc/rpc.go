@@ -52,6 +52,10 @@ type Options struct {
 	// not there is such a method. Nil means profiles.Everyone.
 	Access profiles.Access
 
+	// Policy is asked about each call that Access allows. One that it stops is
+	// answered unauthorized, after its notice. Nil stops nothing.
+	Policy profiles.Policy
+
 	// Outcomes keeps what ended the calls that had an idempotency_key. Nil means
 	// that such requests are served for Repeatable methods only.
 	Outcomes Outcomes
@@ -95,7 +99,7 @@ func New(opts Options) (*profiles.Profile, error) {
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
-	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy}
 	for name, m := range builtin(opts.Info) {
 		s.methods[name] = &method{Method: m, name: name}
 	}

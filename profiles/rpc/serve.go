@@ -15,14 +15,15 @@ type service struct {
 	methods map[string]*method
 	live    *table
 	access  profiles.Access // nil allows everything
+	policy  profiles.Policy // nil stops nothing
 	runs    *runs           // nil: idempotency keys are not kept
 }
 
 // Serve handles one message.
-func (s *service) Serve(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+func (s *service) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	switch req.MsgType {
 	case TypeReq:
-		return s.request(req, w)
+		return s.request(ctx, req, w)
 	case TypeCancel:
 		return s.cancel(req)
 	}
@@ -32,7 +33,7 @@ func (s *service) Serve(_ context.Context, req *profiles.Request, w profiles.Res
 	return errUnknownCall
 }
 
-func (s *service) request(req *profiles.Request, w profiles.Responder) error {
+func (s *service) request(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var in Req
 	if err := in.Decode(req.Payload); err != nil {
 		return err
@@ -54,6 +55,11 @@ func (s *service) request(req *profiles.Request, w profiles.Responder) error {
 		return finishErr(w, in.RPCID, errKey)
 	case bounded && left == 0:
 		return finishErr(w, in.RPCID, errTimeout)
+	}
+	if stopped, err := s.stopped(ctx, w, &in, m); stopped {
+		return err
+	}
+	switch {
 	case keyed && s.runs != nil:
 		return s.keyed(req, &in, m, left)
 	case m.Inline != nil:
@@ -73,6 +79,21 @@ func (s *service) allowed(req *profiles.Request, in *Req, m *method) bool {
 		return s.access.Allowed(identity, "rpc", "call", string(in.Method))
 	}
 	return s.access.Allowed(identity, "rpc", "call", m.name) // no string is made
+}
+
+// stopped answers a call that the caller's own policy does not let through.
+func (s *service) stopped(ctx context.Context, w profiles.Responder, in *Req, m *method) (bool, error) {
+	if s.policy == nil {
+		return false, nil
+	}
+	v := s.policy.Violated(ctx, "rpc", m.name)
+	if v == nil {
+		return false, nil
+	}
+	if err := w.Send(v.Notice); err != nil {
+		return true, err
+	}
+	return true, finishErr(w, in.RPCID, &Error{Code: CodeUnauthorized, Message: v.Text()})
 }
 
 // inline answers at once. Nothing here allocates.
