@@ -3,7 +3,6 @@ package daemon
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/rpc"
+	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
@@ -122,8 +122,10 @@ func TestToolsOfMCPServersAppearByThemselves(t *testing.T) {
 		if string(got.Payload) != sayTool || got.Name != "say" || got.Version != "1" || got.SchemaRef != "sha256:"+hex.EncodeToString(sum[:]) {
 			t.Errorf("tool %+v", got)
 		}
-		if !json.Valid(got.Payload) {
-			t.Error("the descriptor is no JSON")
+		// The schema is where the descriptor says.
+		resolved, err := stateprofile.Fetch(t.Context(), s.Session, sum)
+		if err != nil || string(resolved.Blob) != strings.TrimSuffix(schema, " }") {
+			t.Errorf("schema %+v, error %v", resolved, err)
 		}
 	}
 	// It does not tell of changes, so it is left alone when it was read.
@@ -145,6 +147,11 @@ func TestPR04ToolsAreSeenByWhoMayCallThem(t *testing.T) {
 		if _, err := tooldisc.Find(t.Context(), s.Session, id, ""); !errors.As(err, &unknown) || unknown.Message != "tool not found" {
 			t.Errorf("%s: %v", id, err)
 		}
+	}
+	// Nor is the schema of a tool that is not seen, whose octets everybody knows.
+	hidden := sha256.Sum256([]byte(`{"type":"object"}`))
+	if _, err := stateprofile.Fetch(t.Context(), s.Session, hidden); err == nil {
+		t.Error("the schema of a tool that may not be called is told")
 	}
 	// A listing is no attempt to call what is not in it.
 	if got := r.metric(`swpd_denials_total{profile="mcp"}`); got != "" && got != "0" {

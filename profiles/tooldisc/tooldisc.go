@@ -11,7 +11,7 @@
 //
 // A tool is server/tool; its version is that of the server; its descriptor is
 // what the server says of it, octet for octet; its schema_ref is the hash of the
-// octets of its inputSchema, which Blob returns. A peer sees the tools that it
+// octets of its inputSchema, which BlobFor returns. A peer sees the tools that it
 // may call, and no others.
 //
 // A server is first read when somebody asks for its tools, who then waits for
@@ -241,26 +241,17 @@ func (s *Service) Close() {
 	s.work.Wait()
 }
 
-// Blob returns the schema of the input of a tool by its SHA-256, for those who
-// resolve a schema_ref. It is valid for good, and nobody changes it.
-func (s *Service) Blob(digest []byte) ([]byte, bool) {
-	return s.blob(digest, func(*entry) bool { return true })
-}
-
-// BlobFor is Blob for an identity, which gets the schemas of tools that it may
-// see.
-func (s *Service) BlobFor(identity string, digest []byte) ([]byte, bool) {
-	return s.blob(digest, func(e *entry) bool { return s.sees(identity, e) })
-}
-
-func (s *Service) blob(sum []byte, seen func(*entry) bool) ([]byte, bool) {
+// BlobFor returns the schema of the input of a tool that an identity may see, by
+// its SHA-256: so a schema_ref is resolved. It is valid for good, and nobody
+// changes it.
+func (s *Service) BlobFor(identity string, sum []byte) ([]byte, bool) {
 	var key digest
 	if len(sum) != len(key) {
 		return nil, false
 	}
 	copy(key[:], sum)
 	for _, e := range s.catalogue.Load().schemas[key] {
-		if seen(e) {
+		if s.sees(identity, e) {
 			return e.schema, true
 		}
 	}

@@ -239,14 +239,14 @@ func TestConfiguredToolsAreToldAsTheyAre(t *testing.T) {
 		t.Error(diff)
 	}
 	sum := sha256.Sum256(c.Schema)
-	if schema, ok := service.Blob(sum[:]); !ok || string(schema) != string(c.Schema) {
+	if schema, ok := service.BlobFor("spiffe://test/a", sum[:]); !ok || string(schema) != string(c.Schema) {
 		t.Errorf("schema %q, %v", schema, ok)
 	}
 	sum[0]++
-	if _, ok := service.Blob(sum[:]); ok {
+	if _, ok := service.BlobFor("spiffe://test/a", sum[:]); ok {
 		t.Error("another digest has a schema")
 	}
-	if _, ok := service.Blob(sum[:31]); ok {
+	if _, ok := service.BlobFor("spiffe://test/a", sum[:31]); ok {
 		t.Error("a digest that is none has a schema")
 	}
 }
