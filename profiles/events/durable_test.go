@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -159,6 +160,26 @@ func TestNamesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.subscribe(t, events.SubscribeOptions{Name: "d"})
+}
+
+func TestNamesAreBoundedWhenTheyComeAtOnce(t *testing.T) {
+	s := serve(t, "pipe", events.Options{Store: newMemory(t), Names: 3}, endpoint.Bounds{})
+	p := s.dial(subscriber)
+	var named atomic.Int64
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			sub, err := events.Open(t.Context(), p, events.SubscribeOptions{Name: fmt.Sprint(i)})
+			if err == nil {
+				named.Add(1)
+				sub.Close()
+			}
+		})
+	}
+	all.Wait()
+	if n := named.Load(); n != 3 {
+		t.Errorf("%d names, want 3", n)
+	}
 }
 
 func TestLiveEventsHaveNoCursor(t *testing.T) {

@@ -149,6 +149,7 @@ type Bus struct {
 	pending atomic.Int64  // octets that wait to be stored
 	readers chan struct{} // slots for reading the store
 	large   chan struct{} // slots for large records out of it
+	naming  chan struct{} // the slot for storing a new name
 
 	live live
 
@@ -169,7 +170,7 @@ func New(opts Options) (*Bus, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders), large: make(chan struct{}, largeSlots)}
+	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders), large: make(chan struct{}, largeSlots), naming: make(chan struct{}, 1)}
 	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
 	b.live.seed = maphash.MakeSeed()
 	b.subs.init()

@@ -35,9 +35,10 @@ func (s *subscription) start() error {
 		}
 		switch {
 		case version == 0:
-			if err := s.mayName(); err != nil {
+			if wrote, err := s.newName(); err != nil || wrote {
 				return err
 			}
+			continue
 		case !s.resume:
 			place, n := binary.Uvarint(stored)
 			if n <= 0 || place > last || place+1 < first {
@@ -75,6 +76,21 @@ func (s *subscription) store(was uint64) (bool, error) {
 	case <-s.ctx.Done():
 		return false, context.Cause(s.ctx)
 	}
+}
+
+// newName is store for a name that is not there. One at a time: what is counted
+// must not change before the name is stored.
+func (s *subscription) newName() (bool, error) {
+	select {
+	case s.bus.naming <- struct{}{}:
+		defer func() { <-s.bus.naming }()
+	case <-s.ctx.Done():
+		return false, context.Cause(s.ctx)
+	}
+	if err := s.mayName(); err != nil {
+		return false, err
+	}
+	return s.store(0)
 }
 
 // mayName refuses one more name than an identity may have.
