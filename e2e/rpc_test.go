@@ -195,6 +195,7 @@ func TestMethodsFromTheCommandLine(t *testing.T) {
 				{[]string{"call", addr, "demo.stream.count"}, `{"count":5,"done":true}`, "", false},
 				{[]string{"call", addr, "demo.stream.count", `{"count":1000}`}, `{"count":100,"done":true}`, "", false},
 				{[]string{"call", addr, "demo.echo", "\xffé"}, "\xffé", "", false},
+				{[]string{"call", addr, "demo.echo", strings.Repeat("0123456789", 10_000)}, strings.Repeat("0123456789", 10_000), "", false},
 				{[]string{"call", addr, "demo.fail"}, "", "swp-client: internal: forced failure (not retryable)\n", true},
 				{[]string{"call", addr, "demo.stream.count", "x"}, "", "swp-client: invalid_request: want {\"count\": n} (not retryable)\n", true},
 			} {
@@ -286,7 +287,7 @@ func TestPR01KeysHoldAfterAKill(t *testing.T) {
 	s := newSlow(t)
 	n := configured(t, s.yaml())
 	call := func(method, params, key string) (string, error) {
-		out, err := n.client("rpc", "call", n.tls, method, params, "--key", key, "--timeout", "30s").CombinedOutput()
+		out, err := n.client("rpc", "call", n.tls, method, params, "--idempotency-key", key, "--timeout", "30s").CombinedOutput()
 		return strings.TrimSpace(string(out)), err
 	}
 	if got, err := call("slow.once", "one", "key 1"); err != nil || got != `"one"` {
@@ -294,7 +295,7 @@ func TestPR01KeysHoldAfterAKill(t *testing.T) {
 	}
 	<-s.started
 	for _, method := range []string{"slow.once", "slow.again"} {
-		cmd := n.client("rpc", "call", n.tls, method, "two", "--key", method, "--timeout", "30s")
+		cmd := n.client("rpc", "call", n.tls, method, "two", "--idempotency-key", method, "--timeout", "30s")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

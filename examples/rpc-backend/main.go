@@ -69,8 +69,14 @@ func methods() http.Handler {
 
 // echo answers with the params.
 func echo(w http.ResponseWriter, r *http.Request) {
+	// All of it first: once an answer is under way, HTTP/1 reads no more.
+	params, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", "the params are too large or cut off")
+		return
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, http.MaxBytesReader(w, r.Body, maxBody))
+	_, _ = w.Write(params)
 }
 
 // count answers {"count": n} with the items 1 to n, one at a time.
