@@ -195,6 +195,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
 		Events: events.Options{Retention: c.Events.Retention},
+		Hints:  hintOptions(c, d.log),
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 
 		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards}},

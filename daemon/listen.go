@@ -128,7 +128,7 @@ func (d *daemon) openEndpoints() error {
 		if byPath[on] == nil {
 			o := endpointOptions(d.config)
 			o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, on
-			o.Tracer = d.traces
+			o.Tracer = hinted{d.traces, d.profiles.Hints}
 			ep, err := endpoint.New(o)
 			if err != nil {
 				return err

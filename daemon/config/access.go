@@ -80,6 +80,8 @@ var operations = map[string][]string{
 	"agdisc":   {"get"},
 	"tooldisc": {"get"},
 	"state":    {"put", "get", "delta"},
+
+	"policyhint": {"set"},
 }
 
 func (c *Config) checkAccess(p *problems) {

@@ -26,6 +26,7 @@ func (c *Config) check(p *problems) {
 	c.checkAccess(p)
 	c.checkWorkers(p)
 	c.checkBackends(p)
+	c.checkHints(p)
 	c.checkDiscovery(p)
 	c.checkDurations(p)
 }

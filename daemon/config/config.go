@@ -82,6 +82,7 @@ type MCPServer struct {
 	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
 	MaxChildren int               `yaml:"max_children"`
 	Default     bool              `yaml:"default"`
+	Hints       Hints             `yaml:"hints"`
 }
 
 // Freshness is the policy for the timestamps of messages.

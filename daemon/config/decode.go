@@ -71,6 +71,9 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 		if s, ok := d.scalar(key, n, "true or false", "!!bool"); ok {
 			v.SetBool(strings.EqualFold(s, "true"))
 		}
+	case reflect.Pointer: // to tell what is not there from a zero
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(key, n, v.Elem(), depth)
 	case reflect.Int:
 		if s, ok := d.scalar(key, n, "a whole number", "!!int"); ok {
 			i, err := strconv.ParseInt(s, 0, 32)

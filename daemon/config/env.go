@@ -51,6 +51,8 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 		return d.setScalar(n, name, rest, value, "!!str")
 	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		return d.set(t.Elem(), n, name, rest, value)
 	case reflect.String:
 		return d.setScalar(n, name, rest, value, "!!str")
 	case reflect.Bool:

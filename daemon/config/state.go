@@ -34,6 +34,7 @@ type A2AWorker struct {
 	Schema   string            `yaml:"schema"`   // JSON Schema of the input, a file
 	Tasks    int               `yaml:"tasks"`    // at once; more wait
 	Deadline time.Duration     `yaml:"deadline"` // of its tasks, where they name none
+	Hints    Hints             `yaml:"hints"`
 }
 
 // RPC configures profile 12.
@@ -49,6 +50,7 @@ type RPCBackend struct {
 	Methods    List          `yaml:"methods"`    // names, in full
 	Repeatable List          `yaml:"repeatable"` // those that do no harm when they run twice
 	Timeout    time.Duration `yaml:"timeout"`    // without a message of a call
+	Hints      Hints         `yaml:"hints"`
 }
 
 // Events configures profile 13.

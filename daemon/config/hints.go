@@ -1,0 +1,56 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/profiles/policyhint"
+)
+
+// Hints is what the operator declares of a server, a worker or a back end. What
+// is left out is not known, and keeps no MUST of a peer.
+type Hints struct {
+	ExternalNetwork *bool  `yaml:"external_network"` // it uses networks beyond those of the operator
+	PII             *bool  `yaml:"pii"`              // it keeps or passes on personal data
+	Region          List   `yaml:"region"`           // where it may act
+	Cost            string `yaml:"cost"`             // of one action, at most
+}
+
+// Target returns the declaration as the profile wants it. It has been checked.
+func (h *Hints) Target() *policyhint.Target {
+	t := &policyhint.Target{ExternalNetwork: h.ExternalNetwork, PII: h.PII, Regions: h.Region}
+	if c, err := policyhint.ParseCost(h.Cost); err == nil {
+		t.Cost = &c
+	}
+	return t
+}
+
+func (h *Hints) check(p *problems, key string) {
+	for _, region := range h.Region {
+		if _, err := policyhint.ParseRegions(region); err != nil || strings.Contains(region, ",") {
+			p.add(key+".region", "%.80q is no region, want lower-case letters, digits and hyphens, such as eu-west-1", region)
+		}
+	}
+	if h.Cost == "" {
+		return
+	}
+	if _, err := policyhint.ParseCost(h.Cost); err != nil {
+		p.add(key+".cost", "%.80q: %v", h.Cost, err)
+	}
+}
+
+func (c *Config) checkHints(p *problems) {
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		s := c.MCP.Servers[name]
+		s.Hints.check(p, "mcp.servers."+name+".hints")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		w := c.A2A.Workers[name]
+		w.Hints.check(p, "a2a.workers."+name+".hints")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+		b := c.RPC.Backends[name]
+		b.Hints.check(p, "rpc.backends."+name+".hints")
+	}
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// targets are what the configuration declares of what acts for peers, by what a
+// profile calls it. It implements policyhint.Targets.
+type targets map[[2]string]*policyhint.Target
+
+func newTargets(c *config.Config) targets {
+	t := make(targets)
+	for name, s := range c.MCP.Servers {
+		t[[2]string{"mcp", name}] = s.Hints.Target()
+	}
+	for _, w := range c.A2A.Workers {
+		for _, kind := range w.Kinds {
+			t[[2]string{"a2a", kind}] = w.Hints.Target()
+		}
+	}
+	for _, b := range c.RPC.Backends {
+		for _, method := range b.Methods {
+			t[[2]string{"rpc", method}] = b.Hints.Target()
+		}
+	}
+	return t
+}
+
+// Target implements policyhint.Targets.
+func (t targets) Target(profile, name string) (*policyhint.Target, bool) {
+	target, ok := t[[2]string{profile, name}]
+	return target, ok
+}
+
+// hintOptions configure POLICYHINT.
+func hintOptions(c *config.Config, log *zap.Logger) policyhint.Options {
+	log = log.Named(boundlog.Security)
+	return policyhint.Options{
+		Targets: newTargets(c),
+		Told: func(peer *profiles.Peer, v *policyhint.ViolationError) {
+			log.Warn("a peer says that a hint stopped something", zap.String("peer", peer.Identity),
+				zap.String("key", v.Key), zap.String("scope", v.Scope), zap.String("reason", v.Reason))
+		},
+	}
+}
+
+// hinted is a Tracer that gives handlers the hints of peers as well.
+type hinted struct {
+	endpoint.Tracer
+	hints *policyhint.Hints
+}
+
+// Begin implements endpoint.Tracer.
+func (h hinted) Begin(ctx context.Context, p *profiles.Profile, req *profiles.Request) (context.Context, func(endpoint.Verdict)) {
+	ctx, ended := h.Tracer.Begin(ctx, p, req)
+	return h.hints.Attach(ctx, p, req), ended
+}
