@@ -20,6 +20,8 @@ const (
 
 	ExtPublisher = 16 // profile 19: identity of the publisher, on a delivery
 
+	ExtDurable = 16 // profile 14: uvarint, on ART_ACK how many octets of the artifact are durable
+
 	ExtHops     = 48 // any profile: uvarint, at most MaxHops
 	ExtDeadline = 49 // any profile: uvarint, milliseconds left
 )

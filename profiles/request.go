@@ -118,6 +118,16 @@ type Pacer interface {
 	Pace(ctx context.Context) error
 }
 
+// Trickler is a Pacer for large messages. Those of held exchanges of an endpoint
+// are: who sends one only when the one before is nearly gone holds little for a
+// slow peer.
+type Trickler interface {
+	Pacer
+
+	// PaceTo is Pace, but waits until at most so many octets are queued.
+	PaceTo(ctx context.Context, octets int) error
+}
+
 // Session is one authenticated connection. Who dialled makes no difference.
 // It is safe for concurrent use.
 type Session interface {

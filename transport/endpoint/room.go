@@ -8,6 +8,11 @@ import (
 
 // Pace implements profiles.Pacer.
 func (e *exchange) Pace(ctx context.Context) error {
+	return e.PaceTo(ctx, e.s.ep.opts.Bounds.OutboundBytes/2)
+}
+
+// PaceTo implements profiles.Trickler.
+func (e *exchange) PaceTo(ctx context.Context, octets int) error {
 	e.mu.Lock()
 	over := e.done || e.answered
 	if !over {
@@ -19,11 +24,12 @@ func (e *exchange) Pace(ctx context.Context) error {
 		return profiles.ErrFinished
 	}
 	defer l.release()
-	return l.out.pace(ctx)
+	return l.out.pace(ctx, octets)
 }
 
-// pace waits until at most half of what may be queued is.
-func (o *output) pace(ctx context.Context) error {
+// pace waits until at most half of the frames that may be queued are, and no more
+// than so many octets.
+func (o *output) pace(ctx context.Context, octets int) error {
 	b := &o.l.s.ep.opts.Bounds
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,7 +39,7 @@ func (o *output) pace(ctx context.Context) error {
 			return o.err
 		case o.closing:
 			return profiles.ErrFinished
-		case o.frames == 0, o.frames <= b.OutboundFrames/2 && o.l.s.queued.Load() <= int64(b.OutboundBytes/2):
+		case o.frames == 0, o.frames <= b.OutboundFrames/2 && o.l.s.queued.Load() <= int64(octets):
 			return nil
 		}
 		if o.room == nil {

@@ -54,3 +54,35 @@ func TestRS05AHeldExchangeThatPacesItselfWaitsForASlowReader(t *testing.T) {
 		}
 	})
 }
+
+func TestRS05PaceToBoundsTheOctetsThatAreQueued(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		const items, size = 50, 40 << 10
+		held := make(chan profiles.Responder, 1)
+		r := newRigOn(t, pipe, endpoint.Options{}, holdLong(held))
+		r.send(t, request("0123456789abcdef", "x"))
+		w := <-held
+		sent, queued := make(chan error, 1), 0
+		go func() {
+			for range items {
+				if err := errors.Join(w.(profiles.Trickler).PaceTo(t.Context(), size), w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})); err != nil {
+					sent <- err
+					return
+				}
+				queued++
+			}
+			sent <- nil
+		}()
+		synctest.Wait()
+		if queued > 4 {
+			t.Errorf("%d messages of %d octets are queued, want what was asked for", queued, size)
+		}
+		for range items {
+			r.wantEcho(t, "0123456789abcdef", string(make([]byte, size)))
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		w.Fail(nil)
+	})
+}

@@ -1,0 +1,137 @@
+package artifact
+
+import (
+	"fmt"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// The values of ART_ERR's code that have a meaning of their own. For what is
+// refused otherwise it is the alias of the canonical code, such as
+// INVALID_PROFILE_PAYLOAD.
+const (
+	CodeNotFound     = "NOT_FOUND"            // no such artifact, or no such offer, for this peer
+	CodeInvalidRange = "INVALID_RANGE"        // the range begins beyond the artifact, or behind its own end
+	CodeInvalidToken = "INVALID_RESUME_TOKEN" // not one of this endpoint, or of what the artifact is now
+
+	CodeUnsupportedHash = "UNSUPPORTED_HASH"   // hash_alg is not sha256
+	CodeConflict        = "OFFER_CONFLICT"     // another offer of this artifact_id is under way
+	CodeTooLarge        = "TOO_LARGE"          // total_size, or metadata, is above what this endpoint takes
+	CodeQuota           = "QUOTA_EXCEEDED"     // there is no room now
+	CodeOrdering        = "ORDERING"           // chunk_index is not the next one
+	CodeInvalidOffset   = "INVALID_OFFSET"     // offset is not where the last chunk ended
+	CodeSizeMismatch    = "SIZE_MISMATCH"      // more, or at the end fewer, octets than were offered
+	CodeIntegrity       = "INTEGRITY_MISMATCH" // the octets are not those of the hash; they are discarded
+	CodeBusy            = "BUSY"               // offer it again in a moment
+	CodeChanged         = "CHANGED"            // the artifact was replaced or removed while it was sent
+)
+
+// The details of the errors of this profile.
+const (
+	DetailOrdering = "artifact_ordering"
+	DetailOffset   = "artifact_offset"
+	DetailSize     = "artifact_size"
+	DetailHash     = "artifact_integrity"
+	DetailConflict = "artifact_conflict"
+	DetailRange    = "artifact_range"
+	DetailToken    = "artifact_token"
+	DetailUnknown  = "artifact_unknown"
+	DetailBusy     = "artifact_busy"
+	DetailWindow   = "artifact_window"
+	DetailChanged  = "artifact_changed"
+	DetailStore    = "artifact_no_store"
+)
+
+// refuse returns a refusal of InvalidProfilePayload with a code of its own.
+func refuse(code, format string, args ...any) *profiles.Error {
+	text := "artifact: " + fmt.Sprintf(format, args...)
+	return &profiles.Error{Code: profiles.InvalidProfilePayload, Text: text, Answer: errAnswer(code, text, false)}
+}
+
+// with returns a copy of a refusal with a detail.
+func with(detail string, fault *profiles.Error) *profiles.Error {
+	fault.Detail = detail
+	return fault
+}
+
+// domain marks an ordinary answer of the profile.
+func domain(fault *profiles.Error) *profiles.Error {
+	fault.Domain = true
+	return fault
+}
+
+// errUnknown refuses what there is not, and what is not for the peer.
+var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: DetailUnknown, Text: "artifact: not found", Domain: true}
+
+// errDenied refuses an offer that the rules do not allow.
+var errDenied = &profiles.Error{Code: profiles.SecurityPolicy, Text: "artifact: not allowed to offer this artifact"}
+
+// errStore refuses offers where nothing can be kept.
+var errStore = &profiles.Error{Code: profiles.NotFound, Detail: DetailStore, Text: "artifact: this endpoint keeps no artifacts"}
+
+// later is a refusal that a repetition may not meet.
+func later(code, detail, text string) *profiles.Error {
+	return &profiles.Error{
+		Code: profiles.RateLimitExceeded, Detail: detail, Text: "artifact: " + text, Pace: true, Retryable: true,
+		Answer: errAnswer(code, "artifact: "+text, true),
+	}
+}
+
+var (
+	errSealing   = later(CodeBusy, DetailBusy, "what was received is being written or verified; offer it again")
+	errDownloads = later(profiles.RateLimitExceeded.Alias(), DetailBusy, "too many artifacts are being sent")
+	errWindow    = later(profiles.RateLimitExceeded.Alias(), DetailWindow, "too many chunks wait for their ART_ACK")
+	errEnding    = later(profiles.RateLimitExceeded.Alias(), DetailBusy, "this endpoint is shutting down")
+	errChanged   = later(CodeChanged, DetailChanged, "the artifact was replaced or removed; get it again")
+)
+
+// unavailable is the refusal for a failure of the store.
+func unavailable(err error) *profiles.Error {
+	fault := profiles.AsError(profiles.Unavailable(err))
+	if kind, ok := asKind(err); ok && kind.StoreDetail() == "store_quota" {
+		fault.Text = "artifact: there is no room for this now"
+		fault.Answer = errAnswer(CodeQuota, fault.Text, true)
+	}
+	return fault
+}
+
+// answerOctets keeps an ART_ERR within 512 octets as a frame, with an envelope
+// around it whose msg_id has 64 octets.
+const answerOctets = 400
+
+func errAnswer(code, text string, retryable bool) e1.Envelope {
+	m := Err{Code: []byte(code), Message: []byte(text), Retryable: retryable}
+	if over := m.Size() - answerOctets; over > 0 {
+		m.Message = p1.Clip(m.Message, len(text)-over)
+	}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+// refusal builds the ART_ERR for a message that was refused. There is none under
+// a msg_id that is in use: it would be read as the answer to what is using it.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if req.Unsolicited || req.MsgType == TypeErr || req.MsgType == TypeAck || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	text := fault.Text
+	if text == "" {
+		text = fault.Code.String()
+	}
+	return errAnswer(fault.Code.Alias(), text, fault.Retryable), true
+}
+
+// ackAnswer builds the ART_ACK of a chunk.
+func ackAnswer(id []byte, index uint64) e1.Envelope {
+	m := Ack{ArtifactID: id, ChunkIndex: index}
+	return e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+// heldAnswer builds the ART_ACK of an offer: it names the last chunk that is held,
+// of which mark are, and how many octets are.
+func heldAnswer(id []byte, mark, held uint64) e1.Envelope {
+	env := ackAnswer(id, mark-1)
+	env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDurable, held)
+	return env
+}

@@ -1,0 +1,158 @@
+package artifact
+
+import (
+	"github.com/slimwire/swp/profiles"
+)
+
+// chunk serves an ART_CHUNK of an upload.
+func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
+	var m Chunk
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	identity, id := req.Session.Peer().Identity, string(m.ArtifactID)
+	name, err := nameOf(id, identity)
+	if err != nil {
+		return err
+	}
+	if s.opts.Store == nil || !s.opts.Access.Allowed(identity, s.profile.Name, "offer", id) {
+		return errUnknown
+	}
+	s.uploads.mu.Lock()
+	defer s.uploads.mu.Unlock()
+	up, err := s.current(name)
+	if err != nil {
+		if s.isEnd(name, &m) {
+			return w.Finish(ackAnswer(m.ArtifactID, m.ChunkIndex))
+		}
+		return err
+	}
+	switch fault := up.fits(&m); {
+	case fault == nil:
+	case m.IsTerminal && fault == errSize:
+		return s.discard(up, req)
+	default:
+		return fault
+	}
+	if up.waiting >= s.opts.Window {
+		return errWindow
+	}
+	held, w, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	index, terminal := m.ChunkIndex, m.IsTerminal
+	_ = m.Decode(held.Payload) // again, now out of the copy
+	s.enter(up)
+	up.next++
+	up.end += uint64(len(m.Data))
+	up.sealing = terminal
+	answer := func(err error) {
+		if err != nil {
+			w.Fail(err)
+			return
+		}
+		_ = w.Finish(ackAnswer([]byte(id), index)) // or nobody is left to be told
+	}
+	s.opts.Store.Append(name, m.Offset, up.next, m.Data, func(wrote bool, err error) {
+		switch {
+		case err != nil:
+			s.uploads.finish(up, true)
+			answer(unavailable(err))
+		case !wrote:
+			// What came before it has failed.
+			s.uploads.finish(up, true)
+			answer(errOrdering)
+		case terminal:
+			s.seal(up, answer)
+		default:
+			s.uploads.finish(up, false)
+			answer(nil)
+		}
+	})
+	return nil
+}
+
+// current returns an upload, entered or not. The caller holds mu.
+func (s *Service) current(name string) (*upload, error) {
+	if up := s.uploads.live[name]; up != nil {
+		return up, nil
+	}
+	held, mark, stored, ok := s.opts.Store.Part(name)
+	if !ok {
+		return nil, errUnknown
+	}
+	t, err := decodeTag(stored)
+	return &upload{name: name, tag: t, next: mark, end: held, begun: true}, err
+}
+
+// isEnd reports whether a chunk says what is so already: that an artifact ends
+// where it does. That is how an uploader may go on which learned from the ACK of
+// its OFFER that all octets are held.
+func (s *Service) isEnd(name string, m *Chunk) bool {
+	_, size, mark, _, ok := s.opts.Store.Blob(name)
+	return ok && m.IsTerminal && len(m.Data) == 0 && m.Offset == size && m.ChunkIndex == mark
+}
+
+// enter counts one more operation under way. The caller holds mu.
+func (s *Service) enter(up *upload) {
+	up.waiting++
+	s.uploads.live[up.name] = up
+}
+
+var (
+	errOrdering = domain(with(DetailOrdering, refuse(CodeOrdering, "chunk_index is not the next one; an equal offer tells which is")))
+	errSize     = with(DetailSize, refuse(CodeSizeMismatch, "the octets are not as many as were offered"))
+	errOffset   = with(DetailOffset, refuse(CodeInvalidOffset, "offset is not where the chunk before has ended"))
+	errDigest   = with(DetailHash, refuse(CodeIntegrity, "the octets are not those of the hash; they were discarded"))
+)
+
+// fits reports whether a chunk is the next one of an upload.
+func (up *upload) fits(m *Chunk) error {
+	left := up.tag.size - up.end
+	switch n := uint64(len(m.Data)); {
+	case up.broken || up.sealing || m.ChunkIndex != up.next:
+		return errOrdering
+	case m.Offset != up.end:
+		return errOffset
+	case n > left, m.IsTerminal && n < left:
+		return errSize
+	}
+	return nil
+}
+
+// seal has the artifact verified and made visible, and ends the operation under
+// way that stands for it.
+func (s *Service) seal(up *upload, answer func(error)) {
+	s.opts.Store.Seal(up.name, up.tag.sum, s.opts.Retention, func(sealed bool, err error) {
+		s.uploads.finish(up, err != nil || !sealed)
+		switch {
+		case err != nil:
+			answer(unavailable(err))
+		case !sealed:
+			answer(errDigest)
+		default:
+			answer(nil)
+		}
+	})
+}
+
+// discard ends an upload whose last chunk shows that it can not be complete. The
+// caller holds mu.
+func (s *Service) discard(up *upload, req *profiles.Request) error {
+	_, w, err := req.Hold()
+	if err != nil {
+		return err
+	}
+	s.enter(up)
+	up.broken = true
+	s.opts.Store.Discard(up.name, func(err error) {
+		s.uploads.finish(up, true)
+		if err != nil {
+			w.Fail(unavailable(err))
+			return
+		}
+		w.Fail(errSize)
+	})
+	return nil
+}

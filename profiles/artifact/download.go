@@ -1,0 +1,167 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Download is an artifact to be got, or the rest of one.
+type Download struct {
+	ArtifactID string
+
+	// Start is the first octet that is wanted, End the one after the last; 0 means
+	// all to the end.
+	Start, End uint64
+
+	// ResumeToken, if set, came with the octet before Start. It has the download
+	// fail if the artifact is another one by now.
+	ResumeToken string
+
+	// Size is that of the artifact, if it is known; 0 means that it is not. Then
+	// one range is asked for after the other, otherwise the next one before the
+	// last has come.
+	Size uint64
+
+	// Range is how many octets are asked for at once, default 4 MiB. What was asked
+	// for is held in memory until Sink has taken it.
+	Range uint64
+
+	// Sink takes the octets, in order. They are valid until it returns. token, if
+	// not empty, is for a Download that starts behind them. An error of it ends the
+	// download. Required.
+	Sink func(at uint64, data []byte, token string) error
+}
+
+// Receive gets the artifact and returns where it, or the range, has ended. The
+// error is a *PeerError if the other end refused, an *profiles.Error if either
+// side refused a message, that of Sink, the context's, or why the connection has
+// ended. What Sink took before it counts.
+func (d Download) Receive(ctx context.Context, on profiles.Session) (end uint64, err error) {
+	if d.Range == 0 {
+		d.Range = 4 << 20
+	}
+	lane, err := on.Open(ctx)
+	if err != nil {
+		return d.Start, err
+	}
+	defer func() { _ = lane.Close() }()
+	r := receiving{Download: d, lane: lane, at: d.Start, asked: d.Start}
+	defer r.close()
+	for !r.over {
+		for len(r.calls) < r.ahead() {
+			if err := r.ask(ctx); err != nil {
+				return r.at, err
+			}
+		}
+		if len(r.calls) == 0 {
+			break
+		}
+		if err := r.receive(ctx); err != nil {
+			return r.at, err
+		}
+	}
+	return r.at, nil
+}
+
+// receiving is one Receive.
+type receiving struct {
+	Download
+	lane  profiles.Lane
+	calls []asked
+	asked uint64 // up to here
+	at    uint64 // octets up to here were taken
+	begun bool
+	over  bool // the artifact has ended
+}
+
+type asked struct {
+	profiles.Call
+	end  uint64 // of the range
+	next uint64 // index of the chunk that comes next
+}
+
+func (r *receiving) close() {
+	for _, c := range r.calls {
+		c.Close()
+	}
+}
+
+// ahead is how many ranges may be asked for now.
+func (r *receiving) ahead() int {
+	limit := r.Size
+	if r.End != 0 {
+		limit = r.End
+	}
+	switch {
+	case !r.begun:
+		return 1
+	case limit != 0 && r.asked >= limit:
+		return 0
+	case r.Size != 0 || r.End != 0:
+		return 2
+	}
+	return 1
+}
+
+// ask sends the next GET.
+func (r *receiving) ask(ctx context.Context) error {
+	end := r.asked + r.Range
+	if end < r.asked {
+		return fmt.Errorf("artifact: range of %d octets at %d", r.Range, r.asked)
+	}
+	if r.End != 0 {
+		end = min(end, r.End)
+	}
+	m := Get{ArtifactID: []byte(r.ArtifactID), Start: r.asked, End: end}
+	if !r.begun {
+		m.ResumeToken = []byte(r.ResumeToken)
+	}
+	call, err := r.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
+	if err != nil {
+		return err
+	}
+	r.begun = true
+	r.asked = end
+	r.calls = append(r.calls, asked{Call: call, end: end})
+	return nil
+}
+
+var errSequence = errors.New("artifact: chunk out of order")
+
+// receive takes one chunk of the oldest GET.
+func (r *receiving) receive(ctx context.Context) error {
+	c := &r.calls[0]
+	env, err := c.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	if env.MsgType != TypeChunk {
+		return readErr(env)
+	}
+	var m Chunk
+	if err := m.Decode(env.Payload); err != nil {
+		return err
+	}
+	after := m.Offset + uint64(len(m.Data))
+	stuck := after == r.at && !m.IsTerminal && c.end > r.at
+	if string(m.ArtifactID) != r.ArtifactID || m.ChunkIndex != c.next || m.Offset != r.at || after < r.at || after > c.end || stuck {
+		return &profiles.Error{
+			Code: profiles.InvalidProfilePayload, Cause: errSequence,
+			Text: fmt.Sprintf("artifact: chunk %d at %d, want chunk %d at %d", m.ChunkIndex, m.Offset, c.next, r.at),
+		}
+	}
+	if err := r.Sink(m.Offset, m.Data, string(m.ResumeToken)); err != nil {
+		return err
+	}
+	c.next++
+	r.at = after
+	if r.over = m.IsTerminal; r.over || r.at == c.end {
+		c.Close()
+		r.calls = r.calls[1:]
+	}
+	return nil
+}

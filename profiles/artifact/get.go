@@ -1,0 +1,240 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// downloads counts the GETs that are being answered.
+type downloads struct {
+	mu         sync.Mutex
+	byIdentity map[string]int
+	all        int
+	closed     bool
+	work       sync.WaitGroup
+}
+
+// enter counts one more, unless a bound is reached.
+func (d *downloads) enter(o *Options, identity string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.all >= o.Downloads || d.byIdentity[identity] >= o.DownloadsPerIdentity {
+		return errDownloads
+	}
+	d.all++
+	d.byIdentity[identity]++
+	d.work.Add(1)
+	return nil
+}
+
+// leave is the end of what was entered.
+func (d *downloads) leave(identity string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all--
+	if d.byIdentity[identity]--; d.byIdentity[identity] == 0 {
+		delete(d.byIdentity, identity)
+	}
+	d.work.Done()
+}
+
+// close refuses what comes, and waits for what is there.
+func (d *downloads) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.work.Wait()
+}
+
+// get serves an ART_GET.
+func (s *Service) get(req *profiles.Request) error {
+	var m Get
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	if s.opts.Store == nil {
+		return errUnknown
+	}
+	identity := req.Session.Peer().Identity
+	if err := s.downloads.enter(&s.opts, identity); err != nil {
+		return err
+	}
+	held, w, err := req.Hold()
+	if err != nil {
+		s.downloads.leave(identity)
+		return err
+	}
+	go func() {
+		defer s.downloads.leave(identity)
+		w.Fail(s.answerHeld(identity, held, w))
+	}()
+	return nil
+}
+
+// answerHeld answers the copy of a GET, until the peer or this endpoint is gone.
+func (s *Service) answerHeld(identity string, req *profiles.Request, w profiles.Responder) error {
+	ctx, cancel := context.WithCancelCause(w.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errClosed) })()
+	var m Get
+	err := m.Decode(req.Payload)
+	if err == nil {
+		err = s.answer(ctx, identity, &m, w)
+	}
+	if err != nil && s.ctx.Err() != nil && w.Context().Err() == nil {
+		return errEnding
+	}
+	return err
+}
+
+// found is an artifact that a peer may get.
+type found struct {
+	name    string // in the store
+	version uint64
+	tag     tag
+}
+
+// find returns the artifact of an artifact_id that an identity gets: its own, or
+// else the one that was completed first. What it may not get is errUnknown, like
+// what is not there.
+func (s *Service) find(ctx context.Context, identity, id string) (*found, error) {
+	own, err := nameOf(id, identity)
+	if err == nil {
+		if version, _, _, stored, ok := s.opts.Store.Blob(own); ok {
+			t, err := decodeTag(stored)
+			return &found{own, version, t}, err
+		}
+	}
+	if !s.opts.Access.Allowed(identity, s.profile.Name, "get", id) {
+		return nil, errUnknown
+	}
+	var first *found
+	var bad error
+	err = s.opts.Store.Scan(ctx, allOf(id), "", func(name string, version, _ uint64, _ time.Time, stored []byte) bool {
+		if first == nil || version < first.version {
+			first = &found{name: name, version: version}
+			first.tag, bad = decodeTag(stored)
+		}
+		return bad == nil
+	})
+	switch {
+	case err != nil:
+		return nil, unavailable(err)
+	case bad != nil:
+		return nil, bad
+	case first == nil:
+		return nil, errUnknown
+	}
+	return first, nil
+}
+
+var errRange = domain(with(DetailRange, refuse(CodeInvalidRange, "the range begins beyond the artifact, or behind its own end")))
+
+// span returns which octets of an artifact a GET asks for.
+func (s *Service) span(m *Get, t *tag) (start, end uint64, err error) {
+	start, end = m.Start, m.End
+	if len(m.ResumeToken) > 0 {
+		if start, err = s.readToken(m.ResumeToken, m.ArtifactID, t); err != nil {
+			return 0, 0, err
+		}
+	}
+	if start > t.size || end != 0 && start > end {
+		return 0, 0, errRange
+	}
+	if end == 0 || end > t.size {
+		end = t.size
+	}
+	return start, end, nil
+}
+
+// answer sends the chunks of a GET. No chunk is the terminal answer, because that
+// one could not be sent again. An error is for the sender of the GET.
+func (s *Service) answer(ctx context.Context, identity string, m *Get, w profiles.Responder) error {
+	a, err := s.find(ctx, identity, string(m.ArtifactID))
+	if err != nil {
+		return err
+	}
+	at, end, err := s.span(m, &a.tag)
+	if err != nil {
+		return err
+	}
+	for index := uint64(0); ; index++ {
+		if err := pace(ctx, w, s.opts.Chunk); err != nil {
+			return err
+		}
+		n := min(uint64(s.opts.Chunk), end-at)
+		if err := s.send(ctx, a, &Chunk{ArtifactID: m.ArtifactID, ChunkIndex: index, Offset: at}, int(n), w); err != nil {
+			return err
+		}
+		if at += n; at == end {
+			return nil // an empty range has one chunk, too
+		}
+	}
+}
+
+// buffers hold the octets of a chunk while it is sent.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// send reads the octets of one chunk and sends it.
+func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profiles.Responder) error {
+	buf := buffers.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
+	defer buffers.Put(buf)
+	if cap(*buf) < n {
+		*buf = make([]byte, n)
+	}
+	c.Data = (*buf)[:n]
+	if n > 0 {
+		switch got, ok, err := s.opts.Store.ReadAt(ctx, a.name, a.version, c.Data, c.Offset); {
+		case err != nil:
+			return unavailable(err)
+		case !ok || got < n:
+			return errChanged
+		}
+	}
+	after := c.Offset + uint64(n)
+	if c.IsTerminal = after == a.tag.size; !c.IsTerminal {
+		c.ResumeToken = s.appendToken(nil, c.ArtifactID, &a.tag, after)
+	}
+	env := e1.Envelope{MsgType: TypeChunk, Payload: c.AppendHead(nil), Tail: c.Data}
+	for {
+		err := w.Send(env)
+		var fault *profiles.Error
+		if !errors.As(err, &fault) || !fault.Pace {
+			return err
+		}
+		// Others have spent what may wait to be sent.
+		if err := wait(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+const retryEvery = 50 * time.Millisecond
+
+// wait waits for some time, or for the end of ctx.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pace waits until at most so many octets are to be sent to a peer.
+func pace(ctx context.Context, w profiles.Responder, octets int) error {
+	switch p := w.(type) {
+	case profiles.Trickler:
+		return p.PaceTo(ctx, octets)
+	case profiles.Pacer:
+		return p.Pace(ctx)
+	}
+	return ctx.Err()
+}

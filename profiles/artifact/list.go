@@ -1,0 +1,196 @@
+package artifact
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// MaxList is how many artifacts a ListResult has at most.
+const MaxList = 100
+
+// listOctets is how much metadata goes into one ListResult, unless a single
+// artifact has more.
+const listOctets = 1 << 20
+
+// maxParams is more than any ListParams need.
+const maxParams = 8 << 10
+
+// ListParams say what to list. Empty params are the first page of everything.
+type ListParams struct {
+	ArtifactID string `json:"artifact_id,omitempty"` // this one only
+	After      string `json:"after,omitempty"`       // artifact_ids that come after it, in order of their octets
+	Limit      int    `json:"limit,omitempty"`       // default and bound is MaxList
+}
+
+// ListResult is a page of the listing.
+type ListResult struct {
+	Artifacts []Entry `json:"artifacts"`
+	Next      string  `json:"next,omitempty"` // the After of the next page; empty: this is the last one
+}
+
+// Entry is one artifact, as a GET would find it.
+type Entry struct {
+	ArtifactID string    `json:"artifact_id"`
+	Size       uint64    `json:"size"`
+	SHA256     string    `json:"sha256"` // hexadecimal
+	Completed  time.Time `json:"completed"`
+	Own        bool      `json:"own"` // the caller's
+	Metadata   []byte    `json:"metadata,omitempty"`
+}
+
+// candidate is an Entry with what its metadata is found by.
+type candidate struct {
+	Entry
+	name    string
+	version uint64
+}
+
+// List serves MethodList: it tells a peer which artifacts it may see, its own and
+// those of others that a rule lets it list. The error is an *profiles.Error, or
+// that of ctx. It reads the Store.
+func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) ([]byte, error) {
+	in, err := readListParams(params)
+	if err != nil {
+		return nil, err
+	}
+	out := ListResult{Artifacts: []Entry{}}
+	if s.opts.Store == nil {
+		return json.Marshal(out)
+	}
+	select {
+	case s.lists <- struct{}{}:
+		defer func() { <-s.lists }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	page, more, err := s.page(ctx, peer.Identity, in)
+	if err != nil {
+		return nil, err
+	}
+	octets := 0
+	for i, c := range page {
+		if octets > listOctets {
+			page, more = page[:i], true
+			break
+		}
+		note, found, err := s.opts.Store.Note(ctx, c.name, c.version)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		if !found {
+			continue // replaced or forgotten meanwhile
+		}
+		c.Metadata = note
+		octets += len(note)
+		out.Artifacts = append(out.Artifacts, c.Entry)
+	}
+	if more {
+		out.Next = page[len(page)-1].ArtifactID
+	}
+	return json.Marshal(out)
+}
+
+func readListParams(params []byte) (in ListParams, err error) {
+	if len(params) > maxParams {
+		return in, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: params of %d octets, want at most %d", len(params), maxParams)
+	}
+	if len(params) > 0 && json.Unmarshal(params, &in) != nil {
+		return in, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: params are no JSON object with artifact_id, after and limit")
+	}
+	if in.Limit < 0 {
+		return in, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: limit %d, want 0 to %d", in.Limit, MaxList)
+	}
+	if in.Limit == 0 || in.Limit > MaxList {
+		in.Limit = MaxList
+	}
+	return in, nil
+}
+
+// page returns the artifacts of a page, without their metadata, and whether more
+// follow. Of those with the same artifact_id, which stand together, it is the
+// peer's own, or else the one that was completed first.
+func (s *Service) page(ctx context.Context, identity string, in ListParams) (page []candidate, more bool, err error) {
+	prefix, after := "", ""
+	if in.After != "" {
+		after = strings.TrimSuffix(allOf(in.After), "\x01") + "\x02" // behind all of that artifact_id
+	}
+	if in.ArtifactID != "" {
+		prefix = allOf(in.ArtifactID)
+	}
+	var best candidate
+	have := false
+	// end ends the group of one artifact_id and returns false if the page is full.
+	end := func() bool {
+		if !have || !best.Own && !profiles.Would(s.opts.Access, identity, s.profile.Name, "list", best.ArtifactID) {
+			return true
+		}
+		if more = len(page) == in.Limit; !more {
+			page = append(page, best)
+		}
+		return !more
+	}
+	err = s.opts.Store.Scan(ctx, prefix, after, func(name string, version, size uint64, sealed time.Time, stored []byte) bool {
+		id, owner, ok := splitName(name)
+		t, bad := decodeTag(stored)
+		if !ok || bad != nil {
+			return true // not one of this profile
+		}
+		own := owner == identity
+		if have && best.ArtifactID == id {
+			if best.Own || !own && version > best.version {
+				return true
+			}
+		} else if !end() {
+			return false
+		}
+		have = true
+		best = candidate{
+			Entry: Entry{ArtifactID: id, Size: size, SHA256: hex.EncodeToString(t.sum[:]), Completed: sealed.UTC(), Own: own},
+			name:  name, version: version,
+		}
+		return true
+	})
+	if err != nil {
+		return nil, false, unavailable(err)
+	}
+	if !more {
+		end()
+	}
+	return page, more, nil
+}
+
+// Forget serves MethodForget: it ends the artifact that a peer has under an
+// artifact_id, and its upload of it. done is called when both are gone, or were
+// not there, from whatever goroutine; its error is an *profiles.Error.
+func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error)) {
+	name, err := nameOf(string(artifactID), peer.Identity)
+	if err == nil {
+		err = checkID(artifactID)
+	}
+	if err != nil || s.opts.Store == nil {
+		done(err)
+		return
+	}
+	s.uploads.mu.Lock()
+	if up := s.uploads.live[name]; up != nil {
+		up.broken = true
+	}
+	s.uploads.mu.Unlock()
+	s.opts.Store.Discard(name, func(err error) {
+		if err != nil {
+			done(unavailable(err))
+			return
+		}
+		s.opts.Store.Remove(name, 0, func(_ bool, err error) {
+			if err != nil {
+				err = unavailable(err)
+			}
+			done(err)
+		})
+	})
+}

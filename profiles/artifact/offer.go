@@ -1,0 +1,142 @@
+package artifact
+
+import (
+	"sync"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// uploads are those of which something is under way: the store has not yet said
+// what became of it. Of all others the store knows everything.
+type uploads struct {
+	mu   sync.Mutex
+	live map[string]*upload // by name in the store
+}
+
+// upload is guarded by the mutex of uploads.
+type upload struct {
+	name    string
+	tag     tag
+	next    uint64 // index of the next chunk
+	end     uint64 // where it begins
+	waiting int    // operations under way
+	begun   bool   // the store has the part
+	broken  bool   // one of them has failed, or will: what follows is not the next chunk
+	sealing bool   // the last chunk has come
+	offers  []func(error)
+}
+
+// add enters an upload with one operation under way. The caller holds mu.
+func (u *uploads) add(up *upload) *upload {
+	up.waiting = 1
+	u.live[up.name] = up
+	return up
+}
+
+// finish ends one operation on an upload. When nothing is under way any more the
+// store knows everything again.
+func (u *uploads) finish(up *upload, failed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	up.broken = up.broken || failed
+	if up.waiting--; up.waiting == 0 {
+		delete(u.live, up.name)
+	}
+}
+
+// offer serves an ART_OFFER.
+func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
+	var m Offer
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	identity, id := req.Session.Peer().Identity, string(m.ArtifactID)
+	if !s.opts.Access.Allowed(identity, s.profile.Name, "offer", id) {
+		return errDenied
+	}
+	switch {
+	case s.opts.Store == nil:
+		return errStore
+	case m.TotalSize > s.opts.MaxSize:
+		return with(DetailSize, refuse(CodeTooLarge, "total_size %d, want at most %d", m.TotalSize, s.opts.MaxSize))
+	case len(m.Metadata) > s.opts.MaxMetadata:
+		return with(DetailSize, refuse(CodeTooLarge, "metadata of %d octets, want at most %d", len(m.Metadata), s.opts.MaxMetadata))
+	}
+	name, err := nameOf(id, identity)
+	if err != nil {
+		return err
+	}
+	t := tagOf(&m)
+	s.uploads.mu.Lock()
+	defer s.uploads.mu.Unlock()
+	if up := s.uploads.live[name]; up != nil {
+		return s.offerAgain(up, &t, req)
+	}
+	if held, mark, stored, ok := s.opts.Store.Part(name); ok {
+		return s.offerPart(name, &t, held, mark, stored, &m, w)
+	}
+	if _, size, mark, stored, ok := s.opts.Store.Blob(name); ok && string(stored) == string(t.encode()) {
+		// It is complete: nothing is left to be sent.
+		return w.Finish(heldAnswer(m.ArtifactID, mark, size))
+	}
+	up := s.uploads.add(&upload{name: name, tag: t, offers: []func(error){req.Defer()}})
+	note := append([]byte{}, m.Metadata...)
+	s.opts.Store.Begin(name, identity, t.size, t.encode(), note, s.opts.Abandoned, func(made bool, err error) {
+		s.began(up, made, err)
+	})
+	return nil
+}
+
+// began ends the OFFERs that waited for a part to be made.
+func (s *Service) began(up *upload, made bool, err error) {
+	switch {
+	case err != nil:
+		err = unavailable(err)
+	case !made:
+		err = errSealing // an upload that was over has come back to life: the next offer finds it
+	}
+	s.uploads.mu.Lock()
+	offers := up.offers
+	up.offers, up.begun = nil, true
+	s.uploads.mu.Unlock()
+	s.uploads.finish(up, err != nil)
+	for _, done := range offers {
+		done(err)
+	}
+}
+
+// offerAgain serves an OFFER of what is being received now. The caller holds mu.
+func (s *Service) offerAgain(up *upload, t *tag, req *profiles.Request) error {
+	switch {
+	case up.tag != *t:
+		return errConflict()
+	case up.begun || len(up.offers) >= maxOffers:
+		return errSealing
+	}
+	up.offers = append(up.offers, req.Defer())
+	return nil
+}
+
+// maxOffers is how many OFFERs wait for one part to be made.
+const maxOffers = 16
+
+// offerPart serves an OFFER of what was received in part. The caller holds mu.
+func (s *Service) offerPart(name string, t *tag, held, mark uint64, stored []byte, m *Offer, w profiles.Responder) error {
+	switch {
+	case string(stored) != string(t.encode()):
+		return errConflict()
+	case mark == 0:
+		return nil // nothing is held: it begins
+	case held == t.size:
+		// All of it is here; the end of the connection, or of a process, kept it
+		// from being verified.
+		up := s.uploads.add(&upload{name: name, tag: *t, next: mark, end: held, begun: true, sealing: true})
+		s.seal(up, func(error) {})
+		return errSealing
+	}
+	return w.Finish(heldAnswer(m.ArtifactID, mark, held))
+}
+
+func errConflict() error {
+	return with(DetailConflict, refuse(CodeConflict, "another offer of this artifact_id is under way"))
+}

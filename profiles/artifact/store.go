@@ -1,0 +1,101 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Store is where artifacts are kept: blobs, and the parts of uploads. Package
+// store says what the methods promise.
+type Store interface {
+	Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error))
+	Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error))
+	Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error))
+	Discard(name string, done func(error))
+	Remove(name string, was uint64, done func(removed bool, err error))
+	Part(name string) (held, mark uint64, tag []byte, ok bool)
+	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
+	ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, found bool, err error)
+	Note(ctx context.Context, name string, version uint64) (note []byte, found bool, err error)
+	Scan(ctx context.Context, prefix, after string,
+		yield func(name string, version, size uint64, sealed time.Time, tag []byte) bool) error
+}
+
+// maxName is how long a name in a Store may be.
+const maxName = 1024
+
+// The name of an artifact in a Store is its artifact_id, an end that no part of
+// one is taken for, and the identity whose it is. So names are in the order of
+// artifact_ids, those of one stand together, and no choice of an artifact_id
+// reaches what is another's.
+const (
+	escaped = "\x00\xff" // stands for NUL
+	ending  = "\x00\x01"
+)
+
+// nameOf returns the name of an artifact of an owner. The error refuses one that
+// is too long together with its owner.
+func nameOf(id, owner string) (string, error) {
+	name := allOf(id) + owner
+	if len(name) > maxName {
+		return "", profiles.Errorf(profiles.InvalidProfilePayload, "artifact: artifact_id and the identity of its owner are too long together")
+	}
+	return name, nil
+}
+
+// allOf returns what the names of all artifacts of an artifact_id begin with.
+func allOf(id string) string { return strings.ReplaceAll(id, "\x00", escaped) + ending }
+
+// splitName is the inverse of nameOf.
+func splitName(name string) (id, owner string, ok bool) {
+	id, owner, ok = strings.Cut(name, ending)
+	return strings.ReplaceAll(id, escaped, "\x00"), owner, ok
+}
+
+// tag is what is kept at hand of an offer: whether another one is equal, and what
+// the octets should be.
+type tag struct {
+	size     uint64
+	sum      [sha256.Size]byte
+	metadata [sha256.Size]byte // of the metadata
+}
+
+const tagSize = 8 + 2*sha256.Size
+
+func tagOf(m *Offer) tag {
+	return tag{m.TotalSize, [sha256.Size]byte(m.Hash), sha256.Sum256(m.Metadata)}
+}
+
+func (t *tag) encode() []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, tagSize), t.size)
+	return append(append(b, t.sum[:]...), t.metadata[:]...)
+}
+
+func decodeTag(b []byte) (t tag, err error) {
+	if len(b) != tagSize {
+		return t, &profiles.Error{Code: profiles.Internal, Detail: "store", Text: "internal error", Cause: errTag}
+	}
+	t.size = binary.BigEndian.Uint64(b)
+	copy(t.sum[:], b[8:])
+	copy(t.metadata[:], b[8+sha256.Size:])
+	return t, nil
+}
+
+var errTag = errors.New("artifact: what is stored is not of this profile")
+
+// storeKind is what an error of a store says of itself.
+type storeKind interface {
+	StoreDetail() string
+	Retryable() bool
+}
+
+func asKind(err error) (kind storeKind, ok bool) {
+	ok = errors.As(err, &kind)
+	return kind, ok
+}
