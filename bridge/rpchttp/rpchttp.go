@@ -5,6 +5,7 @@
 //	Content-Type: application/json, or application/octet-stream
 //	Swp-Peer: <identity of the caller, as the channel authenticated it>
 //	traceparent, tracestate: <those of the call, if any>
+//	Swp-Policy: <its hints, if any, as profiles.FormatHints writes them>
 //	Idempotency-Key: "<64 hexadecimal digits>"
 //
 // The method is one path segment, the body is the params, octet for octet.
@@ -110,7 +111,7 @@ type method struct {
 
 // call makes one call, from its request to its end.
 func (m *method) call(p *rpc.Pending, params []byte) {
-	r, err := m.client.Post(p.Context(), m.url, header(p, params), params)
+	r, err := m.client.Post(p.Context(), m.url, m.header(p, params), params)
 	if err != nil {
 		m.fail(p, err)
 		return
@@ -132,7 +133,7 @@ func (m *method) call(p *rpc.Pending, params []byte) {
 	}
 }
 
-func header(p *rpc.Pending, params []byte) http.Header {
+func (m *method) header(p *rpc.Pending, params []byte) http.Header {
 	identity := p.Session().Peer().Identity
 	h := http.Header{"Accept": {"application/json, application/x-ndjson, */*"}, "Swp-Peer": {identity}}
 	switch {
@@ -150,6 +151,9 @@ func header(p *rpc.Pending, params []byte) http.Header {
 		if value != "" && printable(value) {
 			h.Set(name, value)
 		}
+	}
+	if hints := profiles.HintsOf(p.Context(), m.name); len(hints) > 0 {
+		h.Set("Swp-Policy", profiles.FormatHints(hints))
 	}
 	return h
 }

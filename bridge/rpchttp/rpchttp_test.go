@@ -406,8 +406,14 @@ func TestWhatWasLostUnderAKeyIsNotDoneTwice(t *testing.T) {
 func TestTraceContextsReachTheServer(t *testing.T) {
 	traces := make(chan [2]string, 1)
 	s := newService(t, setup{outcomes: true}, func(_ http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Values("Swp-Policy"); len(got) != 1 || got[0] != "note=a%0Ab;MAY" {
+			t.Errorf("Swp-Policy %q", got)
+		}
 		traces <- [2]string{r.Header.Get("traceparent"), r.Header.Get("tracestate")}
 	})
+	hints := []profiles.Hint{
+		{Key: "note", Value: "a\nb", Scope: profiles.ScopeConnection}, {Key: "region", Value: "eu", Scope: "target:another"},
+	}
 	for _, test := range []struct{ given, want profiles.Trace }{
 		{profiles.Trace{}, profiles.Trace{}},
 		{profiles.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "a=1, b=2"},
@@ -422,7 +428,7 @@ func TestTraceContextsReachTheServer(t *testing.T) {
 			ep, err := endpoint.New(endpoint.Options{
 				Registry: registry,
 				Tracer: endpoint.ContextFunc(func(ctx context.Context, _ *profiles.Profile, _ *profiles.Request) context.Context {
-					return profiles.WithTrace(ctx, test.given)
+					return profiles.WithHints(profiles.WithTrace(ctx, test.given), hints)
 				}),
 			})
 			if err != nil {

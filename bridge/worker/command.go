@@ -114,6 +114,9 @@ func environment(ctx context.Context, t *a2a.Task) []string {
 			env = append(env, "TRACESTATE="+trace.State)
 		}
 	}
+	if hints := profiles.HintsOf(ctx, t.Kind); len(hints) > 0 {
+		env = append(env, "SWP_POLICY="+profiles.FormatHints(hints))
+	}
 	return env
 }
 

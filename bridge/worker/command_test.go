@@ -274,8 +274,16 @@ func TestCommandThatFailsSaysWhyInItsLastErrorLine(t *testing.T) {
 	wantFailure(t, do(t.Context(), command(t, "crash", worker.CommandOptions{}), task("")).err, "the worker ended with signal: killed")
 }
 
+// hints are those of a task: the second is for another kind.
+var hints = []profiles.Hint{
+	{Key: "note", Value: "a\r\nb", Mode: profiles.May, Scope: "task:cafe"},
+	{Key: "no_pii", Value: "true", Mode: profiles.Should, Scope: "target:translate"},
+	{Key: "region", Value: "eu", Mode: profiles.Must, Scope: profiles.ScopeConnection},
+}
+
 func TestCommandLearnsOfItsTaskFromTheEnvironmentAlone(t *testing.T) {
 	ctx := profiles.WithTrace(t.Context(), profiles.Trace{Parent: "00-1-2-01", State: "a=b"})
+	ctx = profiles.WithHints(ctx, hints)
 	dir := t.TempDir()
 	c := command(t, "env", worker.CommandOptions{Program: proc.Config{Dir: dir, Env: []string{"KEY=value", "SWP_PEER=forged"}}})
 	o := do(ctx, c, task(""))
@@ -289,7 +297,7 @@ func TestCommandLearnsOfItsTaskFromTheEnvironmentAlone(t *testing.T) {
 	want := map[string]bool{
 		"PATH=" + os.Getenv("PATH"): true, scriptEnv + "=env": true, "KEY=value": true, "in " + dir: true,
 		"SWP_TASK_ID=cafe": true, "SWP_TASK_KIND=summarize": true, "SWP_PEER=spiffe://example.org/a": true,
-		"TRACEPARENT=00-1-2-01": true, "TRACESTATE=a=b": true,
+		"TRACEPARENT=00-1-2-01": true, "TRACESTATE=a=b": true, "SWP_POLICY=region=eu;MUST, note=a%0D%0Ab;MAY": true,
 	}
 	for _, line := range got {
 		if !want[line] {

@@ -70,6 +70,9 @@ func header(ctx context.Context, t *a2a.Task) http.Header {
 			h["Tracestate"] = []string{trace.State}
 		}
 	}
+	if hints := profiles.HintsOf(ctx, t.Kind); len(hints) > 0 {
+		h["Swp-Policy"] = []string{profiles.FormatHints(hints)}
+	}
 	return h
 }
 

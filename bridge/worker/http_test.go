@@ -94,6 +94,7 @@ func TestHTTPLearnsOfItsTaskFromHeaders(t *testing.T) {
 		_, _ = io.WriteString(w, `{"output":null}`)
 	})
 	ctx := profiles.WithTrace(t.Context(), profiles.Trace{Parent: "00-1-2-01", State: "a=b"})
+	ctx = profiles.WithHints(ctx, hints)
 	if o := do(ctx, w, task("in\x00put")); o.err != nil || o.output != "null" {
 		t.Fatalf("%+v", o)
 	}
@@ -103,6 +104,7 @@ func TestHTTPLearnsOfItsTaskFromHeaders(t *testing.T) {
 	for name, want := range map[string]string{
 		"Swp-Task-Id": "cafe", "Swp-Task-Kind": "summarize", "Swp-Peer": "spiffe://example.org/a",
 		"Traceparent": "00-1-2-01", "Tracestate": "a=b", "Accept": "application/x-ndjson",
+		"Swp-Policy": "region=eu;MUST, note=a%0D%0Ab;MAY",
 	} {
 		if v := got.Header.Values(name); len(v) != 1 || v[0] != want {
 			t.Errorf("%s: %q, want %q", name, v, want)

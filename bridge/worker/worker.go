@@ -10,8 +10,8 @@
 // nothing. Lines end with "\n" or "\r\n", which do not belong to them.
 //
 // What runs and where tasks are posted is said by configuration alone. Of a task
-// a worker learns its id (in hex), its kind, who initiated it and the trace
-// context, in the environment or in headers.
+// a worker learns its id (in hex), its kind, who initiated it, the trace context
+// and the policy hints, in the environment or in headers.
 //
 // Specification: SWP profiles §2, ABUSE GW-01 to GW-03, GW-08, GW-09.
 package worker
