@@ -53,7 +53,6 @@ func (c *conversation) initialize(ctx context.Context) error {
 	if err := c.meet(result, result["serverInfo"]); err != nil {
 		return err
 	}
-	c.server.tells = c.server.tells && !c.opts.Brief
 	return c.client.Notify(ctx, c.opts.Target, c.session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 }
 
@@ -69,7 +68,7 @@ func (c *conversation) meet(result map[string]json.RawMessage, serverInfo []byte
 		return errors.New("the server says nothing of its capabilities")
 	}
 	if c.server.tools = capabilities.Tools != nil; c.server.tools {
-		c.server.tells = capabilities.Tools.ListChanged
+		c.server.tells = capabilities.Tools.ListChanged && !c.opts.Brief
 	}
 	var info map[string]json.RawMessage
 	if json.Unmarshal(serverInfo, &info) == nil {

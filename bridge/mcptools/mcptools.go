@@ -35,8 +35,8 @@ type Options struct {
 	// Target is the name of the server there.
 	Target string
 
-	// Brief has sessions ended once the tools are read, because the server can
-	// not have many. Changes are then not learned of.
+	// Brief has nothing kept open once the tools are read, because the server can
+	// not have many who use it. Changes are then not learned of.
 	Brief bool
 
 	Refresh time.Duration // after which tools are read again though no change was told, default 5 min

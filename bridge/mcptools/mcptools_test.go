@@ -108,16 +108,16 @@ func TestWhatIsNotToldIsReadAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestASessionOfAServerWithoutRoomIsBrief(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{tools: []string{plain}, tells: true}
+func TestNothingIsKeptOpenOfAServerWithoutRoom(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		s := &server{modern: modern, tools: []string{plain}, tells: true}
 		f := follow(t, s, mcptools.Options{Brief: true})
 		f.want("", plain)
 		if err := <-f.ended; err != nil {
 			t.Error(err)
 		}
-		if n := s.open(); n != 0 {
-			t.Errorf("%d sessions are left open", n)
+		if n := s.open(); n != 0 || len(s.listens) != 0 {
+			t.Errorf("%d sessions and %d subscriptions are left open", n, len(s.listens))
 		}
 	})
 }
