@@ -16,8 +16,8 @@ type RPC struct {
 	Params []byte
 	Key    string // idempotency_key, or empty
 
-	// Silence is how long the method may go without an answer; items renew it.
-	// Zero means for ever.
+	// Silence is how long the method may go without an answer before the caller
+	// gives up, as if ctx had ended; items renew it. Zero means for ever.
 	Silence time.Duration
 
 	// Deadline is when the other end ends the call. Zero means never.
@@ -39,8 +39,10 @@ type RPCOutcome struct {
 const parting = 2 * time.Second
 
 // CallRPC makes a call. The error is why there is no outcome, and the outcome
-// then has the rpc_id alone: if ctx has ended the method was cancelled, and had
-// a moment to say how that ended.
+// then has the rpc_id alone, which is empty if nothing was sent: if ctx has ended
+// the method was cancelled, and had a moment to say how that ended. Under a Key it
+// is left to go on, since an outcome is kept: that of a call that was cancelled
+// would be that it was.
 func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -57,7 +59,11 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	if err != nil {
 		return &RPCOutcome{}, c.unless(ctx, err)
 	}
-	defer stream.Close()
+	if call.Key == "" {
+		defer stream.Close()
+	} else {
+		defer stream.Abandon()
+	}
 	out := &RPCOutcome{RPCID: stream.RPCID()}
 	for {
 		item, err := stream.Recv(ctx)
@@ -78,7 +84,7 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 		case errors.As(err, &out.Err):
 			return out, nil
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && call.Key == "" {
 			part(stream)
 		}
 		return out, c.unless(ctx, err)

@@ -280,6 +280,48 @@ func TestInterruptCancelsTheCall(t *testing.T) {
 	}
 }
 
+// A key is for a call whose outcome is worth more than the wait for it: neither
+// Ctrl-C nor --timeout makes "cancelled" of it.
+func TestCallUnderAKeyGoesOnWithoutItsCaller(t *testing.T) {
+	s := newSlow(t)
+	n := configured(t, s.yaml())
+	for name, addr := range n.transports() {
+		t.Run(name, func(t *testing.T) {
+			s.release = make(chan struct{})
+			call := func(timeout string) (*exec.Cmd, *strings.Builder) {
+				cmd := n.client("rpc", "call", addr, "slow.once", name, "--idempotency-key", name, "--timeout", timeout)
+				var out strings.Builder
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				return cmd, &out
+			}
+			left := func(cmd *exec.Cmd, out *strings.Builder) {
+				if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "the same --idempotency-key asks for its outcome") {
+					t.Errorf("swp-client left with %v: %s", err, out)
+				}
+			}
+			before := s.calls.Load()
+			cmd, out := call("30s")
+			<-s.started
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			left(cmd, out)
+			left(call("1s"))
+			close(s.release)
+			cmd, out = call("30s")
+			if err := cmd.Wait(); err != nil || strings.TrimSpace(out.String()) != `"`+name+`"` {
+				t.Errorf("the outcome: %v, %s", err, out)
+			}
+			if ran := s.calls.Load() - before; ran != 1 {
+				t.Errorf("%d calls, want 1", ran)
+			}
+		})
+	}
+}
+
 // PR-01 over a kill -9 in the middle of calls: what has ended is answered from
 // its record, what was cut off is resolved by its rule, and nothing else runs
 // twice.

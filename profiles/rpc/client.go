@@ -190,10 +190,16 @@ func (s *Stream) Cancel(ctx context.Context) error {
 }
 
 // Close ends the call on this side. If the other end has not ended it, it is
-// asked to, for which Close waits a second at most. It must be called once.
+// asked to, for which Close waits a second at most. Either Close or Abandon must be
+// called, once.
 func (s *Stream) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
 	_ = s.Cancel(ctx) // if it can not be sent, the connection is gone and the call with it
-	s.call.Close()
+	s.Abandon()
 }
+
+// Abandon ends the call on this side without a word to the other, in place of
+// Close. A method that was called under an idempotency_key goes on there, and the
+// same call under the same key gets its outcome.
+func (s *Stream) Abandon() { s.call.Close() }

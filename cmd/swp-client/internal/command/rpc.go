@@ -28,9 +28,14 @@ func newRPC(f *flags) *cobra.Command {
 file, - from standard input. Octets are printed as the method wrote them; on a
 terminal a line break is added, and control characters are shown as escapes.
 
-If the method fails the exit code is 1. Ctrl-C cancels the call.`,
+If the method fails the exit code is 1.
+
+--timeout and Ctrl-C cancel the call. Under an --idempotency-key they do not: the call
+goes on at the endpoint, and the same command with the same key asks for its outcome.
+What ends it there is --deadline: that it has timed out is then the outcome, for this
+key, too.`,
 		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.info
-  swp-client rpc call swp+quic://127.0.0.1:7777 orders.create @order.json --key 7f9c1e
+  swp-client rpc call swp+quic://127.0.0.1:7777 orders.create @order.json --idempotency-key 7f9c1e
   swp-client rpc stream swp+tcp://127.0.0.1:7777 demo.stream.count '{"count":3}'`,
 	}
 	cmd.AddCommand(newRPCCall(f), newRPCStream(f))
@@ -44,9 +49,12 @@ type rpcFlags struct {
 }
 
 func (r *rpcFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.key, "key", "", "idempotency_key: the same call under the same `key` runs once")
-	cmd.Flags().DurationVar(&r.deadline, "deadline", 0, "when the endpoint is to end the call; 0 = never")
+	cmd.Flags().StringVar(&r.key, "idempotency-key", "", "the same call under the same `key` runs once")
+	cmd.Flags().DurationVar(&r.deadline, "deadline", 0, "when the endpoint is to end the call, which is its outcome then; 0 = never")
 }
+
+// goesOn is what becomes of a call under a key that was left.
+const goesOn = "If the call has reached the endpoint it goes on there; the same command with the same --idempotency-key asks for its outcome."
 
 // params reads what a call is made with.
 func (f *flags) params(args []string) ([]byte, error) {
@@ -64,7 +72,7 @@ func (f *flags) params(args []string) ([]byte, error) {
 // rpc connects and makes one call.
 func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]byte) error) (*client.RPCOutcome, error) {
 	if len(r.key) > 256 {
-		return nil, &usageError{fmt.Sprintf("--key has %d octets, want at most 256", len(r.key))}
+		return nil, &usageError{fmt.Sprintf("--idempotency-key has %d octets, want at most 256", len(r.key))}
 	}
 	if r.deadline < 0 {
 		return nil, &usageError{fmt.Sprintf("--deadline %v is negative", r.deadline)}
@@ -85,7 +93,10 @@ func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]
 		Method: args[1], Params: params, Key: r.key, Silence: silence, Deadline: r.deadline, Item: item,
 	})
 	if err != nil {
-		c.Finish() // an RPC_CANCEL may be on its way
+		c.Finish() // an RPC_REQ or an RPC_CANCEL may be on its way
+		if r.key != "" && len(out.RPCID) > 0 {
+			err = errors.Join(err, errors.New(goesOn))
+		}
 	} else {
 		c.Close()
 	}
@@ -100,7 +111,7 @@ func newRPCCall(f *flags) *cobra.Command {
 terminal and listed with --json. --timeout is how long the method may be silent:
 items renew it.`,
 		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.echo hello
-  swp-client rpc call swp+tls://127.0.0.1:7777 orders.create @order.json --key 7f9c1e --json
+  swp-client rpc call swp+tls://127.0.0.1:7777 orders.create @order.json --idempotency-key 7f9c1e --json
   swp-client rpc call swp+tls://127.0.0.1:7777 reports.build - --deadline 5m <query.json >report.pdf`,
 		Args: cobra.RangeArgs(2, 3),
 	}
