@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -23,9 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
-	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/rpc"
-	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
@@ -286,11 +283,6 @@ func TestEveryProfileAsksTheRules(t *testing.T) {
 	s.send(t, events.ProfileID, events.TypePublish, published("orders.new"))
 	_, _ = agdisc.Ask(t.Context(), s.Session, "agent.demo", "")
 	_, _ = tooldisc.Find(t.Context(), s.Session, "search", "")
-	id := stateprofile.IDOf([]byte("a"))
-	s.send(t, stateprofile.ProfileID, stateprofile.TypePut, (&stateprofile.Put{StateID: id[:], Blob: []byte("a")}).Append(nil))
-	_, _ = stateprofile.Fetch(t.Context(), s.Session, id)
-	s.send(t, stateprofile.ProfileID, stateprofile.TypeDelta, (&stateprofile.Delta{StateID: id[:], Delta: []byte("d")}).Append(nil))
-	_ = policyhint.Put(t.Context(), s.Session)
 	s.send(t, obs.ProfileID, obs.TypeSet, (&obs.Set{Fields: obs.Fields{
 		Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
 	}}).Append(nil))
@@ -319,10 +311,6 @@ func TestEveryProfileAsksTheRules(t *testing.T) {
 		`"profile":"obs","operation":"set","name":""`,
 		`"profile":"agdisc","operation":"get","name":"agent.demo"`,
 		`"profile":"tooldisc","operation":"get","name":"search"`,
-		`"profile":"state","operation":"put","name":"` + hex.EncodeToString(id[:]) + `"`,
-		`"profile":"state","operation":"get","name":"` + hex.EncodeToString(id[:]) + `"`,
-		`"profile":"state","operation":"delta","name":"` + hex.EncodeToString(id[:]) + `"`,
-		`"profile":"policyhint","operation":"set","name":""`,
 	} {
 		if n := strings.Count(r.log.String(), `"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"loopback",`+want); n != 1 {
 			t.Errorf("%d audit events with %s, want 1\n%s", n, want, r.log)

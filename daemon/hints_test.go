@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/rpc"
+	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -167,5 +169,29 @@ func TestAPolicyHintForOneTaskIsForNoOther(t *testing.T) {
 	}
 	if got := heard(t, s, told); got != "no_pii task:0a0b UNDECLARED" {
 		t.Errorf("told %q", got)
+	}
+}
+
+// The others are in TestEveryProfileAsksTheRules: the log has so many lines a
+// second and no more.
+func TestStatesAndHintsAskTheRules(t *testing.T) {
+	r := start(t, "access: {}\n")
+	s := r.mustDial(r.addrs[2])
+	id := stateprofile.IDOf([]byte("a"))
+	s.send(t, stateprofile.ProfileID, stateprofile.TypePut, (&stateprofile.Put{StateID: id[:], Blob: []byte("a")}).Append(nil))
+	_, _ = stateprofile.Fetch(t.Context(), s.Session, id)
+	s.send(t, stateprofile.ProfileID, stateprofile.TypeDelta, (&stateprofile.Delta{StateID: id[:], Delta: []byte("d")}).Append(nil))
+	_ = policyhint.Put(t.Context(), s.Session)
+	s.sync(t)
+	name := hex.EncodeToString(id[:])
+	for _, want := range []string{
+		`"profile":"state","operation":"put","name":"` + name + `"`,
+		`"profile":"state","operation":"get","name":"` + name + `"`,
+		`"profile":"state","operation":"delta","name":"` + name + `"`,
+		`"profile":"policyhint","operation":"set","name":""`,
+	} {
+		if n := strings.Count(r.log.String(), `"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"loopback",`+want); n != 1 {
+			t.Errorf("%d audit events with %s, want 1\n%s", n, want, r.log)
+		}
 	}
 }
