@@ -395,6 +395,28 @@ func TestWorkFailsWithoutAFirstConnection(t *testing.T) {
 	})
 }
 
+func TestWorkFailsIfThePeerDoesNotTakeTheAgent(t *testing.T) {
+	for name, identity := range map[string]func(identity, agentID string) bool{
+		"may not be it":      func(string, string) bool { return false },
+		"may be another one": func(_, agentID string) bool { return agentID == "another" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, a2a.Options{MayUse: identity})
+				connected := false
+				err := <-s.hired(t.Context(), WorkOptions{
+					Registration: a2a.Registration{Kinds: []string{"k"}, Worker: steps(0, nil)},
+					Connected:    func(*Client) { connected = true },
+				})
+				var refused *refusedAgentError
+				if !errors.As(err, &refused) || connected {
+					t.Errorf("connected: %v, error %v", connected, err)
+				}
+			})
+		})
+	}
+}
+
 func TestDecodeA2ANamesTheFields(t *testing.T) {
 	id := []byte{0xca, 0xfe}
 	for _, test := range []struct {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -47,6 +48,10 @@ const (
 	// steady is how long a connection lasts to be worth a short pause after it.
 	steady = 10 * time.Second
 
+	// takenTime is how long a peer has to take an agent before it is taken as
+	// refused.
+	takenTime = time.Second
+
 	// drainPeriod is how often a worker that drains looks whether it is done.
 	drainPeriod = 20 * time.Millisecond
 )
@@ -60,7 +65,8 @@ var (
 
 // Work carries out tasks as an agent of the peer that connect reaches, over as
 // many connections as it takes, until ctx ends; then it takes no new ones and
-// lets those it has end. Without a first connection it fails at once. A task
+// lets those it has end. Without a first connection, or if the peer does not take the
+// agent on it, it fails at once. A task
 // outlives the connections it came and ends on.
 func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client, error), o WorkOptions) error {
 	if o.Drain == 0 {
@@ -125,6 +131,9 @@ func (w *work) dial(ctx context.Context) (*Client, error) {
 	w.current = c
 	err = w.declare(ctx)
 	w.mu.Unlock()
+	if err == nil {
+		err = w.taken(ctx, c)
+	}
 	if err != nil {
 		err = c.Explain(err)
 		c.Close()
@@ -143,6 +152,37 @@ func (w *work) declare(ctx context.Context) error {
 		kinds = nil
 	}
 	return w.set.A2A.Declare(ctx, w.current.Session, w.o.Agent, kinds)
+}
+
+// taken makes sure that the peer has taken the agent: a Handshake that is refused
+// has no answer, but the listing of agents says which are the asker's own. A peer
+// that does not list agents is believed.
+func (w *work) taken(ctx context.Context, c *Client) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	// The listing may overtake the Handshake where lanes are streams.
+	for pause, began := firstPause, time.Now(); ; pause *= 2 {
+		own := false
+		if err := c.Agents(ctx, func(e agdisc.Entry) bool {
+			own = own || e.Own && e.AgentID == w.o.Agent
+			return e.AgentID < w.o.Agent
+		}); own || err != nil {
+			return c.Context().Err()
+		}
+		if time.Since(began) > takenTime {
+			return &refusedAgentError{w.o.Agent}
+		}
+		if !sleep(ctx, pause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// refusedAgentError is why a worker ends.
+type refusedAgentError struct{ agent string }
+
+func (e *refusedAgentError) Error() string {
+	return fmt.Sprintf("this identity may not be agent %q there: access.agents and access.rules of the server decide, and whether another identity has that name", e.agent)
 }
 
 // serve keeps a connection until life ends.

@@ -52,6 +52,7 @@ func HashOf(payload []byte) string {
 type Entry struct {
 	AgentID  string `json:"agent_id"`
 	Revision string `json:"schema_revision,omitempty"` // of its card, as far as it is known
+	Own      bool   `json:"own,omitempty"`             // the identity that asks has declared it, and it is here
 }
 
 // Source has the cards of some agents. It is safe for concurrent use, and none

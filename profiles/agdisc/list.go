@@ -9,7 +9,7 @@ import (
 )
 
 // MethodList is the RPC that lists agents: those of which the caller may get
-// the card. Its params are a ListParams as JSON, its result a ListResult.
+// the card, and those it is itself. Its params are a ListParams as JSON, its result a ListResult.
 const MethodList = "swp.agents.list"
 
 // MaxList is how many agents a ListResult has at most.
@@ -52,7 +52,8 @@ func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 	}
 	out := ListResult{Agents: []Entry{}}
 	for _, entry := range s.after(in.After) {
-		if !profiles.Would(s.access, peer.Identity, s.profile.Name, "get", entry.AgentID) {
+		entry.Own = s.own(peer, entry.AgentID)
+		if !entry.Own && !profiles.Would(s.access, peer.Identity, s.profile.Name, "get", entry.AgentID) {
 			continue
 		}
 		if len(out.Agents) == in.Limit {
@@ -62,6 +63,19 @@ func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 		out.Agents = append(out.Agents, entry)
 	}
 	return json.Marshal(out)
+}
+
+// own reports whether an agent is on a session of the peer's identity. Who may
+// declare it is told so, for a Handshake has no answer.
+func (s *Service) own(peer *profiles.Peer, agentID string) bool {
+	for _, source := range s.sources {
+		if sessions, ok := source.(*Sessions); ok {
+			if session, here := sessions.agents.Session(agentID); here && session.Peer().Identity == peer.Identity {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // after returns the agents of all sources behind an agent_id, in order.

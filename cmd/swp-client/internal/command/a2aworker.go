@@ -52,7 +52,7 @@ them.`,
 		Example: `  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --card card.json --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+quic://edge.example:7777 --agent ci --kind build --kind test --tasks 2 -- python3 ci.py`,
-		Args: cobra.MinimumNArgs(2),
+		Args: cobra.ArbitraryArgs,
 	}
 	var o workerFlags
 	fl := cmd.Flags()
@@ -62,8 +62,8 @@ them.`,
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that tasks have to end after Ctrl-C")
 	fl.StringVar(&o.card, "card", "", "`file` with the card of the agent, which the endpoint tells to whoever may get it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.ArgsLenAtDash() != 1 {
-			return &usageError{"want one address, then --, then the command"}
+		if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+			return &usageError{"want one address, then --, then the command, as in: a2a worker ADDR --agent ID --kind KIND -- COMMAND"}
 		}
 		return f.work(cmd.Context(), args[0], args[1:], o)
 	}
