@@ -186,6 +186,10 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	if err != nil {
 		return all.Options{}, err
 	}
+	key, err := tokenKey(d.state)
+	if err != nil {
+		return all.Options{}, err
+	}
 	o := all.Options{
 		Version: d.opts.Version,
 		Access:  d.guard,
@@ -198,6 +202,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Hints:  hintOptions(c, d.log),
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 
+		Artifact: artifactOptions(c, d.state.blobs, key),
 		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards}},
 		TOOLDISC: tools,
 	}

@@ -21,12 +21,19 @@ import (
 // childGrace is how long a child has between SIGTERM and SIGKILL.
 const childGrace = 2 * time.Second
 
+// readingChildren is how many processes of a server are for reading which tools
+// it has: one that is read, one of which it is learned how that is done. What
+// follows them then never mixes with what peers call.
+const readingChildren = 2
+
 // servers are the MCP servers behind this endpoint. Each is started when it is
 // first needed.
 type servers struct {
-	list  []*mcpstdio.Server // by name
-	table *mcpmap.Table
-	log   *zap.Logger
+	list    []*mcpstdio.Server          // by name
+	readers map[string]*mcpstdio.Server // those with processes of their own for reading tools
+	table   *mcpmap.Table               // for peers
+	inside  *mcpmap.Table               // for reading tools
+	log     *zap.Logger
 
 	starts, exits, failures *prometheus.CounterVec
 
@@ -34,19 +41,33 @@ type servers struct {
 }
 
 func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
-	s := &servers{log: log.Named(boundlog.MCP)}
+	s := &servers{log: log.Named(boundlog.MCP), readers: make(map[string]*mcpstdio.Server)}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
 	s.exits = childCounter("swpd_mcp_child_exits_total", "Processes ended, for whatever reason.")
 	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started.")
-	byName, def := make(map[string]mcpmap.Server), ""
+	byName, inside, def := make(map[string]mcpmap.Server), make(map[string]mcpmap.Server), ""
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
-		server, err := mcpstdio.New(s.config(name, c.MCP.Servers[name]))
+		conf := c.MCP.Servers[name]
+		if readsApart(&conf) {
+			reading := s.config(name, conf)
+			reading.MaxChildren, reading.MaxShared, reading.Idle = readingChildren, 1, min(conf.Idle, time.Minute)
+			reader, err := mcpstdio.New(reading)
+			if err != nil {
+				return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
+			}
+			s.readers[name], inside[name] = reader, reader
+			conf.MaxChildren -= readingChildren
+		}
+		server, err := mcpstdio.New(s.config(name, conf))
 		if err != nil {
 			return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
 		}
 		s.list = append(s.list, server)
 		byName[name] = server
-		if c.MCP.Servers[name].Default {
+		if inside[name] == nil {
+			inside[name] = server
+		}
+		if conf.Default {
 			def = name
 		}
 		for _, vec := range []*prometheus.CounterVec{s.starts, s.exits, s.failures} {
@@ -54,9 +75,16 @@ func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
 		}
 	}
 	var err error
+	if s.inside, err = mcpmap.NewTable(inside, ""); err != nil {
+		return nil, err
+	}
 	s.table, err = mcpmap.NewTable(byName, def)
 	return s, err
 }
+
+// readsApart reports whether a server may have processes that are for reading
+// its tools alone.
+func readsApart(c *config.MCPServer) bool { return c.MaxChildren > readingChildren }
 
 func childCounter(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"server"})
@@ -116,6 +144,9 @@ func (s *servers) stop() {
 	for _, server := range s.list {
 		all.Go(func() { _ = server.Close(ctx) }) // its error is that of ctx
 	}
+	for _, reader := range s.readers {
+		all.Go(func() { _ = reader.Close(ctx) })
+	}
 	all.Wait()
 }
 
@@ -134,6 +165,9 @@ func (s *servers) Describe(ch chan<- *prometheus.Desc) {
 func (s *servers) Collect(ch chan<- prometheus.Metric) {
 	for _, server := range s.list {
 		stats := server.Stats()
+		if reader := s.readers[server.Name()]; reader != nil {
+			stats = sum(stats, reader.Stats())
+		}
 		for _, row := range childRows {
 			ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats), server.Name())
 		}
@@ -141,6 +175,13 @@ func (s *servers) Collect(ch chan<- prometheus.Metric) {
 	s.starts.Collect(ch)
 	s.exits.Collect(ch)
 	s.failures.Collect(ch)
+}
+
+func sum(a, b mcpstdio.Stats) mcpstdio.Stats {
+	return mcpstdio.Stats{
+		Children: a.Children + b.Children, InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
+		Noise: a.Noise + b.Noise, Dropped: a.Dropped + b.Dropped, Replaced: a.Replaced + b.Replaced, Unlogged: a.Unlogged + b.Unlogged,
+	}
 }
 
 type childRow struct {

@@ -28,6 +28,7 @@ const (
 // state is the store of a daemon and how it is.
 type state struct {
 	store.Store
+	blobs   store.Blobs // of artifacts; may be nil
 	log     *zap.Logger
 	failure atomic.Pointer[string] // why it cannot be written now; nil if it can
 }
@@ -53,7 +54,30 @@ func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *za
 	case err != nil:
 		return nil, fmt.Errorf("data: the store in %s can not be opened: %w", o.Dir, err)
 	}
-	return &state{Store: engine, log: log}, nil
+	s := &state{Store: engine, log: log}
+	if s.blobs, err = openBlobs(ctx, c, engine, acceptDamage, log); err != nil {
+		_ = engine.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close closes all that keeps something.
+func (s *state) Close() error {
+	var err error
+	if s.blobs != nil {
+		err = s.blobs.Close()
+	}
+	return errors.Join(err, s.Store.Close())
+}
+
+// Check reports whether all that keeps something can be written.
+func (s *state) Check(ctx context.Context) error {
+	err := s.Store.Check(ctx)
+	if err == nil && s.blobs != nil {
+		err = s.blobs.Check(ctx)
+	}
+	return err
 }
 
 // watch keeps the failure up to date until ctx ends.

@@ -19,7 +19,7 @@ import (
 
 // inside is how this process calls its own MCP servers, to read what tools they
 // have: as a peer does, over a connection in memory, to a mapping that asks no
-// rules.
+// rules. Where there is room that is to processes that no peer calls.
 type inside struct {
 	served, calling *mcpmap.Mapping
 	far, near       *endpoint.Endpoint
@@ -30,7 +30,7 @@ func newInside(s *servers, refresh time.Duration) (*inside, error) {
 	in := &inside{
 		// A session that is left is left for good.
 		served: mcpmap.New(mcpmap.Options{
-			Backend: s.table, MaxSessions: 2 * n, MaxSessionsPerPeer: 2 * n, SessionGrace: time.Millisecond,
+			Backend: s.inside, MaxSessions: 2 * n, MaxSessionsPerPeer: 2 * n, SessionGrace: time.Millisecond,
 		}),
 		calling: mcpmap.New(mcpmap.Options{}),
 	}
@@ -97,8 +97,8 @@ func toolOptions(c *config.Config, s *servers, in *inside, log *zap.Logger) (too
 	for name, server := range c.MCP.Servers {
 		o.Servers[name] = mcptools.New(mcptools.Options{
 			Connect: in.connect, Target: name, Refresh: c.TOOLDISC.Refresh,
-			// The only child must not be taken from those who want to call it.
-			Brief: server.MaxChildren < 2,
+			// Its few children must not be taken from those who want to call it.
+			Brief: !readsApart(&server),
 		})
 	}
 	for i := range c.TOOLDISC.Tools {

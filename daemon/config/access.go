@@ -80,6 +80,7 @@ var operations = map[string][]string{
 	"agdisc":   {"get"},
 	"tooldisc": {"get"},
 	"state":    {"put", "get", "delta"},
+	"artifact": {"offer", "get", "list"},
 
 	"policyhint": {"set"},
 }

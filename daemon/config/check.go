@@ -28,6 +28,7 @@ func (c *Config) check(p *problems) {
 	c.checkBackends(p)
 	c.checkHints(p)
 	c.checkDiscovery(p)
+	c.checkArtifact(p)
 	c.checkDurations(p)
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	A2A        A2A        `yaml:"a2a"`
 	RPC        RPC        `yaml:"rpc"`
 	Events     Events     `yaml:"events"`
+	Artifact   Artifact   `yaml:"artifact"`
 	State      State      `yaml:"state"`
 	AGDISC     AGDISC     `yaml:"agdisc"`
 	TOOLDISC   TOOLDISC   `yaml:"tooldisc"`
@@ -149,6 +150,7 @@ func Default() *Config {
 		A2A:        A2A{Retention: 24 * time.Hour, Deadline: time.Hour, Abandoned: time.Minute},
 		RPC:        RPC{ReplayWindow: 24 * time.Hour},
 		Events:     Events{Retention: 24 * time.Hour},
+		Artifact:   defaultArtifact(),
 		TOOLDISC:   TOOLDISC{Refresh: 5 * time.Minute, Idle: 10 * time.Minute},
 		Freshness:  Freshness{Owner: "off", Skew: 5 * time.Minute},
 		Limits: Limits{

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
@@ -55,6 +56,9 @@ type Options struct {
 	// 12 do.
 	Hints policyhint.Options
 
+	// Artifact configures profile 14.
+	Artifact artifact.Options
+
 	// State configures profile 17. Behind its Sources come the schemas of tools.
 	State state.Options
 
@@ -76,6 +80,7 @@ type Set struct {
 	AGDISC   *agdisc.Service   // tells the cards of agents
 	TOOLDISC *tooldisc.Service // tells which tools there are
 	Events   *events.Bus       // takes in and gives out the events of this process
+	Artifact *artifact.Service // keeps artifacts
 	State    *state.Service    // keeps states
 	Relay    *relay.Service    // keeps deliveries for others, publishes to relays and consumes from them
 
@@ -92,7 +97,7 @@ func New(opts Options) (*Set, error) {
 	}
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
 	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
-	opts.Relay.Access, opts.Hints.Access = opts.Access, opts.Access
+	opts.Relay.Access, opts.Hints.Access, opts.Artifact.Access = opts.Access, opts.Access, opts.Access
 	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
 	s.MCP = mcpmap.New(opts.MCP)
@@ -102,6 +107,8 @@ func New(opts Options) (*Set, error) {
 		agdisc.MethodList:      {Inline: s.agents, Repeatable: true},
 		state.MethodDeltas:     {Detached: s.deltas, Repeatable: true},
 		state.MethodForget:     {Held: s.forget, Repeatable: true},
+		artifact.MethodList:    {Detached: s.artifacts, Repeatable: true},
+		artifact.MethodForget:  {Held: s.forgetArtifact, Repeatable: true},
 		relay.MethodAttach:     {Long: true, Held: s.attach},
 		relay.MethodDead:       {Detached: s.dead, Repeatable: true},
 	}
@@ -125,6 +132,7 @@ func New(opts Options) (*Set, error) {
 			s.TOOLDISC.Profile(),
 			calls,
 			s.Events.Profile(),
+			s.Artifact.Profile(),
 			s.Hints.Profile(),
 			s.State.Profile(),
 			s.Traces.Profile(),
@@ -148,6 +156,10 @@ func (s *Set) open(opts *Options) (err error) {
 		return err
 	}
 	s.opened = append(s.opened, s.TOOLDISC.Close)
+	if s.Artifact, err = artifact.New(opts.Artifact); err != nil {
+		return err
+	}
+	s.opened = append(s.opened, s.Artifact.Close)
 	opts.State.Sources = append(slices.Clone(opts.State.Sources), s.TOOLDISC)
 	if s.State, err = state.New(opts.State); err != nil {
 		return err
@@ -226,6 +238,23 @@ func (s *Set) forget(p *rpc.Pending, params []byte) error {
 	return nil
 }
 
+// artifacts is swp.artifacts.list.
+func (s *Set) artifacts(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
+	return s.Artifact.List(ctx, req.Session.Peer(), params)
+}
+
+// forgetArtifact is swp.artifacts.forget.
+func (s *Set) forgetArtifact(p *rpc.Pending, params []byte) error {
+	s.Artifact.Forget(p.Session().Peer(), params, func(err error) {
+		if err != nil {
+			p.Fail(err)
+			return
+		}
+		_ = p.Return(nil) // or nobody is left to be told
+	})
+	return nil
+}
+
 // declared are the agents that sessions have declared by A2A, as AGDISC wants
 // them.
 type declared struct{ *a2a.Service }
@@ -251,9 +280,10 @@ var honoured = map[uint64][]uint64{
 		profiles.ExtAgent, profiles.ExtParam, profiles.ExtSequence, profiles.ExtResume, profiles.ExtFirstHeld,
 		profiles.ExtHops, profiles.ExtDeadline,
 	},
-	rpc.ProfileID:    {profiles.ExtDeadline},
-	relay.ProfileID:  {profiles.ExtPublisher, profiles.ExtHops},
-	events.ProfileID: {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
+	rpc.ProfileID:      {profiles.ExtDeadline},
+	artifact.ProfileID: {profiles.ExtDurable},
+	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
+	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
 }
 
 // info says what swp.info tells: of targets, those that the peer may reach.

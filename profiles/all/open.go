@@ -5,6 +5,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -15,12 +16,12 @@ import (
 // rules say. They disclose nothing that the peer may not use anyway: swp.info
 // names what it may reach, swp.agents.list whose card it may get, the methods
 // about MCP sessions know only those that its identity was allowed to open, those
-// about states what it may get, and what is its own, and those about deliveries
+// about states and artifacts what it may get, and what is its own, and those about deliveries
 // ask for themselves who may consume from a topic.
 func Open() []string {
 	return []string{
 		agdisc.MethodList, rpc.MethodEcho, rpc.MethodInfo, mcpmap.MethodRPCClose, mcpmap.MethodRPCListen, rpc.MethodPing, rpc.MethodSync,
-		relay.MethodAttach, relay.MethodDead,
+		artifact.MethodForget, artifact.MethodList, relay.MethodAttach, relay.MethodDead,
 		state.MethodDeltas, state.MethodForget,
 	}
 }

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/filestore"
+)
+
+// Where artifacts are in the store: what is known of them as records, and their
+// octets as files in a directory of the data.
+const (
+	spaceArtifacts = "artifact"
+	dirArtifacts   = "artifacts"
+
+	spaceKeys = "artifact.keys"
+	nameToken = "resume_token"
+)
+
+// openBlobs opens what keeps artifacts, or makes it. The error says what to do.
+func openBlobs(ctx context.Context, c *config.Config, records store.Records, acceptDamage bool, log *zap.Logger) (store.Blobs, error) {
+	o := filestore.Options{
+		Records: records, Space: spaceArtifacts, Durability: store.Durability(c.Durability),
+		Quota: int64(c.Artifact.Quota.Total), QuotaPerOwner: int64(c.Artifact.Quota.PerIdentity),
+		Items: c.Artifact.Items, ItemsPerOwner: c.Artifact.ItemsPerIdentity,
+		AcceptDamage: acceptDamage, Notice: func(text string) { log.Warn("store", zap.String("notice", text)) },
+	}
+	if c.Store != config.StoreMemory {
+		o.Dir = filepath.Join(c.Data, dirArtifacts)
+	}
+	blobs, err := filestore.Open(ctx, o)
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return nil, fmt.Errorf("data: the artifacts in %s are damaged, and nothing was changed; restore them from a copy, or start once with --accept-damage to go on with what can be read: %w", o.Dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("data: the artifacts in %s can not be opened: %w", o.Dir, err)
+	}
+	return blobs, nil
+}
+
+// artifactOptions configure profile 14.
+func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.Options {
+	a := &c.Artifact
+	return artifact.Options{
+		Store: blobs, MaxSize: uint64(cmp.Or(a.MaxSize, a.Quota.PerIdentity)), MaxMetadata: int(a.Metadata),
+		Window: a.Window, Chunk: int(c.ArtifactChunk()), Downloads: a.Downloads, DownloadsPerIdentity: a.DownloadsPerIdentity,
+		Abandoned: a.Abandoned, Retention: a.Retention, TokenKey: key,
+	}
+}
+
+// keyTime bounds how long the start waits for the store to say what the key is.
+const keyTime = 10 * time.Second
+
+// tokenKey returns the secret behind resume_tokens. It is made once, and kept, so
+// that a token outlives the process that gave it.
+func tokenKey(records store.Records) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), keyTime)
+	defer cancel()
+	version, key, err := records.Get(ctx, spaceKeys, nameToken)
+	if err != nil || version != 0 {
+		return key, err
+	}
+	key = make([]byte, 32)
+	_, _ = rand.Read(key) // never fails: it ends the program instead
+	told := make(chan error, 1)
+	records.Put(spaceKeys, nameToken, 0, "", key, time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { told <- err })
+	select {
+	case err = <-told:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data: the key of resume_tokens can not be kept: %w", err)
+	}
+	return key, nil
+}
