@@ -28,7 +28,6 @@ type flight struct {
 	key        string // of the id
 	token      string // key of the progress token, "" if there is none
 	initialize bool
-	listens    bool
 	child      *child // nil while it waits
 
 	// ghost marks a request that is over for the client but not for the child:
@@ -51,7 +50,7 @@ func (p *pool) do(x *mcpmap.Exchange) {
 	m := &x.Message
 	f := &flight{
 		x: x, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
-		initialize: m.Is(mcpmap.MethodInitialize), listens: m.Is(mcpmap.MethodListen),
+		initialize: m.Is(mcpmap.MethodInitialize),
 	}
 	p.s.mu.Lock()
 	p.s.begun()
@@ -117,39 +116,17 @@ func (p *pool) place(f *flight) bool {
 		s.startProbe()
 		return false
 	}
-	if p.choose(f, false) {
-		return true
+	for _, c := range p.children {
+		if !c.retiring() && !c.confuses(f) && p.give(c, f) {
+			return true
+		}
 	}
 	// A session has had its child from the start and gets no other.
 	if p.conv != nil || !s.mayStart() || len(p.children) >= p.max {
-		return p.choose(f, true)
+		return false
 	}
 	s.spawn(p)
 	return p.give(p.children[len(p.children)-1], f)
-}
-
-// choose gives a request to one of the children that are there. Unless crowded,
-// who listens is alone on its child: what the child says without a name is then
-// for the call that it is about, and servers that know one listener at a time
-// keep each. The caller holds mu.
-func (p *pool) choose(f *flight, crowded bool) bool {
-	for _, c := range p.children {
-		alone := crowded || !c.listened() && (!f.listens || len(c.flights) == 0)
-		if alone && !c.retiring() && !c.confuses(f) && p.give(c, f) {
-			return true
-		}
-	}
-	return false
-}
-
-// listened says whether somebody listens to the child. The caller holds mu.
-func (c *child) listened() bool {
-	for _, f := range c.flights {
-		if f.listens {
-			return true
-		}
-	}
-	return false
 }
 
 // mayStart says whether another process may be started now. The caller holds

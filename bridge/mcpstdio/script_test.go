@@ -142,7 +142,6 @@ func (s *scripted) do(line []byte, c command) {
 		if c.Method != "silent" {
 			s.held = append(s.held, string(line))
 		}
-	case "subscriptions/listen": // goes on for ever
 	case "held":
 		s.answer(c, s.held)
 	case "crash":

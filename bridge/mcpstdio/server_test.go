@@ -255,38 +255,6 @@ func TestConfusableIDsGoToDifferentChildren(t *testing.T) {
 	want(t, "first", (<-first).octets, held)
 }
 
-func TestListenersHaveAChildOfTheirOwnWhileThereIsRoom(t *testing.T) {
-	s := serve(t, "modern", mcpstdio.Config{MaxShared: 3})
-	c := s.dial("alice")
-	flights := 0
-	listen := func(id string) {
-		c.start(&mcpmap.Call{Octets: []byte(modern(id, "subscriptions/listen", ""))})
-		flights++
-		await(t, func() bool { return s.server.Stats().InFlight == flights && s.server.Stats().Waiting == 0 })
-	}
-	listen("1")
-	want(t, "children of one listener", s.server.Stats().Children, 1)
-	listen("2")
-	want(t, "children of two", s.server.Stats().Children, 2)
-	// What the child says without a name is about the call, and not for those who
-	// listen.
-	log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}`
-	answer := `{"jsonrpc":"2.0","id":3,"result":3}`
-	heard := ""
-	out := <-c.start(&mcpmap.Call{Octets: []byte(modern("3", "say", log+"\n"+answer)), Events: mcpmap.Events{
-		Notification: func(b []byte) { heard = string(b) },
-	}})
-	want(t, "answer", out.octets, answer)
-	want(t, "heard", heard, log)
-	want(t, "children", s.server.Stats().Children, 3)
-	listen("4")
-	want(t, "children of three listeners", s.server.Stats().Children, 3)
-	// There is no room for another child: now they share.
-	c.do(modern("5", "pid", ""))
-	listen("6")
-	want(t, "children at most", s.server.Stats().Children, 3)
-}
-
 func TestOutputWithoutAnIDBelongsToTheOnlyRequest(t *testing.T) {
 	s := serve(t, "modern", mcpstdio.Config{MaxShared: 1})
 	c := s.dial("alice")

@@ -104,12 +104,15 @@ func mcpServer() {
 		}
 		return text(list.Roots[0].URI), nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "grow", Description: "adds a tool"}, func(_ context.Context, _ *mcp.CallToolRequest, in args) (*mcp.CallToolResult, any, error) {
-		s.AddTool(&mcp.Tool{Name: in.Text, InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return text("grown"), nil
-		})
-		return text("there is more"), nil, nil
-	})
+	if file := os.Getenv("GROW"); file != "" {
+		go func() {
+			for _, name := range awaitLines(file, 1) {
+				s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					return text("grown"), nil
+				})
+			}
+		}()
+	}
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}
