@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -36,6 +38,10 @@ type Options struct {
 	// Endpoint adjusts the endpoint that serves the connection. Registry is set
 	// here.
 	Endpoint endpoint.Options
+
+	// Stopped is told what a hint of ours has stopped, where Profiles is nil. It
+	// must not block. Nil means that nobody is.
+	Stopped func(*policyhint.ViolationError)
 
 	// Profiles serve the connection, and stay when it is gone. Nil means some of
 	// its own, with nothing behind them.
@@ -97,7 +103,7 @@ func (c *Client) attach(conn transport.Conn) error {
 	var err error
 	c.set, c.end = c.opts.Profiles, func() {}
 	if c.set == nil {
-		if c.set, err = all.New(all.Options{}); err != nil {
+		if c.set, err = all.New(all.Options{Hints: c.opts.hints()}); err != nil {
 			return err
 		}
 		c.end = c.set.Close
@@ -113,6 +119,13 @@ func (c *Client) attach(conn transport.Conn) error {
 	}
 	c.Session = c.ep.Attach(conn)
 	return nil
+}
+
+func (o *Options) hints() policyhint.Options {
+	if o.Stopped == nil {
+		return policyhint.Options{}
+	}
+	return policyhint.Options{Told: func(_ *profiles.Peer, v *policyhint.ViolationError) { o.Stopped(v) }}
 }
 
 func dial(ctx context.Context, addr transport.Addr, opts Options) (transport.Conn, error) {

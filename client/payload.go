@@ -6,8 +6,10 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -30,13 +32,15 @@ func decodePayload(env *e1.Envelope) any {
 // decoders read the messages of a profile: nil fields for a msg_type that it
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
-	a2a.ProfileID:      decodeA2A,
-	agdisc.ProfileID:   decodeAGDISC,
-	events.ProfileID:   decodeEvents,
-	obs.ProfileID:      decodeOBS,
-	rpc.ProfileID:      decodeRPC,
-	tooldisc.ProfileID: decodeTOOLDISC,
-	state.ProfileID:    decodeState,
+	artifact.ProfileID:   decodeArtifact,
+	a2a.ProfileID:        decodeA2A,
+	agdisc.ProfileID:     decodeAGDISC,
+	events.ProfileID:     decodeEvents,
+	obs.ProfileID:        decodeOBS,
+	rpc.ProfileID:        decodeRPC,
+	policyhint.ProfileID: decodePolicyHint,
+	tooldisc.ProfileID:   decodeTOOLDISC,
+	state.ProfileID:      decodeState,
 }
 
 func decodeRPC(env *e1.Envelope) (map[string]any, error) {

@@ -36,6 +36,7 @@ type flags struct {
 	timeout                 time.Duration
 	verbose                 bool
 	traceparent, tracestate string
+	policy                  []string
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -104,21 +105,29 @@ the data directory of swpd (swpd run makes it).`,
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
 	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
+	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newState(f), newBench(f), newOBS(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newState(f), newPolicy(f), newBench(f), newOBS(f), newDump(f))
 	return root
 }
 
-// dial connects with what the flags say and joins the trace that they, or the
-// environment, name.
+// dial connects with what the flags say, joins the trace that they, or the
+// environment, name, and sets their hints.
 func (f *flags) dial(ctx context.Context, address string) (*client.Client, error) {
+	hints, err := parseHints("--policy", "", f.policy)
+	if err != nil {
+		return nil, err
+	}
 	c, err := f.dialOnly(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	if err := f.join(ctx, c); err != nil {
+	if err = f.join(ctx, c); err == nil && len(hints) > 0 {
+		err = f.setHints(ctx, c, hints)
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -141,7 +150,7 @@ func (f *flags) options(address string) (client.Options, error) {
 	if err != nil {
 		return client.Options{}, &usageError{strings.TrimPrefix(err.Error(), "transport: ")}
 	}
-	o := client.Options{Expect: f.expect}
+	o := client.Options{Expect: f.expect, Stopped: f.stopped}
 	if addr.Transport == "tcp" {
 		return o, nil
 	}

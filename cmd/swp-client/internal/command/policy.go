@@ -1,0 +1,126 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/policyhint"
+)
+
+func newPolicy(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Say what must be kept in what an endpoint does",
+		Long: `Say what must be kept in what an endpoint does: no_external_network and no_pii (true or
+false), region (names with commas between them), cost_limit (a number, perhaps with a
+unit). A hint is KEY=VALUE:MODE. What would break a MUST, which is meant where there is no
+mode, is not done; SHOULD and MAY reach those who do it.
+
+Give a command --policy to have its hints ahead of what it does.`,
+		Example: `  swp-client policy set swp+tls://127.0.0.1:7777 region=eu:MUST cost_limit=0.05:SHOULD
+  swp-client --policy region=eu --policy no_external_network=true mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/a.txt`,
+	}
+	cmd.AddCommand(newPolicySet(f))
+	return cmd
+}
+
+func newPolicySet(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set ADDR KEY=VALUE[:MODE]...",
+		Short: "Set hints and say whether the endpoint takes them",
+		Long: `Set hints, all or none, and say whether the endpoint takes them. They are forgotten with
+the connection, so this is for trying an endpoint.`,
+		Example: `  swp-client policy set swp+tls://127.0.0.1:7777 region=eu,ch no_pii=true:SHOULD
+  swp-client policy set swp+tls://127.0.0.1:7777 cost_limit='0.05 EUR' --scope target:files --json`,
+		Args: cobra.MinimumNArgs(2),
+	}
+	scope := cmd.Flags().String("scope", "", "connection, task:<hex>, rpc:<hex> or target:<name> (default connection)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		hints, err := parseHints("KEY=VALUE[:MODE]", *scope, args[1:])
+		if err != nil {
+			return err
+		}
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		if err := f.setHints(ctx, c, hints); err != nil {
+			return err
+		}
+		if f.asJSON {
+			return f.printJSON(map[string]any{"set": printHints(hints)})
+		}
+		for _, h := range hints {
+			f.printf("%s=%s:%v %s\n", visible(h.Key), visible(h.Value), h.Mode, visible(h.Scope))
+		}
+		return nil
+	}
+	return cmd
+}
+
+type printedHint struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	Mode  string `json:"mode"`
+	Scope string `json:"scope_ref"`
+}
+
+func printHints(hints []profiles.Hint) []printedHint {
+	list := make([]printedHint, len(hints))
+	for i, h := range hints {
+		list[i] = printedHint{h.Key, h.Value, h.Mode.String(), h.Scope}
+	}
+	return list
+}
+
+// parseHints reads hints from the command line. Without a mode they are MUST.
+func parseHints(what, scope string, texts []string) ([]profiles.Hint, error) {
+	list := make([]profiles.Hint, len(texts))
+	for i, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, &usageError{fmt.Sprintf("%s: %.80q has no value", what, text)}
+		}
+		h := profiles.Hint{Key: key, Value: value, Mode: profiles.Must, Scope: scope}
+		if end := strings.LastIndexByte(value, ':'); end >= 0 {
+			if mode, ok := profiles.ParseMode(value[end+1:]); ok {
+				h.Value, h.Mode = value[:end], mode
+			}
+		}
+		checked, err := policyhint.Check(h)
+		if err != nil {
+			return nil, &usageError{what + ": " + strings.TrimPrefix(profiles.AsError(err).Text, "policyhint: ")}
+		}
+		list[i] = checked
+	}
+	return list, nil
+}
+
+// setHints sets hints on a connection, and says more about why not.
+func (f *flags) setHints(ctx context.Context, c *client.Client, hints []profiles.Hint) error {
+	err := c.SetHints(ctx, hints...)
+	violation := (*policyhint.ViolationError)(nil)
+	switch {
+	case !errors.As(err, &violation):
+		return err
+	case violation.Reason == policyhint.ReasonUnknownKey:
+		return advise(err, "Nobody there could keep to that key. With SHOULD or MAY it would be passed on.")
+	case violation.Reason == policyhint.ReasonConflict:
+		return advise(err, "A hint with MUST and another value is there already.")
+	}
+	return err
+}
+
+// stopped says that a hint of ours has stopped something.
+func (f *flags) stopped(v *policyhint.ViolationError) {
+	_, _ = fmt.Fprintf(f.errOut, "swp-client: stopped by a hint: %s for %s: %s\n", visible(v.Key), visible(v.Scope), visible(v.Reason))
+}
