@@ -138,6 +138,12 @@ func TestToolsOfMCPServersAppearByThemselves(t *testing.T) {
 
 func TestPR04ToolsAreSeenByWhoMayCallThem(t *testing.T) {
 	r := start(t, "access: {rules: [{identity: loopback, profile: mcp, operation: tools/call, name: child/say}]}\n"+childYAML(t))
+	if got := r.mustDial(r.addrs[0]).tools(t); len(got) != 0 {
+		t.Errorf("an identity without rules sees %v", got)
+	}
+	if got := r.metric(`swpd_mcp_child_starts_total{server="child"}`); got != "0" {
+		t.Errorf("%s children were started for an identity without rules", got)
+	}
 	s := r.mustDial(r.addrs[2])
 	if got := s.tools(t); !slices.Equal(got, []string{"child/say"}) {
 		t.Errorf("tools %v, want the one that may be called", got)
@@ -156,9 +162,6 @@ func TestPR04ToolsAreSeenByWhoMayCallThem(t *testing.T) {
 	// A listing is no attempt to call what is not in it.
 	if got := r.metric(`swpd_denials_total{profile="mcp"}`); got != "" && got != "0" {
 		t.Errorf("%s denials are counted", got)
-	}
-	if got := r.mustDial(r.addrs[0]).tools(t); len(got) != 0 {
-		t.Errorf("an identity without rules sees %v", got)
 	}
 }
 

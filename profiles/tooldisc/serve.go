@@ -40,14 +40,31 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
+	identity := req.Session.Peer().Identity
 	if len(in.PageToken) == 0 {
-		s.await(ctx, s.watches)
+		s.await(ctx, s.reached(identity))
 	}
-	out, err := s.page(req.Session.Peer().Identity, &in)
+	out, err := s.page(identity, &in)
 	if err != nil {
 		return err
 	}
 	return w.Finish(e1.Envelope{MsgType: TypeListResp, Payload: out.Append(make([]byte, 0, out.Size()))})
+}
+
+// reached returns the watches of the servers that an identity has anything to do
+// with. Nobody else can have a server started, or waits for it.
+func (s *Service) reached(identity string) map[string]*watch {
+	rules, ok := s.opts.Access.(profiles.Reacher)
+	if !ok {
+		return s.watches
+	}
+	some := make(map[string]*watch)
+	for name, w := range s.watches {
+		if rules.Reaches(identity, "mcp", name) {
+			some[name] = w
+		}
+	}
+	return some
 }
 
 // get answers a GET_REQ. Whether the peer may know of a tool is asked before

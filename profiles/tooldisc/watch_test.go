@@ -222,6 +222,35 @@ func TestServersAreReadWhenSomebodyAsksAndNotBefore(t *testing.T) {
 	})
 }
 
+// reaching lets everybody reach one server, and call its tools.
+type reaching string
+
+func (r reaching) Allowed(_, _, _, name string) bool { return r.Reaches("", "", name) }
+func (r reaching) Reaches(_, _, name string) bool {
+	server, _, _ := strings.Cut(name, "/")
+	return server == string(r)
+}
+
+func TestNobodyHasServersReadThatTheyDoNotReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, other := newServer(), newServer()
+		s.set(tooldisc.Listing{Tools: raw("read")})
+		other.delay = time.Hour
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s, "other": other}, Access: reaching("files")})
+		session := dial(t, service, "spiffe://test/a")
+		began := time.Now()
+		if got := ids(t, session); !slices.Equal(got, []string{"files/read"}) {
+			t.Errorf("tools %v", got)
+		}
+		if _, err := tooldisc.Find(t.Context(), session, "other/read", ""); err == nil || time.Since(began) != 0 {
+			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+		if synctest.Wait(); other.starts() != 0 {
+			t.Error("a server was read for somebody who does not reach it")
+		}
+	})
+}
+
 func TestServersAreNotFollowedWhenNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
