@@ -14,6 +14,7 @@ type checkpointer struct {
 	pages  int        // that the writer had written when it last began
 	urgent bool       // begin with the next transaction
 	retry  time.Time  // not before, after a failure
+	told   time.Time  // when a failure was last told
 	result chan error // of what runs beside the writer; nil if nothing does
 }
 
@@ -21,6 +22,7 @@ const (
 	checkpointPages = 4000                // of 4 KiB, after which the log is written back
 	checkpointLag   = 2 * checkpointPages // and after which, meanwhile, the writer waits for that
 	checkpointRetry = time.Second
+	checkpointTold  = time.Minute
 	writeBack       = `PRAGMA wal_checkpoint(PASSIVE)`
 )
 
@@ -67,14 +69,18 @@ func (s *Store) writeBack() error {
 }
 
 // failed notes a failure, which costs nothing but room: the log keeps what is
-// not written back.
+// not written back. It is told once a minute.
 func (k *checkpointer) failed(w *writer, err error) {
 	if err == nil {
 		return
 	}
-	w.s.notice("sqlstore: %s: writing back the log: %v", w.s.file, err)
+	now := time.Now()
+	if now.Sub(k.told) >= checkpointTold {
+		k.told = now
+		w.s.notice("sqlstore: %s: writing back the log: %v", w.s.file, err)
+	}
 	k.urgent = true
-	k.retry = time.Now().Add(checkpointRetry)
+	k.retry = now.Add(checkpointRetry)
 }
 
 // reset begins with a new connection, which counts from zero.

@@ -123,6 +123,49 @@ func TestST03FullVolumeRecoversByItself(t *testing.T) {
 	}
 }
 
+// A few pages are left: what is small can be written, and what users write not.
+func TestST03NearlyFullVolumeIsTold(t *testing.T) {
+	dir := mount(t, "tmpfs", "tmpfs", "size=8m")
+	s := open(t, sqlstore.Options{Dir: filepath.Join(dir, "store")})
+	defer s.Close()
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var free unix.Statfs_t
+	if err := unix.Statfs(dir, &free); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, int64(free.Bavail)*free.Bsize-48<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("Check before anything was refused: %v", err)
+	}
+	if err := put(s, "large", "owner", 200_000); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("Put of more than is left: %v, want ErrUnavailable", err)
+	}
+	if err := put(s, "small", "owner", 10); err != nil {
+		t.Errorf("Put of less than is left: %v", err)
+	}
+	for range 3 {
+		if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("Check after a refusal: %v, want ErrUnavailable", err)
+		}
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Check(t.Context()); err != nil {
+			t.Errorf("Check when space is back: %v", err)
+		}
+	}
+	if err := put(s, "large", "owner", 200_000); err != nil {
+		t.Errorf("Put when space is back: %v", err)
+	}
+}
+
 func TestAFailedWriteIsRetriedByTheNextOperation(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlstore.Options{Dir: dir})

@@ -91,7 +91,6 @@ func (w *writer) openFile(ctx context.Context) error {
 		err = s.verify(ctx, known, badMark)
 		if errors.Is(err, store.ErrDamaged) && s.options.AcceptDamage {
 			s.notice("%v: accepted", err)
-			s.checks.stop()
 			err = s.salvage(known.commits)
 		}
 	}

@@ -34,6 +34,7 @@ func (s *Store) salvage(acknowledged int64) error {
 	}
 	s.notice("sqlstore: %s: %d records, %d entries and %d items saved, %d that are damaged left out; the damaged file is kept as %s",
 		s.file, r.records, r.entries, r.items, r.left, aside)
+	s.damage.Store(nil) // what is damaged is no longer in the store
 	return s.firstMark(r.state.commits)
 }
 
@@ -165,15 +166,23 @@ func (r *rescue) copyRecords() error {
 
 func (r *rescue) copyEntries() error {
 	list := "SELECT seq, id, owner, expires, sum, data, log FROM entry"
-	return r.walk(list, "n", func(row []driver.Value) (bool, error) {
+	lost := int64(0)
+	err := r.walk(list, "n", func(row []driver.Value) (bool, error) {
 		g := r.logs[number(row[6])]
-		if g == nil || number(row[0]) <= g.trimmed {
-			return true, nil // cut off
+		if g == nil {
+			if garbage, err := r.from.row(isGarbage, number(row[6])); garbage == nil || err != nil {
+				lost++
+			}
+			return true, nil
 		}
 		e, ok := intact(r.from.readEntry(r.s, g, row))
 		if !ok {
-			r.left++
+			lost++
 			return true, nil
+		}
+		g.last = max(g.last, e.seq)
+		if e.seq <= g.trimmed {
+			return true, nil // cut off
 		}
 		n, err := r.to.exec(insertEntry, g.id, e.seq, row[1], e.owner, e.expires, row[4], e.data)
 		if n == 0 || err != nil {
@@ -183,6 +192,19 @@ func (r *rescue) copyEntries() error {
 		r.used[e.owner] += e.cost()
 		return true, nil
 	})
+	r.left += int(lost)
+	if err != nil || lost == 0 {
+		return err
+	}
+	// What is lost may be the end of any log. A number that was seen is not given
+	// again: who has read so far would miss the entry that has it now.
+	for _, g := range r.logs {
+		g.kept = max(g.kept, g.trimmed, g.last) + lost
+		if _, err := r.to.exec(updateLog, g.kept, g.trimmed, r.to.sumLog(g), g.id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyLines notes the queues. Their rows are written when their items are counted.

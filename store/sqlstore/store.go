@@ -56,9 +56,10 @@ type Options struct {
 	CheckFor time.Duration
 
 	// AcceptDamage opens a store in spite of damage, which is an error
-	// otherwise. What can be read from a broken file is moved to a new one, the
-	// broken one is kept beside it. Check no longer reports what is damaged; it
-	// is still never served.
+	// otherwise. Open then waits until every row is checked, whatever CheckFor
+	// says. If any is damaged, what can be read is moved to a new file, and the
+	// broken one is kept beside it as state.db.damaged-*. Reading goes over what
+	// is missing; damage that is found later Check reports as ever.
 	AcceptDamage bool
 
 	// Notice is told, in a sentence, what an operator should know and no caller
@@ -190,9 +191,9 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 }
 
 // Check implements store.Store. It writes, and reports damage that was found
-// since the store was opened, unless it is accepted.
+// since the store was opened.
 func (s *Store) Check(ctx context.Context) error {
-	if found := s.damage.Load(); found != nil && !s.options.AcceptDamage {
+	if found := s.damage.Load(); found != nil {
 		return *found
 	}
 	told := make(chan error, 1)
@@ -206,7 +207,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // probe is an operation that writes only what every transaction does, if that is
-// still the file that it was.
+// still the file that it was. After a failure it writes as much as what failed,
+// because a disk that is nearly full still takes the little of a probe.
 type probe struct {
 	s    *Store
 	tell func(error)
@@ -215,7 +217,30 @@ type probe struct {
 func (p probe) size() int      { return 0 }
 func (p probe) done(err error) { p.tell(err) }
 
-func (p probe) apply(*writer) error { return p.s.inPlace() }
+func (p probe) apply(w *writer) error {
+	if err := p.s.inPlace(); err != nil || p.s.file == "" {
+		return err
+	}
+	if w.refused == 0 {
+		_, err := w.conn.exec(deleteBody, int64(probeBody))
+		return err
+	}
+	data := make([]byte, w.refused)
+	if _, err := w.conn.exec(deleteBody, int64(probeBody)); err != nil {
+		return err
+	}
+	_, err := w.conn.exec(insertBody, int64(probeBody), w.conn.sumBody(probeBody, data), data)
+	return err
+}
+
+// probeBody is the number of the data that a probe writes: that of no item.
+const probeBody = 0
+
+// Bounds of what a probe writes after a failure, in octets.
+const (
+	minRefused = 64 << 10
+	maxRefused = 1 << 20
+)
 
 // inPlace reports whether the mark, and with it the directory, is still what was
 // opened. Writing to files that somebody has removed fails in no other way.

@@ -16,6 +16,8 @@ import (
 // there or not readable, that misses transactions which were acknowledged, or
 // whose structure is broken. The last may take long on a cold disk, and goes on
 // in the background after CheckFor; the rows, each with its checksum, follow.
+// Where damage is accepted all of it is waited for, because what is to be left out
+// must be known before anything is served.
 func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 	if badMark {
 		return s.damaged("%s: missing, or not the mark of this store", markName)
@@ -45,6 +47,9 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 		_ = c.close()
 		return s.unreadable(err)
 	}
+	if s.options.AcceptDamage {
+		return s.verifyRows(ctx, c)
+	}
 	structure := s.checks.start(s, c)
 	wait := time.NewTimer(s.options.CheckFor)
 	defer wait.Stop()
@@ -57,6 +62,19 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 	}
 	s.notice("sqlstore: %s: integrity check goes on in the background", s.file)
 	return nil
+}
+
+// verifyRows waits for structure and rows, and closes the connection.
+func (s *Store) verifyRows(ctx context.Context, c *conn) error {
+	defer func() { _ = c.close() }()
+	if err := s.checkStructure(ctx, c); err != nil {
+		return err
+	}
+	scrubber{s: s, conn: c, alone: true}.run(ctx)
+	if found := s.damage.Load(); found != nil {
+		return *found
+	}
+	return ctx.Err()
 }
 
 // asDamage notes damage that a statement has met.
@@ -167,8 +185,9 @@ const scrubRows = 256
 // scrubber reads every row once and compares it with its checksum, and with the
 // indexes that lead to it. What it finds Check reports.
 type scrubber struct {
-	s    *Store
-	conn *conn
+	s     *Store
+	conn  *conn
+	alone bool // nothing else uses the disk: no pauses
 }
 
 func (b scrubber) run(ctx context.Context) {
@@ -220,6 +239,9 @@ func (b scrubber) table(ctx context.Context, list string, after []driver.Value, 
 		}
 		if len(rows) < scrubRows && size < pageOctets {
 			return
+		}
+		if b.alone {
+			continue
 		}
 		select {
 		case <-ctx.Done():

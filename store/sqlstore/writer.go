@@ -28,6 +28,7 @@ type writer struct {
 	sweeper      sweeper
 	checkpointer checkpointer
 	errs         []error // outcomes of a batch
+	refused      int     // octets of the last batch that could not be written; 0 once as many could
 }
 
 // state is the row that every transaction writes.
@@ -137,12 +138,30 @@ func (w *writer) batch(ops []operation) {
 		}
 	}
 	w.s.stats.count(err, len(ops))
+	w.noteRoom(ops, err)
 	q := &w.s.queue
 	q.told.Lock()
 	for i, op := range ops {
 		op.done(w.errs[i])
 	}
 	q.told.Unlock()
+}
+
+// noteRoom notes how much could not be written, until as much could.
+func (w *writer) noteRoom(ops []operation, err error) {
+	octets, probed := 0, false
+	for i, op := range ops {
+		octets += op.size()
+		if _, is := op.(probe); is && w.errs[i] == nil {
+			probed = true
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		w.refused = max(w.refused, min(max(octets, minRefused), maxRefused))
+	case err == nil && (probed || octets >= w.refused):
+		w.refused = 0
+	}
 }
 
 func isFailed(err error) bool {
