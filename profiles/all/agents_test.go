@@ -28,15 +28,15 @@ func newSet(t *testing.T, opts all.Options) *all.Set {
 	return set
 }
 
-// pair connects two sets, and returns the session that each has.
-func pair(t *testing.T, a, b *all.Set) (*profiletest.Session, *profiletest.Session) {
+// connect connects two sets, and returns the session that the first one has.
+func connect(t *testing.T, a, b *all.Set) *profiletest.Session {
 	x, y := profiletest.Pair("spiffe://test/a", a.Registry, "spiffe://test/b", b.Registry, profiletest.SessionOptions{})
 	t.Cleanup(func() {
 		x.Close()
 		x.Wait()
 		y.Wait()
 	})
-	return x, y
+	return x
 }
 
 func TestCardsOfAgentsPassThroughTheEndpointTheyAreOn(t *testing.T) {
@@ -51,8 +51,8 @@ func cardsOfAgents(t *testing.T) {
 	}
 	agent := newSet(t, all.Options{AGDISC: agdisc.Options{Sources: []agdisc.Source{table}}})
 	middle, asker := newSet(t, all.Options{}), newSet(t, all.Options{})
-	fromAgent, _ := pair(t, agent, middle)
-	fromAsker, _ := pair(t, asker, middle)
+	fromAgent := connect(t, agent, middle)
+	fromAsker := connect(t, asker, middle)
 
 	if err := agent.A2A.Declare(t.Context(), fromAgent, "far", nil); err != nil {
 		t.Fatal(err)
