@@ -101,6 +101,13 @@ func (p *Progress) clear() {
 	}
 }
 
+// Say replaces the text.
+func (p *Progress) Say(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+}
+
 // Stop takes the line away for good. It must be called once.
 func (p *Progress) Stop() {
 	close(p.stop)

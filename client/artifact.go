@@ -1,0 +1,228 @@
+package client
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Transfer is how an artifact is moved: over as many connections as it takes.
+// Connect is required.
+type Transfer struct {
+	// Connect makes a connection. It is called again when one is lost.
+	Connect Dialer
+
+	// Patience is how long it is tried again without an octet that gets through;
+	// default 2 minutes.
+	Patience time.Duration
+
+	// Progress is told how many octets of how many have arrived; Lost why a
+	// connection has ended, or none came about, and how long it is until the next
+	// one is tried. Nil means that nobody is told.
+	Progress func(done, total uint64)
+	Lost     func(err error, pause time.Duration)
+}
+
+// silence is how long the other end may take for a sign of life while octets may be
+// under way to it.
+const silence = time.Minute
+
+// run calls do with a connection, and with another one when that is lost, until it
+// succeeds, fails for good, or nothing has moved for the time of patience.
+func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
+	patience := t.Patience
+	if patience == 0 {
+		patience = 2 * time.Minute
+	}
+	last, pause, first := time.Now(), firstPause, true
+	moved := func() { last, pause = time.Now(), firstPause }
+	for ; ; first = false {
+		c, err := t.Connect(ctx)
+		if err == nil {
+			stop := c.keepAlive(silence)
+			err = c.Explain(do(ctx, c, moved))
+			stop()
+			if err == nil {
+				c.Finish()
+				return nil
+			}
+			c.Close()
+			if !mayPass(err) {
+				return err
+			}
+		} else if first {
+			return err // nobody was there to begin with
+		}
+		if ctx.Err() != nil || time.Since(last) > patience {
+			return err
+		}
+		wait := jitter(pause)
+		if t.Lost != nil {
+			t.Lost(err, wait)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// mayPass reports whether another try may not meet an error: the connection was
+// lost, or the other end said so.
+func mayPass(err error) bool {
+	var (
+		refused *artifact.PeerError
+		fault   *profiles.Error
+		failed  *rpc.Error
+	)
+	switch {
+	case errors.As(err, new(*finalError)):
+		return false
+	case errors.As(err, &refused):
+		return refused.Retryable || refused.Code == artifact.CodeOrdering
+	case errors.As(err, &fault):
+		return fault.Retryable
+	case errors.As(err, &failed):
+		return failed.Retryable
+	}
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func (t *Transfer) progress(done, total uint64) {
+	if t.Progress != nil {
+		t.Progress(done, total)
+	}
+}
+
+// source is the octets of an upload, whose failures are this side's.
+type source struct{ artifact.Upload }
+
+func (s source) ReadAt(p []byte, at int64) (int, error) {
+	n, err := s.Octets.ReadAt(p, at)
+	if err != nil && n < len(p) {
+		err = &finalError{err}
+	}
+	return n, err
+}
+
+// Put uploads an artifact and returns when the other end has verified it and keeps
+// it. What an earlier Put has left there is not sent again.
+func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
+	u.Octets, u.Sync = source{u}, syncLane
+	reached := uint64(0)
+	return t.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
+		u.Progress = func(durable uint64) {
+			if durable > reached {
+				moved()
+				reached = durable
+			}
+			t.progress(durable, u.Size)
+		}
+		return u.Send(ctx, c.Session)
+	})
+}
+
+// ListArtifacts calls yield with the artifacts that the other end lists, in the
+// order of their ids, until it returns false.
+func (c *Client) ListArtifacts(ctx context.Context, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
+	for {
+		params, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("client: %w", err)
+		}
+		result, err := rpc.Call(ctx, c.Session, artifact.MethodList, params)
+		if err != nil {
+			return c.Explain(err)
+		}
+		var page artifact.ListResult
+		if err := json.Unmarshal(result, &page); err != nil {
+			return c.Explain(fmt.Errorf("client: %s: %w", artifact.MethodList, err))
+		}
+		for i := range page.Artifacts {
+			if !yield(&page.Artifacts[i]) {
+				return nil
+			}
+		}
+		if page.Next == "" || page.Next <= in.After {
+			return nil
+		}
+		in.After = page.Next
+	}
+}
+
+// FindArtifact returns what the other end lists under an artifact_id, nil if it
+// lists none.
+func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
+	err = c.ListArtifacts(ctx, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
+		if e.ArtifactID == id {
+			found = e
+		}
+		return false
+	})
+	var failed *rpc.Error
+	if errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod {
+		err = nil // it lists nothing
+	}
+	return found, err
+}
+
+// ForgetArtifact has an artifact of this identity forgotten, and an upload of it.
+func (c *Client) ForgetArtifact(ctx context.Context, id string) error {
+	_, err := rpc.Call(ctx, c.Session, artifact.MethodForget, []byte(id))
+	return c.Explain(err)
+}
+
+// decodeArtifact returns a message of ARTIFACT by the names of its schema.
+func decodeArtifact(env *e1.Envelope) (map[string]any, error) {
+	fields := make(map[string]any)
+	text := func(name string, value []byte) {
+		if len(value) > 0 {
+			fields[name] = string(value)
+		}
+	}
+	switch env.MsgType {
+	case artifact.TypeOffer:
+		var m artifact.Offer
+		err := m.Decode(env.Payload)
+		fields["artifact_id"], fields["total_size"] = string(m.ArtifactID), m.TotalSize
+		fields["hash_alg"], fields["hash"] = string(m.HashAlg), hex.EncodeToString(m.Hash)
+		if len(m.Metadata) > 0 {
+			fields["metadata"] = octets(m.Metadata)
+		}
+		return fields, err
+	case artifact.TypeGet:
+		var m artifact.Get
+		err := m.Decode(env.Payload)
+		fields["artifact_id"], fields["start"], fields["end"] = string(m.ArtifactID), m.Start, m.End
+		text("resume_token", m.ResumeToken)
+		return fields, err
+	case artifact.TypeChunk:
+		var m artifact.Chunk
+		err := m.Decode(env.Payload)
+		fields["artifact_id"], fields["chunk_index"], fields["offset"] = string(m.ArtifactID), m.ChunkIndex, m.Offset
+		fields["data"], fields["is_terminal"] = octets(m.Data), m.IsTerminal
+		text("resume_token", m.ResumeToken)
+		return fields, err
+	case artifact.TypeAck:
+		var m artifact.Ack
+		err := m.Decode(env.Payload)
+		fields["artifact_id"], fields["chunk_index"] = string(m.ArtifactID), m.ChunkIndex
+		return fields, err
+	case artifact.TypeErr:
+		var m artifact.Err
+		err := m.Decode(env.Payload)
+		fields["code"], fields["message"], fields["retryable"] = string(m.Code), string(m.Message), m.Retryable
+		return fields, err
+	}
+	return nil, nil
+}

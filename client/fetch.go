@@ -1,0 +1,285 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/slimwire/swp/profiles/artifact"
+)
+
+// Fetch is an artifact to be got.
+type Fetch struct {
+	ArtifactID string
+
+	// SHA256 is the digest that the octets must have. Nil: the one that the other
+	// end lists.
+	SHA256 []byte
+
+	// Unverified takes the octets without a digest if none is known, which is an
+	// error otherwise.
+	Unverified bool
+}
+
+// ErrDigest is the error for octets that are not those of the digest, and
+// ErrNoDigest the one for want of a digest.
+var (
+	ErrDigest   = errors.New("the octets are not those of the digest")
+	ErrNoDigest = errors.New("no digest is known to verify the octets with")
+)
+
+// Fetched is what was got.
+type Fetched struct {
+	Size   uint64
+	SHA256 []byte
+}
+
+// GetTo writes an artifact to w. What is wrong with its digest is known when all
+// was written.
+func (t *Transfer) GetTo(ctx context.Context, f Fetch, w io.Writer) (*Fetched, error) {
+	return t.get(ctx, f, &streamed{w: w, hash: sha256.New()})
+}
+
+// GetFile gets an artifact into a file, which is there when all of it is, and
+// verified. Until then the octets are in a file beside it with the suffix .part,
+// and what is known of them in one with the suffix .part.json: with these a later
+// GetFile goes on where this one has ended, for whatever reason.
+func (t *Transfer) GetFile(ctx context.Context, f Fetch, path string) (*Fetched, error) {
+	p, err := openPartial(path, f.ArtifactID)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return t.get(ctx, f, p)
+}
+
+// target is where the octets go.
+type target interface {
+	// held is how many octets are there, and the token to go on with.
+	held() (at uint64, token string)
+
+	// restart forgets them, if that is possible.
+	restart() error
+
+	write(at uint64, data []byte, token string) error
+
+	// finish verifies what is there, if there is something to verify it with, and
+	// returns its digest.
+	finish(want []byte) ([]byte, error)
+}
+
+func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error) {
+	var got Fetched
+	size, want := uint64(0), f.SHA256
+	err := t.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
+		entry, err := c.FindArtifact(ctx, f.ArtifactID)
+		if err != nil {
+			return err
+		}
+		if entry != nil {
+			if size = entry.Size; f.SHA256 == nil {
+				if want, err = hex.DecodeString(entry.SHA256); err != nil || len(want) != sha256.Size {
+					return &finalError{fmt.Errorf("client: %s is listed with the digest %.80q", f.ArtifactID, entry.SHA256)}
+				}
+			}
+		}
+		if want == nil && !f.Unverified {
+			return &finalError{ErrNoDigest}
+		}
+		at, token := to.held()
+		t.progress(at, size)
+		d := artifact.Download{ArtifactID: f.ArtifactID, Start: at, ResumeToken: token, Size: size}
+		d.Sink = func(at uint64, data []byte, token string) error {
+			if err := to.write(at, data, token); err != nil {
+				return &finalError{err}
+			}
+			moved()
+			t.progress(at+uint64(len(data)), size)
+			return nil
+		}
+		end, err := d.Receive(ctx, c.Session)
+		var refused *artifact.PeerError
+		if errors.As(err, &refused) && at > 0 && (refused.Code == artifact.CodeInvalidToken || refused.Code == artifact.CodeInvalidRange) {
+			// It is another artifact by now.
+			if restarted := to.restart(); restarted != nil {
+				return &finalError{errors.Join(err, restarted)}
+			}
+			return &artifact.PeerError{Code: refused.Code, Message: refused.Message, Retryable: true}
+		}
+		if err != nil {
+			return err
+		}
+		got.Size = end
+		if got.SHA256, err = to.finish(want); err != nil {
+			return &finalError{err}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &got, nil
+}
+
+// streamed is a target that can not go back.
+type streamed struct {
+	w     io.Writer
+	hash  hash.Hash
+	at    uint64
+	token string
+}
+
+func (s *streamed) held() (uint64, string) { return s.at, s.token }
+
+var errStreamed = errors.New("client: the artifact has changed, and its beginning was written already")
+
+func (s *streamed) restart() error { return errStreamed }
+
+func (s *streamed) write(at uint64, data []byte, token string) error {
+	if _, err := s.w.Write(data); err != nil {
+		return err
+	}
+	_, _ = s.hash.Write(data)
+	s.at, s.token = at+uint64(len(data)), token
+	return nil
+}
+
+func (s *streamed) finish(want []byte) ([]byte, error) {
+	sum := s.hash.Sum(nil)
+	if want != nil && string(sum) != string(want) {
+		return nil, ErrDigest
+	}
+	return sum, nil
+}
+
+// partial is a file that is not there yet.
+type partial struct {
+	path string // of the file
+	part *os.File
+	know partialState
+	last uint64 // place of the state that was written last
+}
+
+// partialState is what is known of the octets in a partial file. Those behind At
+// do not count.
+type partialState struct {
+	ArtifactID string `json:"artifact_id"`
+	At         uint64 `json:"at"`
+	Token      string `json:"resume_token,omitempty"`
+}
+
+const (
+	partSuffix  = ".part"
+	stateSuffix = ".part.json"
+
+	// stateEvery is how many octets are got before it is noted that they were.
+	stateEvery = 8 << 20
+)
+
+func openPartial(path, id string) (*partial, error) {
+	p := &partial{path: path, know: partialState{ArtifactID: id}}
+	var err error
+	if p.part, err = os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o666); err != nil { //nolint:gosec // the mode that the user asks for with umask
+		return nil, err
+	}
+	octets, err := os.ReadFile(path + stateSuffix)
+	var known partialState
+	info, statErr := p.part.Stat()
+	if err == nil && statErr == nil && json.Unmarshal(octets, &known) == nil && known.ArtifactID == id && int64(known.At) <= info.Size() {
+		p.know, p.last = known, known.At
+	}
+	if err := p.part.Truncate(int64(p.know.At)); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *partial) close() { _ = p.part.Close() }
+
+func (p *partial) held() (uint64, string) { return p.know.At, p.know.Token }
+
+func (p *partial) restart() error {
+	p.know.At, p.know.Token, p.last = 0, "", 0
+	if err := p.part.Truncate(0); err != nil {
+		return err
+	}
+	return p.save()
+}
+
+func (p *partial) write(at uint64, data []byte, token string) error {
+	if _, err := p.part.WriteAt(data, int64(at)); err != nil {
+		return err
+	}
+	p.know.At, p.know.Token = at+uint64(len(data)), token
+	if p.know.At-p.last < stateEvery {
+		return nil
+	}
+	return p.save()
+}
+
+// save notes what is known, after the octets themselves are on disk.
+func (p *partial) save() error {
+	octets, err := json.Marshal(&p.know)
+	if err == nil {
+		err = p.part.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(p.path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(octets, '\n'))
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), p.path+stateSuffix)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return err
+	}
+	p.last = p.know.At
+	return nil
+}
+
+// finish verifies all octets as they are in the file, those of an earlier process
+// included. What is not right is removed, so that the next one begins anew.
+func (p *partial) finish(want []byte) ([]byte, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(p.part, 0, int64(p.know.At))); err != nil {
+		return nil, err
+	}
+	sum := h.Sum(nil)
+	if want != nil && string(sum) != string(want) {
+		return nil, errors.Join(ErrDigest, p.remove())
+	}
+	if err := p.part.Sync(); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(p.path+partSuffix, p.path); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(p.path + stateSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return sum, nil
+}
+
+func (p *partial) remove() error {
+	err := os.Remove(p.path + partSuffix)
+	if removed := os.Remove(p.path + stateSuffix); !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+func newArtifact(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "artifact",
+		Short: "Keep large files at an endpoint, and get them back",
+		Long: `Keep large files at an endpoint, and get them back. An artifact is octets under an id,
+verified with their SHA-256 at either end. What was interrupted goes on where it ended:
+with another connection by itself, and with the same command after a client was
+stopped.`,
+		Example: `  swp-client artifact put swp+tls://127.0.0.1:7777 model.bin
+  tar c src | swp-client artifact put swp+tls://127.0.0.1:7777 - --id src.tar
+  swp-client artifact get swp+quic://127.0.0.1:7777 src.tar - | tar t
+  swp-client artifact ls swp+tls://127.0.0.1:7777`,
+	}
+	cmd.AddCommand(newArtifactPut(f), newArtifactGet(f), newArtifactList(f), newArtifactForget(f))
+	return cmd
+}
+
+// artifactAdvice says more about what endpoints refuse.
+func artifactAdvice(err error) error {
+	fault := (*artifact.PeerError)(nil)
+	failed := (*rpc.Error)(nil)
+	switch {
+	case errors.Is(err, client.ErrNoDigest):
+		return advise(err, "The endpoint lists no such artifact to this identity. Name the digest with --sha256, or go without one with --unverified.")
+	case errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias():
+		return advise(err, "The access rules of the endpoint do not let this identity offer that artifact.")
+	case errors.As(err, &fault) && fault.Code == artifact.CodeConflict:
+		return advise(err, "An upload of other octets under this id was not completed. End it with: artifact forget")
+	case errors.As(err, &fault) && fault.Code == artifact.CodeQuota:
+		return advise(err, "Make room with artifact forget, or have artifact.quota of the endpoint raised.")
+	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
+		return advise(err, "That endpoint has no such method; it may keep artifacts all the same.")
+	}
+	return err
+}
+
+// transfer runs a transfer with its bar on a terminal, and says what goes wrong
+// meanwhile.
+func (f *flags) transfer(address, verb string, patience time.Duration, run func(t *client.Transfer) error) error {
+	progress := client.NewProgress(f.errOut, verb)
+	defer progress.Stop()
+	b := bar{verb: verb, began: time.Now()}
+	return artifactAdvice(run(&client.Transfer{
+		Connect:  func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
+		Patience: patience,
+		Progress: func(done, total uint64) { progress.Say(b.text(done, total, time.Now())) },
+		Lost: func(err error, pause time.Duration) {
+			_ = progress.Print("", func() error {
+				_, _ = fmt.Fprintf(f.errOut, "swp-client: %v; again in %v\n", err, pause.Round(time.Millisecond))
+				return nil
+			})
+		},
+	}))
+}
+
+func patienceFlag(cmd *cobra.Command) *time.Duration {
+	return cmd.Flags().Duration("patience", 2*time.Minute, "how long to try again while nothing gets through")
+}
+
+// printedArtifact is an artifact as JSON.
+type printedArtifact struct {
+	ID        string     `json:"artifact_id"`
+	Size      uint64     `json:"size"`
+	SHA256    string     `json:"sha256"`
+	Completed *time.Time `json:"completed,omitempty"`
+	Own       *bool      `json:"own,omitempty"`
+	Metadata  any        `json:"metadata,omitempty"`
+}
+
+func newArtifactList(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls ADDR [ARTIFACT_ID]",
+		Short: "List artifacts, or one of them",
+		Long: `List the artifacts that an endpoint shows to this identity: its own, and those of
+others that the access rules let it list. A line each: size in octets, when it was
+completed, SHA-256, and id; * marks this identity's own.`,
+		Example: `  swp-client artifact ls swp+tls://127.0.0.1:7777
+  swp-client artifact ls swp+tls://127.0.0.1:7777 --json | jq -r .artifact_id`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var in artifact.ListParams
+		if len(args) == 2 {
+			in.ArtifactID = args[1]
+		}
+		c, err := f.dial(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		var failed error
+		found := false
+		err = c.ListArtifacts(ctx, in, func(e *artifact.Entry) bool {
+			found = true
+			failed = f.printArtifact(e)
+			return failed == nil
+		})
+		if err == nil && in.ArtifactID != "" && !found {
+			err = fmt.Errorf("no artifact %q is listed", in.ArtifactID)
+		}
+		return errors.Join(artifactAdvice(err), failed)
+	}
+	return cmd
+}
+
+func (f *flags) printArtifact(e *artifact.Entry) error {
+	if f.asJSON {
+		p := printedArtifact{ID: e.ArtifactID, Size: e.Size, SHA256: e.SHA256, Completed: &e.Completed, Own: &e.Own}
+		if len(e.Metadata) > 0 {
+			p.Metadata = readable(e.Metadata)
+		}
+		return f.printJSON(p)
+	}
+	mark := " "
+	if e.Own {
+		mark = "*"
+	}
+	f.printf("%12d %s %s %s %s\n", e.Size, e.Completed.Local().Format("2006-01-02 15:04:05"), visible(e.SHA256), mark, visible(e.ArtifactID))
+	return nil
+}
+
+func newArtifactForget(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget ADDR ARTIFACT_ID",
+		Short: "Have an artifact of this identity forgotten",
+		Long: `Have an artifact of this identity forgotten, and what was uploaded of it if that is not
+complete. It succeeds if there is neither.`,
+		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := f.dial(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+			defer cancel()
+			if err := c.ForgetArtifact(ctx, args[1]); err != nil {
+				return artifactAdvice(err)
+			}
+			if f.asJSON {
+				return f.printJSON(map[string]any{"forgotten": args[1]})
+			}
+			return nil
+		},
+	}
+}
+
+// digest reads a SHA-256 from the command line.
+func digest(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	sum, err := hex.DecodeString(text)
+	if err != nil || len(sum) != 32 {
+		return nil, &usageError{fmt.Sprintf("--sha256 %.80q: want 64 hexadecimal digits", text)}
+	}
+	return sum, nil
+}

@@ -1,0 +1,150 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/artifact"
+)
+
+// contentID is the artifact_id of octets that are given no other.
+func contentID(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+func newArtifactPut(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "put ADDR FILE|-",
+		Short: "Upload a file and print its id",
+		Long: `Upload a file, or standard input, wait until the endpoint has verified it and keeps it,
+and print its id: that of --id, or one that is made of its SHA-256. An upload that was
+interrupted goes on where it ended when the same file is put again.
+
+The digest goes ahead of the octets. So the file is read twice, and standard input
+is kept in a temporary file first.`,
+		Example: `  swp-client artifact put swp+tls://127.0.0.1:7777 model.bin --meta application/octet-stream
+  pg_dump db | swp-client artifact put swp+tls://127.0.0.1:7777 - --id backups/db`,
+		Args: cobra.ExactArgs(2),
+	}
+	id := cmd.Flags().String("id", "", "`artifact_id` (default: sha256: and the digest)")
+	meta := cmd.Flags().String("meta", "", "metadata: `text`, or @FILE")
+	patience := patienceFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *meta == "-" {
+			return &usageError{"--meta -: standard input is for the octets"}
+		}
+		metadata, err := f.readInput(*meta)
+		if err != nil {
+			return err
+		}
+		file, err := f.source(args[1])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		u := artifact.Upload{ArtifactID: *id, Metadata: metadata, Octets: file}
+		if u.Size, u.Hash, err = measure(file); err != nil {
+			return err
+		}
+		if u.ArtifactID == "" {
+			u.ArtifactID = contentID(u.Hash[:])
+		}
+		err = f.transfer(args[0], "uploading", *patience, func(t *client.Transfer) error { return t.Put(cmd.Context(), u) })
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return f.printJSON(printedArtifact{ID: u.ArtifactID, Size: u.Size, SHA256: hex.EncodeToString(u.Hash[:])})
+		}
+		f.printf("%s\n", u.ArtifactID)
+		return nil
+	}
+	return cmd
+}
+
+// source opens what is put. Standard input becomes a file that is gone when it is
+// closed.
+func (f *flags) source(name string) (*os.File, error) {
+	if name != "-" {
+		return os.Open(name)
+	}
+	file, err := os.CreateTemp("", "swp-client-*")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(file.Name()); err == nil {
+		_, err = io.Copy(file, f.in)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return file, nil
+}
+
+// measure returns the size and the digest of a file.
+func measure(file *os.File) (size uint64, sum [32]byte, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, sum, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, sum, &usageError{fmt.Sprintf("%s is no file; standard input is taken from -", file.Name())}
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.NewSectionReader(file, 0, info.Size()))
+	if err == nil && n != info.Size() {
+		err = fmt.Errorf("%s has become shorter while it was read", file.Name())
+	}
+	return uint64(n), [32]byte(h.Sum(nil)), err
+}
+
+func newArtifactGet(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get ADDR ARTIFACT_ID FILE|-",
+		Short: "Download an artifact",
+		Long: `Download an artifact into a file, or to standard output, and verify its SHA-256: the one
+of --sha256, or else the one that the endpoint lists.
+
+The file is there when all of it is. Until then there is FILE.part, with what was
+got so far, and FILE.part.json: the same command goes on with them. Standard output
+can not be taken back; whether it was right is the exit code.`,
+		Example: `  swp-client artifact get swp+tls://127.0.0.1:7777 backups/db db.sql
+  swp-client artifact get swp+quic://127.0.0.1:7777 src.tar - | tar x`,
+		Args: cobra.ExactArgs(3),
+	}
+	sum := cmd.Flags().String("sha256", "", "`digest` that the octets must have, in hex")
+	unverified := cmd.Flags().Bool("unverified", false, "take the octets even if no digest is known")
+	patience := patienceFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		want, err := digest(*sum)
+		if err != nil {
+			return err
+		}
+		if args[2] == "-" && f.asJSON {
+			return &usageError{"--json describes what was got, which can not be in standard output with it; name a FILE"}
+		}
+		what := client.Fetch{ArtifactID: args[1], SHA256: want, Unverified: *unverified}
+		var got *client.Fetched
+		err = f.transfer(args[0], "downloading", *patience, func(t *client.Transfer) (err error) {
+			if args[2] == "-" {
+				got, err = t.GetTo(cmd.Context(), what, f.out)
+				return err
+			}
+			got, err = t.GetFile(cmd.Context(), what, args[2])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return f.printJSON(printedArtifact{ID: args[1], Size: got.Size, SHA256: hex.EncodeToString(got.SHA256)})
+		}
+		return nil
+	}
+	return cmd
+}
