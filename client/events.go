@@ -144,7 +144,8 @@ type EventLines struct {
 	// Make returns the event of a line, which is numbered from 1.
 	Make func(n uint64, line []byte) *events.Record
 
-	// Every is how many lines are confirmed at once; default 256.
+	// Every is how many lines are confirmed at once, after fewer in the beginning;
+	// default 256.
 	Every int
 
 	// Timeout is how long each confirmation may take.
@@ -158,7 +159,7 @@ const pausing = 500 * time.Millisecond
 // confirmed. The lines after those may have been accepted, too, if there is an
 // error: the same events can be published again.
 func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirmed uint64, err error) {
-	every := cmp.Or(l.Every, 256)
+	every, batch := cmp.Or(l.Every, 256), 1
 	pause := time.NewTimer(pausing)
 	defer pause.Stop()
 	for n, waiting := uint64(0), 0; ; {
@@ -170,7 +171,10 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 			}
 			n++
 			if err := l.Events.Publish(ctx, l.Make(n, line)); err != nil {
-				return l.Events.Confirmed(), fmt.Errorf("line %d: %w", n, err)
+				if !errors.As(err, new(*events.PeerError)) { // that is about an earlier line
+					err = fmt.Errorf("line %d: %w", n, err)
+				}
+				return l.Events.Confirmed(), err
 			}
 			waiting++
 			pause.Reset(pausing)
@@ -179,11 +183,13 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 		case <-ctx.Done():
 			return l.Events.Confirmed(), context.Cause(ctx)
 		}
-		if waiting > 0 && (waiting >= every || due || !more) {
+		if waiting > 0 && (waiting >= batch || due || !more) {
 			if err := l.sync(ctx); err != nil {
 				return l.Events.Confirmed(), err
 			}
-			waiting = 0
+			// What is wrong with the first line is often wrong with all, and a peer
+			// that refuses many at once ends the connection.
+			waiting, batch = 0, min(2*batch, every)
 		}
 		if !more {
 			return l.Events.Confirmed(), nil

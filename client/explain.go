@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -43,12 +46,27 @@ func (c *Client) Explain(err error) error {
 		return err
 	}
 	if c.Session != nil {
-		if cause := context.Cause(c.Session.Context()); cause != nil && !errors.As(err, new(*profiles.Error)) {
+		if cause := context.Cause(c.Session.Context()); cause != nil && !errors.As(err, new(*profiles.Error)) && !errors.As(err, new(*events.PeerError)) {
 			err = cause
 		}
 	}
+	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Code == profiles.Internal && fault.Detail == profiles.PayloadTooLarge.String() {
+		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
+	}
 	return &Explained{What: c.address, Do: c.advice(err), Err: err}
 }
+
+// tooLargeError is that of a message which never left.
+type tooLargeError struct {
+	limit int // octets of a payload
+	err   error
+}
+
+func (e *tooLargeError) Error() string {
+	return fmt.Sprintf("the input is too large: a message, the input and what it is wrapped in, has at most %d octets", e.limit)
+}
+
+func (e *tooLargeError) Unwrap() error { return e.err }
 
 func (c *Client) advice(err error) string {
 	id := c.opts.Identity

@@ -123,6 +123,9 @@ var ErrNoTask = errors.New("client: no such task in the journal")
 // Find opens the task with an id, in hex, or with the only id that begins so; at
 // least four characters. The caller closes the entry.
 func (j *Journal) Find(id string) (*Entry, error) {
+	if id == "" {
+		return nil, fmt.Errorf("%w: the task_id is empty; its first %d characters do", ErrNoTask, minPrefix)
+	}
 	id = strings.ToLower(id)
 	if strings.Trim(id, "0123456789abcdef") != "" || len(id) < minPrefix {
 		return nil, fmt.Errorf("%w: %q is not a task_id in hex, of which %d characters do", ErrNoTask, id, minPrefix)

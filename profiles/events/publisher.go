@@ -25,15 +25,19 @@ type Publisher struct {
 	confirmed uint64
 	payload   []byte
 	failed    error
+	polled    context.Context // that has ended, to look for answers and not wait
 }
 
 // NewPublisher returns a Publisher on a lane of its own, which it closes. sync
 // calls swp.sync on the lane and returns when it is answered.
 func NewPublisher(lane profiles.Lane, sync func(context.Context, profiles.Lane) error) *Publisher {
-	return &Publisher{lane: lane, sync: sync}
+	polled, cancel := context.WithCancel(context.Background())
+	cancel()
+	return &Publisher{lane: lane, sync: sync, polled: polled}
 }
 
-// Publish sends an event. That it was accepted is known after Sync.
+// Publish sends an event. That it was accepted is known after Sync. An error may
+// be about an event that was sent before, and is then a *PeerError.
 func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	switch {
 	case p.failed != nil:
@@ -45,12 +49,18 @@ func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	if err := m.Event.Validate(); err != nil {
 		return err
 	}
+	if len(p.open) > 0 { // what is wrong with one is often wrong with all
+		if p.failed = refused(p.polled, p.open[0]); p.failed != nil {
+			return p.failed
+		}
+	}
 	p.payload = m.Append(p.payload[:0])
 	// As a call, because an EVT_ERR may be the answer.
 	call, err := p.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: p.payload})
 	if err != nil {
 		p.failed = err
-		return err
+		p.settle()
+		return p.failed
 	}
 	p.open = append(p.open, call)
 	return nil
@@ -67,21 +77,25 @@ func (p *Publisher) Sync(ctx context.Context) error {
 		return p.failed
 	}
 	p.failed = p.sync(ctx, p.lane)
-	// Refusals come before the answer of swp.sync. Without that answer nothing
-	// more is known.
-	polled, cancel := context.WithCancel(context.Background())
-	cancel()
+	p.settle()
+	return p.failed
+}
+
+// settle ends the calls. Refusals come before the answer of swp.sync; without that
+// answer nothing is confirmed, but a refusal says more than that it is missing: a
+// peer that has refused too much ends the connection.
+func (p *Publisher) settle() {
 	for _, call := range p.open {
-		if p.failed == nil {
-			p.failed = refused(polled, call)
-		}
-		if p.failed == nil {
+		err := refused(p.polled, call)
+		switch {
+		case p.failed == nil && err == nil:
 			p.confirmed++
+		case p.failed == nil, errors.As(err, new(*PeerError)) && !errors.As(p.failed, new(*PeerError)):
+			p.failed = err
 		}
 		call.Close()
 	}
 	p.open = p.open[:0]
-	return p.failed
 }
 
 // refused returns why an event was refused, if it was.

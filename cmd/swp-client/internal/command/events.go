@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,8 +47,10 @@ events, stored it. With --lines each line of standard input is the body of an ev
 whose id is --id with the number of the line; they are confirmed together, and when
 no line comes for a while.
 
-The same event can be published again: it is known by its id. If --lines ends before
-everything is confirmed, it says how to go on; the exit code is then 1. An event
+The same event can be published again: it is known by its id, and --time has to be
+repeated with it, for the same id with another time is another event, and is refused.
+If --lines ends before everything is confirmed, it stops and says how to go on; the
+exit code is then 1. An event
 belongs to a message, a task or a call: --msg, --task and --rpc say which, and without
 them a message id is made from --id.`,
 		Example: `  swp-client events publish swp+tls://127.0.0.1:7777 --type build.done --severity warn --task 3fa94c01 --body @report.json
@@ -64,7 +67,7 @@ them a message id is made from --id.`,
 	fl.StringVar(&p.task, "task", "", "id of the task it belongs to, in `hex`")
 	fl.StringVar(&p.rpc, "rpc", "", "id of the call it belongs to, in `hex`")
 	fl.StringVar(&p.body, "body", "", "`text`, - for standard input, or @FILE")
-	fl.Int64Var(&p.at, "time", 0, "when it happened, in Unix `milliseconds` (default now)")
+	fl.Int64Var(&p.at, "time", 0, "when it happened, in Unix `milliseconds` (default now); with --id, the same as before")
 	fl.BoolVar(&p.lines, "lines", false, "publish an event for each line of standard input")
 	fl.Uint64Var(&p.skip, "skip", 0, "with --lines, how many lines to pass over at first")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -166,12 +169,13 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 	lines := make(chan []byte)
 	scan := bufio.NewScanner(f.in)
 	scan.Buffer(nil, maxLine)
+	var read uint64 // lines; settled once the channel is closed
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // ends with the input, or with the program
 		defer close(lines)
-		for n := uint64(0); scan.Scan(); n++ {
-			if n < p.skip {
+		for scan.Scan() {
+			if read++; read <= p.skip {
 				continue
 			}
 			select {
@@ -190,7 +194,9 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 	confirmed, err := publisher.Publish(ctx, lines)
 	confirmed += p.skip
 	if err == nil && ctx.Err() == nil {
-		err = scan.Err()
+		if err = scan.Err(); errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("line %d has more than %d octets", read+1, maxLine-1)
+		}
 	}
 	if f.asJSON {
 		err = errors.Join(f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed}), publishing(c.Explain(err)))
@@ -206,8 +212,13 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 
 // publishing says more about what endpoints refuse.
 func publishing(err error) error {
-	if fault := (*events.PeerError)(nil); errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias() {
+	fault := (*events.PeerError)(nil)
+	switch {
+	case !errors.As(err, &fault):
+	case fault.Code == profiles.SecurityPolicy.Alias():
 		return advise(err, "The access rules of the endpoint do not let this identity publish events of that type.")
+	case strings.Contains(fault.Message, "event_id was used for another event"):
+		return advise(err, "Another event has this id. To publish the same one again give the same --time, and all else, as before.")
 	}
 	return err
 }
