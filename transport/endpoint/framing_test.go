@@ -170,6 +170,20 @@ func TestFR05ASlowPrefixIsCutOffAtItsDeadline(t *testing.T) {
 	})
 }
 
+// The buffer that a large frame needed is given back in a pause, however long. The
+// time of the next frame begins with its first octets.
+func TestAPauseAfterALargeFrameIsNoSlowFrame(t *testing.T) {
+	inVirtualTime(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		payload := string(make([]byte, 200<<10))
+		for i, pause := range []time.Duration{0, time.Second, time.Minute} {
+			time.Sleep(pause)
+			id := fmt.Sprintf("%016d", i)
+			go func() { _, _ = r.raw.Write(framed(request(id, payload))) }()
+			r.wantEcho(t, id, payload)
+		}
+	})
+}
+
 // A peer that is slow but above the slowest permitted pace is served.
 func TestFR05AFrameWithinItsDeadlineIsServed(t *testing.T) {
 	inVirtualTime(t, endpoint.Options{}, func(t *testing.T, r *rig) {

@@ -246,7 +246,7 @@ func (l *lane) frameDeadline() time.Time {
 
 // grow lets the read buffer grow within the budgets, see frame.Options.
 func (l *lane) grow(from, to int) error {
-	if l.since.IsZero() {
+	if to > from && l.since.IsZero() {
 		l.since = time.Now() // the frame filled the buffer with its first octets
 	}
 	if l.s.grow(to-from, l.frameDeadline()) {
