@@ -87,18 +87,20 @@ func (r *record) left(now time.Time) uint64 {
 
 // run waits for the answer and has it stored.
 func (at *attempt) run(call profiles.Call) {
+	silent := false
 	if call != nil {
 		env, err := call.Recv(at.ctx)
 		how := failed
 		if err == nil {
 			how = at.read(env)
 		}
-		at.answer(how, nil)
+		silent = at.answer(how, nil) && err != nil
 		call.Close()
 	}
 	at.cancel()
 	s := at.a.s
 	s.mu.Lock()
+	at.a.seat.silent = silent
 	list := slices.DeleteFunc(s.attempts[at.key], func(other *attempt) bool { return other == at })
 	if s.attempts[at.key] = list; len(list) == 0 {
 		delete(s.attempts, at.key)

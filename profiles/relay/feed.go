@@ -25,9 +25,10 @@ type feed struct {
 
 // seat is somebody who takes items, so many at once.
 type seat struct {
-	feed *feed
-	free int         // places
-	give func(*item) // is called with mu held, after a place was taken
+	feed   *feed
+	free   int         // places
+	silent bool        // its last attempt was not answered in time
+	give   func(*item) // is called with mu held, after a place was taken
 }
 
 // item is an item of a queue that was leased.
@@ -128,13 +129,17 @@ func (f *feed) leased(it *item, next time.Time, err error) {
 	f.tidy()
 }
 
-// next returns the seat whose turn it is among those that have a place.
+// next returns the seat whose turn it is among those that have a place. One that
+// did not answer in time is passed over while there is another: else a delivery
+// could spend all its attempts on a consumer that is stuck.
 func (f *feed) next() *seat {
-	for i := range f.seats {
-		at := (f.turn + i) % len(f.seats)
-		if f.seats[at].free > 0 {
-			f.turn = (at + 1) % len(f.seats)
-			return f.seats[at]
+	for _, silent := range []bool{false, true} {
+		for i := range f.seats {
+			at := (f.turn + i) % len(f.seats)
+			if t := f.seats[at]; t.free > 0 && t.silent == silent {
+				f.turn = (at + 1) % len(f.seats)
+				return t
+			}
 		}
 	}
 	return nil

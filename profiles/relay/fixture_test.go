@@ -367,6 +367,7 @@ type raw struct {
 	*peer
 	lane   profiles.Lane
 	stream *rpc.Stream
+	stall  chan struct{} // if it is set, nothing is read before it is closed
 
 	mu       sync.Mutex
 	arrivals []arrival
@@ -390,6 +391,9 @@ func (s *server) rawConsumer(identity, topic string, maxInFlight int) *raw {
 	}
 	table := *s.set.Relay.Profile()
 	table.Handler = profiles.HandlerFunc(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+		if r.stall != nil {
+			<-r.stall
+		}
 		held, w, err := req.Hold()
 		if err != nil {
 			return err

@@ -82,6 +82,11 @@ func (h *herald) tell(it *item) bool {
 	}
 	_, deliveryID := splitID(it.id)
 	m := Nack{DeliveryID: []byte(deliveryID), Reason: []byte(r.reason)}
+	call, err := h.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
+	if err != nil {
+		return false
+	}
+	defer call.Close()
 	known := make(chan struct{})
 	s.mu.Lock()
 	s.notices[it.id] = func() {
@@ -95,11 +100,6 @@ func (h *herald) tell(it *item) bool {
 		defer s.mu.Unlock()
 		delete(s.notices, it.id)
 	}()
-	call, err := h.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
-	if err != nil {
-		return false
-	}
-	defer call.Close()
 	if env, err := call.Recv(ctx); err == nil && env.MsgType == TypeStatus {
 		var m Status
 		return m.Decode(env.Payload) == nil && string(m.DeliveryID) == deliveryID

@@ -81,7 +81,7 @@ func ttlOf(ms uint64, def time.Duration) time.Duration {
 	case ms > math.MaxInt64/uint64(time.Millisecond):
 		return math.MaxInt64
 	}
-	return time.Duration(ms) * time.Millisecond //nolint:gosec // it fits
+	return time.Duration(ms) * time.Millisecond
 }
 
 // custody is a RELAY_PUBLISH that waits for the Store.

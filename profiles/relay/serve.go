@@ -16,7 +16,8 @@ func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Res
 	if req.Unsolicited {
 		return check(req.MsgType, req.Payload) // well formed it is counted and dropped
 	}
-	s.meet(req.Session)
+	// Afterwards: a message that was sent before a notice is no answer to it.
+	defer s.meet(req.Session)
 	switch req.MsgType {
 	case TypePublish:
 		return s.publish(req)
@@ -175,4 +176,4 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 	return Queued, 1, nil
 }
 
-func atLeastOne(n int) uint32 { return uint32(max(1, min(n, 1<<31-1))) } //nolint:gosec // it fits
+func atLeastOne(n int) uint32 { return uint32(max(1, min(n, 1<<31-1))) }

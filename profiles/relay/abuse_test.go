@@ -1,0 +1,235 @@
+package relay_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+// rules is an Access for tests; what it returns may change.
+type rules struct {
+	allowed atomic.Pointer[func(identity, operation, name string) bool]
+}
+
+func (r *rules) set(f func(identity, operation, name string) bool) { r.allowed.Store(&f) }
+
+func (r *rules) Allowed(identity, profile, operation, name string) bool {
+	return profile != "relay" || (*r.allowed.Load())(identity, operation, name)
+}
+
+func TestPR05TopicsAreLiteralText(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{})
+		p, c := s.dial(publisher), s.dial(consumer)
+		odd := []string{"*", ">", "a.*", "a.b", "a", " ", "a b", "a\r\nb", "\x00", "$JS.API.x", "$SYS.x", ".", "..", "a..b", strings.Repeat("x", relay.MaxTopic)}
+		consumers := map[string]*relay.Consumer{}
+		for _, topic := range odd {
+			consumers[topic] = c.consume(topic, 1)
+		}
+		for i, topic := range odd {
+			p.publish(topic, fmt.Sprint(i))
+			synctest.Wait()
+			ack(t, receive(t, consumers[topic], fmt.Sprint(i)))
+			for _, other := range odd {
+				nothing(t, consumers[other])
+			}
+		}
+	})
+}
+
+func TestPR04AccessIsAskedForEachTopicAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		access := new(rules)
+		access.set(func(identity, operation, name string) bool {
+			return name == "orders" && (identity == publisher && operation == "publish" || identity == consumer && operation == "consume")
+		})
+		s := serve(t, kind, relay.Options{Access: access})
+		p, c := s.dial(publisher), s.dial(consumer)
+		p.publish("orders", "id")
+		security := profiles.SecurityPolicy.Alias()
+		_, err := p.send(relay.Publication{ID: []byte("other"), Topic: "order"})
+		wantPeerError(t, err, security)
+		_, err = c.send(relay.Publication{ID: []byte("other"), Topic: "orders"})
+		wantPeerError(t, err, security)
+		for _, topic := range []string{"*", "order", "orders/x"} {
+			_, err = c.relay.Consume(t.Context(), c, topic, 0)
+			wantRPCError(t, err, rpc.CodeUnauthorized)
+		}
+		_, err = p.relay.Consume(t.Context(), p, "orders", 0)
+		wantRPCError(t, err, rpc.CodeUnauthorized)
+
+		in := c.consume("orders", 0)
+		ack(t, receive(t, in, "id"))
+		// A right that is taken away is gone within a second.
+		access.set(func(identity, operation, _ string) bool { return identity == publisher && operation == "publish" })
+		time.Sleep(time.Second)
+		p.publish("orders", "secret")
+		_, err = in.Recv(t.Context())
+		wantRPCError(t, err, rpc.CodeUnauthorized)
+		synctest.Wait()
+		p.wantStatus("secret", relay.Queued, 1)
+	})
+}
+
+func TestTL11AnotherPublisherIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{})
+		p := s.dial(publisher)
+		payload := (&relay.Publish{DeliveryID: []byte("id"), Topic: []byte("orders")}).Append(nil)
+		answer := p.raw(relay.TypePublish, payload, e1.AppendExtension(nil, profiles.ExtPublisher, []byte(other)))
+		var m relay.Err
+		if err := m.Decode(answer.Payload); err != nil || string(m.Code) != profiles.SecurityPolicy.Alias() {
+			t.Errorf("answer of type %d, code %s, %v", answer.MsgType, m.Code, err)
+		}
+		s.wantDetail(t, relay.DetailPublisher, 1)
+		_, _, err := relay.Ask(t.Context(), p, []byte("id"))
+		wantPeerError(t, err, relay.CodeNotFound)
+	})
+}
+
+func TestPR14OneOfManyAtOnceIsTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{})
+		p := s.dial(publisher)
+		c := s.dial(consumer).consume("orders", 0)
+		var fresh atomic.Int32
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				r, err := p.send(relay.Publication{ID: []byte("id"), Topic: "orders", Payload: []byte("payload of id")})
+				if err != nil {
+					t.Errorf("publish: %v", err)
+				} else if !r.Duplicate {
+					fresh.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if fresh.Load() != 1 {
+			t.Errorf("custody was taken %d times", fresh.Load())
+		}
+		ack(t, receive(t, c, "id"))
+		time.Sleep(time.Hour)
+		nothing(t, c)
+	})
+}
+
+// TestPR15RelaysThatFeedEachOtherStop has two relays pass on what the other one
+// publishes.
+func TestPR15RelaysThatFeedEachOtherStop(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		a, b := serve(t, kind, relay.Options{}), serve(t, kind, relay.Options{})
+		var passed atomic.Int32
+		var forwarders sync.WaitGroup
+		forward := func(from, to *server) {
+			in, out := from.dial(other).consume("orders", 0), to.dial(other)
+			forwarders.Go(func() {
+				for {
+					d, err := in.Recv(t.Context())
+					if err != nil {
+						return
+					}
+					pub := relay.Forward(d)
+					if _, err := out.send(pub); err != nil {
+						_ = d.Nack(false, "refused")
+						continue
+					}
+					passed.Add(1)
+					_ = d.Ack()
+				}
+			})
+			t.Cleanup(in.Close)
+		}
+		forward(a, b)
+		forward(b, a)
+		a.dial(publisher).publish("orders", "id")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := passed.Load(); n != profiles.MaxHops-1 {
+			t.Errorf("passed on %d times, want %d", n, profiles.MaxHops-1)
+		}
+	})
+}
+
+func TestPR16AFullQueueRefusesAtOnceAndKeepsWhatItHas(t *testing.T) {
+	for name, o := range map[string]sqlstore.Options{
+		"deliveries": {Waiting: 10}, "ids": {Remembered: 10}, "octets of a publisher": {QuotaPerOwner: 4000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, kind string) {
+				s := serve(t, kind, relay.Options{Store: newStore(t, o)})
+				p := s.dial(publisher)
+				kept := 0
+				for ; kept < 100; kept++ {
+					id := fmt.Sprintf("%02d", kept)
+					began := time.Now()
+					_, err := p.send(relay.Publication{ID: []byte(id), Topic: "orders", Payload: []byte("payload of " + id)})
+					if took := time.Since(began); took != 0 {
+						t.Errorf("answered after %v", took)
+					}
+					if err != nil {
+						wantPeerError(t, err, profiles.RateLimitExceeded.Alias())
+						_, _, err = relay.Ask(t.Context(), p, []byte(id))
+						wantPeerError(t, err, relay.CodeNotFound)
+						break
+					}
+				}
+				if kept < 5 || kept == 100 {
+					t.Fatalf("%d were accepted", kept)
+				}
+				// Everything that was accepted is delivered, the oldest first.
+				c := s.dial(consumer).consume("orders", 1)
+				for i := range kept {
+					ack(t, receive(t, c, fmt.Sprintf("%02d", i)))
+				}
+				synctest.Wait()
+				if name == "ids" {
+					time.Sleep(24 * time.Hour)
+				}
+				p.publish("orders", "afterwards")
+				ack(t, receive(t, c, "afterwards"))
+			})
+		})
+	}
+}
+
+func TestDeliveriesOverRealTransports(t *testing.T) {
+	for _, kind := range []string{"tls", "quic"} {
+		t.Run(kind, func(t *testing.T) {
+			s := serve(t, kind, relay.Options{Backoff: time.Millisecond})
+			heard := newNotices(true)
+			p := s.dialWith(publisher, relay.Options{Notice: heard.notice})
+			c := s.dial(consumer).consume("orders", 4)
+			for i := range 20 {
+				p.publish("orders", fmt.Sprint(i))
+			}
+			for i := range 20 {
+				ack(t, receive(t, c, fmt.Sprint(i)))
+			}
+			large := bytes.Repeat([]byte("x"), 1<<20)
+			if _, err := p.send(relay.Publication{ID: []byte("large"), Topic: "orders", Payload: large}); err != nil {
+				t.Fatal(err)
+			}
+			d := receiveAny(t, c)
+			if !bytes.Equal(d.Payload, large) {
+				t.Errorf("%d octets came", len(d.Payload))
+			}
+			nack(t, d, true)
+			nack(t, receiveAny(t, c), false)
+			if n := heard.wait(t); string(n.DeliveryID) != "large" || n.Reason != relay.Rejected {
+				t.Errorf("notice %+v", n)
+			}
+		})
+	}
+}
