@@ -42,10 +42,13 @@ func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Clie
 	if patience == 0 {
 		patience = 2 * time.Minute
 	}
-	last, pause, first := time.Now(), firstPause, true
-	moved := func() { last, pause = time.Now(), firstPause }
-	for ; ; first = false {
+	last, pause, known := time.Now(), firstPause, false
+	moved := func() { last, pause, known = time.Now(), firstPause, true }
+	for {
 		c, err := t.Connect(ctx)
+		if err != nil && !known {
+			return err // nobody was there to begin with
+		}
 		if err == nil {
 			stop := c.keepAlive(silence)
 			err = c.Explain(do(ctx, c, moved))
@@ -54,12 +57,11 @@ func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Clie
 				c.Finish()
 				return nil
 			}
+			lost := known && c.Context().Err() != nil
 			c.Close()
-			if !mayPass(err) {
+			if !mayPass(err, lost) {
 				return err
 			}
-		} else if first {
-			return err // nobody was there to begin with
 		}
 		if ctx.Err() != nil || time.Since(last) > patience {
 			return err
@@ -77,9 +79,9 @@ func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Clie
 	}
 }
 
-// mayPass reports whether another try may not meet an error: the connection was
-// lost, or the other end said so.
-func mayPass(err error) bool {
+// mayPass reports whether another try may not meet an error: the other end said so,
+// or the connection was lost, whatever that looked like.
+func mayPass(err error, lost bool) bool {
 	var (
 		refused *artifact.PeerError
 		fault   *profiles.Error
@@ -89,13 +91,14 @@ func mayPass(err error) bool {
 	case errors.As(err, new(*finalError)):
 		return false
 	case errors.As(err, &refused):
-		return refused.Retryable || refused.Code == artifact.CodeOrdering
-	case errors.As(err, &fault):
-		return fault.Retryable
+		// Room is made by people; what is out of order is put right by an offer.
+		return refused.Retryable && refused.Code != artifact.CodeQuota || refused.Code == artifact.CodeOrdering
 	case errors.As(err, &failed):
 		return failed.Retryable
+	case lost:
+		return true
 	}
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &fault) && fault.Retryable
 }
 
 func (t *Transfer) progress(done, total uint64) {

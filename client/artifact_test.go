@@ -1,0 +1,45 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+func TestWhatIsTriedAgain(t *testing.T) {
+	refused := func(code string, retryable bool) error { return &artifact.PeerError{Code: code, Retryable: retryable} }
+	cut := profiles.Errorf(profiles.InvalidFrame, "stream ends inside a frame")
+	for _, test := range []struct {
+		name string
+		err  error
+		lost bool
+		want bool
+	}{
+		{"a connection that was lost", io.ErrUnexpectedEOF, true, true},
+		{"one that was lost inside a frame", cut, true, true},
+		{"a frame that is no good, on a connection that is there", cut, false, false},
+		{"an end before anything was moved", io.ErrUnexpectedEOF, false, false},
+		{"a failure of this side", &finalError{io.ErrUnexpectedEOF}, true, false},
+		{"wrapped", fmt.Errorf("w: %w", &finalError{io.ErrUnexpectedEOF}), true, false},
+		{"BUSY", refused(artifact.CodeBusy, true), false, true},
+		{"ORDERING", refused(artifact.CodeOrdering, false), false, true},
+		{"NOT_FOUND", refused(artifact.CodeNotFound, false), true, false},
+		{"INTEGRITY_MISMATCH", refused(artifact.CodeIntegrity, false), true, false},
+		{"QUOTA_EXCEEDED", refused(artifact.CodeQuota, true), true, false},
+		{"a call that may be made again", &rpc.Error{Code: "unavailable", Retryable: true}, false, true},
+		{"a call that may not", &rpc.Error{Code: "internal"}, true, false},
+		{"too much at once", profiles.Busy("", ""), false, true},
+	} {
+		if got := mayPass(test.err, test.lost); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+	if !errors.Is(&finalError{io.EOF}, io.EOF) {
+		t.Error("a failure of this side hides its cause")
+	}
+}
