@@ -113,7 +113,7 @@ type sending struct {
 	next  uint64        // index of the next chunk
 	at    uint64        // and where it begins
 	over  bool          // the last chunk was sent
-	buf   []byte
+	buf   carrier
 }
 
 type sent struct {
@@ -213,16 +213,13 @@ func (s *sending) held() (complete bool, err error) {
 // chunk sends the next chunk.
 func (s *sending) chunk(ctx context.Context) error {
 	n := int(min(uint64(s.Chunk), s.Size-s.at))
-	if cap(s.buf) < n {
-		s.buf = make([]byte, n)
-	}
 	m := Chunk{
-		ArtifactID: []byte(s.ArtifactID), ChunkIndex: s.next, Offset: s.at, Data: s.buf[:n], IsTerminal: s.at+uint64(n) == s.Size,
+		ArtifactID: []byte(s.ArtifactID), ChunkIndex: s.next, Offset: s.at, Data: s.buf.room(n), IsTerminal: s.at+uint64(n) == s.Size,
 	}
 	if got, err := s.Octets.ReadAt(m.Data, int64(s.at)); got < n {
 		return fmt.Errorf("artifact: reading octets %d to %d: %w", s.at, s.at+uint64(n), err)
 	}
-	call, err := s.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeChunk, Payload: m.AppendHead(nil), Tail: m.Data})
+	call, err := s.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeChunk, Payload: s.buf.payload(&m)})
 	if err != nil {
 		return err
 	}

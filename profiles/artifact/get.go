@@ -177,17 +177,14 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 	}
 }
 
-// buffers hold the octets of a chunk while it is sent.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// carriers hold a chunk while it is sent.
+var carriers = sync.Pool{New: func() any { return new(carrier) }}
 
 // send reads the octets of one chunk and sends it.
 func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profiles.Responder) error {
-	buf := buffers.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
-	defer buffers.Put(buf)
-	if cap(*buf) < n {
-		*buf = make([]byte, n)
-	}
-	c.Data = (*buf)[:n]
+	buf := carriers.Get().(*carrier) //nolint:errcheck // the pool holds nothing else
+	defer carriers.Put(buf)
+	c.Data = buf.room(n)
 	if n > 0 {
 		switch got, ok, err := s.opts.Store.ReadAt(ctx, a.name, a.version, c.Data, c.Offset); {
 		case err != nil:
@@ -200,7 +197,7 @@ func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profile
 	if c.IsTerminal = after == a.tag.size; !c.IsTerminal {
 		c.ResumeToken = s.appendToken(nil, c.ArtifactID, &a.tag, after)
 	}
-	env := e1.Envelope{MsgType: TypeChunk, Payload: c.AppendHead(nil), Tail: c.Data}
+	env := e1.Envelope{MsgType: TypeChunk, Payload: buf.payload(c)}
 	for {
 		err := w.Send(env)
 		var fault *profiles.Error

@@ -188,12 +188,9 @@ func (m *Chunk) Decode(payload []byte) error {
 	return checkID(m.ArtifactID)
 }
 
-func (m *Chunk) size() int { return m.sizeRest() + p1.SizeBytes(4, m.Data) }
-
-// sizeRest is the size of all but Data.
-func (m *Chunk) sizeRest() int {
+func (m *Chunk) size() int {
 	return p1.SizeBytes(1, m.ArtifactID) + p1.SizeUint(2, m.ChunkIndex) + p1.SizeUint(3, m.Offset) +
-		p1.SizeBool(5, m.IsTerminal) + p1.SizeBytes(6, m.ResumeToken)
+		p1.SizeBytes(4, m.Data) + p1.SizeBool(5, m.IsTerminal) + p1.SizeBytes(6, m.ResumeToken)
 }
 
 // Size returns how many octets Append will add.
@@ -201,29 +198,24 @@ func (m *Chunk) Size() int { return p1.SizeHeader(TypeChunk, m.size()) }
 
 // Append appends the payload to dst.
 func (m *Chunk) Append(dst []byte) []byte {
-	dst = p1.AppendHeader(dst, TypeChunk, m.size())
-	dst = p1.AppendBytes(dst, 1, m.ArtifactID)
-	dst = p1.AppendUint(dst, 2, m.ChunkIndex)
-	dst = p1.AppendUint(dst, 3, m.Offset)
-	dst = p1.AppendBytes(dst, 4, m.Data)
-	dst = p1.AppendBool(dst, 5, m.IsTerminal)
-	return p1.AppendBytes(dst, 6, m.ResumeToken)
+	return m.appendEnd(append(m.appendHead(dst), m.Data...))
 }
 
-// AppendHead appends a payload without the octets of Data, which follow it on the
-// wire from where they lie (e1.Envelope.Tail). The fields are in another order
-// than Append has them, which means the same.
-func (m *Chunk) AppendHead(dst []byte) []byte {
+// appendHead appends what comes before the octets of Data, appendEnd what comes
+// after them.
+func (m *Chunk) appendHead(dst []byte) []byte {
 	dst = p1.AppendHeader(dst, TypeChunk, m.size())
 	dst = p1.AppendBytes(dst, 1, m.ArtifactID)
 	dst = p1.AppendUint(dst, 2, m.ChunkIndex)
 	dst = p1.AppendUint(dst, 3, m.Offset)
-	dst = p1.AppendBool(dst, 5, m.IsTerminal)
-	dst = p1.AppendBytes(dst, 6, m.ResumeToken)
 	if len(m.Data) == 0 {
 		return dst
 	}
 	return p1.AppendHeader(dst, 4, len(m.Data))
+}
+
+func (m *Chunk) appendEnd(dst []byte) []byte {
+	return p1.AppendBytes(p1.AppendBool(dst, 5, m.IsTerminal), 6, m.ResumeToken)
 }
 
 // Ack says that chunks are durable.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slimwire/swp/profiles"
@@ -70,27 +69,6 @@ func TestMessagesAreThoseOfTheSchema(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestTheHeadOfAChunkIsTheRestOfIt(t *testing.T) {
-	for _, m := range []artifact.Chunk{
-		{ArtifactID: []byte("a"), ChunkIndex: 5, Offset: 1 << 33, Data: bytes.Repeat([]byte{1}, 300), IsTerminal: true, ResumeToken: []byte("t")},
-		{ArtifactID: []byte("a"), IsTerminal: true},
-		{ArtifactID: []byte("a"), Data: []byte("x"), ResumeToken: []byte("t")},
-	} {
-		payload := append(m.AppendHead(nil), m.Data...)
-		var got artifact.Chunk
-		if err := got.Decode(payload); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(m, got); diff != "" || len(payload) != m.Size() {
-			t.Errorf("%d octets, Size says %d:\n%s", len(payload), m.Size(), diff)
-		}
-		var theirs artifactpb.Payload
-		if err := proto.Unmarshal(payload, &theirs); err != nil || !bytes.Equal(theirs.GetChunk().GetData(), m.Data) {
-			t.Errorf("the generated code reads %v, %v", &theirs, err)
-		}
 	}
 }
 

@@ -1,0 +1,28 @@
+package artifact
+
+// carrier is a buffer in which a large chunk is built around its octets, so that
+// they are read to where they are sent from.
+type carrier struct{ buf []byte }
+
+// headroom is more than what comes before the octets of a chunk: an artifact_id,
+// two numbers, and the keys and lengths of these, of the data and of the wrapper.
+const headroom = MaxID + 64
+
+// room returns where n octets of data go, until the next call.
+func (c *carrier) room(n int) []byte {
+	if cap(c.buf) < headroom+n {
+		c.buf = make([]byte, headroom+n, headroom+n+MaxToken)
+	}
+	c.buf = c.buf[:headroom+n]
+	return c.buf[headroom : headroom+n : headroom+n]
+}
+
+// payload returns the payload of a chunk whose Data is what room has returned. It
+// is valid until the next call of room.
+func (c *carrier) payload(m *Chunk) []byte {
+	var b [headroom]byte
+	head := m.appendHead(b[:0])
+	c.buf = m.appendEnd(c.buf)
+	copy(c.buf[headroom-len(head):], head)
+	return c.buf[headroom-len(head):]
+}
