@@ -11,6 +11,8 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/vectors"
 )
@@ -45,38 +47,48 @@ func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// continuing returns a TOOLDISC_LIST_REQ that goes on where the last page ended:
-// its page_token is the next_page_token of that page.
+// tokens says, by profile, in which field of which message there is a token to go
+// on with, and which field of which request takes it.
+var tokens = map[uint64]struct{ answer, given, request, taken uint64 }{
+	tooldisc.ProfileID: {tooldisc.TypeListResp, 2, tooldisc.TypeListReq, 2},
+	artifact.ProfileID: {artifact.TypeChunk, 6, artifact.TypeGet, 4},
+}
+
+// continuing returns a request that goes on where the last answer ended: it takes
+// the token that came with that.
 func continuing(octets, page []byte) ([]byte, error) {
-	const pageToken, nextPageToken, listReq, listResp = 2, 2, 1, 2
 	last, err := decode(page)
 	if err != nil {
 		return nil, fmt.Errorf("there is no page to go on from: %w", err)
-	}
-	of, err := fieldsOfBody(last.Payload, listResp)
-	if err != nil {
-		return nil, err
-	}
-	token := slices.IndexFunc(of, func(f bodyField) bool { return f.number == nextPageToken })
-	if token < 0 {
-		return nil, errors.New("the last page has no next_page_token")
 	}
 	env, err := decode(octets)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := fieldsOfBody(env.Payload, listReq)
+	t, ok := tokens[env.ProfileID]
+	if !ok {
+		return nil, fmt.Errorf("nothing in profile %d goes on from anything", env.ProfileID)
+	}
+	of, err := fieldsOfBody(last.Payload, t.answer)
+	if err != nil {
+		return nil, err
+	}
+	token := slices.IndexFunc(of, func(f bodyField) bool { return f.number == t.given })
+	if token < 0 {
+		return nil, errors.New("the last answer has no token to go on with")
+	}
+	fields, err := fieldsOfBody(env.Payload, t.request)
 	if err != nil {
 		return nil, err
 	}
 	var body []byte
 	for _, f := range fields {
-		if f.number == pageToken {
+		if f.number == t.taken {
 			f.value = of[token].value
 		}
 		body = f.append(body)
 	}
-	env.Payload = append(e1.AppendUvarint(e1.AppendUvarint(nil, listReq<<3|2), uint64(len(body))), body...)
+	env.Payload = append(e1.AppendUvarint(e1.AppendUvarint(nil, t.request<<3|2), uint64(len(body))), body...)
 	return frame.Append(nil, env.Append(nil)), nil
 }
 

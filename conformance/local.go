@@ -61,6 +61,12 @@ func builder(in *Input) (func(*stage) error, error) {
 		return buildOBS(in.Setup)
 	case "events":
 		return serving(eventsProfiles), nil
+	case "artifact":
+		return serving(artifactProfiles), nil
+	case "policyhint":
+		return buildPolicyHint(in.Setup)
+	case "state":
+		return serving(stateProfiles), nil
 	case PoC:
 		return serving(pocProfiles), nil
 	}

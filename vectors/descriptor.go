@@ -200,7 +200,8 @@ type Step struct {
 	Relates bool `json:"relates,omitempty"`
 
 	// Continues replaces the page_token of a TOOLDISC_LIST_REQ by the
-	// next_page_token of the last frame that the endpoint sent on this connection.
+	// next_page_token of the last frame that the endpoint sent on this connection,
+	// and the resume_token of an ART_GET by that of such an ART_CHUNK.
 	Continues bool `json:"continues,omitempty"`
 
 	// Flip inverts a bit of the protected record on its way.

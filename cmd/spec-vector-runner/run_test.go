@@ -93,7 +93,7 @@ func TestFailureIsExitOne(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"a_wrong.json":  `{"vector_id":"wrong","category":"core","expected":{"outcome":"accept","code":"OK","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
-		"b_later.json":  `{"vector_id":"later","category":"artifact","expected":{"outcome":"accept","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
+		"b_later.json":  `{"vector_id":"later","category":"unheard of","expected":{"outcome":"accept","evidence_type":"runtime","fixture":{"bin_file":"zero.bin"}}}`,
 		"c_broken.json": `{}`,
 		"zero.bin":      "\x00\x00\x00\x00",
 	} {
@@ -103,7 +103,7 @@ func TestFailureIsExitOne(t *testing.T) {
 	}
 	code, stdout, _ := runIn(t, "-pattern", filepath.Join(dir, "*.json"))
 	want := "FAIL wrong: outcome mismatch: expected=accept observed=reject\n" +
-		"FAIL later: not run: nothing here plays category \"artifact\"\n" +
+		"FAIL later: not run: nothing here plays category \"unheard of\"\n" +
 		"FAIL c_broken.json: missing vector_id\n" +
 		"summary: passed=0 failed=3 total=3 fallback=0\n"
 	if code != 1 || stdout != want {

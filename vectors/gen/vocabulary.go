@@ -136,9 +136,13 @@ var groups = map[string]string{
 	"tooldisc": "SWP-TOOLDISC vectors",
 	"rpc":      "SWP-RPC vectors",
 	"events":   "SWP-EVENTS vectors",
-	"obs":      "SWP-OBS vectors",
+	"artifact": "SWP-ARTIFACT vectors",
+	"state":    "SWP-STATE vectors",
+
+	"policyhint": "SWP-POLICYHINT vectors",
+	"obs":        "SWP-OBS vectors",
 }
 
 // profileIDs are the profiles whose vectors carry the labels of the kit for
 // payloads of encoding P1.
-var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "obs": obs}
+var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "artifact": artifact, "policyhint": policyhint, "state": state, "obs": obs}
