@@ -48,7 +48,7 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 	f := new(faults)
 	c := newCalls(t, f, 8)
 	r := newRig(t, data, c.config())
-	work := []workload{c, newPublishing(f, 8, 3), newTasks(f, 8)}
+	work := []workload{c, newPublishing(f, 8, 3), newTasks(f, 8), newPutting(f, 4)}
 
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -97,7 +97,7 @@ func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
 	f := new(faults)
 	c := newCalls(t, f, 4)
 	r := newRig(t, data, c.config())
-	work := []workload{c, newPublishing(f, 4, 1), newTasks(f, 4)}
+	work := []workload{c, newPublishing(f, 4, 1), newTasks(f, 4), newPutting(f, 2)}
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}
