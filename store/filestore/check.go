@@ -11,7 +11,7 @@ const probeName = "probe"
 
 // Check implements store.Blobs.
 func (s *Store) Check(ctx context.Context) error {
-	if found := s.damage.Load(); found != nil && !s.options.AcceptDamage {
+	if found := s.damage.Load(); found != nil {
 		return *found
 	}
 	select {

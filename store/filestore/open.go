@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -55,46 +56,26 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 // load reads the records and holds them against the files. Unless all is well, or
 // damage is accepted, nothing that counts is changed.
 func (s *Store) load(ctx context.Context) error {
-	latest := int64(0)
-	for which := range 2 {
-		var bad error
-		err := s.options.Records.Scan(ctx, s.space(which), "", "", func(name string, version uint64, value []byte) bool {
-			var r *record
-			if r, bad = decodeRecord(value); bad != nil {
-				bad = s.damaged(name, "%w", bad)
-				return false
-			}
-			it := s.item(name)
-			it.stored[which] = version
-			if which == partRecord {
-				it.part = r
-			} else {
-				it.blob = r
-			}
-			latest = max(latest, r.written)
-			s.version = max(s.version, r.version)
-			return true
-		})
-		if err == nil {
-			err = bad
-		}
-		if err != nil {
-			return fmt.Errorf("filestore: %w", err)
-		}
+	forget, err := s.loadRecords(ctx)
+	if err != nil {
+		return fmt.Errorf("filestore: %w", err)
 	}
-	s.clock.begin(s.options.Now, latest)
 	known := make(map[fileID]bool)
-	var lost []func() error
+	left := len(forget)
+	var buf []byte // to read all files with, where what is damaged is to be left out
+	if s.options.AcceptDamage {
+		buf = make([]byte, buffer)
+	}
 	for _, it := range s.items {
 		if it.part != nil && it.blob != nil && it.part.file == it.blob.file {
 			it.part = nil // it was sealed
-			lost = append(lost, func() error { return s.commit(it, partRecord, nil) })
+			forget = append(forget, func() error { return s.commit(it, partRecord, nil) })
 		}
 		for which, r := range []*record{it.part, it.blob} {
 			if r == nil {
 				continue
 			}
-			switch err := s.fit(r); {
+			switch err := s.fit(ctx, r, buf); {
 			case err == nil:
 				known[r.file] = true
 				s.charge(r.owner, int64(r.size), 1)
@@ -109,10 +90,11 @@ func (s *Store) load(ctx context.Context) error {
 				if err = s.damaged(it.name, "file %s: %w", r.file, err); !s.options.AcceptDamage {
 					return err
 				}
+				left++
 			default:
 				s.notice("%q: file %s: %v: what was not synced ended with the machine", it.name, r.file, err)
 			}
-			lost = append(lost, func() error { return s.commit(it, which, nil) })
+			forget = append(forget, func() error { return s.commit(it, which, nil) })
 			if which == partRecord {
 				it.part = nil
 			} else {
@@ -120,8 +102,8 @@ func (s *Store) load(ctx context.Context) error {
 			}
 		}
 	}
-	for _, forget := range lost {
-		if err := forget(); err != nil {
+	for _, commit := range forget {
+		if err := commit(); err != nil {
 			return fmt.Errorf("filestore: %w", err)
 		}
 	}
@@ -130,12 +112,55 @@ func (s *Store) load(ctx context.Context) error {
 			delete(s.items, name)
 		}
 	}
+	if left > 0 {
+		s.notice("%s: %d that are damaged were left out, as was accepted; what is left of their files is kept in %s", s.dir, left, lostDir)
+		s.damage.Store(nil) // nothing of it is in the store any more
+	}
 	return s.tidy(known)
 }
 
+// loadRecords reads the records, and begins the clock. What it returns removes
+// those that can not be read, where that was accepted.
+func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err error) {
+	latest := int64(0)
+	for which := range 2 {
+		var bad error
+		err = s.options.Records.Scan(ctx, s.space(which), "", "", func(name string, version uint64, value []byte) bool {
+			r, err := decodeRecord(value)
+			if err != nil {
+				err = s.damaged(name, "%w", err)
+				if !s.options.AcceptDamage {
+					bad = err
+					return false
+				}
+				r = nil
+			}
+			it := s.item(name)
+			it.stored[which] = version
+			if r == nil {
+				forget = append(forget, func() error { return s.commit(it, which, nil) })
+				return true
+			}
+			if which == partRecord {
+				it.part = r
+			} else {
+				it.blob = r
+			}
+			latest = max(latest, r.written)
+			s.version = max(s.version, r.version)
+			return true
+		})
+		if err = cmp.Or(err, bad); err != nil {
+			return nil, err
+		}
+	}
+	s.clock.begin(s.options.Now, latest)
+	return forget, nil
+}
+
 // fit cuts off what of a file goes beyond its record. A file that is shorter, or
-// not there, is errSum.
-func (s *Store) fit(r *record) error {
+// not there, is errSum. With a buffer, the octets are held against their sums.
+func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	info, err := os.Stat(s.path(r.file))
 	switch want := place(r.size); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -145,9 +170,23 @@ func (s *Store) fit(r *record) error {
 	case info.Size() < want:
 		return fmt.Errorf("%w: it has %d octets, want %d", errSum, info.Size(), want)
 	case info.Size() > want:
-		return os.Truncate(s.path(r.file), want)
+		err = os.Truncate(s.path(r.file), want)
 	}
-	return nil
+	if err != nil || buf == nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, err := os.Open(s.path(r.file))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it is read
+	if err = r.walk(f, 0, r.size, buf, func([]byte) {}); err != nil && !errors.Is(err, errSum) {
+		err = fmt.Errorf("%w: %w", errSum, err) // what can not be read is damaged as well
+	}
+	return err
 }
 
 // tidy removes the files that nothing is known of.
