@@ -203,6 +203,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 
 		Artifact: artifactOptions(c, d.state.blobs, key),
+		Relay:    relayOptions(c, d.state),
 		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards}},
 		TOOLDISC: tools,
 	}
@@ -289,6 +290,7 @@ func (d *daemon) drain() error {
 		}
 	}()
 	d.profiles.Events.Drain() // who listens would do so to the last
+	d.profiles.Relay.Drain()  // and so would consumers
 	var ends sync.WaitGroup
 	results := make([]error, len(d.endpoints)+1)
 	for i, ep := range d.endpoints {

@@ -38,6 +38,7 @@ type state struct {
 func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *zap.Logger) (*state, error) {
 	o := sqlstore.Options{
 		Durability: store.Durability(c.Durability), Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity),
+		Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
 		AcceptDamage: acceptDamage, Notice: func(text string) { log.Warn("store", zap.String("notice", text)) },
 	}
 	if c.Store != config.StoreMemory {

@@ -20,6 +20,7 @@ type Access interface {
 	//	state    get, delta                            the same, of a state that somebody else has put
 	//	artifact offer                                 artifact_id
 	//	artifact get, list                             the same, of an artifact that somebody else has offered
+	//	relay    publish, consume                      topic
 	//	agdisc   get                                   agent_id
 	//	tooldisc get                                   tool_id of a descriptor that is configured
 	Allowed(identity, profile, operation, name string) bool

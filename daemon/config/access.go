@@ -83,6 +83,7 @@ var operations = map[string][]string{
 	"artifact": {"offer", "get", "list"},
 
 	"policyhint": {"set"},
+	"relay":      {"publish", "consume"},
 }
 
 func (c *Config) checkAccess(p *problems) {

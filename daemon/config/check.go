@@ -29,6 +29,7 @@ func (c *Config) check(p *problems) {
 	c.checkHints(p)
 	c.checkDiscovery(p)
 	c.checkArtifact(p)
+	c.checkRelay(p)
 	c.checkDurations(p)
 }
 

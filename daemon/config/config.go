@@ -34,6 +34,7 @@ type Config struct {
 	Events     Events     `yaml:"events"`
 	Artifact   Artifact   `yaml:"artifact"`
 	State      State      `yaml:"state"`
+	Relay      Relay      `yaml:"relay"`
 	AGDISC     AGDISC     `yaml:"agdisc"`
 	TOOLDISC   TOOLDISC   `yaml:"tooldisc"`
 	Telemetry  Telemetry  `yaml:"telemetry"`
@@ -151,6 +152,7 @@ func Default() *Config {
 		RPC:        RPC{ReplayWindow: 24 * time.Hour},
 		Events:     Events{Retention: 24 * time.Hour},
 		Artifact:   defaultArtifact(),
+		Relay:      defaultRelay(),
 		TOOLDISC:   TOOLDISC{Refresh: 5 * time.Minute, Idle: 10 * time.Minute},
 		Freshness:  Freshness{Owner: "off", Skew: 5 * time.Minute},
 		Limits: Limits{

@@ -33,6 +33,8 @@ func (s *Service) publish(req *profiles.Request) error {
 		return errNoRelay
 	case !s.opts.Access.Allowed(identity, "relay", "publish", string(m.Topic)):
 		return errDenied
+	case s.opts.MaxPayload > 0 && len(m.Payload) > s.opts.MaxPayload:
+		return invalid(DetailSize, "payload: %d octets, want at most %d", len(m.Payload), s.opts.MaxPayload)
 	case s.ctx.Err() != nil:
 		return errEnding
 	}

@@ -107,6 +107,10 @@ type Options struct {
 	// MaxAttempts is how often a delivery is attempted, default 5.
 	MaxAttempts int
 
+	// MaxPayload is the largest payload that is taken, in octets. Zero means what
+	// fits a frame.
+	MaxPayload int
+
 	// MaxInFlight bounds the max_in_flight of one attachment, default 128; who asks
 	// for more gets so many. IdentityInFlight and InFlight bound the sum of those of
 	// one identity and of all, default 4,096 and 16,384; attaching beyond them is
@@ -173,6 +177,9 @@ func (o *Options) validate() error {
 		if v < 1 {
 			return fmt.Errorf("relay: a bound of %d, want at least 1", v)
 		}
+	}
+	if o.MaxPayload < 0 {
+		return fmt.Errorf("relay: MaxPayload of %d is negative", o.MaxPayload)
 	}
 	for _, d := range []time.Duration{
 		o.Window, o.TTL, o.Retention, o.DeadRetention, o.AckTimeout, o.Backoff, o.MaxBackoff, o.Heartbeat,
