@@ -22,12 +22,6 @@ const (
 	broken = 2
 )
 
-// namespaces of the official vectors, in the order of the specification. The
-// default pattern has one glob for each.
-var namespaces = []string{
-	"core", "e1", "s1", "mcp", "a2a", "agdisc", "tooldisc", "rpc", "events", "artifact", "cred", "policyhint", "state", "obs", "relay",
-}
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("spec-vector-runner", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -76,8 +70,8 @@ func split(pattern string) []string {
 		}
 	}
 	if globs == nil {
-		for _, ns := range namespaces {
-			globs = append(globs, "conformance/vectors/"+ns+"_*.json")
+		for _, ns := range conformance.Namespaces() {
+			globs = append(globs, "conformance/vectors/"+ns.Name+"_*.json")
 		}
 	}
 	return globs
