@@ -158,7 +158,7 @@ func (s *Session) board(e *exchange) error {
 		return profiles.Errorf(profiles.DuplicateMsgID, "msg_id is in flight")
 	case e.long && s.long >= b.LongExchanges:
 		return profiles.Busy("long_exchanges", "too many long exchanges on this connection")
-	case !e.long && len(s.inflight)-s.long >= b.InFlight:
+	case !e.long && len(s.inflight)-s.long >= s.inFlightBound():
 		return profiles.Busy("in_flight", "too many requests in flight on this connection")
 	}
 	if s.inflight == nil {

@@ -51,6 +51,8 @@ type lane struct {
 	deferrals deferrals
 	reserve   func(from, to int) error // grow, bound once
 	window    int                      // of the buffer's first window, what was taken from the budgets
+	grown     int                      // of what it grew to, likewise
+	resting   atomic.Bool              // between two frames, with a buffer that grew, see recall
 	spared    bool                     // the session's one window that costs nothing is this one
 
 	// The state of the read loop.
@@ -250,6 +252,7 @@ func (l *lane) grow(from, to int) error {
 		l.since = time.Now() // the frame filled the buffer with its first octets
 	}
 	if l.s.grow(to-from, l.frameDeadline()) {
+		l.grown += to - from
 		return nil
 	}
 	return profiles.Busy("in_flight_bytes", "too many octets in flight")
@@ -432,13 +435,20 @@ func (in *input) Read(p []byte) (int, error) {
 	if l.s.drained() { // looked at after the deadline is set, see settle
 		return 0, errDrained
 	}
+	rests := have == 0 && l.grown > 0
+	if rests { // said after the deadline is set, see recall
+		l.resting.Store(true)
+	}
 	n, err := l.stream.Read(p)
+	if rests {
+		l.resting.Store(false)
+	}
 	l.now = l.s.ep.opts.Now()
 	if n > 0 && l.s.conn.Multiplexed() {
 		l.s.touch(time.Now())
 	}
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		l.deadline = time.Time{} // it may have been another one's, see settle
+		l.deadline = time.Time{} // it may have been another one's, see settle and recall
 	}
 	return n, err
 }

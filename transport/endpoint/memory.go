@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// memory is the budget for frame octets in flight: read buffers that grew for
-// a large frame, and copies of requests whose handling goes on. Small frames
-// need none of it, so they are served while it is spent.
+// memory is a budget for frame octets in flight: read buffers that grew for a
+// large frame, and copies of requests whose handling goes on. Small frames need
+// none of it, so they are served while it is spent. The endpoint has one, and
+// each connection a share of it.
 type memory struct {
 	mu    sync.Mutex
 	limit int

@@ -127,6 +127,64 @@ func TestRS03AConnectionHasABudgetOfItsOwn(t *testing.T) {
 	})
 }
 
+// A stream keeps the buffer that grew for its last frame for a moment. What a
+// peer is not sending any more is no reason to refuse what it sends now.
+func TestRS03StreamsThatRestGiveTheirBuffersToTheOthers(t *testing.T) {
+	const perConn, large = 4 << 20, 1<<20 - 100
+	goOn := make(chan struct{})
+	close(goOn)
+	for name, h := range map[string]profiles.HandlerFunc{"read": echo, "copied": slowEcho(goOn)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytesPerConn: perConn}}
+				r := newRigOn(t, transport.MuxPipe, opts, profile(h))
+				payload := string(make([]byte, large))
+				began := time.Now()
+				for i := range 20 {
+					if i > 0 {
+						r.open(t) // the one before stays open
+					}
+					id := fmt.Sprintf("msg-id-%09d", i)
+					r.send(t, request(id, payload))
+					r.wantEcho(t, id, payload)
+					if got := r.ep.Stats().InFlightBytes; got > perConn {
+						t.Fatalf("%d octets are held, want at most %d", got, perConn)
+					}
+				}
+				if took := time.Since(began); took > 0 {
+					t.Errorf("20 messages took %v: they waited", took)
+				}
+				for n := range 20 {
+					r.wantVerdict(t, n+1, profiles.OK, "", endpoint.Kept)
+				}
+			})
+		})
+	}
+}
+
+// A stream in the middle of a frame gives nothing: who has no room then is
+// refused at once, and the others go on.
+func TestRS03StreamsInMidFrameKeepTheirBuffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytesPerConn: 2 << 20}}
+		r := newRigOn(t, transport.MuxPipe, opts, profile(echo))
+		front := framed(request("0123456789abcdef", string(make([]byte, 1<<20))))
+		first := *r
+		first.write(t, front[:1<<20])
+		began := time.Now()
+		r.open(t)
+		_, _ = r.raw.Write(front[:1<<20])
+		r.open(t)
+		_, _ = r.raw.Write(front[:1<<20])
+		r.wantVerdict(t, 1, profiles.RateLimitExceeded, "in_flight_bytes", endpoint.Reset)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("refused after %v", took)
+		}
+		first.write(t, front[1<<20:])
+		first.wantEcho(t, "0123456789abcdef", string(make([]byte, 1<<20)))
+	})
+}
+
 // What waits to be written for peers that do not read comes out of the same
 // budget.
 func TestRS03QueuedAnswersShareTheBudget(t *testing.T) {

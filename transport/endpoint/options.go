@@ -50,6 +50,11 @@ type Options struct {
 	// Bounds caps what peers can make this endpoint hold.
 	Bounds Bounds
 
+	// InFlightOf returns how many requests a connection of an identity may have in
+	// flight where that is not Bounds.InFlight; 0 means that it is. It is asked with
+	// each of them and must not block. Nil: it is for everyone.
+	InFlightOf func(identity string) int
+
 	// Admit is asked before a connection is served; an error closes it with
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error

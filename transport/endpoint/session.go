@@ -34,6 +34,7 @@ type Session struct {
 	queued  atomic.Int64 // octets in their output queues
 
 	deferred atomic.Int64 // octets of messages whose commit is under way
+	memory   memory       // its share of octets in flight: grown buffers and copied requests
 
 	mu        sync.Mutex
 	only      *lane              // the one stream, or the stream of Send
@@ -44,7 +45,6 @@ type Session struct {
 	exchanges int                  // those that have not ended
 	calls     map[uint64]*call     // requests of ours, by the second half of msg_id
 	givenUp   givenUp              // of them, those that were closed early
-	held      int                  // octets of grown buffers and copied requests
 	replay    *replay              // nil unless there is a replay window
 	leaving   bool                 // drained, and about to close
 
@@ -56,6 +56,7 @@ type Session struct {
 func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
 	s := &Session{ep: e, conn: conn, peer: profiles.Peer(*conn.Peer()), id: id}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.memory.limit = e.opts.Bounds.InFlightBytesPerConn
 	_, _ = rand.Read(s.prefix[:]) // never fails
 	return s
 }
@@ -445,41 +446,50 @@ func (s *Session) ownID(id []byte) (uint64, bool) {
 // hold takes n octets of the budgets of this connection and of the endpoint; a
 // negative n gives back.
 func (s *Session) hold(n int) bool {
-	s.mu.Lock()
-	if n > 0 && s.held+n > s.ep.opts.Bounds.InFlightBytesPerConn {
-		s.mu.Unlock()
+	if !s.share(n) {
 		return false
 	}
-	s.held += n
-	s.mu.Unlock()
 	if !s.ep.memory.tryTake(n) {
-		s.mu.Lock()
-		s.held -= n
-		s.mu.Unlock()
+		s.memory.tryTake(-n)
 		return false
 	}
 	return true
 }
 
-// grow is hold that waits until the deadline, for the read buffer of a stream.
+// grow is hold that waits for the budget of the endpoint until the deadline, for
+// the read buffer of a stream.
 func (s *Session) grow(n int, deadline time.Time) bool {
 	if n <= 0 {
 		return s.hold(n)
 	}
-	s.mu.Lock()
-	ok := s.held+n <= s.ep.opts.Bounds.InFlightBytesPerConn
-	if ok {
-		s.held += n
-	}
-	s.mu.Unlock()
-	if !ok {
+	if !s.share(n) {
 		return false
 	}
-	if s.ep.memory.take(s.ctx, n, deadline) {
-		return true
+	if !s.ep.memory.take(s.ctx, n, deadline) {
+		s.memory.tryTake(-n)
+		return false
 	}
+	return true
+}
+
+// share takes n octets of the budget of this connection. If they are not there,
+// the streams that rest between two frames give up the buffers that grew for
+// their last one, which takes them a moment. Nobody else is waited for: what
+// QUIC has received for a stream that waits, the others of the connection lack.
+func (s *Session) share(n int) bool {
+	return s.memory.tryTake(n) || s.recall() && s.memory.take(s.ctx, n, time.Now().Add(linger))
+}
+
+// recall wakes the streams that rest with a buffer that grew, and reports
+// whether there are any.
+func (s *Session) recall() (found bool) {
 	s.mu.Lock()
-	s.held -= n
-	s.mu.Unlock()
-	return false
+	defer s.mu.Unlock()
+	for l := range s.lanes {
+		if l.resting.Load() {
+			_ = l.stream.SetReadDeadline(time.Unix(1, 0))
+			found = true
+		}
+	}
+	return found
 }
