@@ -83,12 +83,12 @@ func (n *node) transfer(t *testing.T, args ...string) *transfer {
 
 // await waits until so many octets have arrived. Other processes are awaited, so
 // there is nothing to wait on but time.
-func (x *transfer) await(t *testing.T, n *node, p *peak, arrived func() int64, want int64) int64 {
+func (x *transfer) await(t *testing.T, n *node, p *peak, arrived func() int64, want int64) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		p.look(n, x.cmd)
-		if got := arrived(); got >= want {
-			return got
+		if arrived() >= want {
+			return
 		}
 		select {
 		case err := <-x.ended:
@@ -97,7 +97,6 @@ func (x *transfer) await(t *testing.T, n *node, p *peak, arrived func() int64, w
 		}
 	}
 	t.Fatalf("%d octets never arrived", want)
-	return 0
 }
 
 func (x *transfer) kill(t *testing.T) {

@@ -76,8 +76,7 @@ func AsError(err error) *Error {
 // if the store says so, and charged to the budget for pace. Nothing of err is in
 // its text. An *Error is returned as it is.
 func Unavailable(err error) *Error {
-	var fault *Error
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*Error](err); ok {
 		return fault
 	}
 	var kind interface {

@@ -86,7 +86,9 @@ func (l *lease) apply(w *writer) error {
 		if found || err != nil {
 			return err
 		}
-		return l.look(w, [][]driver.Value{{nextExpiry, []byte(l.space), w.now}, {nextReturn, []byte(l.space), w.now}})
+		return l.look(w,
+			query{nextExpiry, []driver.Value{[]byte(l.space), w.now}},
+			query{nextReturn, []driver.Value{[]byte(l.space), w.now}})
 	}
 	q, err := w.line(l.space, l.queue)
 	if q == nil || q.live == 0 || err != nil {
@@ -96,7 +98,7 @@ func (l *lease) apply(w *writer) error {
 	if found || err != nil {
 		return err
 	}
-	return l.look(w, [][]driver.Value{{nextDue, q.id}})
+	return l.look(w, query{nextDue, []driver.Value{q.id}})
 }
 
 // find takes the first item of a list that is not damaged.
@@ -143,11 +145,17 @@ func (l *lease) take(w *writer, it *item) error {
 	return w.updateItem(it)
 }
 
+// query is a statement with its arguments.
+type query struct {
+	text string
+	args []driver.Value
+}
+
 // look finds out when something will be due: the earliest of several answers.
-func (l *lease) look(w *writer, queries [][]driver.Value) error {
+func (l *lease) look(w *writer, queries ...query) error {
 	next := int64(0)
 	for _, q := range queries {
-		row, err := w.conn.row(q[0].(string), q[1:]...)
+		row, err := w.conn.row(q.text, q.args...)
 		if err != nil {
 			return err
 		}

@@ -212,7 +212,7 @@ func (r *rescue) copyLines() error {
 	return r.walk(selectLines, "id", func(row []driver.Value) (bool, error) {
 		q, err := r.from.readLine(r.s, row)
 		if err != nil {
-			return true, nil // what is left out was noted
+			return true, nil //nolint:nilerr // what is left out was noted
 		}
 		if r.lines[q.id] != nil {
 			return false, nil
@@ -233,7 +233,7 @@ func (r *rescue) copyItems() error {
 		}
 		if err != nil {
 			r.left++
-			return true, nil
+			return true, nil //nolint:nilerr // it was counted
 		}
 		q := r.lines[it.line]
 		if q == nil {

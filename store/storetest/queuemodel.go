@@ -25,8 +25,8 @@ type modelItem struct {
 // both to answer the same.
 func modelQueues(k *kit) {
 	const steps = 1500
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
+	seed := rand.Uint64()               //nolint:gosec // no secret
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	defer func() {
 		if k.Failed() {
 			k.Logf("seed %d", seed)
