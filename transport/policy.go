@@ -14,6 +14,11 @@ import (
 type Credentials struct {
 	Certificate *tls.Certificate // leaf first, with its private key
 	Roots       *x509.CertPool   // trust anchors; there is no default
+
+	// Bundles are the trust anchors of single identities, in place of Roots: who
+	// claims one of these identities is held against its bundle and nothing else,
+	// whoever dialled. A nil pool trusts nobody.
+	Bundles map[string]*x509.CertPool
 }
 
 // Policy is how peers are authenticated: mutual TLS 1.3 with ALPN swp/1, no
@@ -70,8 +75,13 @@ func (p *Policy) Recheck(s tls.ConnectionState) error {
 	return p.verify(s, x509.ExtKeyUsageClientAuth, "")
 }
 
-// Rechecker is an accepted connection whose peer can be held against the
-// credentials in force now, after they have changed.
+// RecheckDialled is Recheck for a peer that was dialled as host.
+func (p *Policy) RecheckDialled(s tls.ConnectionState, host string) error {
+	return p.verify(s, x509.ExtKeyUsageServerAuth, host)
+}
+
+// Rechecker is a connection whose peer can be held against the credentials in
+// force now, after they have changed.
 type Rechecker interface {
 	// Recheck returns why the peer would not be let in any more, or nil. It may
 	// be called by any goroutine.
@@ -131,10 +141,19 @@ func (p *Policy) certificate() (*tls.Certificate, error) {
 	return nil, errNoOwn
 }
 
-// roots fails closed: to x509 no pool at all means the system's.
-func (p *Policy) roots() (*x509.CertPool, error) {
-	if c := p.Credentials(); c != nil && c.Roots != nil {
-		return c.Roots, nil
+// roots returns the trust anchors for a peer that claims an identity. It fails
+// closed: to x509 no pool at all means the system's.
+func (p *Policy) roots(identity string) (*x509.CertPool, error) {
+	c := p.Credentials()
+	if c == nil {
+		return nil, errNoRoots
 	}
-	return nil, errNoRoots
+	roots, own := c.Bundles[identity]
+	if !own {
+		roots = c.Roots
+	}
+	if roots == nil {
+		return nil, errNoRoots
+	}
+	return roots, nil
 }

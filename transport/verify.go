@@ -39,7 +39,7 @@ func (p *Policy) verify(s tls.ConnectionState, usage x509.ExtKeyUsage, host stri
 	}
 	leaf := s.PeerCertificates[0]
 	id, idErr := Identity(leaf)
-	if err := p.verifyChain(s.PeerCertificates, usage); err != nil {
+	if err := p.verifyChain(s.PeerCertificates, usage, id); err != nil {
 		return &RefusedError{Reason: ReasonUntrusted, Identity: id, Err: err}
 	}
 	if idErr != nil {
@@ -53,10 +53,11 @@ func (p *Policy) verify(s tls.ConnectionState, usage x509.ExtKeyUsage, host stri
 	return nil
 }
 
-// verifyChain finds a chain to the trust anchors in force now. The extended key
+// verifyChain finds a chain to the trust anchors in force now for the identity
+// that the first certificate claims. The extended key
 // usage of each certificate in it, where there is one, must include usage.
-func (p *Policy) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage) error {
-	roots, err := p.roots()
+func (p *Policy) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, identity string) error {
+	roots, err := p.roots(identity)
 	if err != nil {
 		return err
 	}

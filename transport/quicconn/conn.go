@@ -31,6 +31,16 @@ func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
 	return &conn{qc: qc, peer: peer, ctx: ctx}
 }
 
+// dialled is a connection that remembers by which policy its peer was taken for
+// whom it was. It implements transport.Rechecker.
+type dialled struct {
+	*conn
+	policy *transport.Policy
+	host   string
+}
+
+func (d *dialled) Recheck() error { return d.policy.RecheckDialled(d.qc.ConnectionState().TLS, d.host) }
+
 // accepted is a connection that remembers by which policy it was let in. It
 // implements transport.Rechecker.
 type accepted struct {

@@ -111,5 +111,5 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 		_ = qc.CloseWithError(0, "")
 		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)
 	}
-	return newConn(qc, peer, opts), nil
+	return &dialled{newConn(qc, peer, opts), policy, host}, nil
 }

@@ -24,6 +24,17 @@ func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) *trans
 	return transport.NewNetConn(&channel{Conn: conn, wire: w, peer: peer, onEvent: opts.OnSecurity}, peer)
 }
 
+// dialled is a connection that remembers by which policy its peer was taken for
+// whom it was. It implements transport.Rechecker.
+type dialled struct {
+	*transport.NetConn
+	tls    *tls.Conn
+	policy *transport.Policy
+	host   string
+}
+
+func (d *dialled) Recheck() error { return d.policy.RecheckDialled(d.tls.ConnectionState(), d.host) }
+
 // accepted is a connection that remembers by which policy it was let in. It
 // implements transport.Rechecker.
 type accepted struct {

@@ -81,7 +81,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 		}
 		return nil, fmt.Errorf("tlsconn: dial %s: %w", addr, err)
 	}
-	return newConn(conn, raw, peer, opts), nil
+	return &dialled{newConn(conn, raw, peer, opts), conn, policy, host}, nil
 }
 
 // shake runs the handshake of conn and says who the peer is.
