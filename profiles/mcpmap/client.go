@@ -17,6 +17,15 @@ import (
 // notification.
 var ErrCancelled = errors.New("mcpmap: the call was cancelled")
 
+// Cancellation is a cause of the context of Do: the call was cancelled by a
+// notification, which the server is to get as it is.
+type Cancellation struct{ Octets []byte }
+
+func (c *Cancellation) Error() string { return ErrCancelled.Error() }
+
+// Is says that it is an ErrCancelled.
+func (c *Cancellation) Is(target error) bool { return target == ErrCancelled }
+
 // cancelTime is how long sending a cancellation may take when the context of
 // its call has ended.
 const cancelTime = 5 * time.Second
@@ -26,6 +35,10 @@ type Call struct {
 	Target  string   // name of the server; "" means the peer's default
 	Session string   // legacy session, as the answer to initialize named it
 	Params  []string // "name:value" parameters beside the request (extension 19)
+
+	// Extensions go out beside the request, after those that this package makes of
+	// the fields above.
+	Extensions e1.Extensions
 
 	// Octets is the JSON-RPC request. It is sent as it is.
 	Octets []byte
@@ -176,7 +189,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	}
 	exchange, err := r.lane.Call(ctx, e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
-		Extensions: extensions(call.Target, call.Session, call.Params),
+		Extensions: append(extensions(call.Target, call.Session, call.Params), call.Extensions...),
 	})
 	if err != nil {
 		c.opened(out, nil)
@@ -279,12 +292,19 @@ func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, err err
 		return err
 	}
 	cause := context.Cause(ctx)
-	if errors.Is(cause, ErrCancelled) || msg.Is(MethodInitialize) {
+	var notice *Cancellation
+	var octets []byte
+	switch {
+	case errors.As(cause, &notice):
+		octets = notice.Octets
+	case errors.Is(cause, ErrCancelled) || msg.Is(MethodInitialize):
 		return cause
+	default:
+		octets = AppendCancelled(nil, msg.ID())
 	}
 	sendCtx, cancel := context.WithTimeout(c.c.sess.Context(), cancelTime)
 	defer cancel()
-	_ = c.sendNotification(sendCtx, out.route, out.target, out.session, out.msgID, AppendCancelled(nil, msg.ID()))
+	_ = c.sendNotification(sendCtx, out.route, out.target, out.session, out.msgID, octets)
 	return cause
 }
 

@@ -95,6 +95,21 @@ func (x *Exchange) watch() {
 // Peer is who sent the request.
 func (x *Exchange) Peer() *profiles.Peer { return x.req.Session.Peer() }
 
+// Context carries what came with the request, its trace context and hints among
+// it. It ends when the peer can no longer be answered.
+func (x *Exchange) Context() context.Context { return x.w.Context() }
+
+// Passage is what the request says of its way. Where it gave no deadline, that of
+// this endpoint holds; a subscriptions/listen has none. It may be called before the
+// exchange is over.
+func (x *Exchange) Passage() profiles.Passage {
+	p := profiles.PassageOf(x.req.Extensions, x.began)
+	if deadline := x.began.Add(x.limit); !x.long && (p.Deadline.IsZero() || deadline.Before(p.Deadline)) {
+		p.Deadline = deadline
+	}
+	return p
+}
+
 // Key is the TokenKey of the request's id.
 func (x *Exchange) Key() string { return x.key }
 

@@ -48,7 +48,7 @@ func rpcCode(c profiles.Code) int {
 //
 //	{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"…","data":{"code":"ERR_…","retryable":false}}}
 func AppendFailure(dst, id []byte, err error) []byte {
-	e := failure(err)
+	e := Failure(err)
 	text := e.Text
 	if text == "" {
 		text = "request failed"
@@ -62,8 +62,8 @@ func AppendFailure(dst, id []byte, err error) []byte {
 	return append(dst, `","retryable":false}}}`...)
 }
 
-// failure names the code of an error that ended a call.
-func failure(err error) *profiles.Error {
+// Failure names the code of an error that ended a call: what Client.Do returned.
+func Failure(err error) *profiles.Error {
 	var e *profiles.Error
 	switch {
 	case errors.As(err, &e):

@@ -80,6 +80,9 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	// Looked at after the entry: whoever ends the session meanwhile either
 	// finds the call in the table or is seen here.
 	err := s.err()
+	if ahead := profiles.AheadOf(ctx); ahead != nil && err == nil {
+		err = ahead(profiles.WithAhead(ctx, nil), l, c.id[:])
+	}
 	if err == nil {
 		err = l.out.send(ctx, &env, waits)
 	}

@@ -1,0 +1,71 @@
+package profiles
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+)
+
+// Passage is what a message says of its way, in extensions of any profile: how
+// many endpoints have passed it on (48), and how long it may take (49).
+type Passage struct {
+	Hops     uint64
+	Deadline time.Time // zero: none was given
+}
+
+// PassageOf reads the passage of a message that came at a time.
+func PassageOf(ext e1.Extensions, now time.Time) Passage {
+	var p Passage
+	p.Hops, _ = ext.LookupUvarint(ExtHops)
+	if ms, ok := ext.LookupUvarint(ExtDeadline); ok {
+		p.Deadline = now.Add(time.Duration(min(ms, maxDeadline)) * time.Millisecond)
+	}
+	return p
+}
+
+// maxDeadline is what a longer deadline counts as, in milliseconds: a year.
+const maxDeadline = 365 * 24 * 3600 * 1000
+
+// Append appends the extensions with which the message goes on from here: one hop
+// more, and what is left of its time, a millisecond at least. Before a message is
+// passed on Spent is asked.
+func (p Passage) Append(ext e1.Extensions, now time.Time) e1.Extensions {
+	ext = e1.AppendExtensionUvarint(ext, ExtHops, p.Hops+1)
+	if !p.Deadline.IsZero() {
+		ext = e1.AppendExtensionUvarint(ext, ExtDeadline, uint64(max(1, p.Deadline.Sub(now).Milliseconds())))
+	}
+	return ext
+}
+
+// Spent returns the *Error for a message that may not be passed on any more, nil
+// if it may.
+func (p Passage) Spent() *Error {
+	if p.Hops < MaxHops {
+		return nil
+	}
+	return &Error{
+		Code: SecurityPolicy, Detail: "hops", Domain: true,
+		Text: fmt.Sprintf("passed on %d times already, which is the limit; partners may be forwarding in a circle", p.Hops),
+	}
+}
+
+type aheadKey struct{}
+
+// Ahead sends on a lane what belongs ahead of a call, whose msg_id is given. It
+// must not call on the lane in a context of its own making.
+type Ahead func(ctx context.Context, lane Lane, msgID []byte) error
+
+// WithAhead returns ctx for one Call of a Lane or a Session: f is called before the
+// request is sent, on the same lane, and an error of it is that of the call. Nil
+// takes it back.
+func WithAhead(ctx context.Context, f Ahead) context.Context {
+	return context.WithValue(ctx, aheadKey{}, f)
+}
+
+// AheadOf returns what is to be sent ahead of a call in ctx, or nil.
+func AheadOf(ctx context.Context) Ahead {
+	f, _ := ctx.Value(aheadKey{}).(Ahead)
+	return f
+}
