@@ -19,6 +19,21 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
+// ResetPeak has Peak begin anew, with what a process has now.
+func ResetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// Peak returns the most resident memory that a process has had, in octets.
+func Peak(pid int) (int64, error) {
+	fields, err := procFields(pid, "status", []byte("VmHWM:"))
+	if err != nil {
+		return 0, err
+	}
+	kib, err := number(fields, 0)
+	return kib << 10, err
+}
+
 // tick is the unit of /proc/PID/stat, 1/100 s wherever Linux runs Go.
 const tick = 10 * time.Millisecond
 

@@ -87,16 +87,16 @@ func (f *fleet) startServer(key string, built bool) (server, error) {
 	return s, nil
 }
 
-// client returns the client process of a system.
-func (f *fleet) client(s System) (*proc.Child, error) {
-	if c, ok := f.clients[s.ID]; ok {
+// client returns the client process of the system of an ID.
+func (f *fleet) client(id string) (*proc.Child, error) {
+	if c, ok := f.clients[id]; ok {
 		return c, nil
 	}
-	c, err := proc.Start(f.ctx, f.roleArgs(roleClient, s.ID)...)
+	c, err := proc.Start(f.ctx, f.roleArgs(roleClient, id)...)
 	if err != nil {
 		return nil, err
 	}
-	f.clients[s.ID] = c
+	f.clients[id] = c
 	return c, nil
 }
 
@@ -125,7 +125,7 @@ func (f *fleet) measure(s System, c Cell) (measurement, error) {
 	if err != nil {
 		return measurement{}, err
 	}
-	client, err := f.client(s)
+	client, err := f.client(s.ID)
 	if err != nil {
 		return measurement{}, err
 	}

@@ -12,14 +12,15 @@ import (
 
 // The parts of a run.
 const (
-	PartEcho    = "echo"
-	PartCodec   = "codec"
-	PartIdle    = "idle"
-	PartStart   = "start"
-	PartDurable = "durable"
+	PartEcho     = "echo"
+	PartCodec    = "codec"
+	PartIdle     = "idle"
+	PartStart    = "start"
+	PartDurable  = "durable"
+	PartArtifact = "artifact"
 )
 
-var parts = []string{PartCodec, PartStart, PartEcho, PartDurable, PartIdle}
+var parts = []string{PartCodec, PartStart, PartEcho, PartDurable, PartArtifact, PartIdle}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {
@@ -39,6 +40,7 @@ type Options struct {
 	Duration time.Duration // of each window, default 500 ms
 	Idle     int           // connections held, default 10,000
 	Silence  time.Duration // before idle connections are weighed, default 10 s
+	Artifact int           // octets of the file that is moved, default 256 MiB, or 64 MiB with Quick
 
 	// SWPD is the path of the server under test. Empty means that a process of
 	// this program is the server, built from the same packages.
@@ -53,9 +55,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	rounds, idle := 9, 10_000
+	rounds, idle, size := 9, 10_000, 256<<20
 	if o.Quick {
-		rounds, idle = 3, 2000
+		rounds, idle, size = 3, 2000, 64<<20
 	}
 	if len(o.Parts) == 0 {
 		o.Parts = slices.Clone(parts)
@@ -65,6 +67,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Idle == 0 {
 		o.Idle = idle
+	}
+	if o.Artifact == 0 {
+		o.Artifact = size
 	}
 	if o.Warmup == 0 {
 		o.Warmup = 250 * time.Millisecond
@@ -105,8 +110,8 @@ func (o *Options) validate() error {
 			return fmt.Errorf("suite: unknown cell %q, want one of %s", name, strings.Join(names, ", "))
 		}
 	}
-	if o.Rounds < 1 || o.Warmup < 0 || o.Duration < 0 || o.Idle < 1 || o.Silence < 0 {
-		return fmt.Errorf("suite: rounds, windows and connections must be positive")
+	if o.Rounds < 1 || o.Warmup < 0 || o.Duration < 0 || o.Idle < 1 || o.Silence < 0 || o.Artifact < 1 {
+		return fmt.Errorf("suite: rounds, windows, connections and sizes must be positive")
 	}
 	return nil
 }

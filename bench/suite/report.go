@@ -16,11 +16,12 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Method  Method    `json:"method"`
 
-	Echo    []CellReport  `json:"echo,omitempty"`
-	Codec   []CodecReport `json:"codec,omitempty"`
-	Durable []CellReport  `json:"durable,omitempty"`
-	Idle    *IdleReport   `json:"idle,omitempty"`
-	Start   *StartReport  `json:"start,omitempty"`
+	Echo     []CellReport  `json:"echo,omitempty"`
+	Codec    []CodecReport `json:"codec,omitempty"`
+	Durable  []CellReport  `json:"durable,omitempty"`
+	Artifact []MoveReport  `json:"artifact,omitempty"`
+	Idle     *IdleReport   `json:"idle,omitempty"`
+	Start    *StartReport  `json:"start,omitempty"`
 
 	// Failures are what could not be measured, and why.
 	Failures []string `json:"failures,omitempty"`
@@ -64,6 +65,26 @@ type RowReport struct {
 	Promise   *Verdict `json:"promise,omitempty"`     // on PerSecond
 	Subject   string   `json:"compared_to,omitempty"` // ours, which is divided by this one
 	Ratio     *Ratio   `json:"ratio,omitempty"`
+}
+
+// MoveReport is a file that is moved one way.
+type MoveReport struct {
+	Direction string    `json:"direction"`
+	Size      int       `json:"size"` // octets
+	Rounds    int       `json:"rounds"`
+	Rows      []MoveRow `json:"rows"`
+}
+
+// MoveRow is one system that moves it.
+type MoveRow struct {
+	System     string  `json:"system"`
+	Name       string  `json:"name"`
+	Rate       *Spread `json:"mb_per_second,omitempty"` // nil if it was not measured
+	ClientCPU  *Spread `json:"client_cpu_s,omitempty"`  // processor time for all of it
+	ServerCPU  *Spread `json:"server_cpu_s,omitempty"`
+	ClientPeak *Spread `json:"client_peak_mib,omitempty"` // resident memory
+	ServerPeak *Spread `json:"server_peak_mib,omitempty"`
+	Ratio      *Ratio  `json:"ratio,omitempty"` // ours divided by this one
 }
 
 // Ratio is ours divided by another.

@@ -45,6 +45,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		{PartStart, r.start},
 		{PartEcho, r.echo},
 		{PartDurable, r.durable},
+		{PartArtifact, r.artifact},
 		{PartIdle, r.idle},
 	} {
 		if !opts.runs(part.name) {
@@ -177,7 +178,7 @@ func perExchange(cpu time.Duration, n int64) float64 {
 	return float64(cpu) / float64(time.Microsecond) / float64(n)
 }
 
-func each(results []measurement, figure func(measurement) float64) []float64 {
+func each[M any](results []M, figure func(M) float64) []float64 {
 	var v []float64
 	for _, r := range results {
 		v = append(v, figure(r))
@@ -186,7 +187,7 @@ func each(results []measurement, figure func(measurement) float64) []float64 {
 }
 
 // figures returns the spread of a figure over the rounds that have it, or nil.
-func figures(results []measurement, figure func(measurement) float64) *Spread {
+func figures[M any](results []M, figure func(M) float64) *Spread {
 	v := slices.DeleteFunc(each(results, figure), func(x float64) bool { return x == 0 })
 	if len(v) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 
 func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 	report, err := Run(t.Context(), Options{
-		Parts: []string{PartEcho, PartDurable, PartIdle}, Cells: []string{"64B/64x1", "64B/1x1"}, Rounds: 2,
-		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Idle: 20, Silence: time.Millisecond,
+		Parts: []string{PartEcho, PartDurable, PartArtifact, PartIdle}, Cells: []string{"64B/64x1", "64B/1x1"}, Rounds: 2,
+		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Idle: 20, Silence: time.Millisecond, Artifact: 3<<20 + 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +41,16 @@ func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 				t.Errorf("%s, %s: %s: not measured", c.Work, c, row.System)
 			}
 		}
+	}
+	for _, m := range report.Artifact {
+		for i, row := range m.Rows {
+			if row.Rate == nil || row.ClientPeak == nil || row.ServerPeak == nil || (row.Ratio == nil) != (i == 0) {
+				t.Errorf("artifact %s: %s: not measured", m.Direction, row.System)
+			}
+		}
+	}
+	if len(report.Artifact) != 2 {
+		t.Errorf("artifacts are moved %d ways, want 2", len(report.Artifact))
 	}
 	if measured, _ := report.Promises(); measured != 9 {
 		t.Errorf("%d promises measured, want the 7 of the two loads and the 2 of durable work", measured)

@@ -12,6 +12,7 @@ package suite
 import (
 	"github.com/slimwire/swp/bench/echo"
 	"github.com/slimwire/swp/bench/grpcecho"
+	"github.com/slimwire/swp/bench/grpcmove"
 	"github.com/slimwire/swp/bench/natsecho"
 	"github.com/slimwire/swp/bench/rawquic"
 	"github.com/slimwire/swp/bench/rawtls"
@@ -66,6 +67,8 @@ func servers() map[string]echo.Listen {
 		"grpc":          grpcecho.Listen,
 		"nats":          natsecho.Listen,
 		natsDurableKey:  natsecho.ListenDurable,
+		rawMoveKey:      rawtls.ListenMove,
+		grpcMoveKey:     grpcmove.Listen,
 		swpdKey:         swpecho.Listen,
 	}
 }

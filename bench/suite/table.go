@@ -16,6 +16,9 @@ func (r *Report) WriteTable(out io.Writer) error {
 	for _, c := range slices.Concat(r.Echo, r.Durable) {
 		c.write(w)
 	}
+	for _, m := range r.Artifact {
+		m.write(w)
+	}
 	r.writeCodec(w)
 	if r.Idle != nil {
 		r.Idle.write(w)

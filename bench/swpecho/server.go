@@ -8,7 +8,9 @@ import (
 	"github.com/slimwire/swp/bench/cert"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -52,7 +54,13 @@ func newServer(ctx context.Context, dir string) (*endpoint.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := all.New(all.Options{A2A: a2a.Options{Store: state}, Events: events.Options{Store: state}})
+	blobs, err := filestore.Open(ctx, filestore.Options{Records: state, Space: "artifact", Dir: filepath.Join(dir, "artifacts")})
+	if err != nil {
+		return nil, err
+	}
+	set, err := all.New(all.Options{
+		A2A: a2a.Options{Store: state}, Events: events.Options{Store: state}, Artifact: artifact.Options{Store: blobs},
+	})
 	if err != nil {
 		return nil, err
 	}
