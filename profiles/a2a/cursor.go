@@ -64,16 +64,15 @@ func (t *task) attach(a *arrival, from uint64) {
 		if old != nil && old.session == c.session {
 			c.before = old.done
 		}
+		if !c.late {
+			old.stop() // before an Event is stored that is due from c on
+		}
 		s.work.Go(c.run)
 	}
 	s.mu.Unlock()
 	if closed {
 		c.cancel()
 		a.w.Fail(errClosed)
-		return
-	}
-	if !c.late {
-		old.stop()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -423,4 +424,42 @@ func TestAnotherDeliveryOfATaskReplacesTheFirst(t *testing.T) {
 			t.Errorf("the second: %+v", result)
 		}
 	})
+}
+
+// Who repeats a Task gets what is stored from then on. An Event that is on its
+// way into the store belongs to one of the two, never to both.
+func TestAnEventIsSentOnceAlthoughItsTaskIsRepeatedMeanwhile(t *testing.T) {
+	const events = 2000
+	w := newWorker()
+	p := script(t, service(t, a2a.Options{Workers: kinds(w, "k"), Events: 2 * events}), alice)
+	p.send(task("t", "k", ""))
+	r := w.started(t)
+	var repeats sync.WaitGroup
+	over := make(chan struct{})
+	repeats.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				p.send(task("t", "k", ""))
+			}
+		}
+	})
+	for range events {
+		r.progress(t, "e")
+	}
+	close(over)
+	repeats.Wait()
+	r.finish("")
+	seen := make(map[uint64]int)
+	for {
+		m := p.next()
+		if m.Type == a2a.TypeResult {
+			break
+		}
+		if seen[m.Seq]++; seen[m.Seq] > 1 {
+			t.Errorf("event %d came %d times", m.Seq, seen[m.Seq])
+		}
+	}
 }
