@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
-// maxParams bounds the service parameters of a Task. The extension block, at
-// 4,096 octets, leaves room for no more that say anything.
+// maxParams bounds the service parameters of a Task.
 const maxParams = 256
 
 // arrival is a Task on its way to its task.
@@ -46,7 +46,9 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	}
 	r.Hints = profiles.HintsOf(ctx, r.Kind)
 	a := &arrival{s: s, session: req.Session, key: keyOf(r.Owner, r.ID), owner: r.Owner, kind: r.Kind, sum: sumTask(r.Kind, in.Input), value: r}
-	a.read(req.Extensions)
+	if err := a.read(req.Extensions); err != nil {
+		return err
+	}
 	if !s.knows(a.key) { // and if it did, this request would never be written
 		r.Input = bytes.Clone(in.Input)
 	}
@@ -63,28 +65,47 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 }
 
 // read reads the extensions of a Task. A deadline of 0 is none.
-func (a *arrival) read(ext e1.Extensions) {
+func (a *arrival) read(ext e1.Extensions) (err error) {
 	s, r := a.s, a.value
 	if agent, ok := ext.Lookup(profiles.ExtAgent); ok {
+		if blank(agent) || len(agent) > MaxText || !utf8.Valid(agent) {
+			return profiles.InvalidExtension(profiles.ExtAgent, "%d octets are no agent_id", len(agent))
+		}
 		r.Agent = string(agent)
 	}
 	for typ, value := range ext.All() {
-		if typ == profiles.ExtParam && len(r.Params) < maxParams {
-			r.Params = append(r.Params, string(value))
+		if typ != profiles.ExtParam {
+			continue
 		}
+		if bytes.IndexByte(value, '=') < 1 || !utf8.Valid(value) {
+			return profiles.InvalidExtension(profiles.ExtParam, "%q, want name=value", value)
+		}
+		if len(r.Params) == maxParams {
+			return profiles.InvalidExtension(profiles.ExtParam, "more than %d parameters", maxParams)
+		}
+		r.Params = append(r.Params, string(value))
 	}
-	r.Hops, _ = ext.LookupUvarint(profiles.ExtHops)
-	a.after, a.resume = ext.LookupUvarint(profiles.ExtResume)
+	if r.Hops, _, err = profiles.Uvarint(ext, profiles.ExtHops); err != nil {
+		return err
+	}
+	if a.after, a.resume, err = profiles.Uvarint(ext, profiles.ExtResume); err != nil {
+		return err
+	}
+	ms, bounded, err := profiles.Uvarint(ext, profiles.ExtDeadline)
+	if err != nil {
+		return err
+	}
 	a.left = s.opts.Deadline
 	if p := s.pools[a.kind]; p != nil && p.Deadline > 0 {
 		a.left = p.Deadline
 	}
-	if ms, ok := ext.LookupUvarint(profiles.ExtDeadline); ok && ms > 0 {
+	if bounded && ms > 0 {
 		a.left = s.opts.MaxDeadline
 		if ms < uint64(s.opts.MaxDeadline/time.Millisecond) {
 			a.left = time.Duration(ms) * time.Millisecond
 		}
 	}
+	return nil
 }
 
 // knows reports whether a task is in the table, and stored.

@@ -225,9 +225,15 @@ func (p *peer) quiet() {
 // verdict sends a message and returns how it ended, OK if it has not.
 func (p *peer) verdict(b body) profiles.Code {
 	p.t.Helper()
+	return p.verdictOf(b, nil)
+}
+
+// verdictOf is verdict of a message with extensions.
+func (p *peer) verdictOf(b body, ext e1.Extensions) profiles.Code {
+	p.t.Helper()
 	synctest.Wait()
 	n := len(p.service.Verdicts())
-	p.send(b)
+	p.send(b, ext)
 	synctest.Wait()
 	for _, v := range p.service.Verdicts()[n:] {
 		if v.Kind == typeOf(b) {

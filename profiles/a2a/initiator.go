@@ -38,7 +38,11 @@ func (s *Service) serveResult(req *profiles.Request) error {
 	}
 	at := address{req.Session.Peer().Identity, string(in.TaskID)}
 	if d := s.delivery(at); d != nil {
-		return d.result(req, &in, req.Extensions)
+		place, err := placeOf(req.Extensions)
+		if err != nil {
+			return err
+		}
+		return d.result(req, &in, place)
 	}
 	return s.own(req, at, &in)
 }

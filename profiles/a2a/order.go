@@ -9,10 +9,28 @@ import (
 // has not sent them by then does not count as we do.
 const maxAsks = 3
 
+// place is where an Event or a Result stands among the Events.
+type place struct {
+	number   uint64 // of the Event; on a Result, of the last one
+	numbered bool
+	first    uint64 // that is still held, if that is said; else 0
+}
+
+func placeOf(ext e1.Extensions) (p place, err error) {
+	if p.number, p.numbered, err = profiles.Uvarint(ext, profiles.ExtSequence); err != nil {
+		return p, err
+	}
+	p.first, _, err = profiles.Uvarint(ext, profiles.ExtFirstHeld)
+	return p, err
+}
+
 // event takes an Event of the executor.
 func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
-	number, numbered := req.Extensions.LookupUvarint(profiles.ExtSequence)
-	first, _ := req.Extensions.LookupUvarint(profiles.ExtFirstHeld)
+	at, err := placeOf(req.Extensions)
+	if err != nil {
+		return err
+	}
+	number, numbered, first := at.number, at.numbered, at.first
 	d.mu.Lock()
 	if d.over {
 		d.mu.Unlock()
@@ -85,9 +103,8 @@ func (d *Delivery) fallBehind(last uint64) {
 }
 
 // result takes a Result of the executor.
-func (d *Delivery) result(req *profiles.Request, m *ResultBody, ext e1.Extensions) error {
-	last, _ := ext.LookupUvarint(profiles.ExtSequence)
-	first, _ := ext.LookupUvarint(profiles.ExtFirstHeld)
+func (d *Delivery) result(req *profiles.Request, m *ResultBody, at place) error {
+	last, first := at.number, at.first
 	d.mu.Lock()
 	switch {
 	case d.over:

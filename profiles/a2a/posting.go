@@ -184,6 +184,10 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 		if !bytes.Equal(m.TaskID, d.id) {
 			return profiles.Errorf(profiles.InvalidProfilePayload, "a2a: result of another task in answer to a task")
 		}
-		_ = d.result(nil, &m, env.Extensions) // what it breaks is over by then
+		at, err := placeOf(env.Extensions)
+		if err != nil {
+			return err
+		}
+		_ = d.result(nil, &m, at) // what it breaks is over by then
 	}
 }

@@ -127,7 +127,10 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	if err := s.batch.Decode(env.Payload); err != nil {
 		return Delivery{}, err
 	}
-	cursor, holds := env.Extensions.LookupUvarint(profiles.ExtCursor)
+	cursor, holds, err := profiles.Uvarint(env.Extensions, profiles.ExtCursor)
+	if err != nil {
+		return Delivery{}, err
+	}
 	s.holds = holds
 	return Delivery{s.batch.Events, cursor}, nil
 }

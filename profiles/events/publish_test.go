@@ -203,6 +203,10 @@ func TestHopsAreLimited(t *testing.T) {
 	hops := func(n uint64) e1.Extensions { return e1.AppendExtensionUvarint(nil, profiles.ExtHops, n) }
 	wantAccepted(t, h.Serve(events.TypePublish, publish(record("a")), hops(8)...))
 	wantRefused(t, b.Profile(), h.Serve(events.TypePublish, publish(record("b")), hops(9)...), profiles.InvalidProfilePayload, "INVALID_PROFILE_PAYLOAD")
+	for _, value := range []string{"", "\x80", "\x01\x01"} {
+		ext := e1.AppendExtension(nil, profiles.ExtHops, []byte(value))
+		wantRefused(t, b.Profile(), h.Serve(events.TypePublish, publish(record("c")), ext...), profiles.InvalidProfilePayload, "INVALID_PROFILE_PAYLOAD")
+	}
 }
 
 func TestProcessPublishesWhatIsValid(t *testing.T) {

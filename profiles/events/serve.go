@@ -16,7 +16,9 @@ func (s *service) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	if req.Unsolicited {
 		return check(req.MsgType, req.Payload) // well formed it is counted and dropped
 	}
-	if hops, ok := req.Extensions.LookupUvarint(profiles.ExtHops); ok && hops > profiles.MaxHops {
+	if hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops); err != nil {
+		return err
+	} else if hops > profiles.MaxHops {
 		return invalid(DetailHops, "%d hops, want at most %d", hops, profiles.MaxHops)
 	}
 	switch req.MsgType {

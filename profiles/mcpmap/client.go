@@ -206,7 +206,9 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload)}
-	if status, ok := env.Extensions.LookupUvarint(profiles.ExtHTTPStatus); ok && status < 1000 {
+	if status, _, err := profiles.Uvarint(env.Extensions, profiles.ExtHTTPStatus); err != nil {
+		return nil, err
+	} else if status < 1000 {
 		result.Status = int(status)
 	}
 	if initialize {
@@ -376,6 +378,20 @@ func (c *Client) sendNotification(ctx context.Context, r *route, target, session
 	if err != nil {
 		return fmt.Errorf("mcpmap: notification not sent: %w", err)
 	}
+	return nil
+}
+
+// Resume takes up a legacy session that was opened on another connection to the
+// same peer: what is sent for it has a lane of its own here, and events hears what
+// belongs to it and to no call that would hear it. The peer knows of it with the
+// next message of the session, or with swp.mcp.listen.
+func (c *Client) Resume(ctx context.Context, target, session string, events Events) error {
+	lane, err := c.c.sess.Open(ctx)
+	if err != nil {
+		return err
+	}
+	r := &route{lane: lane}
+	c.begin(session, &Call{Target: target, Events: events}, r, &inbox{limit: c.m.opts.MaxNotificationsDue})
 	return nil
 }
 

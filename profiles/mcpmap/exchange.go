@@ -51,6 +51,10 @@ type Exchange struct {
 // newExchange holds a request of a session, or of none. msg is its outline.
 // Until watch is called the octets of the request stay, whatever happens.
 func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *Message) (*Exchange, error) {
+	ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline)
+	if err != nil {
+		return nil, err
+	}
 	long := msg.Is(MethodListen)
 	hold := req.Hold
 	if long {
@@ -67,7 +71,7 @@ func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *M
 		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), pins: 1,
 		began: now, touched: now, limit: m.opts.CallLimit,
 	}
-	if ms, ok := held.Extensions.LookupUvarint(profiles.ExtDeadline); ok && ms < uint64(x.limit.Milliseconds()) {
+	if bounded && ms < uint64(x.limit.Milliseconds()) {
 		x.limit = time.Duration(ms) * time.Millisecond
 	}
 	if s != nil {
@@ -112,6 +116,9 @@ func (x *Exchange) Passage() profiles.Passage {
 
 // Key is the TokenKey of the request's id.
 func (x *Exchange) Key() string { return x.key }
+
+// Initialize says whether the request is to open a session.
+func (x *Exchange) Initialize() bool { return x.initialize }
 
 // Params returns the "name:value" parameters that came beside the request
 // (extension 19), in order. They are valid as long as Message is.

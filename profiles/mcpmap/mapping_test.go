@@ -340,6 +340,29 @@ func TestDeadlineOfTheRequestIsKept(t *testing.T) {
 	})
 }
 
+func TestADeadlineThatIsNoNumberIsRefused(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		for _, value := range []string{"", "\x80", "\x01\x01"} {
+			call, err := l.near.Call(t.Context(), e1.Envelope{
+				ProfileID: 1, MsgType: 1, Payload: modern("7", "a"),
+				Extensions: e1.AppendExtension(nil, profiles.ExtDeadline, []byte(value)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := call.Recv(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(answer.Payload); !strings.Contains(got, `"code":"ERR_INVALID_PROFILE_PAYLOAD","retryable":false`) {
+				t.Errorf("%q: answered %s", value, got)
+			}
+			call.Close()
+			want(t, "requests that reached the server", len(l.server.modern), 0)
+		}
+	})
+}
+
 func TestSubscriptionHasNoDeadline(t *testing.T) {
 	play(t, func(t *testing.T, l *link) {
 		done := l.do(&mcpmap.Call{Octets: modern("7", "subscriptions/listen")})

@@ -161,16 +161,17 @@ func TestDeadlines(t *testing.T) {
 		at(time.Second, a.start(ask("bb", "test.slow", "p", "long"), within(1000)...), "err bb timeout retryable")
 		// A Detached method has a deadline under a key, too.
 		at(2*time.Second, x, "err aa timeout")
-		// A deadline that is no number is none, and an inline call is not held up.
+		// One that is no number is refused: whoever sent it wants one.
 		before := c.of("test.slow")
-		y := a.start(ask("aa", "test.slow", "p", ""), e1.AppendExtension(nil, profiles.ExtDeadline, []byte{0xff})...)
-		synctest.Wait()
+		for _, value := range []string{"", "\xff", "\x01\x01"} {
+			at(0, a.start(ask("aa", "test.slow", "p", ""), e1.AppendExtension(nil, profiles.ExtDeadline, []byte(value))...), "err aa invalid_request")
+		}
+		// One beyond all bounds is none, and an inline call is not held up.
 		z := a.start(ask("bb", "test.slow", "p", ""), within(1<<63)...)
 		at(0, a.start(ask("cc", "swp.echo", "p", ""), within(1)...), "resp cc p")
 		time.Sleep(time.Minute)
 		close(gate)
-		y.want(fmt.Sprintf("resp aa p #%d", before+1))
-		z.want(fmt.Sprintf("resp bb p #%d", before+2))
+		z.want(fmt.Sprintf("resp bb p #%d", before+1))
 	})
 }
 

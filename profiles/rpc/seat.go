@@ -122,16 +122,16 @@ func (st *seat) pace(ctx context.Context) error {
 
 // deadline returns how long the caller will wait, by extension 49. Zero and
 // false mean that it does not say.
-func deadline(ext e1.Extensions) (left time.Duration, ok bool) {
+func deadline(ext e1.Extensions) (left time.Duration, ok bool, err error) {
 	if len(ext) == 0 {
-		return 0, false
+		return 0, false, nil
 	}
-	ms, ok := ext.LookupUvarint(profiles.ExtDeadline)
+	ms, ok, err := profiles.Uvarint(ext, profiles.ExtDeadline)
 	const most = uint64(1<<63-1) / uint64(time.Millisecond)
 	if !ok || ms > most {
-		return 0, false
+		return 0, false, err
 	}
-	return time.Duration(ms) * time.Millisecond, true
+	return time.Duration(ms) * time.Millisecond, true, nil
 }
 
 // outcome is how a call ended.

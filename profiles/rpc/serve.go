@@ -42,7 +42,10 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 		return errInUse()
 	}
 	m := s.methods[string(in.Method)]
-	left, bounded := deadline(req.Extensions)
+	left, bounded, err := deadline(req.Extensions)
+	if err != nil {
+		return err
+	}
 	keyed := len(in.IdempotencyKey) > 0 && m != nil && !m.always
 	switch {
 	case !s.allowed(req, &in, m):

@@ -1,0 +1,28 @@
+package profiles
+
+import "github.com/slimwire/swp/e1"
+
+// DetailExtension is the detail of refusals of an extension.
+const DetailExtension = "extension"
+
+// Uvarint returns the first extension of a type, whose value has to be a uvarint,
+// and whether there is one. A value that is not exactly one uvarint is an *Error
+// with InvalidProfilePayload: what is not known is ignored, what is known and says
+// nothing is not.
+func Uvarint(ext e1.Extensions, typ uint64) (v uint64, ok bool, err error) {
+	if v, ok = ext.LookupUvarint(typ); ok {
+		return v, true, nil
+	}
+	if value, there := ext.Lookup(typ); there {
+		return 0, false, InvalidExtension(typ, "%d octets, want one uvarint", len(value))
+	}
+	return 0, false, nil
+}
+
+// InvalidExtension is the *Error for an extension of a type that a profile knows
+// and can not read. The format says what is wrong with it.
+func InvalidExtension(typ uint64, format string, args ...any) *Error {
+	err := Errorf(InvalidProfilePayload, "extension %d: "+format, append([]any{typ}, args...)...)
+	err.Detail = DetailExtension
+	return err
+}
