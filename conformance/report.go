@@ -2,10 +2,13 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -96,3 +99,13 @@ func (r *Report) Write(path string) error {
 
 // Timestamp is a moment in the form of RunInfo.TimestampUTC.
 func Timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// GitSHA is the commit of the working directory in the form of
+// RunInfo.RunnerGitSHA, or nogit.
+func GitSHA(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
+	if sha := strings.TrimSpace(string(out)); err == nil && sha != "" {
+		return sha
+	}
+	return "nogit"
+}

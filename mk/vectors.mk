@@ -11,7 +11,12 @@ ALL_DEFAULT_JSON  ?= $(CONFORMANCE_DIR)/all.default.json
 ALL_STRICT_JSON   ?= $(CONFORMANCE_DIR)/all.strict.json
 
 CONFORMANCE_BUNDLE ?= $(CONFORMANCE_DIR)/swp-conformance-bundle.tar.gz
-CONFORMANCE_DOCS   := docs/conformance.md docs/spec-vector-runner-output.md docs/error-codes.md docs/publication-artifact-index.md
+CONFORMANCE_CONFIG ?=
+CONFORMANCE_DOCS   := docs/conformance.md docs/spec-vector-runner-output.md docs/error-codes.md docs/publication-artifact-index.md \
+  docs/versioning-compatibility.md docs/configuration.md docs/policy-hints.md docs/profile-error-path.md docs/operator-guide.md \
+  $(wildcard vectors/*.evidence.md)
+PACK               := $(GO) run ./conformance/pack -dir '$(CONFORMANCE_DIR)' -config '$(CONFORMANCE_CONFIG)' -version '$(VERSION)' \
+  -core.default '$(CORE_DEFAULT_JSON)' -core.strict '$(CORE_STRICT_JSON)' -all.default '$(ALL_DEFAULT_JSON)' -all.strict '$(ALL_STRICT_JSON)'
 
 VECTOR_NAMESPACES := core e1 s1 mcp a2a agdisc tooldisc rpc events artifact cred policyhint state obs relay
 VECTOR_RUNNER     := $(BIN)/spec-vector-runner
@@ -55,11 +60,12 @@ conformance-summary: ## three lines about the core vectors
 	@$(MAKE) --no-print-directory -s conformance-core
 
 .PHONY: conformance-pack
-conformance-pack: conformance-core conformance-all ## reports, logs and documents in one archive
-	@tar -czf '$(CONFORMANCE_BUNDLE)' $(CONFORMANCE_DOCS) -C '$(CONFORMANCE_DIR)' \
-	  core.default.log core.strict.log all.default.log all.strict.log \
-	  -C '$(CURDIR)' '$(CORE_DEFAULT_JSON)' '$(CORE_STRICT_JSON)' '$(ALL_DEFAULT_JSON)' '$(ALL_STRICT_JSON)'
-	@echo 'bundle: $(CONFORMANCE_BUNDLE)'
+conformance-pack: conformance-core conformance-all ## reports, logs, documents and claims in one archive
+	@$(PACK) -out '$(CONFORMANCE_BUNDLE)' $(CONFORMANCE_DOCS)
+
+.PHONY: conformance-claims
+conformance-claims: conformance-core conformance-all ## what these runs allow to be claimed, and why not the rest
+	@$(PACK)
 
 .PHONY: vector-runner
 vector-runner:

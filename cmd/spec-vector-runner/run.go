@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	began := time.Now()
 	results := conformance.Run(ctx, conformance.Local{}, paths, func(r conformance.Result) { fmt.Fprintln(stdout, r) })
 	report := conformance.NewReport(conformance.RunInfo{
-		Pattern: strings.Join(globs, ","), NoFallback: *noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: gitSHA(ctx),
+		Pattern: strings.Join(globs, ","), NoFallback: *noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: conformance.GitSHA(ctx),
 	}, results)
 	fmt.Fprintln(stdout, report.Summary())
 	if *jsonOut != "" {
@@ -93,13 +92,4 @@ func collect(globs []string) ([]string, error) {
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths), nil
-}
-
-// gitSHA is the commit that the runner is run in, or nogit.
-func gitSHA(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
-	if sha := strings.TrimSpace(string(out)); err == nil && sha != "" {
-		return sha
-	}
-	return "nogit"
 }
