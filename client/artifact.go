@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -31,74 +31,12 @@ type Transfer struct {
 	Lost     func(err error, pause time.Duration)
 }
 
-// silence is how long the other end may take for a sign of life while octets may be
-// under way to it.
-const silence = time.Minute
-
 // run calls do with a connection, and with another one when that is lost, until it
 // succeeds, fails for good, or nothing has moved for the time of patience.
 func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
-	patience := t.Patience
-	if patience == 0 {
-		patience = 2 * time.Minute
-	}
-	last, pause, known := time.Now(), firstPause, false
-	moved := func() { last, pause, known = time.Now(), firstPause, true }
-	for {
-		c, err := t.Connect(ctx)
-		if err != nil && !known {
-			return err // nobody was there to begin with
-		}
-		if err == nil {
-			stop := c.keepAlive(silence)
-			err = c.Explain(do(ctx, c, moved))
-			stop()
-			if err == nil {
-				c.Finish()
-				return nil
-			}
-			lost := known && c.Context().Err() != nil
-			c.Close()
-			if !mayPass(err, lost) {
-				return err
-			}
-		}
-		if ctx.Err() != nil || time.Since(last) > patience {
-			return err
-		}
-		wait := jitter(pause)
-		if t.Lost != nil {
-			t.Lost(err, wait)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return err
-		}
-		pause = min(2*pause, lastPause)
-	}
-}
-
-// mayPass reports whether another try may not meet an error: the other end said so,
-// or the connection was lost, whatever that looked like.
-func mayPass(err error, lost bool) bool {
-	var (
-		refused *artifact.PeerError
-		fault   *profiles.Error
-		failed  *rpc.Error
-	)
-	switch {
-	case errors.As(err, new(*finalError)):
-		return false
-	case errors.As(err, &refused):
-		// Room is made by people; what is out of order is put right by an offer.
-		return refused.Retryable && refused.Code != artifact.CodeQuota || refused.Code == artifact.CodeOrdering
-	case errors.As(err, &failed):
-		return failed.Retryable
-	case lost:
-		return true
-	}
-	return errors.As(err, &fault) && fault.Retryable
+	return again{
+		connect: t.Connect, patience: cmp.Or(t.Patience, 2*time.Minute), silence: time.Minute, lost: t.Lost,
+	}.run(ctx, do)
 }
 
 func (t *Transfer) progress(done, total uint64) {

@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -42,6 +43,11 @@ type Options struct {
 	// Stopped is told what a hint of ours has stopped, where Profiles is nil. It
 	// must not block. Nil means that nobody is.
 	Stopped func(*policyhint.ViolationError)
+
+	// Notice is told which deliveries of this side a relay has given up, where
+	// Profiles is nil, and returns whether the relay need not say so again. It must
+	// not block. Nil means that nobody is.
+	Notice func(relay.Notice) bool
 
 	// Profiles serve the connection, and stay when it is gone. Nil means some of
 	// its own, with nothing behind them.
@@ -103,7 +109,7 @@ func (c *Client) attach(conn transport.Conn) error {
 	var err error
 	c.set, c.end = c.opts.Profiles, func() {}
 	if c.set == nil {
-		if c.set, err = all.New(all.Options{Hints: c.opts.hints()}); err != nil {
+		if c.set, err = all.New(all.Options{Hints: c.opts.hints(), Relay: c.opts.relay()}); err != nil {
 			return err
 		}
 		c.end = c.set.Close
@@ -126,6 +132,13 @@ func (o *Options) hints() policyhint.Options {
 		return policyhint.Options{}
 	}
 	return policyhint.Options{Told: func(_ *profiles.Peer, v *policyhint.ViolationError) { o.Stopped(v) }}
+}
+
+func (o *Options) relay() relay.Options {
+	if o.Notice == nil {
+		return relay.Options{}
+	}
+	return relay.Options{Notice: func(_ *profiles.Peer, n relay.Notice) bool { return o.Notice(n) }}
 }
 
 func dial(ctx context.Context, addr transport.Addr, opts Options) (transport.Conn, error) {

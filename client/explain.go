@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -46,7 +47,7 @@ func (c *Client) Explain(err error) error {
 		return err
 	}
 	if c.Session != nil {
-		if cause := context.Cause(c.Session.Context()); cause != nil && !errors.As(err, new(*profiles.Error)) && !errors.As(err, new(*events.PeerError)) {
+		if cause := context.Cause(c.Session.Context()); cause != nil && !said(err) {
 			err = cause
 		}
 	}
@@ -54,6 +55,11 @@ func (c *Client) Explain(err error) error {
 		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
 	}
 	return &Explained{What: c.address, Do: c.advice(err), Err: err}
+}
+
+// said reports whether an error is what the peer said.
+func said(err error) bool {
+	return errors.As(err, new(*profiles.Error)) || errors.As(err, new(*events.PeerError)) || errors.As(err, new(*relay.PeerError))
 }
 
 // tooLargeError is that of a message which never left.

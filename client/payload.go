@@ -10,6 +10,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -37,6 +38,7 @@ var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
 	agdisc.ProfileID:     decodeAGDISC,
 	events.ProfileID:     decodeEvents,
 	obs.ProfileID:        decodeOBS,
+	relay.ProfileID:      decodeRelay,
 	rpc.ProfileID:        decodeRPC,
 	policyhint.ProfileID: decodePolicyHint,
 	tooldisc.ProfileID:   decodeTOOLDISC,

@@ -199,6 +199,10 @@ func (a *attachment) run() {
 		case <-a.ready:
 		}
 		for it := a.pop(); it != nil; it = a.pop() {
+			if a.call.Context().Err() != nil {
+				s.settle(it, unmade)
+				return
+			}
 			if !a.allowed() {
 				s.settle(it, unmade)
 				a.fail(errDenied)

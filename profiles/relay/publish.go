@@ -162,26 +162,42 @@ type Caller interface {
 // context's; then it is unknown whether the relay has the delivery, and it can be
 // sent again. Those who send on one lane share a stream.
 func Send(ctx context.Context, on Caller, p *Publication) (Receipt, error) {
+	wait, err := Submit(ctx, on, p)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return wait(ctx)
+}
+
+// Submit is Send for those who have more to publish meanwhile: it returns when the
+// message is on its way, and wait returns what Send does. wait is called once.
+// What one goroutine submits on one lane arrives in that order.
+func Submit(ctx context.Context, on Caller, p *Publication) (wait func(context.Context) (Receipt, error), err error) {
 	m := Publish{DeliveryID: p.ID, Topic: []byte(p.Topic), Payload: p.Payload, TTL: milliseconds(p.TTL)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: m.Append(make([]byte, 0, m.Size()))}
 	if err := m.Decode(env.Payload); err != nil {
-		return Receipt{}, err
+		return nil, err
 	}
 	if p.Hops > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtHops, p.Hops)
 	}
-	var r Receipt
-	err := ask(ctx, on, env, p.ID, func(answer *e1.Envelope, m *Status) bool {
-		switch {
-		case answer.MsgType == TypeAck:
-			return true
-		case answer.MsgType == TypeStatus && State(m.State) == Duplicate:
-			r = Receipt{Duplicate: true, Attempts: m.Attempts}
-			return true
-		}
-		return false
-	})
-	return r, err
+	call, err := on.Call(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (r Receipt, err error) {
+		err = answered(ctx, call, p.ID, func(answer *e1.Envelope, m *Status) bool {
+			switch {
+			case answer.MsgType == TypeAck:
+				return true
+			case answer.MsgType == TypeStatus && State(m.State) == Duplicate:
+				r = Receipt{Duplicate: true, Attempts: m.Attempts}
+				return true
+			}
+			return false
+		})
+		return r, err
+	}, nil
 }
 
 // milliseconds rounds up, so that a short time is not for ever.
@@ -201,22 +217,22 @@ func Ask(ctx context.Context, on Caller, id []byte) (State, uint32, error) {
 		return "", 0, err
 	}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeStatus, Payload: m.Append(make([]byte, 0, m.Size()))}
+	call, err := on.Call(ctx, env)
+	if err != nil {
+		return "", 0, err
+	}
 	var state State
 	var attempts uint32
-	err := ask(ctx, on, env, id, func(answer *e1.Envelope, m *Status) bool {
+	err = answered(ctx, call, id, func(answer *e1.Envelope, m *Status) bool {
 		state, attempts = State(m.State), m.Attempts
 		return answer.MsgType == TypeStatus
 	})
 	return state, attempts, err
 }
 
-// ask sends a message about a delivery, and passes the answer to take, which
-// returns whether it is one.
-func ask(ctx context.Context, on Caller, env e1.Envelope, id []byte, take func(*e1.Envelope, *Status) bool) error {
-	call, err := on.Call(ctx, env)
-	if err != nil {
-		return err
-	}
+// answered waits for the answer to a message about a delivery and passes it to
+// take, which returns whether it is one.
+func answered(ctx context.Context, call profiles.Call, id []byte, take func(*e1.Envelope, *Status) bool) error {
 	defer call.Close()
 	answer, err := call.Recv(ctx)
 	if err != nil {

@@ -135,18 +135,22 @@ func newCommand(line []string, log *workLog) (*worker.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		name, _, ok := strings.Cut(kv, "=")
-		return !ok || name == "" || name == "PATH"
-	})
 	cmd, err := worker.NewCommand(worker.CommandOptions{
-		Program: proc.Config{Command: path, Args: line[1:], Env: env, Path: os.Getenv("PATH"), Dir: dir},
+		Program: proc.Config{Command: path, Args: line[1:], Env: environment(), Path: os.Getenv("PATH"), Dir: dir},
 		Observe: log.observe,
 	})
 	if err != nil {
 		return nil, &usageError{strings.TrimPrefix(strings.TrimPrefix(err.Error(), "worker: "), "proc: ")}
 	}
 	return cmd, nil
+}
+
+// environment is that of this process, but for PATH.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, ok := strings.Cut(kv, "=")
+		return !ok || name == "" || name == "PATH"
+	})
 }
 
 // secondSignal returns a channel that the second signal from now on closes. The

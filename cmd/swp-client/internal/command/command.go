@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/relay"
 )
 
 // Exit codes.
@@ -37,6 +38,7 @@ type flags struct {
 	verbose                 bool
 	traceparent, tracestate string
 	policy                  []string
+	notice                  func(relay.Notice) bool // of relay publish
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -107,7 +109,7 @@ the data directory of swpd (swpd run makes it).`,
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
 	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newPolicy(f), newBench(f), newOBS(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newBench(f), newOBS(f), newDump(f))
 	return root
 }
 
@@ -150,7 +152,7 @@ func (f *flags) options(address string) (client.Options, error) {
 	if err != nil {
 		return client.Options{}, &usageError{strings.TrimPrefix(err.Error(), "transport: ")}
 	}
-	o := client.Options{Expect: f.expect, Stopped: f.stopped}
+	o := client.Options{Expect: f.expect, Stopped: f.stopped, Notice: f.notice}
 	if addr.Transport == "tcp" {
 		return o, nil
 	}

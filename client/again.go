@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// again does something over as many connections as it takes.
+type again struct {
+	connect  Dialer
+	patience time.Duration                        // without anything that moves
+	silence  time.Duration                        // that a sign of life may take
+	lost     func(err error, pause time.Duration) // may be nil
+}
+
+// run calls do with a connection, and with another one when that is lost, until it
+// succeeds, fails for good, or nothing has moved for the time of patience. do says
+// what moves; before anything has, a connection that does not come about is an
+// error at once.
+func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
+	last, pause, known := time.Now(), firstPause, false
+	moved := func() { last, pause, known = time.Now(), firstPause, true }
+	for {
+		c, err := a.connect(ctx)
+		if err != nil && !known {
+			return err // nobody was there to begin with
+		}
+		if err == nil {
+			stop := c.keepAlive(a.silence)
+			err = c.Explain(do(ctx, c, moved))
+			stop()
+			if err == nil {
+				c.Finish()
+				return nil
+			}
+			lost := known && c.Context().Err() != nil
+			c.Close()
+			if !mayPass(err, lost) {
+				return err
+			}
+		}
+		if ctx.Err() != nil || time.Since(last) > a.patience {
+			return err
+		}
+		wait := jitter(pause)
+		if a.lost != nil {
+			a.lost(err, wait)
+		}
+		if !sleep(ctx, wait) {
+			return err
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// mayPass reports whether another try may not meet an error: the other end said so,
+// or the connection was lost, whatever that looked like.
+func mayPass(err error, lost bool) bool {
+	var (
+		upload  *artifact.PeerError
+		message *relay.PeerError
+		fault   *profiles.Error
+		failed  *rpc.Error
+	)
+	switch {
+	case errors.As(err, new(*finalError)):
+		return false
+	case errors.As(err, &upload):
+		// Room is made by people; what is out of order is put right by an offer.
+		return upload.Retryable && upload.Code != artifact.CodeQuota || upload.Code == artifact.CodeOrdering
+	case errors.As(err, &message):
+		return message.Retryable()
+	case errors.As(err, &failed):
+		return failed.Retryable
+	case lost:
+		return true
+	}
+	return errors.As(err, &fault) && fault.Retryable
+}

@@ -1,0 +1,176 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/relay"
+)
+
+// Publisher publishes deliveries to a relay, over as many connections as it takes.
+// Connect is required.
+type Publisher struct {
+	// Connect makes a connection. It is called again when one is lost.
+	Connect Dialer
+
+	// Patience is how long it is tried again while nothing is acknowledged; default
+	// 2 minutes.
+	Patience time.Duration
+
+	// Silence is how long each answer may take; default 10 s.
+	Silence time.Duration
+
+	// Lost is told why a connection has ended, none came about, or the relay had no
+	// room, and how long it is until it is tried again. Nil means that nobody is
+	// told.
+	Lost func(err error, pause time.Duration)
+}
+
+func (p *Publisher) silence() time.Duration { return cmp.Or(p.Silence, 10*time.Second) }
+
+func (p *Publisher) again() again {
+	return again{connect: p.Connect, patience: cmp.Or(p.Patience, 2*time.Minute), silence: p.silence(), lost: p.Lost}
+}
+
+// Bounds of what is published and not yet acknowledged.
+const (
+	maxUnacknowledged       = 64
+	maxUnacknowledgedOctets = 8 << 20 // of payloads; a single larger one is sent alone
+)
+
+// Publish publishes what comes from a channel, in that order, until it is closed,
+// and calls taken with each when the relay has taken custody of it. What is not
+// acknowledged when a connection is lost, or when the relay has no room, is
+// published again under its delivery_id, perhaps behind what came after it. The
+// error of taken ends it, and is its error; so does a publication that the relay
+// refuses for good, once the others that are on their way are answered, and the
+// error is then a *RefusedError.
+func (p *Publisher) Publish(ctx context.Context, from <-chan *relay.Publication, taken func(*relay.Publication, relay.Receipt) error) error {
+	w := &publishing{from: from, taken: taken, silence: p.silence(), window: 1}
+	return p.again().run(ctx, w.run)
+}
+
+// RefusedError says which publication was refused.
+type RefusedError struct {
+	Publication *relay.Publication
+	Err         error
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// publishing is the state of Publish.
+type publishing struct {
+	from    <-chan *relay.Publication // nil when it is closed
+	taken   func(*relay.Publication, relay.Receipt) error
+	silence time.Duration
+
+	// window is how many may be unacknowledged. It begins with one: what is wrong
+	// with the first is often wrong with all, and a peer that refuses many at once
+	// ends the connection.
+	window  int
+	waiting []*relay.Publication // unacknowledged, in order
+	octets  int                  // of their payloads
+}
+
+// receipt is the answer to a publication.
+type receipt struct {
+	publication *relay.Publication
+	receipt     relay.Receipt
+	err         error
+}
+
+// run publishes over one connection.
+func (w *publishing) run(ctx context.Context, c *Client, moved func()) error {
+	lane, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lane.Close() }()
+	answers := make(chan receipt, maxUnacknowledged)
+	again := slices.Clone(w.waiting) // not sent over this connection
+	for sent, failed := 0, error(nil); ; {
+		var from <-chan *relay.Publication
+		var next *relay.Publication
+		switch {
+		case failed != nil:
+			if sent == 0 {
+				return failed
+			}
+		case len(again) > 0 && sent < w.window:
+			next, again = again[0], again[1:]
+		case len(w.waiting) == 0 && w.from == nil:
+			return nil
+		case len(again) == 0 && w.room():
+			from = w.from
+		}
+		if next == nil {
+			var open bool
+			select {
+			case next, open = <-from:
+				if !open {
+					w.from = nil
+					continue
+				}
+				w.waiting = append(w.waiting, next)
+				w.octets += len(next.Payload)
+			case a := <-answers:
+				sent--
+				if a.err == nil {
+					moved()
+					w.acknowledged(a.publication)
+					if err := w.taken(a.publication, a.receipt); err != nil {
+						a.err = &finalError{err}
+					}
+				}
+				failed = cmp.Or(failed, a.err)
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if err := w.send(ctx, c, lane, next, answers); err != nil {
+			failed = err
+			continue
+		}
+		sent++
+	}
+}
+
+func (w *publishing) room() bool {
+	return len(w.waiting) < w.window && (len(w.waiting) == 0 || w.octets < maxUnacknowledgedOctets)
+}
+
+func (w *publishing) acknowledged(p *relay.Publication) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(other *relay.Publication) bool { return other == p })
+	w.octets -= len(p.Payload)
+	w.window = min(2*w.window, maxUnacknowledged)
+}
+
+// send publishes, and has the answer put into answers. If there is none in time the
+// connection is of no more use.
+func (w *publishing) send(ctx context.Context, c *Client, lane profiles.Lane, p *relay.Publication, answers chan<- receipt) error {
+	wait, err := relay.Submit(ctx, lane, p)
+	if err != nil {
+		return &RefusedError{p, err}
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, w.silence)
+		defer cancel()
+		r, err := wait(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			c.Session.Close(profiles.OK)
+		}
+		if err != nil {
+			err = &RefusedError{p, err}
+		}
+		answers <- receipt{p, r, err}
+	}()
+	return nil
+}

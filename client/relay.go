@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// DeliveryStatus returns how a delivery of this identity stands, and which attempt
+// is due, under way or was the last.
+func (c *Client) DeliveryStatus(ctx context.Context, id []byte) (relay.State, uint32, error) {
+	state, attempts, err := relay.Ask(ctx, c.Session, id)
+	return state, attempts, c.Explain(err)
+}
+
+// DeadPage calls yield with a page of the dead deliveries of this identity, in the
+// order of relay.DeadPage. next goes on after it, as After; empty: there is nothing.
+func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*relay.Dead)) (next string, err error) {
+	params, err := json.Marshal(in)
+	if err != nil {
+		return "", fmt.Errorf("client: %w", err)
+	}
+	result, err := rpc.Call(ctx, c.Session, relay.MethodDead, params)
+	if err != nil {
+		return "", c.Explain(err)
+	}
+	var page relay.DeadPage
+	if err := json.Unmarshal(result, &page); err != nil {
+		return "", c.Explain(fmt.Errorf("client: %s: %w", relay.MethodDead, err))
+	}
+	for i := range page.Dead {
+		yield(&page.Dead[i])
+	}
+	if page.Next == in.After {
+		return "", nil // a peer that goes round in circles
+	}
+	return page.Next, nil
+}
+
+// FindDead returns a dead delivery of this identity, nil if it is not listed.
+func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, err error) {
+	for in := (relay.DeadParams{}); ; {
+		in.After, err = c.DeadPage(ctx, in, func(d *relay.Dead) {
+			if string(d.DeliveryID) == string(id) {
+				found = d
+			}
+		})
+		if found != nil || err != nil || in.After == "" {
+			return found, err
+		}
+	}
+}
+
+// lastLook is the longest pause between two questions how a delivery stands.
+const lastLook = time.Second
+
+// Await waits until a delivery has been processed or is dead, and returns which.
+// It asks over as many connections as it takes.
+func (p *Publisher) Await(ctx context.Context, id []byte) (state relay.State, attempts uint32, err error) {
+	err = p.again().run(ctx, func(ctx context.Context, c *Client, moved func()) error {
+		for pause := firstPause / 4; ; pause = min(2*pause, lastLook) {
+			asking, cancel := context.WithTimeout(ctx, p.silence())
+			state, attempts, err = relay.Ask(asking, c.Session, id)
+			cancel()
+			if errors.Is(err, context.DeadlineExceeded) {
+				c.Session.Close(profiles.OK)
+			}
+			if err != nil {
+				return err
+			}
+			moved()
+			if state == relay.Acked || state == relay.DeadState {
+				return nil
+			}
+			if !sleep(ctx, pause) {
+				return context.Cause(ctx)
+			}
+		}
+	})
+	return state, attempts, err
+}
+
+// decodeRelay returns a message of RELAY by the names of its schema.
+func decodeRelay(env *e1.Envelope) (map[string]any, error) {
+	fields := make(map[string]any)
+	id := func(id []byte) { fields["delivery_id"] = hex.EncodeToString(id) }
+	var err error
+	switch env.MsgType {
+	case relay.TypePublish:
+		var m relay.Publish
+		err = m.Decode(env.Payload)
+		id(m.DeliveryID)
+		fields["topic"], fields["payload"] = string(m.Topic), octets(m.Payload)
+		if m.TTL > 0 {
+			fields["ttl_ms"] = m.TTL
+		}
+	case relay.TypeAck:
+		var m relay.Ack
+		err = m.Decode(env.Payload)
+		id(m.DeliveryID)
+	case relay.TypeNack:
+		var m relay.Nack
+		err = m.Decode(env.Payload)
+		id(m.DeliveryID)
+		fields["retryable"], fields["reason_code"] = m.Retryable, string(m.Reason)
+	case relay.TypeStatus:
+		var m relay.Status
+		err = m.Decode(env.Payload)
+		id(m.DeliveryID)
+		if len(m.State) > 0 {
+			fields["state"], fields["attempt_count"] = string(m.State), m.Attempts
+		}
+	case relay.TypeErr:
+		var m relay.Err
+		err = m.Decode(env.Payload)
+		fields["code"], fields["message"] = string(m.Code), string(m.Message)
+	default:
+		return nil, nil
+	}
+	return fields, err
+}

@@ -1,0 +1,235 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+func newRelay(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Publish deliveries, and process those of others",
+		Long: `Publish deliveries to an endpoint that relays, and process those of others. A delivery
+is octets under a topic, kept until a consumer of the topic has processed it, and dead
+if none does. Its id is its publisher's: published again, it is the same delivery.`,
+		Example: `  swp-client relay publish swp+tls://127.0.0.1:7777 builds @report.json
+  swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec ./import.sh
+  swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
+  swp-client relay dead swp+quic://127.0.0.1:7777 builds`,
+	}
+	cmd.AddCommand(newRelayPublish(f), newRelayConsume(f), newRelayStatus(f), newRelayDead(f))
+	return cmd
+}
+
+// relayAdvice says more about what endpoints refuse.
+func relayAdvice(err error) error {
+	fault := (*relay.PeerError)(nil)
+	failed := (*rpc.Error)(nil)
+	switch {
+	case errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias():
+		return advise(err, "The access rules of the endpoint do not let this identity publish to that topic.")
+	case errors.As(err, &fault) && fault.Code == relay.CodeConflict:
+		return advise(err, "This identity has published something else under that id: another topic or another payload.")
+	case errors.As(err, &fault) && fault.Code == profiles.RateLimitExceeded.Alias():
+		return advise(err, "The topic or the relay is full, or this identity holds as much as it may.")
+	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
+		return advise(err, "That endpoint has no such method; it is no relay.")
+	}
+	return err
+}
+
+// deliveryID reads a delivery_id from the command line.
+func deliveryID(what, text string, most int) ([]byte, error) {
+	id, err := hex.DecodeString(text)
+	if err != nil || len(id) == 0 || len(id) > most {
+		return nil, &usageError{fmt.Sprintf("%s %.80q: want an even number of hexadecimal digits, at most %d", what, text, 2*most)}
+	}
+	return id, nil
+}
+
+// checkTopic wants what a topic is on the command line.
+func checkTopic(topic string) error {
+	if topic == "" || len(topic) > relay.MaxTopic {
+		return &usageError{fmt.Sprintf("TOPIC has %d octets, want 1 to %d", len(topic), relay.MaxTopic)}
+	}
+	return nil
+}
+
+// printedDelivery is how a delivery stands, as JSON.
+type printedDelivery struct {
+	ID        string       `json:"delivery_id"`
+	Duplicate *bool        `json:"duplicate,omitempty"`
+	State     relay.State  `json:"state,omitempty"`
+	Attempts  uint32       `json:"attempt_count,omitempty"`
+	Reason    relay.Reason `json:"reason_code,omitempty"`
+}
+
+func newRelayStatus(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status ADDR DELIVERY_ID",
+		Short: "Print how a delivery stands",
+		Long: `Print how a delivery of this identity stands: queued, retry, acked or dead-letter; which
+attempt is due, under way or was the last; and why it is dead.`,
+		Example: `  swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
+  swp-client relay status swp+quic://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543 --json | jq -r .state`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := deliveryID("DELIVERY_ID", args[1], relay.MaxDeliveryID)
+			if err != nil {
+				return err
+			}
+			c, err := f.dial(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+			defer cancel()
+			p := printedDelivery{ID: hex.EncodeToString(id)}
+			if p.State, p.Attempts, err = c.DeliveryStatus(ctx, id); err != nil {
+				fault := (*relay.PeerError)(nil)
+				if errors.As(err, &fault) && fault.Code == relay.CodeNotFound {
+					return advise(err, "This identity has published no such delivery there, or it is forgotten by now.")
+				}
+				return relayAdvice(err)
+			}
+			if p.State == relay.DeadState {
+				p.Reason = reasonOf(ctx, c, id)
+			}
+			if f.asJSON {
+				return f.printJSON(p)
+			}
+			f.printf("%s\n", p.text())
+			return nil
+		},
+	}
+}
+
+// reasonOf returns why a delivery is dead, empty if that is not listed.
+func reasonOf(ctx context.Context, c *client.Client, id []byte) relay.Reason {
+	dead, err := c.FindDead(ctx, id)
+	if err != nil || dead == nil {
+		return ""
+	}
+	return dead.Reason
+}
+
+func (p *printedDelivery) text() string {
+	text := fmt.Sprintf("%s attempt %d", visible(string(p.State)), p.Attempts)
+	if p.Reason != "" {
+		text += " " + visible(string(p.Reason))
+	}
+	return text
+}
+
+// printedDead is a dead delivery as JSON.
+type printedDead struct {
+	ID       string       `json:"delivery_id"`
+	Topic    string       `json:"topic"`
+	Reason   relay.Reason `json:"reason_code"`
+	Attempts int          `json:"attempt_count"`
+	Taken    int64        `json:"taken_unix_ms"`
+	Died     int64        `json:"died_unix_ms"`
+	Told     bool         `json:"told"`
+	Size     int          `json:"size"`
+	Payload  any          `json:"payload,omitempty"`
+}
+
+func newRelayDead(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead ADDR [TOPIC]",
+		Short: "List the deliveries of this identity that are dead",
+		Long: `List the deliveries of this identity that are dead, and not yet forgotten: when they
+died, why, after how many attempts, how many octets the payload has, topic and id; !
+marks those of which the relay has still to tell. Those come first, each in the order
+of their death.`,
+		Example: `  swp-client relay dead swp+tls://127.0.0.1:7777
+  swp-client relay dead swp+tls://127.0.0.1:7777 builds --json | jq -r .reason_code | sort | uniq -c
+  swp-client relay dead swp+quic://127.0.0.1:7777 --json --payload --max 1 | jq .payload`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	var in relay.DeadParams
+	most := cmd.Flags().Int("max", 0, "how many to list at most; 0 = all")
+	cmd.Flags().StringVar(&in.After, "after", "", "go on after the `cursor` that --max has told")
+	cmd.Flags().BoolVar(&in.Payload, "payload", false, "with --json, get the payloads, too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		topic := ""
+		if len(args) == 2 {
+			topic = args[1]
+			if err := checkTopic(topic); err != nil {
+				return err
+			}
+		}
+		switch {
+		case *most < 0:
+			return &usageError{fmt.Sprintf("--max %d: want 0 or more", *most)}
+		case in.Payload && !f.asJSON:
+			return &usageError{"--payload goes with --json"}
+		}
+		return f.listDead(cmd.Context(), args[0], topic, *most, in)
+	}
+	return cmd
+}
+
+// listDead prints dead deliveries. With a bound a page ends where it does, so that
+// the next one begins behind what was printed.
+func (f *flags) listDead(ctx context.Context, address, topic string, most int, in relay.DeadParams) error {
+	c, err := f.dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	printed := 0
+	for {
+		if in.Limit = 0; most > 0 {
+			in.Limit = most - printed
+		}
+		var failed error
+		onPage, cancel := context.WithTimeout(ctx, f.timeout)
+		next, err := c.DeadPage(onPage, in, func(d *relay.Dead) {
+			if (topic == "" || d.Topic == topic) && failed == nil {
+				printed++
+				failed = f.printDead(d)
+			}
+		})
+		cancel()
+		if err = errors.Join(relayAdvice(err), failed); err != nil || next == "" {
+			return err
+		}
+		in.After = next
+		if most > 0 && printed >= most {
+			_, _ = fmt.Fprintf(f.errOut, "swp-client: there may be more; go on with --after %s\n", visible(next))
+			return nil
+		}
+	}
+}
+
+func (f *flags) printDead(d *relay.Dead) error {
+	id := hex.EncodeToString(d.DeliveryID)
+	if f.asJSON {
+		p := printedDead{
+			ID: id, Topic: d.Topic, Reason: d.Reason, Attempts: d.Attempts, Taken: d.Taken, Died: d.Died, Told: d.Told, Size: d.Size,
+		}
+		if len(d.Payload) > 0 {
+			p.Payload = readable(d.Payload)
+		}
+		return f.printJSON(p)
+	}
+	mark := "!"
+	if d.Told {
+		mark = " "
+	}
+	_, err := fmt.Fprintf(f.out, "%s %s %-14s %3d %10d %s %s\n", mark, time.UnixMilli(d.Died).UTC().Format("2006-01-02T15:04:05.000Z"),
+		visible(string(d.Reason)), d.Attempts, d.Size, visible(d.Topic), id)
+	return err
+}

@@ -1,0 +1,243 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/bridge/proc"
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/relay"
+)
+
+// exitData is the exit code of a command that will never be able to process a
+// delivery: EX_DATAERR of sysexits.h.
+const exitData = 65
+
+// consumeFlags say what is done with deliveries.
+type consumeFlags struct {
+	exec        string
+	raw         bool
+	maxInFlight int
+	count       uint64
+	drain       time.Duration
+	patience    time.Duration
+}
+
+func newRelayConsume(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "consume ADDR TOPIC",
+		Short: "Process the deliveries of a topic",
+		Long: fmt.Sprintf(`Attach to a topic and process its deliveries as they come. Without --exec the payload
+is written to standard output, a line each; with --raw without an end of line, and with
+--json as an object. It is acknowledged when it is written.
+
+With --exec a shell runs a command for each delivery, which has the payload as standard
+input, and in its environment SWP_DELIVERY_ID (hex), SWP_TOPIC, SWP_PUBLISHER (an
+identity), SWP_HOPS and, if it was said, SWP_TTL_MS. Exit status 0 acknowledges the
+delivery. With %d another attempt is of no use, and the delivery is dead at once; with
+any other it is attempted again, as often as the endpoint does that. As many commands
+run at once as --max-in-flight says.
+
+A delivery comes at least once, and sometimes again: whoever processes it must bear that.
+Its publisher and id tell it apart. A lost connection is made again, for as long as it
+takes. Ctrl-C detaches and lets what is being processed end, up to --drain; a second one
+ends it.`, exitData),
+		Example: `  swp-client relay consume swp+tls://127.0.0.1:7777 builds
+  swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec './import.sh || exit 65' --max-in-flight 4
+  swp-client relay consume swp+quic://127.0.0.1:7777 builds --count 1 --raw >report.json
+  swp-client relay consume swp+tls://127.0.0.1:7777 builds --json | jq -r .delivery_id`,
+		Args: cobra.ExactArgs(2),
+	}
+	var o consumeFlags
+	fl := cmd.Flags()
+	fl.StringVar(&o.exec, "exec", "", "`command` that a shell runs for each delivery")
+	fl.BoolVar(&o.raw, "raw", false, "write payloads as they are, one after the other")
+	fl.IntVar(&o.maxInFlight, "max-in-flight", 0, "how many deliveries may be here unanswered (default 1 with --exec or --count, else 16)")
+	fl.Uint64Var(&o.count, "count", 0, "end after so many deliveries, whatever becomes of them; 0 = never")
+	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that commands have to end after Ctrl-C")
+	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be gone; 0 = for ever")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case o.maxInFlight < 0:
+			return &usageError{fmt.Sprintf("--max-in-flight %d: want at least 1", o.maxInFlight)}
+		case o.drain <= 0 || o.patience < 0:
+			return &usageError{"--drain is above 0, and --patience at least 0"}
+		case o.raw && f.asJSON:
+			return &usageError{"--raw and --json are two ways to write a payload; keep one"}
+		case o.exec != "" && (o.raw || f.asJSON):
+			return &usageError{"with --exec nothing is written but what the command writes; leave out --raw and --json"}
+		}
+		if err := checkTopic(args[1]); err != nil {
+			return err
+		}
+		return f.consume(cmd.Context(), args[0], args[1], o)
+	}
+	return cmd
+}
+
+// printedInFlight is how many deliveries may be on their way to be written.
+const printedInFlight = 16
+
+func (f *flags) consume(ctx context.Context, address, topic string, o consumeFlags) error {
+	c := client.Consumer{
+		Connect: func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
+		Topic:   topic, MaxInFlight: o.maxInFlight, Count: o.count,
+		Silence: f.timeout, Patience: o.patience, Drain: o.drain,
+		Process: func(_ context.Context, d *relay.Delivery) error { return f.write(d, o.raw) },
+		Attached: func(on *client.Client) {
+			f.tell("attached to %s at %s", topic, on.Peer().Identity)
+		},
+		Lost: func(err error, pause time.Duration) {
+			f.tell("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
+		},
+	}
+	if c.MaxInFlight == 0 {
+		if c.MaxInFlight = printedInFlight; o.exec != "" || o.count > 0 {
+			c.MaxInFlight = 1
+		}
+	}
+	if o.exec != "" {
+		run, err := f.newRunner(o.exec)
+		if err != nil {
+			return err
+		}
+		c.Process, c.Parallel = run.process, c.MaxInFlight
+	}
+	abort, stop := secondSignal()
+	defer stop()
+	c.Abort = abort
+	return relayAdvice(c.Consume(ctx))
+}
+
+// tell says on standard error what happens beside deliveries.
+func (f *flags) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, args...)))
+}
+
+// printedPayload is a delivery as JSON.
+type printedPayload struct {
+	ID        string `json:"delivery_id"`
+	Publisher string `json:"publisher"`
+	Topic     string `json:"topic"`
+	TTL       int64  `json:"ttl_ms,omitempty"`
+	Hops      uint64 `json:"hops,omitempty"`
+	Payload   any    `json:"payload,omitempty"`
+}
+
+// write writes a delivery to standard output. It has none of its own buffers: what
+// was written is with the system when this returns.
+func (f *flags) write(d *relay.Delivery, raw bool) error {
+	var err error
+	switch {
+	case f.asJSON:
+		p := printedPayload{ID: hex.EncodeToString(d.ID), Publisher: d.Publisher, Topic: d.Topic, TTL: d.TTL.Milliseconds(), Hops: d.Hops}
+		if len(d.Payload) > 0 {
+			p.Payload = readable(d.Payload)
+		}
+		err = f.printJSON(p)
+	case isTerminal(f.out):
+		_, err = fmt.Fprintf(f.out, "%s\n", visible(string(d.Payload)))
+	case raw:
+		_, err = f.out.Write(d.Payload)
+	default:
+		_, err = f.out.Write(append(d.Payload[:len(d.Payload):len(d.Payload)], '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
+}
+
+// runner runs a command for each delivery.
+type runner struct {
+	f       *flags
+	program *proc.Program
+	mu      sync.Mutex // of the outputs
+}
+
+// commandGrace is how long a command has between SIGTERM and SIGKILL.
+const commandGrace = 2 * time.Second
+
+func (f *flags) newRunner(line string) (*runner, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	program, err := proc.Resolve(proc.Config{
+		Command: "/bin/sh", Args: []string{"-c", line}, Env: environment(), Path: os.Getenv("PATH"), Dir: dir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &runner{f: f, program: program}, nil
+}
+
+// process runs the command. The outputs of commands that run at once are mixed, as
+// they write.
+func (r *runner) process(ctx context.Context, d *relay.Delivery) error {
+	more := []string{
+		"SWP_DELIVERY_ID=" + hex.EncodeToString(d.ID), "SWP_TOPIC=" + d.Topic, "SWP_PUBLISHER=" + d.Publisher,
+		"SWP_HOPS=" + strconv.FormatUint(d.Hops, 10), "SWP_TTL_MS=" + ttl(d.TTL),
+	}
+	p, err := r.program.Start(more...)
+	if err != nil {
+		return err // it would not start for the next one
+	}
+	var streams sync.WaitGroup
+	streams.Go(func() {
+		_, _ = p.Stdin.Write(d.Payload) // a command need not read it
+		_ = p.Stdin.Close()
+	})
+	streams.Go(func() { r.copy(r.f.out, p.Stdout) })
+	streams.Go(func() { r.copy(r.f.errOut, p.Stderr) })
+	err = p.Wait(ctx.Done(), func() time.Duration { return commandGrace })
+	streams.Wait()
+	p.Close()
+	exited := (*exec.ExitError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &client.NotProcessed{Retryable: true, Reason: "stopped"}
+	case errors.As(err, &exited):
+		r.mu.Lock()
+		r.f.tell("delivery %x: the command ended with %v", d.ID, exited)
+		r.mu.Unlock()
+		return &client.NotProcessed{Retryable: exited.ExitCode() != exitData, Reason: "exit_" + strconv.Itoa(exited.ExitCode())}
+	}
+	return err
+}
+
+// ttl is empty for what was not said.
+func ttl(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+// copy passes on what a command writes.
+func (r *runner) copy(to io.Writer, from io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			r.mu.Lock()
+			_, _ = to.Write(buf[:n])
+			r.mu.Unlock()
+		}
+		if err != nil {
+			return
+		}
+	}
+}

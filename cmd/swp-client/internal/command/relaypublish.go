@@ -1,0 +1,354 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/relay"
+)
+
+// relayFlags say what is published, and how.
+type relayFlags struct {
+	topic          string
+	id             string
+	ttl            time.Duration
+	lines          bool
+	wait, notices  bool
+	patience       time.Duration
+	base           []byte // of --id
+	payload        string
+	payloadIsGiven bool
+}
+
+func newRelayPublish(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "publish ADDR TOPIC [PAYLOAD|@FILE|-]",
+		Short: "Publish a delivery, or one for each line",
+		Long: `Publish a delivery, wait until the endpoint has stored it, and print its id. From then
+on it is the endpoint's to deliver. Without a payload it is standard input. With
+--lines each line of standard input is a delivery, whose id is that of --id and the
+number of the line in 8 octets; they are confirmed in their order.
+
+A lost connection is made again, and so is what was not confirmed, under the same ids:
+the endpoint knows what it has, so nothing is delivered twice for it. The same holds
+for another run with the same --id, as long as the endpoint remembers ids.
+
+With --wait this ends when the delivery was processed, or is dead, and says which; the
+exit code is 1 if one is dead. With --notices it also says which others of this identity
+the endpoint gives up meanwhile. What it has said the endpoint does not tell again;
+relay dead lists it.`,
+		Example: `  swp-client relay publish swp+tls://127.0.0.1:7777 builds @report.json --ttl 1h
+  swp-client relay publish swp+tls://127.0.0.1:7777 builds '{"n":1}' --id 8f14e45fceea167a --wait
+  tail -f app.log | swp-client relay publish swp+quic://127.0.0.1:7777 app.log --lines`,
+		Args: cobra.RangeArgs(2, 3),
+	}
+	var o relayFlags
+	fl := cmd.Flags()
+	fl.StringVar(&o.id, "id", "", "delivery_id in `hex`, unique among those of this identity (default random)")
+	fl.DurationVar(&o.ttl, "ttl", 0, "how long it is worth delivering; 0 = as the endpoint has it")
+	fl.BoolVar(&o.lines, "lines", false, "publish a delivery for each line of standard input")
+	fl.BoolVar(&o.wait, "wait", false, "wait until it was processed, or is dead")
+	fl.BoolVar(&o.notices, "notices", false, "say which other deliveries are dead, while this runs")
+	fl.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to try again while nothing is confirmed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.topic, o.payload = args[1], "-"
+		if len(args) == 3 {
+			o.payload, o.payloadIsGiven = args[2], true
+		}
+		if err := o.check(); err != nil {
+			return err
+		}
+		return f.relay(cmd.Context(), args[0], &o)
+	}
+	return cmd
+}
+
+// lineNumber is how many octets of a delivery_id are the number of a line.
+const lineNumber = 8
+
+func (o *relayFlags) check() error {
+	if err := checkTopic(o.topic); err != nil {
+		return err
+	}
+	switch {
+	case o.ttl < 0:
+		return &usageError{fmt.Sprintf("--ttl %v: want 0s or more", o.ttl)}
+	case o.patience <= 0:
+		return &usageError{fmt.Sprintf("--patience %v: want more than 0s", o.patience)}
+	case o.lines && o.payloadIsGiven && o.payload != "-":
+		return &usageError{"with --lines the lines of standard input are the payloads"}
+	}
+	if o.id == "" {
+		o.base = make([]byte, 16)
+		_, _ = rand.Read(o.base) // never fails: it ends the program instead
+		return nil
+	}
+	most := relay.MaxDeliveryID
+	if o.lines {
+		most -= lineNumber
+	}
+	var err error
+	o.base, err = deliveryID("--id", o.id, most)
+	return err
+}
+
+// idOf returns the delivery_id of a line, which is numbered from 1.
+func (o *relayFlags) idOf(line uint64) []byte {
+	if !o.lines {
+		return o.base
+	}
+	return binary.BigEndian.AppendUint64(slices.Clone(o.base), line)
+}
+
+// relayed is what came of what was published.
+type relayed struct {
+	f *flags
+	o *relayFlags
+
+	mu      sync.Mutex
+	reasons map[string]relay.Reason // of deliveries of this run that are dead
+	noticed chan relay.Notice       // to be printed
+
+	taken, known uint64 // confirmed, and those of them that the endpoint had
+}
+
+const (
+	// maxReasons is how many reasons are kept at hand; others are asked for.
+	maxReasons = 1024
+
+	// maxNotices is how many notices wait to be printed; others are told again.
+	maxNotices = 64
+)
+
+func (f *flags) relay(ctx context.Context, address string, o *relayFlags) error {
+	r := &relayed{f: f, o: o, reasons: make(map[string]relay.Reason), noticed: make(chan relay.Notice, maxNotices)}
+	if o.wait || o.notices {
+		f.notice = r.notice
+	}
+	var printing sync.WaitGroup
+	ended := make(chan struct{})
+	defer printing.Wait()
+	defer close(ended)
+	printing.Go(func() {
+		for {
+			select {
+			case n := <-r.noticed:
+				r.print(n)
+			case <-ended:
+				return
+			}
+		}
+	})
+	p := &client.Publisher{
+		Connect:  func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
+		Patience: o.patience, Silence: f.timeout,
+		Lost: func(err error, pause time.Duration) {
+			r.say("%v; again in %v", root(err), pause.Round(time.Millisecond))
+		},
+	}
+	if o.lines {
+		return r.lines(ctx, p)
+	}
+	return r.single(ctx, p)
+}
+
+func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
+	payload, err := r.f.readInput(r.o.payload)
+	if err != nil {
+		return err
+	}
+	from := make(chan *relay.Publication, 1)
+	from <- &relay.Publication{ID: r.o.base, Topic: r.o.topic, Payload: payload, TTL: r.o.ttl}
+	close(from)
+	printed := printedDelivery{ID: hex.EncodeToString(r.o.base)}
+	err = p.Publish(ctx, from, func(_ *relay.Publication, receipt relay.Receipt) error {
+		printed.Duplicate, printed.Attempts = &receipt.Duplicate, receipt.Attempts
+		return nil
+	})
+	if err != nil {
+		return errors.Join(relayAdvice(err), fmt.Errorf("it is not confirmed; publish the same again with: --id %s", printed.ID))
+	}
+	dead := error(nil)
+	if r.o.wait {
+		if printed.State, printed.Attempts, printed.Reason, err = r.await(ctx, p, r.o.base); err != nil {
+			return errors.Join(relayAdvice(err), fmt.Errorf("it is confirmed; see how it stands with: relay status ADDR %s", printed.ID))
+		}
+		if printed.State == relay.DeadState {
+			dead = fmt.Errorf("delivery %s is dead: %s", printed.ID, printed.Reason)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.f.asJSON {
+		return errors.Join(r.f.printJSON(printed), dead)
+	}
+	r.f.printf("%s\n", printed.ID)
+	return dead
+}
+
+// printedLines is what came of --lines, as JSON.
+type printedLines struct {
+	ID         string `json:"id"`
+	Confirmed  uint64 `json:"confirmed"`
+	Duplicates uint64 `json:"duplicates"`
+	Processed  uint64 `json:"processed,omitempty"`
+	Dead       uint64 `json:"dead,omitempty"`
+}
+
+func (r *relayed) lines(ctx context.Context, p *client.Publisher) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from := make(chan *relay.Publication)
+	var failed error // settled once from is closed
+	go func() {      // ends with the input, or with the program
+		defer close(from)
+		failed = r.read(ctx, from)
+	}()
+	err := p.Publish(ctx, from, func(_ *relay.Publication, receipt relay.Receipt) error {
+		if r.taken++; receipt.Duplicate {
+			r.known++
+		}
+		return nil
+	})
+	if err == nil {
+		err = failed
+	}
+	printed := printedLines{ID: hex.EncodeToString(r.o.base), Confirmed: r.taken, Duplicates: r.known}
+	if err != nil {
+		if refused := (*client.RefusedError)(nil); errors.As(err, &refused) {
+			err = fmt.Errorf("line %d: %w", r.lineOf(refused.Publication.ID), err)
+		}
+		err = errors.Join(relayAdvice(err), fmt.Errorf("not all lines are confirmed; publish the same again with: --lines --id %s", printed.ID))
+	}
+	for n := uint64(1); r.o.wait && err == nil && n <= r.taken; n++ {
+		id := r.o.idOf(n)
+		state, _, reason, failed := r.await(ctx, p, id)
+		switch {
+		case failed != nil:
+			err = fmt.Errorf("line %d: %w", n, relayAdvice(failed))
+		case state == relay.DeadState:
+			printed.Dead++
+			r.say("line %d, delivery %x, is dead: %s", n, id, reason)
+		default:
+			printed.Processed++
+		}
+	}
+	if err == nil && printed.Dead > 0 {
+		err = fmt.Errorf("%d of %d deliveries are dead", printed.Dead, printed.Confirmed)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.f.asJSON {
+		return errors.Join(r.f.printJSON(printed), err)
+	}
+	r.f.printf("%s: %d lines confirmed, %d of them known before\n", printed.ID, printed.Confirmed, printed.Duplicates)
+	return err
+}
+
+func (r *relayed) lineOf(id []byte) uint64 {
+	return binary.BigEndian.Uint64(id[len(id)-lineNumber:])
+}
+
+// read makes publications of lines.
+func (r *relayed) read(ctx context.Context, to chan<- *relay.Publication) error {
+	scan := bufio.NewScanner(r.f.in)
+	scan.Buffer(nil, maxLine)
+	n := uint64(0)
+	for scan.Scan() {
+		n++
+		p := &relay.Publication{ID: r.o.idOf(n), Topic: r.o.topic, Payload: slices.Clone(scan.Bytes()), TTL: r.o.ttl}
+		select {
+		case to <- p:
+		case <-ctx.Done():
+			return nil // said elsewhere
+		}
+	}
+	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("line %d has more than %d octets", n+1, maxLine-1)
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	return nil
+}
+
+// await waits until a delivery of this run was processed or is dead.
+func (r *relayed) await(ctx context.Context, p *client.Publisher, id []byte) (relay.State, uint32, relay.Reason, error) {
+	state, attempts, err := p.Await(ctx, id)
+	if err != nil || state != relay.DeadState {
+		return state, attempts, "", err
+	}
+	r.mu.Lock()
+	reason, known := r.reasons[string(id)]
+	r.mu.Unlock()
+	if !known {
+		c, err := p.Connect(ctx)
+		if err != nil {
+			return state, attempts, "", err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(ctx, r.f.timeout)
+		defer cancel()
+		reason = reasonOf(ctx, c, id)
+	}
+	return state, attempts, reason, nil
+}
+
+// notice takes note of what the relay has given up. It does not block: what there
+// is no room for is told again.
+func (r *relayed) notice(n relay.Notice) bool {
+	if r.o.wait && r.own(n.DeliveryID) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if _, known := r.reasons[string(n.DeliveryID)]; !known && len(r.reasons) == maxReasons {
+			return false
+		}
+		r.reasons[string(n.DeliveryID)] = n.Reason
+		return true
+	}
+	if !r.o.notices {
+		return false
+	}
+	select {
+	case r.noticed <- n:
+		return true
+	default:
+		return false
+	}
+}
+
+// own reports whether a delivery is of this run.
+func (r *relayed) own(id []byte) bool {
+	rest, found := strings.CutPrefix(string(id), string(r.o.base))
+	return found && (r.o.lines && len(rest) == lineNumber || !r.o.lines && rest == "")
+}
+
+func (r *relayed) print(n relay.Notice) {
+	id := hex.EncodeToString(n.DeliveryID)
+	if r.f.asJSON {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		_ = r.f.printJSON(printedDelivery{ID: id, State: relay.DeadState, Reason: n.Reason})
+		return
+	}
+	r.say("delivery %s is dead: %s", id, n.Reason)
+}
+
+// say says something on standard error.
+func (r *relayed) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = fmt.Fprintf(r.f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, args...)))
+}
