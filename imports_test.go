@@ -45,7 +45,10 @@ var rules = []rule{
 	{"profiles/*", []string{"profiles", "profiles/p1", "e1", "proto/*"}, []string{"google.golang.org/protobuf"}, "a profile knows no other profile, no frame, transport, bridge or store"},
 	{"proto/*", nil, []string{"google.golang.org/protobuf"}, "generated"},
 
+	{"partner", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "profiles/rpc", "profiles/obs", "profiles/policyhint", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
+
 	{"access", nil, nil, "rules and patterns, for whoever has something to protect"},
+	{"access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
 	{"store", nil, nil, "small interfaces over standard types"},
 	{"store/sqlstore", []string{"store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/filestore", []string{"store"}, nil, "files beside a database that it knows as records"},

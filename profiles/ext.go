@@ -24,6 +24,7 @@ const (
 
 	ExtHops     = 48 // any profile: uvarint, at most MaxHops
 	ExtDeadline = 49 // any profile: uvarint, milliseconds left
+	ExtChain    = 50 // any profile: chain_id of the credentials that it is done under
 )
 
 // MaxHops is how many endpoints a forwarded message may pass.

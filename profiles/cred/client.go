@@ -1,0 +1,91 @@
+package cred
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// PeerError is a CRED_ERR.
+type PeerError struct {
+	Code    string // see the Code constants
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "cred: " + e.Code
+	}
+	return "cred: " + e.Code + ": " + e.Message
+}
+
+// Sync calls swp.sync on a lane and returns when it is answered.
+type Sync func(ctx context.Context, lane profiles.Lane) error
+
+// Show presents a credential on a lane and returns when the peer has taken it, and
+// keeps the chain that it starts; an empty chainID starts none. The error is a
+// *PeerError if the peer refused it, an *profiles.Error if either side refused the
+// message, or that of ctx.
+func Show(ctx context.Context, lane profiles.Lane, sync Sync, credType string, credential, chainID []byte) error {
+	m := Present{Type: []byte(credType), Credential: credential, ChainID: chainID}
+	return tell(ctx, lane, sync, TypePresent, m.Append(make([]byte, 0, m.Size())))
+}
+
+// Extend adds a delegation to a chain. The errors are those of Show.
+func Extend(ctx context.Context, lane profiles.Lane, sync Sync, chainID, delegation []byte, expires time.Time) error {
+	m := Delegate{ChainID: chainID, Delegation: delegation, Expires: uint64(max(expires.UnixMilli(), 0))}
+	return tell(ctx, lane, sync, TypeDelegate, m.Append(make([]byte, 0, m.Size())))
+}
+
+// End revokes a chain. That there is no such chain is no error. The errors are
+// those of Show.
+func End(ctx context.Context, lane profiles.Lane, sync Sync, chainID []byte, reason string) error {
+	m := Revoke{ChainID: chainID, Reason: []byte(reason)}
+	return tell(ctx, lane, sync, TypeRevoke, m.Append(make([]byte, 0, m.Size())))
+}
+
+// tell sends one message.
+func tell(ctx context.Context, lane profiles.Lane, sync Sync, msgType uint64, payload []byte) error {
+	return tellAll(ctx, lane, sync, e1.Envelope{ProfileID: ProfileID, MsgType: msgType, Payload: payload})
+}
+
+// tellAll sends messages as calls, because a CRED_ERR may be the answer. That comes
+// before the answer of swp.sync.
+func tellAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.Envelope) error {
+	var calls []profiles.Call
+	defer func() {
+		for _, call := range calls {
+			call.Close()
+		}
+	}()
+	for _, env := range messages {
+		call, err := lane.Call(ctx, env)
+		if err != nil {
+			return err
+		}
+		calls = append(calls, call)
+	}
+	if err := sync(ctx, lane); err != nil {
+		return err
+	}
+	polled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, call := range calls {
+		env, err := call.Recv(polled)
+		switch {
+		case errors.Is(err, context.Canceled):
+			continue
+		case err != nil:
+			return err
+		}
+		var m Err
+		if err := m.Decode(env.Payload); err != nil {
+			return err
+		}
+		return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+	}
+	return nil
+}

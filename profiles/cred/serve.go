@@ -1,0 +1,239 @@
+package cred
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"slices"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// serve handles one message. Signatures are verified here, on the read loop: what
+// comes next on the stream may be meant for the chain. It takes a tenth of a
+// millisecond, of this connection alone.
+func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+	switch req.MsgType {
+	case TypePresent:
+		return s.present(req)
+	case TypeDelegate:
+		return s.delegate(req)
+	case TypeRevoke:
+		return s.revoke(req)
+	}
+	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+}
+
+// check says whether an answer is well formed.
+func check(env *e1.Envelope) error { return new(Err).Decode(env.Payload) }
+
+// errUnknown is for what there is not, and for what is somebody else's.
+var errUnknown = refuse(CodeInvalid, "there is no such chain")
+
+var errRevoked = refuse(CodeRevoked, "the chain is revoked")
+
+func (s *Service) bounds(credential, chainID []byte) error {
+	switch {
+	case len(credential) > MaxCredential:
+		return refuse(CodeInvalid, "%d octets, want at most %d", len(credential), MaxCredential)
+	case len(chainID) > MaxChainID:
+		return refuse(CodeInvalid, "chain_id of %d octets, want at most %d", len(chainID), MaxChainID)
+	}
+	return nil
+}
+
+func (s *Service) allowed(req *profiles.Request, operation, kind string) error {
+	if s.opts.Access.Allowed(req.Session.Peer().Identity, s.profile.Name, operation, kind) {
+		return nil
+	}
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "cred: " + operation + " is not allowed"}
+}
+
+// present serves a PRESENT. Without a chain_id the credential is verified, and
+// nothing is kept.
+func (s *Service) present(req *profiles.Request) error {
+	var m Present
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	if err := s.bounds(m.Credential, m.ChainID); err != nil {
+		return err
+	}
+	kind, peer := credType(m.Type), req.Session.Peer()
+	if err := s.allowed(req, "present", kind); err != nil {
+		return err
+	}
+	id := string(m.ChainID)
+	if s.isRevoked(peer.Identity, id) {
+		return errRevoked
+	}
+	l, err := s.first(kind, m.Credential, peer)
+	if err != nil || id == "" {
+		return err
+	}
+	return s.start(req, kind, id, m.Credential, l)
+}
+
+// start begins the chain of a credential that is verified.
+func (s *Service) start(req *profiles.Request, kind, id string, credential []byte, l *link) error {
+	t := &s.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := s.clock.steady()
+	owner := req.Session.Peer().Identity
+	c := t.find(owner, id, now)
+	switch {
+	case c == nil:
+		c = &chain{owner: owner, id: id}
+		c.begin(kind, now, l)
+		if err := t.enter(c, now, s.opts.PerIdentity, s.opts.Chains); err != nil {
+			return err
+		}
+	case c.revoked:
+		return errRevoked
+	case c.ended(now):
+		t.unindex(c)
+		s.unkeep(c)
+		c.begin(kind, now, l)
+		t.index(c)
+	case c.kind != kind || subtle.ConstantTimeCompare(c.links[0].sum[:], l.sum[:]) == 0:
+		return refuse(CodeInvalid, "the chain_id is in use for another credential")
+	default: // the same again changes nothing
+		s.confirm(c, req)
+		return nil
+	}
+	s.keep(c, credential)
+	s.save(c, req)
+	return nil
+}
+
+func (s *Service) isRevoked(owner, id string) bool {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	c := s.table.find(owner, id, s.clock.steady())
+	return c != nil && c.revoked
+}
+
+// delegate serves a DELEGATE. What is refused uses no depth. A token that is part
+// of the chain already changes nothing: whoever tells a chain again, because of a
+// new connection, need not know how much of it is there.
+func (s *Service) delegate(req *profiles.Request) error {
+	var m Delegate
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	if err := s.bounds(m.Delegation, m.ChainID); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(m.Delegation)
+	for {
+		kind, parent, depth, err := s.parent(req, string(m.ChainID), sum)
+		if err != nil || depth == 0 {
+			return err
+		}
+		l, err := s.next(kind, &parent, sum, &m, req.Session.Peer())
+		if err != nil {
+			return err
+		}
+		if s.extend(req, &m, &parent, depth, l) {
+			return nil
+		}
+		// Another stream of the owner was faster. A chain has so many links at most.
+	}
+}
+
+// parent returns what a delegation is added to, and how deep that is; 0 if the
+// delegation is there already.
+func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte) (kind string, last link, depth int, err error) {
+	t := &s.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := s.clock.steady()
+	c := t.find(req.Session.Peer().Identity, id, now)
+	if c == nil {
+		return "", link{}, 0, errUnknown
+	}
+	if err := s.allowed(req, "delegate", c.kind); err != nil {
+		return "", link{}, 0, err
+	}
+	switch {
+	case c.revoked:
+		return "", link{}, 0, errRevoked
+	case c.ended(now):
+		return "", link{}, 0, refuse(CodeExpired, "the chain has expired")
+	case !s.trusted(c):
+		return "", link{}, 0, errUnknown
+	case c.kind == JWT && slices.ContainsFunc(c.links[1:], func(l link) bool { return l.sum == sum }):
+		s.confirm(c, req)
+		return "", link{}, 0, nil
+	case len(c.links) >= s.opts.MaxDepth:
+		return "", link{}, 0, refuse(CodeLimit, "the chain has %d parts, want at most %d", len(c.links), s.opts.MaxDepth)
+	}
+	return c.kind, c.links[len(c.links)-1], len(c.links), nil
+}
+
+// extend adds a link to a chain, if that is as it was when the link was verified.
+func (s *Service) extend(req *profiles.Request, m *Delegate, parent *link, depth int, l *link) bool {
+	t := &s.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.find(req.Session.Peer().Identity, string(m.ChainID), s.clock.steady())
+	if c == nil || c.revoked || len(c.links) != depth || c.links[depth-1].sum != parent.sum {
+		return false
+	}
+	t.unindex(c)
+	c.links = append(c.links, *l)
+	t.index(c)
+	s.keep(c, m.Delegation)
+	s.save(c, req)
+	return true
+}
+
+// revoke serves a REVOKE. A chain that is not there, or somebody else's, makes no
+// difference that anyone could see.
+func (s *Service) revoke(req *profiles.Request) error {
+	var m Revoke
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	t := &s.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.find(req.Session.Peer().Identity, string(m.ChainID), s.clock.steady())
+	switch {
+	case c == nil:
+		return nil
+	case c.revoked && c.unsaved:
+		s.save(c, req)
+		return nil
+	case c.revoked:
+		s.confirm(c, req)
+		return nil
+	}
+	t.unindex(c)
+	s.unkeep(c)
+	c.revoke()
+	t.index(c)
+	s.save(c, req)
+	return nil
+}
+
+// maxText bounds the message of a CRED_ERR, so that as a frame it has 512 octets
+// at most.
+const maxText = 256
+
+// refusal builds the CRED_ERR for a message that was refused. There is none for a
+// msg_id that is in use: it would be read as the answer to what is using it.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	code := fault.Code.Alias()
+	if _, own := canonical[fault.Detail]; own {
+		code = fault.Detail
+	}
+	m := Err{Code: []byte(code), Message: []byte(p1.Clip(fault.Text, maxText))}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+}

@@ -1,0 +1,135 @@
+package cred
+
+import (
+	"math"
+	"sync"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// table is the chains of an endpoint. It is not held while a signature is verified.
+type table struct {
+	mu     sync.Mutex
+	own    map[string]*chain            // by keyOf
+	given  map[string]map[string]*chain // by keyOf of the last subject, if that is not the owner; then by key
+	counts map[string]int               // by owner
+	soon   int64                        // nothing ends before this time of the steady clock
+}
+
+func (t *table) init() {
+	t.own, t.given, t.counts = make(map[string]*chain), make(map[string]map[string]*chain), make(map[string]int)
+	t.soon = math.MaxInt64
+}
+
+// errFull refuses one chain too many.
+var errFull = profiles.Busy("cred_chains", "cred: too many chains, revoked ones included")
+
+// find returns the chain of an owner, nil if there is none. The caller holds mu.
+func (t *table) find(owner, id string, now int64) *chain {
+	c := t.own[keyOf(owner, id)]
+	if c != nil && c.over(now) {
+		t.drop(c)
+		return nil
+	}
+	return c
+}
+
+// enter takes in a chain. The caller holds mu, and has found that it is not there.
+func (t *table) enter(c *chain, now int64, perIdentity, all int) error {
+	if len(t.own) >= all || t.counts[c.owner] >= perIdentity {
+		t.sweep(now)
+	}
+	if len(t.own) >= all || t.counts[c.owner] >= perIdentity {
+		return errFull
+	}
+	t.own[c.key()] = c
+	t.counts[c.owner]++
+	t.index(c)
+	return nil
+}
+
+// sweep drops what is over. It looks at all only if one may be.
+func (t *table) sweep(now int64) {
+	if t.soon > now {
+		return
+	}
+	t.soon = math.MaxInt64
+	for _, c := range t.own {
+		switch until := c.until(); {
+		case until == 0:
+		case until <= now:
+			t.drop(c)
+		default:
+			t.soon = min(t.soon, until)
+		}
+	}
+}
+
+// drop forgets a chain. The caller holds mu.
+func (t *table) drop(c *chain) {
+	key := c.key()
+	if t.own[key] != c {
+		return
+	}
+	t.unindex(c)
+	delete(t.own, key)
+	if t.counts[c.owner]--; t.counts[c.owner] == 0 {
+		delete(t.counts, c.owner)
+	}
+}
+
+// subject is whom a chain is delegated to, empty if that is its owner or nobody.
+func (c *chain) subject() string {
+	if c.revoked || c.kind != JWT {
+		return ""
+	}
+	if last := c.links[len(c.links)-1].subject; last != c.owner {
+		return last
+	}
+	return ""
+}
+
+// index makes a chain known to whom it is delegated. unindex is called before it
+// changes, index afterwards. The caller holds mu.
+func (t *table) index(c *chain) {
+	if until := c.until(); until != 0 {
+		t.soon = min(t.soon, until)
+	}
+	subject := c.subject()
+	if subject == "" {
+		return
+	}
+	key := keyOf(subject, c.id)
+	if t.given[key] == nil {
+		t.given[key] = make(map[string]*chain)
+	}
+	t.given[key][c.key()] = c
+}
+
+func (t *table) unindex(c *chain) {
+	subject := c.subject()
+	if subject == "" {
+		return
+	}
+	key := keyOf(subject, c.id)
+	delete(t.given[key], c.key())
+	if len(t.given[key]) == 0 {
+		delete(t.given, key)
+	}
+}
+
+// delegated returns the chain of an id that was delegated to an identity, nil if
+// there is none or more than one. The caller holds mu.
+func (t *table) delegated(identity, id string, now int64) *chain {
+	var found *chain
+	for _, c := range t.given[keyOf(identity, id)] {
+		switch {
+		case c.ended(now):
+		case found != nil:
+			return nil
+		default:
+			found = c
+		}
+	}
+	return found
+}

@@ -1,0 +1,77 @@
+package cred
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Delegation implements profiles.Chains. To a Peer without a Fingerprint, which
+// stands for one that is not connected, the binding to a certificate does not
+// matter: it was looked at when the exchange came.
+func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Delegation, error) {
+	t := &s.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := s.clock.steady()
+	id := string(chainID)
+	c := t.find(peer.Identity, id, now)
+	if c == nil {
+		c = t.delegated(peer.Identity, id, now)
+	}
+	if c == nil || c.revoked || c.ended(now) || !s.trusted(c) || !c.usable(peer) {
+		return nil, profiles.ErrChain
+	}
+	first, last := &c.links[0], &c.links[len(c.links)-1]
+	return &profiles.Delegation{
+		ChainID: c.id, Owner: c.owner, Type: c.kind, Issuer: first.issuer, Subject: last.subject,
+		Scopes: slices.Clone(last.scopes), Expires: time.UnixMilli(last.expires), Depth: len(c.links),
+	}, nil
+}
+
+// usable reports whether a peer may use a chain, which is not over.
+func (c *chain) usable(peer *profiles.Peer) bool {
+	here := func(l *link) bool { return l.leaf == "" || peer.Fingerprint == "" || l.leaf == peer.Fingerprint }
+	if peer.Identity == c.owner {
+		first := &c.links[0]
+		if here(first) && (first.subject == c.owner || first.bearer || first.leaf != "") {
+			return true
+		}
+	}
+	if c.kind != JWT {
+		return false
+	}
+	last := &c.links[len(c.links)-1]
+	return last.subject == peer.Identity && here(last)
+}
+
+// trusted reports whether everything that vouched for a chain still does.
+func (s *Service) trusted(c *chain) bool {
+	switch c.kind {
+	case JWT:
+		for i := range c.links {
+			if l := &c.links[i]; s.opts.Tokens == nil || !s.opts.Tokens.Trusts(l.issuer, l.key, i > 0) {
+				return false
+			}
+		}
+	case Opaque:
+		return s.opts.Digests != nil && s.opts.Digests.Listed(c.links[0].sum)
+	}
+	return true
+}
+
+// Attach returns ctx with the delegation of a message that names a chain. Where it
+// may not be used ctx has none, and profiles.Delegated refuses the message.
+func (s *Service) Attach(ctx context.Context, _ *profiles.Profile, req *profiles.Request) context.Context {
+	id, named := req.Extensions.Lookup(profiles.ExtChain)
+	if !named {
+		return ctx
+	}
+	d, err := s.Delegation(req.Session.Peer(), id)
+	if err != nil {
+		return ctx
+	}
+	return profiles.WithDelegation(ctx, d)
+}

@@ -1,0 +1,181 @@
+package cred
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Claims are what a token says, and its issuer has signed.
+type Claims struct {
+	Issuer    string
+	Subject   string
+	Audience  []string
+	Expires   time.Time // exp; zero if it has none
+	NotBefore time.Time // nbf; zero if it has none
+	Scopes    []string
+	Leaf      string // SHA-256 of the certificate it is bound to, in hexadecimal; may be empty
+
+	// Bearer says that tokens of this issuer belong to whoever holds them.
+	Bearer bool
+
+	// Key names the key that has verified the token, for Trusts.
+	Key string
+}
+
+// Tokens verifies the form and the signature of tokens. It holds no clock. It must
+// not wait, and is safe for concurrent use.
+type Tokens interface {
+	// Verify returns the claims of a token that is signed by one of the issuers of
+	// first credentials, or with delegation by one of those who may delegate. The
+	// error has nothing of the token in it.
+	Verify(token []byte, delegation bool) (*Claims, error)
+
+	// Trusts reports whether a key would still verify tokens of an issuer.
+	Trusts(issuer, key string, delegation bool) bool
+}
+
+// Digests lists opaque credentials. It must not wait, and is safe for concurrent
+// use.
+type Digests interface {
+	// Listed reports, in a time that does not depend on sum, whether it is listed.
+	Listed(sum [sha256.Size]byte) bool
+}
+
+// Codes of CRED_ERR. Beside them there are the names of canonical codes, such as
+// RATE_LIMIT_EXCEEDED. They are also the details of the errors of this profile.
+const (
+	CodeUnsupported = "UNSUPPORTED_CRED_TYPE"
+	CodeInvalid     = "INVALID_CREDENTIAL"
+	CodeExpired     = "EXPIRED"
+	CodeRevoked     = "REVOKED"
+	CodeLimit       = "CHAIN_LIMIT"
+)
+
+// canonical are the codes that stand for them in reports and logs.
+var canonical = map[string]profiles.Code{
+	CodeUnsupported: profiles.InvalidProfilePayload,
+	CodeInvalid:     profiles.InvalidProfilePayload,
+	CodeExpired:     profiles.InvalidProfilePayload,
+	CodeRevoked:     profiles.SecurityPolicy,
+	CodeLimit:       profiles.InvalidProfilePayload,
+}
+
+// refuse says why a message is refused. Nothing of a credential may be in text.
+func refuse(code, format string, args ...any) *profiles.Error {
+	return &profiles.Error{Code: canonical[code], Detail: code, Text: "cred: " + fmt.Sprintf(format, args...)}
+}
+
+// link is a verified part of a chain.
+type link struct {
+	sum     [sha256.Size]byte // of its octets
+	issuer  string
+	subject string
+	scopes  []string
+	key     string // that has verified it; of jwt only
+	leaf    string // SHA-256 of the leaf certificate it is bound to, in hexadecimal
+	bearer  bool
+	expires int64 // unix milliseconds, as the credential has it
+	until   int64 // the same on the steady clock
+	said    int64 // expires_at_unix_ms of the DELEGATE; 0 of a PRESENT
+	endless bool  // the credential has no end of its own
+}
+
+// credType returns the type of a credential in its one form.
+func credType(tag []byte) string { return strings.ToLower(strings.TrimSpace(string(tag))) }
+
+// first verifies the credential of a PRESENT.
+func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*link, error) {
+	l := &link{sum: sha256.Sum256(credential), subject: peer.Identity, expires: s.clock.now() + s.opts.MaxLifetime.Milliseconds(), endless: true}
+	switch {
+	case kind == JWT && s.opts.Tokens != nil:
+		if err := s.token(l, credential, false, peer); err != nil {
+			return nil, err
+		}
+		l.endless = false
+	case kind == MTLS:
+		if len(credential) != sha256.Size || hex.EncodeToString(credential) != peer.Fingerprint {
+			return nil, refuse(CodeInvalid, "the credential is not the SHA-256 of the certificate of this channel")
+		}
+		l.leaf = peer.Fingerprint
+	case kind == Opaque && s.opts.Digests != nil:
+		if !s.opts.Digests.Listed(l.sum) {
+			return nil, refuse(CodeInvalid, "the credential is not known here")
+		}
+	default:
+		return nil, refuse(CodeUnsupported, "credentials of the type %.32q are not taken here", kind)
+	}
+	l.until = s.clock.until(l.expires)
+	return l, nil
+}
+
+// token verifies a token, and makes l say what it says.
+func (s *Service) token(l *link, octets []byte, delegation bool, peer *profiles.Peer) error {
+	c, err := s.opts.Tokens.Verify(octets, delegation)
+	if err != nil {
+		fault := refuse(CodeInvalid, "the token is not verified by a key that is known here")
+		fault.Cause = err
+		return fault
+	}
+	now, leeway := s.clock.now(), s.opts.Leeway.Milliseconds()
+	size := len(c.Scopes)
+	for _, scope := range c.Scopes {
+		size += len(scope)
+	}
+	ours := func(name string) bool { return slices.Contains(s.opts.Audience, name) }
+	switch {
+	case c.Expires.IsZero():
+		return refuse(CodeInvalid, "the token has no exp")
+	case c.Expires.UnixMilli()+leeway <= now:
+		return refuse(CodeExpired, "the token has expired")
+	case c.NotBefore.UnixMilli()-leeway > now && !c.NotBefore.IsZero():
+		return refuse(CodeInvalid, "the token is not yet good")
+	case !slices.ContainsFunc(c.Audience, ours):
+		return refuse(CodeInvalid, "the token is not for this endpoint")
+	case c.Subject == "" || len(c.Subject) > maxName || len(c.Issuer) > maxName || size > maxScopes:
+		return refuse(CodeInvalid, "the token has no sub, or names or scopes that are too long")
+	case c.Leaf != "" && !delegation && c.Leaf != peer.Fingerprint:
+		return refuse(CodeInvalid, "the token is bound to another certificate")
+	}
+	l.issuer, l.subject, l.scopes, l.key, l.leaf, l.bearer = c.Issuer, c.Subject, c.Scopes, c.Key, c.Leaf, c.Bearer
+	l.expires = c.Expires.UnixMilli() + leeway
+	return nil
+}
+
+// next verifies what a DELEGATE adds to a chain.
+func (s *Service) next(kind string, parent *link, sum [sha256.Size]byte, m *Delegate, peer *profiles.Peer) (*link, error) {
+	now := s.clock.now()
+	switch {
+	case m.Expires <= uint64(max(now, 0)):
+		return nil, refuse(CodeExpired, "the delegation has expired")
+	case m.Expires > uint64(now+s.opts.MaxLifetime.Milliseconds()):
+		return nil, refuse(CodeInvalid, "the delegation lasts longer than %v", s.opts.MaxLifetime)
+	case m.Expires > uint64(parent.expires):
+		return nil, refuse(CodeInvalid, "the delegation lasts longer than what it is made from")
+	}
+	l := &link{sum: sum, said: int64(m.Expires), issuer: parent.subject, subject: parent.subject, scopes: parent.scopes}
+	if kind == JWT {
+		if err := s.token(l, m.Delegation, true, peer); err != nil {
+			return nil, err
+		}
+		foreign := func(scope string) bool { return !slices.Contains(parent.scopes, scope) }
+		switch {
+		case l.issuer != parent.subject:
+			return nil, refuse(CodeInvalid, "the delegation is not issued by the subject of what it is made from")
+		case l.expires > parent.expires:
+			return nil, refuse(CodeInvalid, "the delegation lasts longer than what it is made from")
+		case slices.ContainsFunc(l.scopes, foreign):
+			return nil, refuse(CodeInvalid, "the delegation has a scope that what it is made from has not")
+		}
+		l.expires = min(l.expires, int64(m.Expires))
+	} else {
+		l.expires = int64(m.Expires)
+	}
+	l.until = min(s.clock.until(l.expires), parent.until)
+	return l, nil
+}

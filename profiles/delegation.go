@@ -1,0 +1,84 @@
+package profiles
+
+import (
+	"context"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+)
+
+// Delegation is what the credentials of an exchange say, verified: on whose behalf
+// it is, and within which scopes (SWP profiles §15). Nobody changes it.
+type Delegation struct {
+	ChainID string // opaque octets
+	Owner   string // the authenticated identity that presented the chain
+
+	Type    string    // of the first credential: jwt, mtls or opaque
+	Issuer  string    // who vouches for the first credential; empty if its type names nobody
+	Subject string    // whom the last credential that names somebody speaks of
+	Scopes  []string  // those of the last one; in the order in which it has them
+	Expires time.Time // when the first of them expires
+	Depth   int       // how many there are
+}
+
+// Chains knows the credentials that were presented to this endpoint.
+type Chains interface {
+	// Delegation returns what a chain says for a peer at this moment. A Peer of
+	// nothing but an Identity stands for one that is not connected. The error is
+	// ErrChain if there is no such chain, or none that this peer may use now. It
+	// does not block, and is safe for concurrent use.
+	Delegation(peer *Peer, chainID []byte) (*Delegation, error)
+}
+
+// ErrChain refuses an exchange whose chain is not there, is somebody else's, has
+// expired or was revoked: which of them it is, is not told.
+var ErrChain = &Error{
+	Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now",
+}
+
+type delegationKey struct{}
+
+// WithDelegation returns ctx with the delegation under which something is done in
+// it.
+func WithDelegation(ctx context.Context, d *Delegation) context.Context {
+	return context.WithValue(ctx, delegationKey{}, d)
+}
+
+// DelegationOf returns the delegation that ctx carries, nil if it carries none.
+// Contexts given to handlers carry that of their exchange: it held when the
+// exchange began.
+func DelegationOf(ctx context.Context) *Delegation {
+	d, _ := ctx.Value(delegationKey{}).(*Delegation)
+	return d
+}
+
+// Delegated returns the delegation of a message, nil if it names no chain. A
+// message that names one without having its delegation in ctx is refused with
+// ErrChain: nothing is done without the credentials that it was to be done with.
+func Delegated(ctx context.Context, ext e1.Extensions) (*Delegation, error) {
+	id, named := ext.Lookup(ExtChain)
+	if !named {
+		return nil, nil
+	}
+	if d := DelegationOf(ctx); d != nil && d.ChainID == string(id) {
+		return d, nil
+	}
+	return nil, ErrChain
+}
+
+type chainKey struct{}
+
+// WithChain returns ctx with the chain_id under which calls of peers are made in
+// it: they go out with extension 50. The chain has to be presented before, on the
+// same lane.
+func WithChain(ctx context.Context, chainID []byte) context.Context {
+	return context.WithValue(ctx, chainKey{}, string(chainID))
+}
+
+// AppendChain appends extension 50 for the chain that ctx names, if it names one.
+func AppendChain(ctx context.Context, ext e1.Extensions) e1.Extensions {
+	if id, _ := ctx.Value(chainKey{}).(string); id != "" {
+		return e1.AppendExtension(ext, ExtChain, []byte(id))
+	}
+	return ext
+}
