@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // Explained is an error with what to do about it.
@@ -98,7 +100,9 @@ func (c *Client) advice(err error) string {
 		return "Nothing listens there. Is swpd running, and is this its address? Its log says where it listens."
 	case errors.As(err, &lookup):
 		return "The host name is not known here."
-	case refusedUs(text), errors.As(err, &closed) && closed.Code == uint64(profiles.SecurityPolicy):
+	case errors.As(err, &closed) && closed.Code == uint64(profiles.SecurityPolicy):
+		return "The server trusts this client's certificate but does not let its identity in. " + c.ifDenied()
+	case refusedUs(text):
 		return fmt.Sprintf("The server refused this client's certificate %s. Show one from an authority that the server trusts with --cert and --key.", id.Cert)
 	case strings.Contains(text, "no application protocol"), strings.Contains(text, "first record does not look like a TLS handshake"):
 		return "What listens there does not speak SWP over TLS. Is the port, and is the scheme of the address right?"
@@ -106,8 +110,29 @@ func (c *Client) advice(err error) string {
 		return "No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout."
 	case errors.As(err, &closed) && closed.Code == uint64(profiles.RateLimitExceeded):
 		return "The server is full or limits this identity. Try again later."
+	case c.id() != "" && (errors.Is(err, endpoint.ErrNoAnswer) || errors.Is(err, endpoint.ErrEnded) || errors.Is(err, syscall.ECONNRESET)):
+		// Over TLS nothing says why.
+		return "The server hung up. If it does so each time, it is full, or does not let this identity in. " + c.ifDenied()
 	}
 	return ""
+}
+
+// ifDenied is what to do about a server that does not let our identity in.
+func (c *Client) ifDenied() string {
+	return fmt.Sprintf("Its operator finds %q in its log with reason \"denied\" and would have to take it out of access.deny; swpd reload then lets it in.", c.id())
+}
+
+// id returns the identity of this side, empty where it shows none.
+func (c *Client) id() string {
+	pair, err := tls.LoadX509KeyPair(c.opts.Identity.Cert, c.opts.Identity.Key)
+	if err != nil {
+		return ""
+	}
+	id, err := transport.Identity(pair.Leaf)
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // refusedUs reports whether the text is an alert about our certificate. crypto/tls

@@ -160,7 +160,7 @@ func (l *lane) run() {
 		}
 	}
 	l.out.flush()
-	l.s.failCallsOf(l, errNoAnswer)
+	l.s.failCallsOf(l, ErrNoAnswer)
 	s := l.s
 	if s.conn.Multiplexed() {
 		s.replaceOnly(l)
@@ -170,7 +170,9 @@ func (l *lane) run() {
 	s.settle()
 }
 
-var errNoAnswer = errors.New("endpoint: the peer finished the stream without an answer")
+// ErrNoAnswer is why a call fails whose peer ended the stream, in order, and had
+// not answered. On TCP that is how a peer hangs up.
+var ErrNoAnswer = errors.New("endpoint: the peer finished the stream without an answer")
 
 // silent handles a read deadline: a frame that took too long, a pause after
 // which buffers are given back, or a peer that has been idle too long.

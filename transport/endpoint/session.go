@@ -110,7 +110,7 @@ func (s *Session) abandon() {
 	only := s.only
 	s.mu.Unlock()
 	only.out.finish()
-	s.close(profiles.OK, errEnded)
+	s.close(profiles.OK, ErrEnded)
 }
 
 // drained reports whether the session has nothing left to do.
@@ -186,11 +186,12 @@ func (s *Session) run() {
 	} else {
 		s.runOnly()
 	}
-	s.close(profiles.OK, errEnded)
+	s.close(profiles.OK, ErrEnded)
 	s.failCalls(context.Cause(s.ctx))
 }
 
-var errEnded = errors.New("endpoint: the peer closed the connection")
+// ErrEnded is the cause of sessions whose peer closed the connection in order.
+var ErrEnded = errors.New("endpoint: the peer closed the connection")
 
 // runOnly serves a connection that is its only stream, on this goroutine.
 func (s *Session) runOnly() {
@@ -421,7 +422,7 @@ func (s *Session) over() error {
 	if err := s.err(); err != nil {
 		return err
 	}
-	return errEnded
+	return ErrEnded
 }
 
 // nextID writes a fresh msg_id to id: eight random octets of the session and a

@@ -19,8 +19,8 @@ func newRun(version string) *cobra.Command {
 		Use:   "run",
 		Short: "Serve until told to stop",
 		Long: `Serve until SIGTERM or SIGINT. Then no new connection is accepted, what is in
-flight has 10 s to end, and the MCP servers behind are ended; a second signal
-ends everything at once. SIGHUP has certificates, trust and access rules read
+flight has 8 s to end, and MCP servers and the commands of workers have 2 s more;
+a second signal ends everything at once. SIGHUP has certificates, trust and access rules read
 again, and so do swpd reload and a change of their files.
 
 Without a configuration swpd serves the built-in RPC methods over TLS and QUIC on
