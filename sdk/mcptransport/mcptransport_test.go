@@ -1,0 +1,301 @@
+package mcptransport_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/sdk/mcptransport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait in these tests.
+const patience = 20 * time.Second
+
+// linked returns the transport by which a client reaches a server over a connection
+// of a kind.
+func linked(t *testing.T, kind string, server *mcp.Server) (*mcptransport.Client, *endpoint.Session) {
+	t.Helper()
+	behind := mcptransport.NewServer(server, mcptransport.ServerOptions{})
+	table, err := mcpmap.NewTable(map[string]mcpmap.Server{"server": behind}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(behind.Close)
+	accepted, dialled := transporttest.Pair(t, kind)
+	serving := attach(t, all.Options{MCP: mcpmap.Options{Backend: table}})
+	serving.ep.Attach(accepted)
+	calling := attach(t, all.Options{})
+	session := calling.ep.Attach(dialled)
+	return &mcptransport.Client{Session: session, MCP: calling.set.MCP.Client(session), Target: "server"}, session
+}
+
+type end struct {
+	set *all.Set
+	ep  *endpoint.Endpoint
+}
+
+func attach(t *testing.T, opts all.Options) end {
+	t.Helper()
+	set, err := all.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ep.Close()
+		set.Close()
+	})
+	return end{set, ep}
+}
+
+type text struct {
+	Text string `json:"text"`
+}
+
+// server has a tool that says what it is told, one that reports three steps, one that
+// waits to be cancelled and one that asks its client.
+func server(stopped chan<- struct{}) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in text) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "steps"}, func(ctx context.Context, req *mcp.CallToolRequest, _ any) (*mcp.CallToolResult, any, error) {
+		for step := range 3 {
+			p := &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(step + 1)}
+			if err := req.Session.NotifyProgress(ctx, p); err != nil {
+				return nil, nil, err
+			}
+		}
+		return &mcp.CallToolResult{}, nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ any) (*mcp.CallToolResult, any, error) {
+		stopped <- struct{}{}
+		<-ctx.Done()
+		stopped <- struct{}{}
+		return nil, nil, ctx.Err()
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "roots"}, func(ctx context.Context, req *mcp.CallToolRequest, _ any) (*mcp.CallToolResult, any, error) {
+		roots, err := req.Session.ListRoots(ctx, nil) //nolint:staticcheck // what the older protocol has
+		if err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: roots.Roots[0].URI}}}, nil, nil
+	})
+	return s
+}
+
+// eras are the protocol versions of both.
+var eras = map[string]string{"modern": mcpmap.ModernVersion, "legacy": "2025-11-25"}
+
+// everywhere runs a test in both eras over every transport.
+func everywhere(t *testing.T, run func(t *testing.T, kind, version string)) {
+	for _, kind := range transporttest.Kinds() {
+		for era, version := range eras {
+			t.Run(kind+"/"+era, func(t *testing.T) { run(t, kind, version) })
+		}
+	}
+}
+
+func connect(t *testing.T, transport mcp.Transport, version string, opts *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, opts)
+	client.AddRoots(&mcp.Root{URI: "file:///here"}) //nolint:staticcheck // what the older protocol has
+	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func said(t *testing.T, r *mcp.CallToolResult, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.IsError || len(r.Content) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	return r.Content[0].(*mcp.TextContent).Text
+}
+
+func TestToolsAreListedAndCalled(t *testing.T) {
+	everywhere(t, func(t *testing.T, kind, version string) {
+		transport, _ := linked(t, kind, server(nil))
+		session := connect(t, transport, version, nil)
+		if got := session.InitializeResult().ProtocolVersion; got != version {
+			t.Fatalf("version %s, want %s", got, version)
+		}
+		tools, err := session.ListTools(t.Context(), nil)
+		if err != nil || len(tools.Tools) != 4 {
+			t.Fatalf("%+v, %v", tools, err)
+		}
+		var calls sync.WaitGroup
+		for _, want := range []string{"a", "é", "\n", ""} {
+			calls.Go(func() {
+				r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: text{want}})
+				if err != nil || r.Content[0].(*mcp.TextContent).Text != want {
+					t.Errorf("%+v, %v, want %q", r, err, want)
+				}
+			})
+		}
+		calls.Wait()
+		if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "nothing"}); err == nil {
+			t.Error("a tool that is not there was called")
+		}
+	})
+}
+
+func TestProgressComesInOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, kind, version string) {
+		transport, _ := linked(t, kind, server(nil))
+		steps := make(chan float64, 3)
+		session := connect(t, transport, version, &mcp.ClientOptions{
+			ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { steps <- r.Params.Progress },
+		})
+		params := &mcp.CallToolParams{Name: "steps"}
+		params.SetProgressToken("token")
+		if _, err := session.CallTool(t.Context(), params); err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for range 3 {
+			select {
+			case step := <-steps:
+				got = append(got, step)
+			case <-time.After(patience):
+				t.Fatalf("steps %v", got)
+			}
+		}
+		if !slices.Equal(got, []float64{1, 2, 3}) {
+			t.Errorf("steps %v", got)
+		}
+	})
+}
+
+func TestCancellationStopsTheTool(t *testing.T) {
+	everywhere(t, func(t *testing.T, kind, version string) {
+		stopped := make(chan struct{}, 2)
+		transport, _ := linked(t, kind, server(stopped))
+		session := connect(t, transport, version, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-stopped // it runs
+			cancel()
+		}()
+		if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "wait"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		select {
+		case <-stopped:
+		case <-time.After(patience):
+			t.Error("the tool goes on")
+		}
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: text{"after"}})
+		if got := said(t, r, err); got != "after" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestServerAsksTheClientOfASession(t *testing.T) {
+	for _, kind := range transporttest.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			transport, _ := linked(t, kind, server(nil))
+			session := connect(t, transport, eras["legacy"], nil)
+			r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "roots"})
+			if got := said(t, r, err); got != "file:///here" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func TestChangesReachTheClient(t *testing.T) {
+	everywhere(t, func(t *testing.T, kind, version string) {
+		s := server(nil)
+		transport, _ := linked(t, kind, s)
+		changed := make(chan struct{}, 16)
+		session := connect(t, transport, version, &mcp.ClientOptions{
+			ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+		})
+		if _, err := session.ListTools(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		// The SDK listens in the background: until it does, a change is lost.
+		again := time.NewTicker(50 * time.Millisecond)
+		defer again.Stop()
+		for deadline := time.After(patience); ; {
+			s.RemoveTools("echo")
+			mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(context.Context, *mcp.CallToolRequest, any) (*mcp.CallToolResult, any, error) {
+				return nil, nil, nil
+			})
+			select {
+			case <-changed:
+				return
+			case <-again.C:
+			case <-deadline:
+				t.Fatal("no change was told")
+			}
+		}
+	})
+}
+
+func TestLostSessionEndsTheTransport(t *testing.T) {
+	everywhere(t, func(t *testing.T, kind, version string) {
+		stopped := make(chan struct{}, 2)
+		transport, link := linked(t, kind, server(stopped))
+		session := connect(t, transport, version, nil)
+		go func() {
+			<-stopped
+			link.Close(0)
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "wait"}); err == nil || ctx.Err() != nil {
+			t.Errorf("%v", err)
+		}
+		if err := session.Wait(); err != nil {
+			t.Logf("wait: %v", err)
+		}
+	})
+}
+
+func TestClosedServerRefuses(t *testing.T) {
+	behind := mcptransport.NewServer(server(nil), mcptransport.ServerOptions{})
+	behind.Close()
+	if _, err := behind.Connect(nil); err == nil {
+		t.Error("a conversation began")
+	}
+}
+
+func TestAnswersCarryTheIDAsItWasWritten(t *testing.T) {
+	transport, link := linked(t, "pipe", server(nil))
+	for _, id := range []string{`9007199254740993`, `1.0`, `1.5`, `-0`, `1e3`, `"A"`, `"x"`} {
+		request := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"t"},"_meta":{` +
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+		r, err := transport.MCP.Do(link.Context(), &mcpmap.Call{Target: "server", Octets: []byte(request)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m mcpmap.Message
+		if err := m.Scan(r.Octets); err != nil || string(m.ID()) != id || m.Result() == nil {
+			t.Errorf("id %s: %s, %v", id, r.Octets, err)
+		}
+	}
+}
