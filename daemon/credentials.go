@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +35,9 @@ type credentials struct {
 	current atomic.Pointer[loaded]
 	failure atomic.Pointer[string] // why the files cannot be used now; nil if they can
 
-	mu    sync.Mutex // held while files are read
-	stamp string     // what the files looked like when they were read last
+	mu       sync.Mutex          // held while files are read
+	partners map[string][]string // bundles of single identities
+	stamp    string              // what the files looked like when they were read last
 }
 
 // loaded is what one reading of the files gave.
@@ -45,12 +49,44 @@ type loaded struct {
 
 // credentialsOf names the files that a configuration means and reads none.
 func credentialsOf(c *config.Config, log *zap.Logger, now func() time.Time) *credentials {
-	cr := &credentials{cert: c.Identity.Cert, key: c.Identity.Key, ca: c.Trust.CA, log: log, now: now}
+	cr := &credentials{
+		cert: c.Identity.Cert, key: c.Identity.Key, ca: c.Trust.CA, partners: bundlesOf(c.Partners), log: log, now: now,
+	}
 	if c.Development() {
 		f := devpki.Server(c.IdentityDir())
 		cr.cert, cr.key, cr.ca = f.Cert, f.Key, []string{f.CA}
 	}
 	return cr
+}
+
+// bundlesOf names the bundles of partners that have some of their own, by identity.
+func bundlesOf(conf config.Partners) map[string][]string {
+	files := make(map[string][]string)
+	for _, p := range conf {
+		if len(p.Trust) > 0 {
+			files[p.Identity] = p.Trust
+		}
+	}
+	return files
+}
+
+// usePartners has the bundles be those of a configuration. If they cannot be used
+// those that were loaded before stay in force.
+func (c *credentials) usePartners(conf config.Partners) (trustChanged bool, err error) {
+	files := bundlesOf(conf)
+	c.mu.Lock()
+	old := c.partners
+	c.partners = files
+	c.mu.Unlock()
+	if reflect.DeepEqual(old, files) {
+		return false, nil
+	}
+	if trustChanged, err = c.reload(); err != nil {
+		c.mu.Lock()
+		c.partners = old
+		c.mu.Unlock()
+	}
+	return trustChanged, err
 }
 
 // newCredentials reads the files for the first time; here an error is final.
@@ -108,7 +144,13 @@ func (c *credentials) refresh(always bool) (trustChanged bool, err error) {
 }
 
 // look describes the files without opening them.
-func (c *credentials) look() string { return stampOf(append([]string{c.cert, c.key}, c.ca...)...) }
+func (c *credentials) look() string {
+	files := append([]string{c.cert, c.key}, c.ca...)
+	for _, identity := range slices.Sorted(maps.Keys(c.partners)) {
+		files = append(files, c.partners[identity]...)
+	}
+	return stampOf(files...)
+}
 
 func (c *credentials) read() (*loaded, error) {
 	if err := config.CheckPrivate(c.key); err != nil {
@@ -138,7 +180,31 @@ func (c *credentials) read() (*loaded, error) {
 		}
 		l.anchors += string(bundle)
 	}
+	if err := c.readPartners(l); err != nil {
+		return nil, err
+	}
 	return l, nil
+}
+
+// readPartners reads the bundles of single identities.
+func (c *credentials) readPartners(l *loaded) error {
+	l.Bundles = make(map[string]*x509.CertPool, len(c.partners))
+	for _, identity := range slices.Sorted(maps.Keys(c.partners)) {
+		pool := x509.NewCertPool()
+		l.anchors += "\n" + identity + "\n"
+		for _, name := range c.partners[identity] {
+			bundle, err := os.ReadFile(name)
+			if err != nil {
+				return fmt.Errorf("trust of the partner %s: %w", identity, err)
+			}
+			if err := addBundle(pool, bundle); err != nil {
+				return fmt.Errorf("trust of the partner %s: %s: %w", identity, name, err)
+			}
+			l.anchors += string(bundle)
+		}
+		l.Bundles[identity] = pool
+	}
+	return nil
 }
 
 // plain drops what an error of the library quotes from a file.

@@ -93,6 +93,7 @@ type daemon struct {
 	backends    *backends
 	cards       *cards
 	inside      *inside
+	partners    *partners
 	profiles    *all.Set
 	listeners   []*listener
 	endpoints   []*endpoint.Endpoint
@@ -153,9 +154,10 @@ func (d *daemon) start() error {
 	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
 		return err
 	}
+	d.partners = newPartners(d)
 	d.health = &health{
 		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, backends: d.backends,
-		cards: d.cards,
+		cards: d.cards, partners: d.partners,
 	}
 	profileOptions, err := d.profileOptions()
 	if err != nil {
@@ -165,7 +167,7 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.servers, d.workers, liveTasks(d.profiles.A2A), d.backends.failures, d.guard.denials)
+	d.metrics.registry.MustRegister(d.partners, d.servers, d.workers, liveTasks(d.profiles.A2A), d.backends.failures, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
@@ -193,7 +195,8 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	o := all.Options{
 		Version: d.opts.Version,
 		Access:  d.guard,
-		MCP:     mcpmap.Options{Backend: d.servers.table},
+		Partner: d.partners.directory.Knows,
+		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers.table)},
 		RPC: rpc.Options{
 			Methods: d.backends.methods, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
 		},
@@ -265,6 +268,7 @@ func (d *daemon) run(ctx context.Context) error {
 		defer func() { _ = srv.Close() }()
 	}
 	d.health.phase.Store(int32(serving))
+	d.partners.apply(d.config.Partners)
 	d.announce()
 	if err := d.writeAddrFile(); err != nil {
 		d.log.Error("addresses not written", zap.Error(err))
@@ -289,6 +293,7 @@ func (d *daemon) drain() error {
 		case <-ctx.Done():
 		}
 	}()
+	d.partners.stop()
 	d.profiles.Events.Drain() // who listens would do so to the last
 	d.profiles.Relay.Drain()  // and so would consumers
 	var ends sync.WaitGroup

@@ -25,6 +25,7 @@ type health struct {
 	servers     *servers
 	backends    *backends
 	cards       *cards
+	partners    *partners
 }
 
 // Health is what /readyz and /status say.
@@ -65,6 +66,7 @@ func (h *health) look() Health {
 	}
 	v.Warnings = append(v.Warnings, h.servers.troubles.warnings("mcp server")...)
 	v.Warnings = append(v.Warnings, h.backends.troubles.warnings("rpc backend")...)
+	v.Warnings = append(v.Warnings, h.partners.warnings()...)
 	v.Ready = len(v.Reasons) == 0
 	return v
 }

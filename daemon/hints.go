@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -31,12 +32,22 @@ func newTargets(c *config.Config) targets {
 			t[[2]string{"rpc", method}] = b.Hints.Target()
 		}
 	}
+	for name, p := range c.Partners {
+		t[[2]string{behindPartner, name}] = p.Hints.Target()
+	}
 	return t
 }
+
+// behindPartner stands for every profile: what is declared of a partner holds for
+// all that is behind it.
+const behindPartner = ""
 
 // Target implements policyhint.Targets.
 func (t targets) Target(profile, name string) (*policyhint.Target, bool) {
 	target, ok := t[[2]string{profile, name}]
+	if first, _, behind := strings.Cut(name, "/"); !ok && behind {
+		target, ok = t[[2]string{behindPartner, first}]
+	}
 	return target, ok
 }
 

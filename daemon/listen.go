@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"syscall"
 	"time"
 
@@ -29,8 +28,7 @@ type listener struct {
 	endpoint *endpoint.Endpoint
 	refuse   func(transport.Conn) error // closes a connection that is not let in
 
-	mu   sync.Mutex
-	open map[transport.Conn]struct{}
+	open connections
 }
 
 // Accept returns the next connection whose peer is let in.
@@ -40,29 +38,12 @@ func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.mu.Lock()
-		l.open[conn] = struct{}{}
-		l.mu.Unlock()
-		context.AfterFunc(conn.Context(), func() {
-			l.mu.Lock()
-			delete(l.open, conn)
-			l.mu.Unlock()
-		})
+		l.open.add(conn)
 		// Remembered first: rules that change now find it.
 		if l.refuse(conn) == nil {
 			return conn, nil
 		}
 	}
-}
-
-func (l *listener) connections() []transport.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	list := make([]transport.Conn, 0, len(l.open))
-	for conn := range l.open {
-		list = append(list, conn)
-	}
-	return list
 }
 
 // address is what a peer dials: the configured one with the port that the
@@ -86,7 +67,7 @@ func (d *daemon) listen() error {
 		if err != nil {
 			return listenError(fmt.Sprintf("listeners[%d].address", i), lc.Address.String(), err)
 		}
-		d.listeners = append(d.listeners, &listener{Listener: ln, config: lc, refuse: d.refuse, open: make(map[transport.Conn]struct{})})
+		d.listeners = append(d.listeners, &listener{Listener: ln, config: lc, refuse: d.refuse})
 	}
 	return nil
 }
@@ -126,9 +107,8 @@ func (d *daemon) openEndpoints() error {
 	for _, l := range d.listeners {
 		on := l.config.ErrorFrames
 		if byPath[on] == nil {
-			o := endpointOptions(d.config)
-			o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, on
-			o.Tracer = hinted{d.traces, d.profiles.Hints}
+			o := d.endpointOptions(on)
+			o.Observer = adopting{d.observer, &d.partners.directory}
 			ep, err := endpoint.New(o)
 			if err != nil {
 				return err
@@ -138,8 +118,27 @@ func (d *daemon) openEndpoints() error {
 		}
 		l.endpoint = byPath[on]
 	}
+	// What is dialled has bounds of its own: many peers must not keep a partner
+	// from being reached.
+	for _, on := range []bool{false, true} {
+		ep, err := endpoint.New(d.endpointOptions(on))
+		if err != nil {
+			return err
+		}
+		d.partners.endpoints[on] = ep
+		d.endpoints = append(d.endpoints, ep)
+	}
 	d.metrics.watch(d.stats)
 	return nil
+}
+
+// endpointOptions are those of an endpoint with or without error path.
+func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
+	o := endpointOptions(d.config)
+	o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, errorFrames
+	o.InFlightOf = d.partners.inFlight
+	o.Tracer = hinted{d.traces, d.profiles.Hints}
+	return o
 }
 
 func (d *daemon) stats() endpoint.Stats {
@@ -218,21 +217,23 @@ func (d *daemon) hangUp(conn transport.Conn, reason string, why error) {
 // more.
 func (d *daemon) recheck() {
 	kept, closed := 0, 0
+	open := d.partners.dialled.list()
 	for _, l := range d.listeners {
-		for _, conn := range l.connections() {
-			if d.refuse(conn) != nil {
+		open = append(open, l.open.list()...)
+	}
+	for _, conn := range open {
+		if d.refuse(conn) != nil {
+			closed++
+			continue
+		}
+		if c, ok := conn.(transport.Rechecker); ok {
+			if err := c.Recheck(); err != nil {
+				d.hangUp(conn, transport.ReasonUntrusted, err)
 				closed++
 				continue
 			}
-			if c, ok := conn.(transport.Rechecker); ok {
-				if err := c.Recheck(); err != nil {
-					d.hangUp(conn, transport.ReasonUntrusted, err)
-					closed++
-					continue
-				}
-			}
-			kept++
 		}
+		kept++
 	}
 	d.log.Info("peers held against the new trust anchors and rules", zap.Int("kept", kept), zap.Int("closed", closed))
 }

@@ -49,11 +49,16 @@ func (d *daemon) watch(ctx context.Context) {
 func (d *daemon) reload(all bool) Reloaded {
 	trust, credentials := d.credentials.refresh(all)
 	rules, configuration := d.rules.refresh(all, d.guard)
-	if trust || rules {
+	conf := d.rules.partners()
+	bundles, partners := d.credentials.usePartners(conf)
+	if trust || rules || bundles {
 		d.recheck()
 	}
+	if partners == nil {
+		d.partners.apply(conf)
+	}
 	r := Reloaded{Problems: []string{}, Later: d.rules.later()}
-	for _, err := range []error{credentials, configuration, d.cards.refresh(all)} {
+	for _, err := range []error{credentials, configuration, partners, d.cards.refresh(all)} {
 		if err != nil {
 			r.Problems = append(r.Problems, err.Error())
 		}
@@ -137,6 +142,13 @@ func (f *ruleFile) use(c *config.Config, g *guard) error {
 	return nil
 }
 
+// partners returns the partners as they were read last.
+func (f *ruleFile) partners() config.Partners {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.latest.Partners
+}
+
 // later returns the keys whose change takes effect at the next start.
 func (f *ruleFile) later() []string {
 	f.mu.Lock()
@@ -144,13 +156,13 @@ func (f *ruleFile) later() []string {
 	return laterKeys(f.started, f.latest)
 }
 
-// laterKeys compares two configurations, but for the access rules.
+// laterKeys compares two configurations, but for what is in force at once.
 func laterKeys(old, now *config.Config) []string {
 	keys := []string{}
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
 	for i := range a.NumField() {
 		key := a.Type().Field(i).Tag.Get("yaml")
-		if key != "-" && key != "access" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+		if key != "-" && key != "access" && key != "partners" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			keys = append(keys, key)
 		}
 	}

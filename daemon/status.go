@@ -1,6 +1,10 @@
 package daemon
 
-import "time"
+import (
+	"time"
+
+	"github.com/slimwire/swp/partner"
+)
 
 // Status is what swpd status shows: no argument, no environment, no payload.
 type Status struct {
@@ -15,6 +19,8 @@ type Status struct {
 	NotAfter  time.Time `json:"certificate_not_after"`
 	Store     string    `json:"store"` // what is kept, and what an acknowledgement promises
 	Servers   []string  `json:"mcp_servers"`
+
+	Partners []partner.Status `json:"partners"`
 }
 
 func (d *daemon) status() Status {
@@ -31,5 +37,6 @@ func (d *daemon) status() Status {
 		NotAfter:  d.credentials.current.Load().Certificate.Leaf.NotAfter,
 		Store:     describeStore(d.config),
 		Servers:   d.servers.names(),
+		Partners:  d.partners.status(),
 	}
 }

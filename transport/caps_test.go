@@ -75,7 +75,7 @@ func TestCapsHoldAtTheLimitAndRefuseOneMore(t *testing.T) {
 func TestPolicyWithoutTrustAnchorsTrustsNobody(t *testing.T) {
 	for name, creds := range map[string]*Credentials{"none": nil, "no roots": {}} {
 		p := &Policy{Credentials: func() *Credentials { return creds }}
-		if _, err := p.roots(); !errors.Is(err, errNoRoots) {
+		if _, err := p.roots(""); !errors.Is(err, errNoRoots) {
 			t.Errorf("%s: roots: %v", name, err)
 		}
 		if _, err := p.certificate(); !errors.Is(err, errNoOwn) {

@@ -20,6 +20,7 @@ func (c *Config) check(p *problems) {
 	c.checkListeners(p)
 	c.checkAdmin(p)
 	c.checkServers(p)
+	c.checkPartners(p)
 	c.checkLimits(p)
 	c.checkPolicies(p)
 	c.checkStore(p)

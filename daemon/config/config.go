@@ -28,6 +28,7 @@ type Config struct {
 	Durability string     `yaml:"durability"` // power or process
 	Quota      Quota      `yaml:"quota"`
 	Access     Access     `yaml:"access"`
+	Partners   Partners   `yaml:"partners"`
 	MCP        MCP        `yaml:"mcp"`
 	A2A        A2A        `yaml:"a2a"`
 	RPC        RPC        `yaml:"rpc"`

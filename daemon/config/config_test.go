@@ -264,7 +264,7 @@ func TestAliasesAreFollowedAndEnd(t *testing.T) {
 // keys returns every key of the configuration with <name> and [] for what varies.
 func keys(prefix string, typ reflect.Type) []string {
 	switch {
-	case typ == reflect.TypeFor[Address]():
+	case typ == reflect.TypeFor[Address](), typ == reflect.TypeFor[[]Address]():
 		return []string{prefix}
 	case typ.Kind() == reflect.Struct:
 		var list []string

@@ -154,6 +154,8 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 			*e = defaultBackend
 		case *AgentCard:
 			*e = defaultCard
+		case *Partner:
+			*e = defaultPartner
 		}
 		d.value(join(key, name), child, entry, depth+1)
 		v.SetMapIndex(reflect.ValueOf(name), entry)

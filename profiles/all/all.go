@@ -35,6 +35,10 @@ type Options struct {
 	// Access in the options of each. Nil means everyone may do everything.
 	Access profiles.Access
 
+	// Partner reports whether an identity is that of a federation partner, for
+	// swp.info. Nil means that none is.
+	Partner func(identity string) bool
+
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
@@ -274,13 +278,13 @@ func (d declared) AgentIDs() []string {
 var honoured = map[uint64][]uint64{
 	mcpmap.ProfileID: {
 		profiles.ExtTarget, profiles.ExtSession, profiles.ExtRelated,
-		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtDeadline,
+		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtHops, profiles.ExtDeadline,
 	},
 	a2a.ProfileID: {
 		profiles.ExtAgent, profiles.ExtParam, profiles.ExtSequence, profiles.ExtResume, profiles.ExtFirstHeld,
 		profiles.ExtHops, profiles.ExtDeadline,
 	},
-	rpc.ProfileID:      {profiles.ExtDeadline},
+	rpc.ProfileID:      {profiles.ExtHops, profiles.ExtDeadline},
 	artifact.ProfileID: {profiles.ExtDurable},
 	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
 	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
@@ -290,6 +294,7 @@ var honoured = map[uint64][]uint64{
 func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
 		info := rpc.Info{Version: opts.Version, Extensions: honoured, Targets: s.MCP.Targets(peer)}
+		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
 		for _, p := range s.Registry.All() {
 			types := make([]uint64, len(p.Types))
 			for i, row := range p.Types {

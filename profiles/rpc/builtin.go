@@ -28,6 +28,10 @@ type Info struct {
 
 	// Targets that the peer may name, such as MCP servers.
 	Targets []string `json:"targets"`
+
+	// Partner says that the peer is a federation partner here: a session with it
+	// carries what either end passes on to the other.
+	Partner bool `json:"partner,omitempty"`
 }
 
 // ProfileInfo is one profile of an Info.

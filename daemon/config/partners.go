@@ -1,0 +1,85 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Partners are by the name that begins the names of what is behind them.
+type Partners map[string]Partner
+
+// Partner is another organisation's endpoint, to which this one keeps a session.
+type Partner struct {
+	Identity   string    `yaml:"identity"`   // who it must be
+	Addresses  []Address `yaml:"addresses"`  // dialled in order; none: it dials
+	Trust      []string  `yaml:"trust"`      // PEM bundles that vouch for it, and nobody else does; none: those of trust.ca
+	Trace      string    `yaml:"trace"`      // parent, full or none
+	InFlight   int       `yaml:"in_flight"`  // requests of its link
+	Extensions bool      `yaml:"extensions"` // it knows of targets, sessions and agents although it does not say so
+
+	ErrorFrames bool  `yaml:"error_frames"`
+	Hints       Hints `yaml:"hints"`
+}
+
+// defaultPartner is what holds where an entry says nothing.
+var defaultPartner = Partner{Trace: TraceParent, InFlight: 4096}
+
+// Values of partners.<name>.trace.
+const (
+	TraceParent = "parent"
+	TraceFull   = "full"
+	TraceNone   = "none"
+)
+
+func (c *Config) resolvePartners(dir string) {
+	for _, p := range c.Partners {
+		for i, file := range p.Trust {
+			if file != "" && !filepath.IsAbs(file) {
+				p.Trust[i] = filepath.Join(dir, file)
+			}
+		}
+	}
+}
+
+func (c *Config) checkPartners(p *problems) {
+	byIdentity := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		conf, key := c.Partners[name], "partners."+name
+		if !serverName.MatchString(name) {
+			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from what is behind it", name)
+		}
+		if _, taken := c.MCP.Servers[name]; taken {
+			p.add(key, "has the name of mcp.servers.%s; rules could not tell one from the other, so rename one", name)
+		}
+		if conf.Identity == "" {
+			p.add(key+".identity", "missing; name who it must be, such as spiffe://example.org/swpd")
+		}
+		if strings.ContainsAny(conf.Identity, "* \t\n") {
+			p.add(key+".identity", "%.200q is no identity; it is one name, in full", conf.Identity)
+		}
+		if other, taken := byIdentity[conf.Identity]; taken && conf.Identity != "" {
+			p.add(key+".identity", "%.200q is that of partners.%s too", conf.Identity, other)
+		}
+		byIdentity[conf.Identity] = name
+		for i, a := range conf.Addresses {
+			at := fmt.Sprintf("%s.addresses[%d]", key, i)
+			switch {
+			case a.Transport == "tcp":
+				p.add(at, "%s is plaintext, by which nobody knows who answers; want swp+tls or swp+quic", a)
+			case a.Host == "" || a.Port == 0:
+				p.add(at, "%s names no host or no port to dial", a)
+			}
+		}
+		for i, file := range conf.Trust {
+			readable(p, fmt.Sprintf("%s.trust[%d]", key, i), file)
+		}
+		oneOf(p, key+".trace", conf.Trace, TraceParent, TraceFull, TraceNone)
+		if conf.InFlight < 1 || conf.InFlight > 1_000_000 {
+			p.add(key+".in_flight", "is %d, want 1 to 1000000", conf.InFlight)
+		}
+		conf.Hints.check(p, key+".hints")
+	}
+}

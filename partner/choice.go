@@ -1,0 +1,80 @@
+package partner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+var errBetter = errors.New("partner: another session of the two ends stays")
+
+// enter makes a session one of those that could carry something, until it ends.
+func (l *Link) enter(up *Up) {
+	l.mu.Lock()
+	l.open = append(l.open, up)
+	l.mu.Unlock()
+	l.choose(nil)
+	context.AfterFunc(up.Session.Context(), func() {
+		l.mu.Lock()
+		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
+		l.mu.Unlock()
+		l.choose(context.Cause(up.Session.Context()))
+	})
+}
+
+// choose makes the best session the current one. cause is why one has ended.
+//
+// Where both ends have dialled, the session of the smaller identity stays (DESIGN
+// §4), so that both ends choose the same without a word. Whoever dialled the other
+// one drains it: the accepting end cannot know whether it is a link of the partner
+// or another program that has its identity.
+func (l *Link) choose(cause error) {
+	l.mu.Lock()
+	best := l.best()
+	old := l.current
+	if best == old {
+		l.mu.Unlock()
+		return
+	}
+	l.current = best
+	l.since = time.Now()
+	if best != nil {
+		l.failure = nil
+		l.connects++
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+	var drained []*Up
+	for _, up := range l.open {
+		if up.Dialled && up != best {
+			drained = append(drained, up)
+		}
+	}
+	l.mu.Unlock()
+	for _, up := range drained {
+		time.AfterFunc(superseded, up.Session.Drain)
+	}
+	if old != nil {
+		if cause == nil {
+			cause = errBetter
+		}
+		l.opts.Observe(Event{Name: l.opts.Name, What: Lost, Up: old, Err: cause})
+	}
+	if best != nil {
+		l.opts.Observe(Event{Name: l.opts.Name, What: Connected, Up: best})
+	}
+}
+
+// best returns the session that carries what is passed on: one that the smaller
+// identity dialled before any other, of several the newest. The caller holds mu.
+func (l *Link) best() *Up {
+	ours := l.opts.Self() < l.opts.Identity
+	var best *Up
+	for _, up := range l.open {
+		if best == nil || up.Dialled == best.Dialled || up.Dialled == ours {
+			best = up
+		}
+	}
+	return best
+}

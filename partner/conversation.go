@@ -1,0 +1,301 @@
+package partner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Bounds on what a conversation has to send and the link has not taken.
+const (
+	maxDue       = 1024
+	maxDueOctets = 16 << 20
+)
+
+// goodbye is how long the partner has to take the end of a session.
+const goodbye = 5 * time.Second
+
+// conversation is a session of the legacy era at a partner, for one at this
+// endpoint: a name there for a name here. It outlives the link for as long as the
+// partner keeps it. It implements mcpmap.Conversation.
+type conversation struct {
+	server *server
+	client mcpmap.Counterpart
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	begun   bool       // the first request was handed over
+	due     []outgoing // to be sent, in order
+	octets  int        // in due
+	sending bool       // a goroutine is sending them
+	up      *Up        // where the session is known
+	id      string     // of the session at the partner
+}
+
+// outgoing is a message to the partner. Exactly one of x and notification is set.
+type outgoing struct {
+	x            *mcpmap.Exchange
+	call         *mcpmap.Call
+	passage      profiles.Passage
+	ctx          context.Context
+	cancel       context.CancelCauseFunc
+	notification []byte
+}
+
+func (o *outgoing) size() int {
+	if o.x != nil {
+		return len(o.call.Octets)
+	}
+	return len(o.notification)
+}
+
+func newConversation(s *server, client mcpmap.Counterpart) *conversation {
+	c := &conversation{server: s, client: client}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Do implements mcpmap.Conversation. The first request has to open a session: a
+// partner would take one without for that of whoever came last over the link, which
+// carries everybody's.
+func (c *conversation) Do(x *mcpmap.Exchange) {
+	c.mu.Lock()
+	stray := !c.begun && !x.Message.Is(mcpmap.MethodInitialize)
+	c.begun = true
+	c.mu.Unlock()
+	if stray {
+		x.Fail(&profiles.Error{Code: profiles.InvalidEnvelope, Detail: "partner_session", Text: "a server of a partner wants initialize first"})
+		c.client.Ended()
+		return
+	}
+	o := outgoing{x: x, call: c.server.call(x), passage: x.Passage()}
+	o.call.Events.Request = func(a *mcpmap.Asked) { c.asked(x, a) }
+	o.ctx, o.cancel = cancellable(x)
+	if !c.push(o) {
+		o.cancel(nil)
+		x.Fail(profiles.Busy("partner_due", "too much is waiting for the partner"))
+	}
+}
+
+// Notify implements mcpmap.Conversation.
+func (c *conversation) Notify(m *mcpmap.Message) {
+	c.push(outgoing{notification: bytes.Clone(m.Octets())})
+}
+
+// Close implements mcpmap.Conversation.
+func (c *conversation) Close() {
+	c.cancel()
+	c.mu.Lock()
+	up, id := c.up, c.id
+	c.mu.Unlock()
+	if id == "" {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(up.Session.Context(), goodbye)
+		defer cancel()
+		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, c.address(id)) // or the partner forgets it by itself
+		c.server.client(up.Session).Leave(c.server.target, id)
+	}()
+}
+
+func (c *conversation) push(o outgoing) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil || len(c.due) >= maxDue || len(c.due) > 0 && c.octets+o.size() > maxDueOctets {
+		return false
+	}
+	c.due = append(c.due, o)
+	c.octets += o.size()
+	if !c.sending {
+		c.sending = true
+		go c.send()
+	}
+	return true
+}
+
+// send sends what is due, each once the one before is on its way.
+func (c *conversation) send() {
+	for {
+		c.mu.Lock()
+		if len(c.due) == 0 {
+			c.sending, c.due = false, nil
+			c.mu.Unlock()
+			return
+		}
+		o := c.due[0]
+		c.due[0] = outgoing{}
+		c.due = c.due[1:]
+		c.octets -= o.size()
+		c.mu.Unlock()
+		switch {
+		case o.x == nil:
+			c.notify(o.notification)
+		case o.x.Initialize():
+			c.request(o) // what follows needs the session
+		default:
+			sent := make(chan struct{})
+			var once sync.Once
+			o.call.Sent = func() { once.Do(func() { close(sent) }) }
+			go func() {
+				defer o.call.Sent()
+				c.request(o)
+			}()
+			<-sent
+		}
+	}
+}
+
+func (c *conversation) request(o outgoing) {
+	defer o.cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { o.cancel(errEnded) })()
+	ctx := o.ctx
+	if o.x.Initialize() {
+		// A session that is opened for a client that has left meanwhile has to be
+		// known, so as to be closed.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), o.passage.Deadline)
+		defer cancel()
+		o.call.Events = c.events()
+	}
+	up, id, err := c.join(ctx)
+	if err == nil {
+		o.call.Session = id
+		var opened string
+		if opened, err = c.server.pass(ctx, up, o.x, o.passage, o.call); opened != "" {
+			c.opened(up, opened)
+		}
+	}
+	if err != nil {
+		o.x.Fail(mcpmap.Failure(err))
+	}
+}
+
+var errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
+
+func (c *conversation) notify(octets []byte) {
+	ctx, cancel := context.WithTimeout(c.ctx, goodbye)
+	defer cancel()
+	if up, id, err := c.join(ctx); err == nil && id != "" {
+		_ = c.server.client(up.Session).Notify(ctx, c.server.target, id, octets) // nothing answers a notification
+	}
+}
+
+// asked passes a request of the server to the client, and the answer back.
+func (c *conversation) asked(x *mcpmap.Exchange, a *mcpmap.Asked) {
+	c.client.Request(x, &a.Message, func(octets []byte) {
+		if err := a.Answer(octets); err != nil && !errors.Is(err, profiles.ErrFinished) {
+			a.Refuse(profiles.AsError(err))
+		}
+	})
+}
+
+// join returns the session to the partner and, once it has one, the name of the
+// conversation there. After the link was lost the conversation is taken up on the
+// next one.
+func (c *conversation) join(ctx context.Context) (*Up, string, error) {
+	now, err := c.server.ready(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if !c.server.link.honours(now, mcpmap.ProfileID, profiles.ExtSession) {
+		return nil, "", c.server.link.ignorant("extension 17 of MCP, sessions")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id == "" || c.up == now {
+		return now, c.id, nil
+	}
+	if err := c.server.client(now.Session).Resume(ctx, c.server.target, c.id, c.events()); err != nil {
+		return nil, "", err
+	}
+	c.server.client(c.up.Session).Leave(c.server.target, c.id)
+	c.up = now
+	return now, c.id, nil
+}
+
+// events are those of the session that belong to no call.
+func (c *conversation) events() mcpmap.Events {
+	return mcpmap.Events{
+		Notification: c.client.Notify,
+		Request:      func(a *mcpmap.Asked) { c.asked(nil, a) },
+	}
+}
+
+// opened keeps the session that initialize has opened, and listens to it.
+func (c *conversation) opened(up *Up, id string) {
+	c.mu.Lock()
+	c.up, c.id = up, id
+	c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		c.Close() // it was closed when there was nothing to close yet
+		return
+	}
+	go c.listen()
+}
+
+// listen has the partner tell what the server says on its own account, and that the
+// session is over there, wherever the link is.
+func (c *conversation) listen() {
+	for c.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.ctx, listenPatience)
+		up, id, err := c.join(ctx)
+		cancel()
+		if err == nil {
+			err = c.hear(up, id)
+		}
+		var gone *rpc.Error
+		switch {
+		case errors.Is(err, io.EOF), errors.As(err, &gone):
+			c.client.Ended()
+			return
+		case err != nil:
+			select { // the link comes back, or the client gives up
+			case <-time.After(listenPause):
+			case <-c.ctx.Done():
+			}
+		}
+	}
+}
+
+const (
+	listenPatience = 10 * time.Second
+	listenPause    = 250 * time.Millisecond
+)
+
+// hear holds swp.mcp.listen on a session to the partner while that is the current
+// one.
+func (c *conversation) hear(up *Up, id string) error {
+	ctx, cancel := c.server.link.while(c.ctx, up)
+	defer cancel()
+	lane, err := up.Session.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lane.Close() }()
+	stream, err := rpc.Open(ctx, lane, mcpmap.MethodRPCListen, c.address(id))
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		if _, err := stream.Recv(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// address is the params of the methods about a session.
+func (c *conversation) address(id string) []byte {
+	params, _ := json.Marshal(map[string]string{"target": c.server.target, "session": id}) // of strings it does not fail
+	return params
+}

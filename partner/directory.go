@@ -1,0 +1,79 @@
+package partner
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Directory finds links by name and by identity. It is safe for concurrent use;
+// the zero value has none.
+type Directory struct {
+	now atomic.Pointer[table]
+}
+
+type table struct {
+	names      map[string]*Link
+	identities map[string]*Link
+	sorted     []*Link
+}
+
+// Set replaces the links. Names and identities are there once each.
+func (d *Directory) Set(links []*Link) {
+	t := &table{names: make(map[string]*Link), identities: make(map[string]*Link)}
+	for _, l := range links {
+		t.names[l.Name()], t.identities[l.Identity()] = l, l
+	}
+	t.sorted = slices.SortedFunc(maps.Values(t.names), func(a, b *Link) int { return cmp.Compare(a.Name(), b.Name()) })
+	d.now.Store(t)
+}
+
+// Links returns the links by name. Nobody changes the slice.
+func (d *Directory) Links() []*Link {
+	if t := d.now.Load(); t != nil {
+		return t.sorted
+	}
+	return nil
+}
+
+// Split finds the link of partner/rest, and the rest.
+func (d *Directory) Split(name string) (l *Link, rest string, ok bool) {
+	t := d.now.Load()
+	first, rest, found := strings.Cut(name, "/")
+	if t == nil || !found || rest == "" {
+		return nil, "", false
+	}
+	l, ok = t.names[first]
+	return l, rest, ok
+}
+
+// Knows reports whether an identity is that of a partner.
+func (d *Directory) Knows(identity string) bool {
+	t := d.now.Load()
+	return t != nil && t.identities[identity] != nil
+}
+
+// InFlight is how many requests the partner of an identity may have in flight here, 0
+// if it is none.
+func (d *Directory) InFlight(identity string) int {
+	if t := d.now.Load(); t != nil {
+		if l := t.identities[identity]; l != nil {
+			return l.opts.InFlight
+		}
+	}
+	return 0
+}
+
+// Adopt gives a session that was accepted to the link of its identity, if there is
+// one. It does not wait.
+func (d *Directory) Adopt(s *endpoint.Session) {
+	if t := d.now.Load(); t != nil {
+		if l := t.identities[s.Peer().Identity]; l != nil {
+			l.Adopt(s)
+		}
+	}
+}

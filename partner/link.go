@@ -1,0 +1,326 @@
+// Package partner is the links to federation partners, and what is passed on over
+// them.
+//
+// A Link keeps one session to a partner: it dials, takes over a session that the
+// partner dialled, reconnects, and knows what the other end offers. Sessions are
+// symmetric, so one serves both directions. MCP, RPC and A2A name what is behind a
+// partner as partner/name: the first segment names the link, the rest is for the
+// other end. Payloads are passed on octet for octet.
+//
+// The other end sees the identity of this endpoint, never that of the caller, who
+// must be allowed here to use partner/name.
+package partner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Link is the link to one partner. It is safe for concurrent use.
+type Link struct {
+	opts   Options
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	open     []*Up         // sessions that could carry something, in the order of their coming
+	current  *Up           // the best of them
+	changed  chan struct{} // closed when current changes
+	since    time.Time     // when current changed
+	failure  error         // of the last round of addresses; nil once there is a session
+	connects uint64
+	failures uint64
+}
+
+// superseded is how long a session that is given up for another still takes what
+// the other end sends before it knows.
+const superseded = time.Second
+
+// maxInfo bounds the targets of a partner that are remembered, and the length of
+// the name of each.
+const (
+	maxTargets    = 1024
+	maxTargetName = 256
+)
+
+// New returns a link and starts it.
+func New(opts Options) (*Link, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now()}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.work.Go(l.keep)
+	return l, nil
+}
+
+// Name is the first segment of what is behind the partner.
+func (l *Link) Name() string { return l.opts.Name }
+
+// Identity is who the partner is.
+func (l *Link) Identity() string { return l.opts.Identity }
+
+// Close ends the link: nothing is dialled and nothing passed on any more. Sessions
+// that it had dialled are drained; it does not wait for them.
+func (l *Link) Close() {
+	l.cancel()
+	l.work.Wait()
+	l.mu.Lock()
+	open := slices.Clone(l.open)
+	l.mu.Unlock()
+	for _, up := range open {
+		if up.Dialled {
+			up.Session.Drain()
+		}
+	}
+}
+
+// Adopt takes a session that the partner has dialled. It does not wait. The session
+// carries what is passed on if the other end has this endpoint for a partner, or if
+// there is no address to dial.
+func (l *Link) Adopt(s *endpoint.Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return
+	}
+	l.work.Go(func() {
+		ctx, cancel := context.WithTimeout(l.ctx, l.opts.DialTimeout)
+		defer cancel()
+		info, err := l.ask(ctx, s)
+		if err == nil && (info.Partner || len(l.opts.Addresses) == 0) {
+			l.enter(&Up{Session: s, info: info, since: time.Now()})
+		}
+	})
+}
+
+// Ready returns the session to the partner. If the link has gone down just now it
+// waits for it, for Options.Wait at most. The error is an *Error, or that of ctx.
+func (l *Link) Ready(ctx context.Context) (*Up, error) {
+	var timeout <-chan time.Time
+	for {
+		l.mu.Lock()
+		up, changed, since, failure := l.current, l.changed, l.since, l.failure
+		l.mu.Unlock()
+		switch {
+		case up != nil:
+			return up, nil
+		case l.ctx.Err() != nil, failure != nil && time.Since(since) > l.opts.Wait:
+			return nil, l.unreachable(failure)
+		}
+		if timeout == nil {
+			timer := time.NewTimer(l.opts.Wait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return nil, l.unreachable(failure)
+		case <-l.ctx.Done():
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (l *Link) unreachable(cause error) *profiles.Error {
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "partner_down", Text: fmt.Sprintf("partner %s cannot be reached now", l.opts.Name),
+		Cause: cause, Retryable: true, Domain: true,
+	}
+}
+
+// Status returns the present state.
+func (l *Link) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{
+		Name: l.opts.Name, Identity: l.opts.Identity, Up: l.current != nil, Since: l.since,
+		Connects: l.connects, Failures: l.failures,
+	}
+	switch {
+	case l.current != nil:
+		peer := l.current.Session.Peer()
+		s.Dialled, s.Transport, s.Addr = l.current.Dialled, peer.Transport, peer.Addr
+		s.Targets = slices.Clone(l.current.info.Targets)
+	case l.failure != nil:
+		s.Failure = l.failure.Error()
+	}
+	return s
+}
+
+// Targets returns the MCP servers that the other end offers, as far as it is there.
+// Nobody changes the slice.
+func (l *Link) Targets() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current == nil {
+		return nil
+	}
+	return l.current.info.Targets
+}
+
+// honours reports whether the partner acts on an extension of a profile.
+func (l *Link) honours(up *Up, profile, extension uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(up.info.Extensions[profile], extension) ||
+		slices.Contains(l.opts.Extensions[profile], extension)
+}
+
+// while returns ctx until a session is no longer the one that carries what is
+// passed on. The caller calls the function when it is done.
+func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	l.mu.Lock()
+	current, changed := l.current, l.changed
+	l.mu.Unlock()
+	if current != up {
+		cancel()
+		return ctx, cancel
+	}
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// keep dials while there is no session, and looks after the one that there is.
+func (l *Link) keep() {
+	pause := l.opts.FirstPause
+	for l.ctx.Err() == nil {
+		l.mu.Lock()
+		up, changed := l.current, l.changed
+		l.mu.Unlock()
+		wait := l.opts.Check
+		switch {
+		case up != nil:
+			pause = l.opts.FirstPause
+		case len(l.opts.Addresses) > 0:
+			if err := l.dial(); err != nil {
+				l.failed(err)
+				// Half of it is by chance, so that many do not come back at once.
+				wait = pause/2 + rand.N(pause/2+1) //nolint:gosec // no secret
+				pause = min(2*pause, l.opts.LongestPause)
+			}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-l.ctx.Done():
+		case <-changed:
+		case <-timer.C:
+			if up != nil {
+				l.check(up)
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// dial tries the addresses in order. A session that the partner has dialled
+// meanwhile is as good.
+func (l *Link) dial() error {
+	var all []error
+	for _, addr := range l.opts.Addresses {
+		err := l.dialOne(addr)
+		if err == nil {
+			return nil
+		}
+		all = append(all, fmt.Errorf("%s: %w", addr, err))
+		l.mu.Lock()
+		up := l.current
+		l.mu.Unlock()
+		if up != nil || l.ctx.Err() != nil {
+			return nil
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (l *Link) dialOne(addr transport.Addr) error {
+	ctx, cancel := context.WithTimeout(l.ctx, l.opts.DialTimeout)
+	defer cancel()
+	conn, err := l.opts.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	s := l.opts.Attach(conn)
+	info, err := l.ask(ctx, s)
+	if err != nil {
+		s.Close(profiles.OK)
+		return err
+	}
+	l.enter(&Up{Session: s, Dialled: true, info: info, since: time.Now()})
+	return nil
+}
+
+// check asks the other end again what it offers. One that does not answer at all is
+// gone.
+func (l *Link) check(up *Up) {
+	ctx, cancel := context.WithTimeout(l.ctx, l.opts.Check)
+	defer cancel()
+	info, err := l.ask(ctx, up.Session)
+	if err != nil {
+		if l.ctx.Err() == nil {
+			up.Session.Close(profiles.Internal)
+		}
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	up.info = info
+}
+
+// ask returns what the other end offers. An endpoint that does not know swp.info, or
+// does not let us call it, offers nothing that it would say.
+func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
+	result, err := rpc.Call(ctx, s, rpc.MethodInfo, nil)
+	var fault *rpc.Error
+	switch {
+	case errors.As(err, &fault):
+		return rpc.Info{}, nil
+	case err != nil:
+		if cause := context.Cause(s.Context()); cause != nil {
+			return rpc.Info{}, cause
+		}
+		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
+	}
+	var info rpc.Info
+	if err := json.Unmarshal(result, &info); err != nil {
+		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
+	}
+	// What is behind partners of the partner can be named all the same; listed it
+	// would grow with each round that two partners ask each other.
+	info.Targets = slices.DeleteFunc(info.Targets, func(name string) bool {
+		return name == "" || len(name) > maxTargetName || strings.Contains(name, "/")
+	})
+	info.Targets = info.Targets[:min(len(info.Targets), maxTargets)]
+	return info, nil
+}
+
+func (l *Link) failed(err error) {
+	l.mu.Lock()
+	l.failure = err
+	l.failures++
+	l.mu.Unlock()
+	l.opts.Observe(Event{Name: l.opts.Name, What: Failed, Err: err})
+}
