@@ -121,6 +121,13 @@ func (a *application) letGo() {
 	}
 }
 
+// over reports whether the script has come to its end.
+func (a *application) over() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
 // stops calls f when ctx ends while the script still plays and has not answered:
 // the exchange was ended from outside. What it returns says that it was
 // answered.

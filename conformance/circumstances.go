@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/metrics"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -14,7 +13,6 @@ import (
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/transport/endpoint"
-	"github.com/slimwire/swp/vectors"
 )
 
 // options are those of the endpoint under test.
@@ -90,36 +88,6 @@ func continuing(octets, page []byte) ([]byte, error) {
 	}
 	env.Payload = append(e1.AppendUvarint(e1.AppendUvarint(nil, t.request<<3|2), uint64(len(body))), body...)
 	return frame.Append(nil, env.Append(nil)), nil
-}
-
-// clock is the endpoint's.
-type clock struct {
-	mu    *sync.Mutex
-	start time.Time
-	at    *time.Time
-}
-
-func newClock(c *vectors.Clock) clock {
-	start := time.Now()
-	if c != nil {
-		start = time.UnixMilli(c.NowUnixMs)
-	}
-	return clock{mu: new(sync.Mutex), start: start, at: &start}
-}
-
-func (c clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return *c.at
-}
-
-// set moves the clock on. It never goes back.
-func (c clock) set(atMs int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at := c.start.Add(ms(atMs)); at.After(*c.at) {
-		*c.at = at
-	}
 }
 
 // answering returns a frame with the msg_id of another, or with an extension

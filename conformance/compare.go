@@ -76,6 +76,7 @@ func (sc *scene) compareStep(i int, x *vectors.Expect, seen *Observation) string
 	case vectors.Out:
 		return first(
 			func() string { return sc.compareFrame(i, x, s) },
+			func() string { return sc.compareFresh(i, x, seen) },
 			func() string { return compareEffects(x, s) },
 		)
 	case vectors.Told:

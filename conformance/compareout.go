@@ -37,6 +37,8 @@ func (sc *scene) compareFrame(i int, x *vectors.Expect, s *Seen) string {
 		case w.ProfileID != got.ProfileID || w.MsgType != got.MsgType || w.Flags != got.Flags:
 			return fmt.Sprintf("profile %d msg_type %d flags %#x was sent, want profile %d msg_type %d flags %#x",
 				got.ProfileID, got.MsgType, got.Flags, w.ProfileID, w.MsgType, w.Flags)
+		case len(w.Extensions) > 0 && !bytes.Equal(w.Extensions, got.Extensions):
+			return fmt.Sprintf("extensions %q were sent, want %q", got.Extensions, w.Extensions)
 		case len(x.Free) > 0:
 			if fault := compareFields(x.Free, w, got); fault != "" {
 				return fault
@@ -76,6 +78,34 @@ func (sc *scene) compareMsgID(i int, x *vectors.Expect, got []byte) string {
 		return ""
 	}
 	return "no frame before it has a msg_id to compare with"
+}
+
+// compareFresh looks for the msg_id of a frame that the endpoint sent in all that
+// was sent before on its connection, by either side.
+func (sc *scene) compareFresh(i int, x *vectors.Expect, seen *Observation) string {
+	if x.FreshMsgID == nil {
+		return ""
+	}
+	got, err := decode(seen.Steps[i].Frame)
+	if err != nil {
+		return "what was sent is no frame: " + err.Error()
+	}
+	fresh := true
+	for j := range i {
+		st := &sc.input.Steps[j]
+		octets := seen.Steps[j].Frame
+		if st.Dir == vectors.In {
+			octets = st.Octets
+		}
+		if st.Conn == sc.input.Steps[i].Conn && (st.Dir == vectors.In || st.Dir == vectors.Out) {
+			before, err := decode(octets)
+			fresh = fresh && (err != nil || !bytes.Equal(before.MsgID, got.MsgID))
+		}
+	}
+	if fresh != *x.FreshMsgID {
+		return fmt.Sprintf("msg_id %x: not sent before on this connection is %t", got.MsgID, fresh)
+	}
+	return ""
 }
 
 // decode reads one frame with the limits of the wire and none of ours, and

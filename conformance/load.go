@@ -176,7 +176,7 @@ func (l *loader) circumstances(s *vectors.Sibling) Input {
 }
 
 func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
-	if !slices.Contains([]string{vectors.In, vectors.Out, vectors.App, vectors.Told}, st.Dir) {
+	if !slices.Contains([]string{vectors.In, vectors.Out, vectors.App, vectors.Told, vectors.Wait}, st.Dir) {
 		return fmt.Errorf("dir is %q", st.Dir)
 	}
 	expect := st.Expect
@@ -189,7 +189,9 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 		expect = x
 	case expect == nil && st.Dir == vectors.Told:
 		expect = new(vectors.Expect)
-	case expect == nil && st.Dir != vectors.App:
+	case st.Dir == vectors.Wait && (st.BinFile != "" || expect != nil || st.AtMs == 0):
+		return errors.New("a wait says at_ms and nothing else")
+	case expect == nil && st.Dir != vectors.App && st.Dir != vectors.Wait:
 		return errors.New("no expect")
 	case expect != nil && !slices.Contains(stepOutcomes, expect.Outcome):
 		return fmt.Errorf("outcome is %q, want one of %q", expect.Outcome, stepOutcomes)

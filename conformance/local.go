@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -67,6 +68,8 @@ func builder(in *Input) (func(*stage) error, error) {
 		return buildPolicyHint(in.Setup)
 	case "state":
 		return serving(stateProfiles), nil
+	case "relay":
+		return serving(relayProfiles), nil
 	case PoC:
 		return serving(pocProfiles), nil
 	}
@@ -112,7 +115,8 @@ func (s *stage) endpoint(list []*profiles.Profile) (*endpoint.Endpoint, error) {
 
 // pipe connects a peer to the endpoint.
 func (s *stage) pipe(ep *endpoint.Endpoint, name string) (*endpoint.Session, error) {
-	here, there := transport.NewPipe(transport.PipeOptions{B: peerIdentity + name})
+	owner, _, _ := strings.Cut(name, ".")
+	here, there := transport.NewPipe(transport.PipeOptions{B: peerIdentity + owner})
 	stream, err := there.Open(context.Background())
 	if err != nil {
 		return nil, err
@@ -133,7 +137,7 @@ func (s *stage) attach(ep *endpoint.Endpoint, conn transport.Conn, name string) 
 func (s *stage) connNames() []string {
 	var names []string
 	for _, st := range s.in.Steps {
-		if st.Dir != vectors.App && !slices.Contains(names, st.Conn) {
+		if st.Dir != vectors.App && st.Dir != vectors.Wait && !slices.Contains(names, st.Conn) {
 			names = append(names, st.Conn)
 		}
 	}
@@ -141,5 +145,5 @@ func (s *stage) connNames() []string {
 }
 
 // peerIdentity is what the identities of peers on pipes begin with; the name of
-// the connection follows.
+// the connection follows, up to a dot.
 const peerIdentity = "spiffe://peer.invalid/"

@@ -2,64 +2,115 @@ package conformance
 
 import (
 	"context"
-	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store/sqlstore"
 )
 
-// buildRelay sets an endpoint between two connections: what "a" asks for is
-// asked of "b".
-func buildRelay(s *stage) error {
-	hop := &relay{s: s}
-	hop.ctx, hop.cancel = context.WithCancel(context.Background())
-	s.onClose(func() { hop.cancel(); hop.tasks.Wait() })
-	m := s.mapping(hop)
-	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, m.Profile())})
+// relayWaiting is how many deliveries a topic holds: so few that the vectors fill
+// it.
+const relayWaiting = 4
+
+// relayProfiles are the RELAY profile, and RPC with its methods. Its times are the
+// defaults, without jitter: the vectors name the instants. Publishers and
+// consumers are peers.
+func relayProfiles(s *stage) ([]*profiles.Profile, error) {
+	db, err := s.storeWith(sqlstore.Options{Waiting: relayWaiting})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	next, err := s.pipe(ep, "b")
+	service, err := relay.New(relay.Options{Store: &ledger{Store: db, s: s, items: make(map[string]string), dead: make(map[string]bool)}, Jitter: -1, Now: s.clock.now, After: s.clock.after})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	hop.next = m.Client(next)
-	_, err = s.pipe(ep, "a")
-	return err
+	s.onClose(service.Close)
+	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{
+		relay.MethodAttach: {Long: true, Held: func(p *rpc.Pending, params []byte) error { return service.Attach(p, params) }},
+		relay.MethodDead: {Detached: func(ctx context.Context, req *profiles.Request, params []byte, _ func([]byte) error) ([]byte, error) {
+			return service.Dead(ctx, req.Session, params)
+		}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return []*profiles.Profile{witnessed(s, service.Profile()), witnessed(s, calls)}, nil
 }
 
-// relay is the MCP server that is really another peer. It passes on octets
-// between the serving and the calling side of the mapping and has no eyes for
-// them.
-type relay struct {
-	s      *stage
-	next   *mcpmap.Client
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+// ledger is the store of a relay. What it has stored of how a delivery went the
+// application is told: the script goes on when it is. After its end what is left
+// of attempts is nobody's concern.
+type ledger struct {
+	relay.Store
+	s *stage
+
+	mu    sync.Mutex
+	items map[string]string // delivery_id by the id of the item
+	dead  map[string]bool   // items
 }
 
-func (r *relay) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
-	return relayConversation{r}, nil
-}
-
-func (r *relay) Do(x *mcpmap.Exchange) {
-	request := slices.Clone(x.Message.Octets())
-	r.tasks.Go(func() {
-		result, err := r.next.Do(r.ctx, &mcpmap.Call{Octets: request, Events: mcpmap.Events{Notification: x.Notify}})
-		if err != nil {
-			x.Fail(profiles.AsError(err))
-			return
+// Add notes which delivery an item is.
+func (l *ledger) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(bool, bool, error)) {
+	l.Store.Add(space, queue, id, mark, owner, data, expires, keep, func(fresh, equal bool, err error) {
+		if fresh {
+			_, deliveryID, _ := strings.Cut(id, owner)
+			l.mu.Lock()
+			l.items[id] = deliveryID
+			delete(l.dead, id)
+			l.mu.Unlock()
 		}
-		x.FinishStatus(result.Octets, result.Status)
+		done(fresh, equal, err)
 	})
 }
 
-type relayConversation struct{ *relay }
-
-func (c relayConversation) Notify(m *mcpmap.Message) {
-	_ = c.next.Notify(c.ctx, "", "", m.Octets()) // the queue of a pipe takes it at once
+// Ack tells that a delivery is processed.
+func (l *ledger) Ack(space, id string, lease uint64, done func(bool, error)) {
+	l.Store.Ack(space, id, lease, l.tell(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
+		if dead {
+			return 0, nil
+		}
+		return relay.TypeAck, (&relay.Ack{DeliveryID: deliveryID}).Append(nil)
+	}))
 }
 
-func (relayConversation) Close() {}
+// Nack tells that an attempt of a delivery has failed.
+func (l *ledger) Nack(space, id string, lease uint64, due time.Time, counts bool, done func(bool, error)) {
+	l.Store.Nack(space, id, lease, due, counts, l.tell(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
+		if dead || !counts {
+			return 0, nil
+		}
+		return relay.TypeNack, (&relay.Nack{DeliveryID: deliveryID, Retryable: true}).Append(nil)
+	}))
+}
+
+// Move tells that a delivery is dead, and later that its publisher knows.
+func (l *ledger) Move(space, id string, lease uint64, queue string, data []byte, expires time.Time, done func(bool, error)) {
+	l.Store.Move(space, id, lease, queue, data, expires, l.tell(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
+		if dead {
+			return relay.TypeStatus, (&relay.Status{DeliveryID: deliveryID, State: []byte(relay.DeadState)}).Append(nil)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.dead[id] = true
+		return relay.TypeNack, (&relay.Nack{DeliveryID: deliveryID}).Append(nil)
+	}))
+}
+
+// tell tells what was stored, if it was and there is something to tell.
+func (l *ledger) tell(id string, done func(bool, error), what func(deliveryID []byte, dead bool) (msgType uint64, payload []byte)) func(bool, error) {
+	return func(held bool, err error) {
+		if held && err == nil && !l.s.app.over() {
+			l.mu.Lock()
+			deliveryID, dead := l.items[id], l.dead[id]
+			l.mu.Unlock()
+			if msgType, payload := what([]byte(deliveryID), dead); payload != nil {
+				l.s.app.tell(relay.ProfileID, msgType, payload)
+			}
+		}
+		done(held, err)
+	}
+}

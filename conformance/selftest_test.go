@@ -305,7 +305,7 @@ func bodyAt(t *testing.T, path string) int {
 }
 
 // onP1 are the categories whose payloads are of P1 and not for recorders.
-var onP1 = []string{"a2a", "rpc", "events", "obs"}
+var onP1 = []string{"a2a", "rpc", "events", "obs", "relay"}
 
 // acceptedFrames are the files of what the peers send and the endpoint must
 // accept.

@@ -19,7 +19,7 @@ import (
 type stage struct {
 	in       *Input
 	patience time.Duration
-	clock    clock
+	clock    *clock
 	app      *application
 	peers    map[string]peer
 
@@ -57,12 +57,14 @@ type progress struct {
 }
 
 func newStage(in *Input) *stage {
-	return &stage{
+	s := &stage{
 		in: in, clock: newClock(in.Clock), peers: make(map[string]peer), changed: make(chan struct{}),
 		steps: make([]progress, len(in.Steps)), conns: make(map[uint64]string),
 		sessions: make(map[string]*endpoint.Session), open: make(map[place]*kept), calls: make(map[string]*call),
 		verdicts: make(map[string]map[uint64]endpoint.Verdict),
 	}
+	s.clock.armed = func() { s.change(func() {}) }
+	return s
 }
 
 // play runs the steps and then ends everything in order.
@@ -118,7 +120,9 @@ func (s *stage) onClose(f func()) { s.closers = append(s.closers, f) }
 
 // begin makes what is seen from now on part of a step.
 func (s *stage) begin(i int) {
-	s.clock.set(s.in.Steps[i].AtMs)
+	if s.in.Steps[i].Dir != vectors.Wait {
+		s.clock.set(s.in.Steps[i].AtMs)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.step = i
@@ -135,6 +139,8 @@ func (s *stage) playStep(ctx context.Context, i int) error {
 		return nil
 	case vectors.Out:
 		return s.playOut(ctx, i)
+	case vectors.Wait:
+		return s.playWait(ctx, st.AtMs)
 	}
 	return s.playIn(ctx, i)
 }
@@ -203,6 +209,19 @@ func (s *stage) playOut(ctx context.Context, i int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps[i].Closed = p.ended()
+	return nil
+}
+
+// playWait moves the clock on to what the endpoint waits for, alarm after alarm.
+func (s *stage) playWait(ctx context.Context, atMs int) error {
+	for there := false; !there; {
+		var next int
+		if err := s.await(ctx, func() (due bool) { next, due = s.clock.next(atMs); return due }); err != nil {
+			return fmt.Errorf("the endpoint does not wait for %d ms: %w", atMs, err)
+		}
+		s.clock.set(next)
+		there = next == atMs
+	}
 	return nil
 }
 

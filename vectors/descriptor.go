@@ -165,6 +165,7 @@ const (
 	Out  = "out"  // the endpoint must send one frame
 	App  = "app"  // what runs behind the endpoint sends this
 	Told = "told" // what runs behind the endpoint must have been told this
+	Wait = "wait" // the endpoint waits for AtMs; then it is AtMs
 )
 
 // Step is one step of a transcript.
@@ -172,11 +173,13 @@ type Step struct {
 	Why string `json:"why,omitempty"`
 	Dir string `json:"dir"`
 
-	// Conn names the connection, "a" where it is empty.
+	// Conn names the connection, "a" where it is empty. Each is another identity,
+	// but for those that are equal up to a dot.
 	Conn string `json:"conn,omitempty"`
 
 	// BinFile holds what is sent, or for Out and Told the frame that the
-	// endpoint's must equal in profile_id, msg_type, flags and payload.
+	// endpoint's must equal in profile_id, msg_type, flags and payload, and in its
+	// extensions if it has any.
 	BinFile string `json:"bin_file,omitempty"`
 
 	// AtMs is when, on the endpoint's clock, counted from the start; where it is
@@ -266,6 +269,10 @@ type Expect struct {
 	ProfileID *uint64 `json:"profile_id,omitempty"`
 	MsgType   *uint64 `json:"msg_type,omitempty"`
 	SameMsgID *bool   `json:"same_msg_id,omitempty"` // as the last frame the peer sent on this connection
+
+	// FreshMsgID: no step of the transcript saw or sent a frame with this msg_id
+	// before on this connection, or one did.
+	FreshMsgID *bool `json:"fresh_msg_id,omitempty"`
 
 	// Free are the fields of the body of a P1 payload, by number, whose content
 	// may be another than in BinFile, such as text for people. They must be there

@@ -141,8 +141,9 @@ var groups = map[string]string{
 
 	"policyhint": "SWP-POLICYHINT vectors",
 	"obs":        "SWP-OBS vectors",
+	"relay":      "SWP-RELAY vectors",
 }
 
 // profileIDs are the profiles whose vectors carry the labels of the kit for
 // payloads of encoding P1.
-var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "artifact": artifact, "policyhint": policyhint, "state": state, "obs": obs}
+var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "artifact": artifact, "policyhint": policyhint, "state": state, "obs": obs, "relay": relay}

@@ -1,0 +1,65 @@
+package conformance
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// buildRelay sets an endpoint between two connections: what "a" asks for is
+// asked of "b".
+func buildRelay(s *stage) error {
+	hop := &mcpHop{s: s}
+	hop.ctx, hop.cancel = context.WithCancel(context.Background())
+	s.onClose(func() { hop.cancel(); hop.tasks.Wait() })
+	m := s.mapping(hop)
+	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, m.Profile())})
+	if err != nil {
+		return err
+	}
+	next, err := s.pipe(ep, "b")
+	if err != nil {
+		return err
+	}
+	hop.next = m.Client(next)
+	_, err = s.pipe(ep, "a")
+	return err
+}
+
+// mcpHop is the MCP server that is really another peer. It passes on octets
+// between the serving and the calling side of the mapping and has no eyes for
+// them.
+type mcpHop struct {
+	s      *stage
+	next   *mcpmap.Client
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+func (r *mcpHop) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
+	return mcpHopConversation{r}, nil
+}
+
+func (r *mcpHop) Do(x *mcpmap.Exchange) {
+	request := slices.Clone(x.Message.Octets())
+	r.tasks.Go(func() {
+		result, err := r.next.Do(r.ctx, &mcpmap.Call{Octets: request, Events: mcpmap.Events{Notification: x.Notify}})
+		if err != nil {
+			x.Fail(profiles.AsError(err))
+			return
+		}
+		x.FinishStatus(result.Octets, result.Status)
+	})
+}
+
+type mcpHopConversation struct{ *mcpHop }
+
+func (c mcpHopConversation) Notify(m *mcpmap.Message) {
+	_ = c.next.Notify(c.ctx, "", "", m.Octets()) // the queue of a pipe takes it at once
+}
+
+func (mcpHopConversation) Close() {}
