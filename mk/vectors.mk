@@ -3,6 +3,7 @@
 
 SPEC_VECTOR_ARGS ?=
 CORE_PATTERN     ?= conformance/vectors/core_*.json
+ALL_PATTERN      ?=
 CONFORMANCE_DIR  ?= artifacts/conformance
 
 CORE_DEFAULT_JSON ?= $(CONFORMANCE_DIR)/core.default.json
@@ -18,6 +19,7 @@ CONFORMANCE_DOCS   := docs/conformance.md docs/spec-vector-runner-output.md docs
 PACK               := $(GO) run ./conformance/pack -dir '$(CONFORMANCE_DIR)' -config '$(CONFORMANCE_CONFIG)' -version '$(VERSION)' \
   -core.default '$(CORE_DEFAULT_JSON)' -core.strict '$(CORE_STRICT_JSON)' -all.default '$(ALL_DEFAULT_JSON)' -all.strict '$(ALL_STRICT_JSON)'
 
+ALL_ARGS          := $(if $(ALL_PATTERN),-pattern '$(ALL_PATTERN)')
 VECTOR_NAMESPACES := core e1 s1 mcp a2a agdisc tooldisc rpc events artifact cred policyhint state obs relay
 VECTOR_RUNNER     := $(BIN)/spec-vector-runner
 
@@ -51,8 +53,8 @@ conformance-core: vector-runner ## core vectors, default and strict, with logs a
 
 .PHONY: conformance-all
 conformance-all: vector-runner ## all vectors, default and strict, with logs and JSON
-	@mk/conformance.sh ALL default '$(ALL_DEFAULT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER)
-	@mk/conformance.sh ALL strict '$(ALL_STRICT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER) -no-fallback
+	@mk/conformance.sh ALL default '$(ALL_DEFAULT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER) $(ALL_ARGS)
+	@mk/conformance.sh ALL strict '$(ALL_STRICT_JSON)' '$(CONFORMANCE_DIR)' $(VECTOR_RUNNER) -no-fallback $(ALL_ARGS)
 
 .PHONY: conformance-summary
 conformance-summary: ## three lines about the core vectors

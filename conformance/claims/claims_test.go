@@ -215,6 +215,19 @@ func TestRunsThatProveNothingClaimNothing(t *testing.T) {
 	}
 }
 
+// The first vectors of a profile that is not there yet.
+func TestNamespaceThatIsNotThereKeepsItsClassOnly(t *testing.T) {
+	in := perfect(t)
+	in.Default, in.Strict = without(in.Default, "relay_"), without(in.Strict, "relay_")
+	d := made(t, in)
+	if got := d.why("SWP C5"); !strings.Contains(got, "relay: 0 vectors in the strict run, the catalogue has 6") {
+		t.Errorf("%q", got)
+	}
+	if got := d.claimed(); !slices.Contains(got, "SWP C4") || slices.Contains(got, "profile relay") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBrokenCoreLeavesNoFederation(t *testing.T) {
 	in := perfect(t)
 	fail := func(r *conformance.Result) { r.Pass = false }

@@ -65,7 +65,7 @@ func deploymentOf(c *config.Config) Deployment {
 		}
 	}
 	d.Open = []Open{
-		{"limits of frames and envelopes", "core", append(d.of("limits."), envelope()...), []string{"core_0005", "core_0012", "core_0019", "core_0020", "e1_0007"}},
+		{"limits of frames and envelopes", "core", slices.Concat(d.of("limits.frame_bytes"), d.of("limits.payload_bytes"), d.of("limits.extension_bytes"), envelope()), []string{"core_0005", "core_0012", "core_0019", "core_0020", "e1_0007"}},
 		{"freshness: whose policy, and skew", "s1", d.of("freshness."), []string{"core_0014", "core_0015", "s1_0005", "s1_0006"}},
 		{"frame rate", "core", append(d.of("rate."), d.of("limits.frame_")...), []string{"core_0016"}},
 		{"error path", "core", d.errorPath(), []string{"core_0017", "core_0018"}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -53,7 +54,7 @@ func (d *Document) Markdown() []byte {
 	p.table("claim", "what", "namespaces", "vectors", "evidence")
 	for _, list := range [][]Claim{d.Classes, d.Others} {
 		for _, c := range list {
-			p.row(c.Claim, c.Title, strings.Join(c.Namespaces, " "), c.Vectors, strings.Join(c.Evidence, "; "))
+			p.row(c.Claim, c.Title, strings.Join(c.Namespaces, " "), count(c.Vectors), strings.Join(c.Evidence, "; "))
 		}
 	}
 	if len(d.Profiles) > 0 {
@@ -108,6 +109,14 @@ func (d *Deployment) write(p *page) {
 	}
 }
 
+// count leaves out what was not counted.
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
 // page writes Markdown.
 type page struct{ bytes.Buffer }
 
@@ -116,7 +125,10 @@ func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", ar
 func (p *page) section(title string) { p.line("\n## %s\n", title) }
 
 func (p *page) table(columns ...string) {
-	p.line("\n| %s |\n|%s", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	if !bytes.HasSuffix(p.Bytes(), []byte("\n\n")) {
+		p.line("")
+	}
+	p.line("| %s |\n|%s", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 }
 
 // cell keeps what it is given in one cell, whatever a report says.
