@@ -20,9 +20,6 @@ const (
 
 	orders = "orders" // a topic
 
-	// relayQueue is how many deliveries a topic of the endpoint holds.
-	relayQueue = 4
-
 	sec  = 1000
 	week = 7 * day
 )
@@ -146,8 +143,9 @@ func processesOn(conn, id string) []step {
 	return []step{in("which is processed", relayAck(usualID, id).frame(), accept).answers().on(conn), processed(id)}
 }
 
-// refuses answers the last delivery with a NACK.
-func refuses(id string, retryable uint64) []step {
+// refuses answers the last delivery, of d-1, with a NACK.
+func refuses(retryable uint64) []step {
+	const id = "d-1"
 	end := isDead(id)
 	if retryable == yes {
 		end = failedOnce(id)
@@ -226,8 +224,9 @@ func settlesAt(ms int, id, state string, attempts uint64) []step {
 	return steps(first, asks(id, state, attempts))
 }
 
-// dies wants a delivery to die for a reason, and nothing to follow.
-func dies(why, id, reason string, attempts uint64, afterMs int) []step {
+// dies wants d-1 to die for a reason, and nothing to follow.
+func dies(why, reason string, attempts uint64, afterMs int) []step {
+	const id = "d-1"
 	return steps(
 		one(notice(why, id, reason)), noted(id),
 		asks(id, "dead-letter", attempts),
@@ -370,12 +369,12 @@ var relays = []vector{
 				consumer("b"), one(comes("it comes once", "d-1")), processes("d-1"), publishes("d-2"), one(comes("then the next", "d-2")),
 			)...),
 			scene("a duplicate is told which attempt it is in", steps(
-				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), refuses("d-1", yes), again("d-1", 2, 500),
+				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), refuses(yes), again("d-1", 2, 500),
 				one(waits("after a pause", 1*sec), comes("it comes again", "d-1")), again("d-1", 2, 2*sec), processes("d-1"),
 				again("d-1", 2, 3*sec),
 			)...),
 			scene("what is dead is known", steps(
-				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), refuses("d-1", 0),
+				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), refuses(0),
 				one(notice("is dead", "d-1", "rejected")), noted("d-1"), again("d-1", 1, 2*sec),
 				conflict("another payload", orders, "payload of d-2"), asks("d-1", "dead-letter", 1),
 			)...),
@@ -406,7 +405,7 @@ var relays = []vector{
 		),
 		siblings: []sibling{
 			scene("a refusal that is worth another attempt does not wait for the timeout", steps(
-				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), settlesAt(10*sec, "d-1", "queued", 1), refuses("d-1", yes),
+				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), settlesAt(10*sec, "d-1", "queued", 1), refuses(yes),
 				one(waits("the pause", 11*sec), comes("the next attempt", "d-1")), asks("d-1", "retry", 2),
 				one(in("is refused under a msg_id of its own", relayNack("nack no 1", "d-1", yes).frame(), accept).at(12*sec).on("b"), failedOnce("d-1")),
 				one(stands("and counted", "d-1", "retry", 3).on("b")),
@@ -457,34 +456,34 @@ var relays = []vector{
 		siblings: []sibling{
 			scene("the time to live is over, counted from custody", steps(
 				settled(5*sec), publishes("d-1", ttl(60*sec)), one(waits("nobody has come", 65*sec), isDead("d-1")),
-				dies("it is dead", "d-1", "ttl_expired", 1, 200*sec), consumer("b"), asks("d-1", "dead-letter", 1), asks("d-1", "dead-letter", 1),
+				dies("it is dead", "ttl_expired", 1, 200*sec), consumer("b"), asks("d-1", "dead-letter", 1), asks("d-1", "dead-letter", 1),
 			)...),
 			scene("it is over between two attempts", steps(
 				consumer("b"), publishes("d-1", ttl(30_500)),
 				one(comes("an attempt", "d-1", ttl(30_500)), waits("is not answered", 30*sec), failedOnce("d-1"), waits("the pause is too long", 30_500), isDead("d-1")),
-				dies("it is dead", "d-1", "ttl_expired", 1, 200*sec),
+				dies("it is dead", "ttl_expired", 1, 200*sec),
 			)...),
 			scene("an attempt under way has until it is answered", steps(
 				consumer("b"), publishes("d-1", ttl(10*sec)), one(comes("an attempt", "d-1", ttl(10*sec))), settlesAt(20*sec, "d-1", "queued", 1),
 				processes("d-1"), settlesAt(21*sec, "d-1", "acked", 1),
 			)...),
 			scene("a consumer says that another attempt is of no use", steps(
-				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), refuses("d-1", 0),
-				dies("it is dead", "d-1", "rejected", 1, 200*sec),
+				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), refuses(0),
+				dies("it is dead", "rejected", 1, 200*sec),
 			)...),
 			scene("it says so under a msg_id of its own, and retryable is left out", steps(
 				consumer("b"), publishes("d-1"),
 				one(comes("an attempt", "d-1"), in("is refused for good", of(relay, 3, "nack no 1", opaque(1, "d-1")).frame(), accept).on("b"), isDead("d-1"),
 					stands("it is told that this is the end", "d-1", "dead-letter", 1).on("b")),
-				dies("and so is the publisher", "d-1", "rejected", 1, 200*sec),
+				dies("and so is the publisher", "rejected", 1, 200*sec),
 			)...),
 			scene("nobody comes for a week", steps(
-				publishes("d-1"), one(waits("a week", week), isDead("d-1")), dies("it is dead", "d-1", "no_consumer", 1, week+200*sec),
+				publishes("d-1"), one(waits("a week", week), isDead("d-1")), dies("it is dead", "no_consumer", 1, week+200*sec),
 			)...),
 			scene("it was tried, and then nobody came for a week", steps(
 				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), on("b", detaches()...),
 				on("b", in("nor is it processed", relayNack("nack no 1", "d-1", yes).frame(), accept), failedOnce("d-1"), stands("it is tried again", "d-1", "retry", 2)),
-				one(waits("a week", week), isDead("d-1")), dies("it is dead", "d-1", "limit_exceeded", 1, week+200*sec),
+				one(waits("a week", week), isDead("d-1")), dies("it is dead", "limit_exceeded", 1, week+200*sec),
 			)...),
 			scene("a publisher is told when it comes back", steps(
 				publishes("d-1", ttl(60*sec)), one(hangsUp("the publisher is gone"), waits("the time to live is over", 60*sec), isDead("d-1")),
@@ -507,7 +506,7 @@ var relays = []vector{
 				settlesAt(68*sec, "d-1", "dead-letter", 1),
 			)...),
 			scene("the dead keep what they were", steps(
-				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), refuses("d-1", 0),
+				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), refuses(0),
 				one(notice("it is dead", "d-1", "rejected")),
 				deadList("it is listed", `{"payload":true}`, `{"dead":[{"delivery_id":"ZC0x","topic":"orders","reason_code":"rejected","attempt_count":1,`+
 					`"taken_unix_ms":1771512916261,"died_unix_ms":1771512916261,"told":false,"size":14,"payload":"cGF5bG9hZCBvZiBkLTE="}]}`),
