@@ -21,6 +21,9 @@ const childEnv = "SWPD_TEST_CHILD"
 // id), wait (answers when the socket it is given is closed), hang (never
 // answers), say (writes its argument to standard error).
 func childMain() int {
+	if os.Getenv(childEnv) == "modern" {
+		return modernMain()
+	}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var m struct {

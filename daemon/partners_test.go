@@ -1,0 +1,281 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// modernMain is a small MCP server of the modern era. Its tools: exact (answers
+// sayTool and the request as it came), slow (tells of progress, and answers when it
+// is cancelled, to nobody).
+func modernMain() int {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var m mcpmap.Message
+		if m.Scan(in.Bytes()) != nil {
+			continue
+		}
+		switch {
+		case m.Is(mcpmap.MethodCancelled):
+			fmt.Fprintf(os.Stderr, "cancelled %s\n", m.RequestID())
+		case m.Is(mcpmap.MethodDiscover):
+			reply(m.ID(), `{"supportedVersions":["2026-07-28"],"capabilities":{},"serverInfo":{"name":"modern","version":"1"}}`)
+		case string(m.Tool()) == "slow":
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,  "progress":1}}`+"\n", m.ProgressToken())
+		default:
+			quoted, _ := json.Marshal(in.Text())
+			reply(m.ID(), `{"tool":`+sayTool+`,"request":`+string(quoted)+`}`)
+		}
+	}
+	return 0
+}
+
+// organisation is a daemon with an authority of its own.
+type organisation struct {
+	*running
+	name, identity string
+}
+
+// open starts the daemon of an organisation. In its configuration @NAME/FILE stands
+// for a file of another's.
+func open(t *testing.T, name, yaml string) *organisation {
+	t.Helper()
+	dir, identity := t.TempDir(), "spiffe://"+name+".example/swpd"
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{Name: identity}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(yaml, "access:") {
+		yaml += "access: {rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
+	}
+	return &organisation{startIn(t, dir, yaml), name, identity}
+}
+
+func (o *organisation) ca() string { return filepath.Join(o.dir, "pki", "ca.crt") }
+
+// modernYAML configures the test binary as the MCP server "modern".
+func modernYAML(t *testing.T) string {
+	t.Helper()
+	return strings.Replace(strings.Replace(childYAML(t), "child:", "modern:", 1), childEnv+": '1'", childEnv+": modern", 1)
+}
+
+// entry is what a configuration says of a partner.
+func entry(name string, of *organisation, addresses ...string) string {
+	return fmt.Sprintf("  %s: {identity: %q, trust: [%q], addresses: [%s]}\n", name, of.identity, of.ca(), strings.Join(addresses, ", "))
+}
+
+// trusting has an organisation take another for its partner, who dials it.
+func (o *organisation) trusting(name string, other *organisation, addresses ...string) {
+	o.t.Helper()
+	file := filepath.Join(o.dir, "swpd.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	more := entry(name, other, addresses...)
+	if !strings.Contains(string(text), "partners:\n") {
+		more = "partners:\n" + more
+	} else {
+		text = []byte(strings.Replace(string(text), "partners:\n", "partners:\n"+more, 1))
+		more = ""
+	}
+	if err := os.WriteFile(file, append(text, more...), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	o.reloaded()
+}
+
+// connected waits until a daemon says that it is connected to a partner.
+func (o *organisation) connected(name string) { o.until("partner "+name+" up", func() bool { return o.up(name) }) }
+
+func (o *organisation) up(name string) bool {
+	_, body := o.get("/status")
+	var s Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		o.t.Fatal(err)
+	}
+	for _, p := range s.Partners {
+		if p.Name == name {
+			return p.Up
+		}
+	}
+	return false
+}
+
+// until polls for what only an admin listener tells.
+func (o *organisation) until(what string, ok func() bool) {
+	o.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); {
+		if time.Now().After(deadline) {
+			_, status := o.get("/status")
+			o.t.Fatalf("%s: still waiting for %s: %s\n%s", o.name, what, status, o.log)
+		}
+		select {
+		case <-o.log.grown:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// pair starts two organisations, b behind a, linked by a transport of b.
+func pair(t *testing.T, transport int, yamlB string) (a, b *organisation) {
+	t.Helper()
+	b = open(t, "b", yamlB)
+	a = open(t, "a", "")
+	b.trusting("a", a)
+	a.trusting("b", b, b.addrs[transport])
+	a.connected("b")
+	return a, b
+}
+
+func overTLSAndQUIC(t *testing.T, f func(t *testing.T, transport int)) {
+	for i, name := range []string{"tls", "quic"} {
+		t.Run(name, func(t *testing.T) { f(t, i) })
+	}
+}
+
+// ask calls an MCP server by its name.
+func (s *session) ask(t *testing.T, call mcpmap.Call) (*mcpmap.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return s.mapping.Client(s.Session).Do(ctx, &call)
+}
+
+func (s *session) mustAsk(t *testing.T, target, request string) string {
+	t.Helper()
+	result, err := s.ask(t, mcpmap.Call{Target: target, Octets: []byte(request)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(result.Octets)
+}
+
+const modernCall = `{ "jsonrpc":"2.0", "id":9007199254740993.0, "method":"tools/call","x":1e400,"x":2,` +
+	`"params":{"name":"\u0065xact","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}} }`
+
+func TestModernRequestsReachAPartnerOctetForOctet(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, _ := pair(t, transport, modernYAML(t))
+		got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
+		quoted, err := json.Marshal(modernCall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"result":{"tool":` + sayTool + `,"request":` + string(quoted) + `}}`; got != want {
+			t.Errorf("answer %s\nwant   %s", got, want)
+		}
+	})
+}
+
+func TestPartnerBothEndsOfTheLinkServe(t *testing.T) {
+	a, b := pair(t, 0, modernYAML(t))
+	_ = a
+	b.connected("a") // by the session that a has dialled
+	got := b.mustDial(b.addrs[0]).mustAsk(t, "a/b/modern", modernCall)
+	if !strings.Contains(got, sayTool) {
+		t.Errorf("there and back: %s", got)
+	}
+}
+
+func TestPartnersThatForwardInACircleStopAtTheHopLimit(t *testing.T) {
+	b := open(t, "b", modernYAML(t))
+	a := open(t, "a", modernYAML(t))
+	b.trusting("a", a)
+	a.trusting("b", b, b.addrs[0])
+	b.connected("a")
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	if got := s.mustAsk(t, strings.Repeat("b/a/", 4)+"modern", modernCall); !strings.Contains(got, sayTool) {
+		t.Errorf("eight hops: %s", got)
+	}
+	if got := s.mustAsk(t, strings.Repeat("b/a/", 4)+"b/modern", modernCall); !strings.Contains(got, "passed on 8 times already") {
+		t.Errorf("nine hops: %s", got)
+	}
+}
+
+func TestPartnerThatIsNotThereIsARetryableError(t *testing.T) {
+	a, b := pair(t, 0, modernYAML(t))
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.until("the loss of b", func() bool { return !a.up("b") })
+	got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
+	if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,"message":"partner b cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}}`; got != want {
+		t.Errorf("answer %s, want %s", got, want)
+	}
+	if got := a.metric(`swpd_partner_up{partner="b"}`); got != "0" {
+		t.Errorf("swpd_partner_up %q, want 0", got)
+	}
+	_, ready := a.get("/readyz")
+	if !strings.Contains(ready, "partner b is away") {
+		t.Errorf("/readyz: %s", ready)
+	}
+}
+
+func TestWhatIsBehindAPartnerNeedsARuleHere(t *testing.T) {
+	b := open(t, "b", modernYAML(t))
+	a := open(t, "a", "access: {rules: [{identity: 'spiffe://a.example/**', profile: mcp, operation: tools/call, name: [b/modern/exact]}]}\n")
+	b.trusting("a", a)
+	a.trusting("b", b, b.addrs[0])
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	if got := s.mustAsk(t, "b/modern", modernCall); !strings.Contains(got, sayTool) {
+		t.Errorf("an allowed tool: %s", got)
+	}
+	if got := s.mustAsk(t, "b/modern", strings.Replace(modernCall, `\u0065xact`, "other", 1)); !strings.Contains(got, `"code":"ERR_SECURITY_POLICY"`) {
+		t.Errorf("a tool without a rule: %s", got)
+	}
+	a.await(`"operation":"tools/call","name":"b/modern/other"`)
+}
+
+// At the far end it is the identity of the forwarding endpoint that needs a rule.
+func TestThePartnerSeesTheIdentityOfTheEndpoint(t *testing.T) {
+	a, b := pair(t, 0, "access: {}\n"+modernYAML(t))
+	if got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall); !strings.Contains(got, `"code":"ERR_SECURITY_POLICY"`) {
+		t.Errorf("answer %s", got)
+	}
+	b.await(`"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"spiffe://a.example/swpd","profile":"mcp","operation":"tools/call","name":"modern/exact"`)
+}
+
+func TestNobodyElsesAuthoritySpeaksForAPartner(t *testing.T) {
+	b, c := open(t, "b", ""), open(t, "c", "")
+	a := open(t, "a", "")
+	wrong := *b
+	wrong.running = c.running // b's name, c's authority
+	b.trusting("a", a)
+	a.trusting("b", &wrong, b.addrs[0], b.addrs[1])
+	a.await(`"msg":"partner not reached"`)
+	a.await("certificate signed by unknown authority")
+	if a.up("b") {
+		t.Error("connected under the wrong authority")
+	}
+	a.rewrite(c.ca(), b.ca()) // found without a signal
+	a.connected("b")
+	a.rewrite(b.ca(), c.ca())
+	a.reloaded()
+	a.until("the end of a link that is not trusted", func() bool { return !a.up("b") })
+}
+
+func TestANameIsThatOfAPartnerOrOfAServer(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "swpd.yaml")
+	text := childYAML(t) + "partners: {child: {identity: spiffe://b.example/swpd}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(file, nil); err == nil || !strings.Contains(err.Error(), "partners.child: has the name of mcp.servers.child") {
+		t.Errorf("error %v", err)
+	}
+}
