@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,6 +37,13 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		if err := child(role); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if path, _ := program(); path != "" {
 		_ = os.RemoveAll(filepath.Dir(path))
@@ -59,6 +67,7 @@ type rig struct {
 	ended chan struct{}
 	tls   string // address; empty while it is down
 	admin string
+	lives []life
 }
 
 // newRig prepares a swpd whose data lives in the directory data. extra is added
@@ -96,6 +105,7 @@ func (r *rig) launch() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log := new(logTail)
 	cmd.Stderr = log
+	began := life{from: clock()}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -107,6 +117,7 @@ func (r *rig) launch() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cmd, r.log, r.ended = cmd, log, ended
+	r.lives = append(r.lives, began)
 	return nil
 }
 
@@ -132,19 +143,7 @@ func (r *rig) start() (time.Duration, error) {
 
 // ready asks swpd, once it has said where it listens.
 func (r *rig) ready() bool {
-	b, err := os.ReadFile(filepath.Join(r.dir, "addresses"))
-	if err != nil {
-		return false
-	}
-	var tls, admin string
-	for line := range strings.Lines(string(b)) {
-		switch line = strings.TrimSpace(line); {
-		case strings.HasPrefix(line, "swp+tls:"):
-			tls = line
-		case strings.HasPrefix(line, "http:"):
-			admin = line
-		}
-	}
+	tls, admin := addresses(r.dir)
 	res, err := http.Get(admin + "/readyz")
 	if err != nil {
 		return false
@@ -159,6 +158,24 @@ func (r *rig) ready() bool {
 	return true
 }
 
+// addresses reads where the swpd of a rig says that it listens; empty where it has
+// not said so.
+func addresses(dir string) (tls, admin string) {
+	b, err := os.ReadFile(filepath.Join(dir, "addresses"))
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(b)) {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "swp+tls:"):
+			tls = line
+		case strings.HasPrefix(line, "http:"):
+			admin = line
+		}
+	}
+	return tls, admin
+}
+
 // kill ends swpd as nothing can keep it from: SIGKILL.
 func (r *rig) kill() {
 	r.mu.Lock()
@@ -168,8 +185,22 @@ func (r *rig) kill() {
 	if cmd == nil {
 		return
 	}
+	killed := span{from: clock()}
 	_ = cmd.Process.Kill()
 	<-ended
+	killed.to = clock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := &r.lives[len(r.lives)-1]; last.killed.to == 0 {
+		last.killed = killed
+	}
+}
+
+// past returns every time that swpd was started and killed.
+func (r *rig) past() []life {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.lives)
 }
 
 // signal sends a signal to swpd.
@@ -183,13 +214,24 @@ var errDown = errors.New("crash: swpd is down")
 
 // dial connects to the swpd that runs now.
 func (r *rig) dial(ctx context.Context, set *all.Set) (*client.Client, error) {
-	r.mu.Lock()
-	addr := r.tls
-	r.mu.Unlock()
+	return r.as(devpki.Client)(ctx, set)
+}
+
+// as connects with another identity of those that devpki has made.
+func (r *rig) as(who func(dir string) devpki.Files) dialer {
+	return func(ctx context.Context, set *all.Set) (*client.Client, error) {
+		r.mu.Lock()
+		addr := r.tls
+		r.mu.Unlock()
+		return connect(ctx, addr, who(filepath.Join(r.dir, "pki")), set)
+	}
+}
+
+// connect connects to an address, or fails if there is none.
+func connect(ctx context.Context, addr string, files devpki.Files, set *all.Set) (*client.Client, error) {
 	if addr == "" {
 		return nil, errDown
 	}
-	files := devpki.Client(filepath.Join(r.dir, "pki"))
 	return client.Dial(ctx, addr, client.Options{
 		Identity: client.Identity{Cert: files.Cert, Key: files.Key, CA: files.CA}, Profiles: set,
 	})

@@ -1,0 +1,291 @@
+package crash
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/relay"
+)
+
+// What is meant to become of a delivery is the last letter of its id.
+const (
+	planned  = 'a' // it is acknowledged, sooner or later
+	refusing = 'r' // consumers refuse it
+	poison   = 'x' // no consumer can process it
+	brief    = 't' // it is worth nothing after shortLife
+)
+
+const (
+	shortLife = 2 * time.Second
+	topics    = 4
+)
+
+func plan(id string) byte { return id[len(id)-1] }
+
+func topicName(n uint32) string { return fmt.Sprintf("crash/%d", n%topics) }
+
+// parcel is something to publish. All of it follows from its id, so that whoever
+// knows that can publish it again; and from variant, which makes another payload.
+type parcel struct {
+	id      string
+	variant byte
+}
+
+func (p parcel) topic() string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(p.id))
+	return topicName(h.Sum32())
+}
+
+func (p parcel) ttl() time.Duration {
+	if plan(p.id) == brief {
+		return shortLife
+	}
+	return 0
+}
+
+// payload has up to 1 KiB, and one in a hundred 32 KiB, which a relay keeps apart.
+func (p parcel) payload() []byte {
+	seed := sha256.Sum256(append([]byte(p.id), p.variant))
+	source := rand.NewChaCha8(seed)
+	size := source.Uint64() % 1024
+	if source.Uint64()%100 == 0 {
+		size = 32 << 10
+	}
+	octets := make([]byte, size)
+	_, _ = source.Read(octets) // never fails
+	return octets
+}
+
+func digest(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:8])
+}
+
+// publisher publishes to a relay, writes down what it does, and goes on where the
+// process before it has ended.
+type publisher struct {
+	j    *journal
+	name string // of this process: none has it again
+
+	mu    sync.Mutex
+	next  int
+	owed  []parcel // published, and not answered
+	known []string // ids that were answered, lately
+}
+
+// recall is how many ids a publisher knows.
+const recall = 1024
+
+// newPublisher goes on where the process whose journal is called before has ended.
+func newPublisher(dir, name string, before ...string) (*publisher, error) {
+	j, err := openJournal(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	p := &publisher{j: j, name: name}
+	for i := len(before) - 1; i >= 0; i-- {
+		if some, err := p.takeOver(dir, before[i]); some || err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// takeOver reads a journal, and returns whether it had anything in it.
+func (p *publisher) takeOver(dir, before string) (some bool, err error) {
+	open := make(map[uint64]parcel)
+	err = readJournal(dir, before, func(e *entry) {
+		some = true
+		switch e.What {
+		case didOwe, didPublish:
+			made := parcel{id: e.ID}
+			if e.Payload != digest(made.payload()) {
+				made.variant = 1
+			}
+			open[e.Op] = made
+		case hadAnswer:
+			if made, ok := open[e.Op]; ok {
+				delete(open, e.Op)
+				p.remember(made.id)
+			}
+		}
+	})
+	// What was owed is published under another Op.
+	var owed []entry
+	seen := make(map[parcel]bool)
+	for _, made := range open {
+		if !seen[made] {
+			seen[made] = true
+			p.owed = append(p.owed, made)
+			owed = append(owed, entry{Op: p.j.ops.Add(1), What: didOwe, ID: made.id, Payload: digest(made.payload())})
+		}
+	}
+	if len(owed) > 0 {
+		p.j.write(owed...)
+	}
+	return some, err
+}
+
+func (p *publisher) remember(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) < recall {
+		p.known = append(p.known, id)
+		return
+	}
+	p.known[rand.IntN(recall)] = id
+}
+
+// profiles are what a publisher serves: it hears of dead deliveries.
+func (p *publisher) profiles() (*all.Set, error) {
+	return all.New(all.Options{Relay: relay.Options{Notice: func(_ *profiles.Peer, n relay.Notice) bool {
+		p.j.begin(entry{What: hadNotice, ID: string(n.DeliveryID), Text: string(n.Reason)})
+		return true
+	}}})
+}
+
+// run publishes on so many connections until ctx ends.
+func (p *publisher) run(ctx context.Context, dial dialer, connections int) error {
+	set, err := p.profiles()
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	with := func(ctx context.Context, _ *all.Set) (*client.Client, error) { return dial(ctx, set) }
+	var all sync.WaitGroup
+	for range connections {
+		all.Go(func() {
+			_ = connected(ctx, with, func(ctx context.Context, c *client.Client) error {
+				for {
+					if err := p.step(ctx, c.Session); err != nil {
+						return err
+					}
+				}
+			})
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// step publishes something, and at times asks for something.
+func (p *publisher) step(ctx context.Context, on relay.Caller) error {
+	made := p.choose()
+	answer, err := p.publish(ctx, on, made)
+	if err != nil || answer == "" {
+		p.mu.Lock()
+		p.owed = append(p.owed, made)
+		p.mu.Unlock()
+		if err == nil {
+			wait(ctx, 10*time.Millisecond) // there is no room at the relay
+		}
+		return err
+	}
+	p.remember(made.id)
+	if rand.IntN(4) > 0 {
+		return nil
+	}
+	_, err = p.ask(ctx, on, p.recalled(made.id), nil)
+	return err
+}
+
+// choose says what to publish: what is owed, mostly something new, at times what
+// was published before, also with another payload, or what others publish now.
+func (p *publisher) choose() parcel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.owed); n > 0 && rand.IntN(2) == 0 {
+		made := p.owed[n-1]
+		p.owed = p.owed[:n-1]
+		return made
+	}
+	kind := byte(planned)
+	switch n := rand.IntN(400); {
+	case n < 20 && len(p.known) > 0:
+		return parcel{id: p.known[rand.IntN(len(p.known))]}
+	case n < 24 && len(p.known) > 0:
+		return parcel{p.known[rand.IntN(len(p.known))], 1}
+	case n < 34:
+		return parcel{fmt.Sprintf("both-%d-%c", clock()/int64(50*time.Millisecond), planned), byte(rand.IntN(4) / 3)}
+	case n < 38:
+		kind = refusing
+	case n < 42:
+		kind = brief
+	case n == 42:
+		kind = poison
+	}
+	p.next++
+	return parcel{id: fmt.Sprintf("%s-%d-%c", p.name, p.next, kind)}
+}
+
+// recalled is some id of a delivery that is not meant to die, or the given one.
+func (p *publisher) recalled(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if some := p.known[rand.IntN(len(p.known))]; plan(some) == planned {
+		return some
+	}
+	return id
+}
+
+// publish returns how a relay has answered, empty if it had no room. The error
+// says that it is unknown whether the relay has the delivery.
+func (p *publisher) publish(ctx context.Context, on relay.Caller, made parcel) (answer string, err error) {
+	payload := made.payload()
+	op := p.j.begin(entry{What: didPublish, ID: made.id, Topic: made.topic(), Payload: digest(payload), TTL: made.ttl()})
+	receipt, err := relay.Send(ctx, on, &relay.Publication{ID: []byte(made.id), Topic: made.topic(), Payload: payload, TTL: made.ttl()})
+	refused := (*relay.PeerError)(nil)
+	switch {
+	case errors.As(err, &refused) && refused.Retryable():
+		return "", nil
+	case errors.As(err, &refused) && refused.Code == relay.CodeConflict:
+		answer = answerClash
+	case errors.As(err, &refused):
+		p.j.begin(entry{What: sawFault, ID: made.id, Text: "published: " + err.Error()})
+		return "", err
+	case err != nil:
+		return "", err
+	case receipt.Duplicate:
+		answer = answerTwice
+	default:
+		answer = answerFresh
+	}
+	p.j.write(entry{Op: op, What: hadAnswer, ID: made.id, Text: answer})
+	return answer, nil
+}
+
+// ask returns how a delivery stands, empty if the relay can not tell now. It writes
+// down what is worth it; nil means all. Nothing follows from a question that is not
+// written down.
+func (p *publisher) ask(ctx context.Context, on relay.Caller, id string, worth func(answer string) bool) (string, error) {
+	since := clock()
+	state, _, err := relay.Ask(ctx, on, []byte(id))
+	answer := string(state)
+	refused := (*relay.PeerError)(nil)
+	switch {
+	case errors.As(err, &refused) && refused.Retryable():
+		return "", nil
+	case errors.As(err, &refused) && refused.Code == relay.CodeNotFound:
+		answer = answerNone
+	case errors.As(err, &refused):
+		p.j.begin(entry{What: sawFault, ID: id, Text: "asked: " + err.Error()})
+		return "", err
+	case err != nil:
+		return "", err
+	}
+	if worth == nil || worth(answer) {
+		p.j.begin(entry{What: didAsk, ID: id, Since: since, Text: answer})
+	}
+	return answer, nil
+}

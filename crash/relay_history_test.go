@@ -1,0 +1,268 @@
+package crash
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/slimwire/swp/profiles/relay"
+)
+
+// span is a time of clock.
+type span struct{ from, to int64 }
+
+func (s span) meets(other span) bool { return s.from <= other.to && other.from <= s.to }
+
+// history is all that is known of deliveries from outside the relay.
+type history struct {
+	deliveries map[string]*told
+	conns      []*connection
+	faults     []string // that a process has noticed
+
+	relays []life          // of swpd, one after the other
+	kills  map[string]span // of processes, by the name of their journal
+	dead   map[string]relay.Dead
+}
+
+// life is the time of a process: it is killed between killed.from and killed.to.
+type life struct {
+	from   int64
+	killed span // zero: it was not
+}
+
+// told is what is known of one delivery.
+type told struct {
+	payloads map[string]string     // that were published; the topic by the digest
+	ops      []porcupine.Operation // with an answer
+	since    map[asked]int64       // what may have happened, from when on
+	attempts []*attempt
+	custody  bool   // the relay has said that it has it
+	stands   string // the last answer to an ask, and when
+	asked    int64
+	noticed  []string
+}
+
+// connection is one of a consumer.
+type connection struct {
+	who   string
+	made  span  // while this it was made
+	ended int64 // 0: with the process
+	lost  bool  // not by the consumer
+	why   string
+}
+
+// attempt is a delivery as a consumer got it.
+type attempt struct {
+	at       int64
+	conn     *connection
+	topic    string
+	payload  string
+	answer   string // empty: there is none
+	answered int64
+}
+
+func newHistory() *history {
+	return &history{deliveries: make(map[string]*told), kills: make(map[string]span), dead: make(map[string]relay.Dead)}
+}
+
+func (h *history) of(id string) *told {
+	d := h.deliveries[id]
+	if d == nil {
+		d = &told{payloads: make(map[string]string), since: make(map[asked]int64)}
+		h.deliveries[id] = d
+	}
+	return d
+}
+
+// readAll reads every journal in a directory.
+func readAll(dir string) (*history, error) {
+	h := newHistory()
+	names, err := journals(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		r := h.reader(name)
+		if err := readJournal(dir, name, r.read); err != nil {
+			return nil, err
+		}
+		r.end()
+	}
+	return h, nil
+}
+
+// reader takes in the journal of one process.
+type reader struct {
+	h        *history
+	who      string
+	open     map[uint64]entry // that have no answer yet
+	conns    map[uint64]*connection
+	attempts map[uint64]*attempt
+}
+
+func (h *history) reader(who string) *reader {
+	return &reader{h, who, make(map[uint64]entry), make(map[uint64]*connection), make(map[uint64]*attempt)}
+}
+
+func (r *reader) read(e *entry) {
+	h := r.h
+	switch e.What {
+	case didPublish:
+		h.of(e.ID).payloads[e.Payload] = e.Topic
+		if plan(e.ID) == brief {
+			h.of(e.ID).may(asked{what: died}, e.At+int64(e.TTL))
+		}
+		r.open[e.Op] = *e
+	case hadAnswer:
+		if began, ok := r.open[e.Op]; ok {
+			delete(r.open, e.Op)
+			d := h.of(e.ID)
+			d.add(asked{didPublish, began.Payload}, e.Text, span{began.At, e.At})
+			d.custody = d.custody || e.Text == answerFresh || e.Text == answerTwice
+		}
+	case didAsk:
+		d := h.of(e.ID)
+		d.add(asked{what: didAsk}, e.Text, span{e.Since, e.At})
+		if e.At > d.asked {
+			d.stands, d.asked = e.Text, e.At
+		}
+	case hadNotice:
+		h.of(e.ID).noticed = append(h.of(e.ID).noticed, e.Text)
+	case sawFault:
+		h.faults = append(h.faults, r.who+": "+e.ID+": "+e.Text)
+	case didConnect:
+		c := &connection{who: r.who, made: span{e.Since, e.At}}
+		r.conns[e.Op] = c
+		h.conns = append(h.conns, c)
+	case didDrop:
+		r.conns[e.Op].ended = e.At
+	case wasDropped:
+		if c := r.conns[e.Op]; c.ended == 0 {
+			c.ended, c.lost, c.why = e.At, true, e.Text
+		}
+	case didGet:
+		r.got(e)
+	case didAck, didNack, didReject, didIgnore:
+		r.processed(e)
+	}
+}
+
+// end takes in what has no answer: it may have happened.
+func (r *reader) end() {
+	for _, e := range r.open {
+		r.h.of(e.ID).may(asked{didPublish, e.Payload}, e.At)
+	}
+}
+
+func (d *told) add(do asked, answer string, when span) {
+	d.ops = append(d.ops, porcupine.Operation{Input: do, Output: answer, Call: when.from, Return: when.to})
+}
+
+// may adds what can happen from a time on. That it happens again says nothing new.
+func (d *told) may(do asked, from int64) {
+	if at, ok := d.since[do]; !ok || from < at {
+		d.since[do] = from
+	}
+}
+
+// sort puts the attempts in the order in which they were seen.
+func (d *told) sort() {
+	slices.SortFunc(d.attempts, func(a, b *attempt) int { return cmp.Compare(a.at, b.at) })
+}
+
+// operations returns what has happened, as the model wants it. The relay has made
+// an attempt at some time between the begin of the connection and when a consumer
+// got it. A time that holds another says nothing new.
+func (d *told) operations() []porcupine.Operation {
+	d.sort()
+	ops := slices.Clone(d.ops)
+	for do, from := range d.since {
+		ops = append(ops, porcupine.Operation{Input: do, Output: "", Call: from, Return: forever})
+	}
+	latest := make(map[string]int64) // begin of those that are taken, by payload
+	for _, a := range d.attempts {
+		if from := a.conn.made.from; from > latest[a.payload] {
+			latest[a.payload] = from
+			ops = append(ops, porcupine.Operation{Input: asked{didGet, a.payload}, Output: "", Call: from, Return: a.at})
+		}
+	}
+	return ops
+}
+
+// got adds an attempt.
+func (r *reader) got(e *entry) {
+	a := &attempt{at: e.At, conn: r.conns[e.Conn], topic: e.Topic, payload: e.Payload}
+	r.attempts[e.Op] = a
+	d := r.h.of(e.ID)
+	d.attempts = append(d.attempts, a)
+}
+
+func (r *reader) processed(e *entry) {
+	a := r.attempts[e.Op]
+	a.answer, a.answered = e.What, e.At
+	switch {
+	case e.What == didAck:
+		r.h.of(e.ID).may(asked{what: didAck}, e.At)
+	case e.What == didReject, e.What == didNack && plan(e.ID) == poison:
+		r.h.of(e.ID).may(asked{what: died}, e.At)
+	}
+}
+
+// livesOf returns the numbers of those lives of the relay in which a connection
+// may have been made: mostly one.
+func (h *history) livesOf(c *connection) (numbers []int) {
+	for i, l := range h.relays {
+		end := l.killed.to
+		if end == 0 {
+			end = forever
+		}
+		if c.made.meets(span{l.from, end}) {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+// The causes of another attempt that the contract knows.
+const (
+	byNack     = "nack"
+	bySilence  = "ack timeout"
+	byLoss     = "connection lost"
+	byConsumer = "consumer killed"
+	byRelay    = "swpd killed"
+)
+
+// ackTimeout is how long the relay waits for a consumer.
+const ackTimeout = 5 * time.Second
+
+// cause says why the attempt b came after a; empty: for no reason.
+func (h *history) cause(a, b *attempt) string {
+	was, is := h.livesOf(a.conn), h.livesOf(b.conn)
+	killed, wasKilled := h.kills[a.conn.who]
+	late := a.answer == "" || a.answer == didIgnore || a.answered-a.at >= int64(ackTimeout)/2
+	switch {
+	case a.answer == didNack && a.answered <= b.at:
+		return byNack
+	case wasKilled && killed.meets(span{a.at, b.at}):
+		return byConsumer
+	case len(was) != 1 || !slices.Equal(was, is):
+		return byRelay
+	case a.conn.ended > 0 && a.conn.ended <= b.at:
+		return byLoss
+	case late && b.at-a.at >= int64(ackTimeout)/2:
+		return bySilence
+	}
+	return ""
+}
+
+// explained reports whether a connection was lost with the relay.
+func (h *history) explained(c *connection) bool {
+	for _, i := range h.livesOf(c) {
+		if killed := h.relays[i].killed; killed.to > 0 && killed.from <= c.ended {
+			return true
+		}
+	}
+	return !c.lost
+}
