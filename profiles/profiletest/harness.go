@@ -211,6 +211,7 @@ func (x *Exchange) send(env e1.Envelope, terminal bool) error {
 		want = profiles.Answer
 	}
 	switch {
+	case env.ProfileID != x.h.profile.ID && want == profiles.Initiating: // the Notice of a Violation
 	case env.ProfileID != x.h.profile.ID:
 		x.h.t.Errorf("profiletest: answer of profile %d to a message of profile %d", env.ProfileID, x.h.profile.ID)
 	case !ok || row.Role&want == 0:
