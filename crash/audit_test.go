@@ -19,6 +19,9 @@ const auditor = "auditor"
 // before the last kill have to end, and poison to be tried again and again.
 const drainTime = 90 * time.Second
 
+// askTime is how long one answer may take then.
+const askTime = time.Millisecond
+
 // audit waits until the relay is done with every delivery, writes down how each
 // stands, publishes some of them again, and returns what is dead. It speaks for
 // the publishers, which are gone.
@@ -36,7 +39,7 @@ func audit(ctx context.Context, dir string, dial dialer) (map[string]relay.Dead,
 		return nil, err
 	}
 	defer set.Close()
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	ctx, cancel := context.WithTimeout(ctx, drainTime+time.Duration(len(ids))*askTime)
 	defer cancel()
 	c, err := dial(ctx, set)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 )
 
 // lanes is on how many connections a publisher publishes.
-const lanes = 4
+const lanes = 8
 
 // child is the program of a publisher or a consumer. It is killed in the end.
 func child(role string) error {

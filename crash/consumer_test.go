@@ -81,7 +81,7 @@ func (c *consumer) consume(ctx context.Context, conn *client.Client, topic strin
 // process takes a moment, and answers as the plan of the delivery has it. That it
 // is not processed at first happens to any.
 func (c *consumer) process(d *relay.Delivery, op uint64) {
-	time.Sleep(rand.N(20 * time.Millisecond)) // a process that is killed has unanswered deliveries
+	time.Sleep(rand.N(100 * time.Millisecond)) // a process that is killed has unanswered deliveries
 	id := string(d.ID)
 	luck := rand.IntN(1000)
 	switch {
