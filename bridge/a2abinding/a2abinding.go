@@ -1,0 +1,102 @@
+// Package a2abinding is the custom protocol binding of A2A 1.0: each operation is
+// one lifecycle of profile 2. It has the names, the service parameters and the
+// errors; whoever speaks HTTP, or the SDK, builds on it. Octets of messages are never
+// decoded here.
+//
+// Specification: mcp-a2a mapping §4, docs/a2a-binding-swp.md.
+package a2abinding
+
+import "strings"
+
+// URI names the binding, as protocolBinding of an AgentInterface.
+const URI = "https://github.com/slimwire/swp/a2a-binding/v1"
+
+// Version is the protocol version of A2A that is carried.
+const Version = "1.0"
+
+// Names of service parameters that have a meaning here. They are sent in lower case.
+const (
+	ParamVersion    = "a2a-version"
+	ParamExtensions = "a2a-extensions"
+)
+
+// Names of the operations, which are also the methods of JSON-RPC.
+const (
+	SendMessage          = "SendMessage"
+	SendStreamingMessage = "SendStreamingMessage"
+	GetTask              = "GetTask"
+	ListTasks            = "ListTasks"
+	CancelTask           = "CancelTask"
+	SubscribeToTask      = "SubscribeToTask"
+	CreatePushConfig     = "CreateTaskPushNotificationConfig"
+	GetPushConfig        = "GetTaskPushNotificationConfig"
+	ListPushConfigs      = "ListTaskPushNotificationConfigs"
+	DeletePushConfig     = "DeleteTaskPushNotificationConfig"
+	GetExtendedAgentCard = "GetExtendedAgentCard"
+)
+
+// Operation is what an A2A agent can be asked.
+type Operation struct {
+	Name string
+
+	// Streams says that what comes back is StreamResponses, one in each Event, and
+	// that the Result has no output.
+	Streams bool
+
+	// Reads says that it changes nothing: after a lost connection it is done again
+	// instead of being resumed.
+	Reads bool
+
+	// Empty says that there is nothing in an answer.
+	Empty bool
+}
+
+var operations = [...]Operation{
+	{Name: SendMessage},
+	{Name: SendStreamingMessage, Streams: true, Empty: true},
+	{Name: GetTask, Reads: true},
+	{Name: ListTasks, Reads: true},
+	{Name: CancelTask},
+	{Name: SubscribeToTask, Streams: true, Empty: true},
+	{Name: CreatePushConfig},
+	{Name: GetPushConfig, Reads: true},
+	{Name: ListPushConfigs, Reads: true},
+	{Name: DeletePushConfig, Empty: true},
+	{Name: GetExtendedAgentCard, Reads: true},
+}
+
+const kindPrefix = "a2a/" + Version + "/"
+
+// Operations returns all eleven.
+func Operations() []Operation { return append([]Operation(nil), operations[:]...) }
+
+// Kinds returns the kinds of all operations, for a Registration or a Handshake.
+func Kinds() []string {
+	var kinds []string
+	for _, o := range operations {
+		kinds = append(kinds, o.Kind())
+	}
+	return kinds
+}
+
+// Kind is the kind of a Task of this operation.
+func (o Operation) Kind() string { return kindPrefix + o.Name }
+
+// Named returns the operation of a name, which has to match exactly.
+func Named(name string) (Operation, bool) {
+	for _, o := range operations {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	return Operation{}, false
+}
+
+// OfKind returns the operation that a Task of a kind asks for.
+func OfKind(kind string) (Operation, bool) {
+	name, ok := strings.CutPrefix(kind, kindPrefix)
+	if !ok {
+		return Operation{}, false
+	}
+	return Named(name)
+}
