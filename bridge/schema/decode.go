@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -30,6 +31,9 @@ func decode(octets []byte) (any, error) {
 	if !utf8.Valid(octets) {
 		return nil, errors.New("the input is not UTF-8")
 	}
+	if !paired(octets) {
+		return nil, errors.New("the input has half a surrogate pair")
+	}
 	d := &decoder{tokens: json.NewDecoder(bytes.NewReader(octets))}
 	d.tokens.UseNumber()
 	v, err := d.value(1)
@@ -40,6 +44,43 @@ func decode(octets []byte) (any, error) {
 		return nil, d.notJSON()
 	}
 	return v, nil
+}
+
+// paired reports whether each surrogate that is written as an escape is one of a
+// pair. encoding/json would put U+FFFD in the place of half a pair, and who gets
+// the octets may put something else there.
+func paired(octets []byte) bool {
+	for {
+		i := bytes.IndexByte(octets, '\\')
+		if i < 0 {
+			return true
+		}
+		octets = octets[i:]
+		switch first, ok := escape(octets); {
+		case !ok:
+			octets = octets[min(2, len(octets)):] // of another kind, or no JSON
+		case !utf16.IsSurrogate(first):
+			octets = octets[escapeSize:]
+		default:
+			second, _ := escape(octets[escapeSize:])
+			if utf16.DecodeRune(first, second) == utf8.RuneError {
+				return false
+			}
+			octets = octets[2*escapeSize:]
+		}
+	}
+}
+
+// escapeSize is the length of an escape with four digits.
+const escapeSize = len(`\u0000`)
+
+// escape returns the code unit that octets begin with as an escape.
+func escape(octets []byte) (r rune, ok bool) {
+	if len(octets) < escapeSize || octets[1] != 'u' || octets[0] != '\\' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(octets[2:escapeSize]), 16, 16)
+	return rune(n), err == nil
 }
 
 type decoder struct {

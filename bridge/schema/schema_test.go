@@ -185,6 +185,57 @@ func TestRS07BombsAreRefusedWhereTheyBegin(t *testing.T) {
 	}
 }
 
+// Half a surrogate pair is no character, and a text that two parsers would read
+// in two ways is no JSON here.
+func TestRS07WhatIsNoTextIsRefused(t *testing.T) {
+	s := load(t, `{}`)
+	for name, input := range map[string]string{
+		"half a pair":             `"\ud800"`,
+		"the other half":          `"\udc00"`,
+		"a pair the wrong way":    `"\udc00\ud800"`,
+		"half a pair as a key":    `{"\ud800":1}`,
+		"half a pair, then more":  `"\ud800\n\udc00"`,
+		"behind a backslash":      `"\\\ud800"`,
+		"at the end":              `"\ud800`,
+		"half a pair, raw":        "\"\xed\xa0\x80\"",
+		"NUL after the document":  "{}\x00",
+		"NUL before the document": "\x00{}",
+		"NUL in a text":           "\"\x00\"",
+	} {
+		if err := s.Validate([]byte(input)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	for _, input := range []string{`"\ud83d\ude00"`, `"\uD83D\uDE00\n\ud83d\ude00"`, `"\\ud800"`, `"\\\\ud800"`, `"\ufffd\u0000"`, `""`} {
+		if err := s.Validate([]byte(input)); err != nil {
+			t.Errorf("%s: %v", input, err)
+		}
+	}
+}
+
+func TestRS07AMillionKeysAreRefused(t *testing.T) {
+	s := load(t, `{}`)
+	for name, input := range map[string]string{
+		"different": func() string {
+			var b strings.Builder
+			for i := range 1_000_000 {
+				fmt.Fprintf(&b, `,"%d":0`, i)
+			}
+			return "{" + b.String()[1:] + "}"
+		}(),
+		"all the same": "{" + strings.Repeat(`"k":1,`, 999_999) + `"k":1}`,
+	} {
+		allocs := testing.AllocsPerRun(1, func() {
+			if s.Validate([]byte(input)) == nil {
+				t.Errorf("%s: accepted", name)
+			}
+		})
+		if allocs > 50_000 { // for 10,000 members, not for a million
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+}
+
 func BenchmarkValidateMiB(b *testing.B) {
 	s := load(b, `{"type":"array","uniqueItems":true,"items":{"type":"object","additionalProperties":{"type":["string","integer"]}}}`)
 	var text strings.Builder
