@@ -98,6 +98,30 @@ func TestListingsNameWhatTheCallerMayGet(t *testing.T) {
 	}
 }
 
+// PR-17: a listing goes on after any text, which is a place and nothing more, and
+// no number of agents that is asked for is one that is sent.
+func TestPR17PlacesAndLimitsOfAPeer(t *testing.T) {
+	var many []agdisc.Card
+	for i := range 250 {
+		many = append(many, agdisc.Card{AgentID: fmt.Sprintf("agent-%03d", i), Payload: []byte("{}")})
+	}
+	s := agdisc.New(agdisc.Options{Sources: []agdisc.Source{table(t, many...)}})
+	for after, want := range map[string]int{
+		"": 100, "-1": 100, "\x00": 100, "agent-249": 0, "agent-200": 49, "agent-2000": 49, "\U0010ffff": 0, "%": 100, "../": 100,
+	} {
+		if got := list(t, s, agdisc.ListParams{After: after, Limit: 1<<32 - 1}); len(got.Agents) != want {
+			t.Errorf("after %q: %d agents, want %d", after, len(got.Agents), want)
+		}
+	}
+	for _, params := range []string{
+		`{"limit":-1}`, `{"limit":-9223372036854775808}`, `{"limit":9223372036854775808}`, `{"limit":1e999}`, `{"limit":1.5}`, `{"after":-1}`,
+	} {
+		if _, err := s.List(peer, []byte(params)); profiles.AsError(err).Code != profiles.InvalidProfilePayload {
+			t.Errorf("params %s: %v, want ERR_INVALID_PROFILE_PAYLOAD", params, err)
+		}
+	}
+}
+
 func TestListingsRefuseOtherParams(t *testing.T) {
 	s := agdisc.New(agdisc.Options{})
 	for _, params := range []string{"[]", "1", `{"limit":-1}`, `{"limit":"1"}`, `{"after":1}`, "{", `{"after":"` + strings.Repeat("a", 8<<10) + `"}`} {

@@ -270,7 +270,7 @@ func TestPR13PrecedenceHoldsForAnySequence(t *testing.T) {
 }
 
 // PR-13 and RS-06: the constraints of a SET are counted first.
-func TestRS06ConstraintsAreCountedBeforeTheyAreRead(t *testing.T) {
+func TestPR13RS06ConstraintsAreCountedBeforeTheyAreRead(t *testing.T) {
 	p := newPeer(t, policyhint.Options{})
 	many := make([]string, policyhint.MaxConstraints)
 	for i := range many {

@@ -359,6 +359,32 @@ func TestPR04APeerSeesWhatItMayUseAndNothingElse(t *testing.T) {
 	})
 }
 
+// A page is never larger than it may be, and what looks like a pattern is text:
+// no filter makes matching cost more than looking at each tool once.
+func TestPR17PagesAndFiltersOfAPeer(t *testing.T) {
+	list := tools(250)
+	for i := range list {
+		list[i].Name = strings.Repeat("a", 200) + "b"
+	}
+	h := profiletest.New(t, newService(t, tooldisc.Options{Tools: list}).Profile())
+	for _, size := range []uint32{0, 100, 101, 1 << 31, 1<<32 - 1} {
+		if ids, next, fault := page(t, h, tooldisc.ListReq{PageSize: size}); fault != nil || len(ids) != 100 || next == "" {
+			t.Errorf("page_size %d: %d tools, next %q, %v", size, len(ids), next, fault)
+		}
+	}
+	for _, filter := range []string{
+		"(a+)+$", "(a|a)*c", "^(([a-z])+.)+[A-Z]([a-z])+$", ".*.*.*.*.*x", "*", strings.Repeat("*", 256), strings.Repeat("a*", 128),
+		strings.Repeat("(", 256), strings.Repeat("a", 201), strings.Repeat("a", 199) + "c", `%`, `_`, "' OR 1=1 --", "\x00", "\r\n\x00",
+	} {
+		if ids, next, fault := page(t, h, tooldisc.ListReq{Filter: []byte(filter)}); fault != nil || len(ids) != 0 || next != "" {
+			t.Errorf("filter %.20q: %d tools, next %q, %v", filter, len(ids), next, fault)
+		}
+	}
+	if _, _, fault := page(t, h, tooldisc.ListReq{Filter: make([]byte, tooldisc.MaxFilter+1)}); fault == nil || fault.Code != profiles.InvalidProfilePayload {
+		t.Errorf("a filter that is too long: %v", fault)
+	}
+}
+
 // Matching is linear in the filter and in what it is held against.
 func BenchmarkPR17Filter(b *testing.B) {
 	list := tools(10_000)
