@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
@@ -42,6 +43,8 @@ func openBlobs(ctx context.Context, c *config.Config, records store.Records, acc
 	switch {
 	case errors.Is(err, store.ErrDamaged):
 		return nil, fmt.Errorf("data: the artifacts in %s are damaged, and nothing was changed; restore them from a copy, or start once with --accept-damage to go on with what can be read: %w", o.Dir, err)
+	case errors.Is(err, store.ErrVersion):
+		return nil, fmt.Errorf("data: %s: the artifacts in %s were written by another release, and nothing of them was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
 	case err != nil:
 		return nil, fmt.Errorf("data: the artifacts in %s can not be opened: %w", o.Dir, err)
 	}

@@ -120,6 +120,7 @@ func (o *Options) partSpace() string { return o.Space + partSuffix }
 type Store struct {
 	options Options
 	dir     string
+	lock    *os.File
 	clock   clock
 	damage  atomic.Pointer[error] // what was found first
 	writers chan []byte           // slots; nil, or a buffer to be used again
@@ -170,6 +171,7 @@ func (s *Store) Close() error {
 		close(s.gone)
 		s.mu.Unlock()
 		s.work.Wait()
+		_ = s.lock.Close() // nothing was written to it
 		if s.options.Dir == "" {
 			s.failure = os.RemoveAll(s.dir)
 		}

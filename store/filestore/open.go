@@ -10,6 +10,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/slimwire/swp/store"
 )
 
 // lostDir is where files are kept, in the directory of a store, that can not be
@@ -17,7 +19,8 @@ import (
 const lostDir = "lost"
 
 // Open opens a store, or makes it. What a crash has left over is removed. An error
-// that is store.ErrDamaged names the file; nothing was changed then.
+// that is store.ErrLocked names the lock, and store.ErrDamaged the file;
+// store.ErrVersion is for records of another release. Nothing was changed then.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{
 		options: options.withDefaults(), items: make(map[string]*item), owners: make(map[string]*owner), due: math.MaxInt64,
@@ -35,7 +38,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	if err = s.load(ctx); err != nil {
+	if s.lock, err = lock(s.dir); err == nil {
+		if err = s.load(ctx); err != nil {
+			_ = s.lock.Close()
+		}
+	}
+	if err != nil {
 		if s.options.Dir == "" {
 			_ = os.RemoveAll(s.dir)
 		}
@@ -127,6 +135,10 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 		var bad error
 		err = s.options.Records.Scan(ctx, s.space(which), "", "", func(name string, version uint64, value []byte) bool {
 			r, err := decodeRecord(value)
+			if errors.Is(err, store.ErrVersion) {
+				bad = fmt.Errorf("%w: %s: the record of %q", err, s.dir, name)
+				return false
+			}
 			if err != nil {
 				err = s.damaged(name, "%w", err)
 				if !s.options.AcceptDamage {

@@ -3,6 +3,8 @@ package filestore
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/slimwire/swp/store"
 )
 
 // record is what the database keeps of a part or a blob. For an owner and a tag
@@ -49,8 +51,13 @@ func (r *record) encode() []byte {
 
 var errRecord = errors.New("the record is not one of this package")
 
+// decodeRecord is the inverse of encode. The database has verified that the octets
+// are what was once written, so that another format is that of another release.
 func decodeRecord(b []byte) (*record, error) {
-	if len(b) < recordFixed || b[0] != recordFormat {
+	switch {
+	case len(b) > 0 && b[0] != recordFormat:
+		return nil, store.ErrVersion
+	case len(b) < recordFixed:
 		return nil, errRecord
 	}
 	r := new(record)
