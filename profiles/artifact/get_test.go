@@ -52,7 +52,7 @@ func chunks(t testing.TB, p *peer, m *artifact.Get, n int) (list []artifact.Chun
 	}
 }
 
-func TestRanges(t *testing.T) {
+func TestPR08RangesAreClampedOrRefused(t *testing.T) {
 	const size, chunk = 1000, 300
 	s := serve(t, "pipe", artifact.Options{Chunk: chunk}, endpoint.Bounds{})
 	p := s.dial(alice)

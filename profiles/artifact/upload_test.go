@@ -209,6 +209,40 @@ func TestPR09CorruptedUploadsLeaveNothing(t *testing.T) {
 	p.wantOctets(t, "a", octets)
 }
 
+// Whatever somebody else offers under the same artifact_id, and however it ends, is
+// theirs alone.
+func TestPR09TheSameIDOfferedBySomeoneElseHarmsNothing(t *testing.T) {
+	s := serve(t, "pipe", artifact.Options{}, endpoint.Bounds{})
+	mine, theirs := s.dial(alice), s.dial(bob)
+	complete, underWay, other := random(1000), random(2000), random(1500)
+	mine.put(t, "a", complete)
+	l := mine.lane(t)
+	wantSilence(t, "OFFER", offer(t, l, offerOf("a", underWay)))
+	wantAck(t, "chunk 0", ask(t, l, piece("a", 0, 0, underWay[:900], false)), 0, 0)
+	wantMine := func(when string) {
+		t.Helper()
+		mine.wantOctets(t, "a", complete)
+		wantAck(t, "OFFER again, "+when, offer(t, l, offerOf("a", underWay)), 0, 900)
+	}
+
+	m := theirs.lane(t)
+	wantErr(t, "a chunk for the upload of another", ask(t, m, piece("a", 1, 900, underWay[900:], true)), artifact.CodeNotFound)
+	wantSilence(t, "OFFER of somebody else", offer(t, m, offerOf("a", other)))
+	wantAck(t, "chunk 0 of somebody else", ask(t, m, piece("a", 0, 0, other[:500], false)), 0, 0)
+	wantMine("with another upload under way")
+	wantErr(t, "other octets", ask(t, m, piece("a", 1, 500, complete[:1000], true)), artifact.CodeIntegrity)
+	theirs.wantOctets(t, "a", complete) // which the rules let them get
+	wantMine("with another upload discarded")
+	theirs.put(t, "a", other)
+	wantMine("with another artifact complete")
+	forget(t, s, bob, "a")
+	theirs.wantOctets(t, "a", complete) // which the rules let them get
+	wantMine("with another artifact forgotten")
+
+	wantAck(t, "the last chunk", ask(t, l, piece("a", 1, 900, underWay[900:], true)), 1, 0)
+	mine.wantOctets(t, "a", underWay)
+}
+
 func TestPR09AbandonedUploadsExpire(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	store := disk(t, "", filestore.Options{ItemsPerOwner: 1000, Now: func() time.Time { return now }})
