@@ -2,6 +2,9 @@ package profiles
 
 import (
 	"context"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -75,10 +78,26 @@ func WithChain(ctx context.Context, chainID []byte) context.Context {
 	return context.WithValue(ctx, chainKey{}, string(chainID))
 }
 
+// ChainOf returns the chain_id that WithChain has set, empty if none.
+func ChainOf(ctx context.Context) []byte {
+	id, _ := ctx.Value(chainKey{}).(string)
+	return []byte(id)
+}
+
+// FormatDelegation returns a delegation as one line of printable ASCII, for the
+// headers and the environment of programs: name=value with ", " between them, the
+// values percent-encoded. expires is in unix seconds. Names of scopes have a plus
+// between them. It has 16 KiB at most.
+func FormatDelegation(d *Delegation) string {
+	return "type=" + url.QueryEscape(d.Type) + ", issuer=" + url.QueryEscape(d.Issuer) + ", subject=" + url.QueryEscape(d.Subject) +
+		", scope=" + url.QueryEscape(strings.Join(d.Scopes, " ")) + ", owner=" + url.QueryEscape(d.Owner) +
+		", expires=" + strconv.FormatInt(d.Expires.Unix(), 10) + ", depth=" + strconv.Itoa(d.Depth)
+}
+
 // AppendChain appends extension 50 for the chain that ctx names, if it names one.
 func AppendChain(ctx context.Context, ext e1.Extensions) e1.Extensions {
-	if id, _ := ctx.Value(chainKey{}).(string); id != "" {
-		return e1.AppendExtension(ext, ExtChain, []byte(id))
+	if id := ChainOf(ctx); len(id) > 0 {
+		return e1.AppendExtension(ext, ExtChain, id)
 	}
 	return ext
 }

@@ -6,6 +6,7 @@
 //	Swp-Peer: <identity of the caller, as the channel authenticated it>
 //	traceparent, tracestate: <those of the call, if any>
 //	Swp-Policy: <its hints, if any, as profiles.FormatHints writes them>
+//	Swp-Delegation: <what the credentials say that it is done under, if any, as profiles.FormatDelegation writes it>
 //	Idempotency-Key: "<64 hexadecimal digits>"
 //
 // The method is one path segment, the body is the params, octet for octet.
@@ -154,6 +155,9 @@ func (m *method) header(p *rpc.Pending, params []byte) http.Header {
 	}
 	if hints := profiles.HintsOf(p.Context(), m.name); len(hints) > 0 {
 		h.Set("Swp-Policy", profiles.FormatHints(hints))
+	}
+	if d := profiles.DelegationOf(p.Context()); d != nil {
+		h.Set("Swp-Delegation", profiles.FormatDelegation(d))
 	}
 	return h
 }

@@ -117,6 +117,9 @@ func environment(ctx context.Context, t *a2a.Task) []string {
 	if hints := profiles.HintsOf(ctx, t.Kind); len(hints) > 0 {
 		env = append(env, "SWP_POLICY="+profiles.FormatHints(hints))
 	}
+	if d := profiles.DelegationOf(ctx); d != nil {
+		env = append(env, "SWP_DELEGATION="+profiles.FormatDelegation(d))
+	}
 	return env
 }
 

@@ -73,6 +73,9 @@ func header(ctx context.Context, t *a2a.Task) http.Header {
 	if hints := profiles.HintsOf(ctx, t.Kind); len(hints) > 0 {
 		h["Swp-Policy"] = []string{profiles.FormatHints(hints)}
 	}
+	if d := profiles.DelegationOf(ctx); d != nil {
+		h["Swp-Delegation"] = []string{profiles.FormatDelegation(d)}
+	}
 	return h
 }
 

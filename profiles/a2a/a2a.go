@@ -46,6 +46,11 @@ type Options struct {
 	// a Result that says so, after its notice. Nil stops nothing.
 	Policy profiles.Policy
 
+	// Chains says under which credentials a task is, when it comes and when it
+	// begins. Nil means that a task which waits for its beginning and names a chain
+	// ends with a failure.
+	Chains profiles.Chains
+
 	// MayUse says whether an identity may be an agent. It must not block. Nil
 	// means that it may, unless another identity is that agent.
 	MayUse func(identity, agentID string) bool
@@ -68,6 +73,13 @@ type Options struct {
 	// carries the hints for the task (profiles.HintsOf). After an error the Task is
 	// not sent; an *profiles.Error that is not retryable is the end of the Delivery.
 	Hints func(ctx context.Context, lane profiles.Lane, kind string, taskID []byte) error
+
+	// Credentials is called before a Task is sent, like Hints, with a context that
+	// carries the delegation under which the task is (profiles.DelegationOf), and
+	// returns the one to send it with (profiles.WithChain). After an error the Task
+	// is not sent; an *profiles.Error that is not retryable is the end of the
+	// Delivery.
+	Credentials func(ctx context.Context, lane profiles.Lane) (context.Context, error)
 
 	Retention   time.Duration // of a task after its end, at least; default 24 h
 	Deadline    time.Duration // of tasks that name none; default 1 h

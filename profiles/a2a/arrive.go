@@ -41,10 +41,17 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 		m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(reasonUnsupported)}
 		return w.Finish(e1.Envelope{MsgType: TypeResult, Payload: m.Append(req.Scratch(m.Size()))})
 	}
+	d, err := profiles.Delegated(ctx, req.Extensions)
+	if err != nil {
+		return chainless(in.TaskID, err)
+	}
 	r := &request{
 		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: string(in.Kind), Trace: profiles.TraceOf(ctx),
 	}
 	r.Hints = profiles.HintsOf(ctx, r.Kind)
+	if d != nil {
+		r.Chain = d.ChainID
+	}
 	a := &arrival{s: s, session: req.Session, key: keyOf(r.Owner, r.ID), owner: r.Owner, kind: r.Kind, sum: sumTask(r.Kind, in.Input), value: r}
 	if err := a.read(req.Extensions); err != nil {
 		return err

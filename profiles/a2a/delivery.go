@@ -108,7 +108,11 @@ func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, o
 	if err := new(TaskBody).Decode(payload); err != nil {
 		return nil, err
 	}
-	d := s.newDelivery(withOrigin(s.ctx, profiles.TraceOf(ctx), profiles.HintsOf(ctx, t.Kind)), session, id, t.Kind, in)
+	origin := withOrigin(s.ctx, profiles.TraceOf(ctx), profiles.HintsOf(ctx, t.Kind))
+	if chain := profiles.ChainOf(ctx); len(chain) > 0 {
+		origin = profiles.WithChain(origin, chain)
+	}
+	d := s.newDelivery(origin, session, id, t.Kind, in)
 	d.in, in.d = in, d
 	d.resume, d.last = opts.Resume, opts.After
 	if err := d.open(); err != nil {

@@ -130,6 +130,11 @@ func (t *task) assign(a *agent, input []byte) {
 		t.fail(reasonHops)
 		return
 	}
+	if _, err := t.credited(t.ctx); err != nil {
+		s.mu.Unlock()
+		t.fail(reasonChain)
+		return
+	}
 	t.owned = a
 	a.tasks[t] = struct{}{}
 	at := standing{Phase: phaseAgent, Identity: a.identity, AgentID: a.id, Instance: a.instance, Remote: profiles.NewMsgID()}

@@ -134,13 +134,18 @@ func (t *task) execute(w Worker, input []byte) {
 			return
 		}
 	}
+	credited, err := t.credited(t.ctx)
+	if err != nil {
+		t.fail(reasonChain)
+		return
+	}
 	if t.stand(standing{Phase: phaseLocal}) != nil {
 		return
 	}
 	job := &Task{
 		ID: t.id, Kind: t.kind, Input: input, Peer: t.owner, Params: t.params, Deadline: t.deadline, Hops: t.hops,
 	}
-	ctx, cancel := context.WithDeadline(t.ctx, time.Now().Add(t.remaining()))
+	ctx, cancel := context.WithDeadline(credited, time.Now().Add(t.remaining()))
 	defer cancel()
 	output, err := protect(func() ([]byte, error) { return w.Run(ctx, job, t.report) })
 	if t.s.ctx.Err() != nil {

@@ -51,6 +51,12 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 			return nil, err
 		}
 	}
+	if d.s.opts.Credentials != nil {
+		if ctx, err = d.s.opts.Credentials(ctx, d.lane); err != nil {
+			return nil, err
+		}
+	}
+	ext = profiles.AppendChain(ctx, ext)
 	call, err := d.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeTask, Extensions: ext, Payload: payload})
 	if err != nil {
 		_ = d.lane.Close()

@@ -19,6 +19,7 @@ const (
 	reasonSize        = "the output is too large"
 	reasonCancelled   = "cancelled"
 	reasonLost        = "the state of the task can not be read or written"
+	reasonChain       = "the task names a chain of credentials that is of no use here now"
 	reasonQuota       = "what is stored for this identity has reached its limit"
 )
 

@@ -91,6 +91,7 @@ type request struct {
 	Expires  time.Time
 	Trace    profiles.Trace
 	Hints    []profiles.Hint
+	Chain    string // of the credentials it is done under, or empty
 }
 
 func (r *request) run() string { return keyOf(r.Owner, r.ID) + r.Nonce }
@@ -115,7 +116,7 @@ func (r *request) encode() []byte {
 	for i := range r.Hints {
 		dst = appendHint(dst, 14, &r.Hints[i])
 	}
-	return dst
+	return p1.AppendBytes(dst, 15, r.Chain)
 }
 
 // decode reads r from value, which it keeps.
@@ -159,6 +160,8 @@ func (r *request) decode(value []byte) error {
 				return damaged("request", err)
 			}
 			r.Hints = append(r.Hints, h)
+		case 15:
+			text(&f, &r.Chain)
 		}
 	}
 	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)

@@ -36,6 +36,7 @@ type task struct {
 	hops     uint64
 	trace    profiles.Trace
 	hints    []profiles.Hint
+	chain    string // of its credentials, or empty
 	sum      digest
 	created  time.Time // on the wall clock, as those below
 	deadline time.Time
@@ -78,7 +79,7 @@ type task struct {
 func (s *Service) newTask(r *request, sum digest) *task {
 	return &task{
 		s: s, key: keyOf(r.Owner, r.ID), run: r.run(), owner: r.Owner, id: r.ID, kind: r.Kind,
-		params: r.Params, agent: r.Agent, hops: r.Hops, trace: r.Trace, hints: r.Hints, sum: sum,
+		params: r.Params, agent: r.Agent, hops: r.Hops, trace: r.Trace, hints: r.Hints, chain: r.Chain, sum: sum,
 		created: r.Created, deadline: r.Deadline, expires: r.Expires,
 	}
 }
@@ -261,7 +262,11 @@ func (s *Service) forget(t *task) {
 
 // enter takes a task into the table. The caller holds mu.
 func (s *Service) enter(t *task) {
-	t.ctx, t.stop = context.WithCancelCause(withOrigin(s.ctx, t.trace, t.hints))
+	ctx := withOrigin(s.ctx, t.trace, t.hints)
+	if credited, err := t.credited(ctx); err == nil {
+		ctx = credited
+	}
+	t.ctx, t.stop = context.WithCancelCause(ctx)
 	s.tasks[t.key] = t
 	s.load[t.owner]++
 }

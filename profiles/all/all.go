@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
@@ -42,8 +43,9 @@ type Options struct {
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
-	// A2A configures profile 2. Without a Propagate and Hints of its own the trace
-	// context of a task, and the hints for it, go ahead of it.
+	// A2A configures profile 2. Without a Propagate, Hints and Credentials of its own
+	// the trace context of a task, the hints for it and its credentials go ahead of
+	// it.
 	A2A a2a.Options
 
 	// AGDISC configures profile 10. Behind its Sources come the cards that agents
@@ -55,6 +57,10 @@ type Options struct {
 
 	// Events configures profile 13.
 	Events events.Options
+
+	// Cred configures profile 15. Tasks go on with the credentials that they are
+	// done under, if those are kept.
+	Cred cred.Options
 
 	// Hints configures profile 16. They are held against what the profiles 1, 2 and
 	// 12 do.
@@ -79,6 +85,7 @@ type Set struct {
 	Registry *profiles.Registry
 	Traces   *obs.Contexts     // trace contexts that peers have set
 	Hints    *policyhint.Hints // and hints
+	Cred     *cred.Service     // and credentials
 	MCP      *mcpmap.Mapping   // calls the MCP servers of peers
 	A2A      *a2a.Service      // sends tasks, and carries out those of peers
 	AGDISC   *agdisc.Service   // tells the cards of agents
@@ -102,6 +109,7 @@ func New(opts Options) (*Set, error) {
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
 	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
 	opts.Relay.Access, opts.Hints.Access, opts.Artifact.Access = opts.Access, opts.Access, opts.Access
+	opts.Cred.Access = opts.Access
 	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
 	s.MCP = mcpmap.New(opts.MCP)
@@ -137,6 +145,7 @@ func New(opts Options) (*Set, error) {
 			calls,
 			s.Events.Profile(),
 			s.Artifact.Profile(),
+			s.Cred.Profile(),
 			s.Hints.Profile(),
 			s.State.Profile(),
 			s.Traces.Profile(),
@@ -152,6 +161,9 @@ func New(opts Options) (*Set, error) {
 
 // open makes what Close closes.
 func (s *Set) open(opts *Options) (err error) {
+	if s.Cred, err = cred.New(context.Background(), opts.Cred); err != nil {
+		return err
+	}
 	if s.Events, err = events.New(opts.Events); err != nil {
 		return err
 	}
@@ -182,6 +194,10 @@ func (s *Set) open(opts *Options) (err error) {
 	if opts.A2A.Hints == nil {
 		opts.A2A.Hints = tellHints
 	}
+	if opts.A2A.Credentials == nil {
+		opts.A2A.Credentials = s.tellCredentials
+	}
+	opts.A2A.Chains = s.Cred
 	if s.A2A, err = a2a.New(opts.A2A); err != nil {
 		return err
 	}
@@ -278,13 +294,13 @@ func (d declared) AgentIDs() []string {
 var honoured = map[uint64][]uint64{
 	mcpmap.ProfileID: {
 		profiles.ExtTarget, profiles.ExtSession, profiles.ExtRelated,
-		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtHops, profiles.ExtDeadline,
+		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
 	},
 	a2a.ProfileID: {
 		profiles.ExtAgent, profiles.ExtParam, profiles.ExtSequence, profiles.ExtResume, profiles.ExtFirstHeld,
-		profiles.ExtHops, profiles.ExtDeadline,
+		profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
 	},
-	rpc.ProfileID:      {profiles.ExtHops, profiles.ExtDeadline},
+	rpc.ProfileID:      {profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain},
 	artifact.ProfileID: {profiles.ExtDurable},
 	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
 	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},

@@ -96,7 +96,7 @@ func TestInfoNamesProfilesExtensionsAndTargets(t *testing.T) {
 			t.Errorf("info of profile %d: %+v", p.ID, info.Profiles[i])
 		}
 	}
-	if got := info.Extensions[mcpmap.ProfileID]; !slices.Equal(got, []uint64{16, 17, 18, 19, 20, 49}) {
+	if got := info.Extensions[mcpmap.ProfileID]; !slices.Equal(got, []uint64{16, 17, 18, 19, 20, 48, 49, 50}) {
 		t.Errorf("extensions of profile 1: %v", got)
 	}
 }

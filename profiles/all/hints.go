@@ -10,9 +10,10 @@ import (
 )
 
 // Attach returns ctx with what a peer has set for a message: its trace context,
-// and its hints. It is for endpoint.Options.Tracer.
+// its hints, and the delegation of the chain that it names. It is for
+// endpoint.Options.Tracer.
 func (s *Set) Attach(ctx context.Context, p *profiles.Profile, req *profiles.Request) context.Context {
-	return s.Hints.Attach(s.Traces.Attach(ctx, p, req), p, req)
+	return s.Cred.Attach(s.Hints.Attach(s.Traces.Attach(ctx, p, req), p, req), p, req)
 }
 
 // hintsTime bounds how long a task waits until its hints are taken where it goes.

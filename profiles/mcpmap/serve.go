@@ -48,7 +48,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 		if err := m.allowed(req, msg, s.target); err != nil {
 			return err
 		}
-		if err := m.stopped(ctx, w, s.target); err != nil {
+		if err := m.stopped(ctx, req, w, s.target); err != nil {
 			return err
 		}
 		return s.request(c, req, msg)
@@ -57,7 +57,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 	if err != nil {
 		return err
 	}
-	if err := m.stopped(ctx, w, name); err != nil {
+	if err := m.stopped(ctx, req, w, name); err != nil {
 		return err
 	}
 	switch {
@@ -104,7 +104,7 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 	if err := m.allowed(req, msg, s.target); err != nil {
 		return err
 	}
-	if err := m.stopped(ctx, w, s.target); err != nil {
+	if err := m.stopped(ctx, req, w, s.target); err != nil {
 		return err
 	}
 	s.notify(c, msg)
@@ -124,9 +124,12 @@ func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) er
 	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this"}
 }
 
-// stopped tells the peer, and refuses, what its own policy does not let through to
-// a server.
-func (m *Mapping) stopped(ctx context.Context, w profiles.Responder, server string) error {
+// stopped refuses what is to be done under credentials that are of no use. It tells
+// the peer, and refuses, what its own policy does not let through to a server.
+func (m *Mapping) stopped(ctx context.Context, req *profiles.Request, w profiles.Responder, server string) error {
+	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
+		return err
+	}
 	if m.opts.Policy == nil {
 		return nil
 	}

@@ -50,6 +50,9 @@ type Invocation struct {
 	// of CodeTimeout when it has passed. Zero means none. It is counted in
 	// milliseconds, from when the other end reads the request.
 	Deadline time.Duration
+
+	// Extensions go out beside the request, after those that this package makes.
+	Extensions e1.Extensions
 }
 
 // Call is the function Call.
@@ -98,6 +101,8 @@ func (c Invocation) Open(ctx context.Context, on Caller) (*Stream, error) {
 	if c.Deadline > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(max(1, c.Deadline.Milliseconds())))
 	}
+	env.Extensions = append(env.Extensions, c.Extensions...)
+	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	var err error
 	if s.call, err = on.Call(ctx, env); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 // service is the handler of the profile.
 type service struct {
 	methods map[string]*method
+	resolve func(name string) (Method, bool) // nil knows none
 	live    *table
 	access  profiles.Access // nil allows everything
 	policy  profiles.Policy // nil stops nothing
@@ -41,7 +42,7 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 	if s.live.has(req.Session, in.RPCID) {
 		return errInUse()
 	}
-	m := s.methods[string(in.Method)]
+	m := s.method(in.Method)
 	left, bounded, err := deadline(req.Extensions)
 	if err != nil {
 		return err
@@ -59,6 +60,9 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 	case bounded && left == 0:
 		return finishErr(w, in.RPCID, errTimeout)
 	}
+	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
+		return err
+	}
 	if stopped, err := s.stopped(ctx, w, &in, m); stopped {
 		return err
 	}
@@ -71,6 +75,18 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 		return s.detach(req, &in, m, left)
 	}
 	return s.hold(req, &in, m, left)
+}
+
+// method returns the method of a name, nil if there is none.
+func (s *service) method(name []byte) *method {
+	m := s.methods[string(name)]
+	if m != nil || s.resolve == nil {
+		return m
+	}
+	if found, ok := s.resolve(string(name)); ok && found.validate() == nil {
+		return &method{Method: found, name: string(name)}
+	}
+	return nil
 }
 
 func (s *service) allowed(req *profiles.Request, in *Req, m *method) bool {

@@ -1,0 +1,33 @@
+package a2a
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// credited returns ctx with the delegation under which a task is at this moment. A
+// task that waits long is asked again when it begins: its chain may have expired,
+// or have been revoked.
+func (t *task) credited(ctx context.Context) (context.Context, error) {
+	if t.chain == "" {
+		return ctx, nil
+	}
+	if t.s.opts.Chains == nil {
+		return ctx, profiles.ErrChain
+	}
+	d, err := t.s.opts.Chains.Delegation(&profiles.Peer{Identity: t.owner}, []byte(t.chain))
+	if err != nil {
+		return ctx, err
+	}
+	return profiles.WithDelegation(ctx, d), nil
+}
+
+// chainless refuses a Task whose chain is of no use, with a Result that says so.
+func chainless(taskID []byte, err error) error {
+	fault := *profiles.AsError(err)
+	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(reasonChain)}
+	fault.Answer = e1.Envelope{MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))}
+	return &fault
+}

@@ -1,0 +1,212 @@
+package all_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/slimwire/swp/access/token"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/cred"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+const (
+	idp    = "https://idp.test"
+	asker  = "spiffe://test/asker"
+	middle = "spiffe://test/middle"
+	worker = "spiffe://test/worker"
+)
+
+func keyOf(issuer string) ed25519.PrivateKey {
+	seed := sha256.Sum256([]byte(issuer))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+func credOptions(t *testing.T) cred.Options {
+	t.Helper()
+	issuers := make(map[string]token.Issuer)
+	for _, name := range []string{idp, asker} {
+		jwk, err := (&jose.JSONWebKey{Key: keyOf(name).Public()}).MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := token.ParseKeys(jwk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issuers[name] = token.Issuer{Keys: keys, Delegates: name != idp}
+	}
+	engine, err := sqlstore.Open(t.Context(), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	return cred.Options{Store: engine, Keep: true, Tokens: token.New(issuers), Audience: []string{"anywhere"}}
+}
+
+func signed(t *testing.T, issuer, subject, scope string) []byte {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: keyOf(issuer)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(map[string]any{"iss": issuer, "sub": subject, "aud": "anywhere", "exp": time.Now().Add(time.Hour).Unix(), "scope": scope})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := object.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(text)
+}
+
+func endpointOf(t *testing.T, s *all.Set) *endpoint.Endpoint {
+	t.Helper()
+	ep, err := endpoint.New(endpoint.Options{Registry: s.Registry, Tracer: endpoint.ContextFunc(s.Attach)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ep.Close() })
+	return ep
+}
+
+// join connects two endpoints, and returns the session that the first one has.
+func join(from, to *endpoint.Endpoint, fromName, toName string) *endpoint.Session {
+	mine, theirs := transport.NewPipe(transport.PipeOptions{A: fromName, B: toName})
+	to.Attach(theirs)
+	return from.Attach(mine)
+}
+
+func sync(ctx context.Context, lane profiles.Lane) error {
+	_, err := rpc.Call(ctx, lane, rpc.MethodSync, nil)
+	return err
+}
+
+// An exchange is done under the chain that it names, or not at all.
+func TestPR12CredentialsAreLookedAtWhenTheyAreUsed(t *testing.T) {
+	var seen []*profiles.Delegation
+	ran := 0
+	opts := all.Options{Cred: credOptions(t), RPC: rpc.Options{Methods: map[string]rpc.Method{
+		"who": {Held: func(p *rpc.Pending, _ []byte) error {
+			ran++
+			seen = append(seen, profiles.DelegationOf(p.Context()))
+			return p.Return(nil)
+		}},
+	}}}
+	server := newSet(t, opts)
+	session := join(endpointOf(t, newSet(t, all.Options{})), endpointOf(t, server), asker, middle)
+	lane, err := session.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cred.Show(t.Context(), lane, sync, "jwt", signed(t, idp, asker, "read"), []byte("chain")); err != nil {
+		t.Fatal(err)
+	}
+	call := func(chain string) string {
+		ctx := t.Context()
+		if chain != "" {
+			ctx = profiles.WithChain(ctx, []byte(chain))
+		}
+		_, err := rpc.Call(ctx, lane, "who", nil)
+		if refused := (*rpc.Error)(nil); errors.As(err, &refused) {
+			return refused.Code
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	}
+	if got := call("") + call("chain"); got != "" || ran != 2 || seen[0] != nil || seen[1] == nil ||
+		seen[1].Subject != asker || seen[1].Scopes[0] != "read" || seen[1].Depth != 1 {
+		t.Errorf("%q, ran %d times, with %+v", got, ran, seen)
+	}
+	if got := call("unknown"); got != rpc.CodeUnauthorized || ran != 2 {
+		t.Errorf("unknown chain: %q, ran %d times", got, ran)
+	}
+	if err := cred.End(t.Context(), lane, sync, []byte("chain"), "done"); err != nil {
+		t.Fatal(err)
+	}
+	if got := call("chain"); got != rpc.CodeUnauthorized || ran != 2 {
+		t.Errorf("revoked chain: %q, ran %d times", got, ran)
+	}
+}
+
+// cred_0004: what a task is done under goes with it to where it is done.
+func TestCredentialsGoWithATask(t *testing.T) {
+	far := make(chan *profiles.Delegation, 1)
+	opts := credOptions(t)
+	mid := newSet(t, all.Options{Cred: opts, A2A: a2a.Options{Store: opts.Store.(a2a.Store)}})
+	atWork := credOptions(t)
+	work := newSet(t, all.Options{Cred: atWork, A2A: a2a.Options{Store: atWork.Store.(a2a.Store), Workers: []a2a.Registration{{
+		Kinds: []string{"k"}, Worker: a2a.WorkerFunc(func(ctx context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+			far <- profiles.DelegationOf(ctx)
+			return []byte("out"), nil
+		}),
+	}}}})
+	ask := newSet(t, all.Options{})
+	center := endpointOf(t, mid)
+	agent := join(endpointOf(t, work), center, worker, middle)
+	if err := work.A2A.Declare(t.Context(), agent, "agent", []string{"k"}); err != nil {
+		t.Fatal(err)
+	}
+	session := join(endpointOf(t, ask), center, asker, middle)
+	lane, err := session.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := []byte("a chain of the asker")
+	if err := cred.Show(t.Context(), lane, sync, "jwt", signed(t, idp, asker, "read write"), chain); err != nil {
+		t.Fatal(err)
+	}
+	if err := cred.Extend(t.Context(), lane, sync, chain, signed(t, asker, middle, "read"), time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	do := func(chain []byte) *a2a.Result {
+		t.Helper()
+		d, err := ask.A2A.Send(profiles.WithChain(t.Context(), chain), session, &a2a.Task{Kind: "k", Input: []byte("in")}, a2a.SendOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for {
+			if _, err := d.Recv(t.Context()); errors.Is(err, io.EOF) {
+				return d.Result()
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 { // the chain is told again, and stays the same
+		if r := do(chain); !r.OK {
+			t.Fatalf("result %+v", r)
+		}
+		d := <-far
+		if d == nil || d.Owner != middle || d.Subject != middle || d.ChainID != string(chain) || d.Depth != 2 || len(d.Scopes) != 1 {
+			t.Fatalf("where it was done: %+v", d)
+		}
+	}
+	if err := cred.End(t.Context(), lane, sync, chain, ""); err != nil {
+		t.Fatal(err)
+	}
+	if r := do(chain); r.OK || len(far) > 0 {
+		t.Errorf("after the end of the chain: %+v", r)
+	}
+}
