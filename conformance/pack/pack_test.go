@@ -249,12 +249,12 @@ func TestFailuresAreToleratedInStrictRunsOnly(t *testing.T) {
 	dir := t.TempDir()
 	runner := filepath.Join(dir, "runner")
 	write(t, runner, "#!/bin/sh\necho 'FAIL x: why'\nexit 1\n")
-	if err := os.Chmod(runner, 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.Chmod(runner, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, mode := range []string{"default", "strict"} {
 		report := filepath.Join(dir, "core."+mode+".json")
-		out, err := exec.CommandContext(t.Context(), "mk/conformance.sh", "CORE", mode, report, dir, runner).Output() //nolint:gosec // ours
+		out, err := exec.CommandContext(t.Context(), "mk/conformance.sh", "CORE", mode, report, dir, runner).Output()
 		if want := "CORE " + mode + ": total=0 passed=0 failed=0 fallback=0 json=" + report + "\n"; string(out) != want || (err != nil) != (mode == "default") {
 			t.Errorf("%s: %q, %v, want %q", mode, out, err, want)
 		}
