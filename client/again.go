@@ -17,6 +17,7 @@ type again struct {
 	patience time.Duration                        // without anything that moves
 	silence  time.Duration                        // that a sign of life may take
 	lost     func(err error, pause time.Duration) // may be nil
+	known    bool                                 // the other end was there before
 }
 
 // run calls do with a connection, and with another one when that is lost, until it
@@ -24,7 +25,7 @@ type again struct {
 // what moves; before anything has, a connection that does not come about is an
 // error at once.
 func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
-	last, pause, known := time.Now(), firstPause, false
+	last, pause, known := time.Now(), firstPause, a.known
 	moved := func() { last, pause, known = time.Now(), firstPause, true }
 	for {
 		c, err := a.connect(ctx)
@@ -39,9 +40,9 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 				c.Finish()
 				return nil
 			}
-			lost := known && c.Context().Err() != nil
+			passing := mayPass(err, func() bool { return known && c.gone() })
 			c.Close()
-			if !mayPass(err, lost) {
+			if !passing {
 				return err
 			}
 		}
@@ -59,9 +60,23 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 	}
 }
 
+// goneTime is how much later than a stream of its the end of a connection may show.
+const goneTime = time.Second
+
+// gone reports whether the connection has ended, or does so in a moment: over QUIC
+// what is under way may fail before that is known.
+func (c *Client) gone() bool {
+	select {
+	case <-c.Context().Done():
+		return true
+	case <-time.After(goneTime):
+		return false
+	}
+}
+
 // mayPass reports whether another try may not meet an error: the other end said so,
 // or the connection was lost, whatever that looked like.
-func mayPass(err error, lost bool) bool {
+func mayPass(err error, lost func() bool) bool {
 	var (
 		upload  *artifact.PeerError
 		message *relay.PeerError
@@ -78,7 +93,7 @@ func mayPass(err error, lost bool) bool {
 		return message.Retryable()
 	case errors.As(err, &failed):
 		return failed.Retryable
-	case lost:
+	case lost():
 		return true
 	}
 	return errors.As(err, &fault) && fault.Retryable

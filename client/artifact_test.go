@@ -35,7 +35,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"a call that may not", &rpc.Error{Code: "internal"}, true, false},
 		{"too much at once", profiles.Busy("", ""), false, true},
 	} {
-		if got := mayPass(test.err, test.lost); got != test.want {
+		if got := mayPass(test.err, func() bool { return test.lost }); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

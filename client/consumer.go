@@ -120,10 +120,10 @@ func (c *consuming) run(ctx context.Context, on *Client, moved func()) error {
 			return ended(ctx, receiving)
 		}
 		d, err := from.Recv(receiving)
-		if err != nil {
-			if receiving.Err() != nil {
-				return ended(ctx, receiving)
-			}
+		switch {
+		case receiving.Err() != nil && err != nil:
+			return ended(ctx, receiving)
+		case err != nil:
 			return err
 		}
 		c.came++

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -59,16 +60,26 @@ func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, er
 	}
 }
 
-// lastLook is the longest pause between two questions how a delivery stands.
-const lastLook = time.Second
+// The pauses between two questions how a delivery stands.
+const (
+	firstLook = 25 * time.Millisecond
+	lastLook  = time.Second
+)
 
-// Await waits until a delivery has been processed or is dead, and returns which.
-// It asks over as many connections as it takes.
-func (p *Publisher) Await(ctx context.Context, id []byte) (state relay.State, attempts uint32, err error) {
-	err = p.again().run(ctx, func(ctx context.Context, c *Client, moved func()) error {
-		for pause := firstPause / 4; ; pause = min(2*pause, lastLook) {
+// Await waits for each delivery of a list, which were published, until it has been
+// processed or is dead, and calls over with which it is, and with the connection
+// that has told. Its error ends it, and is its error. Questions are asked over as
+// many connections as it takes.
+func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c *Client, id []byte, state relay.State, attempts uint32) error) error {
+	next, stop := iter.Pull(ids)
+	defer stop()
+	id, more := next()
+	again := p.again()
+	again.known = true
+	return again.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
+		for pause := firstLook; more; {
 			asking, cancel := context.WithTimeout(ctx, p.silence())
-			state, attempts, err = relay.Ask(asking, c.Session, id)
+			state, attempts, err := relay.Ask(asking, c.Session, id)
 			cancel()
 			if errors.Is(err, context.DeadlineExceeded) {
 				c.Session.Close(profiles.OK)
@@ -78,14 +89,20 @@ func (p *Publisher) Await(ctx context.Context, id []byte) (state relay.State, at
 			}
 			moved()
 			if state == relay.Acked || state == relay.DeadState {
-				return nil
+				if err := over(c, id, state, attempts); err != nil {
+					return &finalError{err}
+				}
+				pause = firstLook
+				id, more = next()
+				continue
 			}
 			if !sleep(ctx, pause) {
 				return context.Cause(ctx)
 			}
+			pause = min(2*pause, lastLook)
 		}
+		return nil
 	})
-	return state, attempts, err
 }
 
 // decodeRelay returns a message of RELAY by the names of its schema.

@@ -150,9 +150,23 @@ func (a *attachment) fail(err error) {
 // leave ends the attachment: no more deliveries are made, those that were not
 // sent go back. What was sent may still be answered.
 func (a *attachment) leave() {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.left()
+}
+
+// free makes a place free, unless the consumer is about to leave: taking a delivery
+// for it and giving it back would put that behind others. The caller holds mu.
+func (a *attachment) free() {
+	if a.call.Context().Err() != nil {
+		a.left()
+	}
+	a.seat.add(1)
+}
+
+// left is leave for those who hold mu.
+func (a *attachment) left() {
 	s := a.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if a.over {
 		return
 	}

@@ -105,7 +105,7 @@ func (at *attempt) run(call profiles.Call) {
 	if s.attempts[at.key] = list; len(list) == 0 {
 		delete(s.attempts, at.key)
 	}
-	at.a.seat.add(1)
+	at.a.free()
 	s.mu.Unlock()
 	state := s.settle(at.item, at.how)
 	if at.told != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -89,15 +90,19 @@ ends it.`, exitData),
 const printedInFlight = 16
 
 func (f *flags) consume(ctx context.Context, address, topic string, o consumeFlags) error {
+	lost := f.verbose
 	c := client.Consumer{
 		Connect: func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
 		Topic:   topic, MaxInFlight: o.maxInFlight, Count: o.count,
 		Silence: f.timeout, Patience: o.patience, Drain: o.drain,
 		Process: func(_ context.Context, d *relay.Delivery) error { return f.write(d, o.raw) },
 		Attached: func(on *client.Client) {
-			f.tell("attached to %s at %s", topic, on.Peer().Identity)
+			if lost {
+				f.tell("attached to %s at %s", topic, on.Peer().Identity)
+			}
 		},
 		Lost: func(err error, pause time.Duration) {
+			lost = true
 			f.tell("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
 		},
 	}
@@ -150,7 +155,7 @@ func (f *flags) write(d *relay.Delivery, raw bool) error {
 	case raw:
 		_, err = f.out.Write(d.Payload)
 	default:
-		_, err = f.out.Write(append(d.Payload[:len(d.Payload):len(d.Payload)], '\n'))
+		_, err = f.out.Write(append(slices.Clip(d.Payload), '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("standard output: %w", err)

@@ -183,8 +183,11 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 	}
 	dead := error(nil)
 	if r.o.wait {
-		if printed.State, printed.Attempts, printed.Reason, err = r.await(ctx, p, r.o.base); err != nil {
-			return errors.Join(relayAdvice(err), fmt.Errorf("it is confirmed; see how it stands with: relay status ADDR %s", printed.ID))
+		err := r.await(ctx, p, 1, func(_ []byte, state relay.State, attempts uint32, reason relay.Reason) {
+			printed.State, printed.Attempts, printed.Reason = state, attempts, reason
+		})
+		if err != nil {
+			return errors.Join(err, fmt.Errorf("it is confirmed; see how it stands with: relay status ADDR %s", printed.ID))
 		}
 		if printed.State == relay.DeadState {
 			dead = fmt.Errorf("delivery %s is dead: %s", printed.ID, printed.Reason)
@@ -228,23 +231,21 @@ func (r *relayed) lines(ctx context.Context, p *client.Publisher) error {
 	}
 	printed := printedLines{ID: hex.EncodeToString(r.o.base), Confirmed: r.taken, Duplicates: r.known}
 	if err != nil {
+		line := ""
 		if refused := (*client.RefusedError)(nil); errors.As(err, &refused) {
-			err = fmt.Errorf("line %d: %w", r.lineOf(refused.Publication.ID), err)
+			line = fmt.Sprintf("line %d: ", r.lineOf(refused.Publication.ID))
 		}
-		err = errors.Join(relayAdvice(err), fmt.Errorf("not all lines are confirmed; publish the same again with: --lines --id %s", printed.ID))
+		err = errors.Join(fmt.Errorf("%s%w", line, relayAdvice(err)), fmt.Errorf("not all lines are confirmed; publish the same again with: --lines --id %s", printed.ID))
 	}
-	for n := uint64(1); r.o.wait && err == nil && n <= r.taken; n++ {
-		id := r.o.idOf(n)
-		state, _, reason, failed := r.await(ctx, p, id)
-		switch {
-		case failed != nil:
-			err = fmt.Errorf("line %d: %w", n, relayAdvice(failed))
-		case state == relay.DeadState:
-			printed.Dead++
-			r.say("line %d, delivery %x, is dead: %s", n, id, reason)
-		default:
+	if r.o.wait && err == nil {
+		err = r.await(ctx, p, r.taken, func(id []byte, state relay.State, _ uint32, reason relay.Reason) {
+			if state == relay.DeadState {
+				printed.Dead++
+				r.say("line %d, delivery %x, is dead: %s", r.lineOf(id), id, reason)
+				return
+			}
 			printed.Processed++
-		}
+		})
 	}
 	if err == nil && printed.Dead > 0 {
 		err = fmt.Errorf("%d of %d deliveries are dead", printed.Dead, printed.Confirmed)
@@ -284,26 +285,25 @@ func (r *relayed) read(ctx context.Context, to chan<- *relay.Publication) error 
 	return nil
 }
 
-// await waits until a delivery of this run was processed or is dead.
-func (r *relayed) await(ctx context.Context, p *client.Publisher, id []byte) (relay.State, uint32, relay.Reason, error) {
-	state, attempts, err := p.Await(ctx, id)
-	if err != nil || state != relay.DeadState {
-		return state, attempts, "", err
-	}
-	r.mu.Lock()
-	reason, known := r.reasons[string(id)]
-	r.mu.Unlock()
-	if !known {
-		c, err := p.Connect(ctx)
-		if err != nil {
-			return state, attempts, "", err
+// await waits until the deliveries of this run were processed or are dead.
+func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, over func(id []byte, state relay.State, attempts uint32, reason relay.Reason)) error {
+	ids := func(yield func([]byte) bool) {
+		for n := uint64(1); n <= count && yield(r.o.idOf(n)); n++ {
 		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(ctx, r.f.timeout)
-		defer cancel()
-		reason = reasonOf(ctx, c, id)
 	}
-	return state, attempts, reason, nil
+	return relayAdvice(p.Await(ctx, ids, func(c *client.Client, id []byte, state relay.State, attempts uint32) error {
+		r.mu.Lock()
+		reason, known := r.reasons[string(id)]
+		delete(r.reasons, string(id))
+		r.mu.Unlock()
+		if state == relay.DeadState && !known {
+			ctx, cancel := context.WithTimeout(ctx, r.f.timeout)
+			defer cancel()
+			reason = reasonOf(ctx, c, id)
+		}
+		over(id, state, attempts, reason)
+		return nil
+	}))
 }
 
 // notice takes note of what the relay has given up. It does not block: what there
