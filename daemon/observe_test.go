@@ -18,6 +18,8 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 )
@@ -109,11 +111,20 @@ func TestRS08MetricSeriesDoNotGrowWithWhatPeersSend(t *testing.T) {
 		return n
 	}
 	flood := func(salt int) {
+		s := r.raw(r.addrs[2])
 		for i := range 20 {
-			s := r.raw(r.addrs[2])
-			send(t, s, message(uint64(5000+100*salt+i), 1, 0, fmt.Sprintf("id-%05d", i), ""))
-			hungUp(t, s)
+			name := fmt.Appendf(nil, "name-%d-%05d", salt, i)
+			id := "id-" + string(name)
+			send(t, s, message(rpc.ProfileID, rpc.TypeReq, 0, id, string((&rpc.Req{RPCID: name, Method: name}).Append(nil))))
+			send(t, s, message(a2a.ProfileID, a2a.TypeTask, 0, id+"t", string((&a2a.TaskBody{TaskID: name, Kind: name}).Append(nil))))
+			event := events.Publish{Event: events.Record{EventID: name, Timestamp: 1, EventType: name, Severity: []byte("info"), TaskID: name}}
+			send(t, s, message(events.ProfileID, events.TypePublish, 0, id+"e", string(event.Append(nil))))
+			other := r.raw(r.addrs[2])
+			send(t, other, message(uint64(5000+100*salt+i), 1, 0, fmt.Sprintf("id-%05d", i), ""))
+			hungUp(t, other)
 		}
+		send(t, s, message(5000, 1, 0, "the-last", "")) // behind which nothing is left to count
+		hungUp(t, s)
 	}
 	flood(0)
 	before := count()
