@@ -124,7 +124,7 @@ func Check(c *config.Config) (*Plan, error) {
 	return p, p.services(c)
 }
 
-// services makes workers, backends, cards and tools, which reads the files they
+// services makes workers, backends, cards, verifiers and tools, which reads the files they
 // name.
 func (p *Plan) services(c *config.Config) error {
 	w, err := newWorkers(c, zap.NewNop())
@@ -138,6 +138,9 @@ func (p *Plan) services(c *config.Config) error {
 	}
 	b.stop()
 	if _, err := newCards(c, zap.NewNop()); err != nil {
+		return err
+	}
+	if _, err := newVerifiers(c, zap.NewNop()); err != nil {
 		return err
 	}
 	o, err := toolOptions(c, new(servers), nil, zap.NewNop())

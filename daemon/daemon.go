@@ -92,6 +92,7 @@ type daemon struct {
 	workers     *workers
 	backends    *backends
 	cards       *cards
+	verifiers   *verifiers
 	inside      *inside
 	partners    *partners
 	profiles    *all.Set
@@ -151,13 +152,16 @@ func (d *daemon) start() error {
 	if d.cards, err = newCards(d.config, d.log); err != nil {
 		return err
 	}
+	if d.verifiers, err = newVerifiers(d.config, d.log); err != nil {
+		return err
+	}
 	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
 		return err
 	}
 	d.partners = newPartners(d)
 	d.health = &health{
 		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, backends: d.backends,
-		cards: d.cards, partners: d.partners,
+		cards: d.cards, verifiers: d.verifiers, partners: d.partners,
 	}
 	profileOptions, err := d.profileOptions()
 	if err != nil {
@@ -198,11 +202,12 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Partner: d.partners.directory.Knows,
 		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers.table)},
 		RPC: rpc.Options{
-			Methods: d.backends.methods, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
+			Methods: d.backends.methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
 		Events: events.Options{Retention: c.Events.Retention},
 		Hints:  hintOptions(c, d.log),
+		Cred:   d.verifiers.options(d.state, d.credentials.identity()),
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 
 		Artifact: artifactOptions(c, d.state.blobs, key),

@@ -25,6 +25,7 @@ type health struct {
 	servers     *servers
 	backends    *backends
 	cards       *cards
+	verifiers   *verifiers
 	partners    *partners
 }
 
@@ -60,6 +61,9 @@ func (h *health) look() Health {
 	}
 	if failure := h.rules.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)
+	}
+	if failure := h.verifiers.failure.Load(); failure != nil {
+		v.Warnings = append(v.Warnings, "keys of credentials not reloaded, the old ones stay in force: "+*failure)
 	}
 	if failure := h.cards.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "agent cards not reloaded, the old ones stay: "+*failure)

@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -63,14 +64,16 @@ func hintOptions(c *config.Config, log *zap.Logger) policyhint.Options {
 	}
 }
 
-// hinted is a Tracer that gives handlers the hints of peers as well.
+// hinted is a Tracer that gives handlers the hints of peers as well, and what the
+// credentials of an exchange say.
 type hinted struct {
 	endpoint.Tracer
 	hints *policyhint.Hints
+	cred  *cred.Service
 }
 
 // Begin implements endpoint.Tracer.
 func (h hinted) Begin(ctx context.Context, p *profiles.Profile, req *profiles.Request) (context.Context, func(endpoint.Verdict)) {
 	ctx, ended := h.Tracer.Begin(ctx, p, req)
-	return h.hints.Attach(ctx, p, req), ended
+	return h.cred.Attach(h.hints.Attach(ctx, p, req), p, req), ended
 }

@@ -137,7 +137,7 @@ func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
 	o := endpointOptions(d.config)
 	o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, errorFrames
 	o.InFlightOf = d.partners.inFlight
-	o.Tracer = hinted{d.traces, d.profiles.Hints}
+	o.Tracer = hinted{d.traces, d.profiles.Hints, d.profiles.Cred}
 	return o
 }
 

@@ -58,7 +58,7 @@ func (d *daemon) reload(all bool) Reloaded {
 		d.partners.apply(conf)
 	}
 	r := Reloaded{Problems: []string{}, Later: d.rules.later()}
-	for _, err := range []error{credentials, configuration, partners, d.cards.refresh(all)} {
+	for _, err := range []error{credentials, configuration, partners, d.cards.refresh(all), d.verifiers.refresh(all)} {
 		if err != nil {
 			r.Problems = append(r.Problems, err.Error())
 		}

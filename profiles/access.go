@@ -16,6 +16,7 @@ type Access interface {
 	//	events   subscribe                             event_type of each event delivered
 	//	obs      set, get                              empty
 	//	policyhint set                                 empty
+	//	cred     present, delegate                     cred_type, of the first credential
 	//	state    put                                   state_id, in lower-case hexadecimal
 	//	state    get, delta                            the same, of a state that somebody else has put
 	//	artifact offer                                 artifact_id

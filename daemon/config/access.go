@@ -83,6 +83,7 @@ var operations = map[string][]string{
 	"artifact": {"offer", "get", "list"},
 
 	"policyhint": {"set"},
+	"cred":       {"present", "delegate"},
 	"relay":      {"publish", "consume"},
 }
 

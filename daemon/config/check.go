@@ -31,6 +31,7 @@ func (c *Config) check(p *problems) {
 	c.checkDiscovery(p)
 	c.checkArtifact(p)
 	c.checkRelay(p)
+	c.checkCred(p)
 	c.checkDurations(p)
 }
 

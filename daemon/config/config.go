@@ -34,6 +34,7 @@ type Config struct {
 	RPC        RPC        `yaml:"rpc"`
 	Events     Events     `yaml:"events"`
 	Artifact   Artifact   `yaml:"artifact"`
+	Cred       Cred       `yaml:"cred"`
 	State      State      `yaml:"state"`
 	Relay      Relay      `yaml:"relay"`
 	AGDISC     AGDISC     `yaml:"agdisc"`
@@ -153,6 +154,7 @@ func Default() *Config {
 		RPC:        RPC{ReplayWindow: 24 * time.Hour},
 		Events:     Events{Retention: 24 * time.Hour},
 		Artifact:   defaultArtifact(),
+		Cred:       defaultCred(),
 		Relay:      defaultRelay(),
 		TOOLDISC:   TOOLDISC{Refresh: 5 * time.Minute, Idle: 10 * time.Minute},
 		Freshness:  Freshness{Owner: "off", Skew: 5 * time.Minute},

@@ -121,6 +121,7 @@ func (c *Config) resolve(dir string) error {
 		}
 	}
 	c.resolveDiscovery(dir)
+	c.resolveCred(dir)
 	c.resolvePartners(dir)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
