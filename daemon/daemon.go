@@ -206,7 +206,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
 		Events: events.Options{Retention: c.Events.Retention},
-		Hints:  hintOptions(c, d.log),
+		Hints:  hintOptions(c, d.partners, d.log),
 		Cred:   d.verifiers.options(d.state, d.credentials.identity()),
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 

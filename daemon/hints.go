@@ -33,30 +33,41 @@ func newTargets(c *config.Config) targets {
 			t[[2]string{"rpc", method}] = b.Hints.Target()
 		}
 	}
-	for name, p := range c.Partners {
-		t[[2]string{behindPartner, name}] = p.Hints.Target()
-	}
 	return t
 }
-
-// behindPartner stands for every profile: what is declared of a partner holds for
-// all that is behind it.
-const behindPartner = ""
 
 // Target implements policyhint.Targets.
 func (t targets) Target(profile, name string) (*policyhint.Target, bool) {
 	target, ok := t[[2]string{profile, name}]
-	if first, _, behind := strings.Cut(name, "/"); !ok && behind {
-		target, ok = t[[2]string{behindPartner, first}]
+	return target, ok
+}
+
+// allTargets are those here, and behind them the partners: what is declared of one
+// holds for all that is behind it.
+type allTargets struct {
+	targets
+	partners *partners
+}
+
+// Target implements policyhint.Targets.
+func (a allTargets) Target(profile, name string) (*policyhint.Target, bool) {
+	if target, ok := a.targets.Target(profile, name); ok {
+		return target, true
 	}
+	first, _, behind := strings.Cut(name, "/")
+	declared := a.partners.declared.Load()
+	if !behind || declared == nil {
+		return nil, false
+	}
+	target, ok := (*declared)[first]
 	return target, ok
 }
 
 // hintOptions configure POLICYHINT.
-func hintOptions(c *config.Config, log *zap.Logger) policyhint.Options {
+func hintOptions(c *config.Config, links *partners, log *zap.Logger) policyhint.Options {
 	log = log.Named(boundlog.Security)
 	return policyhint.Options{
-		Targets: newTargets(c),
+		Targets: allTargets{newTargets(c), links},
 		Told: func(peer *profiles.Peer, v *policyhint.ViolationError) {
 			log.Warn("a peer says that a hint stopped something", zap.String("peer", peer.Identity),
 				zap.String("key", v.Key), zap.String("scope", v.Scope), zap.String("reason", v.Reason))

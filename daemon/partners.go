@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -31,6 +33,7 @@ type partners struct {
 	log       *zap.Logger
 	endpoints map[bool]*endpoint.Endpoint // for the sessions that are dialled, by their error path
 	dialled   connections
+	declared  atomic.Pointer[map[string]*policyhint.Target] // of the partners, by name
 
 	mu    sync.Mutex
 	conf  config.Partners // in force
@@ -80,6 +83,11 @@ func (p *partners) apply(conf config.Partners) {
 		p.links[name] = link
 	}
 	p.conf = maps.Clone(conf)
+	declared := make(map[string]*policyhint.Target, len(conf))
+	for name, c := range conf {
+		declared[name] = c.Hints.Target()
+	}
+	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
 	for _, link := range over {
 		link.Close()
@@ -105,7 +113,10 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 			p.dialled.add(conn)
 			return p.endpoints[c.ErrorFrames].Attach(conn)
 		},
-		Trace:   crosses[c.Trace],
+		Trace: crosses[c.Trace],
+		Credentials: func(ctx context.Context, lane profiles.Lane) (context.Context, error) {
+			return p.daemon.profiles.Present(ctx, lane)
+		},
 		Observe: p.observe, InFlight: c.InFlight,
 	}
 	for _, a := range c.Addresses {

@@ -97,7 +97,9 @@ func (o *organisation) trusting(name string, other *organisation, addresses ...s
 }
 
 // connected waits until a daemon says that it is connected to a partner.
-func (o *organisation) connected(name string) { o.until("partner "+name+" up", func() bool { return o.up(name) }) }
+func (o *organisation) connected(name string) {
+	o.until("partner "+name+" up", func() bool { return o.up(name) })
+}
 
 func (o *organisation) up(name string) bool {
 	_, body := o.get("/status")

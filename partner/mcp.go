@@ -7,7 +7,6 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
-	"github.com/slimwire/swp/profiles/obs"
 )
 
 // Backend is the MCP servers of this endpoint and, as partner/server, those of
@@ -116,7 +115,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 // pass passes a request on and its answer back, which ends the exchange. It returns
 // the session that an initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
-	ctx, call.Extensions, err = s.link.onward(ctx, p, obs.IDs{})
+	ctx, call.Extensions, err = s.link.onward(ctx, p, nil)
 	if err != nil {
 		return "", err
 	}

@@ -38,10 +38,10 @@ type Options struct {
 	// Trace says what of a trace context crosses.
 	Trace Trace
 
-	// Chain returns the chain of credentials that goes with what is passed on under
-	// the delegation of ctx, and what presents it on a lane, ahead of what is done
-	// under it. Nil: what has a delegation is not passed on.
-	Chain func(ctx context.Context) (chainID []byte, present func(ctx context.Context, lane profiles.Lane) error, err error)
+	// Credentials presents the credentials under whose delegation ctx is on a lane,
+	// and returns the context that names them (profiles.WithChain). Nil: what has a
+	// delegation is not passed on.
+	Credentials func(ctx context.Context, lane profiles.Lane) (context.Context, error)
 
 	// Extensions are those that the partner honours, by profile_id, beside those
 	// that it tells of by swp.info.

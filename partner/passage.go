@@ -34,39 +34,39 @@ func (t Trace) of(ctx context.Context) profiles.Trace {
 }
 
 // onward prepares a message of the exchange of ctx for its way over the link: the
-// extensions it goes out with, and the context to send it in, which sends ahead
-// what belongs to it. ids are those of its lifecycle; the msg_id of a call is added
-// where it has none.
-func (l *Link) onward(ctx context.Context, p profiles.Passage, ids obs.IDs) (context.Context, e1.Extensions, error) {
+// extensions it goes out with, and the context to send it in, which sends ahead what
+// belongs to it. hints sends those for it, and may be nil.
+func (l *Link) onward(
+	ctx context.Context, p profiles.Passage, hints func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error,
+) (context.Context, e1.Extensions, error) {
 	if fault := p.Spent(); fault != nil {
 		return nil, nil, fault
 	}
-	var present func(context.Context, profiles.Lane) error
-	if profiles.DelegationOf(ctx) != nil {
-		if l.opts.Chain == nil {
-			return nil, nil, profiles.ErrChain
-		}
-		id, f, err := l.opts.Chain(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		ctx, present = profiles.WithChain(ctx, id), f
+	delegated := profiles.DelegationOf(ctx) != nil
+	if delegated && l.opts.Credentials == nil {
+		return nil, nil, profiles.ErrChain
 	}
 	trace := l.opts.Trace.of(ctx)
-	if trace.Parent != "" || present != nil {
-		ctx = profiles.WithAhead(ctx, func(ctx context.Context, lane profiles.Lane, msgID []byte) error {
-			if present != nil {
-				if err := present(ctx, lane); err != nil {
+	if delegated || trace.Parent != "" || hints != nil {
+		ctx = profiles.WithAhead(ctx, func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error {
+			if trace.Parent != "" {
+				if err := obs.Send(ctx, lane, trace, obs.IDs{MsgID: env.MsgID}); err != nil {
 					return err
 				}
 			}
-			if trace.Parent == "" {
-				return nil
+			if hints != nil {
+				if err := hints(ctx, lane, env); err != nil {
+					return err
+				}
 			}
-			if ids.TaskID == nil && ids.RPCID == nil {
-				ids.MsgID = msgID
+			if delegated {
+				ctx, err := l.opts.Credentials(ctx, lane)
+				if err != nil {
+					return err
+				}
+				env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 			}
-			return obs.Send(ctx, lane, trace, ids)
+			return nil
 		})
 	}
 	return ctx, p.Append(nil, time.Now()), nil

@@ -18,7 +18,7 @@ type Passage struct {
 // PassageOf reads the passage of a message that came at a time.
 func PassageOf(ext e1.Extensions, now time.Time) Passage {
 	var p Passage
-	p.Hops, _ = ext.LookupUvarint(ExtHops)
+	p.Hops, _ = ext.LookupUvarint(ExtHops) // whoever has read the message has held it to be one
 	if ms, ok := ext.LookupUvarint(ExtDeadline); ok {
 		p.Deadline = now.Add(time.Duration(min(ms, maxDeadline)) * time.Millisecond)
 	}
@@ -53,13 +53,13 @@ func (p Passage) Spent() *Error {
 
 type aheadKey struct{}
 
-// Ahead sends on a lane what belongs ahead of a call, whose msg_id is given. It
-// must not call on the lane in a context of its own making.
-type Ahead func(ctx context.Context, lane Lane, msgID []byte) error
+// Ahead sends on a lane what belongs ahead of a call. env is the request as it will
+// go out, its msg_id among it, and Ahead may append extensions to it.
+type Ahead func(ctx context.Context, lane Lane, env *e1.Envelope) error
 
 // WithAhead returns ctx for one Call of a Lane or a Session: f is called before the
-// request is sent, on the same lane, and an error of it is that of the call. Nil
-// takes it back.
+// request is sent, on the same lane and with a context that has no Ahead, and an
+// error of it is that of the call. Nil takes it back.
 func WithAhead(ctx context.Context, f Ahead) context.Context {
 	return context.WithValue(ctx, aheadKey{}, f)
 }

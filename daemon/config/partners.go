@@ -54,6 +54,13 @@ func (c *Config) checkPartners(p *problems) {
 		if _, taken := c.MCP.Servers[name]; taken {
 			p.add(key, "has the name of mcp.servers.%s; rules could not tell one from the other, so rename one", name)
 		}
+		for _, backend := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+			for _, method := range c.RPC.Backends[backend].Methods {
+				if strings.HasPrefix(method, name+"/") {
+					p.add(key, "has the name that the method %.80q of rpc.backends.%s begins with; rename one", method, backend)
+				}
+			}
+		}
 		if conf.Identity == "" {
 			p.add(key+".identity", "missing; name who it must be, such as spiffe://example.org/swpd")
 		}

@@ -16,6 +16,7 @@ type Pending struct {
 	session profiles.Session
 	lane    profiles.Lane
 	key     string
+	passage profiles.Passage
 	ctx     context.Context
 	stop    context.CancelCauseFunc
 	after   func(f func()) bool // of the request; nil once Held has returned
@@ -31,6 +32,10 @@ func (p *Pending) Lane() profiles.Lane { return p.lane }
 // IdempotencyKey is the key that the caller gave, or empty. It means something
 // for the identity of the caller only.
 func (p *Pending) IdempotencyKey() string { return p.key }
+
+// Passage is what the request says of its way. The context of the call ends at its
+// deadline.
+func (p *Pending) Passage() profiles.Passage { return p.passage }
 
 // After calls f once every message that was deferred earlier on the caller's
 // stream is done, see profiles.Request; at once if there is none. f must not
@@ -102,6 +107,7 @@ func (p *Pending) Fail(err error) {
 // hold opens the call of a Held method.
 func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Duration) error {
 	p := &Pending{session: req.Session, lane: req.Lane, key: string(in.IdempotencyKey), stop: func(error) {}}
+	p.passage = profiles.PassageOf(req.Extensions, time.Now())
 	leave := func(why *Error) {
 		if why != nil {
 			p.Fail(why)
@@ -125,5 +131,6 @@ func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Dura
 	return nil
 }
 
-// errStopped is why the context of a call ends with this endpoint.
-var errStopped = errors.New("rpc: the endpoint stops")
+// ErrStopped is the cause of the context of a call under an idempotency_key that
+// ends with this endpoint: it is not over for good.
+var ErrStopped = errors.New("rpc: the endpoint stops")

@@ -43,6 +43,11 @@ type Options struct {
 	// with "swp." are for methods of this project. A name can not be taken twice.
 	Methods map[string]Method
 
+	// Resolve returns the method of a name that is in none of these lists, such as
+	// one that another endpoint serves. It is called on the read loop and must not
+	// block. Nil knows none.
+	Resolve func(name string) (Method, bool)
+
 	// Info says what swp.info tells a peer. It is called on the read loop and
 	// must not block. Nil means the method is not served.
 	Info func(peer *profiles.Peer) Info
@@ -99,7 +104,7 @@ func New(opts Options) (*profiles.Profile, error) {
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
-	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve}
 	for name, m := range builtin(opts.Info) {
 		s.methods[name] = &method{Method: m, name: name}
 	}

@@ -66,7 +66,7 @@ func (r *run) begin() {
 		ctx, endTime = context.WithTimeout(ctx, limit)
 	}
 	p.ctx, p.stop = context.WithCancelCause(ctx)
-	stopped := context.AfterFunc(t.base, func() { p.stop(errStopped) })
+	stopped := context.AfterFunc(t.base, func() { p.stop(ErrStopped) })
 	late := context.AfterFunc(p.ctx, func() {
 		if errors.Is(p.ctx.Err(), context.DeadlineExceeded) {
 			r.interrupt(errTimeout)
@@ -243,10 +243,10 @@ func (r *run) finish(o outcome) error {
 	r.t.mu.Unlock()
 	// A method that failed because this endpoint stops has not ended: its record
 	// stays as that of a call that was cut off.
-	cutOff := o.failed != nil && errors.Is(context.Cause(r.pending.ctx), errStopped)
+	cutOff := o.failed != nil && errors.Is(context.Cause(r.pending.ctx), ErrStopped)
 	r.close()
 	if cutOff {
-		r.abandon(&profiles.Error{Code: profiles.Internal, Text: errCutOff.Message, Cause: errStopped, Domain: true})
+		r.abandon(&profiles.Error{Code: profiles.Internal, Text: errCutOff.Message, Cause: ErrStopped, Domain: true})
 		return nil
 	}
 	r.keep()

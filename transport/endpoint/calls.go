@@ -81,7 +81,7 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	// finds the call in the table or is seen here.
 	err := s.err()
 	if ahead := profiles.AheadOf(ctx); ahead != nil && err == nil {
-		err = ahead(profiles.WithAhead(ctx, nil), l, c.id[:])
+		err = ahead(profiles.WithAhead(ctx, nil), l, &env)
 	}
 	if err == nil {
 		err = l.out.send(ctx, &env, waits)

@@ -1,0 +1,151 @@
+package partner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// callTime is how long a call may take that names no deadline.
+const callTime = time.Hour
+
+// Method is rpc.Options.Resolve: partner/method is a method of a partner. Items and
+// the outcome come back as they are; that of a call without an idempotency_key whose
+// link is lost is not known, and it is never sent again.
+func (d *Directory) Method(name string) (rpc.Method, bool) {
+	l, method, ok := d.Split(name)
+	if !ok {
+		return rpc.Method{}, false
+	}
+	return rpc.Method{
+		// The outcome of a call under a key is the partner's to keep.
+		Repeatable: true,
+		Held: func(p *rpc.Pending, params []byte) error {
+			c := &call{link: l, name: name, pending: p}
+			c.Method, c.Params = method, slices.Clone(params)
+			if key := p.IdempotencyKey(); key != "" {
+				c.IdempotencyKey = keyOf(p.Session().Peer().Identity, key)
+			}
+			go c.run()
+			return nil
+		},
+	}, true
+}
+
+// keyOf is a key of a caller here as a key of this endpoint at the partner: the
+// same one each time, and never that of another caller.
+func keyOf(identity, key string) string {
+	h := sha256.New()
+	h.Write(e1.AppendBytes(nil, []byte(identity)))
+	h.Write([]byte(key))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// call is a call on its way to a partner.
+type call struct {
+	rpc.Invocation
+	link    *Link
+	name    string // of the method, here
+	pending *rpc.Pending
+}
+
+func (c *call) run() {
+	if err := c.pass(c.pending.Context()); err != nil {
+		c.pending.Fail(err)
+	}
+}
+
+// pass makes the call at the partner, and passes back what comes.
+func (c *call) pass(ctx context.Context) error {
+	passage := c.pending.Passage()
+	if passage.Deadline.IsZero() {
+		passage.Deadline = time.Now().Add(callTime)
+	}
+	ctx, cancel := context.WithDeadline(ctx, passage.Deadline)
+	defer cancel()
+	up, err := c.link.Ready(ctx)
+	if err != nil {
+		return err
+	}
+	sendCtx, ext, err := c.link.onward(ctx, passage, c.hints(ctx))
+	if err != nil {
+		return err
+	}
+	c.Extensions = ext
+	lane, err := up.Session.Open(ctx)
+	if err != nil {
+		return c.lost(up, err)
+	}
+	defer func() { _ = lane.Close() }()
+	stream, err := c.Open(sendCtx, lane)
+	if err != nil {
+		return c.lost(up, err)
+	}
+	for {
+		item, err := stream.Recv(ctx)
+		if err == nil {
+			if err = c.pending.Pace(ctx); err == nil {
+				err = c.pending.Item(item)
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			err = c.pending.Return(stream.Result())
+			stream.Close()
+			if errors.Is(err, profiles.ErrFinished) {
+				return nil // the caller was faster
+			}
+			return err
+		case errors.Is(context.Cause(ctx), rpc.ErrStopped):
+			stream.Abandon() // it goes on there under its key, and is asked for again
+			return err
+		default:
+			stream.Close()
+			return c.lost(up, err)
+		}
+	}
+}
+
+// hints returns what sends the hints for the call ahead of it, nil if there are
+// none.
+func (c *call) hints(ctx context.Context) func(context.Context, profiles.Lane, *e1.Envelope) error {
+	if len(profiles.HintsOf(ctx, c.name)) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error {
+		var m rpc.Req
+		if err := m.Decode(env.Payload); err != nil {
+			return err
+		}
+		err := policyhint.ForCall(ctx, lane, c.name, m.RPCID)
+		if errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*policyhint.PeerError)) {
+			return &profiles.Error{
+				Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
+				Text: "the hints for the call were not taken by the partner", Cause: err,
+			}
+		}
+		return err
+	}
+}
+
+// lost says what the caller is told of a call that ended with err. Under a key it
+// may be made again, wherever it got to.
+func (c *call) lost(up *Up, err error) error {
+	if up.Session.Context().Err() == nil || errors.As(err, new(*rpc.Error)) {
+		return err
+	}
+	if c.IdempotencyKey != "" {
+		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the link to the partner was lost", Retryable: true}
+	}
+	return &rpc.Error{Code: rpc.CodeInternal, Message: "the link to the partner was lost; whether the call had an effect is not known"}
+}
