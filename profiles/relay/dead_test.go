@@ -297,3 +297,27 @@ func TestPR14TheTimeToLiveIsCountedFromCustodyAndDoesNotWrap(t *testing.T) {
 		}
 	})
 }
+
+// lateExpiry is a Store that never says what has expired: who leases it finds out.
+type lateExpiry struct{ relay.Store }
+
+func (lateExpiry) LeaseExpired(_ string, _ int, _ time.Time, done func(uint64, string, string, int, []byte, time.Time, error)) {
+	done(0, "", "", 0, nil, time.Time{}, nil)
+}
+
+func TestAnAttemptThatIsNotMadeIsNotCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{Store: lateExpiry{newStore(t, sqlstore.Options{})}, Retention: time.Hour})
+		heard := newNotices(true)
+		p := s.dialWith(publisher, relay.Options{Notice: heard.notice})
+		p.publish("orders", "id")
+		time.Sleep(time.Hour)
+		nothing(t, s.dial(consumer).consume("orders", 0))
+		if n := heard.wait(t); n.Reason != relay.NoConsumer {
+			t.Errorf("reason %q of what nobody was sent, want %q", n.Reason, relay.NoConsumer)
+		}
+		if list := p.dead(relay.DeadParams{}); len(list) != 1 || list[0].Attempts != 0 {
+			t.Errorf("listed %+v, want no attempt", list)
+		}
+	})
+}

@@ -30,6 +30,7 @@ func (s *Service) settle(it *item, how outcome) State {
 	case how == refused:
 		return s.bury(it, Rejected)
 	case how == overdue:
+		it.tries-- // this one was not made
 		return s.bury(it, "")
 	case how == unmade:
 		s.retry(it, time.Time{}, false)

@@ -32,9 +32,9 @@ func ttl(ms uint64) []byte { return number(4, ms) }
 
 func relayAck(msgID, id string) message { return of(relay, 2, msgID, opaque(1, id)) }
 
-// relayNack is that of a consumer, who writes retryable also where it is false.
-func relayNack(msgID, id string, retryable uint64) message {
-	return of(relay, 3, msgID, opaque(1, id), number(2, retryable), opaque(3, "busy"))
+// relayNack is that of a consumer for d-1, who writes retryable also where it is false.
+func relayNack(msgID string, retryable uint64) message {
+	return of(relay, 3, msgID, opaque(1, "d-1"), number(2, retryable), opaque(3, "busy"))
 }
 
 // relayStatus asks how a delivery stands.
@@ -150,7 +150,7 @@ func refuses(retryable uint64) []step {
 	if retryable == yes {
 		end = failedOnce(id)
 	}
-	return []step{in("which is not processed", relayNack(usualID, id, retryable).frame(), accept).answers().on("b"), end}
+	return []step{in("which is not processed", relayNack(usualID, retryable).frame(), accept).answers().on("b"), end}
 }
 
 // detaches ends an attachment.
@@ -216,21 +216,22 @@ func deadList(why, params, page string) []step {
 	}
 }
 
-// settlesAt are two questions at a time, so that what the clock led to before has
+// settlesAt are two questions about d-1 at a time, so that what the clock led to before has
 // come by then.
-func settlesAt(ms int, id, state string, attempts uint64) []step {
+func settlesAt(ms int, state string, attempts uint64) []step {
+	const id = "d-1"
 	first := asks(id, state, attempts)
 	first[0] = first[0].at(ms)
 	return steps(first, asks(id, state, attempts))
 }
 
-// dies wants d-1 to die for a reason, and nothing to follow.
-func dies(why, reason string, attempts uint64, afterMs int) []step {
-	const id = "d-1"
+// dies wants d-1 to die after one attempt, or none, for a reason, and nothing to follow.
+func dies(why, reason string, afterMs int) []step {
+	const id, attempts = "d-1", 1
 	return steps(
 		one(notice(why, id, reason)), noted(id),
 		asks(id, "dead-letter", attempts),
-		settlesAt(afterMs, id, "dead-letter", attempts),
+		settlesAt(afterMs, "dead-letter", attempts),
 	)
 }
 
@@ -255,11 +256,11 @@ var relays = []vector{
 			one(waits("what it was sent it does not answer", 31*sec), failedOnce("d-1")),
 			one(waits("and after a pause", 33*sec), comes("it comes again", "d-1").on("b.again")),
 			processesOn("b.again", "d-1"),
-			settlesAt(35*sec, "d-1", "acked", 3), settlesAt(day-1, "d-1", "acked", 3),
+			settlesAt(35*sec, "acked", 3), settlesAt(day-1, "acked", 3),
 		),
 		siblings: []sibling{
 			scene("what is published before anybody is there is kept", steps(
-				publishes("d-1"), publishes("d-2"), settlesAt(6*day, "d-1", "queued", 1),
+				publishes("d-1"), publishes("d-2"), settlesAt(6*day, "queued", 1),
 				consumer("b"),
 				one(comes("in the order of custody", "d-1"), comes("and under ids of their own", "d-2")), processes("d-2"),
 				asks("d-1", "queued", 1), unknown("what is processed after its window is forgotten", "d-2"),
@@ -275,7 +276,7 @@ var relays = []vector{
 					comes("one of two consumers", "d-1"),
 					in("the other says that it is processed", relayAck("stranger", "d-1").frame(), accept).on("c"),
 					in("so does the publisher", relayAck("stranger", "d-1").frame(), accept),
-					in("and says that it is not", relayNack("stranger", "d-1", 0).frame(), reject("NOT_FOUND", "")),
+					in("and says that it is not", relayNack("stranger", 0).frame(), reject("NOT_FOUND", "")),
 					relayErr("of which nothing is known", "NOT_FOUND"),
 				),
 				asks("d-1", "queued", 1),
@@ -291,19 +292,19 @@ var relays = []vector{
 				one(waits("after a pause", 3*sec), comes("it comes again", "d-1")),
 				on("b", in("how it stands elsewhere", of(relay, 4, usualID, opaque(1, "d-1"), opaque(2, "queued"), number(3, 1)).frame(), accept).answers(), failedOnce("d-1")),
 				one(waits("after a pause", 7*sec), comes("it comes again", "d-1")), processes("d-1"),
-				settlesAt(9*sec, "d-1", "acked", 4),
+				settlesAt(9*sec, "acked", 4),
 			)...),
 			scene("an acknowledgement may have a msg_id of its own", steps(
 				consumer("b"), publishes("d-1"),
 				one(comes("a delivery", "d-1"), in("which is processed", relayAck("ack no 1", "d-1").frame(), accept).on("b"), processed("d-1")),
-				publishes("d-2"), one(comes("the next", "d-2")), settlesAt(29*sec, "d-1", "acked", 1),
+				publishes("d-2"), one(comes("the next", "d-2")), settlesAt(29*sec, "acked", 1),
 			)...),
 			scene("two publishers may have chosen the same id: then the publisher says which is meant", steps(
 				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), on("c", publishes("d-1")...),
 				one(out("another of that id", deliveryOf(peerC, "d-1", orders, "payload of d-1").frame(), vectors.Expect{FreshMsgID: new(true)}).on("b")),
-				one(in("one is processed", relayAck("ack no 1", "d-1").frame(), accept).on("b")), asks("d-1", "queued", 1), on("c", asks("d-1", "queued", 1)...),
-				one(in("this one", relayAck("ack no 2", "d-1").withExtension(publishedBy, peerC).frame(), accept).on("b"), processed("d-1")),
-				on("c", asks("d-1", "acked", 1)...), asks("d-1", "queued", 1),
+				one(in("one is processed, and nobody knows which", relayAck("ack no 1", "d-1").frame(), accept).on("b")),
+				one(in("this one", relayAck("ack no 2", "d-1").withExtension(publishedBy, peerA).frame(), accept).on("b"), processed("d-1")),
+				asks("d-1", "acked", 1), on("c", asks("d-1", "queued", 1)...), on("c", settlesAt(29*sec, "queued", 1)...),
 			)...),
 			scene("a consumer that is a relay and has it already", steps(
 				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")),
@@ -362,7 +363,7 @@ var relays = []vector{
 			)...),
 			scene("another time to live makes no other delivery of it", steps(
 				publishes("d-1"), one(in("the same for a moment", relayPublish("publish 2", "d-1", orders, "payload of d-1", ttl(5)).frame(), accept), duplicate("d-1", 1)),
-				settlesAt(1*sec, "d-1", "queued", 1),
+				settlesAt(1*sec, "queued", 1),
 			)...),
 			scene("what waits is known for longer", steps(
 				publishes("d-1"), again("d-1", 1, 2*day), conflict("another payload", orders, "payload of d-2"),
@@ -401,13 +402,13 @@ var relays = []vector{
 		transcript: steps(
 			consumer("b"), publishes("d-1"), unanswered(1, 4, "d-1"),
 			one(waits("the pause is over", dueAt[4]), comes("the last attempt", "d-1"), mainStep("is acknowledged").answers().on("b"), processed("d-1")),
-			settlesAt(dueAt[4]+29*sec, "d-1", "acked", 5), settlesAt(day-1, "d-1", "acked", 5),
+			settlesAt(dueAt[4]+29*sec, "acked", 5), settlesAt(day-1, "acked", 5),
 		),
 		siblings: []sibling{
 			scene("a refusal that is worth another attempt does not wait for the timeout", steps(
-				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), settlesAt(10*sec, "d-1", "queued", 1), refuses(yes),
+				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), settlesAt(10*sec, "queued", 1), refuses(yes),
 				one(waits("the pause", 11*sec), comes("the next attempt", "d-1")), asks("d-1", "retry", 2),
-				one(in("is refused under a msg_id of its own", relayNack("nack no 1", "d-1", yes).frame(), accept).at(12*sec).on("b"), failedOnce("d-1")),
+				one(in("is refused under a msg_id of its own", relayNack("nack no 1", yes).frame(), accept).at(12*sec).on("b"), failedOnce("d-1")),
 				one(stands("and counted", "d-1", "retry", 3).on("b")),
 				one(waits("a longer pause", 14*sec), comes("the next attempt", "d-1")), asks("d-1", "retry", 3),
 			)...),
@@ -416,7 +417,7 @@ var relays = []vector{
 				one(in("but later", relayAck(usualID, "d-1").frame(), accept, vectors.Expect{Detail: "unsolicited"}).answers().on("b")),
 				one(in("and under a msg_id of its own", relayAck("ack no 1", "d-1").frame(), accept).on("b")),
 				one(waits("the pause is over", 31*sec), comes("it comes again", "d-1")), processes("d-1"),
-				settlesAt(33*sec, "d-1", "acked", 2),
+				settlesAt(33*sec, "acked", 2),
 			)...),
 			scene("each attempt says what is left of the time to live", steps(
 				consumer("b"), publishes("d-1", ttl(90*sec)),
@@ -432,7 +433,7 @@ var relays = []vector{
 			scene("who detaches may still answer, and is sent nothing more", steps(
 				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), on("b", detaches()...),
 				publishes("d-2"), on("b", in("the first is processed", relayAck("ack no 1", "d-1").frame(), accept), processed("d-1")),
-				consumer("c"), one(comes("the second comes to another", "d-2").on("c")), settlesAt(29*sec, "d-1", "acked", 1),
+				consumer("c"), one(comes("the second comes to another", "d-2").on("c")), settlesAt(29*sec, "acked", 1),
 			)...),
 		},
 	},
@@ -451,39 +452,44 @@ var relays = []vector{
 			asks("d-1", "dead-letter", 5),
 			deadList("it is listed", "", `{"dead":[{"delivery_id":"ZC0x","topic":"orders","reason_code":"max_attempts","attempt_count":5,`+
 				`"taken_unix_ms":1771512916261,"died_unix_ms":1771513081261,"told":true,"size":14}]}`),
-			settlesAt(300*sec, "d-1", "dead-letter", 5), settlesAt(day-1, "d-1", "dead-letter", 5),
+			settlesAt(300*sec, "dead-letter", 5), settlesAt(day-1, "dead-letter", 5),
 		),
 		siblings: []sibling{
 			scene("the time to live is over, counted from custody", steps(
 				settled(5*sec), publishes("d-1", ttl(60*sec)), one(waits("nobody has come", 65*sec), isDead("d-1")),
-				dies("it is dead", "ttl_expired", 1, 200*sec), consumer("b"), asks("d-1", "dead-letter", 1), asks("d-1", "dead-letter", 1),
+				dies("it is dead", "ttl_expired", 200*sec), consumer("b"), asks("d-1", "dead-letter", 1), asks("d-1", "dead-letter", 1),
 			)...),
 			scene("it is over between two attempts", steps(
 				consumer("b"), publishes("d-1", ttl(30_500)),
 				one(comes("an attempt", "d-1", ttl(30_500)), waits("is not answered", 30*sec), failedOnce("d-1"), waits("the pause is too long", 30_500), isDead("d-1")),
-				dies("it is dead", "ttl_expired", 1, 200*sec),
+				dies("it is dead", "ttl_expired", 200*sec),
+			)...),
+			scene("it is over at the very instant of the next attempt", steps(
+				consumer("b"), publishes("d-1", ttl(31*sec)),
+				one(comes("an attempt", "d-1", ttl(31*sec)), waits("is not answered", 30*sec), failedOnce("d-1"), waits("the pause is over, and so is its time", 31*sec), isDead("d-1")),
+				dies("it is dead", "ttl_expired", 200*sec),
 			)...),
 			scene("an attempt under way has until it is answered", steps(
-				consumer("b"), publishes("d-1", ttl(10*sec)), one(comes("an attempt", "d-1", ttl(10*sec))), settlesAt(20*sec, "d-1", "queued", 1),
-				processes("d-1"), settlesAt(21*sec, "d-1", "acked", 1),
+				consumer("b"), publishes("d-1", ttl(10*sec)), one(comes("an attempt", "d-1", ttl(10*sec))), settlesAt(20*sec, "queued", 1),
+				processes("d-1"), settlesAt(21*sec, "acked", 1),
 			)...),
 			scene("a consumer says that another attempt is of no use", steps(
 				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), refuses(0),
-				dies("it is dead", "rejected", 1, 200*sec),
+				dies("it is dead", "rejected", 200*sec),
 			)...),
 			scene("it says so under a msg_id of its own, and retryable is left out", steps(
 				consumer("b"), publishes("d-1"),
 				one(comes("an attempt", "d-1"), in("is refused for good", of(relay, 3, "nack no 1", opaque(1, "d-1")).frame(), accept).on("b"), isDead("d-1"),
 					stands("it is told that this is the end", "d-1", "dead-letter", 1).on("b")),
-				dies("and so is the publisher", "rejected", 1, 200*sec),
+				dies("and so is the publisher", "rejected", 200*sec),
 			)...),
 			scene("nobody comes for a week", steps(
-				publishes("d-1"), one(waits("a week", week), isDead("d-1")), dies("it is dead", "no_consumer", 1, week+200*sec),
+				publishes("d-1"), one(waits("a week", week), isDead("d-1")), dies("it is dead", "no_consumer", week+200*sec),
 			)...),
 			scene("it was tried, and then nobody came for a week", steps(
 				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), on("b", detaches()...),
-				on("b", in("nor is it processed", relayNack("nack no 1", "d-1", yes).frame(), accept), failedOnce("d-1"), stands("it is tried again", "d-1", "retry", 2)),
-				one(waits("a week", week), isDead("d-1")), dies("it is dead", "limit_exceeded", 1, week+200*sec),
+				on("b", in("nor is it processed", relayNack("nack no 1", yes).frame(), accept), failedOnce("d-1"), stands("it is tried again", "d-1", "retry", 2)),
+				one(waits("a week", week), isDead("d-1")), dies("it is dead", "limit_exceeded", week+200*sec),
 			)...),
 			scene("a publisher is told when it comes back", steps(
 				publishes("d-1", ttl(60*sec)), one(hangsUp("the publisher is gone"), waits("the time to live is over", 60*sec), isDead("d-1")),
@@ -496,14 +502,14 @@ var relays = []vector{
 			scene("a publisher that asks meanwhile knows", steps(
 				publishes("d-1", ttl(60*sec)), one(waits("the time to live is over", 60*sec), isDead("d-1")),
 				one(notice("it is told", "d-1", "ttl_expired")), asks("d-1", "dead-letter", 1), one(isKnown("d-1")),
-				settlesAt(61*sec, "d-1", "dead-letter", 1), settlesAt(200*sec, "d-1", "dead-letter", 1),
+				settlesAt(61*sec, "dead-letter", 1), settlesAt(200*sec, "dead-letter", 1),
 			)...),
 			scene("an answer that is no STATUS of the delivery is none", steps(
 				publishes("d-1", ttl(60*sec)), one(waits("the time to live is over", 60*sec), isDead("d-1")),
 				one(notice("it is told", "d-1", "ttl_expired"), in("an error", of(relay, 5, usualID, opaque(1, "NOT_FOUND")).frame(), accept).answers()),
 				one(waits("after a pause", 61*sec), notice("it is told again", "d-1", "ttl_expired"), notes("d-2")),
 				one(waits("after a longer pause", 63*sec), notice("it is told again", "d-1", "ttl_expired")), noted("d-1"),
-				settlesAt(68*sec, "d-1", "dead-letter", 1),
+				settlesAt(68*sec, "dead-letter", 1),
 			)...),
 			scene("the dead keep what they were", steps(
 				consumer("b"), publishes("d-1"), one(comes("an attempt", "d-1")), refuses(0),
