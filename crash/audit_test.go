@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,22 +131,13 @@ func (p *publisher) awaitOne(ctx context.Context, c *client.Client, id string) e
 
 // awaitTold lists the dead deliveries until their publisher was told of each.
 func awaitTold(ctx context.Context, c *client.Client) (map[string]relay.Dead, error) {
+	untold := func(d relay.Dead) bool { return !d.Told }
 	for {
 		list, err := listDead(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		told := true
-		for _, d := range list {
-			told = told && d.Told
-		}
-		if told {
-			return list, nil
+		if err != nil || !slices.ContainsFunc(slices.Collect(maps.Values(list)), untold) {
+			return list, err
 		}
 		wait(ctx, 100*time.Millisecond)
-		if ctx.Err() != nil {
-			return list, nil // the verdict says who was not
-		}
 	}
 }
 

@@ -47,8 +47,10 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 	fill(t, filepath.Join(data, "store"))
 	f := new(faults)
 	c := newCalls(t, f, 8)
-	r := newRig(t, data, c.config())
-	work := []workload{c, newPublishing(f, 8, 3), newTasks(f, 8), newPutting(f, 4)}
+	r := newRig(t, data, c.config()+relayConfig())
+	work := []workload{
+		c, newPublishing(f, 8, 3), newTasks(f, 8), newPutting(f, 4), newChanging(f, 4), newRelaying(t, f, r, 4),
+	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -96,8 +98,10 @@ func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	f := new(faults)
 	c := newCalls(t, f, 4)
-	r := newRig(t, data, c.config())
-	work := []workload{c, newPublishing(f, 4, 1), newTasks(f, 4), newPutting(f, 2)}
+	r := newRig(t, data, c.config()+relayConfig())
+	work := []workload{
+		c, newPublishing(f, 4, 1), newTasks(f, 4), newPutting(f, 2), newChanging(f, 4), newRelaying(t, f, r, 2),
+	}
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,15 +88,16 @@ type publisher struct {
 // recall is how many ids a publisher knows.
 const recall = 1024
 
-// newPublisher goes on where the process whose journal is called before has ended.
+// newPublisher goes on where the processes before it have ended, the last of which
+// that came to write anything has taken over what the others owed.
 func newPublisher(dir, name string, before ...string) (*publisher, error) {
 	j, err := openJournal(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	p := &publisher{j: j, name: name}
-	for i := len(before) - 1; i >= 0; i-- {
-		if some, err := p.takeOver(dir, before[i]); some || err != nil {
+	for _, name := range slices.Backward(before) {
+		if some, err := p.takeOver(dir, name); some || err != nil {
 			return p, err
 		}
 	}
@@ -104,7 +106,7 @@ func newPublisher(dir, name string, before ...string) (*publisher, error) {
 
 // takeOver reads a journal, and returns whether it had anything in it.
 func (p *publisher) takeOver(dir, before string) (some bool, err error) {
-	open := make(map[uint64]parcel)
+	open, begun := make(map[parcel]bool), make(map[uint64]parcel)
 	err = readJournal(dir, before, func(e *entry) {
 		some = true
 		switch e.What {
@@ -113,23 +115,17 @@ func (p *publisher) takeOver(dir, before string) (some bool, err error) {
 			if e.Payload != digest(made.payload()) {
 				made.variant = 1
 			}
-			open[e.Op] = made
+			open[made], begun[e.Op] = true, made
 		case hadAnswer:
-			if made, ok := open[e.Op]; ok {
-				delete(open, e.Op)
-				p.remember(made.id)
-			}
+			made := begun[e.Op]
+			delete(open, made)
+			p.remember(made.id)
 		}
 	})
-	// What was owed is published under another Op.
 	var owed []entry
-	seen := make(map[parcel]bool)
-	for _, made := range open {
-		if !seen[made] {
-			seen[made] = true
-			p.owed = append(p.owed, made)
-			owed = append(owed, entry{Op: p.j.ops.Add(1), What: didOwe, ID: made.id, Payload: digest(made.payload())})
-		}
+	for made := range open {
+		p.owed = append(p.owed, made)
+		owed = append(owed, entry{Op: p.j.ops.Add(1), What: didOwe, ID: made.id, Payload: digest(made.payload())})
 	}
 	if len(owed) > 0 {
 		p.j.write(owed...)

@@ -237,15 +237,17 @@ const (
 // ackTimeout is how long the relay waits for a consumer.
 const ackTimeout = 5 * time.Second
 
-// cause says why the attempt b came after a; empty: for no reason.
+// cause says why the attempt b came after a, by what was first; empty: for no
+// reason.
 func (h *history) cause(a, b *attempt) string {
 	was, is := h.livesOf(a.conn), h.livesOf(b.conn)
 	killed, wasKilled := h.kills[a.conn.who]
+	outlived := len(was) == 1 && !slices.Equal(was, is) && h.relays[was[0]].killed.to < killed.from
 	late := a.answer == "" || a.answer == didIgnore || a.answered-a.at >= int64(ackTimeout)/2
 	switch {
 	case a.answer == didNack && a.answered <= b.at:
 		return byNack
-	case wasKilled && killed.meets(span{a.at, b.at}):
+	case wasKilled && !outlived && killed.meets(span{a.at, b.at}):
 		return byConsumer
 	case len(was) != 1 || !slices.Equal(was, is):
 		return byRelay

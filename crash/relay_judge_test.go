@@ -44,13 +44,14 @@ func (s *script) publish(second float64, op uint64, made parcel, answer string) 
 	}
 }
 
-func (s *script) connect(who string, second float64, number uint64) {
-	s.say(who, second, entry{Op: number, What: didConnect, Since: int64(time.Millisecond)})
+// connect opens the one connection of a consumer.
+func (s *script) connect(who string, second float64) {
+	s.say(who, second, entry{Op: 1, What: didConnect, Since: int64(time.Millisecond)})
 }
 
 // get has a consumer get a delivery and say what it will answer half a second later.
-func (s *script) get(who string, second float64, conn, op uint64, made parcel, answer string) {
-	s.say(who, second, entry{Op: op, What: didGet, ID: made.id, Topic: made.topic(), Payload: digest(made.payload()), Conn: conn})
+func (s *script) get(who string, second float64, op uint64, made parcel, answer string) {
+	s.say(who, second, entry{Op: op, What: didGet, ID: made.id, Topic: made.topic(), Payload: digest(made.payload()), Conn: 1})
 	if answer != "" {
 		s.say(who, second+0.5, entry{Op: op, What: answer, ID: made.id})
 	}
@@ -60,12 +61,12 @@ func (s *script) ask(second float64, id, answer string) {
 	s.say("auditor", second, entry{Op: 1000, What: didAsk, ID: id, Since: int64(time.Millisecond), Text: answer})
 }
 
-// died has a delivery dead and its publisher told.
-func (s *script) died(second float64, made parcel, d relay.Dead) {
+// died has a delivery dead in the end, and its publisher told.
+func (s *script) died(made parcel, d relay.Dead) {
 	d.Topic, d.Told = made.topic(), true
 	s.dead[made.id] = d
-	s.say("publisher", second, entry{Op: 900, What: hadNotice, ID: made.id, Text: string(d.Reason)})
-	s.ask(second+1, made.id, string(relay.DeadState))
+	s.say("publisher", 8, entry{Op: 900, What: hadNotice, ID: made.id, Text: string(d.Reason)})
+	s.ask(9, made.id, string(relay.DeadState))
 }
 
 // faults returns what the judge finds wrong.
@@ -84,13 +85,13 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 	acked, dead := string(relay.Acked), relay.Dead{Reason: relay.Rejected}
 	// c1 and c2 are connected all the time that the first swpd runs.
 	ready := func(s *script) {
-		s.connect("c1", 1, 1)
-		s.connect("c2", 1, 1)
+		s.connect("c1", 1)
+		s.connect("c2", 1)
 	}
 	once := func(s *script) {
 		ready(s)
 		s.publish(2, 1, one, answerFresh)
-		s.get("c1", 3, 1, 2, one, didAck)
+		s.get("c1", 3, 2, one, didAck)
 	}
 	for name, test := range map[string]struct {
 		tell func(*script)
@@ -106,7 +107,7 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 			ready(s)
 			s.publish(2, 1, one, "")
 			s.publish(3, 2, one, answerTwice)
-			s.get("c1", 4, 1, 2, one, didAck)
+			s.get("c1", 4, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, ""},
 		"never arrived": {func(s *script) { ready(s); s.publish(2, 1, one, ""); s.ask(9, one.id, answerNone) }, ""},
@@ -125,19 +126,19 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 		"left over":     {func(s *script) { once(s); s.ask(9, one.id, string(relay.Retry)) }, "in the end"},
 		"invented": {func(s *script) {
 			ready(s)
-			s.get("c1", 3, 1, 2, one, didAck)
+			s.get("c1", 3, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, "was never published"},
 		"altered": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, one, answerFresh)
-			s.get("c1", 3, 1, 2, parcel{one.id, 1}, didAck)
+			s.get("c1", 3, 2, parcel{one.id, 1}, didAck)
 			s.ask(9, one.id, acked)
 		}, "was altered"},
 		"delivered with what was refused": {func(s *script) {
 			once(s)
 			s.publish(2.5, 2, parcel{one.id, 1}, answerClash)
-			s.get("c1", 3.1, 1, 3, parcel{one.id, 1}, didAck)
+			s.get("c1", 3.1, 3, parcel{one.id, 1}, didAck)
 			s.ask(9, one.id, acked)
 		}, "no order"},
 		"new again":         {func(s *script) { once(s); s.publish(5, 2, one, answerFresh); s.ask(9, one.id, acked) }, "no order"},
@@ -149,59 +150,59 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 		}, "no order"},
 		"twice": {func(s *script) {
 			once(s)
-			s.get("c2", 6, 1, 2, one, didAck)
+			s.get("c2", 6, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, "without a cause"},
 		"twice after it was settled": {func(s *script) {
 			once(s)
 			s.ask(5, one.id, acked)
-			s.connect("c3", 110, 1) // to the next swpd, so there would be a cause
-			s.get("c3", 111, 1, 2, one, didAck)
+			s.connect("c3", 110) // to the next swpd, so there would be a cause
+			s.get("c3", 111, 2, one, didAck)
 			s.ask(120, one.id, acked)
 		}, "no order"},
 		"twice, because swpd was killed": {func(s *script) {
 			once(s)
-			s.connect("c3", 110, 1)
-			s.get("c3", 111, 1, 2, one, didAck)
+			s.connect("c3", 110)
+			s.get("c3", 111, 2, one, didAck)
 			s.ask(120, one.id, acked)
 		}, ""},
 		"twice, because the consumer was killed": {func(s *script) {
 			once(s)
 			s.kills["c1"] = span{at(4), at(4.1)}
-			s.get("c2", 6, 1, 2, one, didAck)
+			s.get("c2", 6, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, ""},
 		"twice, and the consumer was killed later": {func(s *script) {
 			once(s)
 			s.kills["c1"] = span{at(7), at(7.1)}
-			s.get("c2", 6, 1, 2, one, didAck)
+			s.get("c2", 6, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, "without a cause"},
 		"twice, because the connection ended": {func(s *script) {
 			once(s)
 			s.say("c1", 4, entry{Op: 1, What: didDrop})
-			s.get("c2", 6, 1, 2, one, didAck)
+			s.get("c2", 6, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, ""},
 		"twice, because of a NACK": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, one, answerFresh)
-			s.get("c1", 3, 1, 2, one, didNack)
-			s.get("c1", 4, 1, 3, one, didAck)
+			s.get("c1", 3, 2, one, didNack)
+			s.get("c1", 4, 3, one, didAck)
 			s.ask(9, one.id, acked)
 		}, ""},
 		"twice, because of silence": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, one, answerFresh)
-			s.get("c1", 3, 1, 2, one, didIgnore)
-			s.get("c2", 8.1, 1, 2, one, didAck)
+			s.get("c1", 3, 2, one, didIgnore)
+			s.get("c2", 8.1, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, ""},
 		"too soon after silence": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, one, answerFresh)
-			s.get("c1", 3, 1, 2, one, didIgnore)
-			s.get("c2", 4, 1, 2, one, didAck)
+			s.get("c1", 3, 2, one, didIgnore)
+			s.get("c2", 4, 2, one, didAck)
 			s.ask(9, one.id, acked)
 		}, "without a cause"},
 		"a connection lost for no reason": {func(s *script) {
@@ -212,36 +213,36 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 		"refused": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, refused, answerFresh)
-			s.get("c1", 3, 1, 2, refused, didReject)
-			s.died(5, refused, dead)
+			s.get("c1", 3, 2, refused, didReject)
+			s.died(refused, dead)
 		}, ""},
 		"dead without a refusal": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, refused, answerFresh)
-			s.died(5, refused, dead)
+			s.died(refused, dead)
 		}, "no consumer has refused it"},
-		"dead for no reason": {func(s *script) { once(s); s.died(5, one, dead) }, "is dead for"},
+		"dead for no reason": {func(s *script) { once(s); s.died(one, dead) }, "is dead for"},
 		"dead too soon": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, short, answerFresh)
-			s.died(5, short, relay.Dead{Reason: relay.TTLExpired, Taken: 2000, Died: 2500})
+			s.died(short, relay.Dead{Reason: relay.TTLExpired, Taken: 2000, Died: 2500})
 		}, "is dead after 500 ms"},
 		"dead in time": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, short, answerFresh)
-			s.died(5, short, relay.Dead{Reason: relay.TTLExpired, Taken: 2000, Died: 4000})
+			s.died(short, relay.Dead{Reason: relay.TTLExpired, Taken: 2000, Died: 4000})
 		}, ""},
 		"dead and not listed": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, refused, answerFresh)
-			s.get("c1", 3, 1, 2, refused, didReject)
+			s.get("c1", 3, 2, refused, didReject)
 			s.ask(9, refused.id, string(relay.DeadState))
 		}, "is not in"},
 		"dead, and nobody was told": {func(s *script) {
 			ready(s)
 			s.publish(2, 1, refused, answerFresh)
-			s.get("c1", 3, 1, 2, refused, didReject)
-			s.died(5, refused, dead)
+			s.get("c1", 3, 2, refused, didReject)
+			s.died(refused, dead)
 			s.of(refused.id).noticed = nil
 		}, "was told [] of its death"},
 		"said to be dead": {func(s *script) {

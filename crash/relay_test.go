@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -75,9 +76,7 @@ func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t 
 			if err := s.kill(); err != nil {
 				f.add("%v", err)
 			}
-			for name, killed := range s.kills {
-				kills[name] = killed
-			}
+			maps.Copy(kills, s.kills)
 		}
 	}
 	finish(rolePublisher)

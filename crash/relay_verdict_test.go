@@ -69,7 +69,7 @@ func (h *history) judge(wrong func(format string, args ...any)) figures {
 		h.judgeAttempts(id, d, f.again, wrong)
 		ops := d.operations()
 		if result := porcupine.CheckOperationsTimeout(relayModel, ops, patience); result != porcupine.Ok {
-			wrong("%s: %s: there is no order in which this can have happened: %s", id, result, described(ops))
+			wrong("%s: %s: there is no order in which this can have happened: %s", id, result, described(relayModel, ops))
 		}
 	}
 	return f
@@ -155,11 +155,11 @@ func (h *history) judgeAttempts(id string, d *told, again map[string]int, wrong 
 	}
 }
 
-func described(ops []porcupine.Operation) string {
+func described(model porcupine.Model, ops []porcupine.Operation) string {
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	var text strings.Builder
 	for _, op := range ops {
-		_, _ = fmt.Fprintf(&text, "\n\t%d to %d: %s", op.Call, op.Return, relayModel.DescribeOperation(op.Input, op.Output))
+		_, _ = fmt.Fprintf(&text, "\n\t%d to %d: %s", op.Call, op.Return, model.DescribeOperation(op.Input, op.Output))
 	}
 	return text.String()
 }
