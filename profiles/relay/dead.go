@@ -27,6 +27,7 @@ func (s *Service) bury(it *item, reason Reason) State {
 	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
 		return Retry
 	}
+	s.dead[r.reason].Add(1)
 	s.expiry.sooner(expires)
 	s.due(queue, time.Time{})
 	return DeadState

@@ -103,6 +103,7 @@ func (c *custody) stored(fresh, equal bool, err error) {
 	case err != nil:
 		c.w.Fail(unavailable(err))
 	case fresh:
+		s.taken.Add(1)
 		m := Ack{DeliveryID: c.deliveryID}
 		_ = c.w.Finish(e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))})
 		s.due(c.queue, time.Time{})

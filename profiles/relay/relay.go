@@ -199,6 +199,7 @@ func (o *Options) validate() error {
 type Service struct {
 	opts    Options
 	profile *profiles.Profile
+	*counters
 	expiry  expiry
 	inboxes inboxes
 	large   chan struct{} // slots for what is read from the Store by itself
@@ -226,7 +227,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, large: make(chan struct{}, largeSlots),
+		opts: opts, counters: newCounters(), large: make(chan struct{}, largeSlots),
 		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[profiles.Session]*herald),
 		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()),
 	}

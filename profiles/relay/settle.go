@@ -21,9 +21,13 @@ const (
 // settle ends the lease of a delivery as its attempt has ended. It waits for the
 // Store, and returns how the delivery stands then.
 func (s *Service) settle(it *item, how outcome) State {
+	if how == failed || how == refused {
+		s.failed.Add(1)
+	}
 	switch {
 	case how == processed:
 		if s.conclude(it, func(done func(bool, error)) { s.opts.Store.Ack(space, it.id, it.lease, done) }) {
+			s.acked.Add(1)
 			return Acked
 		}
 		return Retry // it could not be stored, or is somebody else's by now
