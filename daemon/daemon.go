@@ -204,7 +204,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		RPC: rpc.Options{
 			Methods: d.backends.methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
 		},
-		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse),
+		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse, c.Partners.Identities()),
 		Events: events.Options{Retention: c.Events.Retention},
 		Hints:  hintOptions(c, d.partners, d.log),
 		Cred:   d.verifiers.options(d.state, d.credentials.identity()),

@@ -61,13 +61,12 @@ func (p *partners) backend(local mcpmap.Backend) mcpmap.Backend {
 func (p *partners) apply(conf config.Partners) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut {
+	if p.shut || reflect.DeepEqual(conf, p.conf) {
 		return
 	}
-	var over []*partner.Link
 	for name, link := range p.links {
 		if now, ok := conf[name]; !ok || !reflect.DeepEqual(now, p.conf[name]) {
-			over = append(over, link)
+			link.Close()
 			delete(p.links, name)
 		}
 	}
@@ -89,9 +88,6 @@ func (p *partners) apply(conf config.Partners) {
 	}
 	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
-	for _, link := range over {
-		link.Close()
-	}
 	for _, ep := range p.daemon.endpoints {
 		if ep == p.endpoints[true] || ep == p.endpoints[false] {
 			continue
@@ -117,6 +113,7 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 		Credentials: func(ctx context.Context, lane profiles.Lane) (context.Context, error) {
 			return p.daemon.profiles.Present(ctx, lane)
 		},
+		Tasks:   p.daemon.profiles.A2A,
 		Observe: p.observe, InFlight: c.InFlight,
 	}
 	for _, a := range c.Addresses {

@@ -62,6 +62,17 @@ func open(t *testing.T, name, yaml string) *organisation {
 	return &organisation{startIn(t, dir, yaml), name, identity}
 }
 
+// again starts the daemon of an organisation once more, after its end.
+func (o *organisation) again() {
+	o.t.Helper()
+	text, err := os.ReadFile(filepath.Join(o.dir, "swpd.yaml"))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	_, yaml, _ := strings.Cut(string(text), "data: data\n")
+	o.running = startIn(o.t, o.dir, yaml)
+}
+
 func (o *organisation) ca() string { return filepath.Join(o.dir, "pki", "ca.crt") }
 
 // modernYAML configures the test binary as the MCP server "modern".

@@ -162,9 +162,9 @@ func (w *workers) observe(name string, e worker.Event) {
 func (w *workers) report(err error) { w.log.Error("task", zap.Error(err)) }
 
 // options configure the profile. Its state is in the store.
-func (w *workers) options(c *config.A2A, store a2a.Store, mayUse func(identity, agentID string) bool) a2a.Options {
+func (w *workers) options(c *config.A2A, store a2a.Store, mayUse func(identity, agentID string) bool, partners map[string]string) a2a.Options {
 	return a2a.Options{
-		Store: store, MayUse: mayUse, Workers: w.list, Validate: w.validate, Report: w.report,
+		Store: store, MayUse: mayUse, Partners: partners, Workers: w.list, Validate: w.validate, Report: w.report,
 		Retention: c.Retention, Deadline: c.Deadline, Abandoned: c.Abandoned,
 	}
 }

@@ -12,8 +12,14 @@ var errBetter = errors.New("partner: another session of the two ends stays")
 // enter makes a session one of those that could carry something, until it ends.
 func (l *Link) enter(up *Up) {
 	l.mu.Lock()
-	l.open = append(l.open, up)
+	known := slices.ContainsFunc(l.open, func(other *Up) bool { return other.Session == up.Session })
+	if !known {
+		l.open = append(l.open, up)
+	}
 	l.mu.Unlock()
+	if known {
+		return
+	}
 	l.choose(nil)
 	context.AfterFunc(up.Session.Context(), func() {
 		l.mu.Lock()
@@ -62,6 +68,7 @@ func (l *Link) choose(cause error) {
 		l.opts.Observe(Event{Name: l.opts.Name, What: Lost, Up: old, Err: cause})
 	}
 	if best != nil {
+		l.reached(best)
 		l.opts.Observe(Event{Name: l.opts.Name, What: Connected, Up: best})
 	}
 }

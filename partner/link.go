@@ -64,6 +64,7 @@ func New(opts Options) (*Link, error) {
 	}
 	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.declare()
 	l.work.Go(l.keep)
 	return l, nil
 }
@@ -79,6 +80,9 @@ func (l *Link) Identity() string { return l.opts.Identity }
 func (l *Link) Close() {
 	l.cancel()
 	l.work.Wait()
+	if l.opts.Tasks != nil {
+		l.opts.Tasks.NoPartner(l.opts.Name)
+	}
 	l.mu.Lock()
 	open := slices.Clone(l.open)
 	l.mu.Unlock()

@@ -47,6 +47,9 @@ type Options struct {
 	// that it tells of by swp.info.
 	Extensions map[uint64][]uint64
 
+	// Tasks passes on tasks for agents of the partner. Nil: nobody does.
+	Tasks Tasks
+
 	// InFlight is how many requests the partner may have in flight here, default
 	// 4,096. Whoever serves its sessions asks Directory.InFlight.
 	InFlight int

@@ -11,6 +11,15 @@ import (
 // Partners are by the name that begins the names of what is behind them.
 type Partners map[string]Partner
 
+// Identities returns who they are, by name.
+func (p Partners) Identities() map[string]string {
+	list := make(map[string]string, len(p))
+	for name, one := range p {
+		list[name] = one.Identity
+	}
+	return list
+}
+
 // Partner is another organisation's endpoint, to which this one keeps a session.
 type Partner struct {
 	Identity   string    `yaml:"identity"`   // who it must be

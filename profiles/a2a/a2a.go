@@ -59,6 +59,10 @@ type Options struct {
 	// never passed on to a session.
 	Workers []Registration
 
+	// Partners are the identities of those endpoints, by name, for which tasks of an
+	// earlier process may wait; see Service.Partner.
+	Partners map[string]string
+
 	// Validate says what is wrong with the input of a kind: the text of its
 	// error reaches the initiator. It is called on goroutines of its own, by many
 	// at once. Nil means every input is good.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -17,8 +18,9 @@ type agent struct {
 	id       string
 	identity string
 	kinds    []string
-	instance string // of its process, empty if it names none
-	host     *host  // nil while it is away
+	instance string                                // of its process, empty if it names none
+	cross    func(context.Context) context.Context // of a partner, see Service.Partner
+	host     *host                                 // nil while it is away
 	left     time.Time
 	tasks    map[*task]struct{} // assigned to it
 
@@ -51,7 +53,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	session := req.Session
 	identity, id := session.Peer().Identity, string(in.AgentID)
-	if !s.opts.Access.Allowed(identity, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) {
+	if !s.opts.Access.Allowed(identity, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) {
 		return errAgentDenied
 	}
 	kinds := make([]string, len(in.Capabilities))
@@ -121,6 +123,13 @@ func (s *Service) seat(session profiles.Session, identity, id string) (*agent, e
 		a = &agent{id: id, identity: identity, tasks: make(map[*task]struct{})}
 		s.agents[id] = a
 	}
+	s.place(a, session)
+	return a, nil
+}
+
+// place puts an agent on a session, and takes it from another. The caller holds mu.
+func (s *Service) place(a *agent, session profiles.Session) {
+	h := s.hosts[session]
 	if h == nil {
 		h = &host{session: session, agents: make(map[string]*agent)}
 		h.unwatch = context.AfterFunc(session.Context(), func() { s.vacate(h) })
@@ -130,8 +139,7 @@ func (s *Service) seat(session profiles.Session, identity, id string) (*agent, e
 		s.unseat(a)
 	}
 	a.host = h
-	h.agents[id] = a
-	return a, nil
+	h.agents[a.id] = a
 }
 
 // roomForAgent makes room for one more agent, if need be at the cost of the one
@@ -142,7 +150,7 @@ func (s *Service) roomForAgent() bool {
 	}
 	var oldest *agent
 	for _, a := range s.agents {
-		if a.host == nil && len(a.tasks) == 0 && (oldest == nil || a.left.Before(oldest.left)) {
+		if a.host == nil && len(a.tasks) == 0 && !a.partner() && (oldest == nil || a.left.Before(oldest.left)) {
 			oldest = a
 		}
 	}
@@ -176,6 +184,9 @@ func (s *Service) vacate(h *host) {
 // offers reports whether a task may be given to an agent, now or when it is
 // back. The caller holds mu.
 func (a *agent) offers(t *task) bool {
+	if a.partner() {
+		return strings.HasPrefix(t.agent, a.id) && len(t.agent) > len(a.id)
+	}
 	_, found := slices.BinarySearch(a.kinds, t.kind)
 	return found && (t.agent == "" || t.agent == a.id)
 }

@@ -25,7 +25,7 @@ func (t *task) admit(input []byte) {
 		}
 	}
 	switch {
-	case !s.opts.Access.Allowed(t.owner, "a2a", "task", t.kind):
+	case !s.opts.Access.Allowed(t.owner, "a2a", "task", t.name()):
 		t.fail(reasonDenied)
 		return
 	case t.hops > profiles.MaxHops:
@@ -34,7 +34,7 @@ func (t *task) admit(input []byte) {
 	case t.stopped():
 		return
 	}
-	if s.opts.Validate != nil {
+	if s.opts.Validate != nil && t.name() == t.kind {
 		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.kind, input) })
 		if err != nil {
 			reason := reasonMalformed + ": " + strings.ToValidUTF8(err.Error(), "\uFFFD")
@@ -51,7 +51,7 @@ func (t *task) stopped() bool {
 	if s.opts.Policy == nil {
 		return false
 	}
-	v := s.opts.Policy.Violated(t.ctx, "a2a", t.kind)
+	v := s.opts.Policy.Violated(t.ctx, "a2a", t.name())
 	if v == nil {
 		return false
 	}
@@ -162,8 +162,12 @@ func (t *task) assign(a *agent, input []byte) {
 // send gives up.
 func (t *task) send(session profiles.Session, input []byte) {
 	s := t.s
-	f := &forward{t: t, input: input}
-	f.d = s.newDelivery(t.ctx, session, t.at.Remote, t.kind, f)
+	f := &forward{t: t, input: input, agent: t.behind(t.at.AgentID)}
+	ctx := t.ctx
+	if a := t.owned; a != nil && a.cross != nil {
+		ctx = a.cross(ctx)
+	}
+	f.d = s.newDelivery(ctx, session, t.at.Remote, t.kind, f)
 	f.d.resume, f.d.last = t.seen > 0 || input == nil, t.seen
 	old := t.out
 	t.out = f.d
@@ -204,7 +208,9 @@ func (t *task) await() {
 		return
 	}
 	t.out = nil
-	t.arm()
+	if !isPartner(t.at.AgentID) {
+		t.arm()
+	}
 	if t.owned == nil { // after a restart
 		a := s.agents[t.at.AgentID]
 		if a == nil {
@@ -230,6 +236,7 @@ type forward struct {
 	t     *task
 	d     *Delivery
 	input []byte // until it was sent once
+	agent string // behind a partner
 }
 
 // task implements receiver.
@@ -244,7 +251,7 @@ func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
 		}
 	}
 	m := TaskBody{TaskID: f.d.id, Kind: []byte(t.kind), Input: input}
-	ext := taskExtensions("", t.params, t.hops+1)
+	ext := taskExtensions(f.agent, t.params, t.hops+1)
 	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining()), nil
 }
 

@@ -67,6 +67,9 @@ func New(opts Options) (*Service, error) {
 		sent: make(map[address]*Delivery), gone: newDeparted(), beacons: make(map[beaconKey]*beacon),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for name, identity := range opts.Partners {
+		s.Partner(name, identity, nil)
+	}
 	if opts.Store != nil {
 		if err := errors.Join(s.reloadAgents(), s.reload()); err != nil {
 			s.Close()
@@ -186,6 +189,9 @@ func (s *Service) Agents() []Agent {
 	defer s.mu.Unlock()
 	list := make([]Agent, 0, len(s.agents))
 	for _, a := range s.agents {
+		if a.partner() {
+			continue
+		}
 		list = append(list, Agent{
 			ID: a.id, Identity: a.identity, Capabilities: slices.Clone(a.kinds), Online: a.host != nil, Tasks: len(a.tasks),
 		})

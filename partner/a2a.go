@@ -1,0 +1,34 @@
+package partner
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// Tasks passes on the tasks for partner/agent. They are kept here like those of other
+// agents, so that their initiators can resume them, and go on over the next session
+// when one is lost. An a2a.Service is one; see there for the methods.
+type Tasks interface {
+	Partner(name, identity string, cross func(context.Context) context.Context)
+	Reached(name string, session profiles.Session)
+	NoPartner(name string)
+}
+
+// declare tells who passes on tasks that there is this partner.
+func (l *Link) declare() {
+	if l.opts.Tasks == nil {
+		return
+	}
+	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, func(ctx context.Context) context.Context {
+		return profiles.WithTrace(ctx, l.opts.Trace.of(ctx))
+	})
+}
+
+// reached tells it on which session the partner is, if it knows of agents there.
+func (l *Link) reached(up *Up) {
+	if l.opts.Tasks != nil && l.honours(up, a2a.ProfileID, profiles.ExtAgent) {
+		l.opts.Tasks.Reached(l.opts.Name, up.Session)
+	}
+}
