@@ -64,6 +64,8 @@ func builder(in *Input) (func(*stage) error, error) {
 		return serving(eventsProfiles), nil
 	case "artifact":
 		return serving(artifactProfiles), nil
+	case "cred":
+		return buildCred(in.Setup)
 	case "policyhint":
 		return buildPolicyHint(in.Setup)
 	case "state":

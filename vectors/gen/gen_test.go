@@ -46,7 +46,7 @@ func TestCatalogueIsDeterministic(t *testing.T) {
 func TestCatalogueIsComplete(t *testing.T) {
 	for _, list := range namespaces {
 		ns := list[0].namespace()
-		want := map[string]int{"core": 33, "e1": 8, "s1": 6, "mcp": 15, "a2a": 15, "agdisc": 6, "tooldisc": 6, "rpc": 7, "events": 6, "artifact": 7, "policyhint": 6, "state": 6, "obs": 5, "relay": 6}[ns]
+		want := map[string]int{"core": 33, "e1": 8, "s1": 6, "mcp": 15, "a2a": 15, "agdisc": 6, "tooldisc": 6, "rpc": 7, "events": 6, "artifact": 7, "cred": 6, "policyhint": 6, "state": 6, "obs": 5, "relay": 6}[ns]
 		if len(list) != want {
 			t.Errorf("%d vectors in %s, want %d", len(list), ns, want)
 		}

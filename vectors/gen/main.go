@@ -32,7 +32,7 @@ func main() {
 }
 
 // namespaces are the official vectors.
-var namespaces = [][]vector{core, e1, s1, mcp, a2as, agdiscs, tooldiscs, rpcs, eventss, artifacts, policyhints, states, obss, relays}
+var namespaces = [][]vector{core, e1, s1, mcp, a2as, agdiscs, tooldiscs, rpcs, eventss, artifacts, creds, policyhints, states, obss, relays}
 
 // catalogue returns every file by name.
 func catalogue() map[string][]byte {

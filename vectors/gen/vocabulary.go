@@ -137,6 +137,7 @@ var groups = map[string]string{
 	"rpc":      "SWP-RPC vectors",
 	"events":   "SWP-EVENTS vectors",
 	"artifact": "SWP-ARTIFACT vectors",
+	"cred":     "SWP-CRED vectors",
 	"state":    "SWP-STATE vectors",
 
 	"policyhint": "SWP-POLICYHINT vectors",
@@ -146,4 +147,4 @@ var groups = map[string]string{
 
 // profileIDs are the profiles whose vectors carry the labels of the kit for
 // payloads of encoding P1.
-var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "artifact": artifact, "policyhint": policyhint, "state": state, "obs": obs, "relay": relay}
+var profileIDs = map[string]uint64{"a2a": a2a, "agdisc": agdisc, "tooldisc": tooldisc, "rpc": rpc, "events": events, "artifact": artifact, "cred": cred, "policyhint": policyhint, "state": state, "obs": obs, "relay": relay}

@@ -1,0 +1,190 @@
+package conformance
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/access/token"
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/cred"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/vectors"
+)
+
+// Who is in the tokens of the vectors, and the opaque credential that is known.
+const (
+	credSelf   = "spiffe://endpoint.invalid/self"
+	credIssuer = "https://idp.invalid"
+	credSecret = "correct horse battery staple"
+)
+
+// buildCred returns what sets an endpoint with the CRED profile: with a method that
+// tells what the credentials of its call say, or between two connections.
+func buildCred(setup string) (func(*stage) error, error) {
+	switch setup {
+	case vectors.Serve:
+		return serving(credProfiles), nil
+	case vectors.Relay:
+		return buildCredHop, nil
+	}
+	return nil, fmt.Errorf("%w: nothing here plays setup %q", ErrNotPlayed, setup)
+}
+
+// credKeys are the keys of an issuer: they follow from its name.
+func credKeys(name string) ([]token.Key, error) {
+	seed := sha256.Sum256([]byte("key of " + name))
+	der, err := x509.MarshalPKIXPublicKey(ed25519.NewKeyFromSeed(seed[:]).Public())
+	if err != nil {
+		return nil, err
+	}
+	return token.ParseKeys(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+}
+
+// oneDigest lists one opaque credential.
+type oneDigest [sha256.Size]byte
+
+// Listed implements cred.Digests.
+func (d oneDigest) Listed(sum [sha256.Size]byte) bool { return sum == d }
+
+// credentials is the CRED profile. What it says of an exchange is from now on
+// attached to that.
+func (s *stage) credentials() (*cred.Service, error) {
+	db, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	issuers := make(map[string]token.Issuer)
+	names := []string{credIssuer, peerIdentity + "a", peerIdentity + "b", peerIdentity + "c"}
+	for depth := 2; depth <= 9; depth++ {
+		names = append(names, fmt.Sprint(peerIdentity, "hop-", depth))
+	}
+	for _, name := range names {
+		keys, err := credKeys(name)
+		if err != nil {
+			return nil, err
+		}
+		issuers[name] = token.Issuer{Keys: keys, Delegates: name != credIssuer}
+	}
+	c, err := cred.New(context.Background(), cred.Options{
+		Store: db, Keep: true, Tokens: token.New(issuers), Audience: []string{credSelf},
+		Digests: oneDigest(sha256.Sum256([]byte(credSecret))), Now: s.clock.now,
+		Elapsed: func() time.Duration { return s.clock.now().Sub(s.clock.start) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.tracer = endpoint.ContextFunc(c.Attach)
+	return c, nil
+}
+
+// credProfiles are CRED, and RPC with the method vector.who.
+func credProfiles(s *stage) ([]*profiles.Profile, error) {
+	c, err := s.credentials()
+	if err != nil {
+		return nil, err
+	}
+	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{"vector.who": {Held: func(p *rpc.Pending, _ []byte) error {
+		who := "nobody"
+		if d := profiles.DelegationOf(p.Context()); d != nil {
+			who = fmt.Sprintf("%s [%s] %d", d.Subject, strings.Join(d.Scopes, " "), d.Depth)
+		}
+		return p.Return([]byte(who))
+	}}}})
+	if err != nil {
+		return nil, err
+	}
+	return []*profiles.Profile{witnessed(s, c.Profile()), witnessed(s, calls)}, nil
+}
+
+// buildCredHop sets an endpoint between two connections: calls of vector.held that
+// come on "a" are made on "b", the credentials that they are made under ahead of
+// them.
+func buildCredHop(s *stage) error {
+	c, err := s.credentials()
+	if err != nil {
+		return err
+	}
+	h := &credHop{hop: hop{s: s}, cred: c}
+	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{"vector.held": {Held: h.call}}})
+	if err != nil {
+		return err
+	}
+	w := witnessed(s, calls)
+	w.Handler = h.before(w.Handler)
+	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, c.Profile()), w})
+	if err != nil {
+		return err
+	}
+	if h.next, err = s.pipe(ep, "b"); err != nil {
+		return err
+	}
+	_, err = s.pipe(ep, "a")
+	return err
+}
+
+// credHop passes calls on. It waits until their credentials are taken, which is not
+// for the read loop.
+type credHop struct {
+	hop
+	cred *cred.Service
+}
+
+func (h *credHop) call(p *rpc.Pending, params []byte) error {
+	lane, err := h.next.Open(p.Context())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(p.Context())
+	done := make(chan struct{})
+	h.s.onClose(func() { cancel(); <-done })
+	params = append([]byte{}, params...)
+	written := h.rpcID
+	go func() {
+		defer close(done)
+		ctx, err := h.cred.Forward(ctx, lane, func(ctx context.Context, lane profiles.Lane) error {
+			_, err := rpc.Call(ctx, &aliasedLane{lane, h.s, []byte("rpc-000000000002")}, rpc.MethodSync, nil)
+			return err
+		})
+		if errors.As(err, new(*cred.PeerError)) {
+			err = &rpc.Error{Code: rpc.CodeUnauthorized, Message: "the credentials were not taken"}
+		}
+		if err != nil {
+			p.Fail(err)
+			return
+		}
+		stream, err := rpc.Open(ctx, &aliasedLane{lane, h.s, written}, "vector.held", params)
+		if err != nil {
+			p.Fail(err)
+			return
+		}
+		defer stream.Close()
+		h.receive(ctx, p, stream)
+	}()
+	return nil
+}
+
+// aliasedLane is where a call goes on whose rpc_id the script writes in its own
+// way.
+type aliasedLane struct {
+	profiles.Lane
+	s       *stage
+	written []byte
+}
+
+func (o *aliasedLane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
+	var req rpc.Req
+	if err := req.Decode(env.Payload); err != nil {
+		return nil, err
+	}
+	o.s.alias("b", o.written, req.RPCID)
+	return o.Lane.Call(ctx, env)
+}
