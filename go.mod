@@ -25,6 +25,8 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
+require github.com/a2aproject/a2a-go/v2 v2.4.0 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
