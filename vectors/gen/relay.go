@@ -345,7 +345,7 @@ var relays = []vector{
 			one(mainStep("the same again").at(10*sec), duplicate("d-1", 1)), processes("d-1"),
 			again("d-1", 1, 11*sec),
 			conflict("another payload", orders, "payload of d-2"),
-			conflict("another topic", "order", "payload of d-1"),
+			conflict("another topic", "ORDERS", "payload of d-1"),
 			conflict("a border shifted", orders+"p", "ayload of d-1"),
 			on("c", unknown("another publisher does not know it", "d-1")...),
 			on("c", in("its own is another", relayPublish("publish 1", "d-1", orders, "of c").frame(), accept), answered("custody is taken", relayAck(usualID, "d-1"))),
