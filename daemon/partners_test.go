@@ -292,3 +292,143 @@ func TestANameIsThatOfAPartnerOrOfAServer(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestLegacySessionsReachAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, _ := pair(t, transport, childYAML(t))
+		s, other := a.mustDial(a.addrs[transport]), a.mustDial(a.addrs[transport])
+		one, two := s.begin(t, "b/child"), other.begin(t, "b/child")
+		pid := func(s *session, name string) string {
+			result, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(result.Octets)
+		}
+		first := pid(s, one)
+		if first != pid(s, one) || first == pid(other, two) {
+			t.Errorf("each session has a child of its own: %s, %s, then %s", first, pid(s, one), pid(other, two))
+		}
+		if got := pid(other, one); got != first { // another connection of the same identity
+			t.Errorf("taken up on another connection: %s, want %s", got, first)
+		}
+		// A request without a session must not fall into somebody's.
+		if got := s.mustAsk(t, "b/child", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`); got != first {
+			t.Errorf("the current session of the connection: %s, want %s", got, first)
+		}
+		third := a.mustDial(a.addrs[transport])
+		if got := third.mustAsk(t, "b/child", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`); !strings.Contains(got, `"error"`) {
+			t.Errorf("without a session: %s", got)
+		}
+	})
+}
+
+// begin opens a legacy session and returns its name.
+func (s *session) begin(t *testing.T, target string) string {
+	t.Helper()
+	result, err := s.ask(t, mcpmap.Call{Target: target, Octets: []byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)})
+	if err != nil || result.Session == "" {
+		t.Fatalf("initialize: %+v, %v", result, err)
+	}
+	return result.Session
+}
+
+func TestALegacySessionOutlivesTheLink(t *testing.T) {
+	b, a := open(t, "b", childYAML(t)), open(t, "a", "")
+	link, address := newTunnel(t, b.addrs[0])
+	a.trusting("b", b, address)
+	b.trusting("a", a)
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	name := s.begin(t, "b/child")
+	const ask = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`
+	before, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is in flight is lost, and said to be, once.
+	failed := make(chan string, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		result, err := s.mapping.Client(s.Session).Do(ctx, &mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"hang"}}`)})
+		if err != nil {
+			failed <- err.Error()
+			return
+		}
+		failed <- string(result.Octets)
+	}()
+	b.until("the call", func() bool { return b.metric(`swpd_mcp_in_flight{server="child"}`) == "1" })
+	link.cut()
+	if got, want := <-failed, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false}}}`; got != want {
+		t.Errorf("in flight: %s, want %s", got, want)
+	}
+	after, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
+	if err != nil || string(after.Octets) != string(before.Octets) {
+		t.Errorf("after the link was lost: %s, %v, want %s", after.Octets, err, before.Octets)
+	}
+}
+
+func TestCancelledRequestsAreCancelledBehindAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, modernYAML(t))
+		s := a.mustDial(a.addrs[transport])
+		progress := make(chan string, 10)
+		call := &mcpmap.Call{
+			Target: "b/modern", Octets: []byte(strings.Replace(strings.Replace(modernCall, `\u0065xact`, "slow", 1), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)),
+			Events: mcpmap.Events{Notification: func(octets []byte) { progress <- string(octets) }},
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.mapping.Client(s.Session).Do(t.Context(), call)
+			done <- err
+		}()
+		if got := <-progress; got != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p",  "progress":1}}` {
+			t.Errorf("progress %s", got)
+		}
+		if err := s.mapping.Client(s.Session).Notify(t.Context(), "b/modern", "", []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId": 9007199254740993.0 }}`)); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		b.await(`cancelled 9007199254740993.0`)
+	})
+}
+
+// count returns how many sessions of the partner the daemon has.
+func (o *organisation) count() int {
+	_, body := o.get("/status")
+	var s Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		o.t.Fatal(err)
+	}
+	return s.Sessions
+}
+
+// Of two partners that dial each other the session stays that the smaller identity
+// has dialled, if it has dialled one.
+func TestOfTwoPartnersTheSmallerIdentityKeepsItsSession(t *testing.T) {
+	for _, first := range []string{"a", "b"} {
+		t.Run("the first is "+first, func(t *testing.T) {
+			b, a := open(t, "b", modernYAML(t)), open(t, "a", modernYAML(t))
+			if first == "a" {
+				a.trusting("b", b, b.addrs[0])
+				b.trusting("a", a, a.addrs[0])
+			} else {
+				b.trusting("a", a, a.addrs[0])
+				a.trusting("b", b, b.addrs[0])
+			}
+			for _, o := range []*organisation{a, b} {
+				o.until("one session", func() bool { return o.count() == 1 && o.up("a") != o.up("b") })
+			}
+			if got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall); !strings.Contains(got, sayTool) {
+				t.Errorf("from a: %s", got)
+			}
+			if got := b.mustDial(b.addrs[0]).mustAsk(t, "a/modern", modernCall); !strings.Contains(got, sayTool) {
+				t.Errorf("from b: %s", got)
+			}
+			if _, status := a.get("/status"); first == "a" && !strings.Contains(status, `"dialled": true`) && !strings.Contains(status, `"dialled":true`) {
+				t.Errorf("a has not dialled: %s", status)
+			}
+		})
+	}
+}
