@@ -27,9 +27,9 @@ type Response struct {
 	total int64
 }
 
-// listen gives the server Options.Silence from now on, until the function that
-// it returns is called.
-func (r *Response) listen() (heard func()) {
+// Await gives the server Options.Silence from now on, until the function that it
+// returns is called. Body and Line do so by themselves; it is for those who Read.
+func (r *Response) Await() (heard func()) {
 	d := r.client.opts.Silence
 	t := time.AfterFunc(d, func() { r.stop(fmt.Errorf("%w: %v", ErrSilent, d)) })
 	return func() { t.Stop() }
@@ -42,7 +42,7 @@ func (r *Response) Body() ([]byte, error) {
 	if r.http.ContentLength > int64(limit) {
 		return nil, fmt.Errorf("%w: body of %d octets, limit %d", ErrTooLarge, r.http.ContentLength, limit)
 	}
-	defer r.listen()()
+	defer r.Await()()
 	body, err := io.ReadAll(io.LimitReader(r.http.Body, int64(limit)+1))
 	switch {
 	case err != nil:
@@ -73,12 +73,27 @@ func (r *Response) Line() ([]byte, error) {
 	}
 }
 
+// Read reads the body as it comes, for messages of a form that this package does
+// not know: the caller says with Await how long one may take. It does not mix with
+// Body and Line. Options.MaxLines bounds the whole. At the end of the body the error
+// is io.EOF.
+func (r *Response) Read(p []byte) (int, error) {
+	n, err := r.http.Body.Read(p)
+	if r.total += int64(n); r.total > r.client.opts.MaxLines {
+		return n, fmt.Errorf("%w: above %d octets", ErrTooLarge, r.client.opts.MaxLines)
+	}
+	if err != nil && err != io.EOF {
+		err = r.failed(err)
+	}
+	return n, err
+}
+
 // shrink is the capacity above which the buffer of a long line is not kept for
 // the next one.
 const shrink = 64 << 10
 
 func (r *Response) readLine() ([]byte, error) {
-	defer r.listen()()
+	defer r.Await()()
 	if cap(r.line) > shrink {
 		r.line = nil
 	}

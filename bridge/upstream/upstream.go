@@ -4,7 +4,7 @@
 //
 //   - Only the URL that was configured is dialled, at whatever addresses its
 //     host has: no redirect is followed, no proxy of the environment is used.
-//   - Nothing is sent but what the caller of Post gives: no cookies, no
+//   - Nothing is sent but what the caller gives: no cookies, no
 //     credentials.
 //   - Each message of a call, which is the head of the response, a line of it or
 //     a whole body, must be complete within Options.Silence; the call as a whole
@@ -22,6 +22,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -40,7 +41,7 @@ type Options struct {
 	Calls    int   // at once, default 256; above it Post fails with ErrBusy
 	MaxBody  int   // octets of a body read whole, default 8 MiB
 	MaxLine  int   // octets of a line, default 8 MiB
-	MaxLines int64 // octets of all lines of a response, default 1 GiB
+	MaxLines int64 // octets of all lines of a response, or of all that is Read of it, default 1 GiB
 
 	// TLS is for https. Nil means the authorities of the system and TLS 1.2 at
 	// least.
@@ -127,6 +128,11 @@ func CheckURL(raw string) error {
 // The call ends with ctx; the error is then its cause. Otherwise the error wraps
 // one of the errors of this package.
 func (c *Client) Post(ctx context.Context, rawURL string, header http.Header, body []byte) (*Response, error) {
+	return c.Do(ctx, http.MethodPost, rawURL, header, body)
+}
+
+// Do is Post by another method. A body of nil is none.
+func (c *Client) Do(ctx context.Context, method, rawURL string, header http.Header, body []byte) (*Response, error) {
 	if c.calls.Add(1) > int64(c.opts.Calls) {
 		c.calls.Add(-1)
 		return nil, fmt.Errorf("%w: %d", ErrBusy, c.opts.Calls)
@@ -139,20 +145,24 @@ func (c *Client) Post(ctx context.Context, rawURL string, header http.Header, bo
 		endTotal()
 		c.calls.Add(-1)
 	}
-	if err := r.post(rawURL, header, body); err != nil {
+	if err := r.send(method, rawURL, header, body); err != nil {
 		r.end()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Response) post(rawURL string, header http.Header, body []byte) error {
+func (r *Response) send(method, rawURL string, header http.Header, body []byte) error {
 	if err := CheckURL(rawURL); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
 	var sent atomic.Bool
 	ctx := httptrace.WithClientTrace(r.ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, rawURL, bytes.NewReader(body))
+	var content io.Reader
+	if body != nil {
+		content = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, rawURL, content)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
@@ -160,7 +170,7 @@ func (r *Response) post(rawURL string, header http.Header, body []byte) error {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "swpd")
 	}
-	defer r.listen()()
+	defer r.Await()()
 	// Not through an http.Client, which would follow redirects.
 	r.http, err = r.client.transport.RoundTrip(req) //nolint:bodyclose // by Close
 	switch {

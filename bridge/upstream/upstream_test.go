@@ -463,3 +463,52 @@ func TestCallsAreBounded(t *testing.T) {
 	open[1].Close()
 	close(release)
 }
+
+func TestDoUsesTheMethod(t *testing.T) {
+	var got []string
+	url := serve(t, func(_ http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		got = append(got, fmt.Sprintf("%s %d %q", req.Method, req.ContentLength, body))
+	})
+	c := newClient(t, upstream.Options{})
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		r, err := c.Do(t.Context(), method, url, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+	}
+	if want := []string{`GET 0 ""`, `DELETE 0 ""`}; !slices.Equal(got, want) {
+		t.Errorf("requests %v, want %v", got, want)
+	}
+}
+
+func TestReadIsBoundedBySilenceAndSize(t *testing.T) {
+	const size = 1 << 10
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = w.Write(make([]byte, size))
+		if req.URL.Path == "/silent" {
+			_ = http.NewResponseController(w).Flush()
+			<-req.Context().Done()
+		}
+	})
+	read := func(opts upstream.Options, path string) (int, error) {
+		r, err := newClient(t, opts).Post(t.Context(), url+path, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer r.Await()()
+		all, err := io.ReadAll(r)
+		return len(all), err
+	}
+	if n, err := read(upstream.Options{MaxLines: size}, "/"); n != size || err != nil {
+		t.Errorf("at the limit: %d octets, error %v", n, err)
+	}
+	if _, err := read(upstream.Options{MaxLines: size - 1}, "/"); !errors.Is(err, upstream.ErrTooLarge) {
+		t.Errorf("above the limit: error %v, want ErrTooLarge", err)
+	}
+	if n, err := read(upstream.Options{Silence: 50 * time.Millisecond}, "/silent"); n != size || !errors.Is(err, upstream.ErrSilent) {
+		t.Errorf("silent server: %d octets, error %v, want ErrSilent", n, err)
+	}
+}
