@@ -7,6 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/policyhint"
@@ -36,6 +37,7 @@ var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
 	artifact.ProfileID:   decodeArtifact,
 	a2a.ProfileID:        decodeA2A,
 	agdisc.ProfileID:     decodeAGDISC,
+	cred.ProfileID:       decodeCred,
 	events.ProfileID:     decodeEvents,
 	obs.ProfileID:        decodeOBS,
 	relay.ProfileID:      decodeRelay,

@@ -27,6 +27,7 @@ var programs = map[string]func(){
 	"swpd":       swpd,
 	"mcpserver":  mcpServer,
 	"pki":        pki,
+	"token":      tokens,
 }
 
 func TestMain(m *testing.M) {

@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 )
 
@@ -38,6 +39,7 @@ type flags struct {
 	verbose                 bool
 	traceparent, tracestate string
 	policy                  []string
+	chain                   string
 	notice                  func(relay.Notice) bool // of relay publish
 
 	in          io.Reader
@@ -54,7 +56,14 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	ran := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		ran = true
+		chain, err := parseChain("--chain", f.chain)
+		if err == nil && len(chain) > 0 {
+			cmd.SetContext(profiles.WithChain(cmd.Context(), chain))
+		}
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := root.ExecuteContext(ctx)
@@ -108,8 +117,9 @@ the data directory of swpd (swpd run makes it).`,
 	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
 	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
+	p.StringVar(&f.chain, "chain", "", "`id` of the chain of credentials that it is done under, in hexadecimal (see cred)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newBench(f), newOBS(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newDump(f))
 	return root
 }
 

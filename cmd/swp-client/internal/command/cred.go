@@ -1,0 +1,183 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/cred"
+)
+
+func newCred(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cred",
+		Short: "Show credentials to an endpoint, delegate them and take them back",
+		Long: `Show credentials to an endpoint, delegate them and take them back. A credential that is
+taken starts a chain, which lasts until it expires or is revoked: give a command --chain to
+have what it does done under it. FILE holds a credential or a delegation, - is standard
+input; they are never on the command line, where others could see them.`,
+		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
+  swp-client --chain 0f3c… rpc call swp+tls://127.0.0.1:7777 demo.echo '{}'
+  swp-client cred delegate swp+tls://127.0.0.1:7777 0f3c… delegation.jwt --expires 10m
+  swp-client cred revoke swp+tls://127.0.0.1:7777 0f3c…`,
+	}
+	cmd.AddCommand(newCredPresent(f), newCredDelegate(f), newCredRevoke(f))
+	return cmd
+}
+
+func newCredPresent(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "present ADDR FILE",
+		Short: "Show a credential, and print the id of the chain that it starts",
+		Long: `Show a credential, and print the id of the chain that it starts. The same credential
+under the same id changes nothing.`,
+		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
+  pass show api-key | swp-client cred present swp+tls://127.0.0.1:7777 - --type opaque --json`,
+		Args: cobra.ExactArgs(2),
+	}
+	kind := cmd.Flags().String("type", cred.JWT, "`type` of the credential: jwt, mtls or opaque")
+	id := cmd.Flags().String("id", "", "chain_id in `hex` (default 16 random octets)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		chain, err := parseChain("--id", *id)
+		if err != nil {
+			return err
+		}
+		if len(chain) == 0 {
+			chain = profiles.NewMsgID()
+		}
+		credential, err := f.secret(args[1])
+		if err != nil {
+			return err
+		}
+		err = f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			return c.PresentCredential(ctx, *kind, credential, chain)
+		})
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return f.printJSON(map[string]any{"chain_id": hex.EncodeToString(chain)})
+		}
+		f.printf("%x\n", chain)
+		return nil
+	}
+	return cmd
+}
+
+func newCredDelegate(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delegate ADDR CHAIN FILE",
+		Short: "Add a delegation to a chain of this identity",
+		Long: `Add a delegation to a chain of this identity. In a chain of tokens it is a token that the
+subject of the one before it has issued, to whom it names as sub.`,
+		Example: `  swp-client cred delegate swp+tls://127.0.0.1:7777 0f3c… delegation.jwt --expires 10m`,
+		Args:    cobra.ExactArgs(3),
+	}
+	expires := cmd.Flags().Duration("expires", time.Hour, "after which it ends; what it is made from may end before")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		chain, err := parseChain("CHAIN", args[1])
+		if err != nil {
+			return err
+		}
+		if *expires <= 0 {
+			return &usageError{fmt.Sprintf("--expires is %v, want a duration above 0", *expires)}
+		}
+		delegation, err := f.secret(args[2])
+		if err != nil {
+			return err
+		}
+		return f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			return c.DelegateCredential(ctx, chain, delegation, time.Now().Add(*expires))
+		})
+	}
+	return cmd
+}
+
+func newCredRevoke(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "revoke ADDR CHAIN",
+		Short: "End a chain of this identity for good",
+		Long: `End a chain of this identity for good: for whoever uses it, and also where its credential
+is shown again under the same id. That there is no such chain is no error.`,
+		Example: `  swp-client cred revoke swp+tls://127.0.0.1:7777 0f3c… --reason 'laptop lost'`,
+		Args:    cobra.ExactArgs(2),
+	}
+	reason := cmd.Flags().String("reason", "", "`text` for people")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		chain, err := parseChain("CHAIN", args[1])
+		if err != nil {
+			return err
+		}
+		return f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			return c.RevokeCredential(ctx, chain, *reason)
+		})
+	}
+	return cmd
+}
+
+// parseChain reads a chain_id; empty text is none.
+func parseChain(what, text string) ([]byte, error) {
+	chain, err := hex.DecodeString(text)
+	if err != nil || len(chain) > cred.MaxChainID {
+		return nil, &usageError{fmt.Sprintf("%s: %.80q is no chain_id, want up to %d hexadecimal digits", what, text, 2*cred.MaxChainID)}
+	}
+	return chain, nil
+}
+
+// secret reads a credential from a file, or from standard input. A line end after it
+// is not part of it.
+func (f *flags) secret(name string) ([]byte, error) {
+	from := f.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		from = file
+	}
+	octets, err := io.ReadAll(io.LimitReader(from, cred.MaxCredential+2))
+	if err != nil {
+		return nil, err
+	}
+	octets = bytes.TrimSuffix(bytes.TrimSuffix(octets, []byte("\n")), []byte("\r"))
+	if len(octets) == 0 || len(octets) > cred.MaxCredential {
+		return nil, &usageError{fmt.Sprintf("%s holds %d octets or more, want 1 to %d", name, len(octets), cred.MaxCredential)}
+	}
+	return octets, nil
+}
+
+// onCred connects, runs do within the timeout, and says more about what endpoints
+// refuse.
+func (f *flags) onCred(ctx context.Context, address string, do func(context.Context, *client.Client) error) error {
+	c, err := f.dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	err = do(ctx, c)
+	fault := (*cred.PeerError)(nil)
+	if !errors.As(err, &fault) {
+		return err
+	}
+	switch fault.Code {
+	case cred.CodeUnsupported:
+		return advise(err, "That endpoint is not configured for such credentials (cred in its configuration).")
+	case cred.CodeRevoked:
+		return advise(err, "Show the credential under another id.")
+	case profiles.SecurityPolicy.Alias():
+		return advise(err, "The access rules of the endpoint do not let this identity do that (profile cred).")
+	}
+	return err
+}
