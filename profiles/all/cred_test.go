@@ -89,8 +89,8 @@ func endpointOf(t *testing.T, s *all.Set) *endpoint.Endpoint {
 }
 
 // join connects two endpoints, and returns the session that the first one has.
-func join(from, to *endpoint.Endpoint, fromName, toName string) *endpoint.Session {
-	mine, theirs := transport.NewPipe(transport.PipeOptions{A: fromName, B: toName})
+func join(from, to *endpoint.Endpoint, fromName string) *endpoint.Session {
+	mine, theirs := transport.NewPipe(transport.PipeOptions{A: fromName, B: middle})
 	to.Attach(theirs)
 	return from.Attach(mine)
 }
@@ -112,7 +112,7 @@ func TestPR12CredentialsAreLookedAtWhenTheyAreUsed(t *testing.T) {
 		}},
 	}}}
 	server := newSet(t, opts)
-	session := join(endpointOf(t, newSet(t, all.Options{})), endpointOf(t, server), asker, middle)
+	session := join(endpointOf(t, newSet(t, all.Options{})), endpointOf(t, server), asker)
 	lane, err := session.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -163,11 +163,11 @@ func TestCredentialsGoWithATask(t *testing.T) {
 	}}}})
 	ask := newSet(t, all.Options{})
 	center := endpointOf(t, mid)
-	agent := join(endpointOf(t, work), center, worker, middle)
+	agent := join(endpointOf(t, work), center, worker)
 	if err := work.A2A.Declare(t.Context(), agent, "agent", []string{"k"}); err != nil {
 		t.Fatal(err)
 	}
-	session := join(endpointOf(t, ask), center, asker, middle)
+	session := join(endpointOf(t, ask), center, asker)
 	lane, err := session.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -208,5 +208,61 @@ func TestCredentialsGoWithATask(t *testing.T) {
 	}
 	if r := do(chain); r.OK || len(far) > 0 {
 		t.Errorf("after the end of the chain: %+v", r)
+	}
+}
+
+func TestPR12ATaskThatWaitsIsLookedAtWhenItBegins(t *testing.T) {
+	release, began := make(chan struct{}), make(chan string, 3)
+	opts := credOptions(t)
+	server := newSet(t, all.Options{Cred: opts, A2A: a2a.Options{Store: opts.Store.(a2a.Store), Workers: []a2a.Registration{{
+		Kinds: []string{"k"}, Tasks: 1, Worker: a2a.WorkerFunc(func(_ context.Context, task *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+			began <- string(task.Input)
+			<-release
+			return []byte("out"), nil
+		}),
+	}}}})
+	ask := newSet(t, all.Options{})
+	session := join(endpointOf(t, ask), endpointOf(t, server), asker)
+	lane, err := session.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := []byte("chain")
+	if err := cred.Show(t.Context(), lane, sync, "jwt", signed(t, idp, asker, "read"), chain); err != nil {
+		t.Fatal(err)
+	}
+	send := func(input string) *a2a.Delivery {
+		t.Helper()
+		d, err := ask.A2A.Send(profiles.WithChain(t.Context(), chain), session, &a2a.Task{Kind: "k", Input: []byte(input)}, a2a.SendOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		return d
+	}
+	end := func(d *a2a.Delivery) *a2a.Result {
+		t.Helper()
+		for {
+			if _, err := d.Recv(t.Context()); errors.Is(err, io.EOF) {
+				return d.Result()
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first := send("first")
+	if got := <-began; got != "first" {
+		t.Fatal(got)
+	}
+	second := send("second")
+	if err := cred.End(t.Context(), lane, sync, chain, ""); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if r := end(first); !r.OK {
+		t.Errorf("the task that ran: %+v", r)
+	}
+	if r := end(second); r.OK || len(began) > 0 {
+		t.Errorf("the task that waited: %+v, begun %d", r, len(began))
 	}
 }

@@ -15,7 +15,7 @@ const (
 
 	// credSelf is who the endpoint is in tokens, issuer whose tokens begin chains
 	// there. The peers, and the subjects that chained writes, may delegate.
-	credSelf = "spiffe://endpoint.invalid/self"
+	credSelf = "spiffe://endpoint.invalid/self" //nolint:gosec // a name
 	issuer   = "https://idp.invalid"
 
 	// methodWho answers with what the credentials of a call say: subject, scopes

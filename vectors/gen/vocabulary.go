@@ -125,7 +125,7 @@ func (v *vector) namespace() string {
 	return ns
 }
 
-var groups = map[string]string{
+var groups = map[string]string{ //nolint:gosec // names of groups
 	"core": "Core vectors",
 	"e1":   "Encoding binding E1 vectors",
 	"s1":   "Security binding S1 vectors",
