@@ -25,7 +25,10 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require github.com/a2aproject/a2a-go/v2 v2.4.0 // indirect
+require (
+	github.com/a2aproject/a2a-go/v2 v2.4.0
+	golang.org/x/mod v0.41.0 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
