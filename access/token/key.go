@@ -27,6 +27,9 @@ type Key struct {
 	algorithms []jose.SignatureAlgorithm
 }
 
+// Thumbprint names the key: its SHA-256 thumbprint (RFC 7638), in hexadecimal.
+func (k *Key) Thumbprint() string { return k.name }
+
 // MaxKeys bounds the keys of one file: each may be tried for one token.
 const MaxKeys = 16
 
