@@ -206,14 +206,19 @@ func (x *exchange) Defer(*profiles.Request) func(error) {
 	}
 }
 
+// request is a message of the peer.
+func (p *peer) request(msgType uint64, payload []byte) *profiles.Request {
+	return &profiles.Request{
+		Envelope: e1.Envelope{ProfileID: cred.ProfileID, MsgType: msgType, Payload: payload},
+		Session:  session{peer: &p.who}, Exchange: new(exchange),
+	}
+}
+
 // serve returns "" or the code of the CRED_ERR.
 func (p *peer) serve(msgType uint64, payload []byte) string {
 	p.w.t.Helper()
-	x := new(exchange)
-	req := &profiles.Request{
-		Envelope: e1.Envelope{ProfileID: cred.ProfileID, MsgType: msgType, Payload: payload},
-		Session:  session{peer: &p.who}, Exchange: x,
-	}
+	req := p.request(msgType, payload)
+	x := req.Exchange.(*exchange)
 	err := p.w.Profile().Handler.Serve(p.until, req, nil)
 	if err == nil && x.done != nil {
 		err = <-x.done
