@@ -1,0 +1,216 @@
+package a2atransport
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+
+	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// Protocol is the binding, for a2aclient.WithTransport and for the card of an agent.
+const Protocol = sdk.TransportProtocol(a2abinding.URI)
+
+// Client is the transport by which the SDK's client reaches an agent behind a peer. A
+// stream goes on over as many sessions as it takes: what was missed is sent again, in
+// order, each event once. It is safe for concurrent use.
+type Client struct {
+	// Session returns the connection to the peer, the same one as long as it is good.
+	// It is called for each operation, and again when its session ends too early.
+	Session func(ctx context.Context) (profiles.Session, error)
+
+	// A2A sends tasks: the Service of the endpoint that the sessions belong to.
+	A2A *a2a.Service
+
+	// Agent is the agent_id; empty leaves the choice to the peer. A name is for peers
+	// only that say in swp.info that they tell agents apart.
+	Agent string
+
+	// Patience is how long the peer may be gone in the middle of an operation.
+	// Default 10 s.
+	Patience time.Duration
+}
+
+var _ a2aclient.Transport = (*Client)(nil)
+
+// Factory makes a Client for an interface of a card, whose URL says how the peer is
+// reached. It is for a2aclient.WithTransport(Protocol, …).
+type Factory func(ctx context.Context, at *sdk.AgentInterface) (*Client, error)
+
+// Create implements a2aclient.TransportFactory.
+func (f Factory) Create(ctx context.Context, _ *sdk.AgentCard, at *sdk.AgentInterface) (a2aclient.Transport, error) {
+	return f(ctx, at)
+}
+
+// Destroy implements a2aclient.Transport. The session is its owner's.
+func (t *Client) Destroy() error { return nil }
+
+// left is the reason of a Result by which a client ends a delivery. The agent's task
+// goes on.
+const left = "closed"
+
+// leaveTime bounds how long that Result may take.
+const leaveTime = 5 * time.Second
+
+// do carries out an operation. event, for streams, gets each StreamResponse.
+func (t *Client) do(ctx context.Context, name string, params a2aclient.ServiceParams, request any, event func([]byte) error) ([]byte, error) {
+	input, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("a2atransport: %w", err)
+	}
+	operation, ok := a2abinding.Named(name)
+	if !ok {
+		return nil, fmt.Errorf("a2atransport: no operation %q", name)
+	}
+	task := &a2a.Task{ID: make([]byte, 16), Kind: operation.Kind(), Input: input, Params: paramsOf(params)}
+	_, _ = rand.Read(task.ID) // never fails: it ends the program instead
+	if deadline, ok := ctx.Deadline(); ok {
+		task.Deadline = deadline
+	}
+	o := a2a.SendOptions{Agent: t.Agent}
+	patience := cmp.Or(t.Patience, 10*time.Second)
+	for last, pause := time.Now(), 50*time.Millisecond; ; {
+		result, moved, err := t.once(ctx, task, &o, event)
+		switch {
+		case err == nil && result.OK:
+			return result.Output, nil
+		case err == nil:
+			f, _ := a2abinding.OfResult(result)
+			return nil, errorOf(f)
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !errors.As(err, new(*lostError)):
+			return nil, err
+		}
+		if moved {
+			last, pause = time.Now(), 50*time.Millisecond
+		}
+		if time.Since(last) > patience {
+			return nil, errorOf(a2abinding.Own(a2abinding.LinkLost, err.Error()))
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 2*time.Second)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// lostError is a failure that another session may not meet.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	return "a2atransport: the connection to the peer: " + e.cause.Error()
+}
+func (e *lostError) Unwrap() error { return e.cause }
+
+// once is one session's part of an operation. It reports whether anything came.
+func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, event func([]byte) error) (r *a2a.Result, moved bool, err error) {
+	session, err := t.Session(ctx)
+	if err != nil {
+		if o.Resume {
+			err = &lostError{err}
+		}
+		return nil, false, err
+	}
+	lost := func(err error) error {
+		if session.Context().Err() != nil {
+			return &lostError{err}
+		}
+		return err
+	}
+	d, err := t.A2A.Send(ctx, session, task, *o)
+	if err != nil {
+		return nil, false, lost(err)
+	}
+	defer d.Close()
+	o.Resume = true
+	for {
+		e, err := d.Recv(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return d.Result(), true, nil
+		case ctx.Err() != nil:
+			leave(session, d)
+			return nil, moved, err
+		case err != nil:
+			return nil, moved, lost(err)
+		case e.FirstHeld != 0 || event == nil:
+			leave(session, d)
+			return nil, moved, errorOf(a2abinding.Own(a2abinding.LinkLost, "events are missing, or came where none belong"))
+		}
+		moved, o.After = true, e.Seq
+		if err := event(e.Payload); err != nil {
+			leave(session, d)
+			return nil, moved, err
+		}
+	}
+}
+
+// leave tells the peer that nobody listens any longer.
+func leave(session profiles.Session, d *a2a.Delivery) {
+	ctx, cancel := context.WithTimeout(session.Context(), leaveTime)
+	defer cancel()
+	_ = d.Cancel(ctx, left) // else the peer finds out when it sends
+}
+
+// paramsOf writes service parameters as the task carries them.
+func paramsOf(params a2aclient.ServiceParams) []string {
+	var list []string
+	for name, values := range params {
+		for _, value := range values {
+			list = append(list, strings.ToLower(name)+"="+value)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// ask is an operation with one answer, which is decoded into A.
+func ask[A any](ctx context.Context, t *Client, name string, params a2aclient.ServiceParams, request any) (*A, error) {
+	output, err := t.do(ctx, name, params, request, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(A)
+	if err := json.Unmarshal(output, answer); err != nil {
+		return nil, sdk.NewError(sdk.ErrInvalidAgentResponse, fmt.Sprintf("a2atransport: answer of %s: %v", name, err))
+	}
+	return answer, nil
+}
+
+// errStopped ends a stream whose reader wants no more.
+var errStopped = errors.New("a2atransport: the reader has stopped")
+
+// stream is an operation that is answered with events.
+func (t *Client) stream(ctx context.Context, name string, params a2aclient.ServiceParams, request any) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		_, err := t.do(ctx, name, params, request, func(payload []byte) error {
+			var response sdk.StreamResponse
+			if err := json.Unmarshal(payload, &response); err != nil {
+				return sdk.NewError(sdk.ErrInvalidAgentResponse, fmt.Sprintf("a2atransport: event of %s: %v", name, err))
+			}
+			if !yield(response.Event, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
