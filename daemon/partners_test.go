@@ -410,13 +410,15 @@ func TestOfTwoPartnersTheSmallerIdentityKeepsItsSession(t *testing.T) {
 	for _, first := range []string{"a", "b"} {
 		t.Run("the first is "+first, func(t *testing.T) {
 			b, a := open(t, "b", modernYAML(t)), open(t, "a", modernYAML(t))
-			if first == "a" {
-				a.trusting("b", b, b.addrs[0])
-				b.trusting("a", a, a.addrs[0])
-			} else {
-				b.trusting("a", a, a.addrs[0])
-				a.trusting("b", b, b.addrs[0])
+			one, two := a, b
+			if first == "b" {
+				one, two = b, a
 			}
+			two.trusting(one.name, one)
+			one.trusting(two.name, two, two.addrs[0])
+			one.connected(two.name)
+			two.rewrite("addresses: []", "addresses: ["+one.addrs[0]+"]")
+			two.reloaded()
 			for _, o := range []*organisation{a, b} {
 				o.until("one session", func() bool { return o.count() == 1 && o.up("a") != o.up("b") })
 			}

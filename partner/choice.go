@@ -38,6 +38,12 @@ func (l *Link) enter(up *Up) {
 func (l *Link) choose(cause error) {
 	l.mu.Lock()
 	best := l.best()
+	for _, up := range l.open {
+		if up.Dialled && up != best && !up.leaving {
+			up.leaving = true
+			time.AfterFunc(superseded, up.Session.Drain)
+		}
+	}
 	old := l.current
 	if best == old {
 		l.mu.Unlock()
@@ -51,16 +57,7 @@ func (l *Link) choose(cause error) {
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})
-	var drained []*Up
-	for _, up := range l.open {
-		if up.Dialled && up != best {
-			drained = append(drained, up)
-		}
-	}
 	l.mu.Unlock()
-	for _, up := range drained {
-		time.AfterFunc(superseded, up.Session.Drain)
-	}
 	if old != nil {
 		if cause == nil {
 			cause = errBetter
@@ -79,6 +76,9 @@ func (l *Link) best() *Up {
 	ours := l.opts.Self() < l.opts.Identity
 	var best *Up
 	for _, up := range l.open {
+		if up.leaving {
+			continue
+		}
 		if best == nil || up.Dialled == best.Dialled || up.Dialled == ours {
 			best = up
 		}

@@ -148,4 +148,6 @@ type Up struct {
 
 	info  rpc.Info // replaced, not changed
 	since time.Time
+
+	leaving bool // it is drained in favour of another, or soon will be
 }

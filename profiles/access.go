@@ -10,7 +10,7 @@ type Access interface {
 	//	profile  operation                             name
 	//	mcp      the JSON-RPC method, as tools/call    server, for tools/call server/tool
 	//	a2a      handshake                             agent_id
-	//	a2a      task                                  kind
+	//	a2a      task                                  kind; for an agent of a partner partner/agent/kind
 	//	rpc      call                                  method
 	//	events   publish                               event_type
 	//	events   subscribe                             event_type of each event delivered

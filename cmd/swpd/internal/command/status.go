@@ -131,6 +131,13 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	for _, server := range s.Servers {
 		row("MCP server", "%s", server)
 	}
+	for _, p := range s.Partners {
+		state := "away"
+		if p.Up {
+			state = "up, " + p.Transport + " " + p.Addr
+		}
+		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
+	}
 	return w.Flush()
 }
 
