@@ -237,26 +237,36 @@ const (
 // ackTimeout is how long the relay waits for a consumer.
 const ackTimeout = 5 * time.Second
 
+// commitTime is how long the relay may take to store an answer that it has: what
+// happens later is no reason to make the delivery again.
+const commitTime = 2 * time.Second
+
 // cause says why the attempt b came after a, by what was first; empty: for no
 // reason.
-func (h *history) cause(a, b *attempt) string {
-	was, is := h.livesOf(a.conn), h.livesOf(b.conn)
-	killed, wasKilled := h.kills[a.conn.who]
-	outlived := len(was) == 1 && !slices.Equal(was, is) && h.relays[was[0]].killed.to < killed.from
-	late := a.answer == "" || a.answer == didIgnore || a.answered-a.at >= int64(ackTimeout)/2
-	switch {
-	case a.answer == didNack && a.answered <= b.at:
+func (h *history) cause(a, b *attempt) (why string) {
+	if a.answer == didNack && a.answered <= b.at {
 		return byNack
-	case wasKilled && !outlived && killed.meets(span{a.at, b.at}):
-		return byConsumer
-	case len(was) != 1 || !slices.Equal(was, is):
-		return byRelay
-	case a.conn.ended > 0 && a.conn.ended <= b.at:
-		return byLoss
-	case late && b.at-a.at >= int64(ackTimeout)/2:
+	}
+	first := int64(forever)
+	blame := func(cause string, at int64) {
+		if at < first && (a.answer != didAck || at-a.answered <= int64(commitTime)) {
+			why, first = cause, at
+		}
+	}
+	if killed, ok := h.kills[a.conn.who]; ok && killed.meets(span{a.at, b.at}) {
+		blame(byConsumer, killed.from)
+	}
+	if was := h.livesOf(a.conn); len(was) != 1 || !slices.Equal(was, h.livesOf(b.conn)) {
+		blame(byRelay, h.relays[was[len(was)-1]].killed.from)
+	}
+	if a.conn.ended > 0 && a.conn.ended <= b.at {
+		blame(byLoss, a.conn.ended)
+	}
+	late := a.answer == "" || a.answer == didIgnore || a.answered-a.at >= int64(ackTimeout)/2
+	if why == "" && late && b.at-a.at >= int64(ackTimeout)/2 {
 		return bySilence
 	}
-	return ""
+	return why
 }
 
 // explained reports whether a connection was lost with the relay.

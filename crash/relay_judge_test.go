@@ -161,11 +161,18 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 			s.ask(120, one.id, acked)
 		}, "no order"},
 		"twice, because swpd was killed": {func(s *script) {
+			s.relays[0].killed, s.relays[1].from = span{at(4), at(4.1)}, at(4.2)
+			once(s)
+			s.connect("c3", 6)
+			s.get("c3", 8, 2, one, didAck)
+			s.ask(9, one.id, acked)
+		}, ""},
+		"twice, and swpd was killed long after": {func(s *script) {
 			once(s)
 			s.connect("c3", 110)
 			s.get("c3", 111, 2, one, didAck)
 			s.ask(120, one.id, acked)
-		}, ""},
+		}, "without a cause"},
 		"twice, because the consumer was killed": {func(s *script) {
 			once(s)
 			s.kills["c1"] = span{at(4), at(4.1)}
