@@ -56,6 +56,7 @@ var rules = []rule{
 	{"bridge/proc", nil, []string{"golang.org/x/sys/unix"}, "process groups and pipes, for whatever is spoken through them"},
 	{"bridge/mcpstdio", []string{"bridge/proc", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP on standard streams: no SDK, no store, no transport"},
 	{"bridge/mcptools", []string{"profiles/mcpmap", "profiles/tooldisc"}, nil, "an MCP client on top of the mapping: no SDK, no store, no transport"},
+	{"bridge/gate", nil, nil, "who calls over HTTP, for whatever is then done for them"},
 	{"bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
 	{"bridge/rpchttp", []string{"bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"bridge/worker", []string{"bridge/proc", "bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},

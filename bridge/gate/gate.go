@@ -1,0 +1,221 @@
+// Package gate decides which HTTP requests come in from programs beside this
+// endpoint, and as whom: before anything else is done the Host and the Origin are held
+// against a list, then the bearer token says who calls.
+//
+// A web page must not reach a front on the machine of who looks at it, neither by a
+// request of its own (Origin) nor by a name of its own that leads here (Host).
+//
+// Specification: mcp-a2a mapping §5, ABUSE GW-09.
+package gate
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Options configure a Gate. The zero value lets nobody in.
+type Options struct {
+	// Callers are by name the SHA-256 of each bearer token by which they come, in
+	// hexadecimal.
+	Callers map[string][]string
+
+	// Anonymous is the name of those who show no token. Empty means that they are
+	// not let in.
+	Anonymous string
+
+	// Hosts are the names, without a port, by which a front may be called besides
+	// loopback addresses and localhost.
+	Hosts []string
+
+	// Origins are those of web pages that may call, as https://app.example.org. One
+	// that is the front itself always may.
+	Origins []string
+
+	// Calls is how many requests of one caller may be open at once, default 128.
+	// What is above it is answered with 429.
+	Calls int
+}
+
+// Prefix is what the identities of callers begin with.
+const Prefix = "http:"
+
+// callerKey is where the context of a request has its caller.
+type callerKey struct{}
+
+// Caller returns the identity of who sends a request that a Gate has let in, http:NAME;
+// else an empty string.
+func Caller(r *http.Request) string {
+	caller, _ := r.Context().Value(callerKey{}).(string)
+	return caller
+}
+
+// Gate lets requests in. It is safe for concurrent use.
+type Gate struct {
+	opts   Options
+	tokens map[[sha256.Size]byte]string // name, by the hash of its token
+
+	mu   sync.Mutex
+	open map[string]int // requests, by name
+}
+
+// name is that of a caller.
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// ValidName reports whether s can be the name of a caller: 1 to 64 letters, digits,
+// '.', '_' and '-', the first a letter or digit.
+func ValidName(s string) bool { return name.MatchString(s) }
+
+// New returns a Gate. It fails for names and hashes that are none, and for a token that
+// two callers have.
+func New(o Options) (*Gate, error) {
+	o.Calls = cmp.Or(o.Calls, 128)
+	g := &Gate{opts: o, tokens: make(map[[sha256.Size]byte]string), open: make(map[string]int)}
+	for caller, hashes := range o.Callers {
+		if !ValidName(caller) {
+			return nil, fmt.Errorf("gate: caller %q: not a name", caller)
+		}
+		for _, text := range hashes {
+			sum, err := ParseHash(text)
+			if err != nil {
+				return nil, fmt.Errorf("gate: caller %q: %w", caller, err)
+			}
+			if other, taken := g.tokens[sum]; taken {
+				return nil, fmt.Errorf("gate: callers %q and %q have the same token", other, caller)
+			}
+			g.tokens[sum] = caller
+		}
+	}
+	if o.Anonymous != "" && !ValidName(o.Anonymous) {
+		return nil, fmt.Errorf("gate: anonymous %q: not a name", o.Anonymous)
+	}
+	return g, nil
+}
+
+// ParseHash reads a SHA-256 in hexadecimal. What it is of is not repeated in the error:
+// somebody may have written the token itself.
+func ParseHash(text string) (sum [sha256.Size]byte, err error) {
+	octets, err := hex.DecodeString(text)
+	if err != nil || len(octets) != len(sum) {
+		return sum, fmt.Errorf("gate: hash of %d characters, want 64 hexadecimal digits", len(text))
+	}
+	return [sha256.Size]byte(octets), nil
+}
+
+// Handler has what is let in served by next, which is told by Caller who it is.
+func (g *Gate) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if !g.host(r) {
+			http.Error(w, "this front does not go by that host name", http.StatusForbidden)
+			return
+		}
+		if origin := r.Header.Get("Origin"); origin != "" {
+			if !g.origin(origin, r) {
+				http.Error(w, "web pages of that origin may not call", http.StatusForbidden)
+				return
+			}
+			if share(w, r, origin) {
+				return
+			}
+		}
+		caller, ok := g.caller(r)
+		if !ok {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="swpd"`)
+			http.Error(w, "a bearer token that is known here is required", http.StatusUnauthorized)
+			return
+		}
+		if !g.enter(caller) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests of this caller are open", http.StatusTooManyRequests)
+			return
+		}
+		defer g.leave(caller)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, Prefix+caller)))
+	})
+}
+
+// host reports whether the front goes by the name that it was called by.
+func (g *Gate) host(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = strings.Trim(r.Host, "[]")
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(g.opts.Hosts, func(known string) bool { return strings.EqualFold(known, host) })
+}
+
+// origin reports whether pages of an origin may call.
+func (g *Gate) origin(origin string, r *http.Request) bool {
+	if slices.Contains(g.opts.Origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https") == (r.TLS != nil)
+}
+
+// share tells the browser that the page may read the answer. It returns true if that
+// was all it asked.
+func share(w http.ResponseWriter, r *http.Request, origin string) (done bool) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		h.Set("Access-Control-Expose-Headers", "ETag, Mcp-Session-Id, MCP-Protocol-Version")
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		h.Set("Access-Control-Allow-Headers", asked)
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// caller says who calls. A token that is not known is not the same as none.
+func (g *Gate) caller(r *http.Request) (string, bool) {
+	values := r.Header.Values("Authorization")
+	if len(values) == 0 {
+		return g.opts.Anonymous, g.opts.Anonymous != ""
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	caller, ok := g.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
+	return caller, ok
+}
+
+func (g *Gate) enter(caller string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[caller] >= g.opts.Calls {
+		return false
+	}
+	g.open[caller]++
+	return true
+}
+
+func (g *Gate) leave(caller string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[caller]--; g.open[caller] == 0 {
+		delete(g.open, caller)
+	}
+}
