@@ -35,7 +35,10 @@ func modernMain() int {
 		case string(m.Tool()) == "slow":
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,  "progress":1}}`+"\n", m.ProgressToken())
 		default:
-			quoted, _ := json.Marshal(in.Text())
+			quoted, err := json.Marshal(in.Text())
+			if err != nil {
+				return 1
+			}
 			reply(m.ID(), `{"tool":`+sayTool+`,"request":`+string(quoted)+`}`)
 		}
 	}

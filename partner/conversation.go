@@ -296,6 +296,9 @@ func (c *conversation) hear(up *Up, id string) error {
 
 // address is the params of the methods about a session.
 func (c *conversation) address(id string) []byte {
-	params, _ := json.Marshal(map[string]string{"target": c.server.target, "session": id}) // of strings it does not fail
+	params, err := json.Marshal(map[string]string{"target": c.server.target, "session": id})
+	if err != nil {
+		panic(err) // of strings it does not fail
+	}
 	return params
 }

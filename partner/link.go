@@ -246,18 +246,19 @@ func (l *Link) dial() error {
 	var all []error
 	for _, addr := range l.opts.Addresses {
 		err := l.dialOne(addr)
-		if err == nil {
+		if err == nil || l.settled() {
 			return nil
 		}
 		all = append(all, fmt.Errorf("%s: %w", addr, err))
-		l.mu.Lock()
-		up := l.current
-		l.mu.Unlock()
-		if up != nil || l.ctx.Err() != nil {
-			return nil
-		}
 	}
 	return errors.Join(all...)
+}
+
+// settled reports whether there is no need to go on dialling.
+func (l *Link) settled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current != nil || l.ctx.Err() != nil
 }
 
 func (l *Link) dialOne(addr transport.Addr) error {
