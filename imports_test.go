@@ -58,6 +58,7 @@ var rules = []rule{
 	{"bridge/mcptools", []string{"profiles/mcpmap", "profiles/tooldisc"}, nil, "an MCP client on top of the mapping: no SDK, no store, no transport"},
 	{"bridge/gate", nil, nil, "who calls over HTTP, for whatever is then done for them"},
 	{"bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
+	{"bridge/mcphttp", []string{"bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},
 	{"bridge/rpchttp", []string{"bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"bridge/worker", []string{"bridge/proc", "bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},
 	{"bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},

@@ -1,0 +1,188 @@
+package mcphttp
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/slimwire/swp/bridge/upstream"
+)
+
+// event is one server-sent event.
+type event struct {
+	kind string // "" means "message"
+	data []byte // its lines joined with a line feed; valid until the next call to next
+}
+
+// message says whether it is of the kind in which MCP sends messages, and has one:
+// an event without data only says where the stream is.
+func (e *event) message() bool { return len(e.data) > 0 && (e.kind == "" || e.kind == "message") }
+
+// position is where a stream of events is, so that it can be taken up there.
+type position struct {
+	id    string        // of the last event that had one
+	retry time.Duration // what the server wants clients to wait; 0: it did not say
+	moved bool          // an event came since this was last set to false
+}
+
+// maxEventID bounds an id that is sent back. A longer one can not be taken up.
+const maxEventID = 1 << 10
+
+// events decodes a stream of server-sent events, as the HTML standard (§9.2.6) has
+// it: lines end in LF, CR or CRLF, data of several lines is joined with LF, an event
+// that the end of the stream cuts off is none.
+type events struct {
+	r     *bufio.Reader
+	limit int // octets of an event as it is sent, line ends excepted
+	at    *position
+
+	// await starts the time within which an event or a comment has to be complete.
+	// heard stops it.
+	await func() (heard func())
+
+	begun bool // the byte order mark has been looked for
+	cr    bool // the last line ended in CR: an LF that follows belongs to it
+	line  []byte
+	data  []byte
+	size  int    // octets of the event that is being read
+	id    string // counts once the event is complete
+}
+
+// eventBuffer is how much is read at once. What one line or event needs beyond it
+// grows as it comes, and is not kept above keptBuffer.
+const (
+	eventBuffer = 4 << 10
+	keptBuffer  = 64 << 10
+)
+
+func newEvents(r io.Reader, limit int, at *position, await func() (heard func())) *events {
+	return &events{r: bufio.NewReaderSize(r, eventBuffer), limit: limit, at: at, await: await}
+}
+
+// next returns the next event that has data. At the end of the stream the error is
+// io.EOF. Errors are final.
+func (d *events) next() (event, error) {
+	heard := d.await()
+	defer func() { heard() }()
+	if cap(d.data) > keptBuffer {
+		d.data = nil
+	}
+	d.data, d.size, d.id = d.data[:0], 0, d.at.id
+	var ev event
+	some := false // a field was read
+	for {
+		line, err := d.readLine()
+		if err != nil {
+			return event{}, err
+		}
+		switch {
+		case len(line) == 0 && !some:
+			d.size = 0
+		case len(line) == 0:
+			d.at.id, d.at.moved = d.id, true
+			if n := len(d.data); n > 0 {
+				ev.data = d.data[: n-1 : n-1]
+				return ev, nil
+			}
+			ev, some, d.size = event{}, false, 0
+		case line[0] == ':':
+			heard()
+			heard = d.await()
+			if !some {
+				d.size = 0
+			}
+		default:
+			some = true
+			d.field(line, &ev)
+		}
+	}
+}
+
+// field takes a line of an event.
+func (d *events) field(line []byte, ev *event) {
+	name, value, _ := bytes.Cut(line, []byte{':'})
+	value = bytes.TrimPrefix(value, []byte{' '})
+	switch string(name) {
+	case "data":
+		d.data = append(append(d.data, value...), '\n')
+	case "event":
+		ev.kind = string(value[:min(len(value), maxEventID)])
+	case "id":
+		switch {
+		case bytes.IndexByte(value, 0) >= 0: // the standard ignores it
+		case len(value) > maxEventID || !headerSafe(string(value)):
+			d.id = "" // not one to send back
+		default:
+			d.id = string(value)
+		}
+	case "retry":
+		if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+			d.at.retry = time.Duration(ms) * time.Millisecond
+		}
+	}
+}
+
+// readLine returns the next line without its end, valid until the next call.
+func (d *events) readLine() ([]byte, error) {
+	if cap(d.line) > keptBuffer {
+		d.line = nil
+	}
+	d.line = d.line[:0]
+	for {
+		if _, err := d.r.Peek(1); err != nil {
+			return nil, err // io.EOF, too: a line that is cut off is none
+		}
+		part, _ := d.r.Peek(d.r.Buffered())
+		if d.cr && part[0] == '\n' {
+			d.cr = false
+			_, _ = d.r.Discard(1)
+			continue
+		}
+		d.cr = false
+		if !d.begun && d.mark(part) {
+			continue
+		}
+		end := bytes.IndexAny(part, "\r\n")
+		n := end
+		if end < 0 {
+			n = len(part)
+		}
+		if d.size += n; d.size > d.limit {
+			return nil, fmt.Errorf("%w: an event above %d octets", upstream.ErrTooLarge, d.limit)
+		}
+		d.line = append(d.line, part[:n]...)
+		if end >= 0 {
+			d.cr = part[end] == '\r'
+			n++
+		}
+		_, _ = d.r.Discard(n)
+		if end >= 0 {
+			return d.line, nil
+		}
+	}
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// mark takes a byte order mark off the start of the stream; it returns true if it
+// took one, or has to wait for the rest of what looks like one.
+func (d *events) mark(part []byte) bool {
+	head := part[:min(len(part), len(byteOrderMark))]
+	if !bytes.HasPrefix(byteOrderMark, head) {
+		d.begun = true
+		return false
+	}
+	if len(head) < len(byteOrderMark) {
+		if _, err := d.r.Peek(len(head) + 1); err != nil {
+			d.begun = true
+			return false
+		}
+		return true
+	}
+	d.begun = true
+	_, _ = d.r.Discard(len(byteOrderMark))
+	return true
+}
