@@ -266,7 +266,7 @@ func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
 func TestRS03ShortMemoryIsNotReadyAndRecovers(t *testing.T) {
 	guard := &memoryGuard{}
 	guard.short.Store(true)
-	h := &health{memory: guard, credentials: credentialsIn(t, made(t)), rules: &ruleFile{}, state: &state{}, servers: &servers{}, backends: &backends{}, cards: &cards{}}
+	h := &health{partners: new(partners), memory: guard, credentials: credentialsIn(t, made(t)), rules: &ruleFile{}, state: &state{}, servers: &servers{}, backends: &backends{}, cards: &cards{}}
 	h.phase.Store(int32(serving))
 	if v := h.look(); v.Ready || len(v.Reasons) != 1 || !strings.HasPrefix(v.Reasons[0], "memory: ") {
 		t.Errorf("health %+v", v)
