@@ -266,7 +266,8 @@ func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
 func TestRS03ShortMemoryIsNotReadyAndRecovers(t *testing.T) {
 	guard := &memoryGuard{}
 	guard.short.Store(true)
-	h := &health{partners: new(partners), memory: guard, credentials: credentialsIn(t, made(t)), rules: &ruleFile{}, state: &state{}, servers: &servers{}, backends: &backends{}, cards: &cards{}}
+	h := quiet(credentialsIn(t, made(t)))
+	h.memory = guard
 	h.phase.Store(int32(serving))
 	if v := h.look(); v.Ready || len(v.Reasons) != 1 || !strings.HasPrefix(v.Reasons[0], "memory: ") {
 		t.Errorf("health %+v", v)
@@ -302,5 +303,13 @@ func TestEveryProfileHasALabelOfItsOwn(t *testing.T) {
 	}
 	if want := []string{"other", "a", "other", "b", "c", "other", "d", "error", "other"}; !slices.Equal(got, want) {
 		t.Errorf("labels %q, want %q", got, want)
+	}
+}
+
+// quiet is the health of a daemon that has certificates and nothing else.
+func quiet(certs *credentials) *health {
+	return &health{
+		credentials: certs, memory: &memoryGuard{}, rules: &ruleFile{}, state: &state{}, servers: &servers{},
+		backends: &backends{}, cards: &cards{}, partners: &partners{}, verifiers: &verifiers{},
 	}
 }

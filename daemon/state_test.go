@@ -50,7 +50,8 @@ func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 				p, healthy := &probed{}, fine
 				p.check.Store(&healthy)
 				s := &state{Store: p, log: zap.NewNop()}
-				h := &health{partners: new(partners), memory: &memoryGuard{}, credentials: certs, rules: &ruleFile{}, state: s, servers: &servers{}, backends: &backends{}, cards: &cards{}}
+				h := quiet(certs)
+				h.state = s
 				h.phase.Store(int32(serving))
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
