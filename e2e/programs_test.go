@@ -82,13 +82,28 @@ func start(t *testing.T, servers ...server) *node {
 // start does.
 func configured(t *testing.T, more string) *node {
 	t.Helper()
+	n := prepared(t)
+	n.more = more
+	n.untilEnd(t)
+	return n
+}
+
+// prepared makes the directory of a node, with args for swpd init. It is not begun.
+func prepared(t *testing.T, args ...string) *node {
+	t.Helper()
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{bin: bin, dir: t.TempDir(), more: more}
-	run(t, bin+"/swpd", "init", "--dir", n.dir)
+	n := &node{bin: bin, dir: t.TempDir()}
+	run(t, bin+"/swpd", append([]string{"init", "--dir", n.dir}, args...)...)
 	n.tls, n.quic, n.tcp = "swp+tls://127.0.0.1:0", "swp+quic://127.0.0.1:0", "swp+tcp://127.0.0.1:0"
+	return n
+}
+
+// untilEnd runs swpd until the test ends.
+func (n *node) untilEnd(t *testing.T) {
+	t.Helper()
 	n.launch(t)
 	t.Cleanup(func() {
 		stop := time.AfterFunc(20*time.Second, func() { _ = n.cmd.Process.Kill() })
@@ -103,7 +118,6 @@ func configured(t *testing.T, more string) *node {
 			}
 		}
 	})
-	return n
 }
 
 // launch starts swpd at the addresses of the node, and returns when it serves.
