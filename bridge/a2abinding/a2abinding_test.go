@@ -106,8 +106,13 @@ func TestRESTKeepsCodeAndDetails(t *testing.T) {
 }
 
 func TestResultWithoutAnErrorIsOurs(t *testing.T) {
-	f, octets := OfResult(&a2a.Result{Reason: "deadline exceeded"})
-	if f.Status() != 503 || !json.Valid(octets) || f.Message != "deadline exceeded" {
-		t.Errorf("%s", octets)
+	for reason, want := range map[string]int{
+		a2a.ReasonUnsupported: 502, a2a.ReasonHops: 502, a2a.ReasonDenied: 403, a2a.ReasonChain: 403, a2a.ReasonDeadline: 504,
+		a2a.ReasonSize: 413, a2a.ReasonEvents: 413, a2a.ReasonMalformed + ": \"x\"": 400, "the worker did not come back": 503, "": 503,
+	} {
+		f, octets := OfResult(&a2a.Result{Reason: reason})
+		if f.Status() != want || !json.Valid(octets) || f.Message != reason {
+			t.Errorf("%q: status %d, %s", reason, f.Status(), octets)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -163,8 +164,26 @@ func OfResult(r *a2a.Result) (f *Failure, octets []byte) {
 	if f, err := Parse(r.Output); err == nil {
 		return f, r.Output
 	}
-	f = Own(LinkLost, r.Reason)
+	f = ofReason(r.Reason)
 	return f, f.Append(nil)
+}
+
+// ofReason is a failure that an endpoint said in words.
+func ofReason(reason string) *Failure {
+	switch reason {
+	case a2a.ReasonUnsupported, a2a.ReasonHops:
+		return Own(NoRoute, reason)
+	case a2a.ReasonDenied, a2a.ReasonChain:
+		return Own(Denied, reason)
+	case a2a.ReasonDeadline:
+		return Own(Deadline, reason)
+	case a2a.ReasonSize, a2a.ReasonEvents:
+		return Own(TooLarge, reason)
+	}
+	if strings.HasPrefix(reason, a2a.ReasonMalformed) {
+		return Fail(CodeInvalidParams, reason)
+	}
+	return Own(LinkLost, reason)
 }
 
 // Status is the HTTP status for the failure.

@@ -23,6 +23,20 @@ const (
 	reasonQuota       = "what is stored for this identity has reached its limit"
 )
 
+// The reasons by which an endpoint ends a task that its agent did not end, for those
+// who have to say them in another protocol. ReasonMalformed is followed by what is
+// wrong.
+const (
+	ReasonUnsupported = reasonUnsupported
+	ReasonDenied      = reasonDenied
+	ReasonMalformed   = reasonMalformed
+	ReasonHops        = reasonHops
+	ReasonDeadline    = reasonDeadline
+	ReasonEvents      = reasonEvents
+	ReasonSize        = reasonSize
+	ReasonChain       = reasonChain
+)
+
 // delegated reports whether tasks of a kind are operations of A2A 1.0: they
 // get no Event that is not the executor's, and a Result of the initiator ends
 // the delivery only (mcp-a2a mapping §4).
