@@ -95,6 +95,7 @@ type daemon struct {
 	verifiers   *verifiers
 	inside      *inside
 	partners    *partners
+	fronts      *fronts
 	profiles    *all.Set
 	listeners   []*listener
 	endpoints   []*endpoint.Endpoint
@@ -176,6 +177,10 @@ func (d *daemon) start() error {
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
 	}
+	if d.fronts, err = newFronts(d); err != nil {
+		return err
+	}
+	d.metrics.registry.MustRegister(d.fronts)
 	if err := d.listen(); err != nil {
 		return err
 	}
@@ -226,6 +231,9 @@ func (d *daemon) close() {
 	for _, l := range d.listeners {
 		_ = l.Close()
 	}
+	if d.fronts != nil {
+		d.fronts.close()
+	}
 	if d.profiles != nil {
 		d.profiles.Close()
 	}
@@ -263,6 +271,7 @@ func (d *daemon) run(ctx context.Context) error {
 			}
 		})
 	}
+	d.fronts.run(&tasks)
 	if d.admin != nil {
 		srv := newAdmin(d)
 		tasks.Go(func() {
@@ -302,13 +311,15 @@ func (d *daemon) drain() error {
 	d.profiles.Events.Drain() // who listens would do so to the last
 	d.profiles.Relay.Drain()  // and so would consumers
 	var ends sync.WaitGroup
-	results := make([]error, len(d.endpoints)+1)
+	results := make([]error, len(d.endpoints)+2)
 	for i, ep := range d.endpoints {
 		ends.Go(func() { results[i] = ep.Shutdown(ctx) })
 	}
 	// Nobody need be connected for a task to be worth its end.
 	ends.Go(func() { results[len(d.endpoints)] = d.profiles.A2A.Drain(ctx) })
+	ends.Go(func() { results[len(d.endpoints)+1] = d.fronts.drain(ctx) })
 	ends.Wait()
+	d.fronts.close()
 	ends.Go(d.traces.close)
 	d.profiles.Close()
 	d.inside.close()
@@ -370,6 +381,7 @@ func (d *daemon) announce() {
 		zap.Bool("development", c.Development()),
 		zap.String("addresses", strings.Join(d.addresses(), " ")),
 		zap.String("admin", adminAt),
+		zap.String("http", d.fronts.url()),
 		zap.String("freshness", freshness),
 		zap.String("error_path", errorPath),
 		zap.String("frame_rate", rate),

@@ -128,6 +128,9 @@ func (d *daemon) openEndpoints() error {
 		d.partners.endpoints[on] = ep
 		d.endpoints = append(d.endpoints, ep)
 	}
+	if err := d.fronts.openEndpoints(); err != nil {
+		return err
+	}
 	d.metrics.watch(d.stats)
 	return nil
 }
@@ -192,16 +195,23 @@ func endpointOptions(c *config.Config) endpoint.Options {
 // identity.
 const reasonDenied = "denied"
 
-var errDenied = errors.New("daemon: access.deny")
+var (
+	errDenied = errors.New("daemon: access.deny")
+	errCaller = errors.New("daemon: the identity of an HTTP caller in a certificate")
+)
 
-// refuse closes a connection whose peer the access rules do not let in, and
-// returns why.
+// refuse closes a connection whose peer the access rules do not let in, or which has
+// an identity that no peer may have, and returns why.
 func (d *daemon) refuse(conn transport.Conn) error {
-	if !d.guard.Denied(conn.Peer().Identity) {
+	err := errDenied
+	switch identity := conn.Peer().Identity; {
+	case isCaller(identity):
+		err = errCaller
+	case !d.guard.Denied(identity):
 		return nil
 	}
-	d.hangUp(conn, reasonDenied, errDenied)
-	return errDenied
+	d.hangUp(conn, reasonDenied, err)
+	return err
 }
 
 // hangUp closes a connection for reasons of security and says so.
@@ -216,7 +226,7 @@ func (d *daemon) hangUp(conn transport.Conn, reason string, why error) {
 // recheck closes the connections whose peers are not trusted or let in any
 // more.
 func (d *daemon) recheck() {
-	kept, closed := 0, 0
+	kept, closed := d.fronts.recheck()
 	open := d.partners.dialled.list()
 	for _, l := range d.listeners {
 		open = append(open, l.open.list()...)

@@ -14,6 +14,7 @@ type Status struct {
 	Config    string    `json:"config"` // file, empty for the built-in one
 	Started   time.Time `json:"started"`
 	Addresses []string  `json:"addresses"`
+	HTTP      string    `json:"http"` // where programs call that know nothing of SlimWire, or empty
 	Sessions  int       `json:"sessions"`
 	Handlers  int       `json:"handlers"`
 	NotAfter  time.Time `json:"certificate_not_after"`
@@ -32,6 +33,7 @@ func (d *daemon) status() Status {
 		Config:    d.config.Source,
 		Started:   d.started,
 		Addresses: d.addresses(),
+		HTTP:      d.fronts.url(),
 		Sessions:  stats.Sessions,
 		Handlers:  stats.Handlers,
 		NotAfter:  d.credentials.current.Load().Certificate.Leaf.NotAfter,

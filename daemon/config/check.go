@@ -21,6 +21,7 @@ func (c *Config) check(p *problems) {
 	c.checkAdmin(p)
 	c.checkServers(p)
 	c.checkPartners(p)
+	c.checkHTTP(p)
 	c.checkLimits(p)
 	c.checkPolicies(p)
 	c.checkStore(p)

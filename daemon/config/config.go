@@ -29,6 +29,7 @@ type Config struct {
 	Quota      Quota      `yaml:"quota"`
 	Access     Access     `yaml:"access"`
 	Partners   Partners   `yaml:"partners"`
+	HTTP       HTTP       `yaml:"http"`
 	MCP        MCP        `yaml:"mcp"`
 	A2A        A2A        `yaml:"a2a"`
 	RPC        RPC        `yaml:"rpc"`
@@ -150,6 +151,7 @@ func Default() *Config {
 		Store:      StoreEmbedded,
 		Durability: string(store.Power),
 		Quota:      Quota{Total: 10 << 30, PerIdentity: 1 << 30},
+		HTTP:       defaultHTTP(),
 		A2A:        A2A{Retention: 24 * time.Hour, Deadline: time.Hour, Abandoned: time.Minute},
 		RPC:        RPC{ReplayWindow: 24 * time.Hour},
 		Events:     Events{Retention: 24 * time.Hour},

@@ -123,6 +123,7 @@ func (c *Config) resolve(dir string) error {
 	c.resolveDiscovery(dir)
 	c.resolveCred(dir)
 	c.resolvePartners(dir)
+	c.resolveHTTP(dir)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)

@@ -1,0 +1,294 @@
+package mcpfront
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// feed is what a client of a session is sent in one order: the messages of one POST,
+// or, with number 0, those of the GET stream. A message of it has the event id
+// "<number>-<place>"; places count from 1. Whoever comes back with the last id that
+// it has seen gets what came after it.
+type feed struct {
+	n      uint64
+	last   uint64  // place of the newest message
+	read   uint64  // up to this place all has been written to the client
+	lost   uint64  // up to this place something is no longer kept
+	unread int     // octets above read
+	reader *reader // who writes it to the client now
+	told   bool    // the client has seen an id, so it can come back
+	over   bool    // no message follows
+	status int     // HTTP status of the last message, if it is the only one
+}
+
+// reader is one HTTP response that writes a feed.
+type reader struct{ left chan struct{} } // closed when another one takes its place
+
+// entry is a message of a feed.
+type entry struct {
+	feed   *feed
+	place  uint64
+	octets []byte
+}
+
+// Bounds of what waits for a client.
+const (
+	maxUnread       = 1 << 20 // octets of a feed that is being written, beyond which its source waits
+	maxUnreadEvents = 256
+	maxAway         = 256 // messages for a GET stream that is not there
+	storedSessions  = 64  // Options.MaxStored times this is the bound for all sessions
+)
+
+// openFeed begins a feed. It fails if there are too many.
+func (s *session) openFeed() (*feed, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.feeds) > s.f.opts.MaxStreams {
+		return nil, false
+	}
+	s.feedsMade++
+	fd := &feed{n: s.feedsMade}
+	s.feeds[fd.n] = fd
+	return fd, true
+}
+
+// append adds a message to a feed. While a client is reading and slow, it waits.
+func (s *session) append(fd *feed, octets []byte) (kept bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for fd.reader != nil && (fd.unread > maxUnread || fd.last-fd.read >= maxUnreadEvents) && s.ctx.Err() == nil {
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-s.ctx.Done():
+		}
+		s.mu.Lock()
+	}
+	if fd.n == 0 && fd.reader == nil && fd.last-fd.read >= maxAway {
+		s.f.counts.dropped.Add(1)
+		return false
+	}
+	s.put(fd, octets)
+	return true
+}
+
+// finish adds the last message of a feed, if there is one, and its HTTP status.
+func (s *session) finish(fd *feed, status int, octets []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fd.status, fd.over = status, true
+	if octets != nil {
+		s.put(fd, octets)
+		return
+	}
+	s.tell()
+}
+
+// put is called with mu held.
+func (s *session) put(fd *feed, octets []byte) {
+	if s.dropped {
+		return
+	}
+	fd.last++
+	fd.unread += len(octets)
+	s.entries = append(s.entries, entry{fd, fd.last, octets})
+	s.octets += int64(len(octets))
+	s.f.stored.Add(int64(len(octets)))
+	s.makeRoom()
+	s.tell()
+}
+
+// makeRoom gives up the oldest messages while there are too many, but for those
+// that are on their way to a client. The caller holds mu.
+func (s *session) makeRoom() {
+	o := &s.f.opts
+	for len(s.entries) > o.MaxEvents || s.octets > o.MaxStored || s.f.stored.Load() > storedSessions*o.MaxStored {
+		i := slices.IndexFunc(s.entries, func(e entry) bool { return e.feed.reader == nil && !e.last() || e.place <= e.feed.read })
+		if i < 0 {
+			return
+		}
+		e := s.entries[i]
+		if e.place > e.feed.read {
+			s.f.counts.dropped.Add(1)
+			e.feed.unread -= len(e.octets)
+		}
+		e.feed.lost = e.place
+		s.remove(i)
+	}
+}
+
+// last says whether it is the newest message of its feed: what nobody has read yet is
+// kept at least until the next one.
+func (e *entry) last() bool { return e.place == e.feed.last }
+
+// remove forgets a message, and with its last message a feed. The caller holds mu.
+func (s *session) remove(i int) {
+	e := s.entries[i]
+	s.entries = slices.Delete(s.entries, i, i+1)
+	s.octets -= int64(len(e.octets))
+	s.f.stored.Add(-int64(len(e.octets)))
+	s.forget(e.feed)
+}
+
+// forget gives up a feed of which nothing is left. The caller holds mu.
+func (s *session) forget(fd *feed) {
+	if fd.over && fd.reader == nil && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.feed == fd }) {
+		delete(s.feeds, fd.n)
+	}
+}
+
+// tell wakes whoever waits for something new. The caller holds mu.
+func (s *session) tell() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// claim makes r the reader of a feed. Where there is one already it fails, or takes
+// its place.
+func (s *session) claim(fd *feed, r *reader, replace bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fd.reader != nil {
+		if !replace {
+			return false
+		}
+		close(fd.reader.left)
+	}
+	fd.reader = r
+	return true
+}
+
+// leave is called when r writes no more.
+func (s *session) leave(fd *feed, r *reader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fd.reader != r {
+		return
+	}
+	fd.reader = nil
+	if fd.over && fd.read == fd.last && !fd.told {
+		s.entries = slices.DeleteFunc(s.entries, func(e entry) bool {
+			if e.feed == fd {
+				s.octets -= int64(len(e.octets))
+				s.f.stored.Add(-int64(len(e.octets)))
+			}
+			return e.feed == fd
+		})
+	}
+	s.forget(fd)
+	s.makeRoom()
+	s.tell()
+}
+
+// place finds where a client was, by the id of the last event that it saw.
+func (s *session) place(id string) (fd *feed, after uint64, err error) {
+	first, second, ok := strings.Cut(id, "-")
+	n, err1 := strconv.ParseUint(first, 10, 64)
+	after, err2 := strconv.ParseUint(second, 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return nil, 0, fmt.Errorf("mcpfront: Last-Event-ID %.32q is none of this server", id)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fd = s.feeds[n]
+	if fd == nil || after > fd.last || after < fd.lost {
+		return nil, 0, fmt.Errorf("mcpfront: what came after event %.32q is no longer kept", id)
+	}
+	return fd, after, nil
+}
+
+// since returns the messages of a feed after a place.
+func (s *session) since(fd *feed, after uint64) (list []entry, over bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.feed == fd && e.place > after {
+			list = append(list, e)
+		}
+	}
+	return list, fd.over, s.changed
+}
+
+// wrote notes that the client has been sent everything up to a place.
+func (s *session) wrote(fd *feed, upTo uint64, told bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fd.told = fd.told || told
+	if upTo <= fd.read {
+		return
+	}
+	for _, e := range s.entries {
+		if e.feed == fd && e.place > fd.read && e.place <= upTo {
+			fd.unread -= len(e.octets)
+		}
+	}
+	fd.read = upTo
+	s.makeRoom()
+	s.tell()
+}
+
+// serve writes a feed to a client, from a place on, until it is over or the client
+// is gone. A response to a POST is one JSON document if the feed has no more than
+// that to say, and says it soon.
+func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *reader, after uint64, single bool) {
+	defer s.leave(fd, me)
+	out := eventWriter{f: s.f, w: w}
+	defer out.end()
+	stop := r.Context().Done()
+	var draining <-chan struct{}
+	if fd.n == 0 {
+		draining = s.f.ctx.Done()
+	}
+	alive := time.NewTicker(s.f.opts.KeepAlive)
+	defer alive.Stop()
+	if !single && out.flush() != nil {
+		return
+	}
+	for {
+		list, over, changed := s.since(fd, after)
+		if single && !out.begun && over && len(list) == 1 && list[0].place == 1 {
+			writeJSON(w, fd.status, list[0].octets)
+			s.wrote(fd, 1, false)
+			return
+		}
+		for _, e := range list {
+			out.add(fmt.Sprintf("%d-%d", fd.n, e.place), e.octets)
+			after = e.place
+		}
+		if len(list) > 0 || over && !out.begun {
+			if out.flush() != nil {
+				s.wrote(fd, 0, true)
+				return
+			}
+			s.wrote(fd, after, len(list) > 0)
+			alive.Reset(s.f.opts.KeepAlive)
+			continue
+		}
+		if over {
+			return
+		}
+		select {
+		case <-changed:
+		case <-alive.C:
+			out.comment()
+			if out.flush() != nil {
+				return
+			}
+		case <-stop:
+			return
+		case <-me.left:
+			return
+		case <-draining:
+			return
+		case <-s.ctx.Done():
+			if list, _, _ := s.since(fd, after); len(list) == 0 {
+				return
+			}
+		}
+	}
+}

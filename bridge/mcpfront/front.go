@@ -1,0 +1,204 @@
+// Package mcpfront is Streamable HTTP for MCP clients that know nothing of
+// SlimWire: /mcp is the default server of the other end of a link, /mcp/<target>
+// the one of that name, which may be partner/server. Bodies go on and come back
+// octet for octet.
+//
+// Both eras are served, and never translated into each other. A modern request
+// (from 2026-07-28) is one POST, whose headers must agree with its body; closing
+// its response cancels it. A legacy client (up to 2025-11-25) has a session of this
+// front's own, which belongs to its caller and stands for one at the other end; its
+// calls go on when a response is lost, and are taken up again by Last-Event-ID.
+//
+// Who calls has been found out before: see package gate.
+//
+// Specification: MCP mapping §1, §3, §5.
+package mcpfront
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// Path is what the paths of a Front begin with.
+const Path = "/mcp"
+
+// Link is the way of one caller to the servers.
+type Link struct {
+	Session profiles.Session
+	MCP     *mcpmap.Client // of that session
+}
+
+// Options configure a Front. Connect and Caller are required; zero elsewhere means
+// the default that is named.
+type Options struct {
+	// Connect returns the link of a caller: the same one as long as it lives, then
+	// another. It may wait. The error is told to the client by mcpmap.AppendFailure.
+	Connect func(ctx context.Context, caller string) (*Link, error)
+
+	// Caller returns who sends a request.
+	Caller func(*http.Request) string
+
+	// Target, if set, is the one server that /mcp stands for; /mcp/<target> is then
+	// not served.
+	Target string
+
+	MaxBody     int64 // octets of a request, default 8 MiB − 8 KiB
+	MaxSessions int   // legacy sessions in all, default 1,024
+
+	MaxSessionsPerCaller int // default 64
+	MaxStreams           int // exchanges of a session that are in flight or can be taken up again, default 256
+
+	MaxEvents int   // messages kept in a session, default 1,024
+	MaxStored int64 // octets of them, default 1 MiB; of all sessions 64 times that
+
+	// SessionIdle is how long a legacy session may be without a request, an exchange
+	// or a stream. Default 30 min.
+	SessionIdle time.Duration
+
+	// KeepAlive is how long a response may be silent until a comment shows that it
+	// is alive. Default 15 s.
+	KeepAlive time.Duration
+
+	Write time.Duration // for one message to be taken by the client, default 30 s
+	Body  time.Duration // for a request to arrive: this plus a second per 64 KiB, default 5 s
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxBody = cmp.Or(o.MaxBody, 8<<20-8<<10)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)
+	o.MaxSessionsPerCaller = cmp.Or(o.MaxSessionsPerCaller, 64)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 256)
+	o.MaxEvents = cmp.Or(o.MaxEvents, 1024)
+	o.MaxStored = cmp.Or(o.MaxStored, 1<<20)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Minute)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+	o.Write = cmp.Or(o.Write, 30*time.Second)
+	o.Body = cmp.Or(o.Body, 5*time.Second)
+	return o
+}
+
+// Front is an http.Handler. It is safe for concurrent use.
+type Front struct {
+	opts     Options
+	ctx      context.Context // ends with Drain
+	draining context.CancelFunc
+	stored   atomic.Int64 // octets kept in all sessions
+	counts   struct{ modern, legacy, refused, dropped, streams atomic.Int64 }
+
+	mu        sync.Mutex
+	closed    bool
+	sessions  map[string]*session
+	perCaller map[string]int
+}
+
+// Stats is what a Front has counted, and what it holds now.
+type Stats struct {
+	Sessions int   // legacy sessions now
+	Streams  int64 // responses that are streams, now
+	Stored   int64 // octets kept for clients that come back, now
+
+	Modern  int64 // requests passed on
+	Legacy  int64
+	Refused int64 // requests refused here, for what they look like
+	Dropped int64 // messages that no client came for in time
+}
+
+// New returns a Front.
+func New(o Options) *Front {
+	f := &Front{opts: o.withDefaults(), sessions: make(map[string]*session), perCaller: make(map[string]int)}
+	f.ctx, f.draining = context.WithCancel(context.Background())
+	return f
+}
+
+// Stats returns the present figures.
+func (f *Front) Stats() Stats {
+	f.mu.Lock()
+	n := len(f.sessions)
+	f.mu.Unlock()
+	return Stats{
+		Sessions: n, Streams: f.counts.streams.Load(), Stored: f.stored.Load(),
+		Modern: f.counts.modern.Load(), Legacy: f.counts.legacy.Load(),
+		Refused: f.counts.refused.Load(), Dropped: f.counts.dropped.Load(),
+	}
+}
+
+// Drain ends what would go on to the last: GET streams and subscriptions. Sessions
+// are not opened any more. Calls go on.
+func (f *Front) Drain() { f.draining() }
+
+// Close ends all sessions, here and at the other end as far as that can be told
+// within ctx. No session is opened afterwards.
+func (f *Front) Close(ctx context.Context) {
+	f.Drain()
+	f.mu.Lock()
+	f.closed = true
+	list := make([]*session, 0, len(f.sessions))
+	for _, s := range f.sessions {
+		list = append(list, s)
+	}
+	f.mu.Unlock()
+	var ends sync.WaitGroup
+	for _, s := range list {
+		ends.Go(func() { s.end(ctx) })
+	}
+	ends.Wait()
+	for _, s := range list {
+		s.work.Wait()
+	}
+}
+
+// maxTarget bounds the name of a server in a path.
+const maxTarget = 256
+
+// target returns the server that a path names.
+func (f *Front) target(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, Path)
+	switch {
+	case !ok:
+		return "", false
+	case rest == "":
+		return f.opts.Target, true
+	}
+	name := rest[1:]
+	if rest[0] != '/' || f.opts.Target != "" || len(name) > maxTarget {
+		return "", false
+	}
+	for segment := range strings.SplitSeq(name, "/") {
+		if segment == "" {
+			return "", false
+		}
+	}
+	return name, true
+}
+
+// ServeHTTP implements http.Handler.
+func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	target, ok := f.target(r.URL.Path)
+	if !ok {
+		f.refuse(w, http.StatusNotFound, invalid("there is nothing here; servers are at "+Path+"/<name>"))
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		f.post(w, r, target)
+	case http.MethodGet:
+		f.get(w, r, target)
+	case http.MethodDelete:
+		f.delete(w, r, target)
+	default:
+		f.notAllowed(w)
+	}
+}
+
+func (f *Front) notAllowed(w http.ResponseWriter) {
+	w.Header().Set("Allow", "POST, GET, DELETE")
+	f.refuse(w, http.StatusMethodNotAllowed, invalid("a request is a POST; GET and DELETE are for a session, by its "+headerSession))
+}

@@ -1,0 +1,157 @@
+package mcpfront
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// Media types of Streamable HTTP.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+)
+
+// Names of headers, in the form in which net/http keeps them.
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerSession = "Mcp-Session-Id"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	headerParam   = "Mcp-Param-"
+	headerLast    = "Last-Event-Id"
+)
+
+// accepts says whether a client takes responses of all of the types.
+func accepts(r *http.Request, types ...string) bool {
+	var given []string
+	for _, line := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(line, ",") {
+			if t, _, err := mime.ParseMediaType(part); err == nil {
+				given = append(given, t)
+			}
+		}
+	}
+	for _, t := range types {
+		kind, _, _ := strings.Cut(t, "/")
+		if !slices.Contains(given, t) && !slices.Contains(given, kind+"/*") && !slices.Contains(given, "*/*") {
+			return false
+		}
+	}
+	return true
+}
+
+// sendsJSON says whether the body of a request is JSON as it is.
+func sendsJSON(r *http.Request) bool {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	encoding := r.Header.Get("Content-Encoding")
+	return err == nil && t == typeJSON && (encoding == "" || strings.EqualFold(encoding, "identity"))
+}
+
+// modern says whether the version in the headers is one without sessions.
+func modern(r *http.Request) bool { return r.Header.Get(headerVersion) >= mcpmap.ModernVersion }
+
+// legacyVersions are those that have a header, and are not what a session has
+// agreed upon.
+var legacyVersions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+
+// mismatch holds the headers of a modern request against its body, and says what
+// is wrong. Which version it is, and what else its _meta has to say, is the
+// server's business.
+func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
+	wrong := func(text string) (refusal, bool) {
+		return refusal{code: codeHeaderMismatch, text: text, id: m.ID()}, true
+	}
+	for _, name := range []string{headerVersion, headerMethod, headerName} {
+		if len(r.Header.Values(name)) > 1 {
+			return wrong(name + " is there more than once")
+		}
+	}
+	version := r.Header.Get(headerVersion)
+	switch {
+	case version == "":
+		return wrong("MCP-Protocol-Version is missing")
+	case m.Version() != "" && m.Version() != version:
+		return wrong("MCP-Protocol-Version is not what _meta says")
+	case r.Header.Get(headerMethod) == "":
+		return wrong("Mcp-Method is missing")
+	case r.Header.Get(headerMethod) != string(m.Method()):
+		return wrong("Mcp-Method is not the method of the body")
+	}
+	if name, ok := nameOf(m); ok {
+		given, ok := decoded(r.Header.Get(headerName))
+		switch {
+		case r.Header.Get(headerName) == "":
+			return wrong("Mcp-Name is missing")
+		case !ok || given != name:
+			return wrong("Mcp-Name is not the name in the body")
+		}
+	}
+	return refusal{}, false
+}
+
+// nameOf returns what a request is about, which a client says in Mcp-Name.
+func nameOf(m *mcpmap.Message) (string, bool) {
+	var member string
+	switch string(m.Method()) {
+	case mcpmap.MethodToolsCall:
+		return string(m.Tool()), m.Tool() != nil
+	case "prompts/get":
+		member = "name"
+	case "resources/read":
+		member = "uri"
+	default:
+		return "", false
+	}
+	var params map[string]json.RawMessage // names match exactly
+	var name string
+	if json.Unmarshal(m.Params(), &params) != nil || json.Unmarshal(params[member], &name) != nil {
+		return "", false // for the server to refuse
+	}
+	return name, true
+}
+
+// decoded undoes the Base64 in which a header holds what it can not hold as it is.
+func decoded(value string) (string, bool) {
+	rest, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	if rest, ok = strings.CutSuffix(rest, "?="); !ok {
+		return value, true
+	}
+	text, err := base64.StdEncoding.DecodeString(rest)
+	return string(text), err == nil
+}
+
+// maxParams bounds the parameters that go beside a request, as extensions: there
+// has to be room for those of the link.
+const maxParams = 3 << 10
+
+// params returns the Mcp-Param-* headers of a request, sorted, as "name:value". ok is
+// false if they are too much.
+func params(r *http.Request) (list []string, ok bool) {
+	for name, values := range r.Header {
+		if !strings.HasPrefix(name, headerParam) {
+			continue
+		}
+		for _, v := range values {
+			list = append(list, strings.ToLower(name)+":"+v)
+		}
+	}
+	slices.Sort(list)
+	var ext e1.Extensions
+	for _, p := range list {
+		if ext = e1.AppendExtension(ext, profiles.ExtMCPParam, []byte(p)); len(ext) > maxParams {
+			return nil, false
+		}
+	}
+	return list, true
+}

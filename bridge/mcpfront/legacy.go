@@ -1,0 +1,262 @@
+package mcpfront
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// sessionGone is the answer to what is of no session of the caller. That it is
+// another caller's is not said (ABUSE GW-05).
+func (f *Front) sessionGone(w http.ResponseWriter, id []byte) {
+	f.refuse(w, http.StatusNotFound, refusal{code: codeInternal, text: "unknown session", id: id, swp: profiles.NotFound})
+}
+
+// legacy takes a message of a client that has a session, or opens one.
+func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
+	id := m.ID()
+	if m.Kind() != mcpmap.Request {
+		id = nil
+	}
+	if m.Is(mcpmap.MethodInitialize) && m.Kind() == mcpmap.Request {
+		f.initialize(w, r, target, m)
+		return
+	}
+	if r.Header.Get(headerSession) == "" {
+		f.refuse(w, http.StatusBadRequest, refusal{
+			code: codeInvalidRequest, id: id,
+			text: headerSession + " is missing: a request that is not of " + mcpmap.ModernVersion + " is part of a session, which initialize opens",
+		})
+		return
+	}
+	s := f.session(r, target)
+	if s == nil {
+		f.sessionGone(w, id)
+		return
+	}
+	defer s.release()
+	if !s.speaks(r) {
+		f.refuse(w, http.StatusBadRequest, refusal{code: codeInvalidRequest, id: id, text: "MCP-Protocol-Version is not a version of this session"})
+		return
+	}
+	switch m.Kind() {
+	case mcpmap.Response:
+		s.answer(w, m)
+	case mcpmap.Notification:
+		s.notify(w, r, m)
+	default:
+		s.request(w, r, m)
+	}
+}
+
+// speaks says whether the version that a request names, if it does, is one that the
+// session can have.
+func (s *session) speaks(r *http.Request) bool {
+	v := r.Header.Get(headerVersion)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return v == "" || v == s.version || slices.Contains(legacyVersions, v)
+}
+
+// initialize opens a session.
+func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
+	caller := f.opts.Caller(r)
+	link, err := f.opts.Connect(r.Context(), caller)
+	if err != nil {
+		writeJSON(w, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+		return
+	}
+	s, ok := f.open(caller, target, link)
+	if !ok {
+		f.refuse(w, http.StatusTooManyRequests, busy(m.ID(), "too many sessions"))
+		return
+	}
+	defer s.release()
+	w.Header().Set(headerSession, s.id)
+	s.request(w, r, m)
+}
+
+// request passes a request on. It goes on when the client is gone.
+func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
+	fd, ok := s.openFeed()
+	if !ok {
+		s.f.refuse(w, http.StatusTooManyRequests, busy(m.ID(), "too many exchanges of this session"))
+		return
+	}
+	s.f.counts.legacy.Add(1)
+	me := &reader{left: make(chan struct{})}
+	s.claim(fd, me, false)
+	s.use()
+	s.work.Go(func() {
+		defer s.release()
+		s.call(fd, m)
+	})
+	s.serve(w, r, fd, me, 0, true)
+}
+
+// call carries a request out.
+func (s *session) call(fd *feed, m *mcpmap.Message) {
+	call := &mcpmap.Call{Target: s.target, Octets: m.Octets(), Events: s.eventsOf(fd)}
+	var link *Link
+	var err error
+	initialize := m.Is(mcpmap.MethodInitialize)
+	if initialize {
+		link = s.link // nobody else has it yet
+		call.Events = s.initial(fd)
+	} else if link, call.Session, err = s.way(s.ctx); err != nil {
+		s.finish(fd, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+		return
+	}
+	result, err := link.MCP.Do(s.ctx, call)
+	switch {
+	case errors.Is(err, mcpmap.ErrCancelled): // who cancels wants no answer
+		s.finish(fd, http.StatusOK, nil)
+	case err != nil:
+		s.finish(fd, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+	default:
+		s.finish(fd, max(result.Status, http.StatusOK), s.opened(initialize, m, result))
+		if result.Status == http.StatusNotFound && !initialize {
+			s.gone()
+		}
+	}
+	if initialize && (err != nil || result.Session == "") {
+		s.drop()
+	}
+}
+
+// initial are the events of initialize: what belongs to the session and to no other
+// call comes by them, too, once it is answered.
+func (s *session) initial(fd *feed) mcpmap.Events {
+	where := func() *feed {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if fd.over {
+			return s.feeds[0]
+		}
+		return fd
+	}
+	return mcpmap.Events{
+		Notification: func(octets []byte) { s.append(where(), octets) },
+		Request:      func(a *mcpmap.Asked) { s.ask(where(), a) },
+	}
+}
+
+// opened notes what the answer to initialize says, and returns what the client is
+// told.
+func (s *session) opened(initialize bool, m *mcpmap.Message, result *mcpmap.Result) []byte {
+	if !initialize {
+		return result.Octets
+	}
+	var answer struct {
+		Result *struct {
+			Version string `json:"protocolVersion"`
+		} `json:"result"`
+	}
+	_ = json.Unmarshal(result.Octets, &answer) // or it agreed upon nothing
+	if answer.Result == nil {
+		return result.Octets
+	}
+	if result.Session == "" {
+		return mcpmap.AppendFailure(nil, m.ID(), &profiles.Error{
+			Code: profiles.Internal, Detail: "mcp_session", Text: "the other end gives its sessions no names, so two of them could be taken for one",
+		})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remote, s.version = result.Session, answer.Result.Version
+	return result.Octets
+}
+
+// notify passes a notification on.
+func (s *session) notify(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
+	link, remote, err := s.way(r.Context())
+	if err == nil {
+		err = link.MCP.Notify(r.Context(), s.target, remote, m.Octets())
+	}
+	if err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// answer passes the client's answer to a request of the server.
+func (s *session) answer(w http.ResponseWriter, m *mcpmap.Message) {
+	if a := s.take(mcpmap.TokenKey(m.ID())); a == nil || a.Answer(m.Octets()) != nil {
+		s.f.refuse(w, http.StatusBadRequest, invalid("no request of the server waits for this answer"))
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// get is the stream of what the server says on its own account, or takes up a
+// stream that was lost.
+func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
+	if r.Header.Get(headerSession) == "" || modern(r) {
+		f.notAllowed(w)
+		return
+	}
+	if !accepts(r, typeEvents) {
+		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+typeEvents))
+		return
+	}
+	s := f.session(r, target)
+	if s == nil {
+		f.sessionGone(w, nil)
+		return
+	}
+	defer s.release()
+	me := &reader{left: make(chan struct{})}
+	last := r.Header.Get(headerLast)
+	s.mu.Lock()
+	fd := s.feeds[0]
+	after := fd.read
+	s.mu.Unlock()
+	if last != "" {
+		var err error
+		if fd, after, err = s.place(last); err != nil {
+			f.refuse(w, http.StatusBadRequest, invalid(err.Error()))
+			return
+		}
+	}
+	if !s.claim(fd, me, last != "") {
+		f.refuse(w, http.StatusConflict, invalid("this session has a stream already"))
+		return
+	}
+	if fd.n == 0 {
+		ctx, cancel := context.WithCancel(s.ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.listen(ctx, me)
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
+	}
+	s.serve(w, r, fd, me, after, false)
+}
+
+// delete ends a session.
+func (f *Front) delete(w http.ResponseWriter, r *http.Request, target string) {
+	if r.Header.Get(headerSession) == "" {
+		f.notAllowed(w)
+		return
+	}
+	s := f.session(r, target)
+	if s == nil {
+		f.sessionGone(w, nil)
+		return
+	}
+	defer s.release()
+	ctx, cancel := context.WithTimeout(r.Context(), leaveTime)
+	defer cancel()
+	s.end(ctx)
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,207 @@
+package mcpfront
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// post takes one message of a client.
+func (f *Front) post(w http.ResponseWriter, r *http.Request, target string) {
+	switch {
+	case !sendsJSON(r):
+		f.refuse(w, http.StatusUnsupportedMediaType, invalid("the body has to be "+typeJSON+", as it is"))
+		return
+	case !accepts(r, typeJSON, typeEvents):
+		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+typeJSON+" and "+typeEvents))
+		return
+	}
+	octets, ok := f.body(w, r)
+	if !ok {
+		return
+	}
+	var m mcpmap.Message
+	err := m.Scan(octets)
+	if err == nil {
+		err = m.Check(m.Kind())
+	}
+	switch {
+	case err != nil:
+		f.refuse(w, http.StatusBadRequest, malformed(&m, err))
+	case m.Kind() == mcpmap.Request && (m.Modern() || modern(r)):
+		f.modern(w, r, target, &m)
+	case m.Kind() == mcpmap.Notification && modern(r):
+		f.notify(w, r, target, "", octets)
+	default:
+		f.legacy(w, r, target, &m)
+	}
+}
+
+// body reads the body of a request, within its bounds in octets and time.
+func (f *Front) body(w http.ResponseWriter, r *http.Request) (octets []byte, ok bool) {
+	limit := f.opts.MaxBody
+	long := func() {
+		w.Header().Set("Connection", "close") // the rest is not read
+		f.refuse(w, http.StatusRequestEntityTooLarge, invalid("the body is longer than "+strconv.FormatInt(limit, 10)+" octets"))
+	}
+	size := r.ContentLength
+	if size > limit {
+		long()
+		return nil, false
+	}
+	if size < 0 {
+		size = limit
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(f.opts.Body + time.Duration(size)*time.Second/(64<<10)))
+	octets, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	_ = rc.SetReadDeadline(time.Time{})
+	var above *http.MaxBytesError
+	switch {
+	case errors.As(err, &above):
+		long()
+		return nil, false
+	case err != nil:
+		w.Header().Set("Connection", "close")
+		f.refuse(w, http.StatusRequestTimeout, invalid("the body did not arrive"))
+		return nil, false
+	}
+	return octets, true
+}
+
+// notify passes a notification on.
+func (f *Front) notify(w http.ResponseWriter, r *http.Request, target, session string, octets []byte) {
+	link, err := f.opts.Connect(r.Context(), f.opts.Caller(r))
+	if err == nil {
+		err = link.MCP.Notify(r.Context(), target, session, octets)
+	}
+	if err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// modern passes a request without session on. When the client closes the response,
+// the request is cancelled.
+func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
+	if m.Version() == "" && !m.Modern() {
+		f.refuse(w, http.StatusBadRequest, refusal{
+			code: codeInvalidParams, id: m.ID(),
+			text: "_meta does not name the protocol version, as a request of " + mcpmap.ModernVersion + " does",
+		})
+		return
+	}
+	if e, wrong := mismatch(r, m); wrong {
+		f.refuse(w, http.StatusBadRequest, e)
+		return
+	}
+	list, ok := params(r)
+	if !ok {
+		f.refuse(w, http.StatusRequestHeaderFieldsTooLarge, refusal{
+			code: codeInvalidRequest, id: m.ID(), text: "the " + headerParam + " headers have more than " + strconv.Itoa(maxParams) + " octets",
+		})
+		return
+	}
+	f.counts.modern.Add(1)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if m.Is(mcpmap.MethodListen) {
+		defer context.AfterFunc(f.ctx, cancel)()
+	}
+	out := newResponse(f, w, cancel)
+	defer out.end()
+	link, err := f.opts.Connect(ctx, f.opts.Caller(r))
+	var result *mcpmap.Result
+	if err == nil {
+		result, err = link.MCP.Do(ctx, &mcpmap.Call{
+			Target: target, Params: list, Octets: m.Octets(), Events: mcpmap.Events{Notification: out.notify},
+		})
+	}
+	switch {
+	case ctx.Err() != nil: // nobody listens
+	case err != nil:
+		octets := mcpmap.AppendFailure(nil, m.ID(), err)
+		out.finish(statusOf(octets), octets)
+	case result.Status != 0:
+		out.finish(result.Status, result.Octets)
+	default:
+		out.finish(statusOf(result.Octets), result.Octets)
+	}
+}
+
+// response is the response to a modern request: one JSON document if the answer is
+// the first message and comes soon, else events.
+type response struct {
+	cancel context.CancelFunc
+	timer  *time.Timer
+
+	mu   sync.Mutex
+	over bool
+	out  eventWriter
+}
+
+func newResponse(f *Front, w http.ResponseWriter, cancel context.CancelFunc) *response {
+	p := &response{cancel: cancel, out: eventWriter{f: f, w: w}}
+	p.timer = time.AfterFunc(f.opts.KeepAlive, p.alive)
+	return p
+}
+
+// alive shows the client, and what is on the way to it, that it still has to wait.
+func (p *response) alive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.out.comment()
+		p.flush()
+	}
+}
+
+// notify sends a message that belongs to the request.
+func (p *response) notify(octets []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.out.add("", octets)
+		p.flush()
+	}
+}
+
+func (p *response) flush() {
+	if p.out.flush() != nil {
+		p.over = true
+		p.cancel()
+		return
+	}
+	p.timer.Reset(p.out.f.opts.KeepAlive)
+}
+
+// finish sends the answer.
+func (p *response) finish(status int, octets []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+	case p.out.begun:
+		p.out.add("", octets)
+		_ = p.out.flush() // a client that is gone has cancelled nothing any more
+	default:
+		writeJSON(p.out.w, status, octets)
+	}
+	p.over = true
+}
+
+// end is called before the handler returns.
+func (p *response) end() {
+	p.timer.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.out.end()
+}

@@ -1,0 +1,316 @@
+package mcpfront
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// session is one legacy session of a client: an id of this front's own, bound to
+// its caller, that stands for a session at the other end of the link.
+type session struct {
+	f      *Front
+	id     string // random, never sufficient without the caller (ABUSE GW-05)
+	caller string
+	target string
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup // calls in flight
+
+	moving sync.Mutex // held while the session is taken to another link
+
+	mu        sync.Mutex
+	remote    string // id at the other end; "" until initialize is answered
+	version   string // what initialize has agreed upon
+	link      *Link
+	asked     map[string]waiting // requests of the server, by the key of their id
+	feeds     map[uint64]*feed
+	feedsMade uint64
+	entries   []entry // of all feeds, the oldest first
+	octets    int64
+	dropped   bool
+	changed   chan struct{} // closed when there is something new
+	uses      int           // requests and calls now
+	expiry    *time.Timer
+}
+
+// waiting is a request of a server that its client has not answered.
+type waiting struct {
+	asked *mcpmap.Asked
+	since time.Time
+}
+
+// maxAsked is how many requests of a server may wait for one client. Those that are
+// older than askedTime have been given up by the link.
+const (
+	maxAsked  = 64
+	askedTime = 10 * time.Minute
+)
+
+// leaveTime is how long the other end has to take note of the end of a session.
+const leaveTime = 5 * time.Second
+
+// open enters a new session.
+func (f *Front) open(caller, target string, link *Link) (*session, bool) {
+	s := &session{
+		f: f, id: rand.Text(), caller: caller, target: target, link: link,
+		asked: make(map[string]waiting), feeds: make(map[uint64]*feed), changed: make(chan struct{}), uses: 1,
+	}
+	s.feeds[0] = &feed{told: true}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.expiry = time.AfterFunc(f.opts.SessionIdle, s.expire)
+	s.expiry.Stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.ctx.Err() != nil || len(f.sessions) >= f.opts.MaxSessions || f.perCaller[caller] >= f.opts.MaxSessionsPerCaller {
+		s.cancel()
+		return nil, false
+	}
+	f.sessions[s.id] = s
+	f.perCaller[caller]++
+	return s, true
+}
+
+// session returns the session that a request is of, and keeps it from expiring until
+// release. There is none for another caller or target.
+func (f *Front) session(r *http.Request, target string) *session {
+	f.mu.Lock()
+	s := f.sessions[r.Header.Get(headerSession)]
+	f.mu.Unlock()
+	if s == nil || s.caller != f.opts.Caller(r) || s.target != target {
+		return nil
+	}
+	s.use()
+	return s
+}
+
+func (s *session) use() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	s.expiry.Stop()
+}
+
+func (s *session) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses--; s.uses == 0 && s.ctx.Err() == nil {
+		s.expiry.Reset(s.f.opts.SessionIdle)
+	}
+}
+
+func (s *session) expire() {
+	s.mu.Lock()
+	used := s.uses > 0
+	s.mu.Unlock()
+	if !used {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		defer cancel()
+		s.end(ctx)
+	}
+}
+
+// drop ends the session on this side: calls are cancelled, streams end, the id is
+// unknown from now on. Only the first caller gets true.
+func (s *session) drop() bool {
+	s.f.mu.Lock()
+	mine := s.f.sessions[s.id] == s
+	if mine {
+		delete(s.f.sessions, s.id)
+		if s.f.perCaller[s.caller]--; s.f.perCaller[s.caller] == 0 {
+			delete(s.f.perCaller, s.caller)
+		}
+	}
+	s.f.mu.Unlock()
+	if !mine {
+		return false
+	}
+	s.cancel()
+	s.mu.Lock()
+	s.expiry.Stop()
+	asked := s.asked
+	s.asked = make(map[string]waiting)
+	s.f.stored.Add(-s.octets)
+	s.entries, s.octets, s.dropped = nil, 0, true
+	s.tell()
+	s.mu.Unlock()
+	for _, a := range asked {
+		a.asked.Refuse(&profiles.Error{Code: profiles.Internal, Detail: "mcp_session", Text: "the client has left"})
+	}
+	return true
+}
+
+// end ends the session here and at the other end. That the latter fails is of no
+// consequence: it ends the session by itself after a while.
+func (s *session) end(ctx context.Context) {
+	s.mu.Lock()
+	link, remote := s.link, s.remote
+	s.mu.Unlock()
+	if !s.drop() || remote == "" {
+		return
+	}
+	_, _ = rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, s.named(remote))
+	link.MCP.Leave(s.target, remote)
+}
+
+// gone ends the session because the other end knows of it no more.
+func (s *session) gone() {
+	s.mu.Lock()
+	link, remote := s.link, s.remote
+	s.mu.Unlock()
+	if s.drop() && remote != "" {
+		link.MCP.Leave(s.target, remote)
+	}
+}
+
+// named is the params of the methods that look after a session.
+func (s *session) named(remote string) []byte {
+	params, err := json.Marshal(map[string]string{"target": s.target, "session": remote})
+	if err != nil {
+		panic(err) // strings can be written
+	}
+	return params
+}
+
+// way returns the link of the session. When the one before was lost, the session is
+// taken to the new one.
+func (s *session) way(ctx context.Context) (link *Link, remote string, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	link, err = s.f.opts.Connect(ctx, s.caller)
+	if err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	old, remote := s.link, s.remote
+	s.mu.Unlock()
+	if remote == "" {
+		return nil, "", &profiles.Error{Code: profiles.Internal, Detail: "mcp_session", Text: "the session has not been opened yet"}
+	}
+	if link == old {
+		return link, remote, nil
+	}
+	if err := link.MCP.Resume(ctx, s.target, remote, s.events()); err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	s.link = link
+	s.mu.Unlock()
+	return link, remote, nil
+}
+
+// events hear what the server says on its own account.
+func (s *session) events() mcpmap.Events {
+	return s.eventsOf(s.feeds[0]) // which is never another one
+}
+
+// eventsOf hear what belongs to a feed.
+func (s *session) eventsOf(fd *feed) mcpmap.Events {
+	return mcpmap.Events{
+		Notification: func(octets []byte) { s.append(fd, octets) },
+		Request:      func(a *mcpmap.Asked) { s.ask(fd, a) },
+	}
+}
+
+// ask puts a request of the server to the client: on the stream that it belongs to
+// if that is there or will be taken up again, else on the GET stream.
+func (s *session) ask(fd *feed, a *mcpmap.Asked) {
+	key, now := mcpmap.TokenKey(a.Message.ID()), time.Now()
+	s.mu.Lock()
+	if len(s.asked) >= maxAsked {
+		for k, w := range s.asked {
+			if now.Sub(w.since) > askedTime {
+				delete(s.asked, k)
+			}
+		}
+	}
+	_, taken := s.asked[key]
+	full := len(s.asked) >= maxAsked || s.ctx.Err() != nil
+	if !taken && !full {
+		s.asked[key] = waiting{a, now}
+	}
+	if fd.reader == nil && !fd.told {
+		fd = s.feeds[0]
+	}
+	s.mu.Unlock()
+	switch {
+	case taken:
+		a.Refuse(&profiles.Error{Code: profiles.DuplicateMsgID, Text: "a request with this id waits for its answer"})
+	case full:
+		a.Refuse(profiles.Busy("mcp_asked", "the client has too many requests to answer"))
+	case !s.append(fd, a.Message.Octets()):
+		s.take(key)
+		a.Refuse(profiles.Busy("mcp_pending", "the client is not there"))
+	}
+}
+
+// take returns the request that an answer is for, which waits no more.
+func (s *session) take(key string) *mcpmap.Asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.asked[key]
+	delete(s.asked, key)
+	return w.asked
+}
+
+// Pauses between attempts to listen.
+const (
+	firstPause = 250 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// listen tells the other end, while r reads the GET stream, that somebody listens.
+// That binds the session to the link it has now, also after another was lost.
+func (s *session) listen(ctx context.Context, r *reader) {
+	pause := firstPause
+	for {
+		err := s.listenOnce(ctx)
+		var failed *rpc.Error
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, io.EOF), errors.As(err, &failed) && failed.Code != rpc.CodeUnknownMethod && !failed.Retryable:
+			s.mu.Lock()
+			mine := s.feeds[0].reader == r
+			s.mu.Unlock()
+			if mine {
+				s.gone()
+			}
+			return
+		case failed != nil && !failed.Retryable:
+			return // it does without
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// listenOnce returns io.EOF when the session has ended at the other end.
+func (s *session) listenOnce(ctx context.Context) error {
+	link, remote, err := s.way(ctx)
+	if err != nil {
+		return err
+	}
+	stream, err := rpc.Open(ctx, link.Session, mcpmap.MethodRPCListen, s.named(remote))
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	_, err = stream.Recv(ctx)
+	return err
+}

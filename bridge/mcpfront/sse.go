@@ -1,0 +1,82 @@
+package mcpfront
+
+import (
+	"net/http"
+	"time"
+)
+
+// writeJSON answers with one message. net/http gives the writing of a response that
+// is small no deadline of its own; the server has one for idle connections.
+func writeJSON(w http.ResponseWriter, status int, octets []byte) {
+	w.Header().Set("Content-Type", typeJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(octets) //nolint:gosec // JSON, which no browser takes for a page: see the type
+}
+
+// eventWriter writes a response as server-sent events, one message each. It is used
+// by one goroutine at a time.
+type eventWriter struct {
+	f     *Front
+	w     http.ResponseWriter
+	begun bool
+	buf   []byte
+}
+
+// begin sends the head of the response, once.
+func (e *eventWriter) begin() {
+	if e.begun {
+		return
+	}
+	e.begun = true
+	e.f.counts.streams.Add(1)
+	h := e.w.Header()
+	h.Set("Content-Type", typeEvents)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	e.w.WriteHeader(http.StatusOK)
+}
+
+// end is called when the response is over.
+func (e *eventWriter) end() {
+	if e.begun {
+		e.f.counts.streams.Add(-1)
+	}
+}
+
+// add appends a message to what flush writes. A raw line break can only stand
+// between tokens; there it becomes a space. id may be empty.
+func (e *eventWriter) add(id string, octets []byte) {
+	if id != "" {
+		e.buf = append(append(append(e.buf, "id: "...), id...), '\n')
+	}
+	e.buf = append(e.buf, "event: message\ndata: "...)
+	from := len(e.buf)
+	e.buf = append(e.buf, octets...)
+	for i, b := range e.buf[from:] {
+		if b == '\n' || b == '\r' {
+			e.buf[from+i] = ' '
+		}
+	}
+	e.buf = append(e.buf, "\n\n"...)
+}
+
+// comment appends a line that says nothing but that the stream is alive.
+func (e *eventWriter) comment() { e.buf = append(e.buf, ":\n\n"...) }
+
+// flush writes what was added, and begins the response with it. The client has
+// Options.Write to take it.
+func (e *eventWriter) flush() error {
+	e.begin()
+	rc := http.NewResponseController(e.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(e.f.opts.Write)) // not every ResponseWriter knows of deadlines
+	_, err := e.w.Write(e.buf)
+	if err == nil {
+		err = rc.Flush()
+	}
+	_ = rc.SetWriteDeadline(time.Time{})
+	if e.buf = e.buf[:0]; cap(e.buf) > 64<<10 {
+		e.buf = nil
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/slimwire/swp/bridge/gate"
+)
+
+// HTTP configures the fronts by which programs reach this endpoint that know
+// nothing of SlimWire.
+type HTTP struct {
+	Address   string                `yaml:"address"`   // host:port, or "off"
+	Callers   map[string]HTTPCaller `yaml:"callers"`   // by name
+	Anonymous string                `yaml:"anonymous"` // name of those who show no token; empty: they are not let in
+	Hosts     []string              `yaml:"hosts"`     // names, without port, besides loopback ones
+	Origins   []string              `yaml:"origins"`   // of web pages that may call
+	Calls     int                   `yaml:"calls"`     // requests of one caller at once
+	TLS       HTTPTLS               `yaml:"tls"`
+}
+
+// HTTPCaller is a program that is known by a bearer token.
+type HTTPCaller struct {
+	Tokens []string `yaml:"tokens"` // SHA-256 of each, in hexadecimal
+}
+
+// HTTPTLS is the certificate of the fronts, as PEM files. Without one they speak
+// plain HTTP.
+type HTTPTLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// HTTPOff is the value of http.address that turns the fronts off.
+const HTTPOff = "off"
+
+// defaultHTTP is what holds where a file says nothing.
+func defaultHTTP() HTTP { return HTTP{Address: HTTPOff, Calls: 1024} }
+
+func (c *Config) resolveHTTP(dir string) {
+	for _, file := range []*string{&c.HTTP.TLS.Cert, &c.HTTP.TLS.Key} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(dir, *file)
+		}
+	}
+}
+
+func (c *Config) checkHTTP(p *problems) {
+	h := &c.HTTP
+	c.checkHTTPAddress(p)
+	if h.Calls < 1 || h.Calls > 1_000_000 {
+		p.add("http.calls", "is %d, want 1 to 1000000", h.Calls)
+	}
+	if h.Anonymous != "" && !gate.ValidName(h.Anonymous) {
+		p.add("http.anonymous", "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", h.Anonymous)
+	}
+	seen := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(h.Callers)) {
+		key := "http.callers." + name
+		if !gate.ValidName(name) {
+			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
+		}
+		tokens := h.Callers[name].Tokens
+		if len(tokens) == 0 {
+			p.add(key+".tokens", "is empty, so nobody is this caller; list the SHA-256 of a token, as sha256sum prints it")
+		}
+		for i, text := range tokens {
+			at := fmt.Sprintf("%s.tokens[%d]", key, i)
+			sum, err := gate.ParseHash(text)
+			if err != nil {
+				p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256: not the token itself", len(text))
+				continue
+			}
+			if other, taken := seen[string(sum[:])]; taken {
+				p.add(at, "is that of caller %.80q too", other)
+			}
+			seen[string(sum[:])] = name
+		}
+	}
+	for i, origin := range h.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.Scheme+"://"+u.Host != origin {
+			p.add(fmt.Sprintf("http.origins[%d]", i), "%.200q is not an origin, such as https://app.example.org", origin)
+		}
+	}
+	switch t := h.TLS; {
+	case t.Cert == "" && t.Key != "":
+		p.add("http.tls.cert", "missing beside http.tls.key")
+	case t.Cert != "" && t.Key == "":
+		p.add("http.tls.key", "missing beside http.tls.cert")
+	}
+	readable(p, "http.tls.cert", h.TLS.Cert)
+	readable(p, "http.tls.key", h.TLS.Key)
+}
+
+func (c *Config) checkHTTPAddress(p *problems) {
+	h := &c.HTTP
+	if h.Address == HTTPOff {
+		return
+	}
+	host, port, err := net.SplitHostPort(h.Address)
+	if err != nil {
+		p.add("http.address", "%.200q is not host:port; set one such as 127.0.0.1:7790, or off", h.Address)
+		return
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		p.add("http.address", "port %.16q, want 0 to 65535", port)
+	}
+	if h.Address == c.Admin && port != "0" {
+		p.add("http.address", "%s is the address of admin, too", h.Address)
+	}
+	if len(h.Callers) == 0 && h.Anonymous == "" {
+		p.add("http.callers", "is empty and http.anonymous not set, so nobody could call; set one of them")
+	}
+	if Loopback(host) {
+		return
+	}
+	if h.TLS.Cert == "" {
+		p.add("http.address", "%s can be reached from other machines, and tokens would cross the network in plain text; set http.tls, or a loopback address", h.Address)
+	}
+	if h.Anonymous != "" {
+		p.add("http.anonymous", "lets everybody in who can reach %s; use http.callers there", h.Address)
+	}
+	if len(h.Hosts) == 0 {
+		p.add("http.hosts", "is empty, so nobody could call %s by its name; list the names by which it is reached", h.Address)
+	}
+}

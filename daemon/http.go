@@ -1,0 +1,277 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// fronts are what programs reach this endpoint by that know nothing of SlimWire. Each
+// caller has a session of its own to this endpoint, over a pipe, so that rules,
+// limits, hints, the audit trail and the metrics see it as they see every peer.
+type fronts struct {
+	d        *daemon
+	conf     *config.HTTP
+	listener net.Listener // nil: they are off
+	server   *http.Server
+	mcp      *mcpfront.Front
+	set      *all.Set           // profiles of the callers' ends
+	near     *endpoint.Endpoint // of the callers' ends
+	far      *endpoint.Endpoint // of this endpoint's ends
+	open     connections        // this endpoint's ends
+
+	mu    sync.Mutex
+	links map[string]*mcpfront.Link // by identity
+}
+
+// Bounds of the fronts beside those of the configuration.
+const (
+	maxHTTP       = 4096     // connections
+	maxHTTPHeader = 64 << 10 // octets of the head of a request; the rest gets 431
+	pipeIdle      = 365 * 24 * time.Hour
+	pipeBudget    = 1_000_000 // refusals a minute: what costs a peer its connection must not cost a caller's other programs theirs
+)
+
+// newFronts listens, if the configuration says so. It serves nothing yet.
+func newFronts(d *daemon) (*fronts, error) {
+	f := &fronts{d: d, conf: &d.config.HTTP, links: make(map[string]*mcpfront.Link)}
+	if f.conf.Address == config.HTTPOff {
+		return f, nil
+	}
+	callers := make(map[string][]string, len(f.conf.Callers))
+	for name, c := range f.conf.Callers {
+		callers[name] = c.Tokens
+	}
+	g, err := gate.New(gate.Options{
+		Callers: callers, Anonymous: f.conf.Anonymous, Hosts: f.conf.Hosts, Origins: f.conf.Origins, Calls: f.conf.Calls,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, MaxBody: int64(d.config.Limits.PayloadBytes)})
+	mux := http.NewServeMux()
+	mux.Handle(mcpfront.Path, f.mcp)
+	mux.Handle(mcpfront.Path+"/", f.mcp)
+	f.server = &http.Server{
+		Handler:           g.Handler(mux),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHTTPHeader,
+		ErrorLog:          log.New(io.Discard, "", 0), // what scanners do is no news
+	}
+	if err := f.listen(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *fronts) listen() error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", f.conf.Address)
+	if err != nil {
+		return listenError("http.address", f.conf.Address, err)
+	}
+	f.listener = &capped{Listener: ln, slots: make(chan struct{}, maxHTTP)}
+	if f.conf.TLS.Cert == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.conf.TLS.Cert, f.conf.TLS.Key)
+	if err != nil {
+		_ = ln.Close()
+		return fmt.Errorf("http.tls: %w", err)
+	}
+	f.listener = tls.NewListener(f.listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	return nil
+}
+
+// openEndpoints makes both ends of the pipes. A pipe is never idle: what its caller
+// has open at this endpoint would end with it.
+func (f *fronts) openEndpoints() error {
+	if f.listener == nil {
+		return nil
+	}
+	var err error
+	if f.set, err = all.New(all.Options{Version: f.d.opts.Version}); err != nil {
+		return err
+	}
+	far := f.d.endpointOptions(false)
+	far.InFlightOf = nil
+	far.Bounds.InFlight, far.Bounds.LongExchanges = f.conf.Calls, f.conf.Calls
+	far.Bounds.Idle, far.Bounds.LongIdle, far.Bounds.ErrorBudget, far.Bounds.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
+	if f.far, err = endpoint.New(far); err != nil {
+		return err
+	}
+	near := endpoint.Options{
+		Registry: f.set.Registry, Tracer: endpoint.ContextFunc(f.set.Attach),
+		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
+	}
+	if f.near, err = endpoint.New(near); err != nil {
+		return err
+	}
+	f.d.endpoints = append(f.d.endpoints, f.far)
+	return nil
+}
+
+// serve serves until the listener is closed.
+func (f *fronts) serve() error {
+	err := f.server.Serve(f.listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// url is where the fronts are, or empty.
+func (f *fronts) url() string {
+	if f.listener == nil {
+		return ""
+	}
+	scheme := "http://"
+	if f.conf.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	return scheme + f.listener.Addr().String()
+}
+
+// link returns the session of a caller, and makes one if there is none that lives.
+func (f *fronts) link(caller string) (*mcpfront.Link, error) {
+	if f.d.guard.Denied(caller) {
+		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: reasonDenied, Text: "the access rules do not let this caller in"}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
+		return l, nil
+	}
+	near, far := transport.NewPipe(transport.PipeOptions{A: caller, B: f.d.credentials.identity()})
+	f.open.add(far)
+	f.far.Attach(far)
+	s := f.near.Attach(near)
+	l := &mcpfront.Link{Session: s, MCP: f.set.MCP.Client(s)}
+	f.links[caller] = l
+	return l, nil
+}
+
+func (f *fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, error) {
+	return f.link(caller)
+}
+
+// recheck ends the sessions of callers that the rules do not let in any more.
+func (f *fronts) recheck() (kept, closed int) {
+	for _, conn := range f.open.list() {
+		if f.d.guard.Denied(conn.Peer().Identity) {
+			f.d.hangUp(conn, reasonDenied, errDenied)
+			closed++
+			continue
+		}
+		kept++
+	}
+	return kept, closed
+}
+
+// isCaller reports whether an identity is one of callers of a front, which no
+// certificate may have (ABUSE TL-11).
+func isCaller(identity string) bool {
+	name, ok := strings.CutPrefix(identity, gate.Prefix)
+	return ok && gate.ValidName(name)
+}
+
+// drain lets what is in flight end, until ctx does.
+func (f *fronts) drain(ctx context.Context) error {
+	if f.listener == nil {
+		return nil
+	}
+	f.mcp.Drain()
+	err := f.server.Shutdown(ctx)
+	if err != nil {
+		_ = f.server.Close()
+	}
+	return err
+}
+
+// close ends what is left. It is called when the profiles are closed, or were never
+// opened.
+func (f *fronts) close() {
+	if f.listener == nil {
+		return
+	}
+	_ = f.server.Close()
+	_ = f.listener.Close()
+	if f.near == nil {
+		return
+	}
+	_ = f.near.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	f.mcp.Close(ctx)
+	f.set.Close()
+}
+
+type frontRow struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*mcpfront.Stats) float64
+}
+
+func newFrontRow(name, help string, kind prometheus.ValueType, value func(*mcpfront.Stats) float64) frontRow {
+	return frontRow{prometheus.NewDesc(name, help, nil, nil), kind, value}
+}
+
+var frontRows = []frontRow{
+	newFrontRow("swpd_http_mcp_sessions", "Legacy sessions of callers now.", prometheus.GaugeValue, func(s *mcpfront.Stats) float64 { return float64(s.Sessions) }),
+	newFrontRow("swpd_http_mcp_streams", "Responses that are streams, now.", prometheus.GaugeValue, func(s *mcpfront.Stats) float64 { return float64(s.Streams) }),
+	newFrontRow("swpd_http_mcp_stored_bytes", "Octets kept for clients that come back.", prometheus.GaugeValue, func(s *mcpfront.Stats) float64 { return float64(s.Stored) }),
+	newFrontRow("swpd_http_mcp_modern_total", "Requests without a session that were passed on.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Modern) }),
+	newFrontRow("swpd_http_mcp_legacy_total", "Requests of sessions that were passed on.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Legacy) }),
+	newFrontRow("swpd_http_mcp_refused_total", "Requests that were refused for what they look like.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Refused) }),
+	newFrontRow("swpd_http_mcp_dropped_total", "Messages that no client came for in time.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Dropped) }),
+}
+
+// Describe and Collect make fronts a prometheus.Collector.
+func (f *fronts) Describe(ch chan<- *prometheus.Desc) {
+	for _, row := range frontRows {
+		ch <- row.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f *fronts) Collect(ch chan<- prometheus.Metric) {
+	var stats mcpfront.Stats
+	if f.mcp != nil {
+		stats = f.mcp.Stats()
+	}
+	for _, row := range frontRows {
+		ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats))
+	}
+}
+
+// run serves the fronts, if there are any.
+func (f *fronts) run(tasks *sync.WaitGroup) {
+	if f.listener == nil {
+		return
+	}
+	tasks.Go(func() {
+		if err := f.serve(); err != nil {
+			f.d.log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
+		}
+	})
+}
