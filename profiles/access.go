@@ -10,7 +10,8 @@ type Access interface {
 	//	profile  operation                             name
 	//	mcp      the JSON-RPC method, as tools/call    server, for tools/call server/tool
 	//	a2a      handshake                             agent_id
-	//	a2a      task                                  kind; for an agent of a partner partner/agent/kind
+	//	a2a      task                                  kind; for an agent here agent/kind, of a partner partner/agent/kind
+	//	a2a      extended_card                         agent whose card is fetched with credentials that are kept here
 	//	rpc      call                                  method
 	//	events   publish                               event_type
 	//	events   subscribe                             event_type of each event delivered

@@ -108,7 +108,12 @@ type Options struct {
 
 // Registration is a Worker and what it is for.
 type Registration struct {
-	Kinds    []string // exactly these; a kind can not be taken twice
+	// Agent is the agent_id whose tasks these are, and only they; no peer can then
+	// declare it. Rules and policies know its tasks as agent/kind. Empty means the
+	// tasks that are meant for no agent.
+	Agent string
+
+	Kinds    []string // exactly these; a kind of an agent can not be taken twice
 	Worker   Worker
 	Tasks    int           // at once, default 16
 	Waiting  int           // that wait for one to end, default 1,024; above it a Task is refused, to be sent again

@@ -53,7 +53,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	session := req.Session
 	identity, id := session.Peer().Identity, string(in.AgentID)
-	if !s.opts.Access.Allowed(identity, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) {
+	if !s.opts.Access.Allowed(identity, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) || s.local(id) {
 		return errAgentDenied
 	}
 	kinds := make([]string, len(in.Capabilities))

@@ -103,7 +103,7 @@ func (a *arrival) read(ext e1.Extensions) (err error) {
 		return err
 	}
 	a.left = s.opts.Deadline
-	if p := s.pools[a.kind]; p != nil && p.Deadline > 0 {
+	if p := s.poolOf(a.kind, r.Agent); p != nil && p.Deadline > 0 {
 		a.left = p.Deadline
 	}
 	if bounded && ms > 0 {

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +14,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
+// service is what a pool is for: the tasks of a kind that are meant for an agent.
+type service struct{ agent, kind string }
+
 // pool is a Registration at work. The mu of the Service guards what follows
 // the first line.
 type pool struct {
@@ -22,8 +26,8 @@ type pool struct {
 	queue   []*task // of them, those that wait, and some that are over
 }
 
-func newPools(list []Registration) (map[string]*pool, error) {
-	pools := make(map[string]*pool)
+func newPools(list []Registration) (map[service]*pool, error) {
+	pools := make(map[service]*pool)
 	for i, r := range list {
 		if r.Worker == nil || len(r.Kinds) == 0 {
 			return nil, fmt.Errorf("a2a: registration %d: a worker and kinds are required", i)
@@ -33,27 +37,38 @@ func newPools(list []Registration) (map[string]*pool, error) {
 		if r.Tasks < 0 || r.Waiting < 0 || r.Deadline < 0 {
 			return nil, fmt.Errorf("a2a: registration %d: tasks %d, waiting %d, deadline %v: below 0", i, r.Tasks, r.Waiting, r.Deadline)
 		}
+		if strings.Contains(r.Agent, "/") || len(r.Agent) > MaxText || r.Agent != "" && blank([]byte(r.Agent)) {
+			return nil, fmt.Errorf("a2a: agent %q: blank, with a slash, or above %d octets", r.Agent, MaxText)
+		}
 		p := &pool{Registration: r}
 		for _, kind := range r.Kinds {
+			of := service{r.Agent, kind}
 			switch {
 			case blank([]byte(kind)) || len(kind) > MaxText:
 				return nil, fmt.Errorf("a2a: kind %q: blank, or above %d octets", kind, MaxText)
-			case pools[kind] != nil:
-				return nil, fmt.Errorf("a2a: kind %q is registered twice", kind)
+			case pools[of] != nil:
+				return nil, fmt.Errorf("a2a: kind %q of agent %q is registered twice", kind, r.Agent)
 			}
-			pools[kind] = p
+			pools[of] = p
 		}
 	}
 	return pools, nil
 }
 
 // poolOf returns the pool that carries out a task, nil if none does. What is
-// meant for an agent is not for a Worker of this process.
-func (s *Service) poolOf(kind, agent string) *pool {
-	if agent != "" {
-		return nil
+// meant for an agent is not for a Worker that is none.
+func (s *Service) poolOf(kind, agent string) *pool { return s.pools[service{agent, kind}] }
+
+// local reports whether an agent_id is that of Workers of this process.
+func (s *Service) local(agent string) bool { return agent != "" && s.hosted[agent] }
+
+// resumes reports whether what was begun can go on in the next process.
+func (p *pool) resumes() bool {
+	if p == nil {
+		return false
 	}
-	return s.pools[kind]
+	_, ok := p.Worker.(Resumer)
+	return ok
 }
 
 // full reports whether there is no place left. The caller holds mu.
@@ -63,7 +78,7 @@ func (p *pool) full() bool { return p.load >= p.Tasks+p.Waiting }
 func (p *pool) start(t *task, input []byte) {
 	s := t.s
 	s.mu.Lock()
-	wait := p.running >= p.Tasks || s.rested != nil
+	wait := (p.running >= p.Tasks || s.rested != nil) && t.at.Phase != phaseLocal
 	s.mu.Unlock()
 	// What waits for its turn must not be forgotten by a restart.
 	if wait && t.stand(standing{Phase: phaseWaiting}) != nil {
@@ -75,7 +90,9 @@ func (p *pool) start(t *task, input []byte) {
 	case t.over || s.closed:
 	case p.running < p.Tasks && s.rested == nil:
 		p.running++
-		s.running++
+		if !p.resumes() {
+			s.running++
+		}
 		t.place = nil // it now is the goroutine's
 		s.work.Go(func() { p.run(t, input) })
 	default:
@@ -101,8 +118,10 @@ func (p *pool) run(t *task, input []byte) {
 		}
 		if t == nil {
 			p.running--
-			s.running--
-			if s.rested != nil && s.running == 0 {
+			if !p.resumes() {
+				s.running--
+			}
+			if s.rested != nil && s.running == 0 && !p.resumes() {
 				close(s.rested)
 			}
 			s.mu.Unlock()
@@ -126,8 +145,10 @@ func (t *task) leave() {
 	}
 }
 
-// execute has a Worker carry out the task. That it starts is stored before.
+// execute has a Worker carry out the task, or go on with it. That it starts is
+// stored before.
 func (t *task) execute(w Worker, input []byte) {
+	resumed := t.begun()
 	if input == nil {
 		var err error
 		if input, err = t.input(); err != nil {
@@ -139,7 +160,16 @@ func (t *task) execute(w Worker, input []byte) {
 		t.fail(reasonChain)
 		return
 	}
-	if t.stand(standing{Phase: phaseLocal}) != nil {
+	var last []byte
+	if resumed {
+		if last, err = t.lastPayload(); err != nil {
+			if t.ctx.Err() == nil {
+				t.s.report(t, err)
+				t.fail(reasonOf(err))
+			}
+			return
+		}
+	} else if t.stand(standing{Phase: phaseLocal}) != nil {
 		return
 	}
 	job := &Task{
@@ -147,7 +177,12 @@ func (t *task) execute(w Worker, input []byte) {
 	}
 	ctx, cancel := context.WithDeadline(credited, time.Now().Add(t.remaining()))
 	defer cancel()
-	output, err := protect(func() ([]byte, error) { return w.Run(ctx, job, t.report) })
+	output, err := protect(func() ([]byte, error) {
+		if again, ok := w.(Resumer); ok && resumed {
+			return again.Resume(ctx, job, last, t.report)
+		}
+		return w.Run(ctx, job, t.report)
+	})
 	if t.s.ctx.Err() != nil {
 		return // stopped, not ended: the next process says so
 	}
@@ -159,6 +194,32 @@ func (t *task) execute(w Worker, input []byte) {
 	default:
 		t.finish(byExecutor, t.failure(err), nil, nil)
 	}
+}
+
+// begun reports whether an earlier process had a Worker begin with the task.
+func (t *task) begun() bool {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	return t.at.Phase == phaseLocal
+}
+
+// lastPayload reads the payload of the last Event, nil if there is none.
+func (t *task) lastPayload() (payload []byte, err error) {
+	t.s.mu.Lock()
+	last := t.last
+	t.s.mu.Unlock()
+	if last == 0 {
+		return nil, nil
+	}
+	var fault error
+	err = t.s.opts.Store.Read(t.ctx, spaceEvents, t.run, last-1, func(_ uint64, _ string, data []byte) bool {
+		var m EventBody
+		if fault = m.Decode(data); fault == nil {
+			payload = bytes.Clone(m.Payload)
+		}
+		return false
+	})
+	return payload, errors.Join(err, fault)
 }
 
 // protect calls f; a panic becomes its error.

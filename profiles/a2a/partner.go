@@ -99,10 +99,10 @@ func (t *task) behind(id string) string {
 	return strings.TrimPrefix(t.agent, id)
 }
 
-// name is what rules and policies know the task by: its kind, behind a partner
-// partner/agent/kind.
+// name is what rules and policies know the task by: its kind, for an agent of this
+// process agent/kind, behind a partner partner/agent/kind.
 func (t *task) name() string {
-	if strings.Contains(t.agent, "/") {
+	if strings.Contains(t.agent, "/") || t.s.local(t.agent) {
 		return t.agent + "/" + t.kind
 	}
 	return t.kind

@@ -66,7 +66,8 @@ func (s *Service) revive(t *task) (*task, error) {
 		return there, nil
 	}
 	s.enter(t)
-	if p := s.poolOf(t.kind, t.agent); p != nil && t.at.Phase == phaseWaiting {
+	p := s.poolOf(t.kind, t.agent)
+	if p != nil && t.at.Phase == phaseWaiting || p.resumes() && t.at.Phase == phaseLocal {
 		t.place = p
 		p.load++
 	}
@@ -74,6 +75,10 @@ func (s *Service) revive(t *task) (*task, error) {
 	t.begin(t.remaining())
 	switch t.at.Phase {
 	case phaseLocal:
+		if p.resumes() {
+			s.spawn(func() { t.dispatch(nil, true) })
+			break
+		}
 		t.fail(reasonInterrupted)
 	case phaseAgent:
 		t.await()

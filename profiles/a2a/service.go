@@ -23,7 +23,8 @@ type Service struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
-	pools    map[string]*pool // by kind
+	pools    map[service]*pool
+	hosted   map[string]bool // agents of this process
 
 	mu      sync.Mutex // never held while the store or a session is called
 	closed  bool
@@ -61,10 +62,13 @@ func New(opts Options) (*Service, error) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s := &Service{
-		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools,
+		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools, hosted: make(map[string]bool),
 		tasks: make(map[string]*task), load: make(map[string]int), cursors: make(map[string]*cursor),
 		agents: make(map[string]*agent), hosts: make(map[profiles.Session]*host), idle: make(map[*task]struct{}),
 		sent: make(map[address]*Delivery), gone: newDeparted(), beacons: make(map[beaconKey]*beacon),
+	}
+	for of := range pools {
+		s.hosted[of.agent] = true
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, identity := range opts.Partners {
@@ -225,7 +229,7 @@ func (s *Service) Drain(ctx context.Context) error {
 	}
 	var given []*Delivery
 	for _, t := range s.tasks {
-		if t.at.Phase == phaseLocal {
+		if t.at.Phase == phaseLocal && !s.poolOf(t.kind, t.agent).resumes() {
 			continue
 		}
 		t.disarm()

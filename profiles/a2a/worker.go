@@ -21,6 +21,17 @@ type Worker interface {
 	Run(ctx context.Context, t *Task, event func(message string, payload []byte) error) (output []byte, err error)
 }
 
+// Resumer is a Worker that can go on with a task which it had begun in an earlier
+// process. For one that is not such a task ends with a failure, and a stop waits for
+// its end.
+type Resumer interface {
+	Worker
+
+	// Resume is Run for a task that was begun. last is the payload of the last Event
+	// that is stored, nil if there is none.
+	Resume(ctx context.Context, t *Task, last []byte, event func(message string, payload []byte) error) (output []byte, err error)
+}
+
 // WorkerFunc is a function as a Worker.
 type WorkerFunc func(ctx context.Context, t *Task, event func(message string, payload []byte) error) ([]byte, error)
 
