@@ -63,6 +63,7 @@ var rules = []rule{
 	{"bridge/mcphttp", []string{"bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},
 	{"bridge/rpchttp", []string{"bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"bridge/worker", []string{"bridge/proc", "bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},
+	{"bridge/a2ahttp", []string{"bridge/a2abinding", "bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
 	{"bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},

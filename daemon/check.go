@@ -26,6 +26,7 @@ type Plan struct {
 	Freshness string        `json:"freshness"`
 	Servers   []PlanServer  `json:"mcp_servers"`
 	Workers   []PlanService `json:"a2a_workers"`
+	Agents    []PlanAgent   `json:"a2a_agents"`
 	Backends  []PlanService `json:"rpc_backends"`
 	Cards     []PlanName    `json:"agent_cards"` // by agent_id
 	Tools     []PlanName    `json:"tools"`       // that are configured, by tool_id
@@ -72,7 +73,7 @@ func Check(c *config.Config) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner,
 		Store: describeStore(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
-		Workers: []PlanService{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
+		Workers: []PlanService{}, Agents: []PlanAgent{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
 	}
 	if err := p.identity(c); err != nil {
 		return nil, err
@@ -120,6 +121,7 @@ func Check(c *config.Config) (*Plan, error) {
 	for i := range c.TOOLDISC.Tools {
 		p.Tools = append(p.Tools, planName(&c.Access, c.TOOLDISC.Tools[i].ToolID, "tooldisc", "get"))
 	}
+	p.agents(c)
 	p.access(c)
 	return p, p.services(c)
 }
@@ -132,6 +134,11 @@ func (p *Plan) services(c *config.Config) error {
 		return err
 	}
 	w.stop()
+	a, err := newAgents(c, new(state), nil, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	a.stop()
 	b, err := newBackends(c, zap.NewNop())
 	if err != nil {
 		return err

@@ -90,6 +90,7 @@ type daemon struct {
 	traces      *traces
 	servers     *servers
 	workers     *workers
+	agents      *agents
 	backends    *backends
 	cards       *cards
 	verifiers   *verifiers
@@ -147,6 +148,9 @@ func (d *daemon) start() error {
 	if d.workers, err = newWorkers(d.config, d.log); err != nil {
 		return err
 	}
+	if d.agents, err = newAgents(d.config, d.state, d.guard, d.log); err != nil {
+		return err
+	}
 	if d.backends, err = newBackends(d.config, d.log); err != nil {
 		return err
 	}
@@ -161,7 +165,7 @@ func (d *daemon) start() error {
 	}
 	d.partners = newPartners(d)
 	d.health = &health{
-		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, backends: d.backends,
+		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
 		cards: d.cards, verifiers: d.verifiers, partners: d.partners,
 	}
 	profileOptions, err := d.profileOptions()
@@ -172,7 +176,7 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.partners, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.guard.denials)
+	d.metrics.registry.MustRegister(d.partners, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
@@ -217,9 +221,10 @@ func (d *daemon) profileOptions() (all.Options, error) {
 
 		Artifact: artifactOptions(c, d.state.blobs, key),
 		Relay:    relayOptions(c, d.state),
-		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards}},
+		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards}, d.agents.sources()...)},
 		TOOLDISC: tools,
 	}
+	o.A2A.Workers = append(o.A2A.Workers, d.agents.registrations()...)
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state
 	}
@@ -245,6 +250,9 @@ func (d *daemon) close() {
 	}
 	if d.workers != nil {
 		d.workers.stop()
+	}
+	if d.agents != nil {
+		d.agents.stop()
 	}
 	d.traces.close()
 	if d.backends != nil {
@@ -325,6 +333,7 @@ func (d *daemon) drain() error {
 	d.inside.close()
 	d.servers.stop()
 	d.workers.stop()
+	d.agents.stop()
 	d.backends.stop()
 	ends.Wait()
 	if err := d.state.Close(); err != nil {

@@ -23,6 +23,7 @@ type health struct {
 	state       *state
 	memory      *memoryGuard
 	servers     *servers
+	agents      *agents
 	backends    *backends
 	cards       *cards
 	verifiers   *verifiers
@@ -69,6 +70,7 @@ func (h *health) look() Health {
 		v.Warnings = append(v.Warnings, "agent cards not reloaded, the old ones stay: "+*failure)
 	}
 	v.Warnings = append(v.Warnings, h.servers.troubles.warnings("mcp server")...)
+	v.Warnings = append(v.Warnings, h.agents.troubles.warnings("a2a agent")...)
 	v.Warnings = append(v.Warnings, h.backends.troubles.warnings("rpc backend")...)
 	v.Warnings = append(v.Warnings, h.partners.warnings()...)
 	v.Ready = len(v.Reasons) == 0

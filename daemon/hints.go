@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/bridge/a2abinding"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles"
@@ -26,6 +27,11 @@ func newTargets(c *config.Config) targets {
 	for _, w := range c.A2A.Workers {
 		for _, kind := range w.Kinds {
 			t[[2]string{"a2a", kind}] = w.Hints.Target()
+		}
+	}
+	for name, a := range c.A2A.Agents {
+		for _, kind := range a2abinding.Kinds() {
+			t[[2]string{"a2a", name + "/" + kind}] = a.Hints.Target()
 		}
 	}
 	for _, b := range c.RPC.Backends {

@@ -72,7 +72,7 @@ func trustDomain(identity string) string {
 // that they are not from a fixed set.
 var operations = map[string][]string{
 	"mcp":    nil,
-	"a2a":    {"handshake", "task"},
+	"a2a":    {"handshake", "task", "extended_card"},
 	"rpc":    {"call"},
 	"events": {"publish", "subscribe"},
 	"obs":    {"set", "get"},

@@ -150,6 +150,8 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 			*e = defaultServer
 		case *A2AWorker:
 			*e = defaultWorker
+		case *A2AAgent:
+			*e = defaultAgent
 		case *RPCBackend:
 			*e = defaultBackend
 		case *AgentCard:

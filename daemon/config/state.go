@@ -17,6 +17,7 @@ type Quota struct {
 // A2A configures profile 2.
 type A2A struct {
 	Workers   map[string]A2AWorker `yaml:"workers"`
+	Agents    map[string]A2AAgent  `yaml:"agents"`    // that are somewhere else and speak HTTP
 	Retention time.Duration        `yaml:"retention"` // of Events and Results after a task has ended
 	Deadline  time.Duration        `yaml:"deadline"`  // of tasks that name none
 	Abandoned time.Duration        `yaml:"abandoned"` // how long a task waits for a worker that left

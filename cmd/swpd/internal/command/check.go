@@ -100,6 +100,14 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		}
 	}
 	services("A2A worker", p.Workers)
+	for _, a := range p.Agents {
+		binding := a.Binding
+		if binding == "" {
+			binding = "as its card says"
+		}
+		row("A2A agent\t%s\topen to %s", a.Name, whom(a.Allowed))
+		row("\t%s\t%s; headers: %s", a.URL, binding, strings.Join(a.Headers, " "))
+	}
 	services("RPC backend", p.Backends)
 	for _, n := range p.Cards {
 		row("agent card\t%s\topen to %s", n.Name, whom(n.Allowed))

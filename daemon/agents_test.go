@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+// scripted is an agent of A2A 1.0 that answers as a test says, and remembers what it
+// was asked.
+type scripted struct {
+	url string
+
+	mu      sync.Mutex
+	headers []http.Header
+	bodies  []string
+}
+
+// asked returns how often the agent was asked.
+func (s *scripted) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bodies)
+}
+
+const scriptedCard = "{ \"name\" : \"script\\u0065d\", \"version\":\"7\", \"n\":9007199254740993 }\n"
+
+// newScripted serves JSON-RPC: answer returns the result of a method, or with an
+// error object the failure.
+func newScripted(t *testing.T, answer func(method string) (result, failure string)) *scripted {
+	s := new(scripted)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, scriptedCard) })
+	mux.HandleFunc("/a2a", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.bodies, s.headers = append(s.bodies, string(body)), append(s.headers, r.Header.Clone())
+		s.mu.Unlock()
+		var request struct{ ID, Method string }
+		if err := json.Unmarshal(body, &request); err != nil {
+			t.Error(err)
+		}
+		result, failure := answer(request.Method)
+		w.Header().Set("Content-Type", "application/json")
+		if failure != "" {
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"error":%s}`, request.ID, failure)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"result":%s}`, request.ID, result)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.url = server.URL + "/a2a"
+	return s
+}
+
+func agentYAML(url, more string) string {
+	return fmt.Sprintf("a2a: {agents: {billing: {url: %q, binding: jsonrpc%s}}}\n", url, more)
+}
+
+func TestAgentsAtAURLAreAskedOctetForOctet(t *testing.T) {
+	const result = `{ "message":{"messageId":"m","n":9007199254740993, "n":1.0}}`
+	agent := newScripted(t, func(string) (string, string) { return result, "" })
+	r := start(t, agentYAML(agent.url, ", headers: {Authorization: Bearer canary-of-ours}"))
+	const input = `{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}],"messageId":"1", "x":1e400}}`
+	for i, address := range r.addrs {
+		s := r.mustDial(address)
+		events, got := s.hand(t, &a2a.Task{
+			Kind: "a2a/1.0/SendMessage", Input: []byte(input), Params: []string{"a2a-version=1.0", "authorization=Bearer theirs", "x-forwarded-for=1"},
+		}, a2a.SendOptions{Agent: "billing"})
+		if len(events) > 0 || !got.OK || string(got.Output) != result {
+			t.Fatalf("%s: %q, %+v", address, events, got)
+		}
+		if !strings.HasSuffix(agent.bodies[i], `,"method":"SendMessage","params":`+input+`}`) {
+			t.Errorf("asked with %s", agent.bodies[i])
+		}
+		h := agent.headers[i]
+		if h.Get("A2A-Version") != "1.0" || h.Get("Authorization") != "Bearer canary-of-ours" || h.Get("X-Forwarded-For") != "" {
+			t.Errorf("headers %v", h)
+		}
+		if _, got := s.hand(t, &a2a.Task{Kind: "a2a/1.0/SendMessage", Input: []byte(input)}, a2a.SendOptions{Agent: "nobody"}); got.OK {
+			t.Errorf("an agent that is not there answers %s", got.Output)
+		}
+		card, err := agdisc.Ask(t.Context(), s.Session, "billing", "")
+		if err != nil || string(card.Payload) != scriptedCard || card.Revision != "7" {
+			t.Errorf("card %+v, error %v", card, err)
+		}
+	}
+	r.end()
+	if log := r.log.String(); strings.Contains(log, "canary") {
+		t.Errorf("the log says\n%s", log)
+	}
+}

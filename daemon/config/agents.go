@@ -1,0 +1,107 @@
+package config
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A2AAgent is an agent of A2A 1.0 that lives at a URL.
+type A2AAgent struct {
+	URL       string            `yaml:"url"`
+	Binding   string            `yaml:"binding"` // jsonrpc or rest; empty: as the card says
+	Card      string            `yaml:"card"`    // URL; empty: /.well-known/agent-card.json on the host of URL
+	Headers   map[string]string `yaml:"headers"` // of every request, such as credentials
+	Calls     int               `yaml:"calls"`   // operations at once
+	Streams   int               `yaml:"streams"` // those of them that stream
+	Timeout   time.Duration     `yaml:"timeout"` // without an answer or an event
+	Deadline  time.Duration     `yaml:"deadline"`
+	Retention time.Duration     `yaml:"retention"` // of whose task a task is, after it was used last
+	Hints     Hints             `yaml:"hints"`
+}
+
+// defaultAgent is what holds where an entry says nothing.
+var defaultAgent = A2AAgent{Calls: 64, Streams: 256, Timeout: 5 * time.Minute, Retention: 30 * 24 * time.Hour}
+
+// Header is the headers of the agent.
+func (a *A2AAgent) Header() http.Header {
+	h := make(http.Header, len(a.Headers))
+	for name, value := range a.Headers {
+		h.Set(name, value)
+	}
+	return h
+}
+
+// managed are headers that say how a request is sent; they are not the
+// configuration's to set.
+var managed = []string{
+	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
+	"Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "A2a-Version", "A2a-Extensions", "Traceparent", "Tracestate",
+}
+
+var (
+	headerName  = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
+	headerValue = regexp.MustCompile(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
+)
+
+func (c *Config) checkAgents(p *problems) {
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Agents)) {
+		a, key := c.A2A.Agents[name], "a2a.agents."+name
+		if !serverName.MatchString(name) {
+			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from its agent", name)
+		}
+		if _, taken := c.Partners[name]; taken {
+			p.add(key, "has the name of partners.%s; rules could not tell one from the other, so rename one", name)
+		}
+		if _, taken := c.AGDISC.Cards[name]; taken && a.Card != "" {
+			p.add(key+".card", "is set while agdisc.cards.%s holds the card of this agent; remove one", name)
+		}
+		for _, worker := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+			for _, kind := range c.A2A.Workers[worker].Kinds {
+				if strings.HasPrefix(kind, name+"/") {
+					p.add(key, "has the name that the kind %.80q of a2a.workers.%s begins with; rename one", kind, worker)
+				}
+			}
+		}
+		if a.URL == "" {
+			p.add(key+".url", "missing; name where the agent is, such as http://127.0.0.1:8080/a2a")
+		} else if u := checkURL(p, key+".url", a.URL); u != nil && (u.RawQuery != "" || u.ForceQuery) {
+			p.add(key+".url", "%.200q has a query, and paths are appended to it; remove it", a.URL)
+		}
+		if a.Binding != "" {
+			oneOf(p, key+".binding", a.Binding, "jsonrpc", "rest")
+		}
+		if a.Card != "" {
+			checkURL(p, key+".card", a.Card)
+		}
+		seen := make(map[string]bool)
+		for _, header := range slices.Sorted(maps.Keys(a.Headers)) {
+			canonical := http.CanonicalHeaderKey(header)
+			switch {
+			case !headerName.MatchString(header):
+				p.add(key+".headers", "%.80q is no name of a header", header)
+			case slices.Contains(managed, canonical):
+				p.add(key+".headers."+header, "cannot be set: it says how requests are sent")
+			case seen[canonical]:
+				p.add(key+".headers."+header, "is there twice, in another spelling")
+			case !headerValue.MatchString(a.Headers[header]):
+				p.add(key+".headers."+header, "contains a character that no header can")
+			}
+			seen[canonical] = true
+		}
+		for k, n := range map[string]int{"calls": a.Calls, "streams": a.Streams} {
+			if n < 1 || n > maxTasks {
+				p.add(key+"."+k, "is %d, want 1 to %d", n, maxTasks)
+			}
+		}
+		if a.Timeout <= 0 || a.Retention <= 0 {
+			p.add(key, "timeout and retention are durations above 0, such as 5m")
+		}
+		if a.Deadline <= 0 && p.isSet(key+".deadline") {
+			p.add(key+".deadline", "is 0, want a duration above 0, such as 5m; without it a2a.deadline holds")
+		}
+	}
+}
