@@ -29,6 +29,8 @@ type rule struct {
 var rules = []rule{
 	{"frame", nil, nil, "anyone can take the framing into their own program"},
 	{"e1", nil, nil, "anyone can take the envelope into their own program"},
+	{"slip/ucr", nil, nil, "one table and one hash for all who speak SLIP"},
+	{"slip/*", []string{"slip/ucr"}, nil, "anyone can take the texts into their own program"},
 	{"vectors", nil, nil, "data must not depend on what it tests"},
 	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
 
@@ -61,13 +63,13 @@ var rules = []rule{
 	{"bridge/a2afront", []string{"bridge/a2abinding", "profiles", "profiles/a2a", "profiles/agdisc", "profiles/mcpmap", "e1"}, nil, "A2A clients over HTTP: no SDK, no store, no transport; mcpmap is what reads JSON-RPC"},
 	{"bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
 	{"bridge/mcphttp", []string{"bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},
+	{"bridge/a2ahttp", []string{"bridge/a2abinding", "bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
 	{"bridge/rpchttp", []string{"bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"bridge/worker", []string{"bridge/proc", "bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},
-	{"bridge/a2ahttp", []string{"bridge/a2abinding", "bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
 	{"bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
-	{"agents/*", []string{"profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles"},
+	{"agents/*", []string{"bridge/a2abinding", "profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles; what they say as agents of A2A is said as the bridges say it"},
 
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
 	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},

@@ -1,0 +1,101 @@
+// Package slipstream is Slipstream text, SLIP v1: one line of words by which an agent
+// tells another what it means, such as
+//
+//	SLIP v1 planner reviewer RequestReview auth_module
+//
+// Append is strict: what it writes uses safe and quoted tokens only. Parse also takes
+// what others write: runs of blanks, blanks and line breaks around the line, and
+// payload tokens with other characters, which mean nothing but themselves.
+//
+// Specification: Slipstream B1 and B2.
+package slipstream
+
+import (
+	"strings"
+
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// Fallback is the anchor for what no other says; its payload is text.
+const Fallback = "Fallback"
+
+// Message is one line.
+type Message struct {
+	Src, Dst string     // agent_ids
+	Anchor   ucr.Anchor // Append looks at the Mnemonic only
+
+	// Thread is the digits of the thread, as they were written; empty without one.
+	Thread string
+
+	Payload []Token
+}
+
+// Token is a word of the payload.
+type Token struct {
+	Text   string // without the quotes
+	Quoted bool
+}
+
+// Text returns the text of a Fallback: that of its one token, or of all, joined by
+// one blank. It is empty if there is none.
+func (m *Message) Text() string {
+	texts := make([]string, len(m.Payload))
+	for i, t := range m.Payload {
+		texts[i] = t.Text
+	}
+	return strings.Join(texts, " ")
+}
+
+// Codec reads and writes lines. The zero value knows the core anchors. It never
+// changes and may be used by many at once.
+type Codec struct {
+	// Table has the anchors, default the core of UCR 1.0.0.
+	Table *ucr.Table
+
+	MaxText   int // octets of a line that is read or written, default 16,384
+	MaxTokens int // of the payload, default 1,024
+}
+
+func (c Codec) maxText() int {
+	if c.MaxText == 0 {
+		return 16 << 10
+	}
+	return c.MaxText
+}
+
+func (c Codec) maxTokens() int {
+	if c.MaxTokens == 0 {
+		return 1 << 10
+	}
+	return c.MaxTokens
+}
+
+// anchor finds an anchor in the table.
+func (c Codec) anchor(mnemonic string) (ucr.Anchor, bool) {
+	if c.Table == nil {
+		return ucr.CoreNamed(mnemonic)
+	}
+	return c.Table.Named(mnemonic)
+}
+
+// isAgent reports whether s is an agent_id.
+func isAgent(s string) bool { return isSafe(s) }
+
+// isSafe reports whether s can stand without quotes. It is the alphabet of agents, too.
+func isSafe(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != '.' && r != '_' && r != '-'
+	})
+}
+
+// thread returns the digits of a token that names a thread.
+func thread(t Token) (digits string, ok bool) {
+	digits, ok = strings.CutPrefix(t.Text, "thread")
+	return digits, ok && !t.Quoted && isDigits(digits)
+}
+
+func isDigits(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
