@@ -29,10 +29,10 @@ func sdkServer() *mcp.Server {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Name}}}, nil, nil
 	})
 	mcp.AddTool(server, &mcp.Tool{Name: "ask"}, func(ctx context.Context, req *mcp.CallToolRequest, _ in) (*mcp.CallToolResult, any, error) {
-		r, err := req.Session.CreateMessage(ctx, //nolint:staticcheck // servers of the era with sessions do
-			&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{
-				{Role: "user", Content: &mcp.TextContent{Text: "who?"}},
-			}})
+		//nolint:staticcheck // deprecated for the era without sessions, which asks otherwise
+		r, err := req.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{
+			{Role: "user", Content: &mcp.TextContent{Text: "who?"}},
+		}})
 		if err != nil {
 			return nil, nil, err
 		}
