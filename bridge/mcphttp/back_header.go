@@ -153,18 +153,14 @@ func setParam(h http.Header, param []byte) error {
 			Code: profiles.InvalidEnvelope, Detail: "mcp_param", Text: "a parameter beside the request is no mcp-param-<name>:value",
 		}
 	}
-	key := http.CanonicalHeaderKey(headerParam + rest)
-	if _, twice := h[key]; twice {
-		return &profiles.Error{Code: profiles.InvalidEnvelope, Detail: "mcp_param", Text: "a parameter beside the request is there twice"}
-	}
-	h[key] = []string{text}
+	h.Add(headerParam+rest, text)
 	return nil
 }
 
 // headerSafe says whether a text can be the value of a header as it is. Octets
 // above ASCII can: the SDKs write them so.
 func headerSafe(s string) bool {
-	return s == strings.Trim(s, " ") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+	return s == strings.Trim(s, " \t") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // token says whether a text can be the name of a header, or a part of one.

@@ -39,7 +39,7 @@ func (a *A2AAgent) Header() http.Header {
 // configuration's to set.
 var managed = []string{
 	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
-	"Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "A2a-Version", "A2a-Extensions", "Traceparent", "Tracestate",
+	"Keep-Alive", "Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "A2a-Version", "A2a-Extensions", "Traceparent", "Tracestate",
 }
 
 var (
@@ -77,21 +77,7 @@ func (c *Config) checkAgents(p *problems) {
 		if a.Card != "" {
 			checkURL(p, key+".card", a.Card)
 		}
-		seen := make(map[string]bool)
-		for _, header := range slices.Sorted(maps.Keys(a.Headers)) {
-			canonical := http.CanonicalHeaderKey(header)
-			switch {
-			case !headerName.MatchString(header):
-				p.add(key+".headers", "%.80q is no name of a header", header)
-			case slices.Contains(managed, canonical):
-				p.add(key+".headers."+header, "cannot be set: it says how requests are sent")
-			case seen[canonical]:
-				p.add(key+".headers."+header, "is there twice, in another spelling")
-			case !headerValue.MatchString(a.Headers[header]):
-				p.add(key+".headers."+header, "contains a character that no header can")
-			}
-			seen[canonical] = true
-		}
+		checkHeaders(p, key+".headers", a.Headers, make(map[string]bool))
 		for k, n := range map[string]int{"calls": a.Calls, "streams": a.Streams} {
 			if n < 1 || n > maxTasks {
 				p.add(key+"."+k, "is %d, want 1 to %d", n, maxTasks)

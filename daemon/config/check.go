@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -156,36 +155,12 @@ var (
 	envName    = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
-func (c *Config) checkServers(p *problems) {
-	first := ""
-	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
-		s, key := c.MCP.Servers[name], "mcp.servers."+name
-		if !serverName.MatchString(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a server from its tool", name)
-		}
-		checkCommand(p, key+".command", s.Command)
-		checkProgram(p, key, s.Args, s.Env, s.Dir)
-		if s.MaxChildren < 1 {
-			p.add(key+".max_children", "is %d, want at least 1", s.MaxChildren)
-		}
-		if s.Idle <= 0 || s.SessionIdle <= 0 {
-			p.add(key, "idle and session_idle are durations above 0, such as 10m")
-		}
-		if s.Default && first != "" {
-			p.add(key+".default", "is true for %s too; one server at most is the default", first)
-		}
-		if s.Default {
-			first = name
-		}
-	}
-}
-
 // checkCommand wants what the bridge will start: an absolute path, or a bare
 // name that is looked up in PATH once.
 func checkCommand(p *problems, key, command string) {
 	switch {
 	case command == "":
-		p.add(key, "missing; name the program, by its absolute path or as found in PATH")
+		p.add(key, "missing; name the program, by its absolute path or as found in PATH, or the url of a server")
 	case strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command):
 		p.add(key, "%q is relative to no one knows which directory; write the absolute path, or a bare name that is found in PATH", command)
 	default:

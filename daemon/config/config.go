@@ -71,25 +71,6 @@ type Listener struct {
 // Address is a transport.Addr as configuration spells it.
 type Address struct{ transport.Addr }
 
-// MCP is what is served by profile 1.
-type MCP struct {
-	Servers map[string]MCPServer `yaml:"servers"`
-}
-
-// MCPServer is a program that speaks MCP on its standard input and output.
-type MCPServer struct {
-	Command     string            `yaml:"command"`
-	Args        []string          `yaml:"args"`
-	Env         map[string]string `yaml:"env"`
-	Dir         string            `yaml:"dir"`
-	Idle        time.Duration     `yaml:"idle"`
-	SessionIdle time.Duration     `yaml:"session_idle"`
-	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
-	MaxChildren int               `yaml:"max_children"`
-	Default     bool              `yaml:"default"`
-	Hints       Hints             `yaml:"hints"`
-}
-
 // Freshness is the policy for the timestamps of messages.
 type Freshness struct {
 	Owner    string        `yaml:"owner"` // off, core or s1

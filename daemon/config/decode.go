@@ -88,11 +88,11 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 	}
 }
 
-// loose reports whether the key holds words for a program, which are taken as
-// they stand and never quoted back: they may be secret.
+// loose reports whether the key holds words for a program or a server, which are
+// taken as they stand and never quoted back: they may be secret.
 func (d *decoder) loose(key string) bool {
-	return (strings.HasPrefix(key, "mcp.servers.") || strings.HasPrefix(key, "a2a.workers.")) &&
-		(strings.Contains(key, ".env.") || strings.Contains(key, ".args["))
+	return (strings.HasPrefix(key, "mcp.servers.") || strings.HasPrefix(key, "a2a.workers.") || strings.HasPrefix(key, "a2a.agents.")) &&
+		(strings.Contains(key, ".env.") || strings.Contains(key, ".args[") || strings.Contains(key, ".headers."))
 }
 
 func (d *decoder) scalar(key string, n *yaml.Node, want string, tags ...string) (string, bool) {

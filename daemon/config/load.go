@@ -19,7 +19,6 @@ import (
 const maxFile = 1 << 20
 
 var (
-	defaultServer  = MCPServer{Dir: "/", Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
 	defaultWorker  = A2AWorker{Dir: "/", Tasks: 4}
 	defaultBackend = RPCBackend{Timeout: time.Minute}
 	defaultCard    = AgentCard{MaxAge: 5 * time.Minute}
@@ -124,6 +123,7 @@ func (c *Config) resolve(dir string) error {
 	c.resolveCred(dir)
 	c.resolvePartners(dir)
 	c.resolveHTTP(dir)
+	c.resolveServers(dir)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)

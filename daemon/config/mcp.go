@@ -1,0 +1,127 @@
+package config
+
+import (
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MCP is what is served by profile 1.
+type MCP struct {
+	Servers map[string]MCPServer `yaml:"servers"`
+}
+
+// MCPServer is a program that speaks MCP on its standard input and output, or a
+// server at a URL that speaks Streamable HTTP.
+type MCPServer struct {
+	Command     string            `yaml:"command"`
+	Args        []string          `yaml:"args"`
+	Env         map[string]string `yaml:"env"`
+	Dir         string            `yaml:"dir"`
+	URL         string            `yaml:"url"`          // this or Command
+	Headers     map[string]string `yaml:"headers"`      // of every request, such as credentials
+	HeadersFrom map[string]string `yaml:"headers_from"` // files that hold values, read for each request
+	Timeout     time.Duration     `yaml:"timeout"`      // without a message of a call
+	Idle        time.Duration     `yaml:"idle"`
+	SessionIdle time.Duration     `yaml:"session_idle"`
+	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
+	MaxChildren int               `yaml:"max_children"`
+	Default     bool              `yaml:"default"`
+	Hints       Hints             `yaml:"hints"`
+}
+
+// defaultServer is what holds where an entry says nothing.
+var defaultServer = MCPServer{Dir: "/", Timeout: time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
+
+// resolveServers makes the paths absolute.
+func (c *Config) resolveServers(dir string) {
+	for _, s := range c.MCP.Servers {
+		for header, file := range s.HeadersFrom {
+			if file != "" && !filepath.IsAbs(file) {
+				s.HeadersFrom[header] = filepath.Join(dir, file)
+			}
+		}
+	}
+}
+
+func (c *Config) checkServers(p *problems) {
+	first := ""
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		s, key := c.MCP.Servers[name], "mcp.servers."+name
+		if !serverName.MatchString(name) {
+			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a server from its tool", name)
+		}
+		switch {
+		case s.Command != "" && s.URL != "":
+			p.add(key, "has command and url; keep one")
+		case s.URL != "":
+			s.checkURL(p, key)
+		default:
+			s.checkCommand(p, key)
+		}
+		if s.Idle <= 0 || s.SessionIdle <= 0 || s.Timeout <= 0 {
+			p.add(key, "idle, session_idle and timeout are durations above 0, such as 10m")
+		}
+		if s.Default && first != "" {
+			p.add(key+".default", "is true for %s too; one server at most is the default", first)
+		}
+		if s.Default {
+			first = name
+		}
+	}
+}
+
+func (s *MCPServer) checkCommand(p *problems, key string) {
+	checkCommand(p, key+".command", s.Command)
+	checkProgram(p, key, s.Args, s.Env, s.Dir)
+	if s.MaxChildren < 1 {
+		p.add(key+".max_children", "is %d, want at least 1", s.MaxChildren)
+	}
+	for _, k := range []string{"headers", "headers_from", "timeout"} {
+		if p.isSet(key + "." + k) {
+			p.add(key+"."+k, "is for a url; remove it")
+		}
+	}
+}
+
+func (s *MCPServer) checkURL(p *problems, key string) {
+	checkURL(p, key+".url", s.URL)
+	for _, k := range []string{"args", "env", "dir", "idle", "lifetime", "max_children"} {
+		if p.isSet(key + "." + k) {
+			p.add(key+"."+k, "is for a command; remove it")
+		}
+	}
+	seen := make(map[string]bool)
+	checkHeaders(p, key+".headers", s.Headers, seen)
+	checkHeaders(p, key+".headers_from", s.HeadersFrom, seen)
+	for _, header := range slices.Sorted(maps.Keys(s.HeadersFrom)) {
+		file, at := s.HeadersFrom[header], key+".headers_from."+header
+		if file == "" {
+			p.add(at, "missing; name the file that holds the value")
+		} else if readable(p, at, file) && CheckPrivate(file) != nil {
+			p.add(at, "every user of the machine can reach %s; run: chmod 600 %s", file, file)
+		}
+	}
+}
+
+// checkHeaders wants headers that are the configuration's to set, each once. seen are
+// the names that were seen.
+func checkHeaders(p *problems, key string, headers map[string]string, seen map[string]bool) {
+	for _, header := range slices.Sorted(maps.Keys(headers)) {
+		canonical := http.CanonicalHeaderKey(header)
+		switch {
+		case !headerName.MatchString(header):
+			p.add(key, "%.80q is no name of a header", header)
+		case slices.Contains(managed, canonical) || strings.HasPrefix(canonical, "Mcp-"):
+			p.add(key+"."+header, "cannot be set: it says how requests are sent")
+		case seen[canonical]:
+			p.add(key+"."+header, "is there twice, in another spelling")
+		case !headerValue.MatchString(headers[header]):
+			p.add(key+"."+header, "contains a character that no header can")
+		}
+		seen[canonical] = true
+	}
+}
