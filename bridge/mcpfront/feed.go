@@ -91,7 +91,7 @@ func (s *session) finish(fd *feed, status int, octets []byte) {
 
 // put is called with mu held.
 func (s *session) put(fd *feed, octets []byte) {
-	if s.dropped {
+	if s.dropped && fd.reader == nil {
 		return
 	}
 	fd.last++
@@ -135,6 +135,19 @@ func (s *session) remove(i int) {
 	s.forget(e.feed)
 }
 
+// discard forgets messages without regard to who could come back for them. The caller
+// holds mu.
+func (s *session) discard(which func(entry) bool) {
+	s.entries = slices.DeleteFunc(s.entries, func(e entry) bool {
+		if !which(e) {
+			return false
+		}
+		s.octets -= int64(len(e.octets))
+		s.f.stored.Add(-int64(len(e.octets)))
+		return true
+	})
+}
+
 // forget gives up a feed of which nothing is left. The caller holds mu.
 func (s *session) forget(fd *feed) {
 	if fd.over && fd.reader == nil && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.feed == fd }) {
@@ -171,14 +184,8 @@ func (s *session) leave(fd *feed, r *reader) {
 		return
 	}
 	fd.reader = nil
-	if fd.over && fd.read == fd.last && !fd.told {
-		s.entries = slices.DeleteFunc(s.entries, func(e entry) bool {
-			if e.feed == fd {
-				s.octets -= int64(len(e.octets))
-				s.f.stored.Add(-int64(len(e.octets)))
-			}
-			return e.feed == fd
-		})
+	if s.dropped || fd.over && fd.read == fd.last && !fd.told {
+		s.discard(func(e entry) bool { return e.feed == fd })
 	}
 	s.forget(fd)
 	s.makeRoom()
@@ -233,9 +240,9 @@ func (s *session) wrote(fd *feed, upTo uint64, told bool) {
 }
 
 // serve writes a feed to a client, from a place on, until it is over or the client
-// is gone. A response to a POST is one JSON document if the feed has no more than
-// that to say, and says it soon.
-func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *reader, after uint64, single bool) {
+// is gone. The response to a POST is one JSON document if the feed has no more than
+// that to say and says it soon, unless the client prefers events.
+func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *reader, after uint64) {
 	defer s.leave(fd, me)
 	out := eventWriter{f: s.f, w: w}
 	defer out.end()
@@ -246,12 +253,13 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *re
 	}
 	alive := time.NewTicker(s.f.opts.KeepAlive)
 	defer alive.Stop()
-	if !single && out.flush() != nil {
+	post, events := r.Method == http.MethodPost, prefersEvents(r)
+	if !post && out.flush() != nil { // whoever opens a stream wants to know that it is open
 		return
 	}
 	for {
 		list, over, changed := s.since(fd, after)
-		if single && !out.begun && over && len(list) == 1 && list[0].place == 1 {
+		if post && !out.begun && over && fd.last == 1 && len(list) == 1 && (!events || fd.status != http.StatusOK) {
 			writeJSON(w, fd.status, list[0].octets)
 			s.wrote(fd, 1, false)
 			return

@@ -48,6 +48,14 @@ func accepts(r *http.Request, types ...string) bool {
 	return true
 }
 
+// prefersEvents says whether a client would rather have events than one JSON document,
+// where either will do: it names them first.
+func prefersEvents(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	events, single := strings.Index(accept, typeEvents), strings.Index(accept, typeJSON)
+	return events >= 0 && single > events
+}
+
 // sendsJSON says whether the body of a request is JSON as it is.
 func sendsJSON(r *http.Request) bool {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -78,7 +86,9 @@ func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 	switch {
 	case version == "":
 		return wrong("MCP-Protocol-Version is missing")
-	case m.Version() != "" && m.Version() != version:
+	case m.Version() == "":
+		return refusal{code: codeInvalidParams, text: "_meta does not name the protocol version", id: m.ID()}, true
+	case m.Version() != version:
 		return wrong("MCP-Protocol-Version is not what _meta says")
 	case r.Header.Get(headerMethod) == "":
 		return wrong("Mcp-Method is missing")

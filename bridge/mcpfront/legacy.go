@@ -96,7 +96,7 @@ func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Mess
 		defer s.release()
 		s.call(fd, m)
 	})
-	s.serve(w, r, fd, me, 0, true)
+	s.serve(w, r, fd, me, 0)
 }
 
 // call carries a request out.
@@ -240,7 +240,7 @@ func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
 			<-done
 		}()
 	}
-	s.serve(w, r, fd, me, after, false)
+	s.serve(w, r, fd, me, after)
 }
 
 // delete ends a session.

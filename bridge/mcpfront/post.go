@@ -61,17 +61,16 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) (octets []byte, ok 
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(f.opts.Body + time.Duration(size)*time.Second/(64<<10)))
 	octets, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	_ = rc.SetReadDeadline(time.Time{})
-	var above *http.MaxBytesError
-	switch {
-	case errors.As(err, &above):
+	if errors.As(err, new(*http.MaxBytesError)) {
 		long()
 		return nil, false
-	case err != nil:
+	}
+	if err != nil { // the deadline stays: what is left is not waited for
 		w.Header().Set("Connection", "close")
 		f.refuse(w, http.StatusRequestTimeout, invalid("the body did not arrive"))
 		return nil, false
 	}
+	_ = rc.SetReadDeadline(time.Time{})
 	return octets, true
 }
 
@@ -91,14 +90,12 @@ func (f *Front) notify(w http.ResponseWriter, r *http.Request, target, session s
 // modern passes a request without session on. When the client closes the response,
 // the request is cancelled.
 func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
-	if m.Version() == "" && !m.Modern() {
-		f.refuse(w, http.StatusBadRequest, refusal{
-			code: codeInvalidParams, id: m.ID(),
-			text: "_meta does not name the protocol version, as a request of " + mcpmap.ModernVersion + " does",
-		})
+	if e, wrong := mismatch(r, m); wrong {
+		f.refuse(w, http.StatusBadRequest, e)
 		return
 	}
-	if e, wrong := mismatch(r, m); wrong {
+	caller := f.opts.Caller(r)
+	if e, wrong := f.tools.mismatch(r, caller, target, m); wrong {
 		f.refuse(w, http.StatusBadRequest, e)
 		return
 	}
@@ -115,14 +112,17 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	if m.Is(mcpmap.MethodListen) {
 		defer context.AfterFunc(f.ctx, cancel)()
 	}
-	out := newResponse(f, w, cancel)
+	out := newResponse(f, w, cancel, prefersEvents(r))
 	defer out.end()
-	link, err := f.opts.Connect(ctx, f.opts.Caller(r))
+	link, err := f.opts.Connect(ctx, caller)
 	var result *mcpmap.Result
 	if err == nil {
 		result, err = link.MCP.Do(ctx, &mcpmap.Call{
 			Target: target, Params: list, Octets: m.Octets(), Events: mcpmap.Events{Notification: out.notify},
 		})
+	}
+	if err == nil && m.Is("tools/list") {
+		f.tools.learn(caller, target, result.Octets)
 	}
 	switch {
 	case ctx.Err() != nil: // nobody listens
@@ -137,8 +137,9 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 }
 
 // response is the response to a modern request: one JSON document if the answer is
-// the first message and comes soon, else events.
+// the first message and comes soon, unless the client prefers events, else events.
 type response struct {
+	events bool // an answer that is no failure is an event in any case
 	cancel context.CancelFunc
 	timer  *time.Timer
 
@@ -147,8 +148,8 @@ type response struct {
 	out  eventWriter
 }
 
-func newResponse(f *Front, w http.ResponseWriter, cancel context.CancelFunc) *response {
-	p := &response{cancel: cancel, out: eventWriter{f: f, w: w}}
+func newResponse(f *Front, w http.ResponseWriter, cancel context.CancelFunc, events bool) *response {
+	p := &response{cancel: cancel, events: events, out: eventWriter{f: f, w: w}}
 	p.timer = time.AfterFunc(f.opts.KeepAlive, p.alive)
 	return p
 }
@@ -188,7 +189,7 @@ func (p *response) finish(status int, octets []byte) {
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
-	case p.out.begun:
+	case p.out.begun, p.events && status == http.StatusOK:
 		p.out.add("", octets)
 		_ = p.out.flush() // a client that is gone has cancelled nothing any more
 	default:

@@ -139,8 +139,8 @@ func (s *session) drop() bool {
 	s.expiry.Stop()
 	asked := s.asked
 	s.asked = make(map[string]waiting)
-	s.f.stored.Add(-s.octets)
-	s.entries, s.octets, s.dropped = nil, 0, true
+	s.dropped = true
+	s.discard(func(e entry) bool { return e.feed.reader == nil }) // the others are on their way
 	s.tell()
 	s.mu.Unlock()
 	for _, a := range asked {

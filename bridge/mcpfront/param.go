@@ -1,0 +1,167 @@
+package mcpfront
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// tools are what this front has learned of tools whose arguments have to be headers,
+// too: from the lists that went through it. A server on standard streams sees no
+// headers, so it is here that they are held against the body. The zero value is ready.
+type tools struct {
+	mu sync.Mutex
+	of map[toolKey][]binding
+}
+
+// toolKey is a tool as a caller knows it: others may be told of another one.
+type toolKey struct{ caller, target, name string }
+
+// binding is an argument that is a header, too.
+type binding struct {
+	path   []string // of the argument
+	header string   // in the form in which net/http keeps it
+}
+
+// maxTools bounds the tools that are remembered; above it all are forgotten, and
+// learned again with the next list. maxBindings bounds those of a tool, and maxNested
+// how deep its arguments are looked into.
+const (
+	maxTools    = 4096
+	maxBindings = 64
+	maxNested   = 16
+)
+
+// property is what counts of a JSON Schema.
+type property struct {
+	Header     json.RawMessage     `json:"x-mcp-header"`
+	Properties map[string]property `json:"properties"`
+}
+
+// learn takes note of the answer to tools/list.
+func (t *tools) learn(caller, target string, response []byte) {
+	var m mcpmap.Message
+	var list struct {
+		Tools []struct {
+			Name   string   `json:"name"`
+			Schema property `json:"inputSchema"`
+		} `json:"tools"`
+	}
+	if m.Scan(response) != nil || m.Result() == nil {
+		return
+	}
+	t.mu.Lock()
+	known := len(t.of) > 0
+	t.mu.Unlock()
+	if !known && !bytes.Contains(response, []byte("x-mcp-header")) || json.Unmarshal(m.Result(), &list) != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range list.Tools {
+		key := toolKey{caller, target, list.Tools[i].Name}
+		bindings := list.Tools[i].Schema.bindings(nil, nil)
+		switch {
+		case len(bindings) == 0:
+			delete(t.of, key)
+		case t.of == nil || len(t.of) >= maxTools:
+			t.of = map[toolKey][]binding{key: bindings}
+		default:
+			t.of[key] = bindings
+		}
+	}
+}
+
+// bindings appends those of a schema, whose arguments are at path.
+func (p *property) bindings(list []binding, path []string) []binding {
+	for name, child := range p.Properties {
+		at := append(path[:len(path):len(path)], name)
+		var header string
+		if json.Unmarshal(child.Header, &header) == nil && header != "" && len(list) < maxBindings {
+			list = append(list, binding{at, http.CanonicalHeaderKey(headerParam + header)})
+		}
+		if len(at) < maxNested {
+			list = child.bindings(list, at)
+		}
+	}
+	return list
+}
+
+// mismatch says what is wrong with the Mcp-Param-* headers of a call, as far as its
+// tool is known.
+func (t *tools) mismatch(r *http.Request, caller, target string, m *mcpmap.Message) (refusal, bool) {
+	if !m.Is(mcpmap.MethodToolsCall) {
+		return refusal{}, false
+	}
+	t.mu.Lock()
+	bindings := t.of[toolKey{caller, target, string(m.Tool())}]
+	t.mu.Unlock()
+	if len(bindings) == 0 {
+		return refusal{}, false
+	}
+	var params struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	_ = json.Unmarshal(m.Params(), &params) // or there are no arguments
+	for _, b := range bindings {
+		if why := b.mismatch(r, params.Arguments); why != "" {
+			return refusal{code: codeHeaderMismatch, text: b.header + why, id: m.ID()}, true
+		}
+	}
+	return refusal{}, false
+}
+
+// mismatch holds one header against its argument.
+func (b *binding) mismatch(r *http.Request, arguments json.RawMessage) string {
+	value := arguments
+	for _, name := range b.path {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(value, &object) != nil {
+			object = nil
+		}
+		value = object[name]
+	}
+	given := r.Header.Values(b.header)
+	absent := len(value) == 0 || string(value) == "null"
+	switch {
+	case len(given) > 1:
+		return " is there more than once"
+	case absent && len(given) > 0:
+		return " is there, but its argument is not"
+	case absent:
+		return ""
+	case len(given) == 0:
+		return " is missing"
+	}
+	text, ok := decoded(given[0])
+	if !ok || !same(text, value) {
+		return " is not what the arguments say"
+	}
+	return ""
+}
+
+// same says whether a header has the value of an argument: a string, a boolean, or a
+// whole number that every client can hold.
+func same(text string, value json.RawMessage) bool {
+	const most = 1<<53 - 1
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return false
+	}
+	switch v := v.(type) {
+	case string:
+		return text == v
+	case bool:
+		return text == strconv.FormatBool(v)
+	case float64:
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		return err == nil && n == v && n == math.Trunc(n) && math.Abs(n) <= most
+	}
+	return false
+}
