@@ -69,6 +69,7 @@ var rules = []rule{
 	{"bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
+	{"agents/slipa2a", []string{"bridge/a2abinding", "profiles/a2a", "slip/*"}, nil, "before any agent: no SDK, no store, no transport"},
 	{"agents/*", []string{"bridge/a2abinding", "profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles; what they say as agents of A2A is said as the bridges say it"},
 
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},

@@ -1,0 +1,117 @@
+package slipa2a
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/slimwire/swp/slip/slipstream"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// Roles of a message of A2A 1.0.
+const (
+	RoleUser  = "ROLE_USER"
+	RoleAgent = "ROLE_AGENT"
+)
+
+// Outgoing is a message to be written.
+type Outgoing struct {
+	MessageID string // required
+	ContextID string // left out if empty
+	TaskID    string // left out if empty
+	Role      string // default RoleUser, and RoleAgent for Answer
+
+	// SLIP is the intent, required.
+	SLIP *slipstream.Message
+
+	// Confidence is from 0 to 1; nil says nothing about it.
+	Confidence *float64
+
+	// Attachments are the other parts, JSON objects, which are written octet for
+	// octet.
+	Attachments []json.RawMessage
+}
+
+// message is an Outgoing in JSON, but for its parts.
+type message struct {
+	MessageID  string           `json:"messageId"`
+	ContextID  string           `json:"contextId,omitempty"`
+	TaskID     string           `json:"taskId,omitempty"`
+	Role       string           `json:"role"`
+	Extensions []string         `json:"extensions,omitempty"`
+	Metadata   map[string]under `json:"metadata,omitempty"`
+}
+
+// under is metadata[URI].
+type under struct {
+	SlipVersion string   `json:"slipVersion"`
+	UCRVersion  string   `json:"ucrVersion"`
+	UCRHash     string   `json:"ucrHash"`
+	Encoding    string   `json:"encoding"`
+	Confidence  *float64 `json:"confidence,omitempty"`
+}
+
+// Encode writes a message of A2A that is marked with the extension, its SLIP text as
+// the first part. It refuses what slipstream.Codec.Append refuses, a confidence that
+// is none, attachments that are no JSON objects, and what is above the bounds.
+func (x *Extension) Encode(out Outgoing) ([]byte, error) {
+	if out.SLIP == nil {
+		return nil, errors.New("slipa2a: a message without SLIP")
+	}
+	line, err := x.opts.Codec.Append(nil, out.SLIP)
+	if err != nil {
+		return nil, err
+	}
+	if c := out.Confidence; c != nil && !(*c >= 0 && *c <= 1) { // NaN is neither
+		return nil, fmt.Errorf("slipa2a: confidence %v, want 0 to 1", *c)
+	}
+	return x.write(out, string(line), true)
+}
+
+// Answer writes the answer of an agent to what came in: as Encode if the client takes
+// SLIP, else with text in place of out.SLIP and no mark. Attachments are the same. A
+// nil in takes no SLIP.
+func (x *Extension) Answer(in *Incoming, out Outgoing, text string) ([]byte, error) {
+	out.Role = cmp.Or(out.Role, RoleAgent)
+	if in != nil && in.TakesSLIP {
+		return x.Encode(out)
+	}
+	return x.write(out, text, false)
+}
+
+func (x *Extension) write(out Outgoing, text string, marked bool) ([]byte, error) {
+	if out.MessageID == "" {
+		return nil, errors.New("slipa2a: a message without messageId")
+	}
+	if n := len(out.Attachments) + 1; n > x.opts.MaxParts {
+		return nil, fmt.Errorf("slipa2a: %d parts, want at most %d", n, x.opts.MaxParts)
+	}
+	m := message{MessageID: out.MessageID, ContextID: out.ContextID, TaskID: out.TaskID, Role: cmp.Or(out.Role, RoleUser)}
+	if marked {
+		m.Extensions = []string{URI}
+		m.Metadata = map[string]under{URI: {SlipVersion, ucr.Version, ucr.CoreHash, Encoding, out.Confidence}}
+	}
+	head, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("slipa2a: %w", err)
+	}
+	first, err := json.Marshal(map[string]string{"text": text})
+	if err != nil {
+		return nil, fmt.Errorf("slipa2a: %w", err)
+	}
+	// Marshal would write the attachments in another way.
+	octets := append(head[:len(head)-1:len(head)-1], `,"parts":[`...)
+	octets = append(octets, first...)
+	for i, part := range out.Attachments {
+		if at := whole(part); at.from >= at.to || part[at.from] != '{' || !json.Valid(part) {
+			return nil, fmt.Errorf("slipa2a: attachment %d is no JSON object", i)
+		}
+		octets = append(append(octets, ','), part...)
+	}
+	if octets = append(octets, "]}"...); len(octets) > x.opts.MaxMessage {
+		return nil, fmt.Errorf("slipa2a: a message of %d octets, want at most %d", len(octets), x.opts.MaxMessage)
+	}
+	return octets, nil
+}

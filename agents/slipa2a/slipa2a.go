@@ -1,0 +1,89 @@
+// Package slipa2a is SLIP-A2A: agents of A2A 1.0 that speak SLIP v1 to each other. An
+// agent declares the extension in its card, a client opts in with a service parameter
+// and marks each message, and both compare the hash of the anchors that they know.
+// Everything else about the messages stays as it is.
+//
+// Decode, Encode and Declare are functions on octets, for either side. Wrap puts the
+// extension before an agent that is a Worker of profile 2.
+//
+// Specification: Slipstream part C, A2A 1.0 §4.6 (extensions).
+package slipa2a
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/slimwire/swp/slip/slipstream"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// URI names the extension: in cards, in the service parameter a2a-extensions, in
+// message.extensions and as the member of message.metadata.
+const URI = "https://github.com/anthony-maio/slipcore/extensions/a2a-slipstream/v1"
+
+// MediaType is SLIP as an input or output mode.
+const MediaType = "text/slip"
+
+// What metadata and cards say.
+const (
+	SlipVersion = "v1"
+	Encoding    = "mnemonic"
+)
+
+// Mismatch is what becomes of a message whose sender knows other anchors.
+type Mismatch string
+
+// The choices for Options.Mismatch.
+const (
+	Refuse   Mismatch = "refuse"   // an error, ucr_mismatch
+	Fallback Mismatch = "fallback" // it is plain text
+)
+
+// Options configure an Extension. Zero means the default that is named.
+type Options struct {
+	// Codec reads and writes the SLIP text. Anchors that its Table adds to the core
+	// are understood, but neither declared nor compared.
+	Codec slipstream.Codec
+
+	// Mismatch is what becomes of messages with another ucrHash, default Refuse.
+	Mismatch Mismatch
+
+	// RequireHash refuses messages that say no ucrHash.
+	RequireHash bool
+
+	// Required declares the extension as required, and refuses to let messages pass
+	// whose sender has not opted in. It should stay false.
+	Required bool
+
+	// Description is that of the declaration, default a sentence.
+	Description string
+
+	MaxMessage  int // octets of a message, default 8 MiB
+	MaxParts    int // of a message in SLIP, default 256
+	MaxMetadata int // octets of metadata[URI], default 4,096
+}
+
+// Extension is the extension with its options. It never changes and may be used by
+// many at once.
+type Extension struct{ opts Options }
+
+// New returns an Extension. It fails on options that are not defined.
+func New(o Options) (*Extension, error) {
+	for name, n := range map[string]int{
+		"MaxMessage": o.MaxMessage, "MaxParts": o.MaxParts, "MaxMetadata": o.MaxMetadata,
+		"Codec.MaxText": o.Codec.MaxText, "Codec.MaxTokens": o.Codec.MaxTokens,
+	} {
+		if n < 0 {
+			return nil, fmt.Errorf("slipa2a: %s: %d, want 0 or more", name, n)
+		}
+	}
+	o.Mismatch = cmp.Or(o.Mismatch, Refuse)
+	if o.Mismatch != Refuse && o.Mismatch != Fallback {
+		return nil, fmt.Errorf("slipa2a: mismatch %q, want %q or %q", o.Mismatch, Refuse, Fallback)
+	}
+	o.Description = cmp.Or(o.Description, "Messages in SLIP v1, with the anchors of UCR "+ucr.Version)
+	o.MaxMessage = cmp.Or(o.MaxMessage, 8<<20)
+	o.MaxParts = cmp.Or(o.MaxParts, 256)
+	o.MaxMetadata = cmp.Or(o.MaxMetadata, 4<<10)
+	return &Extension{o}, nil
+}
