@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/access"
+	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -40,17 +41,40 @@ type PlanListen struct {
 	Peers       string `json:"peers"` // who may connect, in words
 }
 
-// PlanServer is an MCP server of a Plan. Arguments and values of variables may be
-// secret and are not in it.
+// PlanServer is an MCP server of a Plan: a command or a URL. Arguments and values of
+// variables and headers may be secret and are not in it.
 type PlanServer struct {
-	Name      string   `json:"name"`
-	Command   string   `json:"command"` // as resolved
-	Args      int      `json:"args"`    // how many
-	Env       []string `json:"env"`     // names
-	Default   bool     `json:"default"`
-	Allowed   []string `json:"allowed"` // patterns of the identities that may do something there
-	Idle      string   `json:"idle"`
-	MaxWorker int      `json:"max_children"`
+	Name    string   `json:"name"`
+	Default bool     `json:"default"`
+	Allowed []string `json:"allowed"` // patterns of the identities that may do something there
+
+	Command   string   `json:"command,omitempty"` // as resolved
+	Args      int      `json:"args,omitempty"`    // how many
+	Env       []string `json:"env,omitempty"`     // names
+	Idle      string   `json:"idle,omitempty"`
+	MaxWorker int      `json:"max_children,omitempty"`
+
+	URL     string   `json:"url,omitempty"`
+	Headers []string `json:"headers,omitempty"` // names
+}
+
+func planServer(c *config.Config, name string) (*PlanServer, error) {
+	s := c.MCP.Servers[name]
+	p := &PlanServer{
+		Name: name, Default: s.Default || len(c.MCP.Servers) == 1,
+		Allowed: whoMay(&c.Access, func(a *access.Policy) bool { return a.Reaches(anyone, "mcp", name) }),
+	}
+	if s.URL == "" {
+		command, err := exec.LookPath(s.Command)
+		p.Command, p.Args, p.Env, p.Idle, p.MaxWorker = command, len(s.Args), slices.Sorted(maps.Keys(s.Env)), s.Idle.String(), s.MaxChildren
+		return p, err // found when the configuration was read, it may be gone now
+	}
+	h, err := upstreamHeaders(&s)()
+	if err == nil {
+		err = mcphttp.CheckHeaders(h)
+	}
+	p.URL, p.Headers = s.URL, slices.Sorted(maps.Keys(h))
+	return p, err
 }
 
 // PlanService is a worker or a backend of a Plan.
@@ -89,16 +113,11 @@ func Check(c *config.Config) (*Plan, error) {
 		p.Listeners = append(p.Listeners, PlanListen{l.Address.String(), l.ErrorFrames, peers})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
-		s := c.MCP.Servers[name]
-		command, err := exec.LookPath(s.Command)
+		server, err := planServer(c, name)
 		if err != nil {
-			return nil, err // found when the configuration was read, gone now
+			return nil, err
 		}
-		p.Servers = append(p.Servers, PlanServer{
-			Name: name, Command: command, Args: len(s.Args), Env: slices.Sorted(maps.Keys(s.Env)),
-			Default: s.Default || len(c.MCP.Servers) == 1, Idle: s.Idle.String(), MaxWorker: s.MaxChildren,
-			Allowed: whoMay(&c.Access, func(a *access.Policy) bool { return a.Reaches(anyone, "mcp", name) }),
-		})
+		p.Servers = append(p.Servers, *server)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
 		w := c.A2A.Workers[name]

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/bridge/mcpstdio"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
@@ -26,10 +27,11 @@ const childGrace = 2 * time.Second
 // follows them then never mixes with what peers call.
 const readingChildren = 2
 
-// servers are the MCP servers behind this endpoint. Each is started when it is
-// first needed.
+// servers are the MCP servers behind this endpoint. A command is started when it is
+// first needed, a URL is asked when it is.
 type servers struct {
 	list    []*mcpstdio.Server          // by name
+	urls    []*mcphttp.Backend          // by name
 	readers map[string]*mcpstdio.Server // those with processes of their own for reading tools
 	table   *mcpmap.Table               // for peers
 	inside  *mcpmap.Table               // for reading tools
@@ -48,6 +50,18 @@ func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
 	byName, inside, def := make(map[string]mcpmap.Server), make(map[string]mcpmap.Server), ""
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
 		conf := c.MCP.Servers[name]
+		if conf.Default {
+			def = name
+		}
+		if conf.URL != "" {
+			server, err := s.backend(name, &conf)
+			if err != nil {
+				return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
+			}
+			s.urls = append(s.urls, server)
+			byName[name], inside[name] = server, server
+			continue
+		}
 		if readsApart(&conf) {
 			reading := s.config(name, conf)
 			reading.MaxChildren, reading.MaxShared, reading.Idle = readingChildren, 1, min(conf.Idle, time.Minute)
@@ -67,9 +81,6 @@ func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
 		if inside[name] == nil {
 			inside[name] = server
 		}
-		if conf.Default {
-			def = name
-		}
 		for _, vec := range []*prometheus.CounterVec{s.starts, s.exits, s.failures} {
 			vec.WithLabelValues(name)
 		}
@@ -84,7 +95,7 @@ func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
 
 // readsApart reports whether a server may have processes that are for reading
 // its tools alone.
-func readsApart(c *config.MCPServer) bool { return c.MaxChildren > readingChildren }
+func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }
 
 func childCounter(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"server"})
@@ -135,14 +146,17 @@ func (s *servers) names() []string {
 	return append([]string{}, names...) // never nil, which JSON shows as null
 }
 
-// stop ends all children and returns when they are gone. It waits for no call:
-// it is for when nobody is left to answer.
+// stop ends all children and sessions at URLs, and returns when they are gone. It
+// waits for no call: it is for when nobody is left to answer.
 func (s *servers) stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var all sync.WaitGroup
 	for _, server := range s.list {
 		all.Go(func() { _ = server.Close(ctx) }) // its error is that of ctx
+	}
+	for _, server := range s.urls {
+		all.Go(func() { _ = server.Close(ctx) })
 	}
 	for _, reader := range s.readers {
 		all.Go(func() { _ = reader.Close(ctx) })
@@ -154,6 +168,9 @@ func (s *servers) stop() {
 // from the configuration.
 func (s *servers) Describe(ch chan<- *prometheus.Desc) {
 	for _, row := range childRows {
+		ch <- row.desc
+	}
+	for _, row := range urlRows {
 		ch <- row.desc
 	}
 	s.starts.Describe(ch)
@@ -172,6 +189,12 @@ func (s *servers) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats), server.Name())
 		}
 	}
+	for _, server := range s.urls {
+		stats := server.Stats()
+		for _, row := range urlRows {
+			ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats), server.Name())
+		}
+	}
 	s.starts.Collect(ch)
 	s.exits.Collect(ch)
 	s.failures.Collect(ch)
@@ -184,22 +207,30 @@ func sum(a, b mcpstdio.Stats) mcpstdio.Stats {
 	}
 }
 
-type childRow struct {
+// statRow is a metric that is read from the figures of a server.
+type statRow[S any] struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(*mcpstdio.Stats) float64
+	value func(*S) float64
 }
 
-func newChildRow(name, help string, kind prometheus.ValueType, value func(*mcpstdio.Stats) float64) childRow {
-	return childRow{prometheus.NewDesc(name, help, []string{"server"}, nil), kind, value}
+func newRow[S any](name, help string, kind prometheus.ValueType, value func(*S) float64) statRow[S] {
+	return statRow[S]{prometheus.NewDesc(name, help, []string{"server"}, nil), kind, value}
 }
 
-var childRows = []childRow{
-	newChildRow("swpd_mcp_children", "Processes now.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Children) }),
-	newChildRow("swpd_mcp_in_flight", "Calls in flight.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.InFlight) }),
-	newChildRow("swpd_mcp_waiting", "Calls that wait for a child.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Waiting) }),
-	newChildRow("swpd_mcp_noise_total", "Lines of standard output that are no message.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Noise) }),
-	newChildRow("swpd_mcp_dropped_total", "Messages of children that belonged to nothing.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Dropped) }),
-	newChildRow("swpd_mcp_replaced_total", "Raw line breaks between tokens that became spaces.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Replaced) }),
-	newChildRow("swpd_mcp_unlogged_total", "Lines of standard error above the rate.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Unlogged) }),
+// What is said of both kinds of server.
+const (
+	helpInFlight = "Calls in flight."
+	helpNoise    = "What a server wrote that is no message: lines of standard output, events."
+	helpDropped  = "Messages that belonged to nothing, or could not be brought on their way."
+)
+
+var childRows = []statRow[mcpstdio.Stats]{
+	newRow("swpd_mcp_children", "Processes now.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Children) }),
+	newRow("swpd_mcp_in_flight", helpInFlight, prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.InFlight) }),
+	newRow("swpd_mcp_waiting", "Calls that wait for a child.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Waiting) }),
+	newRow("swpd_mcp_noise_total", helpNoise, prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Noise) }),
+	newRow("swpd_mcp_dropped_total", helpDropped, prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Dropped) }),
+	newRow("swpd_mcp_replaced_total", "Raw line breaks between tokens that became spaces.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Replaced) }),
+	newRow("swpd_mcp_unlogged_total", "Lines of standard error above the rate.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Unlogged) }),
 }

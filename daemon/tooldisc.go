@@ -26,7 +26,7 @@ type inside struct {
 }
 
 func newInside(s *servers, refresh time.Duration) (*inside, error) {
-	n := max(len(s.list), 1)
+	n := max(len(s.list)+len(s.urls), 1)
 	in := &inside{
 		// A session that is left is left for good.
 		served: mcpmap.New(mcpmap.Options{
@@ -98,7 +98,7 @@ func toolOptions(c *config.Config, s *servers, in *inside, log *zap.Logger) (too
 		o.Servers[name] = mcptools.New(mcptools.Options{
 			Connect: in.connect, Target: name, Refresh: c.TOOLDISC.Refresh,
 			// Its few children must not be taken from those who want to call it.
-			Brief: !readsApart(&server),
+			Brief: server.URL == "" && !readsApart(&server),
 		})
 	}
 	for i := range c.TOOLDISC.Tools {

@@ -61,7 +61,7 @@ func TestOP05BadServersAtURLsAreRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(d, "public"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(filepath.Join(d, "public"), 0o644); err != nil { //nolint:gosec // what is refused
+		if err := os.Chmod(filepath.Join(d, "public"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := load(t, d, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -89,6 +89,10 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 			note = ", the default"
 		}
 		row("MCP server\t%s\topen to %s%s", s.Name, whom(s.Allowed), note)
+		if s.URL != "" {
+			row("\t%s\theaders: %s", s.URL, strings.Join(s.Headers, " "))
+			continue
+		}
 		row("\t%s\t%d arguments; environment: PATH %s", s.Command, s.Args, strings.Join(s.Env, " "))
 	}
 	services := func(title string, list []daemon.PlanService) {

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/bridge/mcphttp"
+	"github.com/slimwire/swp/daemon/config"
+)
+
+// backend is an MCP server at a URL.
+func (s *servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, error) {
+	headers := upstreamHeaders(c)
+	h, err := headers()
+	if err == nil {
+		err = mcphttp.CheckHeaders(h)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return mcphttp.NewBackend(mcphttp.BackendOptions{
+		Name: name, URL: c.URL, Headers: headers, Timeout: c.Timeout, SessionIdle: c.SessionIdle,
+		Trouble: func(err error) {
+			s.log.Warn("request to a server failed", zap.String("server", name), zap.Error(err))
+			s.troubles.note(name, "a request failed: "+err.Error())
+		},
+	})
+}
+
+// upstreamHeaders returns what reads the headers of a server at a URL. Files are read
+// each time, so that what replaces them needs no restart.
+func upstreamHeaders(c *config.MCPServer) func() (http.Header, error) {
+	return func() (http.Header, error) {
+		h := make(http.Header, len(c.Headers)+len(c.HeadersFrom))
+		for name, value := range c.Headers {
+			h.Set(name, value)
+		}
+		for name, file := range c.HeadersFrom {
+			value, err := readHeader(file)
+			if err != nil {
+				return nil, err
+			}
+			h.Set(name, value)
+		}
+		return h, nil
+	}
+}
+
+// maxHeaderValue bounds a file that holds the value of a header, in octets.
+const maxHeaderValue = 8 << 10
+
+func readHeader(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	value, err := io.ReadAll(io.LimitReader(f, maxHeaderValue+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(value) > maxHeaderValue:
+		return "", fmt.Errorf("daemon: %s has more than %d octets", file, maxHeaderValue)
+	}
+	return string(bytes.TrimRight(value, "\r\n")), nil
+}
+
+var urlRows = []statRow[mcphttp.BackendStats]{
+	newRow("swpd_mcp_in_flight", helpInFlight, prometheus.GaugeValue, func(s *mcphttp.BackendStats) float64 { return float64(s.InFlight) }),
+	newRow("swpd_mcp_url_sessions", "Sessions at a URL.", prometheus.GaugeValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Sessions) }),
+	newRow("swpd_mcp_url_failures_total", "Requests to a URL without a proper response.", prometheus.CounterValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Failed) }),
+	newRow("swpd_mcp_noise_total", helpNoise, prometheus.CounterValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Noise) }),
+	newRow("swpd_mcp_dropped_total", helpDropped, prometheus.CounterValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Dropped) }),
+}
