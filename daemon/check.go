@@ -28,6 +28,7 @@ type Plan struct {
 	Servers   []PlanServer  `json:"mcp_servers"`
 	Workers   []PlanService `json:"a2a_workers"`
 	Agents    []PlanAgent   `json:"a2a_agents"`
+	Teams     []PlanTeam    `json:"teams"`
 	Backends  []PlanService `json:"rpc_backends"`
 	Cards     []PlanName    `json:"agent_cards"` // by agent_id
 	Tools     []PlanName    `json:"tools"`       // that are configured, by tool_id
@@ -97,7 +98,7 @@ func Check(c *config.Config) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner,
 		Store: describeStore(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
-		Workers: []PlanService{}, Agents: []PlanAgent{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
+		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
 	}
 	if err := p.identity(c); err != nil {
 		return nil, err
@@ -141,6 +142,9 @@ func Check(c *config.Config) (*Plan, error) {
 		p.Tools = append(p.Tools, planName(&c.Access, c.TOOLDISC.Tools[i].ToolID, "tooldisc", "get"))
 	}
 	p.agents(c)
+	if err := p.teams(c); err != nil {
+		return nil, err
+	}
 	p.access(c)
 	return p, p.services(c)
 }

@@ -97,6 +97,7 @@ type daemon struct {
 	inside      *inside
 	partners    *partners
 	fronts      *fronts
+	teams       *teams
 	profiles    *all.Set
 	listeners   []*listener
 	endpoints   []*endpoint.Endpoint
@@ -163,6 +164,9 @@ func (d *daemon) start() error {
 	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
 		return err
 	}
+	if d.teams, err = newTeams(d); err != nil {
+		return err
+	}
 	d.partners = newPartners(d)
 	d.health = &health{
 		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
@@ -176,7 +180,7 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.partners, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.guard.denials)
+	d.metrics.registry.MustRegister(d.partners, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
@@ -221,10 +225,10 @@ func (d *daemon) profileOptions() (all.Options, error) {
 
 		Artifact: artifactOptions(c, d.state.blobs, key),
 		Relay:    relayOptions(c, d.state),
-		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards}, d.agents.sources()...)},
+		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, d.agents.sources()...)},
 		TOOLDISC: tools,
 	}
-	o.A2A.Workers = append(o.A2A.Workers, d.agents.registrations()...)
+	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state
 	}
@@ -241,6 +245,9 @@ func (d *daemon) close() {
 	}
 	if d.profiles != nil {
 		d.profiles.Close()
+	}
+	if d.teams != nil {
+		d.teams.close()
 	}
 	if d.inside != nil {
 		d.inside.close()
@@ -330,6 +337,7 @@ func (d *daemon) drain() error {
 	d.fronts.close()
 	ends.Go(d.traces.close)
 	d.profiles.Close()
+	d.teams.close()
 	d.inside.close()
 	d.servers.stop()
 	d.workers.stop()
@@ -410,6 +418,7 @@ func (d *daemon) announce() {
 		zap.String("mcp_servers", strings.Join(d.servers.names(), " ")),
 		zap.String("a2a_workers", strings.Join(slices.Sorted(maps.Keys(c.A2A.Workers)), " ")),
 		zap.String("rpc_backends", strings.Join(slices.Sorted(maps.Keys(c.RPC.Backends)), " ")),
+		zap.String("teams", strings.Join(d.teams.names, " ")),
 		zap.Int("agent_cards", len(c.AGDISC.Cards)),
 	)
 	if len(c.Access.Rules) == 0 {

@@ -131,6 +131,9 @@ func (d *daemon) openEndpoints() error {
 	if err := d.fronts.openEndpoints(); err != nil {
 		return err
 	}
+	if err := d.teams.openEndpoints(); err != nil {
+		return err
+	}
 	d.metrics.watch(d.stats)
 	return nil
 }
@@ -198,6 +201,7 @@ const reasonDenied = "denied"
 var (
 	errDenied = errors.New("daemon: access.deny")
 	errCaller = errors.New("daemon: the identity of an HTTP caller in a certificate")
+	errTeam   = errors.New("daemon: the identity of a team in a certificate")
 )
 
 // refuse closes a connection whose peer the access rules do not let in, or which has
@@ -207,6 +211,8 @@ func (d *daemon) refuse(conn transport.Conn) error {
 	switch identity := conn.Peer().Identity; {
 	case isCaller(identity):
 		err = errCaller
+	case isTeam(identity):
+		err = errTeam
 	case !d.guard.Denied(identity):
 		return nil
 	}
@@ -227,6 +233,8 @@ func (d *daemon) hangUp(conn transport.Conn, reason string, why error) {
 // more.
 func (d *daemon) recheck() {
 	kept, closed := d.fronts.recheck()
+	teamsKept, teamsClosed := d.teams.recheck()
+	kept, closed = kept+teamsKept, closed+teamsClosed
 	open := d.partners.dialled.list()
 	for _, l := range d.listeners {
 		open = append(open, l.open.list()...)

@@ -1,6 +1,7 @@
 package team
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -131,6 +132,9 @@ func (r *request) begin() (h hop, contextID string, err error) {
 	if message, err = stripped(message); err != nil {
 		return hop{}, "", errNoMessage
 	}
+	if err := r.references(message); err != nil {
+		return hop{}, "", err
+	}
 	h = hop{message: message, target: r.opts.Default, sender: User}
 	if taskID != "" {
 		m, err := r.find(r.ctx, r.task.Peer, taskID)
@@ -143,6 +147,28 @@ func (r *request) begin() (h hop, contextID string, err error) {
 		h.target = m.id
 	}
 	return h, contextID, nil
+}
+
+// maxReferences bounds the tasks that one message may refer to.
+const maxReferences = 64
+
+// references refuses a message that refers to tasks which are not the caller's: to the
+// members all callers are the team.
+func (r *request) references(message object) error {
+	list, err := message.list("referenceTaskIds")
+	if err != nil || len(list) > maxReferences {
+		return errNoMessage
+	}
+	for _, value := range list {
+		id, ok := text(value)
+		if !ok || len(id) > maxID {
+			return errNoMessage
+		}
+		if m, err := r.find(r.ctx, r.task.Peer, id); err != nil || m == nil {
+			return cmp.Or(err, error(errNoTask))
+		}
+	}
+	return nil
 }
 
 // deliver sends a message to a member and returns its answer. Where it is known

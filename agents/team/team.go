@@ -172,8 +172,8 @@ func New(list ...Options) (map[string]*Team, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(teams)) {
-		if path := teams[name].cycle(nil); path != nil {
-			return nil, fmt.Errorf("team: %q contains itself: %s", path[len(path)-1], strings.Join(path, " > "))
+		if path := teams[name].cycle([]string{name}, make(map[*Team]bool)); path != nil {
+			return nil, fmt.Errorf("team: %q contains itself: %s", name, strings.Join(path, " > "))
 		}
 	}
 	return teams, nil
@@ -236,17 +236,24 @@ func newTeam(o Options) (*Team, error) {
 	return t, nil
 }
 
-// cycle returns how the team contains itself or a team that does, nil if it does not.
-func (t *Team) cycle(above []string) []string {
-	path := append(slices.Clip(above), t.opts.Name)
-	if slices.Contains(above, t.opts.Name) {
-		return path
-	}
+// cycle returns how the team at the end of a path leads to the one at its beginning,
+// nil if it does not. been are those that were looked at.
+func (t *Team) cycle(path []string, been map[*Team]bool) []string {
 	for _, id := range t.ids {
-		if in := t.members[id].team; in != nil {
-			if found := in.cycle(path); found != nil {
-				return found
-			}
+		in := t.members[id].team
+		if in == nil {
+			continue
+		}
+		further := append(slices.Clip(path), in.opts.Name)
+		if further[0] == in.opts.Name {
+			return further
+		}
+		if been[in] {
+			continue
+		}
+		been[in] = true
+		if found := in.cycle(further, been); found != nil {
+			return found
 		}
 	}
 	return nil

@@ -27,6 +27,7 @@ func (c *Config) check(p *problems) {
 	c.checkAccess(p)
 	c.checkWorkers(p)
 	c.checkAgents(p)
+	c.checkTeams(p)
 	c.checkBackends(p)
 	c.checkHints(p)
 	c.checkDiscovery(p)

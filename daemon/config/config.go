@@ -32,6 +32,7 @@ type Config struct {
 	HTTP       HTTP       `yaml:"http"`
 	MCP        MCP        `yaml:"mcp"`
 	A2A        A2A        `yaml:"a2a"`
+	Teams      Teams      `yaml:"teams"`
 	RPC        RPC        `yaml:"rpc"`
 	Events     Events     `yaml:"events"`
 	Artifact   Artifact   `yaml:"artifact"`

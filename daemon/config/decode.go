@@ -152,6 +152,10 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 			*e = defaultWorker
 		case *A2AAgent:
 			*e = defaultAgent
+		case *Team:
+			*e = defaultTeam
+		case *TeamMember:
+			*e = defaultMember
 		case *RPCBackend:
 			*e = defaultBackend
 		case *AgentCard:

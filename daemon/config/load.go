@@ -123,6 +123,7 @@ func (c *Config) resolve(dir string) error {
 	c.resolveCred(dir)
 	c.resolvePartners(dir)
 	c.resolveHTTP(dir)
+	c.resolveTeams(dir)
 	c.resolveServers(dir)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

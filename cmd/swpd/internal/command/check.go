@@ -112,6 +112,10 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		row("A2A agent\t%s\topen to %s", a.Name, whom(a.Allowed))
 		row("\t%s\t%s; headers: %s", a.URL, binding, strings.Join(a.Headers, " "))
 	}
+	for _, t := range p.Teams {
+		row("team\t%s\topen to %s", t.Name, whom(t.Allowed))
+		row("\t%s\tmembers: %s", t.Default, strings.Join(t.Members, " "))
+	}
 	services("RPC backend", p.Backends)
 	for _, n := range p.Cards {
 		row("agent card\t%s\topen to %s", n.Name, whom(n.Allowed))

@@ -1,0 +1,299 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/agents/team"
+	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/sdk/a2atransport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// player is an agent on the SDK that does what a function says.
+type player func(x *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
+
+func (p player) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) { p(x, yield) }
+}
+
+func (p player) Cancel(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		yield(sdk.NewStatusUpdateEvent(x, sdk.TaskStateCanceled, nil), nil)
+	}
+}
+
+// to is a message that names a recipient.
+func to(recipient, text string) *sdk.Message {
+	m := sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart(text))
+	m.Extensions, m.Metadata = []string{team.URI}, map[string]any{team.URI: map[string]any{"recipient": recipient}}
+	return m
+}
+
+// sender is who sent a message, as its routing data says; empty without.
+func sender(m *sdk.Message) string {
+	data, _ := m.Metadata[team.URI].(map[string]any)
+	who, _ := data["sender"].(string)
+	return who
+}
+
+// join has an agent that is written with the SDK connect to a daemon.
+func join(r *running, id string, p player, capabilities ...string) {
+	r.t.Helper()
+	state, err := openState(r.t.Context(), &config.Config{Data: r.t.TempDir(), Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, false, zap.NewNop())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	worker := a2atransport.NewWorker(a2asrv.NewHandler(p))
+	set, err := all.New(all.Options{A2A: a2a.Options{Store: state, Workers: []a2a.Registration{{Kinds: a2abinding.Kinds(), Worker: worker}}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Attach)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		_ = ep.Close()
+		set.Close()
+		_ = state.Close()
+	})
+	conn, err := connect(r.t, r.addrs[0], devpki.Client(filepath.Join(r.dir, "pki")))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := &session{ep.Attach(conn), set.MCP, set.A2A}
+	if err := set.A2A.Declare(r.t.Context(), s.Session, id, append(a2abinding.Kinds(), capabilities...)); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := echo(r.t, s); err != nil { // after which the agent is known
+		r.t.Fatal(err)
+	}
+}
+
+// deskClient speaks to the team "desk" as programs on the SDK do.
+func deskClient(t *testing.T, s *session) *a2aclient.Client {
+	t.Helper()
+	card := &sdk.AgentCard{
+		Name: "desk", Capabilities: sdk.AgentCapabilities{Streaming: true},
+		SupportedInterfaces: []*sdk.AgentInterface{{URL: "swp:///desk", ProtocolBinding: a2atransport.Protocol, ProtocolVersion: sdk.Version}},
+	}
+	factory := a2atransport.Factory(func(context.Context, *sdk.AgentInterface) (*a2atransport.Client, error) {
+		return &a2atransport.Client{
+			Session: func(context.Context) (profiles.Session, error) { return s.Session, nil }, A2A: s.tasks, Agent: "desk",
+		}, nil
+	})
+	client, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithTransport(a2atransport.Protocol, factory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func user(text string) *sdk.SendMessageRequest {
+	return &sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))}
+}
+
+const teamYAML = "teams: {desk: {description: answers, default: triage, members: {triage: {}, billing: {}}}}\n"
+
+const everyoneYAML = "access: {rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
+
+// triage hands what it is asked to billing, and what billing says to the user.
+func triage(senders *[]string, mu *sync.Mutex) player {
+	return func(x *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		from, text := sender(x.Message), x.Message.Parts[0].Text()
+		mu.Lock()
+		*senders = append(*senders, from)
+		mu.Unlock()
+		if from == "user" {
+			yield(to("billing", "please: "+text), nil)
+			return
+		}
+		yield(to("user", "billing says "+text), nil)
+	}
+}
+
+func TestATeamIsOneAgentToAnSDKClient(t *testing.T) {
+	billing := newScripted(t, func(string) (string, string) {
+		return `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"42 EUR"}]}}`, ""
+	})
+	r := start(t, agentYAML(billing.url, "")+teamYAML+everyoneYAML)
+	var mu sync.Mutex
+	var senders []string
+	join(r, "triage", triage(&senders, &mu), team.URI)
+	for _, address := range r.addrs {
+		senders = nil
+		client := deskClient(t, r.mustDial(address))
+		result, err := client.SendMessage(t.Context(), user("what do I owe?"))
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", address, err, r.log)
+		}
+		m, ok := result.(*sdk.Message)
+		if !ok || m.Parts[0].Text() != "billing says 42 EUR" || m.Metadata[team.URI] != nil {
+			t.Errorf("%s: %+v", address, result)
+		}
+		if !slices.Equal(senders, []string{"user", "billing"}) {
+			t.Errorf("%s: senders %q", address, senders)
+		}
+	}
+	if sent := billing.bodies[0]; strings.Contains(sent, team.URI) || !strings.Contains(sent, "please: what do I owe?") {
+		t.Errorf("an agent without the extension was sent %s", sent)
+	}
+	if got := billing.headers[0].Get("A2A-Extensions"); got != "" {
+		t.Errorf("and extensions %q", got)
+	}
+	if got := r.metric(`swpd_team_hops_total{outcome="routed",team="desk"}`); got != fmt.Sprint(2*len(r.addrs)) {
+		t.Errorf("%s hops were routed", got)
+	}
+}
+
+func TestATaskOfATeamIsFollowedAndOnlyByItsCaller(t *testing.T) {
+	r := start(t, "teams: {desk: {default: triage, members: {triage: {}}}}\n"+everyoneYAML)
+	steps := make(chan struct{})
+	join(r, "triage", func(x *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		if x.StoredTask == nil {
+			if yield(sdk.NewSubmittedTask(x, x.Message), nil) {
+				yield(sdk.NewStatusUpdateEvent(x, sdk.TaskStateInputRequired, sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart("which?"))), nil)
+			}
+			return
+		}
+		<-steps
+		yield(sdk.NewStatusUpdateEvent(x, sdk.TaskStateCompleted, to("user", "done: "+x.Message.Parts[0].Text())), nil)
+	}, team.URI)
+	client := deskClient(t, r.mustDial(r.addrs[0]))
+	var id sdk.TaskID
+	var states []sdk.TaskState
+	for e, err := range client.SendStreamingMessage(t.Context(), user("book")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := e.(type) {
+		case *sdk.Task:
+			id, states = e.ID, append(states, e.Status.State)
+		case *sdk.TaskStatusUpdateEvent:
+			states = append(states, e.Status.State)
+		}
+	}
+	if want := []sdk.TaskState{sdk.TaskStateSubmitted, sdk.TaskStateInputRequired}; id == "" || !slices.Equal(states, want) {
+		t.Fatalf("task %q, states %v, want %v", id, states, want)
+	}
+	if task, err := client.GetTask(t.Context(), &sdk.GetTaskRequest{ID: id}); err != nil || task.Status.State != sdk.TaskStateInputRequired {
+		t.Fatalf("%+v, %v", task, err)
+	}
+	other := deskClient(t, r.mustDial(r.addrs[2])) // a plaintext listener: the identity loopback
+	if _, err := other.GetTask(t.Context(), &sdk.GetTaskRequest{ID: id}); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("somebody else: %v", err)
+	}
+	close(steps)
+	more := user("the blue one")
+	more.Message.TaskID = id
+	result, err := client.SendMessage(t.Context(), more)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, r.log)
+	}
+	if task, ok := result.(*sdk.Task); !ok || task.ID != id || task.Status.State != sdk.TaskStateCompleted || task.Status.Message.Parts[0].Text() != "done: the blue one" || task.Status.Message.Metadata[team.URI] != nil {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestATeamHasMembersBehindPartners(t *testing.T) {
+	b := open(t, "b", "")
+	a := open(t, "a", "partners:\n"+entry("b", b, b.addrs[0])+
+		"teams: {desk: {default: near, members: {near: {}, far: {agent: b/expert, title: Far, description: knows, routes: true}}}}\n")
+	b.trusting("a", a)
+	a.connected("b")
+	told := make(chan string, 1)
+	join(a.running, "near", func(x *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		cards, err := json.Marshal(x.Message.Metadata[team.URI])
+		if err != nil {
+			t.Error(err)
+		}
+		told <- string(cards)
+		yield(to("far", "ask"), nil)
+	}, team.URI)
+	join(b.running, "expert", func(x *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(to("user", "an answer for "+sender(x.Message)), nil)
+	})
+	s := a.mustDial(a.addrs[0])
+	result, err := deskClient(t, s).SendMessage(t.Context(), user("hello"))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, a.log)
+	}
+	if m, ok := result.(*sdk.Message); !ok || m.Parts[0].Text() != "an answer for near" {
+		t.Errorf("%+v", result)
+	}
+	const want = `{"agentCards":[{"capabilities":[],"description":"knows","id":"far","name":"Far","supportsClientRouting":true}],"sender":"user"}`
+	if got := <-told; got != want {
+		t.Errorf("the default agent was told %s, want %s", got, want)
+	}
+}
+
+func TestTheCardOfATeamHasTheSkillsOfItsMembers(t *testing.T) {
+	billing := newScripted(t, func(string) (string, string) { return `{}`, "" })
+	yaml := "teams: {desk: {title: Desk, description: answers, default: billing, members: {billing: {capabilities: [invoices, refunds]}, away: {}}}}\n"
+	r := start(t, agentYAML(billing.url, "")+yaml+everyoneYAML)
+	s := r.mustDial(r.addrs[0])
+	card, err := agdisc.Ask(t.Context(), s.Session, "desk", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got sdk.AgentCard
+	if err := json.Unmarshal(card.Payload, &got); err != nil {
+		t.Fatalf("%v: %s", err, card.Payload)
+	}
+	var skills []string
+	for _, skill := range got.Skills {
+		skills = append(skills, skill.ID)
+	}
+	if got.Name != "Desk" || got.Description != "answers" || !slices.Equal(skills, []string{"billing/invoices", "billing/refunds"}) || len(got.Capabilities.Extensions) != 0 {
+		t.Errorf("card %s", card.Payload)
+	}
+	if card.ETag != agdisc.HashOf(card.Payload) || card.MaxAge <= 0 {
+		t.Errorf("etag %q, max_age %v", card.ETag, card.MaxAge)
+	}
+}
+
+func TestATeamMayDoWhatTheRulesAllowIt(t *testing.T) {
+	billing := newScripted(t, func(string) (string, string) {
+		return `{"message":{"messageId":"m","parts":[{"text":"x"}]}}`, ""
+	})
+	const rules = "access: {rules: [{identity: ['spiffe://localhost/**', loopback], profile: [a2a, rpc], name: ['desk/**', 'swp.*']}%s]}\n"
+	for name, test := range map[string]struct {
+		rule string
+		ok   bool
+	}{
+		"allowed":     {", {identity: 'team:desk', profile: a2a, operation: task, name: 'billing/a2a/1.0/SendMessage'}", true},
+		"not allowed": {", {identity: 'team:other'}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			yaml := "teams: {desk: {default: billing, members: {billing: {routes: false}}}}\n"
+			r := start(t, agentYAML(billing.url, "")+yaml+fmt.Sprintf(rules, test.rule))
+			before := billing.asked()
+			_, err := deskClient(t, r.mustDial(r.addrs[0])).SendMessage(t.Context(), user("hi"))
+			if (err == nil) != test.ok || (billing.asked() > before) != test.ok {
+				t.Errorf("error %v, asked %v\n%s", err, billing.asked() > before, r.log)
+			}
+			if !test.ok && !strings.Contains(r.log.String(), `"peer":"team:desk"`) {
+				t.Errorf("the audit trail says\n%s", r.log)
+			}
+		})
+	}
+}
