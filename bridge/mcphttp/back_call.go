@@ -113,8 +113,11 @@ func (c *backCall) post(sent func()) error {
 	}
 	if c.session != nil {
 		c.session.mark(h)
-	} else if err := mirror(h, &c.msg, c.params); err != nil {
-		return err
+	}
+	if c.session == nil || c.msg.Modern() { // an initialize that names a version without sessions is for the server to refuse
+		if err := mirror(h, &c.msg, c.params); err != nil {
+			return err
+		}
 	}
 	for name, value := range map[string]string{"Traceparent": c.trace.Parent, "Tracestate": c.trace.State} {
 		if visible(value) {

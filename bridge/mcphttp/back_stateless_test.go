@@ -65,6 +65,21 @@ func TestHeadersMirrorTheBody(t *testing.T) {
 	same(t, "code", problemOf(t, c.in("", long).Octets).Data.Code, "ERR_INVALID_MCP_PAYLOAD")
 }
 
+func TestInitializeOfTheStatelessEraIsForTheServerToRefuse(t *testing.T) {
+	const refusal = `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`
+	s := behind(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		same(t, "version", req.Header.Get("Mcp-Protocol-Version"), "2026-07-28")
+		same(t, "method", req.Header.Get("Mcp-Method"), "initialize")
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, refusal)
+	}), mcphttp.BackendOptions{})
+	r := s.dial("alice").in("", stateless(`1`, "initialize", ""))
+	same(t, "status", r.Status, http.StatusNotFound)
+	same(t, "answer", string(r.Octets), refusal)
+	same(t, "session", r.Session, "")
+}
+
 func TestErrorsOfTheServerPassVerbatim(t *testing.T) {
 	for status, body := range map[int]string{
 		http.StatusOK:         ` {"jsonrpc":"2.0","id":1,"error":{"code":-32602, "message":"bad"}}` + "\n",
