@@ -59,8 +59,12 @@ func (at *attempt) send() (profiles.Call, outcome) {
 	}
 	r, release, err := s.load(at.ctx, it)
 	defer release()
-	if err != nil {
+	switch {
+	case err == nil:
+	case at.ctx.Err() != nil:
 		return nil, unmade
+	default:
+		return nil, unread
 	}
 	it.data = nil // what is needed again is read again
 	m := Publish{

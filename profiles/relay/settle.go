@@ -15,6 +15,7 @@ const (
 	processed                // by the consumer
 	refused                  // another attempt is of no use
 	unmade                   // it was never sent
+	unread                   // nor could it be: the Store has not got its data, now or for good
 	overdue                  // nor will it be: the time of the delivery is over
 )
 
@@ -38,6 +39,8 @@ func (s *Service) settle(it *item, how outcome) State {
 		return s.bury(it, "")
 	case how == unmade:
 		s.retry(it, time.Time{}, false)
+	case how == unread:
+		s.retry(it, s.opts.Now().Add(storeBackoff(8)), false)
 	case it.tries >= s.opts.MaxAttempts:
 		return s.bury(it, MaxAttempts)
 	case s.ctx.Err() != nil:
