@@ -15,7 +15,7 @@ func relayOptions(c *config.Config, queues store.Queues) relay.Options {
 	return relay.Options{
 		Store: queues, Window: r.Window, TTL: r.TTL, Retention: r.Retention, DeadRetention: r.DeadRetention,
 		AckTimeout: r.AckTimeout, Backoff: r.Backoff, MaxBackoff: r.MaxBackoff, MaxAttempts: r.MaxAttempts,
-		MaxPayload: int(c.RelayPayload()), MaxInFlight: r.MaxInFlight, IdentityInFlight: r.InFlightPerIdentity, InFlight: r.InFlight,
+		MaxPayload: int(c.RelayPayload()), MaxAnswer: int(c.Limits.PayloadBytes / 16 * 15), MaxInFlight: r.MaxInFlight, IdentityInFlight: r.InFlightPerIdentity, InFlight: r.InFlight,
 	}
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -77,9 +78,24 @@ type Dead struct {
 	Attempts   int    `json:"attempt_count"`
 	Taken      int64  `json:"taken_unix_ms"` // when the relay took custody
 	Died       int64  `json:"died_unix_ms"`
-	Told       bool   `json:"told"` // the publisher has answered the notice
-	Size       int    `json:"size"` // octets of the payload
-	Payload    []byte `json:"payload,omitempty"`
+	Told       bool   `json:"told"`              // the publisher has answered the notice
+	Size       int    `json:"size"`              // octets of the payload
+	Payload    []byte `json:"payload,omitempty"` // none if no answer has room for it
+}
+
+// maxDeadHead is more than what JSON takes for a Dead without a payload, and the
+// page around it.
+const maxDeadHead = 4096
+
+// size is how many octets a Dead has as JSON, with its comma.
+func (d *Dead) size() int {
+	head := *d
+	head.Payload = nil
+	text, err := json.Marshal(&head)
+	if err != nil {
+		return maxDeadHead
+	}
+	return len(text) + len(`,"payload":""`) + base64.StdEncoding.EncodedLen(len(d.Payload)) + 1
 }
 
 // Dead is the RPC method swp.relay.dead: it lists the dead deliveries that the
@@ -102,26 +118,28 @@ func (s *Service) Dead(ctx context.Context, caller profiles.Session, params []by
 		return nil, err
 	}
 	page := DeadPage{Dead: []Dead{}}
-	for octets := 0; kind != 0; {
+	for octets, size := 0, 64; kind != 0; {
 		full := false
 		err := s.opts.Store.Items(ctx, space, queueOf(kind, identity), after, func(n uint64, id string, _ int, data []byte) bool {
 			r, err := decodeRecord(data)
 			if err != nil {
 				return true
 			}
-			if p.Payload {
+			payload := p.Payload && base64.StdEncoding.EncodedLen(len(r.payload)) <= s.opts.MaxAnswer-maxDeadHead
+			if payload {
 				octets += len(r.payload)
-			}
-			if full = len(page.Dead) == p.Limit || octets > maxDeadOctets && len(page.Dead) > 0; full {
-				return false
 			}
 			_, deliveryID := splitID(id)
 			d := Dead{
 				DeliveryID: []byte(deliveryID), Topic: r.topic, Reason: r.reason, Attempts: r.attempts,
 				Taken: r.taken.UnixMilli(), Died: r.died.UnixMilli(), Told: kind == kindTold, Size: len(r.payload),
 			}
-			if p.Payload {
+			if payload {
 				d.Payload = append([]byte{}, r.payload...)
+			}
+			size += d.size()
+			if full = len(page.Dead) == p.Limit || (octets > maxDeadOctets || size > s.opts.MaxAnswer) && len(page.Dead) > 0; full {
+				return false
 			}
 			page.Dead = append(page.Dead, d)
 			after = n

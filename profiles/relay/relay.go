@@ -111,6 +111,9 @@ type Options struct {
 	// fits a frame.
 	MaxPayload int
 
+	// MaxAnswer is how many octets the result of Dead may have, default 7 MiB.
+	MaxAnswer int
+
 	// MaxInFlight bounds the max_in_flight of one attachment, default 128; who asks
 	// for more gets so many. IdentityInFlight and InFlight bound the sum of those of
 	// one identity and of all, default 4,096 and 16,384; attaching beyond them is
@@ -160,7 +163,7 @@ func (o Options) withDefaults() Options {
 		value *int
 		def   int
 	}{
-		{&o.MaxAttempts, 5}, {&o.MaxInFlight, 128}, {&o.IdentityInFlight, 4096}, {&o.InFlight, 16384},
+		{&o.MaxAttempts, 5}, {&o.MaxInFlight, 128}, {&o.IdentityInFlight, 4096}, {&o.InFlight, 16384}, {&o.MaxAnswer, 7 << 20},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
@@ -173,7 +176,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o *Options) validate() error {
-	for _, v := range []int{o.MaxAttempts, o.MaxInFlight, o.IdentityInFlight, o.InFlight} {
+	for _, v := range []int{o.MaxAttempts, o.MaxInFlight, o.IdentityInFlight, o.InFlight, o.MaxAnswer} {
 		if v < 1 {
 			return fmt.Errorf("relay: a bound of %d, want at least 1", v)
 		}

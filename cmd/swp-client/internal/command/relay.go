@@ -161,7 +161,7 @@ of their death.`,
 	var in relay.DeadParams
 	most := cmd.Flags().Int("max", 0, "how many to list at most; 0 = all")
 	cmd.Flags().StringVar(&in.After, "after", "", "go on after the `cursor` that --max has told")
-	cmd.Flags().BoolVar(&in.Payload, "payload", false, "with --json, get the payloads, too")
+	cmd.Flags().BoolVar(&in.Payload, "payload", false, "with --json, get the payloads, too, as far as an answer has room for one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		topic := ""
 		if len(args) == 2 {
