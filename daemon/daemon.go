@@ -96,6 +96,7 @@ type daemon struct {
 	verifiers   *verifiers
 	inside      *inside
 	partners    *partners
+	remoteCards *partnerCards
 	fronts      *fronts
 	teams       *teams
 	profiles    *all.Set
@@ -168,6 +169,7 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.partners = newPartners(d)
+	d.remoteCards = newPartnerCards(&d.partners.directory)
 	d.health = &health{
 		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
 		cards: d.cards, verifiers: d.verifiers, partners: d.partners,
@@ -225,7 +227,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 
 		Artifact: artifactOptions(c, d.state.blobs, key),
 		Relay:    relayOptions(c, d.state),
-		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, d.agents.sources()...)},
+		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), d.remoteCards)...)},
 		TOOLDISC: tools,
 	}
 	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
@@ -248,6 +250,9 @@ func (d *daemon) close() {
 	}
 	if d.teams != nil {
 		d.teams.close()
+	}
+	if d.remoteCards != nil {
+		d.remoteCards.close()
 	}
 	if d.inside != nil {
 		d.inside.close()
@@ -337,6 +342,7 @@ func (d *daemon) drain() error {
 	d.fronts.close()
 	ends.Go(d.traces.close)
 	d.profiles.Close()
+	d.remoteCards.close()
 	d.teams.close()
 	d.inside.close()
 	d.servers.stop()

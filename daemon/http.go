@@ -16,10 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/bridge/mcpfront"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -33,7 +35,9 @@ type fronts struct {
 	conf     *config.HTTP
 	listener net.Listener // nil: they are off
 	server   *http.Server
+	mux      *http.ServeMux
 	mcp      *mcpfront.Front
+	a2a      *a2afront.Front    // once there are endpoints
 	set      *all.Set           // profiles of the callers' ends
 	near     *endpoint.Endpoint // of the callers' ends
 	far      *endpoint.Endpoint // of this endpoint's ends
@@ -41,6 +45,7 @@ type fronts struct {
 
 	mu    sync.Mutex
 	links map[string]*mcpfront.Link // by identity
+	cards map[string]*agdisc.Cache  // by identity
 }
 
 // Bounds of the fronts beside those of the configuration.
@@ -53,7 +58,7 @@ const (
 
 // newFronts listens, if the configuration says so. It serves nothing yet.
 func newFronts(d *daemon) (*fronts, error) {
-	f := &fronts{d: d, conf: &d.config.HTTP, links: make(map[string]*mcpfront.Link)}
+	f := &fronts{d: d, conf: &d.config.HTTP, links: make(map[string]*mcpfront.Link), cards: make(map[string]*agdisc.Cache)}
 	if f.conf.Address == config.HTTPOff {
 		return f, nil
 	}
@@ -68,11 +73,11 @@ func newFronts(d *daemon) (*fronts, error) {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, MaxBody: int64(d.config.Limits.PayloadBytes)})
-	mux := http.NewServeMux()
-	mux.Handle(mcpfront.Path, f.mcp)
-	mux.Handle(mcpfront.Path+"/", f.mcp)
+	f.mux = http.NewServeMux()
+	f.mux.Handle(mcpfront.Path, f.mcp)
+	f.mux.Handle(mcpfront.Path+"/", f.mcp)
 	f.server = &http.Server{
-		Handler:           g.Handler(mux),
+		Handler:           g.Handler(f.mux),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHTTPHeader,
@@ -128,7 +133,7 @@ func (f *fronts) openEndpoints() error {
 		return err
 	}
 	f.d.endpoints = append(f.d.endpoints, f.far)
-	return nil
+	return f.openA2A(f.mux)
 }
 
 // serve serves until the listener is closed.
@@ -201,6 +206,7 @@ func (f *fronts) drain(ctx context.Context) error {
 		return nil
 	}
 	f.mcp.Drain()
+	f.a2a.Drain()
 	err := f.server.Shutdown(ctx)
 	if err != nil {
 		_ = f.server.Close()
@@ -223,6 +229,7 @@ func (f *fronts) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	f.mcp.Close(ctx)
+	f.closeCards()
 	f.set.Close()
 }
 

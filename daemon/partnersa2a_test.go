@@ -80,15 +80,18 @@ func (tn *tunnel) cut() {
 	tn.open = nil
 }
 
-// agent joins a daemon as an agent that carries out tasks of kind k.
-func (o *organisation) agent(id string, worker a2a.WorkerFunc) {
+// agent joins a daemon as an agent that carries out tasks of kind k, or of others.
+func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) {
 	o.t.Helper()
+	if len(kinds) == 0 {
+		kinds = []string{"k"}
+	}
 	dir := o.t.TempDir()
 	state, err := openState(o.t.Context(), &config.Config{Data: dir, Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, false, zap.NewNop())
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	set, err := all.New(all.Options{A2A: a2a.Options{Store: state, Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: worker}}}})
+	set, err := all.New(all.Options{A2A: a2a.Options{Store: state, Workers: []a2a.Registration{{Kinds: kinds, Worker: worker}}}})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -106,7 +109,7 @@ func (o *organisation) agent(id string, worker a2a.WorkerFunc) {
 		o.t.Fatal(err)
 	}
 	s := &session{ep.Attach(conn), set.MCP, set.A2A}
-	if err := set.A2A.Declare(o.t.Context(), s.Session, id, []string{"k"}); err != nil {
+	if err := set.A2A.Declare(o.t.Context(), s.Session, id, kinds); err != nil {
 		o.t.Fatal(err)
 	}
 	if err := echo(o.t, s); err != nil { // after which the agent is known

@@ -61,7 +61,12 @@ type delivery struct {
 func (f *Front) do(ctx context.Context, link Link, c *call) (outcome, error) {
 	d := &delivery{f: f, link: link, call: c}
 	d.task = a2a.Task{ID: profiles.NewMsgID(), Kind: c.operation.Kind(), Input: c.input, Params: c.params}
-	if !c.operation.Streams {
+	if c.operation.Streams {
+		draining, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(f.streams, func() { cancel(errDraining) })()
+		ctx = draining
+	} else {
 		d.task.Deadline = time.Now().Add(f.opts.Deadline)
 		bounded, cancel := context.WithDeadlineCause(ctx, d.task.Deadline, errDeadline)
 		defer cancel()
@@ -74,6 +79,8 @@ func (f *Front) do(ctx context.Context, link Link, c *call) (outcome, error) {
 		switch {
 		case errors.Is(context.Cause(ctx), errDeadline):
 			return failed(a2abinding.Own(a2abinding.Deadline, "the agent took too long")), nil
+		case errors.Is(context.Cause(ctx), errDraining):
+			return failed(a2abinding.Own(a2abinding.LinkLost, "this endpoint stops; subscribe to the task")), nil
 		case err != nil || !again:
 			return out, err
 		case lost.IsZero() || d.last > was || time.Since(began) > f.opts.Patience:
@@ -92,7 +99,11 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-var errDeadline = errors.New("a2afront: deadline exceeded")
+// Why an operation ends that its client has not left.
+var (
+	errDeadline = errors.New("a2afront: deadline exceeded")
+	errDraining = errors.New("a2afront: draining")
+)
 
 func (c *call) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -101,7 +112,7 @@ func (c *call) pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		if errors.Is(context.Cause(ctx), errDeadline) {
+		if cause := context.Cause(ctx); errors.Is(cause, errDeadline) || errors.Is(cause, errDraining) {
 			return nil // which the next attempt finds
 		}
 		return ctx.Err()
@@ -112,6 +123,9 @@ func (c *call) pause(ctx context.Context, d time.Duration) error {
 func (d *delivery) once(ctx context.Context) (out outcome, again bool, err error) {
 	out = failed(a2abinding.Own(a2abinding.LinkLost, "the connection to the endpoint of the agent is lost"))
 	session, err := d.link.Session(ctx)
+	if refused, ok := errors.AsType[*profiles.Error](err); ok && !refused.Retryable {
+		return failed(refusal(refused)), false, nil
+	}
 	if err != nil {
 		return out, true, ctx.Err()
 	}

@@ -91,8 +91,10 @@ type Options struct {
 
 // Front is an http.Handler. It is safe for concurrent use.
 type Front struct {
-	opts   Options
-	params map[string]bool // in lower case
+	opts    Options
+	params  map[string]bool // in lower case
+	streams context.Context // ends with Drain
+	drain   context.CancelFunc
 }
 
 // New returns a Front. It fails without Tasks, Link or Caller, and for service
@@ -109,6 +111,7 @@ func New(o Options) (*Front, error) {
 	o.Write = cmp.Or(o.Write, 30*time.Second)
 	o.URL = strings.TrimSuffix(o.URL, "/")
 	f := &Front{opts: o, params: make(map[string]bool)}
+	f.streams, f.drain = context.WithCancel(context.Background())
 	for _, name := range o.Params {
 		if err := CheckParam(name); err != nil {
 			return nil, err
@@ -117,6 +120,10 @@ func New(o Options) (*Front, error) {
 	}
 	return f, nil
 }
+
+// Drain ends streams, which would go on to the last, with an error that says so. What
+// has one answer goes on.
+func (f *Front) Drain() { f.drain() }
 
 // ServeHTTP serves what begins with Path, and CardPath.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {

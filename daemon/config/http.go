@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/bridge/gate"
 )
 
@@ -22,7 +24,22 @@ type HTTP struct {
 	Origins   []string              `yaml:"origins"`   // of web pages that may call
 	Calls     int                   `yaml:"calls"`     // requests of one caller at once
 	TLS       HTTPTLS               `yaml:"tls"`
+	URL       string                `yaml:"url"` // by which clients reach the fronts; empty: as they say themselves
+	A2A       HTTPA2A               `yaml:"a2a"`
 }
+
+// HTTPA2A is the front for A2A clients.
+type HTTPA2A struct {
+	Default    string   `yaml:"default"`    // agent whose card is at /.well-known/agent-card.json
+	Card       string   `yaml:"card"`       // front or verbatim
+	Parameters []string `yaml:"parameters"` // headers that are service parameters, besides A2A-*
+}
+
+// Values of http.a2a.card.
+const (
+	CardFront    = "front"
+	CardVerbatim = "verbatim"
+)
 
 // HTTPCaller is a program that is known by a bearer token.
 type HTTPCaller struct {
@@ -40,7 +57,7 @@ type HTTPTLS struct {
 const HTTPOff = "off"
 
 // defaultHTTP is what holds where a file says nothing.
-func defaultHTTP() HTTP { return HTTP{Address: HTTPOff, Calls: 1024} }
+func defaultHTTP() HTTP { return HTTP{Address: HTTPOff, Calls: 1024, A2A: HTTPA2A{Card: CardFront}} }
 
 func (c *Config) resolveHTTP(dir string) {
 	for _, file := range []*string{&c.HTTP.TLS.Cert, &c.HTTP.TLS.Key} {
@@ -88,6 +105,7 @@ func (c *Config) checkHTTP(p *problems) {
 			p.add(fmt.Sprintf("http.origins[%d]", i), "%.200q is not an origin, such as https://app.example.org", origin)
 		}
 	}
+	c.checkHTTPA2A(p)
 	switch t := h.TLS; {
 	case t.Cert == "" && t.Key != "":
 		p.add("http.tls.cert", "missing beside http.tls.key")
@@ -96,6 +114,22 @@ func (c *Config) checkHTTP(p *problems) {
 	}
 	readable(p, "http.tls.cert", h.TLS.Cert)
 	readable(p, "http.tls.key", h.TLS.Key)
+}
+
+func (c *Config) checkHTTPA2A(p *problems) {
+	h := &c.HTTP
+	if h.URL != "" {
+		u, err := url.Parse(h.URL)
+		if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.Scheme+"://"+u.Host != h.URL {
+			p.add("http.url", "%.200q is not a URL without a path, such as https://gateway.example.org", h.URL)
+		}
+	}
+	oneOf(p, "http.a2a.card", h.A2A.Card, CardFront, CardVerbatim)
+	for i, name := range h.A2A.Parameters {
+		if err := a2afront.CheckParam(name); err != nil {
+			p.add(fmt.Sprintf("http.a2a.parameters[%d]", i), "%s", strings.TrimPrefix(err.Error(), "a2afront: service parameter "))
+		}
+	}
 }
 
 func (c *Config) checkHTTPAddress(p *problems) {

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/slimwire/swp/bridge/a2afront"
+	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+// openA2A adds the front for A2A clients to what is served.
+func (f *fronts) openA2A(mux *http.ServeMux) error {
+	c := &f.conf.A2A
+	front, err := a2afront.New(a2afront.Options{
+		Tasks: f.set.A2A, Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller,
+		Partner: func(name string) bool { _, _, ok := f.d.partners.directory.Split(name + "/x"); return ok },
+		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, URL: f.conf.URL,
+		MaxBody: min(int64(f.d.config.Limits.PayloadBytes), maxPayload) - payloadRoom,
+	})
+	if err != nil {
+		return err
+	}
+	f.a2a = front
+	mux.Handle(a2afront.Path+"/", front)
+	mux.Handle(a2afront.CardPath, front)
+	return nil
+}
+
+// payloadRoom is what a payload has beside the input of a task: its id and its kind.
+const (
+	maxPayload  = 8 << 20
+	payloadRoom = 1 << 10
+)
+
+// a2aLink is the way of one caller to the agents.
+type a2aLink struct {
+	fronts *fronts
+	caller string
+}
+
+// Session implements a2afront.Link.
+func (l a2aLink) Session(context.Context) (profiles.Session, error) {
+	link, err := l.fronts.link(l.caller)
+	if err != nil {
+		return nil, err
+	}
+	return link.Session, nil
+}
+
+// Bounds of the cards that are kept for one caller.
+const (
+	callerCards      = 256
+	callerCardOctets = 8 << 20
+)
+
+// Card implements a2afront.Link. Cards are kept for each caller apart: they do not all
+// have the same rules.
+func (l a2aLink) Card(ctx context.Context, agent string) (agdisc.Card, error) {
+	s, err := l.Session(ctx)
+	if err != nil {
+		return agdisc.Card{}, err
+	}
+	f := l.fronts
+	f.mu.Lock()
+	cache := f.cards[l.caller]
+	if cache == nil {
+		cache = agdisc.NewCache(agdisc.CacheOptions{Cards: callerCards, Octets: callerCardOctets})
+		f.cards[l.caller] = cache
+	}
+	f.mu.Unlock()
+	return cache.Get(ctx, s, agent)
+}
+
+// closeCards ends what is asked about cards.
+func (f *fronts) closeCards() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, cache := range f.cards {
+		cache.Close()
+	}
+}

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/partner"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+// partnerCards has the cards of partner/agent, which are asked of the partner. It
+// implements agdisc.Source.
+type partnerCards struct {
+	directory *partner.Directory
+	cache     *agdisc.Cache
+	slots     chan struct{}
+	ctx       context.Context // ends with close
+	stop      context.CancelFunc
+	work      sync.WaitGroup
+}
+
+// Bounds of asking partners for cards.
+const (
+	maxPartnerCards  = 64              // that wait for a partner at once
+	partnerCardsWait = 2 * time.Second // for one that is away
+)
+
+func newPartnerCards(directory *partner.Directory) *partnerCards {
+	p := &partnerCards{
+		directory: directory, cache: agdisc.NewCache(agdisc.CacheOptions{}), slots: make(chan struct{}, maxPartnerCards),
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// Agents implements agdisc.Source: which agents a partner has it does not say.
+func (p *partnerCards) Agents() []agdisc.Entry { return nil }
+
+// Card implements agdisc.Source.
+func (p *partnerCards) Card(agentID string, found func(agdisc.Card, error)) bool {
+	link, agent, ok := p.directory.Split(agentID)
+	if !ok {
+		return false
+	}
+	select {
+	case p.slots <- struct{}{}:
+	default:
+		found(agdisc.Card{}, profiles.Busy("agdisc_asking", "too many cards are being asked for"))
+		return true
+	}
+	p.work.Go(func() {
+		defer func() { <-p.slots }()
+		ctx, cancel := context.WithTimeout(p.ctx, partnerCardsWait)
+		defer cancel()
+		up, err := link.Ready(ctx)
+		if err != nil {
+			found(agdisc.Card{}, err)
+			return
+		}
+		p.cache.Find(up.Session, agent, func(card agdisc.Card, err error) {
+			card.AgentID = agentID
+			found(card, err)
+		})
+	})
+	return true
+}
+
+// close ends what is asked, and waits for it.
+func (p *partnerCards) close() {
+	p.stop()
+	p.work.Wait()
+	p.cache.Close()
+}
