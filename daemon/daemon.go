@@ -333,11 +333,15 @@ func (d *daemon) drain() error {
 	var ends sync.WaitGroup
 	results := make([]error, len(d.endpoints)+2)
 	for i, ep := range d.endpoints {
-		ends.Go(func() { results[i] = ep.Shutdown(ctx) })
+		ends.Go(func() {
+			if ep == d.fronts.far { // what its callers have open ends ahead of it
+				results[len(d.endpoints)+1] = d.fronts.drain(ctx)
+			}
+			results[i] = ep.Shutdown(ctx)
+		})
 	}
 	// Nobody need be connected for a task to be worth its end.
 	ends.Go(func() { results[len(d.endpoints)] = d.profiles.A2A.Drain(ctx) })
-	ends.Go(func() { results[len(d.endpoints)+1] = d.fronts.drain(ctx) })
 	ends.Wait()
 	d.fronts.close()
 	ends.Go(d.traces.close)

@@ -211,7 +211,7 @@ func (f *fronts) drain(ctx context.Context) error {
 	if err != nil {
 		_ = f.server.Close()
 	}
-	return err
+	return errors.Join(err, f.near.Shutdown(ctx))
 }
 
 // close ends what is left. It is called when the profiles are closed, or were never

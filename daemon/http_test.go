@@ -2,11 +2,21 @@ package daemon
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/tlsconn"
+	"github.com/slimwire/swp/transport/transporttest"
 )
 
 // httpYAML turns the fronts on for alice, whose token is "secret-a", and for guest,
@@ -65,4 +75,144 @@ func TestAModernRequestOverHTTPReachesAServerOctetForOctet(t *testing.T) {
 			t.Errorf("%s: %d %v\n%s\nwant %s", path, status, header, got, want)
 		}
 	}
+}
+
+func TestCallersOverHTTPReachServersOfPartners(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b := open(t, "b", modernYAML(t))
+		a := open(t, "a", httpYAML)
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		status, _, got := post(t, a.front()+"/mcp/b/modern", modernCall, modernHeaders...)
+		if status != 200 || !strings.Contains(got, sayTool) {
+			t.Errorf("%d %s", status, got)
+		}
+	})
+}
+
+func TestCallersOverHTTPNeedARule(t *testing.T) {
+	d := open(t, "a", httpYAML+modernYAML(t)+"access: {rules: [{identity: 'http:alice', profile: mcp, operation: tools/call, name: [modern/exact]}]}\n")
+	alice := append([]string{"Authorization: Bearer secret-a"}, modernHeaders...)
+	if status, _, got := post(t, d.front()+"/mcp", modernCall, alice...); status != 200 || !strings.Contains(got, sayTool) {
+		t.Errorf("alice: %d %s", status, got)
+	}
+	if status, _, got := post(t, d.front()+"/mcp", modernCall, modernHeaders...); status != 200 || !strings.Contains(got, `"code":"ERR_SECURITY_POLICY"`) {
+		t.Errorf("guest: %d %s", status, got)
+	}
+	d.await(`"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"http:guest","profile":"mcp","operation":"tools/call","name":"modern/exact"`)
+	if status, _, _ := post(t, d.front()+"/mcp", modernCall, append(modernHeaders, "Authorization: Bearer secret-b")...); status != 401 {
+		t.Errorf("an unknown token: %d", status)
+	}
+	if strings.Contains(d.log.String(), "secret-") {
+		t.Error("a token is in the log")
+	}
+}
+
+func TestCallersThatAreDeniedAreLetInNoMore(t *testing.T) {
+	d := open(t, "a", httpYAML+modernYAML(t)+"access: {deny: ['spiffe://nobody.example/**'], rules: [{identity: '**'}]}\n")
+	if status, _, got := post(t, d.front()+"/mcp", modernCall, modernHeaders...); status != 200 || !strings.Contains(got, sayTool) {
+		t.Fatalf("%d %s", status, got)
+	}
+	d.rewrite("spiffe://nobody.example/**", "http:guest")
+	d.reloaded()
+	if _, _, got := post(t, d.front()+"/mcp", modernCall, modernHeaders...); !strings.Contains(got, `"code":"ERR_SECURITY_POLICY"`) {
+		t.Errorf("denied: %s", got)
+	}
+	if _, _, got := post(t, d.front()+"/mcp", modernCall, append(modernHeaders, "Authorization: Bearer secret-a")...); !strings.Contains(got, sayTool) {
+		t.Errorf("alice: %s", got)
+	}
+}
+
+// The identity of an HTTP caller is given by the front, and by no certificate.
+func TestTL11NoCertificateIsAnHTTPCaller(t *testing.T) {
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := transporttest.NewCA(t)
+	if err := os.WriteFile(filepath.Join(dir, "pki", "ca.crt"), append(own, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Cert.Raw})...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startIn(t, dir, httpYAML+modernYAML(t)+"access: {rules: [{identity: '**'}]}\n")
+	a, err := transport.ParseAddr(d.addrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := ca.Pool()
+	roots.AppendCertsFromPEM(own)
+	conn, err := tlsconn.Dial(t.Context(), a.HostPort(), transporttest.PolicyOf(ca.Issue(t, transporttest.Named("http:alice")), roots), tlsconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(uint64(profiles.OK)) }()
+	_ = transporttest.NewRaw(t, conn).ExpectEnd() // fails the test if there is none
+	d.await(`"reason":"denied"`)
+	d.await(`"http:alice"`)
+}
+
+func TestAStopLetsCallsOverHTTPEndAndEndsStreams(t *testing.T) {
+	d := open(t, "a", httpYAML+childYAML(t))
+	url := d.front() + "/mcp"
+	status, header, got := post(t, url, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+	if status != 200 || header.Get("Mcp-Session-Id") == "" {
+		t.Fatalf("initialize: %d %s", status, got)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": header["Mcp-Session-Id"]}
+	stream, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil || stream.StatusCode != 200 {
+		t.Fatalf("GET: %v %v", stream, err)
+	}
+	defer func() { _ = stream.Body.Close() }()
+	if got := d.metric("swpd_http_mcp_sessions"); got != "1" {
+		t.Errorf("swpd_http_mcp_sessions %q", got)
+	}
+
+	socket := filepath.Join(t.TempDir(), "s")
+	reached := listenUnix(t, socket)
+	answer := make(chan string, 1)
+	go func() {
+		_, _, got := post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"socket":%q}}}`, socket),
+			"Mcp-Session-Id: "+header.Get("Mcp-Session-Id"))
+		answer <- got
+	}()
+	waiting := <-reached
+	d.stop()
+	if _, err := io.ReadAll(stream.Body); err != nil {
+		t.Errorf("the stream did not end in order: %v", err)
+	}
+	_ = waiting.Close()
+	if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":"waited"}`; got != want {
+		t.Errorf("answer %s, want %s", got, want)
+	}
+	if err := d.end(); err != nil {
+		t.Error(err)
+	}
+	d.await(`"msg":"stopped"`)
+}
+
+// listenUnix returns the first connection to a socket.
+func listenUnix(t *testing.T, socket string) <-chan net.Conn {
+	t.Helper()
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	ch := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := ln.Accept(); err == nil {
+			ch <- conn
+		}
+	}()
+	return ch
 }

@@ -99,7 +99,7 @@ func TestRequestsThatHTTPDoesNotAllow(t *testing.T) {
 	}
 	r := l.do("POST", "")
 	r.close()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", s.url, io.MultiReader(strings.NewReader(body(100)), strings.NewReader(" "))) // its length is not said
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, io.MultiReader(strings.NewReader(body(100)), strings.NewReader(" "))) // its length is not said
 	if err != nil {
 		t.Fatal(err)
 	}

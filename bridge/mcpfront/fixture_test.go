@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -143,8 +144,8 @@ func (s *scripted) finish(result string) {
 	held := s.held
 	s.held = nil
 	s.mu.Unlock()
-	for i := len(held) - 1; i >= 0; i-- {
-		held[i].Finish([]byte(`{"jsonrpc":"2.0","id":` + string(held[i].Message.ID()) + `,"result":` + result + `}`))
+	for _, x := range slices.Backward(held) {
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":` + string(x.Message.ID()) + `,"result":` + result + `}`))
 	}
 }
 
@@ -278,7 +279,7 @@ func (s *site) send(method, path, body string, headers ...string) *reply {
 			req.Header.Set(name, strings.TrimSpace(value))
 		}
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := http.DefaultTransport.RoundTrip(req) //nolint:bodyclose // close does it
 	if err != nil {
 		cancel()
 		s.t.Fatalf("%s %.100s: %v", method, body, err)

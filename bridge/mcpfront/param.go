@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,7 +82,7 @@ func (t *tools) learn(caller, target string, response []byte) {
 // bindings appends those of a schema, whose arguments are at path.
 func (p *property) bindings(list []binding, path []string) []binding {
 	for name, child := range p.Properties {
-		at := append(path[:len(path):len(path)], name)
+		at := append(slices.Clip(path), name)
 		var header string
 		if json.Unmarshal(child.Header, &header) == nil && header != "" && len(list) < maxBindings {
 			list = append(list, binding{at, http.CanonicalHeaderKey(headerParam + header)})

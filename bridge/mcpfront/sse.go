@@ -70,7 +70,7 @@ func (e *eventWriter) flush() error {
 	e.begin()
 	rc := http.NewResponseController(e.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(e.f.opts.Write)) // not every ResponseWriter knows of deadlines
-	_, err := e.w.Write(e.buf)
+	_, err := e.w.Write(e.buf)                              //nolint:gosec // events, which no browser takes for a page
 	if err == nil {
 		err = rc.Flush()
 	}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHTTPIsChecked(t *testing.T) {
+	const hash = "f98103e9217f099208569d295c1b276f1821348636c268c854bb2a086e0037cd"
+	for name, test := range map[string]struct{ yaml, want string }{
+		"address":       {"http: {address: here, anonymous: me}\n", `http.address: "here" is not host:port`},
+		"port":          {"http: {address: '127.0.0.1:http', anonymous: me}\n", `http.address: port "http"`},
+		"nobody":        {"http: {address: '127.0.0.1:0'}\n", "http.callers: is empty and http.anonymous not set"},
+		"that of admin": {"admin: 127.0.0.1:7790\nhttp: {address: '127.0.0.1:7790', anonymous: me}\n", "http.address: 127.0.0.1:7790 is the address of admin, too"},
+		"plain text":    {"http: {address: '0.0.0.0:7790', callers: {a: {tokens: [" + hash + "]}}}\n", "http.address: 0.0.0.0:7790 can be reached from other machines"},
+		"no host":       {"http: {address: '0.0.0.0:7790', callers: {a: {tokens: [" + hash + "]}}}\n", "http.hosts: is empty"},
+		"everybody":     {"http: {address: '0.0.0.0:7790', anonymous: me}\n", "http.anonymous: lets everybody in"},
+		"anonymous":     {"http: {anonymous: a b}\n", `http.anonymous: "a b" is not a name`},
+		"caller":        {"http: {callers: {a/b: {tokens: [" + hash + "]}}}\n", `http.callers.a/b: "a/b" is not a name`},
+		"no token":      {"http: {callers: {a: {tokens: []}}}\n", "http.callers.a.tokens: is empty"},
+		"the token":     {"http: {callers: {a: {tokens: [secret]}}}\n", "http.callers.a.tokens[0]: has 6 characters, want the 64 hexadecimal digits of a SHA-256"},
+		"twice":         {"http: {callers: {a: {tokens: [" + hash + "]}, b: {tokens: [" + hash + "]}}}\n", `http.callers.b.tokens[0]: is that of caller "a" too`},
+		"origin":        {"http: {origins: ['https://app.example.org/']}\n", `http.origins[0]: "https://app.example.org/" is not an origin`},
+		"calls":         {"http: {calls: 0}\n", "http.calls: is 0, want 1 to 1000000"},
+		"half a pair":   {"http: {tls: {cert: swpd.yaml}}\n", "http.tls.key: missing beside http.tls.cert"},
+	} {
+		_, err := load(t, dir(t), test.yaml)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v repeats a token", name, err)
+		}
+	}
+	if _, err := load(t, dir(t), "http: {address: '127.0.0.1:0', anonymous: me, callers: {a: {tokens: ["+hash+"]}}, origins: ['http://localhost:3000']}\n"); err != nil {
+		t.Error(err)
+	}
+}
