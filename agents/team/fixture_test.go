@@ -186,12 +186,15 @@ func turns(responses ...string) script {
 // build makes a team of all agents of a cast, "a" is the default agent.
 func (k *cast) build(edit func(*team.Options)) *team.Team {
 	k.t.Helper()
-	o := team.Options{Name: "team", Members: make(map[string]team.Member), Default: "a", Agents: k, Records: records(k.t)}
+	o := team.Options{Name: "team", Members: make(map[string]team.Member), Default: "a", Agents: k}
 	for id := range k.scripts {
 		o.Members[id] = team.Member{Agent: id}
 	}
 	if edit != nil {
 		edit(&o)
+	}
+	if o.Records == nil {
+		o.Records = records(k.t)
 	}
 	teams, err := team.New(o)
 	if err != nil {
@@ -200,9 +203,9 @@ func (k *cast) build(edit func(*team.Options)) *team.Team {
 	return teams["team"]
 }
 
-func records(t *testing.T) *sqlstore.Store {
+func records(t testing.TB) *sqlstore.Store {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), sqlstore.Options{})
+	db, err := sqlstore.Open(context.Background(), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
