@@ -202,7 +202,9 @@ func (b *Back) answer(ctx context.Context, t *a2a.Task) ([]byte, error) {
 	}
 	switch o.Name {
 	case a2abinding.SendMessage:
-		return output, b.owners.claim(ctx, t.Peer, taskOf(output))
+		if err := b.owners.claim(ctx, t.Peer, taskOf(output)); err != nil {
+			return nil, err
+		}
 	case a2abinding.ListTasks:
 		return b.owners.only(ctx, t.Peer, output)
 	}

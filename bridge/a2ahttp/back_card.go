@@ -138,6 +138,9 @@ func (c *cardCache) fetch() {
 		c.at = c.b.chosen(octets)
 	} else {
 		c.retry = now.Add(cardQuiet)
+		if errors.As(err, new(*agdisc.PeerError)) { // there is none any more
+			c.payload, c.etag, c.at = nil, "", nil
+		}
 	}
 	card, failure := c.told(now)
 	waiting := c.waiting

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 
 	"github.com/slimwire/swp/bridge/upstream"
 )
@@ -13,31 +12,14 @@ import (
 // has it. Of their other fields A2A uses none.
 type eventReader struct {
 	response *upstream.Response
-	lines    *bufio.Scanner
+	in       *bufio.Reader
+	line     []byte
+	begun    bool // a byte order mark has been looked for
+	cr       bool // the last line ended in CR: an LF that follows belongs to it
 }
 
 func newEventReader(r *upstream.Response) *eventReader {
-	e := &eventReader{response: r, lines: bufio.NewScanner(r)}
-	e.lines.Buffer(make([]byte, 0, 4<<10), maxBody+len("data: \r\n"))
-	first := true
-	pending := false // the last line ended in CR: an LF that follows belongs to it
-	e.lines.Split(func(data []byte, _ bool) (advance int, line []byte, err error) {
-		skip := 0
-		if first && bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-			skip = 3
-		}
-		if pending && len(data) > skip && data[skip] == '\n' {
-			skip++
-		}
-		end := bytes.IndexAny(data[skip:], "\r\n")
-		if end < 0 {
-			return 0, nil, nil // at the end of the stream it is cut off, and none
-		}
-		end += skip
-		first, pending = false, data[end] == '\r'
-		return end + 1, data[skip:end], nil
-	})
-	return e
+	return &eventReader{response: r, in: bufio.NewReader(r)}
 }
 
 // next returns the data of the next event that has some, the caller's own. An event
@@ -48,8 +30,11 @@ func (e *eventReader) next() ([]byte, error) {
 	defer func() { heard() }()
 	var data []byte
 	some := false
-	for e.lines.Scan() {
-		line := e.lines.Bytes()
+	for {
+		line, err := e.readLine()
+		if err != nil {
+			return nil, err
+		}
 		switch {
 		case len(line) == 0:
 			if some {
@@ -72,12 +57,51 @@ func (e *eventReader) next() ([]byte, error) {
 			}
 		}
 	}
-	switch err := e.lines.Err(); err {
-	case nil:
-		return nil, io.EOF
-	case bufio.ErrTooLong:
-		return nil, fmt.Errorf("%w: line above %d octets", upstream.ErrTooLarge, maxBody)
-	default:
-		return nil, err
+}
+
+// keptLine is the capacity above which the buffer of a long line is not kept.
+const keptLine = 64 << 10
+
+// readLine returns the next line without its end, valid until the next call. What is
+// cut off by the end of the stream is no line.
+func (e *eventReader) readLine() ([]byte, error) {
+	if cap(e.line) > keptLine {
+		e.line = nil
+	}
+	e.line = e.line[:0]
+	for {
+		if _, err := e.in.Peek(1); err != nil {
+			return nil, err // io.EOF too
+		}
+		part, _ := e.in.Peek(e.in.Buffered())
+		if e.cr && part[0] == '\n' {
+			e.cr = false
+			_, _ = e.in.Discard(1)
+			continue
+		}
+		e.cr = false
+		end := bytes.IndexByte(part, '\n')
+		if end >= 0 {
+			part = part[:end]
+		}
+		if cr := bytes.IndexByte(part, '\r'); cr >= 0 {
+			end, part, e.cr = cr, part[:cr], true
+		}
+		if len(e.line)+len(part) > maxBody+len("data: ") {
+			return nil, fmt.Errorf("%w: line above %d octets", upstream.ErrTooLarge, maxBody)
+		}
+		e.line = append(e.line, part...)
+		n := len(part)
+		if end >= 0 {
+			n++
+		}
+		_, _ = e.in.Discard(n)
+		if end >= 0 {
+			if !e.begun {
+				e.begun = true
+				return bytes.TrimPrefix(e.line, []byte("\xef\xbb\xbf")), nil
+			}
+			return e.line, nil
+		}
 	}
 }
