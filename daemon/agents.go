@@ -22,6 +22,8 @@ import (
 // operations of its own.
 type agents struct {
 	list     []*a2ahttp.Back
+	workers  []a2a.Registration
+	cards    []agdisc.Source
 	log      *zap.Logger
 	failures *prometheus.CounterVec
 	troubles troubles
@@ -52,25 +54,22 @@ func newAgents(c *config.Config, records a2ahttp.Records, may profiles.Access, l
 			return nil, fmt.Errorf("a2a.agents.%s: %w", name, err)
 		}
 		a.list = append(a.list, back)
+		slip, err := newSlip(name, &conf.Slip, a.log)
+		if err != nil {
+			a.stop()
+			return nil, fmt.Errorf("a2a.agents.%s: %w", name, err)
+		}
+		a.workers = append(a.workers, slip.registrations(back.Registrations())...)
+		a.cards = append(a.cards, slip.source(back))
 	}
 	return a, nil
 }
 
 // registrations are the Workers of all agents.
-func (a *agents) registrations() (list []a2a.Registration) {
-	for _, back := range a.list {
-		list = append(list, back.Registrations()...)
-	}
-	return list
-}
+func (a *agents) registrations() []a2a.Registration { return a.workers }
 
 // sources have the cards of the agents.
-func (a *agents) sources() (list []agdisc.Source) {
-	for _, back := range a.list {
-		list = append(list, back)
-	}
-	return list
-}
+func (a *agents) sources() []agdisc.Source { return a.cards }
 
 // stop gives back the connections that no task is using.
 func (a *agents) stop() {

@@ -21,6 +21,14 @@ type A2AAgent struct {
 	Deadline  time.Duration     `yaml:"deadline"`
 	Retention time.Duration     `yaml:"retention"` // of whose task a task is, after it was used last
 	Hints     Hints             `yaml:"hints"`
+	Slip      SlipA2A           `yaml:"slip"`
+}
+
+// SlipA2A has messages in SLIP looked at before the agent gets them.
+type SlipA2A struct {
+	Mismatch    string `yaml:"mismatch"`     // refuse or fallback; empty: SLIP is the agent's own affair
+	RequireHash bool   `yaml:"require_hash"` // messages without ucrHash are refused
+	Required    bool   `yaml:"required"`     // so are those of clients that have not opted in
 }
 
 // defaultAgent is what holds where an entry says nothing.
@@ -76,6 +84,12 @@ func (c *Config) checkAgents(p *problems) {
 		}
 		if a.Card != "" {
 			checkURL(p, key+".card", a.Card)
+		}
+		switch {
+		case a.Slip.Mismatch != "":
+			oneOf(p, key+".slip.mismatch", a.Slip.Mismatch, "refuse", "fallback")
+		case a.Slip != SlipA2A{}:
+			p.add(key+".slip.mismatch", "missing; say what becomes of messages for other anchors, refuse or fallback")
 		}
 		checkHeaders(p, key+".headers", a.Headers, make(map[string]bool))
 		for k, n := range map[string]int{"calls": a.Calls, "streams": a.Streams} {

@@ -22,6 +22,7 @@ func TestAgentsAtAURLAreRead(t *testing.T) {
       timeout: 10s
       deadline: 1m
       retention: 24h
+      slip: {mismatch: fallback, require_hash: true, required: true}
 `, "SWPD_A2A_AGENTS_FULL_HEADERS_AUTHORIZATION=Bearer x")
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +33,7 @@ func TestAgentsAtAURLAreRead(t *testing.T) {
 			URL: "https://example.org/agents/full", Binding: "rest", Card: "https://example.org/card.json",
 			Headers: map[string]string{"x-tenant": "t", "AUTHORIZATION": "Bearer x"}, Calls: 1, Streams: 1024,
 			Timeout: 10 * time.Second, Deadline: time.Minute, Retention: 24 * time.Hour,
+			Slip: SlipA2A{Mismatch: "fallback", RequireHash: true, Required: true},
 		},
 	}
 	if diff := cmp.Diff(want, c.A2A.Agents); diff != "" {
@@ -53,6 +55,8 @@ func TestOP05BadAgentsAreRefused(t *testing.T) {
 		"a file":          {"a2a: {agents: {a: {url: \"file:///x\"}}}\n", `a2a.agents.a.url: "file:///x" is not an absolute`},
 		"a query":         {"a2a: {agents: {a: {url: \"http://h/?q\"}}}\n", `has a query`},
 		"a binding":       {agent + ", binding: grpc}}}\n", `a2a.agents.a.binding: is "grpc", want jsonrpc, rest`},
+		"a mismatch":      {agent + ", slip: {mismatch: ignore}}}}\n", `a2a.agents.a.slip.mismatch: is "ignore", want refuse, fallback`},
+		"no mismatch":     {agent + ", slip: {required: true}}}}\n", `a2a.agents.a.slip.mismatch: missing`},
 		"a card":          {agent + ", card: card.json}}}\n", `a2a.agents.a.card: "card.json" is not an absolute`},
 		"two cards":       {agent + ", card: \"http://h/c\"}}}\nagdisc: {cards: {a: {file: /dev/null}}}\n", `a2a.agents.a.card: is set while agdisc.cards.a`},
 		"a header":        {agent + ", headers: {\"a b\": x}}}}\n", `"a b" is no name of a header`},
