@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/agents/team"
@@ -25,7 +29,10 @@ import (
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/sdk/a2atransport"
+	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/tlsconn"
+	"github.com/slimwire/swp/transport/transporttest"
 )
 
 // player is an agent on the SDK that does what a function says.
@@ -295,5 +302,86 @@ func TestATeamMayDoWhatTheRulesAllowIt(t *testing.T) {
 				t.Errorf("the audit trail says\n%s", r.log)
 			}
 		})
+	}
+}
+
+// The identity of a team is given by this endpoint, and by no certificate.
+func TestTL11NoCertificateIsATeam(t *testing.T) {
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "pki", "ca.crt")
+	own, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := transporttest.NewCA(t)
+	if err := os.WriteFile(file, append(own, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Cert.Raw})...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startIn(t, dir, everyoneYAML)
+	a, err := transport.ParseAddr(d.addrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := ca.Pool()
+	roots.AppendCertsFromPEM(own)
+	conn, err := tlsconn.Dial(t.Context(), a.HostPort(), transporttest.PolicyOf(ca.Issue(t, transporttest.Named("team:desk")), roots), tlsconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(uint64(profiles.OK)) }()
+	_ = transporttest.NewRaw(t, conn).ExpectEnd() // fails the test if there is none
+	d.await(`"reason":"denied"`)
+	d.await(`"team:desk"`)
+}
+
+func TestATeamThatIsNotLetInAnyMoreSendsNothing(t *testing.T) {
+	billing := newScripted(t, func(string) (string, string) {
+		return `{"message":{"messageId":"m","parts":[{"text":"x"}]}}`, ""
+	})
+	r := start(t, agentYAML(billing.url, "")+"teams: {desk: {default: billing, members: {billing: {routes: false}}}}\n"+everyoneYAML)
+	client := deskClient(t, r.mustDial(r.addrs[0]))
+	if _, err := client.SendMessage(t.Context(), user("hi")); err != nil {
+		t.Fatal(err)
+	}
+	r.rewrite("access: {", "access: {deny: ['team:desk'], ")
+	r.reloaded()
+	if _, err := client.SendMessage(t.Context(), user("hi")); err == nil || billing.asked() != 1 {
+		t.Errorf("error %v, asked %d times", err, billing.asked())
+	}
+}
+
+func TestCheckSaysWhatATeamMayNotSend(t *testing.T) {
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "swpd.yaml")
+	text := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\ndata: data\n" + agentYAML("http://127.0.0.1:1/", "") +
+		"partners: {acme: {identity: 'spiffe://acme.example/swpd'}}\n" +
+		"teams: {desk: {default: a, members: {a: {}, billing: {}, far: {agent: acme/x}, inner: {}}}, inner: {default: a, members: {a: {}}}}\n" +
+		"access: {rules: [{identity: 'team:desk', profile: a2a, operation: task, name: ['a2a/1.0/*', 'acme/**']}, {identity: 'spiffe://localhost/**', profile: a2a, name: 'desk/**'}]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Check(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PlanTeam{
+		{Name: "desk", Default: "a", Members: []string{"a=a", "billing=billing", "far=acme/x", "inner=inner"}, Allowed: []string{"spiffe://localhost/**"}, Denied: []string{"billing"}},
+		{Name: "inner", Default: "a", Members: []string{"a=a"}, Allowed: []string{}, Denied: []string{"a"}},
+	}
+	if diff := cmp.Diff(want, plan.Teams, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	if warnings := strings.Join(plan.Warnings, "\n"); !strings.Contains(warnings, "do not let team:desk send billing/a2a/1.0/SendMessage to billing") {
+		t.Errorf("warnings %s", warnings)
 	}
 }
