@@ -18,7 +18,7 @@ func (f *fronts) openA2A(mux *http.ServeMux) error {
 		Tasks: f.set.A2A, Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller,
 		Partner: func(name string) bool { _, _, ok := f.d.partners.directory.Split(name + "/x"); return ok },
 		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, URL: f.conf.URL,
-		MaxBody: min(int64(f.d.config.Limits.PayloadBytes), maxPayload) - payloadRoom,
+		MaxBody: max(1, min(int64(f.d.config.Limits.PayloadBytes), maxPayload)-payloadRoom),
 	})
 	if err != nil {
 		return err
@@ -29,9 +29,12 @@ func (f *fronts) openA2A(mux *http.ServeMux) error {
 	return nil
 }
 
-// payloadRoom is what a payload has beside the input of a task: its id and its kind.
 const (
-	maxPayload  = 8 << 20
+	// maxPayload is what the stored request of a task has room for.
+	maxPayload = 8 << 20
+
+	// payloadRoom is what a payload has beside the input of a task: its id and its
+	// kind.
 	payloadRoom = 1 << 10
 )
 
