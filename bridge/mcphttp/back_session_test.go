@@ -356,3 +356,45 @@ func TestCloseEndsWhatIsInFlight(t *testing.T) {
 		t.Errorf("after Close: %+v", p)
 	}
 }
+
+func TestWhatWaitsInASessionIsBounded(t *testing.T) {
+	const limit = 1024
+	first, release := make(chan struct{}), make(chan struct{})
+	var got atomic.Int32
+	s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
+		switch {
+		case p.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case p.msg.Kind() == mcpmap.Request:
+			respond(w, p.msg.ID(), `{}`)
+		default:
+			if got.Add(1) == 1 {
+				close(first)
+				<-release
+			}
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}), mcphttp.BackendOptions{})
+	c := s.dial("alice")
+	session := c.open(mcpmap.Events{})
+	const note = `{"jsonrpc":"2.0","method":"notifications/x"}`
+	c.notify(session, note)
+	<-first
+	for range limit + 1 {
+		c.notify(session, note)
+	}
+	p := problemOf(t, c.in(session, plain(`1`, "tools/list")).Octets)
+	if !p.Data.Retryable || p.Data.Code != profiles.RateLimitExceeded.String() {
+		t.Errorf("above the limit: %+v", p)
+	}
+	same(t, "dropped", s.server.Stats().Dropped, 1)
+	close(release)
+	for began := time.Now(); time.Since(began) < 10*time.Second; { // what waits is sent, and there is room again
+		r := c.in(session, plain(`2`, "tools/list"))
+		if strings.Contains(string(r.Octets), `"result"`) {
+			break
+		}
+	}
+	c.in(session, plain(`3`, "tools/list"))
+	same(t, "notifications", got.Load(), 1+limit)
+}
