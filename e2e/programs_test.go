@@ -46,6 +46,7 @@ type node struct {
 	tls     string   // addresses
 	quic    string
 	tcp     string
+	http    string // URL of the front, if there is one
 
 	cmd   *exec.Cmd
 	ended chan error
@@ -139,15 +140,15 @@ func (n *node) launch(t *testing.T) {
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	serving := make(chan string, 1)
+	serving := make(chan struct{ addresses, http string }, 1)
 	n.ended = make(chan error, 1)
 	go func(cmd *exec.Cmd, ended chan<- error) {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			n.log.WriteString(lines.Text() + "\n")
-			var line struct{ Msg, Addresses string }
+			var line struct{ Msg, Addresses, HTTP string }
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
-				serving <- line.Addresses
+				serving <- struct{ addresses, http string }{line.Addresses, line.HTTP}
 			}
 		}
 		ended <- cmd.Wait()
@@ -155,8 +156,9 @@ func (n *node) launch(t *testing.T) {
 	stop := time.AfterFunc(time.Minute, func() { _ = n.cmd.Process.Kill() })
 	defer stop.Stop()
 	select {
-	case addresses := <-serving:
-		for addr := range strings.FieldsSeq(addresses) {
+	case at := <-serving:
+		n.http = at.http
+		for addr := range strings.FieldsSeq(at.addresses) {
 			switch scheme, _, _ := strings.Cut(addr, ":"); scheme {
 			case "swp+tls":
 				n.tls = addr
