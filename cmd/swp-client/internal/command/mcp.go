@@ -21,10 +21,11 @@ func newMCP(f *flags) *cobra.Command {
 		Short: "Use the MCP servers behind an endpoint",
 		Example: `  swp-client mcp list swp+tls://127.0.0.1:7777
   swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt
-  swp-client mcp stdio swp+quic://127.0.0.1:7777/files`,
+  swp-client mcp stdio swp+quic://127.0.0.1:7777/files
+  swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
 	}
 	server := cmd.PersistentFlags().String("server", "", "`name` of the server, if the address does not say and it is not the default")
-	cmd.AddCommand(newMCPList(f, server), newMCPCall(f, server), newMCPStdio(f, server))
+	cmd.AddCommand(newMCPList(f, server), newMCPCall(f, server), newMCPStdio(f, server), newMCPHTTP(f, server))
 	return cmd
 }
 
