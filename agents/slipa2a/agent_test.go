@@ -129,6 +129,17 @@ func TestPR18WrapRefuses(t *testing.T) {
 	}
 }
 
+func TestWrapBoundsMessages(t *testing.T) {
+	message := say("")
+	for limit, refused := range map[int]bool{len(message): false, len(message) - 1: true} {
+		agent := new(seen)
+		_, err := extension(t, Options{MaxMessage: limit}).Wrap(agent).Run(t.Context(), task(a2abinding.SendMessage, send(message, "")), nil)
+		if (err != nil) != refused || (agent.times == 0) != refused {
+			t.Errorf("%d octets: %v, agent called %d times", limit, err, agent.times)
+		}
+	}
+}
+
 func TestRequiredRefusesThoseWhoDoNotOptIn(t *testing.T) {
 	x := extension(t, Options{Required: true})
 	agent := new(seen)
