@@ -62,6 +62,7 @@ func (f *Front) do(ctx context.Context, link Link, c *call) (outcome, error) {
 	d := &delivery{f: f, link: link, call: c}
 	d.task = a2a.Task{ID: profiles.NewMsgID(), Kind: c.operation.Kind(), Input: c.input, Params: c.params}
 	if c.operation.Streams {
+		d.task.Deadline = time.Now().Add(f.opts.Stream) // the endpoint keeps to it
 		draining, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(f.streams, func() { cancel(errDraining) })()

@@ -102,6 +102,16 @@ func TestOwnFailuresAreToldApart(t *testing.T) {
 	}
 }
 
+func TestStreamsHaveALimitOfTheirOwn(t *testing.T) {
+	b := newBench(t, "", a2a.Options{}, a2afront.Options{Stream: 50 * time.Millisecond}, func(ctx context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	if got := b.do("GET", "/a2a/weather/tasks/x:subscribe", ""); got.status != 504 || reason(t, got.body) != "slimwire/DEADLINE" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 func TestALinkThatDoesNotComeBackIsGivenUp(t *testing.T) {
 	b := newBench(t, "", a2a.Options{}, a2afront.Options{Patience: time.Millisecond}, fixed(`{}`))
 	b.link("http:alice").refuse(profiles.ErrFinished)
@@ -209,7 +219,7 @@ func TestPR04TasksOfAnotherCallerAreNotThere(t *testing.T) {
 	for _, caller := range []string{"alice", "bob"} {
 		for _, header := range [][]string{
 			{callerHeader + ": " + caller},
-			{callerHeader + ": " + caller, "Swp-Peer: http:alice", "A2A-Peer: http:alice", "From: http:alice"}, // TL-11
+			{callerHeader + ": " + caller, "Swp-Peer: http:alice", "A2A-Peer: http:alice", "From: http:alice"},
 		} {
 			for _, id := range []string{"t-alice", "t-unknown"} {
 				found := caller == "alice" && id == "t-alice"
@@ -222,6 +232,19 @@ func TestPR04TasksOfAnotherCallerAreNotThere(t *testing.T) {
 				if !found && (rest.status != 404 || !strings.Contains(rest.body, "TASK_NOT_FOUND")) {
 					t.Errorf("%s asks for %s: %d %s", caller, id, rest.status, rest.body)
 				}
+			}
+		}
+	}
+}
+
+func TestTL11NoHeaderMakesACallerSomebodyElse(t *testing.T) {
+	b := newBench(t, "", a2a.Options{}, a2afront.Options{}, fixed(`{}`))
+	for _, header := range []string{"Swp-Peer: http:alice", "X-Forwarded-User: http:alice", "A2A-Caller: http:alice", "From: http:alice", "Authorization: http:alice"} {
+		b.do("GET", "/a2a/weather/tasks", "", callerHeader+": mallory", header)
+		b.rpc("ListTasks", `{"caller":"http:alice"}`, callerHeader+": mallory", header)
+		for range 2 {
+			if task := b.given(); task.Peer != "http:mallory" {
+				t.Errorf("%s: the agent sees %q", header, task.Peer)
 			}
 		}
 	}

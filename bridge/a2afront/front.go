@@ -84,6 +84,7 @@ type Options struct {
 	MaxBody   int64         // octets of a request, default 8 MiB − 64 KiB
 	Body      time.Duration // for a request to arrive, default 30 s
 	Deadline  time.Duration // for an answer that is no stream, default 1 h
+	Stream    time.Duration // for a stream, after which its client has to subscribe again; default 24 h
 	Patience  time.Duration // for a link that is lost to come back, default 30 s
 	KeepAlive time.Duration // between comments in a stream that is silent, default 15 s
 	Write     time.Duration // for the client to take what is written, default 30 s
@@ -106,6 +107,7 @@ func New(o Options) (*Front, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20-64<<10)
 	o.Body = cmp.Or(o.Body, 30*time.Second)
 	o.Deadline = cmp.Or(o.Deadline, time.Hour)
+	o.Stream = cmp.Or(o.Stream, 24*time.Hour)
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
 	o.Write = cmp.Or(o.Write, 30*time.Second)
