@@ -253,6 +253,38 @@ func TestATeamHasMembersBehindPartners(t *testing.T) {
 	}
 }
 
+func TestATeamIsReachedOverHTTP(t *testing.T) {
+	billing := newScripted(t, func(string) (string, string) {
+		return `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"42", "n":1.0}]}}`, ""
+	})
+	file := filepath.Join(t.TempDir(), "desk.json")
+	const card = `{"name":"Desk","version":"1","capabilities":{"extensions":[{"uri":"urn:must","required":true}]},"supportedInterfaces":[]}`
+	if err := os.WriteFile(file, []byte(card), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, "a", httpYAML+agentYAML(billing.url, "")+fmt.Sprintf("teams: {desk: {card: %q, default: billing, members: {billing: {}}}}\n", file))
+	url := a.front() + "/a2a/desk"
+	const body = `{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"?"}],"extensions":["` + team.URI + `"],"metadata":{"` + team.URI + `":{"recipient":"x"}}}}`
+	status, _, got := post(t, url+"/message:send", body, version)
+	if status != 400 || !strings.Contains(got, "EXTENSION_SUPPORT_REQUIRED") || billing.asked() > 0 {
+		t.Errorf("without the extension that is required: %d %s", status, got)
+	}
+	status, _, got = post(t, url+"/message:send", body, version, "A2A-Extensions: urn:other, urn:must")
+	if status != 200 || got != `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"42", "n":1.0}]}}` {
+		t.Fatalf("with it: %d %s\n%s", status, got, a.log)
+	}
+	if sent := billing.bodies[0]; strings.Contains(sent, team.URI) || strings.Contains(sent, "recipient") {
+		t.Errorf("the agent was sent what the caller forged: %s", sent)
+	}
+	if got := billing.headers[0].Get("A2A-Extensions"); got != "urn:other,urn:must" {
+		t.Errorf("and extensions %q", got)
+	}
+	status, _, got = post(t, url, `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, version, "A2A-Extensions: urn:must")
+	if status != 200 || !strings.Contains(got, "-32004") {
+		t.Errorf("ListTasks: %d %s", status, got)
+	}
+}
+
 func TestTheCardOfATeamHasTheSkillsOfItsMembers(t *testing.T) {
 	billing := newScripted(t, func(string) (string, string) { return `{}`, "" })
 	yaml := "teams: {desk: {title: Desk, description: answers, default: billing, members: {billing: {capabilities: [invoices, refunds]}, away: {}}}}\n"
