@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/store"
 )
@@ -15,7 +16,9 @@ func relayOptions(c *config.Config, queues store.Queues) relay.Options {
 	return relay.Options{
 		Store: queues, Window: r.Window, TTL: r.TTL, Retention: r.Retention, DeadRetention: r.DeadRetention,
 		AckTimeout: r.AckTimeout, Backoff: r.Backoff, MaxBackoff: r.MaxBackoff, MaxAttempts: r.MaxAttempts,
-		MaxPayload: int(c.RelayPayload()), MaxAnswer: int(c.Limits.PayloadBytes / 16 * 15), MaxInFlight: r.MaxInFlight, IdentityInFlight: r.InFlightPerIdentity, InFlight: r.InFlight,
+		MaxPayload: int(c.RelayPayload()), FrameLimit: int(c.Limits.FrameBytes),
+		Envelope:  e1.Limits{MaxPayload: int(c.Limits.PayloadBytes), MaxExtensions: int(c.Limits.ExtensionBytes)},
+		MaxAnswer: int(c.Limits.PayloadBytes / 16 * 15), MaxInFlight: r.MaxInFlight, IdentityInFlight: r.InFlightPerIdentity, InFlight: r.InFlight,
 	}
 }
 

@@ -18,7 +18,7 @@ type Relay struct {
 	MaxBackoff    time.Duration `yaml:"max_backoff"`    //
 	MaxAttempts   int           `yaml:"max_attempts"`   //
 
-	MaxPayload          Size `yaml:"max_payload"`            // of one delivery; 0 = what fits limits.payload_bytes
+	MaxPayload          Size `yaml:"max_payload"`            // of one delivery; 0 = what can be delivered
 	Waiting             int  `yaml:"waiting"`                // deliveries of one topic
 	Remembered          int  `yaml:"remembered"`             // delivery_ids
 	MaxInFlight         int  `yaml:"max_in_flight"`          // unanswered deliveries of one consumer
@@ -40,14 +40,16 @@ func defaultRelay() Relay {
 // stays on the calendar.
 const maxRelayTime = 10 * 365 * 24 * time.Hour
 
-// relayOverhead is more than what is stored of a delivery beside its payload.
+// relayOverhead is more than what a delivery has beside its payload, stored or as a
+// frame, but for its extensions.
 const relayOverhead = 1 << 10
 
 // RelayPayload is relay.max_payload, or what can be taken at most.
 func (c *Config) RelayPayload() Size { return cmp.Or(c.Relay.MaxPayload, c.mostPayload()) }
 
 func (c *Config) mostPayload() Size {
-	return min(c.Limits.PayloadBytes, store.MaxValue-relayOverhead)
+	l := &c.Limits
+	return max(1, min(l.PayloadBytes, l.FrameBytes-l.ExtensionBytes, store.MaxValue)-relayOverhead)
 }
 
 func (c *Config) checkRelay(p *problems) {
@@ -84,6 +86,6 @@ func (c *Config) checkRelay(p *problems) {
 		}
 	}
 	if most := c.mostPayload(); r.MaxPayload > most {
-		p.add("relay.max_payload", "is %s, want at most %s: what fits limits.payload_bytes and the store", r.MaxPayload, most)
+		p.add("relay.max_payload", "is %s, want at most %s: what fits limits.payload_bytes, limits.frame_bytes and the store", r.MaxPayload, most)
 	}
 }

@@ -16,7 +16,7 @@ func TestRelayIsChecked(t *testing.T) {
 		"waiting":      {"relay: {remembered: 1000}\n", "relay.waiting: is 100000, want 1 to 1000"},
 		"in_flight":    {"relay: {in_flight: 4095}\n", "relay.in_flight_per_identity: is 4096, want 1 to 4095"},
 		"of one":       {"relay: {in_flight_per_identity: 127}\n", "relay.max_in_flight: is 128, want 1 to 127"},
-		"payload":      {"relay: {max_payload: 8185KiB}\n", "relay.max_payload: is 8185KiB, want at most 8184KiB"},
+		"payload":      {"relay: {max_payload: 8184KiB}\n", "relay.max_payload: is 8184KiB, want at most 8183KiB"},
 		"stored":       {"relay: {max_payload: 8MiB}\nlimits: {payload_bytes: 9MiB, frame_bytes: 10MiB}\n", "relay.max_payload: is 8MiB, want at most 8191KiB"},
 	} {
 		_, err := load(t, dir(t), test.yaml)
@@ -24,11 +24,11 @@ func TestRelayIsChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
-	c, err := load(t, dir(t), "relay: {window: 1s, ttl: 1h, retention: 1h, max_payload: 8184KiB, waiting: 1, remembered: 1}\n")
+	c, err := load(t, dir(t), "relay: {window: 1s, ttl: 1h, retention: 1h, max_payload: 8183KiB, waiting: 1, remembered: 1}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.RelayPayload(), Size(8184<<10); got != want {
+	if got, want := c.RelayPayload(), Size(8183<<10); got != want {
 		t.Errorf("payloads of %s, want %s", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -70,10 +71,8 @@ func (at *attempt) send() (profiles.Call, outcome) {
 	m := Publish{
 		DeliveryID: []byte(at.key.deliveryID), Topic: []byte(at.a.topic), Payload: r.payload, TTL: r.left(s.opts.Now()),
 	}
-	ext := e1.AppendExtension(nil, profiles.ExtPublisher, []byte(at.publisher))
-	ext = e1.AppendExtensionUvarint(ext, profiles.ExtHops, r.hops+1)
 	call, err := at.a.call.Lane().Call(at.ctx, e1.Envelope{
-		ProfileID: ProfileID, MsgType: TypePublish, Extensions: ext, Payload: m.Append(make([]byte, 0, m.Size())),
+		ProfileID: ProfileID, MsgType: TypePublish, Extensions: passage(at.publisher, r.hops), Payload: m.Append(make([]byte, 0, m.Size())),
 	})
 	if err != nil {
 		return nil, failed
@@ -81,12 +80,43 @@ func (at *attempt) send() (profiles.Call, outcome) {
 	return call, failed
 }
 
-// left is the ttl_ms of a delivery that is made now.
+// passage are the extensions of a delivery of a publisher, which came over so many
+// hops.
+func passage(publisher string, hops uint64) e1.Extensions {
+	ext := e1.AppendExtension(nil, profiles.ExtPublisher, []byte(publisher))
+	return e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops+1)
+}
+
+// fits refuses what no attempt could deliver: a delivery has fields and extensions
+// that the message of its publisher had not. What the endpoint adds to an envelope
+// is taken to be as long as it can be.
+func (s *Service) fits(m *Publish, publisher string, ttl time.Duration, hops uint64) error {
+	d := Publish{DeliveryID: m.DeliveryID, Topic: m.Topic, Payload: m.Payload, TTL: milliseconds(ttl)}
+	limits := &s.opts.Envelope
+	env := e1.Envelope{
+		Version: e1.Version, ProfileID: ProfileID, MsgType: TypePublish, Flags: math.MaxUint64, Timestamp: math.MaxUint64,
+		MsgID: make([]byte, limits.MaxMsgID), Extensions: passage(publisher, hops),
+	}
+	payload := d.Size()
+	size := env.HeadSize() - e1.SizeBytes(0) + e1.SizeBytes(payload)
+	switch {
+	case payload > limits.MaxPayload:
+		return invalid(DetailSize, "as a delivery it has %d octets, want at most %d", payload, limits.MaxPayload)
+	case len(env.Extensions) > limits.MaxExtensions:
+		return invalid(DetailSize, "as a delivery it has extensions of %d octets, want at most %d", len(env.Extensions), limits.MaxExtensions)
+	case size > s.opts.FrameLimit:
+		return invalid(DetailSize, "as a delivery it is a frame of %d octets, want at most %d", size, s.opts.FrameLimit)
+	}
+	return nil
+}
+
+// left is the ttl_ms of a delivery that is made now: at least 1, and at most the
+// whole, whatever became of the clock since custody.
 func (r *record) left(now time.Time) uint64 {
 	if r.bound == "" {
 		return 0
 	}
-	return milliseconds(max(r.ttl-now.Sub(r.taken), time.Millisecond))
+	return milliseconds(min(max(r.ttl-now.Sub(r.taken), time.Millisecond), r.ttl))
 }
 
 // run waits for the answer and has it stored.

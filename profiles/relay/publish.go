@@ -23,8 +23,10 @@ func (s *Service) publish(req *profiles.Request) error {
 		}
 	}
 	identity := req.Session.Peer().Identity
-	hops, _ := req.Extensions.LookupUvarint(profiles.ExtHops)
+	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
 	switch {
+	case err != nil:
+		return err
 	case named && string(publisher) != identity:
 		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailPublisher, Text: "relay: the publisher is another than the peer"}
 	case hops >= profiles.MaxHops:
@@ -42,6 +44,10 @@ func (s *Service) publish(req *profiles.Request) error {
 	if len(id) > maxKey {
 		return invalid(DetailSize, "delivery_id and the identity of its publisher are too long together")
 	}
+	ttl := s.ttl(m.TTL)
+	if err := s.fits(&m, identity, ttl, hops); err != nil {
+		return err
+	}
 	held, w, err := req.Hold()
 	if err != nil {
 		return err
@@ -50,18 +56,17 @@ func (s *Service) publish(req *profiles.Request) error {
 		w.Fail(err)
 		return nil
 	}
-	s.take(&m, identity, id, hops, &custody{s, w, held, id, m.DeliveryID, queueOf(kindTopic, m.Topic)})
+	s.take(&m, identity, id, ttl, hops, &custody{s, w, held, id, m.DeliveryID, queueOf(kindTopic, m.Topic)})
 	return nil
 }
 
 // take submits a delivery to the Store.
-func (s *Service) take(m *Publish, identity, id string, hops uint64, c *custody) {
+func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, c *custody) {
 	now := s.opts.Now()
 	r := record{hops: hops, taken: now, topic: string(m.Topic), payload: m.Payload}
 	life := s.opts.Retention
-	if ttl := ttlOf(m.TTL, s.opts.TTL); ttl > 0 && ttl <= life {
-		life, r.bound = ttl, TTLExpired
-		r.ttl = ttl
+	if ttl > 0 {
+		life, r.bound, r.ttl = ttl, TTLExpired, ttl
 	}
 	data := r.append(make([]byte, 0, maxHead+len(m.Payload)))
 	expires := now.Add(life)
@@ -72,6 +77,15 @@ func (s *Service) take(m *Publish, identity, id string, hops uint64, c *custody)
 			}
 			c.stored(fresh, equal, err)
 		})
+}
+
+// ttl is how long a delivery is worth delivering, 0 if it is kept no longer than
+// that anyway.
+func (s *Service) ttl(ms uint64) time.Duration {
+	if ttl := ttlOf(ms, s.opts.TTL); ttl <= s.opts.Retention {
+		return ttl
+	}
+	return 0
 }
 
 // ttlOf is how long a delivery is worth delivering, 0 for as long as it is kept.

@@ -108,8 +108,13 @@ type Options struct {
 	MaxAttempts int
 
 	// MaxPayload is the largest payload that is taken, in octets. Zero means what
-	// fits a frame.
+	// can be delivered.
 	MaxPayload int
+
+	// FrameLimit and Envelope are what consumers take, in octets, defaults 8 MiB
+	// and those of e1. What no attempt could deliver within them is refused.
+	FrameLimit int
+	Envelope   e1.Limits
 
 	// MaxAnswer is how many octets the result of Dead may have, default 7 MiB.
 	MaxAnswer int
@@ -164,11 +169,13 @@ func (o Options) withDefaults() Options {
 		def   int
 	}{
 		{&o.MaxAttempts, 5}, {&o.MaxInFlight, 128}, {&o.IdentityInFlight, 4096}, {&o.InFlight, 16384}, {&o.MaxAnswer, 7 << 20},
+		{&o.FrameLimit, 8 << 20},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
 	}
+	o.Envelope = o.Envelope.WithDefaults()
 	if o.Jitter == 0 {
 		o.Jitter = 0.2
 	}
@@ -176,7 +183,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o *Options) validate() error {
-	for _, v := range []int{o.MaxAttempts, o.MaxInFlight, o.IdentityInFlight, o.InFlight, o.MaxAnswer} {
+	for _, v := range []int{o.MaxAttempts, o.MaxInFlight, o.IdentityInFlight, o.InFlight, o.MaxAnswer, o.FrameLimit} {
 		if v < 1 {
 			return fmt.Errorf("relay: a bound of %d, want at least 1", v)
 		}
