@@ -201,7 +201,10 @@ func (s *sending) held() (complete bool, err error) {
 	if err := m.Decode(env.Payload); err != nil {
 		return false, err
 	}
-	durable, ok := env.Extensions.LookupUvarint(profiles.ExtDurable)
+	durable, ok, err := profiles.Uvarint(env.Extensions, profiles.ExtDurable)
+	if err != nil {
+		return false, err
+	}
 	if !ok || durable > s.Size || string(m.ArtifactID) != s.ArtifactID {
 		return false, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: the offer is answered with %d octets durable of %d, given %v", durable, s.Size, ok)
 	}

@@ -270,7 +270,10 @@ func (c *Consumer) Recv(ctx context.Context) (*Delivery, error) {
 // being processed is answered with it.
 func (c *Consumer) arrive(req *profiles.Request, m *Publish, publisher string) error {
 	id := itemID(publisher, m.DeliveryID)
-	hops, _ := req.Extensions.LookupUvarint(profiles.ExtHops)
+	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
+	if err != nil {
+		return err
+	}
 	c.mu.Lock()
 	full := len(c.open) >= 2*c.places && c.open[id] == nil
 	c.mu.Unlock()
