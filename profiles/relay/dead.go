@@ -64,7 +64,9 @@ type DeadParams struct {
 }
 
 // DeadPage is some dead deliveries, in the order of their death: first those whose
-// publisher has yet to be told.
+// publisher has yet to be told. A delivery whose publisher is told while somebody
+// pages may be on two pages, once with each Told; whoever counts goes by the
+// delivery_id.
 type DeadPage struct {
 	Dead []Dead `json:"dead"`
 	Next string `json:"next,omitempty"` // there may be more; see DeadParams
