@@ -130,7 +130,7 @@ func TestScripts(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:      "testdata",
-		Deadline: time.Now().Add(4 * time.Minute),
+		Deadline: time.Now().Add(9 * time.Minute),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_DATA_HOME", e.WorkDir+"/xdg")
 			e.Setenv("SELF", self)
