@@ -14,10 +14,11 @@ import (
 func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running swpd read certificates, trust and access rules again",
-		Long: `Have the swpd on this machine, through its admin listener, read certificates,
-trust and access rules again, and say what came of it. Peers that are not let in
-any more are disconnected. What cannot be used is reported, the exit code is 1,
+		Short: "Have a running swpd read certificates, rules, cards, keys and partners again",
+		Long: `Have the swpd on this machine, through its admin listener, read again and say
+what came of it: certificates, trust, access rules, partners, the files of agent
+cards, and those of cred (keys of issuers, digests of opaque credentials). Peers
+that are not let in any more are disconnected. What cannot be used is reported, the exit code is 1,
 and what was in force stays so. SIGHUP does the same without an answer, and a
 changed file is read within two seconds without being asked for.`,
 		Example: `  swpd reload
@@ -48,7 +49,7 @@ changed file is read within two seconds without being asked for.`,
 		if *asJSON {
 			return nil
 		}
-		_, _ = fmt.Fprintln(cmd.OutOrStdout(), "certificates, trust and access rules were read again")
+		_, _ = fmt.Fprintln(cmd.OutOrStdout(), "certificates, trust, access rules, partners, agent cards and keys of credentials were read again")
 		if len(result.Later) > 0 {
 			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "changed too, and in force at the next start: %s\n", strings.Join(result.Later, ", "))
 		}
