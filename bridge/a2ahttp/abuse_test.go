@@ -73,8 +73,7 @@ func TestGW08ACardLeadsToNoOtherHost(t *testing.T) {
 }
 
 func TestGW09ASlowAgentCostsItsCall(t *testing.T) {
-	var release chan struct{} // of the case that runs
-	drip := func(w io.Writer, text string) {
+	drip := func(release <-chan struct{}, w io.Writer, text string) {
 		for {
 			for _, c := range []byte(text) {
 				if _, err := w.Write([]byte{c}); err != nil {
@@ -88,31 +87,31 @@ func TestGW09ASlowAgentCostsItsCall(t *testing.T) {
 			}
 		}
 	}
-	for name, handle := range map[string]func(w http.ResponseWriter){
-		"headers": func(w http.ResponseWriter) {
+	for name, handle := range map[string]func(release <-chan struct{}, w http.ResponseWriter){
+		"headers": func(release <-chan struct{}, w http.ResponseWriter) {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				return
 			}
 			defer func() { _ = conn.Close() }()
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-A: ")
-			drip(conn, "a")
+			drip(release, conn, "a")
 		},
-		"a body": func(w http.ResponseWriter) {
-			drip(flushing{w}, " ")
+		"a body": func(release <-chan struct{}, w http.ResponseWriter) {
+			drip(release, flushing{w}, " ")
 		},
-		"an event": func(w http.ResponseWriter) {
+		"an event": func(release <-chan struct{}, w http.ResponseWriter) {
 			begin(w)
-			drip(flushing{w}, "data: x\n")
+			drip(release, flushing{w}, "data: x\n")
 		},
-		"silence": func(w http.ResponseWriter) {
+		"silence": func(release <-chan struct{}, w http.ResponseWriter) {
 			begin(w)
 			<-release
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			release = make(chan struct{})
-			agent := newAgent(t, func(w http.ResponseWriter, _ *http.Request, _ asked) { handle(w) })
+			release := make(chan struct{})
+			agent := newAgent(t, func(w http.ResponseWriter, _ *http.Request, _ asked) { handle(release, w) })
 			t.Cleanup(func() { close(release) })
 			b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC, Silence: 100 * time.Millisecond})
 			if _, _, err := b.run(taskFrom(alice, a2abinding.SendStreamingMessage, `{}`)); reason(t, err) != "DEADLINE" {

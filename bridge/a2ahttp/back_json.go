@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
@@ -23,30 +22,90 @@ type member struct {
 	end   int // where the value ends in what was read
 }
 
-// parseObject reads a JSON object. Its error is a failure of A2A.
+// parseObject reads a JSON object. Its error is a failure of A2A. The values are
+// windows into octets.
 func parseObject(octets []byte) (object, error) {
-	malformed := a2abinding.Fail(a2abinding.CodeInvalidParams, "not a JSON object")
-	if !json.Valid(octets) {
-		return nil, malformed
-	}
-	dec := json.NewDecoder(bytes.NewReader(octets))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil, malformed
-	}
-	var o object
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, malformed
+	if json.Valid(octets) {
+		if o := objectOf(octets); o != nil {
+			return o, nil
 		}
-		text, ok := name.(string)
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil || !ok {
-			return nil, malformed
-		}
-		o = append(o, member{text, value, int(dec.InputOffset())})
 	}
-	return o, nil
+	return nil, a2abinding.Fail(a2abinding.CodeInvalidParams, "not a JSON object")
+}
+
+// objectOf is the object that valid JSON is, nil if it is none. It passes over the
+// octets once, however deep the values are.
+func objectOf(valid []byte) object {
+	i := over(valid, 0, blanks)
+	if i == len(valid) || valid[i] != '{' {
+		return nil
+	}
+	o := object{}
+	for i = over(valid, i+1, blanks); valid[i] != '}'; i = over(valid, i, blanks+",") {
+		end := valueEnd(valid, i)
+		var name string
+		if json.Unmarshal(valid[i:end], &name) != nil {
+			return nil
+		}
+		i = over(valid, end, blanks+":")
+		end = valueEnd(valid, i)
+		o = append(o, member{name, valid[i:end:end], end})
+		i = end
+	}
+	return o
+}
+
+const blanks = " \t\r\n"
+
+// over returns where something else than the octets of set begins.
+func over(valid []byte, i int, set string) int {
+	for i < len(valid) && strings.IndexByte(set, valid[i]) >= 0 {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns where the value ends that begins at i of valid JSON.
+func valueEnd(valid []byte, i int) int {
+	depth := 0
+	for ; i < len(valid); i++ {
+		switch valid[i] {
+		case '"':
+			i = stringEnd(valid, i)
+			if depth == 0 {
+				return i
+			}
+			i-- // the loop goes on behind the string
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+// stringEnd returns where the string ends that begins at i of valid JSON.
+func stringEnd(valid []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(valid[i:], '"')
+		escapes := 0
+		for i+n-1-escapes >= i && valid[i+n-1-escapes] == '\\' {
+			escapes++
+		}
+		if i += n; escapes%2 == 0 {
+			return i + 1
+		}
+	}
 }
 
 // last returns the value of a member of what an agent wrote, nil if it is not there.
@@ -166,7 +225,11 @@ func taskOf(octets []byte) string {
 	if err != nil {
 		return ""
 	}
-	for _, m := range response {
+	return response.task()
+}
+
+func (o object) task() string {
+	for _, m := range o {
 		name := "taskId"
 		switch m.name {
 		case "task":
@@ -175,31 +238,26 @@ func taskOf(octets []byte) string {
 		default:
 			continue
 		}
-		if about, err := parseObject(m.value); err == nil {
-			var id string
-			if json.Unmarshal(about.last(name), &id) == nil && id != "" {
-				return id
-			}
+		var id string
+		if json.Unmarshal(objectOf(m.value).last(name), &id) == nil && id != "" {
+			return id
 		}
 	}
 	return ""
 }
 
-// elements returns where the elements of a JSON array stand in it.
-func elements(array []byte) (spans [][2]int, err error) {
-	dec := json.NewDecoder(bytes.NewReader(array))
-	if start, err := dec.Token(); err != nil || start != json.Delim('[') {
-		return nil, io.ErrUnexpectedEOF
+// elements returns where the elements of a JSON array stand in it, false if it is
+// none.
+func elements(valid []byte) (spans [][2]int, ok bool) {
+	if len(valid) == 0 || valid[0] != '[' {
+		return nil, false
 	}
-	for dec.More() {
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
-		}
-		end := int(dec.InputOffset())
-		spans = append(spans, [2]int{end - len(value), end})
+	for i := over(valid, 1, blanks); valid[i] != ']'; i = over(valid, i, blanks+",") {
+		end := valueEnd(valid, i)
+		spans = append(spans, [2]int{i, end})
+		i = end
 	}
-	return spans, nil
+	return spans, true
 }
 
 // replace returns a JSON object with other values for a member, wherever it is.

@@ -112,8 +112,8 @@ func (w *owners) only(ctx context.Context, caller string, response []byte) ([]by
 	if list == nil || bytes.Equal(list, null) {
 		return response, nil
 	}
-	spans, err := elements(list)
-	if err != nil {
+	spans, ok := elements(list)
+	if !ok {
 		return nil, invalid("its tasks are no list")
 	}
 	if len(spans) > maxListed {

@@ -127,6 +127,8 @@ func (q *request) result(body []byte) ([]byte, error) {
 		told := f.Result()
 		told.Output = failure
 		return nil, &answered{f.Code, *told}
+	case result == nil && q.operation.Empty && !q.operation.Streams: // as the SDK for Go writes it
+		return nil, nil
 	case result == nil:
 		return nil, invalid("it has neither result nor error")
 	}

@@ -64,7 +64,9 @@ func (s *stream) resume(last []byte) error {
 	if err != nil {
 		return err
 	}
-	s.id, s.over = taskOf(last), final(last)
+	if response, err := parseObject(last); err == nil {
+		s.id, s.over = response.task(), response.final()
+	}
 	if s.id == "" && o.Name == a2abinding.SubscribeToTask {
 		s.id, _ = input.text("id") // it was good when it was sent
 	}
@@ -187,13 +189,17 @@ func (s *stream) copy(o a2abinding.Operation, octets []byte, input object) error
 
 // take sends one event. Whose the task is that it is about is stored before.
 func (s *stream) take(data []byte) error {
-	if id := taskOf(data); id != "" && id != s.id {
+	response, err := parseObject(data)
+	if err != nil {
+		return invalid("an event is no JSON object")
+	}
+	if id := response.task(); id != "" && id != s.id {
 		if err := s.owners.claim(s.ctx, s.t.Peer, id); err != nil {
 			return err
 		}
 		s.id = id
 	}
-	s.over = final(data)
+	s.over = response.final()
 	return s.event("", data)
 }
 
@@ -218,22 +224,15 @@ var ends = map[string]bool{
 }
 
 // final reports whether a StreamResponse is the last of its stream.
-func final(data []byte) bool {
-	o, err := parseObject(data)
-	if err != nil {
-		return false
-	}
+func (o object) final() bool {
 	for _, m := range o {
 		switch m.name {
 		case "message":
 			return true
 		case "task", "statusUpdate":
-			var about struct {
-				Status struct {
-					State string `json:"state"`
-				} `json:"status"`
-			}
-			return json.Unmarshal(m.value, &about) == nil && ends[about.Status.State]
+			var state string
+			status := objectOf(m.value).last("status")
+			return json.Unmarshal(objectOf(status).last("state"), &state) == nil && ends[state]
 		}
 	}
 	return false
