@@ -12,6 +12,7 @@ import (
 	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
@@ -25,6 +26,7 @@ type Plan struct {
 	Admin     string        `json:"admin"`
 	Store     string        `json:"store"`
 	Freshness string        `json:"freshness"`
+	Open      []string      `json:"open_methods"` // that every peer may call
 	Servers   []PlanServer  `json:"mcp_servers"`
 	Workers   []PlanService `json:"a2a_workers"`
 	Agents    []PlanAgent   `json:"a2a_agents"`
@@ -96,7 +98,7 @@ type PlanName struct {
 // with.
 func Check(c *config.Config) (*Plan, error) {
 	p := &Plan{
-		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner,
+		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner, Open: all.Open(),
 		Store: describeStore(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
 		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
 	}

@@ -82,7 +82,13 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 	row("admin\t%s", p.Admin)
 	row("store\t%s", p.Store)
 	row("freshness\t%s", p.Freshness)
-	row("RPC\tswp.ping, swp.echo, swp.info, swp.sync, swp.agents.list\topen to every peer")
+	for i, method := range p.Open {
+		title := ""
+		if i == 0 {
+			title = "RPC"
+		}
+		row("%s\t%s\topen to every peer", title, method)
+	}
 	for _, s := range p.Servers {
 		note := ""
 		if s.Default {
