@@ -99,3 +99,18 @@ func TestAgentsAtAURLAreAskedOctetForOctet(t *testing.T) {
 		t.Errorf("the log says\n%s", log)
 	}
 }
+
+func TestAnAgentIsForOneIdentityOnly(t *testing.T) {
+	agent := newScripted(t, func(string) (string, string) { return `{"message":{}}`, "" })
+	task := &a2a.Task{Kind: "a2a/1.0/SendMessage", Input: []byte(`{}`)}
+	for name, ok := range map[string]bool{"billing/a2a/1.0/*": true, "a2a/1.0/*": false, "sales/a2a/1.0/*": false} {
+		before := agent.asked()
+		r := start(t, agentYAML(agent.url, "")+fmt.Sprintf("access: {rules: [{identity: spiffe://localhost/swp-client, profile: a2a, operation: task, name: %q}]}\n", name))
+		s := r.mustDial(r.addrs[0])
+		_, got := s.hand(t, task, a2a.SendOptions{Agent: "billing"})
+		if got.OK != ok || !ok && got.Reason != a2a.ReasonDenied || agent.asked() != before+map[bool]int{true: 1}[ok] {
+			t.Errorf("%s: %+v", name, got)
+		}
+		r.end()
+	}
+}
