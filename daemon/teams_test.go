@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -124,12 +123,10 @@ const teamYAML = "teams: {desk: {description: answers, default: triage, members:
 const everyoneYAML = "access: {rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
 
 // triage hands what it is asked to billing, and what billing says to the user.
-func triage(senders *[]string, mu *sync.Mutex) player {
+func triage(senders chan<- string) player {
 	return func(x *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
 		from, text := sender(x.Message), x.Message.Parts[0].Text()
-		mu.Lock()
-		*senders = append(*senders, from)
-		mu.Unlock()
+		senders <- from
 		if from == "user" {
 			yield(to("billing", "please: "+text), nil)
 			return
@@ -143,11 +140,9 @@ func TestATeamIsOneAgentToAnSDKClient(t *testing.T) {
 		return `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"42 EUR"}]}}`, ""
 	})
 	r := start(t, agentYAML(billing.url, "")+teamYAML+everyoneYAML)
-	var mu sync.Mutex
-	var senders []string
-	join(r, "triage", triage(&senders, &mu), team.URI)
+	senders := make(chan string, 2*len(r.addrs))
+	join(r, "triage", triage(senders), team.URI)
 	for _, address := range r.addrs {
-		senders = nil
 		client := deskClient(t, r.mustDial(address))
 		result, err := client.SendMessage(t.Context(), user("what do I owe?"))
 		if err != nil {
@@ -157,10 +152,12 @@ func TestATeamIsOneAgentToAnSDKClient(t *testing.T) {
 		if !ok || m.Parts[0].Text() != "billing says 42 EUR" || m.Metadata[team.URI] != nil {
 			t.Errorf("%s: %+v", address, result)
 		}
-		if !slices.Equal(senders, []string{"user", "billing"}) {
-			t.Errorf("%s: senders %q", address, senders)
+		if first, second := <-senders, <-senders; first != "user" || second != "billing" {
+			t.Errorf("%s: senders %q and %q", address, first, second)
 		}
 	}
+	billing.mu.Lock()
+	defer billing.mu.Unlock()
 	if sent := billing.bodies[0]; strings.Contains(sent, team.URI) || !strings.Contains(sent, "please: what do I owe?") {
 		t.Errorf("an agent without the extension was sent %s", sent)
 	}
@@ -273,15 +270,17 @@ func TestATeamIsReachedOverHTTP(t *testing.T) {
 	if status != 200 || got != `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"42", "n":1.0}]}}` {
 		t.Fatalf("with it: %d %s\n%s", status, got, a.log)
 	}
+	_, _, listed := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, version, "A2A-Extensions: urn:must")
+	if !strings.Contains(listed, "-32004") {
+		t.Errorf("ListTasks: %s", listed)
+	}
+	billing.mu.Lock()
+	defer billing.mu.Unlock()
 	if sent := billing.bodies[0]; strings.Contains(sent, team.URI) || strings.Contains(sent, "recipient") {
 		t.Errorf("the agent was sent what the caller forged: %s", sent)
 	}
 	if got := billing.headers[0].Get("A2A-Extensions"); got != "urn:other,urn:must" {
 		t.Errorf("and extensions %q", got)
-	}
-	status, _, got = post(t, url, `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, version, "A2A-Extensions: urn:must")
-	if status != 200 || !strings.Contains(got, "-32004") {
-		t.Errorf("ListTasks: %d %s", status, got)
 	}
 }
 
