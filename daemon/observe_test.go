@@ -310,6 +310,6 @@ func TestEveryProfileHasALabelOfItsOwn(t *testing.T) {
 func quiet(certs *credentials) *health {
 	return &health{
 		credentials: certs, memory: &memoryGuard{}, rules: &ruleFile{}, state: &state{}, servers: &servers{},
-		backends: &backends{}, cards: &cards{}, partners: &partners{}, verifiers: &verifiers{},
+		agents: &agents{}, backends: &backends{}, cards: &cards{}, partners: &partners{}, verifiers: &verifiers{},
 	}
 }
