@@ -114,3 +114,55 @@ func TestAnAgentIsForOneIdentityOnly(t *testing.T) {
 		r.end()
 	}
 }
+
+func TestTheStreamOfAnAgentOutlivesARestart(t *testing.T) {
+	const began, snapshot, ended = `{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}`, `{"task":{"id":"t", "n":1.0}}`,
+		`{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}`
+	methods := make(chan string, 8)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct{ ID, Method string }
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			t.Error(err)
+		}
+		methods <- request.Method
+		w.Header().Set("Content-Type", "text/event-stream")
+		say := func(event string) {
+			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%q,\"result\":%s}\n\n", request.ID, event)
+			_ = http.NewResponseController(w).Flush()
+		}
+		if request.Method == "SendStreamingMessage" {
+			say(began)
+			<-r.Context().Done()
+			return
+		}
+		say(snapshot)
+		say(ended)
+	}))
+	t.Cleanup(server.Close)
+	yaml := agentYAML(server.URL, "")
+	r := start(t, yaml)
+	s := r.mustDial(r.addrs[0])
+	task := &a2a.Task{ID: []byte("delivery"), Kind: "a2a/1.0/SendStreamingMessage", Input: []byte(`{}`)}
+	d, err := s.tasks.Send(t.Context(), s.Session, task, a2a.SendOptions{Agent: "billing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := d.Recv(t.Context()); err != nil || string(e.Payload) != began {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	r.end() // which does not wait for the stream
+	d.Close()
+
+	r = startIn(t, r.dir, yaml)
+	s = r.mustDial(r.addrs[0])
+	events, got := s.hand(t, task, a2a.SendOptions{Agent: "billing", Resume: true, After: 1})
+	if strings.Join(events, "|") != snapshot+"|"+ended || !got.OK {
+		t.Errorf("%q, %+v", events, got)
+	}
+	if first, second := <-methods, <-methods; first != "SendStreamingMessage" || second != "SubscribeToTask" {
+		t.Errorf("asked for %s, then %s", first, second)
+	}
+	if n := len(methods); n > 0 {
+		t.Errorf("asked %d times more", n)
+	}
+}
