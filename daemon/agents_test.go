@@ -31,6 +31,13 @@ func (s *scripted) asked() int {
 	return len(s.bodies)
 }
 
+// last returns what the agent was asked last.
+func (s *scripted) last() (body string, header http.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bodies[len(s.bodies)-1], s.headers[len(s.headers)-1]
+}
+
 const scriptedCard = "{ \"name\" : \"script\\u0065d\", \"version\":\"7\", \"n\":9007199254740993 }\n"
 
 // newScripted serves JSON-RPC: answer returns the result of a method, or with an
@@ -71,7 +78,7 @@ func TestAgentsAtAURLAreAskedOctetForOctet(t *testing.T) {
 	agent := newScripted(t, func(string) (string, string) { return result, "" })
 	r := start(t, agentYAML(agent.url, ", headers: {Authorization: Bearer canary-of-ours}"))
 	const input = `{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}],"messageId":"1", "x":1e400}}`
-	for i, address := range r.addrs {
+	for _, address := range r.addrs {
 		s := r.mustDial(address)
 		events, got := s.hand(t, &a2a.Task{
 			Kind: "a2a/1.0/SendMessage", Input: []byte(input), Params: []string{"a2a-version=1.0", "authorization=Bearer theirs", "x-forwarded-for=1"},
@@ -79,10 +86,10 @@ func TestAgentsAtAURLAreAskedOctetForOctet(t *testing.T) {
 		if len(events) > 0 || !got.OK || string(got.Output) != result {
 			t.Fatalf("%s: %q, %+v", address, events, got)
 		}
-		if !strings.HasSuffix(agent.bodies[i], `,"method":"SendMessage","params":`+input+`}`) {
-			t.Errorf("asked with %s", agent.bodies[i])
+		body, h := agent.last()
+		if !strings.HasSuffix(body, `,"method":"SendMessage","params":`+input+`}`) {
+			t.Errorf("asked with %s", body)
 		}
-		h := agent.headers[i]
 		if h.Get("A2A-Version") != "1.0" || h.Get("Authorization") != "Bearer canary-of-ours" || h.Get("X-Forwarded-For") != "" {
 			t.Errorf("headers %v", h)
 		}
@@ -164,5 +171,22 @@ func TestTheStreamOfAnAgentOutlivesARestart(t *testing.T) {
 	}
 	if n := len(methods); n > 0 {
 		t.Errorf("asked %d times more", n)
+	}
+}
+
+func TestAnAgentBehindAPartnerIsAskedOctetForOctet(t *testing.T) {
+	const result, input = `{ "message":{"n":9007199254740993, "n":1.0}}`, `{"message":{"x":1e400, "parts":[ ]}}`
+	agent := newScripted(t, func(string) (string, string) { return result, "" })
+	b, a := open(t, "b", agentYAML(agent.url, "")), open(t, "a", "")
+	a.trusting("b", b, b.addrs[0])
+	b.trusting("a", a)
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	_, got := s.hand(t, &a2a.Task{Kind: "a2a/1.0/SendMessage", Input: []byte(input), Params: []string{"a2a-version=1.0"}}, a2a.SendOptions{Agent: "b/billing"})
+	if !got.OK || string(got.Output) != result {
+		t.Fatalf("%+v", got)
+	}
+	if body, _ := agent.last(); !strings.HasSuffix(body, `"params":`+input+`}`) {
+		t.Errorf("asked with %s", body)
 	}
 }
