@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -55,7 +54,7 @@ func openBlobs(ctx context.Context, c *config.Config, records store.Records, acc
 func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.Options {
 	a := &c.Artifact
 	return artifact.Options{
-		Store: blobs, MaxSize: uint64(cmp.Or(a.MaxSize, a.Quota.PerIdentity)), MaxMetadata: int(a.Metadata),
+		Store: blobs, MaxSize: uint64(c.ArtifactSize()), MaxMetadata: int(a.Metadata),
 		Window: a.Window, Chunk: int(c.ArtifactChunk()), Downloads: a.Downloads, DownloadsPerIdentity: a.DownloadsPerIdentity,
 		Abandoned: a.Abandoned, Retention: a.Retention, TokenKey: key,
 	}

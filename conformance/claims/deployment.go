@@ -23,7 +23,7 @@ type Deployment struct {
 	Configuration string    `json:"configuration"` // name of the file, or "defaults"
 	Channels      []Channel `json:"peer_authentication"`
 	Open          []Open    `json:"values"`
-	Settings      []Value   `json:"settings"` // every number, duration and switch of the configuration
+	Settings      []Value   `json:"settings"` // every number, duration and switch of the configuration, as in force
 }
 
 // Channel is how the peers of a listener are authenticated.
@@ -55,7 +55,7 @@ type Value struct {
 }
 
 func deploymentOf(c *config.Config) Deployment {
-	d := Deployment{Configuration: "defaults", Settings: settings(c)}
+	d := Deployment{Configuration: "defaults", Settings: settings(c.Effective())}
 	if c.Source != "" {
 		d.Configuration = filepath.Base(c.Source)
 	}

@@ -27,6 +27,26 @@ func value(t *testing.T, list []Value, name string) any {
 	return list[i].Value
 }
 
+// What is not set follows from something else, and that is what is claimed.
+func TestValuesThatFollowFromOthersAreInForce(t *testing.T) {
+	c := config.Default()
+	d := deploymentOf(c)
+	for name, want := range map[string]any{
+		"limits.frame_burst": 2 * c.Limits.FrameRate, "relay.max_payload": int64(8183 << 10), "artifact.max_size": int64(c.Artifact.Quota.PerIdentity),
+	} {
+		if got := value(t, d.Settings, name); got != want || got == 0 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	c.Limits.FrameBurst, c.Relay.MaxPayload, c.Artifact.MaxSize = 7, 8, 9
+	d = deploymentOf(c)
+	for name, want := range map[string]any{"limits.frame_burst": 7, "relay.max_payload": int64(8), "artifact.max_size": int64(9)} {
+		if got := value(t, d.Settings, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestValuesInForceAreThoseOfTheConfiguration(t *testing.T) {
 	c := config.Default()
 	c.Source = "/etc/swpd/edge.yaml"

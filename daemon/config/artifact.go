@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Artifact configures profile 14.
 type Artifact struct {
@@ -34,6 +37,9 @@ const chunkOverhead = 1 << 10
 
 // ArtifactChunk is artifact.chunk, or less where the limits ask for it.
 func (c *Config) ArtifactChunk() Size { return max(1, min(c.Artifact.Chunk, c.mostChunk())) }
+
+// ArtifactSize is artifact.max_size, or what one identity may keep.
+func (c *Config) ArtifactSize() Size { return cmp.Or(c.Artifact.MaxSize, c.Artifact.Quota.PerIdentity) }
 
 func (c *Config) mostChunk() Size {
 	return min(4<<20, c.Limits.PayloadBytes-chunkOverhead, c.Limits.FrameBytes-chunkOverhead)

@@ -192,6 +192,15 @@ func (c *Config) Development() bool { return c.Identity == Identity{} }
 // IdentityDir is where the development identity lives.
 func (c *Config) IdentityDir() string { return filepath.Join(c.Data, "pki") }
 
+// Effective returns a copy in which what follows from other keys where it is not
+// set has the value that is in force.
+func (c *Config) Effective() *Config {
+	e := *c
+	e.Limits.FrameBurst, e.Relay.MaxPayload = c.Burst(), c.RelayPayload()
+	e.Artifact.MaxSize, e.Artifact.Chunk = c.ArtifactSize(), c.ArtifactChunk()
+	return &e
+}
+
 // Burst is limits.frame_burst, or twice limits.frame_rate where it is not set.
 func (c *Config) Burst() int {
 	if c.Limits.FrameBurst > 0 {
