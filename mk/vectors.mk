@@ -13,9 +13,7 @@ ALL_STRICT_JSON   ?= $(CONFORMANCE_DIR)/all.strict.json
 
 CONFORMANCE_BUNDLE ?= $(CONFORMANCE_DIR)/swp-conformance-bundle.tar.gz
 CONFORMANCE_CONFIG ?=
-CONFORMANCE_DOCS   := docs/conformance.md docs/spec-vector-runner-output.md docs/error-codes.md docs/publication-artifact-index.md \
-  docs/versioning-compatibility.md docs/configuration.md docs/policy-hints.md docs/profile-error-path.md docs/operator-guide.md \
-  $(wildcard vectors/*.evidence.md)
+CONFORMANCE_DOCS   := $(sort $(wildcard docs/*.md)) $(wildcard vectors/*.evidence.md)
 PACK               := $(GO) run ./conformance/pack -dir '$(CONFORMANCE_DIR)' -config '$(CONFORMANCE_CONFIG)' -version '$(VERSION)' \
   -core.default '$(CORE_DEFAULT_JSON)' -core.strict '$(CORE_STRICT_JSON)' -all.default '$(ALL_DEFAULT_JSON)' -all.strict '$(ALL_STRICT_JSON)'
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -123,10 +124,62 @@ func checkBundle(t *testing.T, archive string) {
 	if len(doc.Classes) != 0 || len(doc.Others) != 1 || doc.Others[0].Claim != "Core" || doc.Others[0].Vectors != 41 {
 		t.Errorf("claimed %+v, %+v", doc.Classes, doc.Others)
 	}
+	for _, broken := range dangling(content) {
+		t.Error(broken)
+	}
 	// What the claims refer to is there.
 	for _, name := range regexp.MustCompile(`docs/[\w-]+\.md`).FindAllString(string(content[inside+"/claims.md"]), -1) {
 		if content[name] == nil {
 			t.Errorf("the claims name %s, which is not in the archive", name)
+		}
+	}
+}
+
+// dangling says which documents link to others that are not with them.
+func dangling(content map[string][]byte) (broken []string) {
+	for name, text := range content {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)\s#]+)[^)\s]*\)`).FindAllSubmatch(text, -1) {
+			to := path.Join(path.Dir(name), string(m[1]))
+			if path.Dir(to) == "docs" && path.Ext(to) == ".md" && content[to] == nil && !bytes.Contains(m[1], []byte("://")) {
+				broken = append(broken, name+" refers to "+to+", which is not there")
+			}
+		}
+	}
+	return broken
+}
+
+func TestIndexedDocumentsReferToIndexedOnes(t *testing.T) {
+	toRoot(t)
+	index, err := os.ReadFile("docs/publication-artifact-index.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := make(map[string][]byte)
+	for _, name := range indexed(t, index) {
+		if !strings.HasSuffix(name, ".md") || strings.HasPrefix(name, inside) {
+			continue
+		}
+		if content[name], err = os.ReadFile(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, broken := range dangling(content) {
+		t.Error(broken)
+	}
+	delete(content, "docs/credentials.md")
+	if len(dangling(content)) == 0 {
+		t.Error("a missing document is not noticed")
+	}
+	all, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all { // the Makefile packs them all
+		if !slices.Contains(indexed(t, index), filepath.ToSlash(name)) {
+			t.Errorf("the index lacks %s", name)
 		}
 	}
 }
