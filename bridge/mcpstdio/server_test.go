@@ -119,6 +119,7 @@ func TestGW02CrashInMidCallFailsThatCallAndNoOther(t *testing.T) {
 		t.Error("the same process answers")
 	}
 	want(t, "why", fmt.Sprint(s.reasons()), "[exit status 4]")
+	await(t, func() bool { return other.server.Stats().InFlight == 1 })
 	d.do(modern("9", "release", ""))
 	want(t, "the other server's call", (<-pending).octets, `{"jsonrpc":"2.0","id":1,"result":"held"}`)
 }
