@@ -166,14 +166,15 @@ func (f *fleet) move(s MoveSystem, d direction, path string) (m moved, err error
 			return m, err
 		}
 	}
-	var before, after [2]time.Duration
-	if err := cpus(&before, pids...); err != nil {
+	before, err := cpus(pids...)
+	if err != nil {
 		return m, err
 	}
 	if err := client.Do(string(d), moveArgs{Addr: srv.Addr(), Path: path}, &m.took); err != nil {
 		return moved{}, err
 	}
-	if err := cpus(&after, pids...); err != nil {
+	after, err := cpus(pids...)
+	if err != nil {
 		return moved{}, err
 	}
 	m.clientCPU, m.serverCPU = after[0]-before[0], after[1]-before[1]

@@ -30,6 +30,8 @@ type fleet struct {
 	dir     string // certificates, configuration
 	servers map[string]server
 	clients map[string]*proc.Child
+
+	gateways map[string]*swpd.Gateway // by transport
 }
 
 func newFleet(ctx context.Context, opts *Options) (*fleet, error) {
@@ -37,7 +39,10 @@ func newFleet(ctx context.Context, opts *Options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{ctx: ctx, opts: opts, dir: dir, servers: make(map[string]server), clients: make(map[string]*proc.Child)}
+	f := &fleet{
+		ctx: ctx, opts: opts, dir: dir,
+		servers: make(map[string]server), clients: make(map[string]*proc.Child), gateways: make(map[string]*swpd.Gateway),
+	}
 	if err := cert.Make(dir); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -49,6 +54,9 @@ func (f *fleet) Close() error {
 	var errs []error
 	for _, c := range f.clients {
 		errs = append(errs, c.Close())
+	}
+	for _, g := range f.gateways {
+		errs = append(errs, g.Close())
 	}
 	for _, s := range f.servers {
 		errs = append(errs, s.Close())
@@ -114,8 +122,8 @@ func (f *fleet) roleArgs(role, name string) []string {
 type measurement struct {
 	load.Result
 
-	// ClientCPU and ServerCPU are the processor time of the two processes from
-	// before the first connection to after the last, for all exchanges.
+	// ClientCPU and ServerCPU are the processor time of the processes from before
+	// the first connection to after the last, for all exchanges.
 	ClientCPU, ServerCPU time.Duration
 }
 
@@ -125,36 +133,50 @@ func (f *fleet) measure(s System, c Cell) (measurement, error) {
 	if err != nil {
 		return measurement{}, err
 	}
-	client, err := f.client(s.ID)
+	return f.window(s.ID, srv.Addr(), []int{srv.PID()}, c)
+}
+
+// window has the client of an ID exchange with a server for one window. pids are the
+// processes whose time is the ServerCPU.
+func (f *fleet) window(id, addr string, pids []int, c Cell) (measurement, error) {
+	client, err := f.client(id)
 	if err != nil {
 		return measurement{}, err
 	}
-	var before, after [2]time.Duration
-	if err := cpus(&before, client.PID(), srv.PID()); err != nil {
+	pids = append([]int{client.PID()}, pids...)
+	before, err := cpus(pids...)
+	if err != nil {
 		return measurement{}, err
 	}
 	var m measurement
-	err = client.Do("load", loadArgs{Addr: srv.Addr(), Spec: load.Spec{
+	err = client.Do("load", loadArgs{Addr: addr, Spec: load.Spec{
 		Payload: c.Payload, InFlight: c.InFlight, Conns: c.Conns,
 		Warmup: f.opts.Warmup, Duration: f.opts.Duration,
 	}}, &m.Result)
 	if err != nil {
 		return measurement{}, err
 	}
-	if err := cpus(&after, client.PID(), srv.PID()); err != nil {
+	after, err := cpus(pids...)
+	if err != nil {
 		return measurement{}, err
 	}
-	m.ClientCPU, m.ServerCPU = after[0]-before[0], after[1]-before[1]
+	m.ClientCPU = after[0] - before[0]
+	for i := range pids[1:] {
+		m.ServerCPU += after[i+1] - before[i+1]
+	}
 	return m, nil
 }
 
-func cpus(to *[2]time.Duration, pids ...int) (err error) {
+// cpus returns the processor time of processes.
+func cpus(pids ...int) ([]time.Duration, error) {
+	list := make([]time.Duration, len(pids))
 	for i, pid := range pids {
-		if to[i], err = proc.CPU(pid); err != nil {
-			return err
+		var err error
+		if list[i], err = proc.CPU(pid); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // childServer is a server in a process of this program.

@@ -18,9 +18,10 @@ const (
 	PartStart    = "start"
 	PartDurable  = "durable"
 	PartArtifact = "artifact"
+	PartGateway  = "gateway"
 )
 
-var parts = []string{PartCodec, PartStart, PartEcho, PartDurable, PartArtifact, PartIdle}
+var parts = []string{PartCodec, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartIdle}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {

@@ -111,4 +111,5 @@ const (
 	idleBound    = 24 << 10               // octets a connection, at most, where
 	idlePromised = 10_000                 // are held
 	startBound   = 250 * time.Millisecond // first request served, at most
+	gatewayBound = 500 * time.Microsecond // added to an MCP call at p50, at most
 )

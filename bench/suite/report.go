@@ -20,6 +20,7 @@ type Report struct {
 	Codec    []CodecReport `json:"codec,omitempty"`
 	Durable  []CellReport  `json:"durable,omitempty"`
 	Artifact []MoveReport  `json:"artifact,omitempty"`
+	Gateway  *CallReport   `json:"gateway,omitempty"`
 	Idle     *IdleReport   `json:"idle,omitempty"`
 	Start    *StartReport  `json:"start,omitempty"`
 
@@ -85,6 +86,28 @@ type MoveRow struct {
 	ClientPeak *Spread `json:"client_peak_mib,omitempty"` // resident memory
 	ServerPeak *Spread `json:"server_peak_mib,omitempty"`
 	Ratio      *Ratio  `json:"ratio,omitempty"` // ours divided by this one
+}
+
+// CallReport is an MCP call, made directly and through a gateway and two swpd.
+type CallReport struct {
+	Cell
+	Rounds int       `json:"rounds"`
+	Rows   []CallRow `json:"rows"`
+}
+
+// CallRow is one way for the call.
+type CallRow struct {
+	System    string   `json:"system"`
+	Name      string   `json:"name"`
+	PerSecond *Spread  `json:"per_second,omitempty"` // nil if it was not measured
+	P50       *Spread  `json:"p50_us,omitempty"`
+	P99       *Spread  `json:"p99_us,omitempty"`
+	ClientCPU *Spread  `json:"client_cpu_us,omitempty"` // processor time a call
+	SWPDCPU   *Spread  `json:"swpd_cpu_us,omitempty"`   // of both swpd together
+	Direct    string   `json:"added_to,omitempty"`      // the same call made directly
+	Added     *Spread  `json:"added_p50_us,omitempty"`
+	AddedP99  *Spread  `json:"added_p99_us,omitempty"`
+	Promise   *Verdict `json:"promise,omitempty"` // on Added
 }
 
 // Ratio is ours divided by another.
@@ -159,6 +182,11 @@ func (r *Report) Promises() (measured, missed int) {
 	for _, c := range r.Codec {
 		if c.Ratio != nil {
 			count(c.Ratio.Promise)
+		}
+	}
+	if r.Gateway != nil {
+		for _, row := range r.Gateway.Rows {
+			count(row.Promise)
 		}
 	}
 	if r.Idle != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/slimwire/swp/bench/cert"
 	"github.com/slimwire/swp/bench/echo"
 	"github.com/slimwire/swp/bench/load"
+	"github.com/slimwire/swp/bench/mcpecho"
 	"github.com/slimwire/swp/bench/proc"
 )
 
@@ -23,10 +24,12 @@ import (
 const (
 	roleServer = "server"
 	roleClient = "client"
+	roleStdio  = "stdio"
 )
 
 // Role plays a part in a process of its own until standard input ends:
-// "server KEY DIR [PROFILE]" or "client ID DIR [PROFILE]".
+// "server KEY DIR [PROFILE]", "client ID DIR [PROFILE]" or "stdio mcp DIR", an MCP
+// server.
 func Role(args []string) error {
 	if len(args) < 3 {
 		return errors.New("suite: a role wants a name and a folder")
@@ -44,6 +47,8 @@ func Role(args []string) error {
 		return serverRole(name, dir)
 	case roleClient:
 		return clientRole(name, dir)
+	case roleStdio:
+		return mcpecho.Serve(os.Stdin, os.Stdout)
 	}
 	return fmt.Errorf("suite: unknown role %q", role)
 }
@@ -96,7 +101,7 @@ func clientRole(id, dir string) error {
 			return proc.Answer(os.Stdin, os.Stdout, moveOps(s, dir))
 		}
 	}
-	system, ok := find(slices.Concat(Systems(), idleSystems(), workSystems()), id)
+	system, ok := find(slices.Concat(Systems(), idleSystems(), workSystems(), callSystems()), id)
 	if !ok {
 		return fmt.Errorf("suite: unknown system %q", id)
 	}

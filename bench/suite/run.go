@@ -46,6 +46,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		{PartEcho, r.echo},
 		{PartDurable, r.durable},
 		{PartArtifact, r.artifact},
+		{PartGateway, r.gateway},
 		{PartIdle, r.idle},
 	} {
 		if !opts.runs(part.name) {

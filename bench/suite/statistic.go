@@ -31,3 +31,19 @@ func ratios(subject, peer []float64) (Spread, bool) {
 	}
 	return spread(r), true
 }
+
+// differences subtracts round by round and leaves out rounds that one of the two
+// lacks, which are zero. It returns nil if none is left.
+func differences(subject, peer []float64) *Spread {
+	var d []float64
+	for i := range min(len(subject), len(peer)) {
+		if subject[i] > 0 && peer[i] > 0 {
+			d = append(d, subject[i]-peer[i])
+		}
+	}
+	if len(d) == 0 {
+		return nil
+	}
+	s := spread(d)
+	return &s
+}

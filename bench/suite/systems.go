@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/bench/echo"
 	"github.com/slimwire/swp/bench/grpcecho"
 	"github.com/slimwire/swp/bench/grpcmove"
+	"github.com/slimwire/swp/bench/mcpecho"
 	"github.com/slimwire/swp/bench/natsecho"
 	"github.com/slimwire/swp/bench/rawquic"
 	"github.com/slimwire/swp/bench/rawtls"
@@ -69,6 +70,7 @@ func servers() map[string]echo.Listen {
 		natsDurableKey:  natsecho.ListenDurable,
 		rawMoveKey:      rawtls.ListenMove,
 		grpcMoveKey:     grpcmove.Listen,
+		mcpKey:          mcpecho.Listen,
 		swpdKey:         swpecho.Listen,
 	}
 }

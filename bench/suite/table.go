@@ -19,6 +19,9 @@ func (r *Report) WriteTable(out io.Writer) error {
 	for _, m := range r.Artifact {
 		m.write(w)
 	}
+	if r.Gateway != nil {
+		r.Gateway.write(w)
+	}
 	r.writeCodec(w)
 	if r.Idle != nil {
 		r.Idle.write(w)

@@ -23,7 +23,7 @@ import (
 const Settings = "frame_rate 0, connections 20000, connections_per_identity 20000"
 
 // configuration is what swpd is started with: address, certificate, key,
-// authority, data.
+// authority, data; what else is configured comes behind it.
 const configuration = `listeners:
   - address: swp+tls://%[1]s
   - address: swp+quic://%[1]s
@@ -67,24 +67,38 @@ func Start(ctx context.Context, path, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.listens(ctx, s.addr); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// listens waits until the program listens on an address. It is ended if it does not.
+func (s *Server) listens(ctx context.Context, addr string) error {
 	for began := time.Now(); time.Since(began) < patience; {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err == nil {
-			return s, conn.Close()
+			return conn.Close()
 		}
 		select {
 		case <-s.done:
-			return nil, s.failed()
+			return s.failed()
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), s.Close())
+			return errors.Join(context.Cause(ctx), s.Close())
 		}
 	}
-	return nil, errors.Join(errors.New("swpd: does not listen: "+s.log.String()), s.Close())
+	return errors.Join(errors.New("swpd: does not listen: "+s.log.String()), s.Close())
 }
 
 // Launch runs the program and returns at once. It is killed when ctx ends.
 func Launch(ctx context.Context, path, dir string) (*Server, error) {
+	return launch(ctx, path, dir, cert.Server(dir), "")
+}
+
+// launch runs the program with one of the certificates in dir and more of a
+// configuration.
+func launch(ctx context.Context, path, dir string, files cert.Files, more string) (*Server, error) {
 	addr, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -93,9 +107,8 @@ func Launch(ctx context.Context, path, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := cert.Server(dir)
 	file := filepath.Join(data, "swpd.yaml")
-	text := fmt.Sprintf(configuration, addr, files.Cert, files.Key, files.CA, filepath.Join(data, "data"))
+	text := fmt.Sprintf(configuration, addr, files.Cert, files.Key, files.CA, filepath.Join(data, "data")) + more
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
