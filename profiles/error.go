@@ -72,6 +72,9 @@ func AsError(err error) *Error {
 	return &Error{Code: Internal, Text: "internal error", Cause: err}
 }
 
+// quotaDetail is what a store says where there is no room for more.
+const quotaDetail = "store_quota"
+
 // Unavailable returns the *Error for a store that refused or failed: retryable
 // if the store says so, and charged to the budget for pace. Nothing of err is in
 // its text. An *Error is returned as it is.
@@ -89,8 +92,12 @@ func Unavailable(err error) *Error {
 	if !kind.Retryable() {
 		return &Error{Code: Internal, Detail: kind.StoreDetail(), Text: "the state of this endpoint can not be read or written", Cause: err}
 	}
+	text := "the state of this endpoint can not be written now"
+	if kind.StoreDetail() == quotaDetail {
+		text = "no room: this identity or this endpoint keeps as much as it may, which its operator can raise as quota"
+	}
 	return &Error{
-		Code: RateLimitExceeded, Detail: kind.StoreDetail(), Text: "the state of this endpoint can not be written now",
+		Code: RateLimitExceeded, Detail: kind.StoreDetail(), Text: text,
 		Cause: err, Pace: true, Retryable: true,
 	}
 }

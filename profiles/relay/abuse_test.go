@@ -180,6 +180,9 @@ func TestPR16AFullQueueRefusesAtOnceAndKeepsWhatItHas(t *testing.T) {
 					}
 					if err != nil {
 						wantPeerError(t, err, profiles.RateLimitExceeded.Alias())
+						if said := err.Error(); !strings.Contains(said, "relay.waiting") || !strings.Contains(said, "its operator can raise") {
+							t.Errorf("%q does not say what is full and who can change it", said)
+						}
 						_, _, err = relay.Ask(t.Context(), p, []byte(id))
 						wantPeerError(t, err, relay.CodeNotFound)
 						break

@@ -38,8 +38,18 @@ func lifecycle(env *e1.Envelope) []byte {
 	return m.DeliveryID
 }
 
-// unavailable is an error of the Store for a peer.
-func unavailable(err error) error { return profiles.Unavailable(err) }
+// unavailable is an error of the Store for a peer. A topic that is full is one of
+// its quotas, too.
+func unavailable(err error) error {
+	fault := profiles.Unavailable(err)
+	if fault.Detail == "store_quota" {
+		full := *fault
+		full.Text = "relay: no room: the topic is full, or this identity or this endpoint keeps as much as it may; " +
+			"its operator can raise relay.waiting, relay.remembered or quota"
+		return &full
+	}
+	return fault
+}
 
 // ack serves a RELAY_ACK with a msg_id of its own. One for a delivery that this
 // session does not have is ignored.
