@@ -65,6 +65,19 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// Refused reports whether an error of Publish says that the same publication is of
+// no use again: the relay refused it for good, or it fits no message.
+func Refused(err error) bool {
+	answer, fault := (*relay.PeerError)(nil), (*profiles.Error)(nil)
+	switch {
+	case !errors.As(err, new(*RefusedError)):
+		return false
+	case errors.As(err, &answer):
+		return !answer.Retryable()
+	}
+	return errors.As(err, &fault) && (fault.Code == profiles.InvalidProfilePayload || fault.Detail == profiles.PayloadTooLarge.String())
+}
+
 // publishing is the state of Publish.
 type publishing struct {
 	from    <-chan *relay.Publication // nil when it is closed

@@ -41,7 +41,7 @@ func relayAdvice(err error) error {
 	case errors.As(err, &fault) && fault.Code == relay.CodeConflict:
 		return advise(err, "This identity has published something else under that id: another topic or another payload.")
 	case errors.As(err, &fault) && fault.Code == profiles.RateLimitExceeded.Alias():
-		return advise(err, "The topic or the relay is full, or this identity holds as much as it may.")
+		return advise(err, "The topic is full, or this identity or the relay keeps as much as it may; the operator of the endpoint\ncan raise relay.waiting, relay.remembered or quota, and a consumer of the topic makes room.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it is no relay.")
 	}
@@ -104,7 +104,9 @@ attempt is due, under way or was the last; and why it is dead.`,
 				return relayAdvice(err)
 			}
 			if p.State == relay.DeadState {
-				p.Reason = reasonOf(ctx, c, id)
+				if dead := deadOf(ctx, c, id); dead != nil { // STATUS counts from 1, also what was never attempted
+					p.Reason, p.Attempts = dead.Reason, uint32(dead.Attempts)
+				}
 			}
 			if f.asJSON {
 				return f.printJSON(p)
@@ -115,13 +117,13 @@ attempt is due, under way or was the last; and why it is dead.`,
 	}
 }
 
-// reasonOf returns why a delivery is dead, empty if that is not listed.
-func reasonOf(ctx context.Context, c *client.Client, id []byte) relay.Reason {
+// deadOf returns a dead delivery, nil if it is not listed.
+func deadOf(ctx context.Context, c *client.Client, id []byte) *relay.Dead {
 	dead, err := c.FindDead(ctx, id)
-	if err != nil || dead == nil {
-		return ""
+	if err != nil {
+		return nil
 	}
-	return dead.Reason
+	return dead
 }
 
 func (p *printedDelivery) text() string {

@@ -179,7 +179,7 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 		return nil
 	})
 	if err != nil {
-		return errors.Join(relayAdvice(err), fmt.Errorf("it is not confirmed; publish the same again with: --id %s", printed.ID))
+		return errors.Join(relayAdvice(err), unconfirmed(err, "it is not confirmed", "--id "+printed.ID))
 	}
 	dead := error(nil)
 	if r.o.wait {
@@ -200,6 +200,15 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 	}
 	r.f.printf("%s\n", printed.ID)
 	return dead
+}
+
+// unconfirmed says what to do about what was not confirmed because of err: nothing
+// if the same is refused again.
+func unconfirmed(err error, what, flags string) error {
+	if client.Refused(err) {
+		return fmt.Errorf("%s, and the same again is refused again", what)
+	}
+	return fmt.Errorf("%s; publish the same again with: %s", what, flags)
 }
 
 // printedLines is what came of --lines, as JSON.
@@ -235,7 +244,7 @@ func (r *relayed) lines(ctx context.Context, p *client.Publisher) error {
 		if refused := (*client.RefusedError)(nil); errors.As(err, &refused) {
 			line = fmt.Sprintf("line %d: ", r.lineOf(refused.Publication.ID))
 		}
-		err = errors.Join(fmt.Errorf("%s%w", line, relayAdvice(err)), fmt.Errorf("not all lines are confirmed; publish the same again with: --lines --id %s", printed.ID))
+		err = errors.Join(fmt.Errorf("%s%w", line, relayAdvice(err)), unconfirmed(err, "not all lines are confirmed", "--lines --id "+printed.ID))
 	}
 	if r.o.wait && err == nil {
 		err = r.await(ctx, p, r.taken, func(id []byte, state relay.State, _ uint32, reason relay.Reason) {
@@ -299,7 +308,9 @@ func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, 
 		if state == relay.DeadState && !known {
 			ctx, cancel := context.WithTimeout(ctx, r.f.timeout)
 			defer cancel()
-			reason = reasonOf(ctx, c, id)
+			if dead := deadOf(ctx, c, id); dead != nil {
+				reason, attempts = dead.Reason, uint32(dead.Attempts)
+			}
 		}
 		over(id, state, attempts, reason)
 		return nil
