@@ -123,7 +123,9 @@ func mirrored(h http.Header, name, value string) error {
 func nameOf(m *mcpmap.Message) (string, bool) {
 	var member string
 	switch string(m.Method()) {
-	case mcpmap.MethodToolsCall, "prompts/get":
+	case mcpmap.MethodToolsCall:
+		return string(m.Tool()), m.Tool() != nil
+	case "prompts/get":
 		member = "name"
 	case "resources/read":
 		member = "uri"
