@@ -105,6 +105,7 @@ func TestGW02CrashInMidCallFailsThatCallAndNoOther(t *testing.T) {
 	before := decode[int](t, c.do(modern("1", "pid", "")))
 	pending := d.start(&mcpmap.Call{Octets: []byte(modern("1", "hold", `{"jsonrpc":"2.0","id":1,"result":"held"}`))})
 	silent := c.start(&mcpmap.Call{Octets: []byte(modern("2", "silent", ""))})
+	await(t, func() bool { return other.server.Stats().InFlight == 1 && s.server.Stats().InFlight == 1 })
 	answer := c.do(modern("3", "crash", ""))
 	for _, part := range []string{`"id":3,`, `"code":-32603`, `"data":{"code":"ERR_INTERNAL_ERROR","retryable":false}`} {
 		if !strings.Contains(answer, part) {
@@ -119,7 +120,6 @@ func TestGW02CrashInMidCallFailsThatCallAndNoOther(t *testing.T) {
 		t.Error("the same process answers")
 	}
 	want(t, "why", fmt.Sprint(s.reasons()), "[exit status 4]")
-	await(t, func() bool { return other.server.Stats().InFlight == 1 })
 	d.do(modern("9", "release", ""))
 	want(t, "the other server's call", (<-pending).octets, `{"jsonrpc":"2.0","id":1,"result":"held"}`)
 }
