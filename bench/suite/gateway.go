@@ -143,7 +143,7 @@ func callReport(rounds int, paths []CallPath, results [][]measurement) *CallRepo
 }
 
 func (c *CallReport) write(w io.Writer) {
-	section(w, fmt.Sprintf("MCP tools/call · %s (%d rounds)", c.title(), c.Rounds),
+	section(w, fmt.Sprintf("MCP tools/call, directly and through swpd, HTTP in plain · %s (%d rounds)", c.title(), c.Rounds),
 		"", "calls/s", "p50 µs", "p99 µs", "client CPU", "CPU of two swpd", "added p50 µs", "min–max", "added p99 µs", "promise", "")
 	for _, r := range c.Rows {
 		if r.PerSecond == nil {
