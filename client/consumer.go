@@ -141,10 +141,10 @@ func (c *consuming) run(ctx context.Context, on *Client, moved func()) error {
 
 // ended returns why a connection is of no more use: the error of Process, or none.
 func ended(ctx, receiving context.Context) error {
-	if ctx.Err() != nil || receiving.Err() == nil {
-		return nil
+	if ctx.Err() == nil && receiving.Err() != nil {
+		return context.Cause(receiving)
 	}
-	return context.Cause(receiving)
+	return nil
 }
 
 // process processes a delivery and answers it. Where nothing more is wanted the
