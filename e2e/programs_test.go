@@ -29,6 +29,10 @@ var programs = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == scripted {
+		scriptedOnStdio(os.Args[2])
+		return
+	}
 	code := m.Run()
 	if dir, _ := programs(); dir != "" {
 		_ = os.RemoveAll(dir)

@@ -1,0 +1,261 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// toServer is the corpus on its way to the server: %s is a member of params.
+var toServer = map[string]string{
+	"id above 2^53":           `{"jsonrpc":"2.0","id":9007199254740993,"method":"hex","params":{%s}}`,
+	"id of 20 digits":         `{"jsonrpc":"2.0","id":12345678901234567890,"method":"hex","params":{%s}}`,
+	"id 1.0":                  `{"jsonrpc":"2.0","id":1.0,"method":"hex","params":{%s}}`,
+	"id 1e2":                  `{"jsonrpc":"2.0","id":1e2,"method":"hex","params":{%s}}`,
+	"string id with escapes":  `{"jsonrpc":"2.0","id":"\u0061\/b","method":"hex","params":{%s}}`,
+	"duplicates in params":    `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"a":1,"a":2,%s,"a":3}}`,
+	"odd white space":         " \t{ \"jsonrpc\" :\t\"2.0\" ,  \"id\":1 , \"method\":\"hex\" , \"params\" : { %s } } \t",
+	"line ends":               "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"hex\",\r\"params\":{%s}}\n",
+	"key order":               `{"params":{%s},"method":"hex","id":1,"jsonrpc":"2.0"}`,
+	"escaped names":           `{"jsonrpc":"2.0","\u0069d":1,"m\u0065thod":"h\u0065x","params":{%s}}`,
+	"unknown members":         `{"jsonrpc":"2.0","id":1,"method":"hex","x":{"id":2},"methods":"no","params":{%s,"y":[null,1.50]}}`,
+	"duplicate unknown names": `{"jsonrpc":"2.0","x":1,"x":2,"id":1,"method":"hex","params":{%s}}`,
+	"characters":              `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"é😀\ud83d\ude00\ud800\u0000","n":-0.0e+0,%s}}`,
+	"a string of a MiB":       `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 1<<16) + `",%s}}`,
+}
+
+// fromServer is the corpus on its way back, with the id of the request that it answers.
+var fromServer = map[string]struct{ id, octets string }{
+	"id above 2^53":        {`9007199254740993`, `{"jsonrpc":"2.0","id":9007199254740993,"result":{}}`},
+	"id 1.0":               {`1.0`, `{"jsonrpc":"2.0","id":1.0,"result":{}}`},
+	"id 1e2":               {`1e2`, `{"jsonrpc":"2.0","id":1e2,"result":{}}`},
+	"string id":            {`"\u0061"`, `{"jsonrpc":"2.0","id":"\u0061","result":{}}`},
+	"duplicates in result": {`1`, `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":{"b":[]},"a":null}}`},
+	"odd white space":      {`1`, "  { \"result\"\t:1.00,  \"id\" :  1 ,\"jsonrpc\":\"2.0\" }\t "},
+	"several lines":        {`1`, "{\n\n  \"jsonrpc\": \"2.0\",\n\t\"id\": 1,\n\"result\": {}\n}\n"},
+	"id null":              {`1`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`},
+	"no id":                {`1`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"?","data":[1.0]}}`},
+	"unknown members":      {`1`, `{"jsonrpc":"2.0","id":1,"x":"\u0041","result":{"y":1E400},"x":2}`},
+	"characters":           {`1`, `{"jsonrpc":"2.0","id":1,"result":"é😀\ud83d\ude00\udc00\u0000\/"}`},
+	"a string of a MiB":    {`1`, `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<17) + `"}`},
+}
+
+// oneLine is what becomes of line breaks between tokens where a message is a line, on
+// standard streams, and where it is an event.
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
+
+// caller is an HTTP client of an MCP server.
+type caller struct {
+	t       *testing.T
+	url     string
+	era     string
+	session string
+}
+
+// call opens a server.
+func call(t *testing.T, url, era string) *caller {
+	t.Helper()
+	c := &caller{t: t, url: url, era: era}
+	if era == "modern" {
+		return c
+	}
+	r := c.post(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`, "initialize")
+	answer := all(t, r)
+	if c.session = r.Header.Get("Mcp-Session-Id"); c.session == "" {
+		t.Fatalf("no session: %d %s", r.StatusCode, answer)
+	}
+	if r := c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, ""); r.StatusCode != http.StatusAccepted {
+		t.Fatalf("initialized: %d %s", r.StatusCode, all(t, r))
+	}
+	return c
+}
+
+// post sends a message. header, if there, is the name and the value of one more.
+func (c *caller) post(octets, method string, header ...string) *http.Response {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(within(c.t), http.MethodPost, c.url, strings.NewReader(octets))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if c.era == "modern" {
+		req.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		req.Header.Set("Mcp-Method", method)
+	}
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	if len(header) == 2 {
+		req.Header.Set(header[0], header[1])
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = r.Body.Close() })
+	return r
+}
+
+// request is one of a method of the scripted server, whose text is octets.
+func (c *caller) request(id, method, text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s,"text":%s}}`, id, method, c.mark(), quoted)
+}
+
+// mark is the member of params that makes a request one of its era.
+func (c *caller) mark() string {
+	if c.era == "modern" {
+		return `"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	}
+	return `"_meta":{"progressToken":"p"}`
+}
+
+func all(t *testing.T, r *http.Response) string {
+	t.Helper()
+	octets, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(octets)
+}
+
+// event returns the data of the next event.
+func event(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok && data != "\n" {
+			return strings.TrimSuffix(data, "\n")
+		}
+	}
+}
+
+// unhex is what a server says that it has received.
+func unhex(t *testing.T, answer string) string {
+	t.Helper()
+	var r struct{ Result string }
+	if err := json.Unmarshal([]byte(answer), &r); err != nil {
+		t.Fatalf("%.200s: %v", answer, err)
+	}
+	octets, err := hex.DecodeString(r.Result)
+	if err != nil {
+		t.Fatalf("%.200s: %v", answer, err)
+	}
+	return string(octets)
+}
+
+func same(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %.300q, want %.300q", what, got, want)
+	}
+}
+
+// Octets that a relay which decodes would change go from an HTTP client through the
+// front of one organisation and the swpd of two to a server, and back.
+func TestGW07OctetsPassTwoOrganisationsUnchanged(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var servers strings.Builder
+	servers.WriteString("mcp:\n  servers:\n")
+	for _, era := range []string{"modern", "legacy"} {
+		fmt.Fprintf(&servers, "    stdio-%s: {command: %q, args: [%s, %s]}\n", era, self, scripted, era)
+		fmt.Fprintf(&servers, "    json-%s: {url: %q}\n", era, scriptedAtURL(t, era, false))
+		fmt.Fprintf(&servers, "    events-%s: {url: %q}\n", era, scriptedAtURL(t, era, true))
+	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	for _, transport := range []string{"tls", "quic"} {
+		front := behind(t, transport, servers.String())
+		for _, kind := range []string{"stdio", "json", "events"} {
+			for _, era := range []string{"modern", "legacy"} {
+				t.Run(transport+"/"+kind+"/"+era, func(t *testing.T) {
+					c := call(t, front+"/mcp/far/"+kind+"-"+era, era)
+					c.requests(kind == "stdio")
+					c.responses(kind == "stdio")
+					c.messages()
+					if era == "legacy" {
+						c.questions()
+					}
+				})
+			}
+		}
+	}
+}
+
+// requests are compared as the server has received them.
+func (c *caller) requests(lines bool) {
+	for name, form := range toServer {
+		sent := fmt.Sprintf(form, c.mark())
+		got := unhex(c.t, all(c.t, c.post(sent, "hex")))
+		if lines {
+			sent = oneLine.Replace(sent)
+		}
+		same(c.t, "request with "+name, got, sent)
+	}
+}
+
+// responses are compared as the client has got them, as a document and as an event.
+func (c *caller) responses(lines bool) {
+	for name, said := range fromServer {
+		if lines {
+			said.octets = oneLine.Replace(said.octets)
+		}
+		sent := c.request(said.id, "say", said.octets)
+		r := c.post(sent, "say")
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+			same(c.t, "response with "+name, all(c.t, r), said.octets)
+		} else {
+			c.t.Errorf("response with %s: %s", name, r.Header.Get("Content-Type"))
+		}
+		r = c.post(sent, "say", "Accept", "text/event-stream, application/json")
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+			same(c.t, "event with "+name, event(c.t, bufio.NewReader(r.Body)), oneLine.Replace(said.octets))
+		}
+	}
+}
+
+// messages are notifications, of the server while it works on a request and of the client.
+func (c *caller) messages() {
+	note := `{ "method":"notifications\/progress","jsonrpc":"2.0","x":1.0,"x":1E400, "params":{"progressToken":"p" ,"progress":1.0,"n":9007199254740993,"t":"\u00e9é\/\ud800"} }`
+	r := c.post(c.request("2.0", "tell", note), "tell")
+	events := bufio.NewReader(r.Body)
+	same(c.t, "notification of the server", event(c.t, events), note)
+	same(c.t, "answer after it", event(c.t, events), `{"jsonrpc":"2.0","id":2.0,"result":{}}`)
+	if c.era == "modern" {
+		return // clients have none to send
+	}
+	note = `{"method":"notifications/\u0078",  "jsonrpc":"2.0","odd":1.0,"odd":12345678901234567890, "params":{"t":"\u00e9é\/\ud800"}}`
+	if r := c.post(note, ""); r.StatusCode != http.StatusAccepted {
+		c.t.Fatalf("%d %s", r.StatusCode, all(c.t, r))
+	}
+	same(c.t, "notification of the client", unhex(c.t, all(c.t, c.post(c.request("3", "heard", ""), "heard"))), note)
+}
+
+// questions are requests of the server, and what the client responds.
+func (c *caller) questions() {
+	question := `{"method":"roots\/list", "jsonrpc":"2.0", "id":9007199254740993 ,"x":1.0,"x":1E400}`
+	response := `{ "result":{"roots":[ ],"odd":1,"odd":1.0,"t":"\u00e9é\/\ud800"},  "id":9007199254740993,"jsonrpc":"2.0"}`
+	r := c.post(c.request("4", "ask", question), "ask")
+	events := bufio.NewReader(r.Body)
+	same(c.t, "question", event(c.t, events), question)
+	if r := c.post(response, ""); r.StatusCode != http.StatusAccepted {
+		c.t.Fatalf("%d %s", r.StatusCode, all(c.t, r))
+	}
+	same(c.t, "response", unhex(c.t, event(c.t, events)), response)
+}
