@@ -12,6 +12,9 @@ LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
 TEST_TIMEOUT ?= 9m
 
+# WHOLE are the packages whose tests run whole programs.
+WHOLE := crash|e2e|cmd/swp-client
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
 
@@ -39,8 +42,10 @@ clean: ## remove what was built; clean-artifacts removes reports
 ##@ Tests
 
 .PHONY: test
-test: ## all tests with the race detector and leak checks, a few minutes
-	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+test: ## all tests, with the race detector and leak checks, a few minutes
+	$(GO) test -race -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
+	@# These run whole programs, for which the race detector costs minutes.
+	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
 	@# The race detector empties pools at random, so allocations are counted without it.
 	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./transport/endpoint
 
