@@ -24,8 +24,9 @@ type call struct {
 	// event takes a StreamResponse; its error ends the call.
 	event func(octets []byte) error
 
-	// idle is called when nothing came for so long that a client wants to hear that
-	// something will.
+	// idle is called when nothing came for so long that the client of a stream wants
+	// to hear that something will. Nil for what has one answer: a comment would make
+	// a stream of it.
 	idle func() error
 }
 

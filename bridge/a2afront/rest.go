@@ -34,7 +34,9 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		out.fail(failureOf(err))
 		return
 	}
-	c.event, c.idle = out.events.write, out.events.comment
+	if c.event = out.events.write; o.Streams {
+		c.idle = out.events.comment
+	}
 	ended, err := f.do(r.Context(), link, c)
 	switch {
 	case err != nil: // the client is gone

@@ -46,8 +46,8 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		out.fail(w, c, status, failureOf(fault).Append(nil))
 		return
 	}
-	c.event, c.idle = out.event, out.events.comment
-	if c.operation.Streams {
+	if c.event = out.event; c.operation.Streams {
+		c.idle = out.events.comment
 		_ = out.events.start() // what fails later is told in the stream
 	}
 	ended, err := f.do(r.Context(), link, c)

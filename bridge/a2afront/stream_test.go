@@ -3,6 +3,7 @@ package a2afront_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -270,4 +271,21 @@ func TestAStreamThatFailsSaysSoWhereItIs(t *testing.T) {
 		t.Errorf("%d %s", s.resp.StatusCode, got)
 	}
 	s.want("EOF")
+}
+
+// What has one answer is one JSON document, however long the agent takes.
+func TestAnAnswerThatTakesLongIsNoStream(t *testing.T) {
+	b := newBench(t, "", a2a.Options{}, a2afront.Options{KeepAlive: time.Millisecond},
+		func(context.Context, *a2a.Task, func(string, []byte) error) ([]byte, error) {
+			time.Sleep(50 * time.Millisecond)
+			return []byte(`{"task":{}}`), nil
+		})
+	for _, got := range []answer{
+		b.rpc("SendMessage", `{"message":{}}`),
+		b.do("POST", "/a2a/weather/message:send", `{"message":{}}`),
+	} {
+		if kind := got.header.Get("Content-Type"); kind != "application/json" || !json.Valid([]byte(got.body)) {
+			t.Errorf("%s %q", kind, got.body)
+		}
+	}
 }
