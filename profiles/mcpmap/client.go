@@ -70,7 +70,7 @@ type Events struct {
 type Result struct {
 	Octets  []byte // the JSON-RPC response as it came
 	Session string // the session that initialize opened, or ""
-	Status  int    // HTTP status where the peer gave one (extension 20), else 0
+	Status  int    // HTTP status where the peer gave one that an answer can have (extension 20), else 0
 }
 
 // Client calls the servers of the peer of one connection. It is safe for
@@ -208,7 +208,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	result := &Result{Octets: slices.Clone(env.Payload)}
 	if status, _, err := profiles.Uvarint(env.Extensions, profiles.ExtHTTPStatus); err != nil {
 		return nil, err
-	} else if status < 1000 {
+	} else if isStatus(status) {
 		result.Status = int(status)
 	}
 	if initialize {
@@ -431,4 +431,10 @@ func (c *Client) lost() {
 	for _, s := range sessions {
 		s.route.release()
 	}
+}
+
+// isStatus reports whether an answer over HTTP can have a status: it is a final one,
+// and not 204, 205 or 304, which come without a body.
+func isStatus(n uint64) bool {
+	return n >= 200 && n <= 599 && n != 204 && n != 205 && n != 304
 }
