@@ -187,6 +187,21 @@ func TestGW09AnEndlessStreamToWhoDoesNotReadIsBounded(t *testing.T) {
 	}
 }
 
+// The same for a client that asks for one large document.
+func TestGW09ADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
+	s := open(t, mcpfront.Options{Write: 100 * time.Millisecond, MaxBody: 16 << 20})
+	body := modernRequest("1", "hex", `"text":"`+strings.Repeat("x", 3<<20)+`"`) // comes back twice as long
+	for _, answer := range []*reply{
+		s.send("POST", "", body, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex"),
+		s.initialize("", "alice").do("POST", `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"text":"`+strings.Repeat("x", 3<<20)+`"}}`),
+	} {
+		time.Sleep(500 * time.Millisecond)
+		if n, err := io.Copy(io.Discard, answer.body); err == nil {
+			t.Errorf("%d octets came after all", n)
+		}
+	}
+}
+
 func TestGW09ForeignHostOrOriginComesToNoServer(t *testing.T) {
 	g, err := gate.New(gate.Options{Anonymous: "me"})
 	if err != nil {

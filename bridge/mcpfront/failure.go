@@ -88,7 +88,7 @@ func (e *refusal) append(dst []byte) []byte {
 // refuse answers a request that goes no further.
 func (f *Front) refuse(w http.ResponseWriter, status int, e refusal) {
 	f.counts.refused.Add(1)
-	writeJSON(w, status, e.append(nil))
+	f.writeJSON(w, status, e.append(nil))
 }
 
 // statusOf is the HTTP status of the answer to a modern request that came without

@@ -68,7 +68,7 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 	caller := f.opts.Caller(r)
 	link, err := f.opts.Connect(r.Context(), caller)
 	if err != nil {
-		writeJSON(w, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+		f.writeJSON(w, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
 		return
 	}
 	s, ok := f.open(caller, target, link)
@@ -179,7 +179,7 @@ func (s *session) notify(w http.ResponseWriter, r *http.Request, m *mcpmap.Messa
 		err = link.MCP.Notify(r.Context(), s.target, remote, m.Octets())
 	}
 	if err != nil {
-		writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
+		s.f.writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)

@@ -81,7 +81,7 @@ func (f *Front) notify(w http.ResponseWriter, r *http.Request, target, session s
 		err = link.MCP.Notify(r.Context(), target, session, octets)
 	}
 	if err != nil {
-		writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
+		f.writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -193,7 +193,7 @@ func (p *response) finish(status int, octets []byte) {
 		p.out.add("", octets)
 		_ = p.out.flush() // a client that is gone has cancelled nothing any more
 	default:
-		writeJSON(p.out.w, status, octets)
+		p.out.f.writeJSON(p.out.w, status, octets)
 	}
 	p.over = true
 }

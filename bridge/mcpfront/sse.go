@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// writeJSON answers with one message. net/http gives the writing of a response that
-// is small no deadline of its own; the server has one for idle connections.
-func writeJSON(w http.ResponseWriter, status int, octets []byte) {
+// writeJSON answers with one message. The client has Options.Write to take it;
+// net/http takes the deadline back when the response is over.
+func (f *Front) writeJSON(w http.ResponseWriter, status int, octets []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.opts.Write)) // not every ResponseWriter knows of deadlines
 	w.Header().Set("Content-Type", typeJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
