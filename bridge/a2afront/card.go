@@ -28,22 +28,22 @@ func (f *Front) card(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		return
 	}
 	if f.opts.Verbatim {
-		tell(w, r, &card, card.Payload)
+		f.tell(w, r, &card, card.Payload)
 		return
 	}
 	octets, err := f.rewrite(card.Payload, f.base(r, at.agent))
 	if err != nil {
-		writeStatus(w, http.StatusBadGateway, "UNAVAILABLE", "the card of the agent is no JSON object; its octets are at agent-card.original.json")
+		f.writeStatus(w, http.StatusBadGateway, "UNAVAILABLE", "the card of the agent is no JSON object; its octets are at agent-card.original.json")
 		return
 	}
 	w.Header().Add("Vary", "Host")
-	tell(w, r, &card, octets)
+	f.tell(w, r, &card, octets)
 }
 
 // original serves the card as its author wrote it.
 func (f *Front) original(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	if card, ok := f.lookUp(w, r, link, at); ok {
-		tell(w, r, &card, card.Payload)
+		f.tell(w, r, &card, card.Payload)
 	}
 }
 
@@ -54,14 +54,14 @@ func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *pl
 		return card, true
 	}
 	if errors.As(err, new(*agdisc.PeerError)) {
-		writeStatus(w, http.StatusNotFound, "NOT_FOUND", "there is no card of that agent")
+		f.writeStatus(w, http.StatusNotFound, "NOT_FOUND", "there is no card of that agent")
 		return card, false
 	}
 	if errors.As(err, new(*profiles.Error)) {
-		writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the card of the agent can not be had now")
+		f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the card of the agent can not be had now")
 		return card, false
 	}
-	writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the endpoint of the agent is not reached")
+	f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the endpoint of the agent is not reached")
 	return card, false
 }
 
@@ -93,7 +93,8 @@ func (f *Front) rewrite(card []byte, base string) ([]byte, error) {
 }
 
 // tell answers with a card, or that it has not changed.
-func tell(w http.ResponseWriter, r *http.Request, card *agdisc.Card, octets []byte) {
+func (f *Front) tell(w http.ResponseWriter, r *http.Request, card *agdisc.Card, octets []byte) {
+	f.bound(w)
 	sum := sha256.Sum256(octets)
 	etag := `"` + hex.EncodeToString(sum[:16]) + `"`
 	h := w.Header()

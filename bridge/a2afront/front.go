@@ -131,7 +131,7 @@ func (f *Front) Drain() { f.drain() }
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, ok := f.find(r.URL.EscapedPath())
 	if !ok {
-		writeStatus(w, http.StatusNotFound, "NOT_FOUND", "nothing is served at this path")
+		f.writeStatus(w, http.StatusNotFound, "NOT_FOUND", "nothing is served at this path")
 		return
 	}
 	for _, s := range at.serves {
@@ -141,7 +141,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Add("Allow", s.method)
 	}
-	writeStatus(w, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "this path is not served by that method")
+	f.writeStatus(w, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "this path is not served by that method")
 }
 
 func (f *Front) serve(w http.ResponseWriter, r *http.Request, at *place, what string) {

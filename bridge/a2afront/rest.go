@@ -10,13 +10,13 @@ import (
 // rest serves an operation of the REST binding.
 func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *place, o a2abinding.Operation) {
 	c := &call{agent: at.agent, params: f.serviceParams(r)}
-	out := &restAnswer{w: w, events: f.newEvents(w)}
+	out := &restAnswer{f: f, w: w, events: f.newEvents(w)}
 	var body []byte
 	if r.Method == http.MethodPost {
 		var status int
 		var err *a2abinding.Failure
 		if body, status, err = f.body(w, r); err != nil {
-			writeJSON(w, status, err.AppendREST(nil))
+			f.writeJSON(w, status, err.AppendREST(nil))
 			return
 		}
 	}
@@ -28,7 +28,7 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 	c.input = input
 	if err := f.prepare(r, link, c, o.Name); err != nil {
 		if errors.Is(err, errHeaders) {
-			writeJSON(w, http.StatusRequestHeaderFieldsTooLarge, errHeaders.AppendREST(nil))
+			f.writeJSON(w, http.StatusRequestHeaderFieldsTooLarge, errHeaders.AppendREST(nil))
 			return
 		}
 		out.fail(failureOf(err))
@@ -45,14 +45,15 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 	case o.Streams:
 		out.events.begin()
 	case len(ended.output) == 0:
-		writeJSON(w, http.StatusOK, []byte("{}"))
+		f.writeJSON(w, http.StatusOK, []byte("{}"))
 	default:
-		writeJSON(w, http.StatusOK, ended.output)
+		f.writeJSON(w, http.StatusOK, ended.output)
 	}
 }
 
 // restAnswer is the response to a request of REST.
 type restAnswer struct {
+	f      *Front
 	w      http.ResponseWriter
 	events *events
 }
@@ -61,7 +62,7 @@ type restAnswer struct {
 func (a *restAnswer) fail(failure *a2abinding.Failure) {
 	object := failure.AppendREST(nil)
 	if !a.events.begun {
-		writeJSON(a.w, failure.Status(), object)
+		a.f.writeJSON(a.w, failure.Status(), object)
 		return
 	}
 	_ = a.events.write(object) // or the client is gone

@@ -19,17 +19,17 @@ import (
 func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	body, status, refused := f.body(w, r)
 	if refused != nil {
-		writeRPC(w, status, nil, refused.Append(nil))
+		f.writeRPC(w, status, nil, refused.Append(nil))
 		return
 	}
 	var m mcpmap.Message // which is JSON-RPC, whatever it is about
 	if refused := scan(&m, body); refused != nil {
 		// Who can not be told by an id is told by the status too.
-		writeRPC(w, http.StatusBadRequest, nil, refused.Append(nil))
+		f.writeRPC(w, http.StatusBadRequest, nil, refused.Append(nil))
 		return
 	}
 	c := &call{agent: at.agent, input: m.Params(), params: f.serviceParams(r)}
-	out := &rpcAnswer{events: f.newEvents(w), id: m.ID()}
+	out := &rpcAnswer{f: f, events: f.newEvents(w), id: m.ID()}
 	fault := f.prepare(r, link, c, string(m.Method()))
 	switch {
 	case fault != nil:
@@ -57,9 +57,9 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		out.fail(w, c, http.StatusOK, ended.object)
 	case c.operation.Streams:
 	case len(ended.output) == 0:
-		writeJSON(w, http.StatusOK, result(out.id, []byte("{}")))
+		f.writeJSON(w, http.StatusOK, result(out.id, []byte("{}")))
 	default:
-		writeJSON(w, http.StatusOK, result(out.id, ended.output))
+		f.writeJSON(w, http.StatusOK, result(out.id, ended.output))
 	}
 }
 
@@ -145,12 +145,13 @@ func wrap(id []byte, member string, octets []byte) []byte {
 }
 
 // writeRPC answers with an error object.
-func writeRPC(w http.ResponseWriter, status int, id, object []byte) {
-	writeJSON(w, status, wrap(id, `,"error":`, object))
+func (f *Front) writeRPC(w http.ResponseWriter, status int, id, object []byte) {
+	f.writeJSON(w, status, wrap(id, `,"error":`, object))
 }
 
 // rpcAnswer is the response to a request of JSON-RPC.
 type rpcAnswer struct {
+	f      *Front
 	events *events
 	id     []byte
 }
@@ -161,7 +162,7 @@ func (a *rpcAnswer) event(octets []byte) error { return a.events.write(result(a.
 // clients look for it.
 func (a *rpcAnswer) fail(w http.ResponseWriter, c *call, status int, object []byte) {
 	if !c.operation.Streams || status != http.StatusOK {
-		writeRPC(w, status, a.id, object)
+		a.f.writeRPC(w, status, a.id, object)
 		return
 	}
 	_ = a.events.write(wrap(a.id, `,"error":`, object)) // or the client is gone

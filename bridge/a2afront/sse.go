@@ -15,7 +15,8 @@ const (
 )
 
 // writeJSON answers with octets as they are.
-func writeJSON(w http.ResponseWriter, status int, octets []byte) {
+func (f *Front) writeJSON(w http.ResponseWriter, status int, octets []byte) {
+	f.bound(w)
 	h := w.Header()
 	h.Set("Content-Type", typeJSON)
 	h.Set("Cache-Control", "no-store")
@@ -24,9 +25,15 @@ func writeJSON(w http.ResponseWriter, status int, octets []byte) {
 	_, _ = bytes.NewReader(octets).WriteTo(w) // or nobody is left to be told
 }
 
+// bound gives the client Options.Write to take the response. net/http takes the
+// deadline back when that is over.
+func (f *Front) bound(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.opts.Write)) // where there is one
+}
+
 // writeStatus answers with an error that is about HTTP, in the form of REST.
-func writeStatus(w http.ResponseWriter, status int, name, message string) {
-	writeJSON(w, status, fmt.Appendf(nil, `{"error":{"code":%d,"status":%q,"message":%q}}`, status, name, message))
+func (f *Front) writeStatus(w http.ResponseWriter, status int, name, message string) {
+	f.writeJSON(w, status, fmt.Appendf(nil, `{"error":{"code":%d,"status":%q,"message":%q}}`, status, name, message))
 }
 
 // events writes a response as server-sent events, from its first event or comment on.
