@@ -76,8 +76,8 @@ var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // '.', '_' and '-', the first a letter or digit.
 func ValidName(s string) bool { return name.MatchString(s) }
 
-// New returns a Gate. It fails for names and hashes that are none, and for a token that
-// two callers have.
+// New returns a Gate. It fails for names and hashes that are none, for a token that two
+// callers have, and for a caller with tokens that needs none.
 func New(o Options) (*Gate, error) {
 	o.Calls = cmp.Or(o.Calls, 128)
 	g := &Gate{opts: o, tokens: make(map[[sha256.Size]byte]string), open: make(map[string]int)}
@@ -98,6 +98,9 @@ func New(o Options) (*Gate, error) {
 	}
 	if o.Anonymous != "" && !ValidName(o.Anonymous) {
 		return nil, fmt.Errorf("gate: anonymous %q: not a name", o.Anonymous)
+	}
+	if _, taken := o.Callers[o.Anonymous]; taken {
+		return nil, fmt.Errorf("gate: anonymous %q: a caller with tokens", o.Anonymous)
 	}
 	return g, nil
 }

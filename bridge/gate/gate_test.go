@@ -160,6 +160,7 @@ func TestNewRefusesWhatCanNotBeMeant(t *testing.T) {
 	for what, o := range map[string]gate.Options{
 		"name":      {Callers: map[string][]string{"a/b": hash("a")}},
 		"anonymous": {Anonymous: "a b"},
+		"both":      {Anonymous: "a", Callers: map[string][]string{"a": hash("a")}},
 		"short":     {Callers: map[string][]string{"a": {"abcd"}}},
 		"digits":    {Callers: map[string][]string{"a": {strings.Repeat("x", 64)}}},
 		"twice":     {Callers: map[string][]string{"a": hash("t"), "b": hash("t")}},

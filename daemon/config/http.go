@@ -76,6 +76,9 @@ func (c *Config) checkHTTP(p *problems) {
 	if h.Anonymous != "" && !gate.ValidName(h.Anonymous) {
 		p.add("http.anonymous", "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", h.Anonymous)
 	}
+	if _, taken := h.Callers[h.Anonymous]; taken && h.Anonymous != "" {
+		p.add("http.anonymous", "%.80q is a caller with tokens, whose rules would be everybody's; take another name", h.Anonymous)
+	}
 	seen := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(h.Callers)) {
 		key := "http.callers." + name

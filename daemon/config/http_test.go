@@ -16,6 +16,7 @@ func TestHTTPIsChecked(t *testing.T) {
 		"no host":       {"http: {address: '0.0.0.0:7790', callers: {a: {tokens: [" + hash + "]}}}\n", "http.hosts: is empty"},
 		"everybody":     {"http: {address: '0.0.0.0:7790', anonymous: me}\n", "http.anonymous: lets everybody in"},
 		"anonymous":     {"http: {anonymous: a b}\n", `http.anonymous: "a b" is not a name`},
+		"both":          {"http: {anonymous: a, callers: {a: {tokens: [" + hash + "]}}}\n", `http.anonymous: "a" is a caller with tokens`},
 		"caller":        {"http: {callers: {a/b: {tokens: [" + hash + "]}}}\n", `http.callers.a/b: "a/b" is not a name`},
 		"no token":      {"http: {callers: {a: {tokens: []}}}\n", "http.callers.a.tokens: is empty"},
 		"the token":     {"http: {callers: {a: {tokens: [secret]}}}\n", "http.callers.a.tokens[0]: has 6 characters, want the 64 hexadecimal digits of a SHA-256"},
