@@ -140,6 +140,12 @@ func buildEverything(t *testing.T) string {
 // the swpd of the other. It returns the URL of the front.
 func behind(t *testing.T, transport, servers string) string {
 	t.Helper()
+	return joined(t, transport, servers).http
+}
+
+// joined is the same, and returns the swpd that has the front.
+func joined(t *testing.T, transport, servers string) *node {
+	t.Helper()
 	far := prepared(t, "--name", "spiffe://far.example/swpd")
 	near := prepared(t, "--name", "spiffe://near.example/swpd")
 	trust := func(n *node) string { return fmt.Sprintf("trust: [%q]", filepath.Join(n.dir, "pki", "ca.crt")) }
@@ -148,7 +154,7 @@ func behind(t *testing.T, transport, servers string) string {
 	near.more = fmt.Sprintf("partners:\n  far: {identity: spiffe://far.example/swpd, %s, addresses: [%q]}\n", trust(far), far.transports()[transport]) +
 		"http: {address: '127.0.0.1:0', anonymous: suite}\n"
 	near.untilEnd(t)
-	return near.http
+	return near
 }
 
 // The suite that judges MCP servers says the same of a server whether it is called
