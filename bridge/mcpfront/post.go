@@ -150,6 +150,8 @@ type response struct {
 
 func newResponse(f *Front, w http.ResponseWriter, cancel context.CancelFunc, events bool) *response {
 	p := &response{cancel: cancel, events: events, out: eventWriter{f: f, w: w}}
+	p.mu.Lock() // alive does not begin before it has its timer
+	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(f.opts.KeepAlive, p.alive)
 	return p
 }
