@@ -176,6 +176,7 @@ func (p *partners) stop() {
 	links := slices.Collect(maps.Values(p.links))
 	p.mu.Unlock()
 	for _, link := range links {
+		link.Drain()
 		link.Close()
 	}
 }

@@ -372,6 +372,22 @@ func TestALegacySessionOutlivesTheLink(t *testing.T) {
 	}
 }
 
+func TestOP03StopDoesNotWaitForWhoListensAtAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, _ := pair(t, transport, childYAML(t))
+		s := a.mustDial(a.addrs[transport])
+		name := s.begin(t, "b/child")
+		// By the time that this is answered the session is listened to.
+		if _, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.Close(0)
+		if err := a.end(); err != nil || strings.Contains(a.log.String(), "in flight") {
+			t.Errorf("%v\n%s", err, a.log)
+		}
+	})
+}
+
 func TestCancelledRequestsAreCancelledBehindAPartner(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, modernYAML(t))

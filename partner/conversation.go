@@ -246,7 +246,8 @@ func (c *conversation) opened(up *Up, id string) {
 // listen has the partner tell what the server says on its own account, and that the
 // session is over there, wherever the link is.
 func (c *conversation) listen() {
-	for c.ctx.Err() == nil {
+	draining := c.server.link.draining
+	for c.ctx.Err() == nil && draining.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.ctx, listenPatience)
 		up, id, err := c.join(ctx)
 		cancel()
@@ -255,12 +256,14 @@ func (c *conversation) listen() {
 		}
 		var gone *rpc.Error
 		switch {
+		case draining.Err() != nil:
 		case errors.Is(err, io.EOF), errors.As(err, &gone):
 			c.client.Ended()
 			return
 		case err != nil:
 			select { // the link comes back, or the client gives up
 			case <-time.After(listenPause):
+			case <-draining.Done():
 			case <-c.ctx.Done():
 			}
 		}

@@ -35,6 +35,9 @@ type Link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
+	draining context.Context // ends with Drain
+	drain    context.CancelFunc
+
 	mu       sync.Mutex
 	open     []*Up         // sessions that could carry something, in the order of their coming
 	current  *Up           // the best of them
@@ -64,6 +67,7 @@ func New(opts Options) (*Link, error) {
 	}
 	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.draining, l.drain = context.WithCancel(context.Background())
 	l.declare()
 	l.work.Go(l.keep)
 	return l, nil
@@ -74,6 +78,10 @@ func (l *Link) Name() string { return l.opts.Name }
 
 // Identity is who the partner is.
 func (l *Link) Identity() string { return l.opts.Identity }
+
+// Drain ends what would go on to the last: that legacy sessions listen to what their
+// servers say on their own account. Requests go on.
+func (l *Link) Drain() { l.drain() }
 
 // Close ends the link: nothing is dialled and nothing passed on any more. Sessions
 // that it had dialled are drained; it does not wait for them.
@@ -187,8 +195,8 @@ func (l *Link) honours(up *Up, profile, extension uint64) bool {
 		slices.Contains(l.opts.Extensions[profile], extension)
 }
 
-// while returns ctx until a session is no longer the one that carries what is
-// passed on. The caller calls the function when it is done.
+// while returns ctx until Drain, or a session is no longer the one that carries what
+// is passed on. The caller calls the function when it is done.
 func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
@@ -201,6 +209,8 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 	go func() {
 		select {
 		case <-changed:
+			cancel()
+		case <-l.draining.Done():
 			cancel()
 		case <-ctx.Done():
 		}
