@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -47,10 +45,7 @@ func ServeHTTP(ctx context.Context, o HTTPOptions) error {
 		return err
 	}
 	front := mcpfront.New(mcpfront.Options{Connect: links.connect, Caller: gate.Caller, Target: o.Target})
-	server := &http.Server{
-		Handler: g.Handler(onlyMCP(front)), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
-	}
+	server := g.Server(onlyMCP(front))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(o.Listener) }()
 	if o.Ready != nil {

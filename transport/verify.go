@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Caps on what a peer may show, looked at before any signature is checked.
@@ -61,14 +62,34 @@ func (p *Policy) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, 
 	if err != nil {
 		return err
 	}
+	return verifyAgainst(roots, chain, usage, p.now())
+}
+
+// VerifyClient verifies what a client has shown over TLS that is not SlimWire, leaf
+// first, as a Policy does it with those who dial: the caps on size and number before
+// any signature. There is no default for roots. Identity tells whose it is.
+func VerifyClient(roots *x509.CertPool, chain []*x509.Certificate, now time.Time) error {
+	switch {
+	case len(chain) == 0:
+		return errNoCertificate
+	case roots == nil:
+		return errNoRoots
+	}
+	if err := checkCaps(chain); err != nil {
+		return err
+	}
+	return verifyAgainst(roots, chain, x509.ExtKeyUsageClientAuth, now)
+}
+
+func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err = chain[0].Verify(x509.VerifyOptions{
+	_, err := chain[0].Verify(x509.VerifyOptions{
 		Roots:         roots,
 		Intermediates: between,
-		CurrentTime:   p.now(),
+		CurrentTime:   now,
 		KeyUsages:     []x509.ExtKeyUsage{usage},
 	})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package gate decides which HTTP requests come in from programs beside this
 // endpoint, and as whom: before anything else is done the Host and the Origin are held
-// against a list, then the bearer token says who calls.
+// against a list, then the bearer token or the client certificate says who calls.
 //
 // A web page must not reach a front on the machine of who looks at it, neither by a
 // request of its own (Origin) nor by a name of its own that leads here (Host).
@@ -12,7 +12,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -22,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Options configure a Gate. The zero value lets nobody in.
@@ -30,8 +33,8 @@ type Options struct {
 	// hexadecimal.
 	Callers map[string][]string
 
-	// Anonymous is the name of those who show no token. Empty means that they are
-	// not let in.
+	// Anonymous is the name of those who show neither a token nor a certificate.
+	// Empty means that they are not let in.
 	Anonymous string
 
 	// Hosts are the names, without a port, by which a front may be called besides
@@ -41,6 +44,14 @@ type Options struct {
 	// Origins are those of web pages that may call, as https://app.example.org. One
 	// that is the front itself always may.
 	Origins []string
+
+	// Certificates are by name the identities of the client certificates by which
+	// callers come. A caller may have tokens, too.
+	Certificates map[string][]string
+
+	// Identity returns the identity of a client certificate. That it is good is for
+	// the TLS of the server to see, before. Nil means that none names a caller.
+	Identity func(*x509.Certificate) (string, error)
 
 	// Calls is how many requests of one caller may be open at once, default 128.
 	// What is above it is answered with 429.
@@ -62,8 +73,9 @@ func Caller(r *http.Request) string {
 
 // Gate lets requests in. It is safe for concurrent use.
 type Gate struct {
-	opts   Options
-	tokens map[[sha256.Size]byte]string // name, by the hash of its token
+	opts       Options
+	tokens     map[[sha256.Size]byte]string // name, by the hash of its token
+	identities map[string]string            // name, by the identity of its certificate
 
 	mu   sync.Mutex
 	open map[string]int // requests, by name
@@ -80,7 +92,9 @@ func ValidName(s string) bool { return name.MatchString(s) }
 // callers have, and for a caller with tokens that needs none.
 func New(o Options) (*Gate, error) {
 	o.Calls = cmp.Or(o.Calls, 128)
-	g := &Gate{opts: o, tokens: make(map[[sha256.Size]byte]string), open: make(map[string]int)}
+	g := &Gate{
+		opts: o, tokens: make(map[[sha256.Size]byte]string), identities: make(map[string]string), open: make(map[string]int),
+	}
 	for caller, hashes := range o.Callers {
 		if !ValidName(caller) {
 			return nil, fmt.Errorf("gate: caller %q: not a name", caller)
@@ -94,6 +108,17 @@ func New(o Options) (*Gate, error) {
 				return nil, fmt.Errorf("gate: callers %q and %q have the same token", other, caller)
 			}
 			g.tokens[sum] = caller
+		}
+	}
+	for caller, identities := range o.Certificates {
+		if !ValidName(caller) {
+			return nil, fmt.Errorf("gate: caller %q: not a name", caller)
+		}
+		for _, identity := range identities {
+			if other, taken := g.identities[identity]; taken {
+				return nil, fmt.Errorf("gate: callers %q and %q have the same certificate %q", other, caller, identity)
+			}
+			g.identities[identity] = caller
 		}
 	}
 	if o.Anonymous != "" && !ValidName(o.Anonymous) {
@@ -119,6 +144,10 @@ func ParseHash(text string) (sum [sha256.Size]byte, err error) {
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.Body != http.NoBody {
+			// The server reads what nobody else has, before it answers.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is one
+		}
 		if !g.host(r) {
 			http.Error(w, "this front does not go by that host name", http.StatusForbidden)
 			return
@@ -132,10 +161,14 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 				return
 			}
 		}
-		caller, ok := g.caller(r)
-		if !ok {
+		caller, err := g.caller(r)
+		switch {
+		case errors.Is(err, errUnknown):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="swpd"`)
-			http.Error(w, "a bearer token that is known here is required", http.StatusUnauthorized)
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
 		if !g.enter(caller) {
@@ -191,18 +224,64 @@ func share(w http.ResponseWriter, r *http.Request, origin string) (done bool) {
 	return true
 }
 
-// caller says who calls. A token that is not known is not the same as none.
-func (g *Gate) caller(r *http.Request) (string, bool) {
+// Why a request is not let in. Only another token can help who gets errUnknown.
+var (
+	errUnknown     = errors.New("a bearer token or client certificate that is known here is required")
+	errCertificate = errors.New("the client certificate is that of no caller")
+	errTwo         = errors.New("the bearer token and the client certificate are of two callers")
+)
+
+// caller says who calls. A token or a certificate that is not known is not the same as
+// none, and what is shown has to agree.
+func (g *Gate) caller(r *http.Request) (string, error) {
+	byCertificate, err := g.byCertificate(r)
+	if err != nil {
+		return "", err
+	}
+	byToken, err := g.byToken(r)
+	switch {
+	case err != nil:
+		return "", err
+	case byToken != "" && byCertificate != "" && byToken != byCertificate:
+		return "", errTwo
+	}
+	if caller := cmp.Or(byToken, byCertificate, g.opts.Anonymous); caller != "" {
+		return caller, nil
+	}
+	return "", errUnknown
+}
+
+// byToken returns whose token a request has, or an empty string if it has none.
+func (g *Gate) byToken(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return g.opts.Anonymous, g.opts.Anonymous != ""
+		return "", nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return "", false
+	if len(values) == 1 && strings.EqualFold(scheme, "Bearer") {
+		if caller, ok := g.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]; ok {
+			return caller, nil
+		}
 	}
-	caller, ok := g.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
-	return caller, ok
+	return "", errUnknown
+}
+
+// byCertificate returns whose certificate a request came with, or an empty string if
+// with none. A connection may have outlived the certificate that was good at its start.
+func (g *Gate) byCertificate(r *http.Request) (string, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return "", nil
+	}
+	cert := r.TLS.PeerCertificates[0]
+	if g.opts.Identity == nil || time.Now().After(cert.NotAfter) {
+		return "", errCertificate
+	}
+	if identity, err := g.opts.Identity(cert); err == nil {
+		if caller, ok := g.identities[identity]; ok {
+			return caller, nil
+		}
+	}
+	return "", errCertificate
 }
 
 func (g *Gate) enter(caller string) bool {

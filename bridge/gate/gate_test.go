@@ -2,12 +2,17 @@ package gate_test
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/bridge/gate"
 )
@@ -103,6 +108,64 @@ func TestTokensSayWhoCalls(t *testing.T) {
 	}
 }
 
+// certificate is one whose identity is its common name.
+func certificate(name string, ends time.Time) *tls.ConnectionState {
+	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: name}, NotAfter: ends}}}
+}
+
+func TestCertificatesSayWhoCalls(t *testing.T) {
+	g, err := gate.New(gate.Options{
+		Callers:      map[string][]string{"alice": hash("secret-a"), "bob": hash("secret-b")},
+		Certificates: map[string][]string{"alice": {"a.example", "old-a.example"}, "carol": {"c.example"}},
+		Anonymous:    "guest",
+		Identity: func(cert *x509.Certificate) (string, error) {
+			if cert.Subject.CommonName == "none" {
+				return "c.example", errors.New("two names")
+			}
+			return cert.Subject.CommonName, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, before := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+	for _, row := range []struct {
+		what, authorization string
+		tls                 *tls.ConnectionState
+		status              int
+		caller              string
+	}{
+		{"certificate", "", certificate("a.example", later), 200, "http:alice"},
+		{"another of hers", "", certificate("old-a.example", later), 200, "http:alice"},
+		{"no token", "", certificate("c.example", later), 200, "http:carol"},
+		{"both", "Bearer secret-a", certificate("a.example", later), 200, "http:alice"},
+		{"none of both", "", &tls.ConnectionState{}, 200, "http:guest"},
+		{"token over TLS", "Bearer secret-b", &tls.ConnectionState{}, 200, "http:bob"},
+		{"two callers", "Bearer secret-b", certificate("a.example", later), 403, ""},
+		{"unknown certificate", "", certificate("d.example", later), 403, ""},
+		{"unknown certificate and a token", "Bearer secret-a", certificate("d.example", later), 403, ""},
+		{"unknown token", "Bearer wrong", certificate("a.example", later), 401, ""},
+		{"no identity", "", certificate("none", later), 403, ""},
+		{"ended since", "", certificate("a.example", before), 403, ""},
+	} {
+		called := false
+		h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			called = true
+			whoever(w, r)
+		}))
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/", http.NoBody)
+		r.TLS = row.tls
+		if row.authorization != "" {
+			r.Header.Set("Authorization", row.authorization)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != row.status || called != (row.status == 200) || called && w.Body.String() != row.caller {
+			t.Errorf("%s: %d %q, served %t; want %d %q", row.what, w.Code, w.Body, called, row.status, row.caller)
+		}
+	}
+}
+
 func TestCallersAreBoundedEachForItself(t *testing.T) {
 	g, err := gate.New(gate.Options{Callers: map[string][]string{"alice": hash("a"), "bob": hash("b")}, Calls: 2})
 	if err != nil {
@@ -163,6 +226,8 @@ func TestNewRefusesWhatCanNotBeMeant(t *testing.T) {
 		"both":      {Anonymous: "a", Callers: map[string][]string{"a": hash("a")}},
 		"short":     {Callers: map[string][]string{"a": {"abcd"}}},
 		"digits":    {Callers: map[string][]string{"a": {strings.Repeat("x", 64)}}},
+		"same cert": {Certificates: map[string][]string{"a": {"x.example"}, "b": {"x.example"}}},
+		"no name":   {Certificates: map[string][]string{"a/b": {"x.example"}}},
 		"twice":     {Callers: map[string][]string{"a": hash("t"), "b": hash("t")}},
 	} {
 		if _, err := gate.New(o); err == nil {
