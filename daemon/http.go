@@ -3,12 +3,12 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -50,10 +50,9 @@ type fronts struct {
 
 // Bounds of the fronts beside those of the configuration.
 const (
-	maxHTTP       = 4096     // connections
-	maxHTTPHeader = 64 << 10 // octets of the head of a request; the rest gets 431
-	pipeIdle      = 365 * 24 * time.Hour
-	pipeBudget    = 1_000_000 // refusals a minute: what costs a peer its connection must not cost a caller's other programs theirs
+	maxHTTP    = 4096 // connections
+	pipeIdle   = 365 * 24 * time.Hour
+	pipeBudget = 1_000_000 // refusals a minute: what costs a peer its connection must not cost a caller's other programs theirs
 )
 
 // newFronts listens, if the configuration says so. It serves nothing yet.
@@ -62,12 +61,13 @@ func newFronts(d *daemon) (*fronts, error) {
 	if f.conf.Address == config.HTTPOff {
 		return f, nil
 	}
-	callers := make(map[string][]string, len(f.conf.Callers))
+	tokens, certificates := make(map[string][]string), make(map[string][]string)
 	for name, c := range f.conf.Callers {
-		callers[name] = c.Tokens
+		tokens[name], certificates[name] = c.Tokens, c.Certificates
 	}
 	g, err := gate.New(gate.Options{
-		Callers: callers, Anonymous: f.conf.Anonymous, Hosts: f.conf.Hosts, Origins: f.conf.Origins, Calls: f.conf.Calls,
+		Callers: tokens, Certificates: certificates, Identity: transport.Identity,
+		Anonymous: f.conf.Anonymous, Hosts: f.conf.Hosts, Origins: f.conf.Origins, Calls: f.conf.Calls,
 	})
 	if err != nil {
 		return nil, err
@@ -76,13 +76,7 @@ func newFronts(d *daemon) (*fronts, error) {
 	f.mux = http.NewServeMux()
 	f.mux.Handle(mcpfront.Path, f.mcp)
 	f.mux.Handle(mcpfront.Path+"/", f.mcp)
-	f.server = &http.Server{
-		Handler:           g.Handler(f.mux),
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    maxHTTPHeader,
-		ErrorLog:          log.New(io.Discard, "", 0), // what scanners do is no news
-	}
+	f.server = g.Server(f.mux)
 	if err := f.listen(); err != nil {
 		return nil, err
 	}
@@ -99,13 +93,44 @@ func (f *fronts) listen() error {
 	if f.conf.TLS.Cert == "" {
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(f.conf.TLS.Cert, f.conf.TLS.Key)
+	secure, err := tlsOf(&f.conf.TLS)
 	if err != nil {
 		_ = ln.Close()
-		return fmt.Errorf("http.tls: %w", err)
+		return err
 	}
-	f.listener = tls.NewListener(f.listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	f.listener = tls.NewListener(f.listener, secure)
 	return nil
+}
+
+// tlsOf returns how the fronts speak TLS. A client need not show a certificate, but one
+// that is shown has to be good; whose it is the gate looks at.
+func tlsOf(conf *config.HTTPTLS) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(conf.Cert, conf.Key)
+	if err != nil {
+		return nil, fmt.Errorf("http.tls: %w", err)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if len(conf.CA) == 0 {
+		return c, nil
+	}
+	roots := x509.NewCertPool()
+	for i, name := range conf.CA {
+		bundle, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("http.tls.ca[%d]: %w", i, err)
+		}
+		if err := addBundle(roots, bundle); err != nil {
+			return nil, fmt.Errorf("http.tls.ca[%d]: %s: %w", i, name, err)
+		}
+	}
+	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, roots // verified below, caps first
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return nil
+		}
+		return transport.VerifyClient(roots, s.PeerCertificates, time.Now())
+	}
+	return c, nil
 }
 
 // openEndpoints makes both ends of the pipes. A pipe is never idle: what its caller

@@ -168,7 +168,7 @@ func TestAStopLetsCallsOverHTTPEndAndEndsStreams(t *testing.T) {
 	}
 	req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": header["Mcp-Session-Id"]}
 	stream, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil || stream.StatusCode != 200 {
+	if err != nil || stream.StatusCode != http.StatusOK {
 		t.Fatalf("GET: %v %v", stream, err)
 	}
 	defer func() { _ = stream.Body.Close() }()

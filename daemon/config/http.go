@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/transport"
 )
 
 // HTTP configures the fronts by which programs reach this endpoint that know
@@ -19,7 +21,7 @@ import (
 type HTTP struct {
 	Address   string                `yaml:"address"`   // host:port, or "off"
 	Callers   map[string]HTTPCaller `yaml:"callers"`   // by name
-	Anonymous string                `yaml:"anonymous"` // name of those who show no token; empty: they are not let in
+	Anonymous string                `yaml:"anonymous"` // name of those who show neither; empty: they are not let in
 	Hosts     []string              `yaml:"hosts"`     // names, without port, besides loopback ones
 	Origins   []string              `yaml:"origins"`   // of web pages that may call
 	Calls     int                   `yaml:"calls"`     // requests of one caller at once
@@ -41,16 +43,18 @@ const (
 	CardVerbatim = "verbatim"
 )
 
-// HTTPCaller is a program that is known by a bearer token.
+// HTTPCaller is a program that is known by a bearer token or a client certificate.
 type HTTPCaller struct {
-	Tokens []string `yaml:"tokens"` // SHA-256 of each, in hexadecimal
+	Tokens       []string `yaml:"tokens"`       // SHA-256 of each, in hexadecimal
+	Certificates []string `yaml:"certificates"` // identity of each, as transport.Identity says it
 }
 
 // HTTPTLS is the certificate of the fronts, as PEM files. Without one they speak
 // plain HTTP.
 type HTTPTLS struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert string   `yaml:"cert"`
+	Key  string   `yaml:"key"`
+	CA   []string `yaml:"ca"` // trust anchors of client certificates; empty: none are asked for
 }
 
 // HTTPOff is the value of http.address that turns the fronts off.
@@ -63,6 +67,11 @@ func (c *Config) resolveHTTP(dir string) {
 	for _, file := range []*string{&c.HTTP.TLS.Cert, &c.HTTP.TLS.Key} {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(dir, *file)
+		}
+	}
+	for i, file := range c.HTTP.TLS.CA {
+		if file != "" && !filepath.IsAbs(file) {
+			c.HTTP.TLS.CA[i] = filepath.Join(dir, file)
 		}
 	}
 }
@@ -79,29 +88,7 @@ func (c *Config) checkHTTP(p *problems) {
 	if _, taken := h.Callers[h.Anonymous]; taken && h.Anonymous != "" {
 		p.add("http.anonymous", "%.80q is a caller with tokens, whose rules would be everybody's; take another name", h.Anonymous)
 	}
-	seen := make(map[string]string)
-	for _, name := range slices.Sorted(maps.Keys(h.Callers)) {
-		key := "http.callers." + name
-		if !gate.ValidName(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
-		}
-		tokens := h.Callers[name].Tokens
-		if len(tokens) == 0 {
-			p.add(key+".tokens", "is empty, so nobody is this caller; list the SHA-256 of a token, as sha256sum prints it")
-		}
-		for i, text := range tokens {
-			at := fmt.Sprintf("%s.tokens[%d]", key, i)
-			sum, err := gate.ParseHash(text)
-			if err != nil {
-				p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256: not the token itself", len(text))
-				continue
-			}
-			if other, taken := seen[string(sum[:])]; taken {
-				p.add(at, "is that of caller %.80q too", other)
-			}
-			seen[string(sum[:])] = name
-		}
-	}
+	c.checkHTTPCallers(p)
 	for i, origin := range h.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.Scheme+"://"+u.Host != origin {
@@ -109,14 +96,80 @@ func (c *Config) checkHTTP(p *problems) {
 		}
 	}
 	c.checkHTTPA2A(p)
-	switch t := h.TLS; {
+	c.checkHTTPTLS(p)
+}
+
+func (c *Config) checkHTTPTLS(p *problems) {
+	switch t := c.HTTP.TLS; {
 	case t.Cert == "" && t.Key != "":
 		p.add("http.tls.cert", "missing beside http.tls.key")
 	case t.Cert != "" && t.Key == "":
 		p.add("http.tls.key", "missing beside http.tls.cert")
+	case t.Cert == "" && len(t.CA) > 0:
+		p.add("http.tls.cert", "missing beside http.tls.ca")
 	}
-	readable(p, "http.tls.cert", h.TLS.Cert)
-	readable(p, "http.tls.key", h.TLS.Key)
+	readable(p, "http.tls.cert", c.HTTP.TLS.Cert)
+	readable(p, "http.tls.key", c.HTTP.TLS.Key)
+	for i, file := range c.HTTP.TLS.CA {
+		key := fmt.Sprintf("http.tls.ca[%d]", i)
+		if file == "" {
+			p.add(key, "is empty; name a PEM file")
+		}
+		readable(p, key, file)
+	}
+}
+
+func (c *Config) checkHTTPCallers(p *problems) {
+	tokens, certificates := make(map[string]string), make(map[string]string) // name, by what is its own
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Callers)) {
+		key := "http.callers." + name
+		if !gate.ValidName(name) {
+			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
+		}
+		caller := c.HTTP.Callers[name]
+		if len(caller.Tokens)+len(caller.Certificates) == 0 {
+			p.add(key, "has neither tokens nor certificates, so nobody is this caller; list the SHA-256 of a token, as sha256sum prints it, or the identity of a certificate")
+		}
+		for i, text := range caller.Tokens {
+			at := fmt.Sprintf("%s.tokens[%d]", key, i)
+			sum, err := gate.ParseHash(text)
+			if err != nil {
+				p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256: not the token itself", len(text))
+				continue
+			}
+			if other, taken := tokens[string(sum[:])]; taken {
+				p.add(at, "is that of caller %.80q too", other)
+			}
+			tokens[string(sum[:])] = name
+		}
+		for i, identity := range caller.Certificates {
+			at := fmt.Sprintf("%s.certificates[%d]", key, i)
+			if !canonical(identity) {
+				p.add(at, "%.200q is not what a certificate says: its one URI name, or its one DNS name, such as spiffe://example.org/ide; scheme and host in lower case", identity)
+			}
+			if other, taken := certificates[identity]; taken {
+				p.add(at, "is that of caller %.80q too", other)
+			}
+			certificates[identity] = name
+		}
+	}
+	if len(certificates) > 0 && len(c.HTTP.TLS.CA) == 0 {
+		p.add("http.tls.ca", "is empty, so no client certificate is asked for; name the authorities of http.callers.<name>.certificates")
+	}
+}
+
+// canonical reports whether a certificate can have an identity, written like this.
+func canonical(identity string) bool {
+	cert := &x509.Certificate{DNSNames: []string{identity}}
+	if strings.Contains(identity, ":") {
+		u, err := url.Parse(identity)
+		if err != nil {
+			return false
+		}
+		cert.URIs = []*url.URL{u}
+	}
+	said, err := transport.Identity(cert)
+	return err == nil && said == identity
 }
 
 func (c *Config) checkHTTPA2A(p *problems) {
