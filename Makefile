@@ -12,8 +12,8 @@ LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
 TEST_TIMEOUT ?= 9m
 
-# WHOLE are the packages whose tests run whole programs.
-WHOLE := crash|e2e|cmd/swp-client
+# WHOLE are the packages whose tests run whole programs, or thousands of vectors.
+WHOLE := crash|e2e|cmd/swp-client|conformance
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
@@ -44,7 +44,7 @@ clean: ## remove what was built; clean-artifacts removes reports
 .PHONY: test
 test: ## all tests, with the race detector and leak checks, a few minutes
 	$(GO) test -race -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
-	@# These run whole programs, for which the race detector costs minutes.
+	@# For these the race detector costs minutes; what they call is tested with it above.
 	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
 	@# The race detector empties pools at random, so allocations are counted without it.
 	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./transport/endpoint
