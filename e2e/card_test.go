@@ -76,7 +76,7 @@ func verify(t *testing.T, card string, key *ecdsa.PublicKey) error {
 	}
 	payload := canonical(t, card)
 	compact := c.Signatures[0].Protected + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + c.Signatures[0].Signature
-	s, err := jose.ParseSigned(compact, []jose.SignatureAlgorithm{jose.ES256})
+	s, err := jose.ParseSignedCompact(compact, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func fetch(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Body.Close() }()
-	if octets := all(t, r); r.StatusCode == http.StatusOK {
+	if octets := all(t, r.Body); r.StatusCode == http.StatusOK {
 		return octets
 	}
 	t.Fatalf("%s: %s", url, r.Status)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,8 +18,8 @@ func row(t *testing.T, transport, servers string, names ...string) *node {
 	for i, name := range names {
 		nodes[i] = prepared(t, "--name", "spiffe://"+name+".example/swpd")
 	}
-	for i := len(names) - 1; i >= 0; i-- {
-		n, partners := nodes[i], ""
+	for i, n := range slices.Backward(nodes) { // whom one dials is there
+		partners := ""
 		for _, j := range []int{i - 1, i + 1} {
 			if j < 0 || j == len(names) {
 				continue

@@ -76,8 +76,15 @@ func call(t *testing.T, url, era string) *caller {
 	return c
 }
 
+// reply is a response, whose body is read from it; it is closed at the end of the test.
+type reply struct {
+	io.Reader
+	StatusCode int
+	Header     http.Header
+}
+
 // post sends a message. header, if there, is the name and the value of one more.
-func (c *caller) post(octets, method string, header ...string) *http.Response {
+func (c *caller) post(octets, method string, header ...string) *reply {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(within(c.t), http.MethodPost, c.url, strings.NewReader(octets))
 	if err != nil {
@@ -100,7 +107,7 @@ func (c *caller) post(octets, method string, header ...string) *http.Response {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = r.Body.Close() })
-	return r
+	return &reply{r.Body, r.StatusCode, r.Header}
 }
 
 // request is one of a method of the scripted server, whose text is octets.
@@ -121,9 +128,9 @@ func (c *caller) mark() string {
 	return `"_meta":{"progressToken":"p"}`
 }
 
-func all(t *testing.T, r *http.Response) string {
+func all(t *testing.T, r io.Reader) string {
 	t.Helper()
-	octets, err := io.ReadAll(r.Body)
+	octets, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +232,9 @@ func (c *caller) responses(lines bool) {
 		}
 		r = c.post(sent, "say", "Accept", "text/event-stream, application/json")
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
-			same(c.t, "event with "+name, event(c.t, bufio.NewReader(r.Body)), oneLine.Replace(said.octets))
+			same(c.t, "event with "+name, event(c.t, bufio.NewReader(r)), oneLine.Replace(said.octets))
+		} else {
+			c.t.Errorf("event with %s: %s", name, r.Header.Get("Content-Type"))
 		}
 	}
 }
@@ -234,7 +243,7 @@ func (c *caller) responses(lines bool) {
 func (c *caller) messages() {
 	note := `{ "method":"notifications\/progress","jsonrpc":"2.0","x":1.0,"x":1E400, "params":{"progressToken":"p" ,"progress":1.0,"n":9007199254740993,"t":"\u00e9é\/\ud800"} }`
 	r := c.post(c.request("2.0", "tell", note), "tell")
-	events := bufio.NewReader(r.Body)
+	events := bufio.NewReader(r)
 	same(c.t, "notification of the server", event(c.t, events), note)
 	same(c.t, "answer after it", event(c.t, events), `{"jsonrpc":"2.0","id":2.0,"result":{}}`)
 	if c.era == "modern" {
@@ -252,7 +261,7 @@ func (c *caller) questions() {
 	question := `{"method":"roots\/list", "jsonrpc":"2.0", "id":9007199254740993 ,"x":1.0,"x":1E400}`
 	response := `{ "result":{"roots":[ ],"odd":1,"odd":1.0,"t":"\u00e9é\/\ud800"},  "id":9007199254740993,"jsonrpc":"2.0"}`
 	r := c.post(c.request("4", "ask", question), "ask")
-	events := bufio.NewReader(r.Body)
+	events := bufio.NewReader(r)
 	same(c.t, "question", event(c.t, events), question)
 	if r := c.post(response, ""); r.StatusCode != http.StatusAccepted {
 		c.t.Fatalf("%d %s", r.StatusCode, all(c.t, r))
