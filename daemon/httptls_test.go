@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,7 @@ func TestCallersByClientCertificate(t *testing.T) {
 		{"wrong authority with a token", transporttest.NewCA(t).Issue(t, transporttest.Leaf{URIs: []string{alice}}), "secret-a", 0, ""},
 		{"expired", ca.Issue(t, transporttest.Leaf{URIs: []string{alice}, NotAfter: time.Now().Add(-time.Minute)}), "", 0, ""},
 		{"not yet valid", ca.Issue(t, transporttest.Leaf{URIs: []string{alice}, NotBefore: time.Now().Add(time.Minute)}), "", 0, ""},
+		{"more names than are looked at", ca.Issue(t, transporttest.Leaf{URIs: []string{alice}, DNS: slices.Repeat([]string{"x.example"}, 64)}), "", 0, ""},
 		{"for servers", ca.Issue(t, transporttest.Leaf{URIs: []string{alice}, EKU: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}), "", 0, ""},
 	} {
 		status, body, err := call(t, d.front(), roots, row.cert, row.token)
