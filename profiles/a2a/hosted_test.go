@@ -112,15 +112,19 @@ func TestAResumerGoesOnAfterARestart(t *testing.T) {
 
 		s = service(t, options())
 		p = script(t, s, alice)
-		for range 2 {
-			one := r.started(t)
-			if string(one.ID) == "said" {
+		for range 3 { // in any order
+			switch one := r.started(t); string(one.ID) {
+			case "said":
 				if string(one.Input) != "input" {
 					t.Errorf("input %q", one.Input)
 				}
 				one.progress(t, "2")
+				one.finish("out")
+			case "silent":
+				one.finish("out")
+			default:
+				one.finish("")
 			}
-			one.finish("out")
 		}
 		for range 2 {
 			if last := <-r.last; last != "" { // the Event had a message and no payload
@@ -131,7 +135,6 @@ func TestAResumerGoesOnAfterARestart(t *testing.T) {
 		p.want(message{Type: 3, Seq: 2, ID: "said", Message: "2"}, message{Type: 4, Seq: 2, ID: "said", OK: true, Payload: "out"})
 		p.send(task("silent", "k", ""), number(profiles.ExtResume, 0))
 		p.want(message{Type: 4, ID: "silent", OK: true, Payload: "out"})
-		r.started(t).finish("") // what waited
 		p.send(task("waits", "k", ""), number(profiles.ExtResume, 0))
 		p.want(message{Type: 4, ID: "waits", OK: true})
 		if n := r.runs.Load(); n != 3 {

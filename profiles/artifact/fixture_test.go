@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -74,6 +75,7 @@ type server struct {
 
 	mu       sync.Mutex
 	verdicts []endpoint.Verdict
+	more     chan struct{} // closed, and replaced, by the next
 }
 
 func (s *server) Verdict(v endpoint.Verdict) {
@@ -82,6 +84,8 @@ func (s *server) Verdict(v endpoint.Verdict) {
 		defer s.mu.Unlock()
 		v.MsgID = bytes.Clone(v.MsgID)
 		s.verdicts = append(s.verdicts, v)
+		close(s.more)
+		s.more = make(chan struct{})
 	}
 }
 func (s *server) Security(transport.SecurityEvent) {}
@@ -100,7 +104,7 @@ func serve(t testing.TB, kind string, opts artifact.Options, bounds endpoint.Bou
 		t.Fatal(err)
 	}
 	t.Cleanup(service.Close)
-	s := &server{t: t, kind: kind, service: service}
+	s := &server{t: t, kind: kind, service: service, more: make(chan struct{})}
 	registry, err := profiles.NewRegistry(service.Profile(), syncProfile)
 	if err != nil {
 		t.Fatal(err)
@@ -339,11 +343,25 @@ func wantSilence(t testing.TB, what string, env e1.Envelope) {
 	}
 }
 
-// last returns the verdict on the last message that was served.
-func (s *server) last() endpoint.Verdict {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.verdicts[len(s.verdicts)-1]
+// on returns the verdict on the message that env answers. It may come after the
+// answer.
+func (s *server) on(env e1.Envelope) endpoint.Verdict {
+	s.t.Helper()
+	for {
+		s.mu.Lock()
+		i := slices.IndexFunc(s.verdicts, func(v endpoint.Verdict) bool { return bytes.Equal(v.MsgID, env.MsgID) })
+		if i >= 0 {
+			defer s.mu.Unlock()
+			return s.verdicts[i]
+		}
+		more := s.more
+		s.mu.Unlock()
+		select {
+		case <-more:
+		case <-time.After(patience):
+			s.t.Fatalf("no verdict on %q", env.MsgID)
+		}
+	}
 }
 
 // syncProfile answers once everything before on the stream is done, as swp.sync

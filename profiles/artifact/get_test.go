@@ -72,7 +72,7 @@ func TestPR08RangesAreClampedOrRefused(t *testing.T) {
 		list, last := chunks(t, p, &artifact.Get{ArtifactID: []byte("a"), Start: test.start, End: test.end}, test.to-test.from)
 		if test.from < 0 {
 			wantErr(t, name, last, artifact.CodeInvalidRange)
-			if v := s.last(); v.Code != profiles.InvalidProfilePayload || v.Reject || len(list) != 0 {
+			if v := s.on(last); v.Code != profiles.InvalidProfilePayload || v.Reject || len(list) != 0 {
 				t.Errorf("%s: %d chunks, verdict %v, reject %v", name, len(list), v.Code, v.Reject)
 			}
 			continue

@@ -57,10 +57,11 @@ func TestChunksComeInOrder(t *testing.T) {
 	wantErr(t, "CHUNK without an OFFER", ask(t, l, piece("a", 0, 0, octets, true)), artifact.CodeNotFound)
 	wantSilence(t, "OFFER", offer(t, l, offerOf("a", octets)))
 	for range 20 { // it costs nothing
-		wantErr(t, "chunk 1 first", ask(t, l, piece("a", 1, 3, octets[3:6], false)), artifact.CodeOrdering)
-	}
-	if v := s.last(); v.Code != profiles.InvalidProfilePayload || v.Detail != artifact.DetailOrdering || v.Reject {
-		t.Errorf("verdict %v, %q, reject %v", v.Code, v.Detail, v.Reject)
+		answer := ask(t, l, piece("a", 1, 3, octets[3:6], false))
+		wantErr(t, "chunk 1 first", answer, artifact.CodeOrdering)
+		if v := s.on(answer); v.Code != profiles.InvalidProfilePayload || v.Detail != artifact.DetailOrdering || v.Reject {
+			t.Errorf("verdict %v, %q, reject %v", v.Code, v.Detail, v.Reject)
+		}
 	}
 	wantSilence(t, "OFFER again", offer(t, l, offerOf("a", octets)))
 	wantAck(t, "chunk 0", ask(t, l, piece("a", 0, 0, octets[:3], false)), 0, 0)
@@ -116,8 +117,9 @@ func TestPR08WhatDoesNotFitTheOfferIsRefused(t *testing.T) {
 			l := p.lane(t)
 			wantSilence(t, "OFFER", offer(t, l, offerOf("a", octets)))
 			wantAck(t, "chunk 0", ask(t, l, piece("a", 0, 0, octets[:3], false)), 0, 0)
-			wantErr(t, test.name, ask(t, l, test.m), test.code)
-			if v := s.last(); v.Code != profiles.InvalidProfilePayload || v.Reject == (test.code == artifact.CodeOrdering) {
+			answer := ask(t, l, test.m)
+			wantErr(t, test.name, answer, test.code)
+			if v := s.on(answer); v.Code != profiles.InvalidProfilePayload || v.Reject == (test.code == artifact.CodeOrdering) {
 				t.Errorf("verdict %v, reject %v", v.Code, v.Reject)
 			}
 			p.wantOctets(t, "a", []byte("what is there"))
@@ -141,8 +143,9 @@ func TestPR08OffersAreRefusedForWhatTheyAnnounce(t *testing.T) {
 	l := p.lane(t)
 	m := offerOf("a", nil)
 	m.TotalSize = 1 << 63
-	wantErr(t, "total_size 2^63", offer(t, l, m), artifact.CodeTooLarge)
-	if v := s.last(); v.Code != profiles.InvalidProfilePayload {
+	answer := offer(t, l, m)
+	wantErr(t, "total_size 2^63", answer, artifact.CodeTooLarge)
+	if v := s.on(answer); v.Code != profiles.InvalidProfilePayload {
 		t.Errorf("verdict %v", v.Code)
 	}
 	m.TotalSize = 2<<20 + 1
