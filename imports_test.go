@@ -31,6 +31,13 @@ var rules = []rule{
 	{"e1", nil, nil, "anyone can take the envelope into their own program"},
 	{"slip/ucr", nil, nil, "one table and one hash for all who speak SLIP"},
 	{"slip/*", []string{"slip/ucr"}, nil, "anyone can take the texts into their own program"},
+	{"sdl/canonical", nil, nil, "values, and the octets that are hashed and signed: anyone can take them into their own program"},
+	{"sdl/schema", []string{"sdl/canonical"}, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "a closed set of keywords in front of the validator"},
+	{"sdl/fetch", []string{"sdl", "sdl/canonical"}, nil, "the one place of the language that opens connections"},
+	{"sdl/seal", []string{"sdl/canonical"}, []string{"golang.org/x/crypto"}, "keys, signatures and sealed payloads, of values"},
+	{"sdl", []string{"sdl/canonical", "sdl/schema"}, nil, "the envelope, for whatever carries it"},
+	{"sdl/trust", []string{"sdl", "sdl/canonical", "sdl/seal"}, nil, "who may say what, for whoever stores it"},
+	{"sdl/*", []string{"sdl", "sdl/*"}, nil, "the language knows nothing of SWP"},
 	{"vectors", nil, nil, "data must not depend on what it tests"},
 	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
 

@@ -1,0 +1,76 @@
+package canonical_test
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// vectors is data that comes with the specification, where it is there.
+const vectors = "../../../shared/data/sdl/canonical-vectors.jsonl"
+
+func TestCanonicalVectors(t *testing.T) {
+	f, err := os.Open(vectors)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("the data of the specification is not here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows := 0
+	for lines := bufio.NewScanner(f); lines.Scan(); rows++ {
+		var row struct {
+			ID, Input, Error, SHA256 string
+			JSON                     string `json:"canonical_json"`
+			CBOR                     string `json:"canonical_cbor_hex"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		v, err := canonical.ParseJSON([]byte(row.Input))
+		if row.Error != "" {
+			if err == nil {
+				t.Errorf("%s: accepted, want %s", row.ID, row.Error)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", row.ID, err)
+			continue
+		}
+		check(t, row.ID, v, row.JSON, row.CBOR)
+		if got := canonical.Hash(v); got != row.SHA256 {
+			t.Errorf("%s: hash %s, want %s", row.ID, got, row.SHA256)
+		}
+	}
+	if rows != 79 {
+		t.Errorf("%d rows, want 79", rows)
+	}
+}
+
+// check wants both canonical forms of v, and v again from each.
+func check(t *testing.T, name string, v canonical.Value, text, octets string) {
+	t.Helper()
+	if got := string(v.AppendJSON(nil)); got != text {
+		t.Errorf("%s: JSON %s, want %s", name, got, text)
+	}
+	if got := v.JSONSize(); got != len(text) {
+		t.Errorf("%s: size %d, want %d", name, got, len(text))
+	}
+	encoded := v.AppendCBOR(nil)
+	if got := hex.EncodeToString(encoded); got != octets {
+		t.Errorf("%s: CBOR %s, want %s", name, got, octets)
+	}
+	if w, err := canonical.ParseCBOR(encoded); err != nil || !w.Equal(v) {
+		t.Errorf("%s: from CBOR: %v, %v, want %v", name, w, err, v)
+	}
+	if w, err := canonical.ParseJSON([]byte(text)); err != nil || !w.Equal(v) {
+		t.Errorf("%s: from JSON: %v, %v, want %v", name, w, err, v)
+	}
+}
