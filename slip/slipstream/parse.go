@@ -9,49 +9,68 @@ import (
 
 // Parse reads a line. Its errors are *Error.
 func (c Codec) Parse(line string) (*Message, error) {
+	m := new(Message)
+	if err := c.ParseInto(m, line); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// ParseInto is Parse into a Message that is used again, whatever was in it: once its
+// Payload has grown, nothing is allocated. After an error m means nothing.
+func (c Codec) ParseInto(m *Message, line string) error {
 	if len(line) > c.maxText() {
-		return nil, fault(TooLong, "%d octets, want at most %d", len(line), c.maxText())
+		return fault(TooLong, "%d octets, want at most %d", len(line), c.maxText())
 	}
 	line = strings.Trim(line, " \t\r\n")
 	if !utf8.ValidString(line) {
-		return nil, fault(BadDelimiter, "octets that are no UTF-8")
+		return fault(BadDelimiter, "octets that are no UTF-8")
 	}
 	if i := strings.IndexFunc(line, isControl); i >= 0 {
-		return nil, fault(BadDelimiter, "control character %q", line[i])
+		return fault(BadDelimiter, "control character %q", line[i])
 	}
-	tokens, err := c.split(line)
+	// The quotes of the whole line come before what its tokens say, so it is split
+	// twice.
+	n, err := c.count(line)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(tokens) < heads {
-		return nil, fault(TooFewTokens, "%d, want at least %d", len(tokens), heads)
+	if n < heads {
+		return fault(TooFewTokens, "%d, want at least %d", n, heads)
 	}
-	marker, version, src, dst, name := tokens[0], tokens[1], tokens[2], tokens[3], tokens[4]
+	var head [heads]Token
+	for i := range head {
+		head[i], line, _ = next(line)
+	}
+	marker, version, src, dst, name := head[0], head[1], head[2], head[3], head[4]
 	switch {
 	case marker != Token{Text: "SLIP"}:
-		return nil, fault(BadMarker, "%.40q, want SLIP", marker.Text)
+		return fault(BadMarker, "%.40q, want SLIP", marker.Text)
 	case version != Token{Text: "v1"}:
-		return nil, fault(BadVersion, "%.40q, want v1", version.Text)
+		return fault(BadVersion, "%.40q, want v1", version.Text)
 	}
-	for _, agent := range []Token{src, dst} {
+	for _, agent := range head[2:4] {
 		if agent.Quoted || !isAgent(agent.Text) {
-			return nil, fault(BadAgentID, "%.40q", agent.Text)
+			return fault(BadAgentID, "%.40q", agent.Text)
 		}
 	}
-	m := &Message{Src: src.Text, Dst: dst.Text}
+	*m = Message{Src: src.Text, Dst: dst.Text, Payload: m.Payload[:0]}
 	if m.Anchor, err = c.look(name); err != nil {
-		return nil, err
+		return err
 	}
-	m.Payload = tokens[heads:len(tokens):len(tokens)]
-	if len(m.Payload) > 0 {
-		if digits, ok := thread(m.Payload[0]); ok {
-			m.Thread, m.Payload = digits, m.Payload[1:]
+	for i := range n - heads {
+		var t Token
+		t, line, _ = next(line)
+		if digits, ok := thread(t); ok && i == 0 {
+			m.Thread = digits
+			continue
 		}
+		m.Payload = append(m.Payload, t)
 	}
 	if len(m.Payload) > c.maxTokens() {
-		return nil, fault(TooLong, "%d tokens, want at most %d", len(m.Payload), c.maxTokens())
+		return fault(TooLong, "%d tokens, want at most %d", len(m.Payload), c.maxTokens())
 	}
-	return m, nil
+	return nil
 }
 
 // heads is how many tokens stand before the payload.
@@ -74,35 +93,38 @@ func (c Codec) look(name Token) (a ucr.Anchor, err error) {
 	return a, nil
 }
 
-// split splits a line at its blanks. A quoted token is one.
-func (c Codec) split(line string) ([]Token, error) {
-	var tokens []Token
-	for {
-		line = strings.TrimLeft(line, " ")
-		if line == "" {
-			return tokens, nil
+// count is how many tokens a line has, which are all well quoted.
+func (c Codec) count(line string) (n int, err error) {
+	for line = strings.TrimLeft(line, " "); line != ""; n++ {
+		if n == heads+1+c.maxTokens() { // with a thread
+			return n, fault(TooLong, "more than %d tokens", c.maxTokens())
 		}
-		if len(tokens) == heads+1+c.maxTokens() { // with a thread
-			return nil, fault(TooLong, "more than %d tokens", c.maxTokens())
+		if _, line, err = next(line); err != nil {
+			return n, err
 		}
-		inner, quoted := strings.CutPrefix(line, `"`)
-		if !quoted {
-			text, rest, _ := strings.Cut(line, " ")
-			if strings.Contains(text, `"`) {
-				return nil, fault(BadQuote, "a quote inside a token")
-			}
-			tokens, line = append(tokens, Token{Text: text}), rest
-			continue
-		}
-		text, rest, closed := strings.Cut(inner, `"`)
-		switch {
-		case !closed:
-			return nil, fault(BadQuote, "it is not closed")
-		case strings.Contains(text, `\`):
-			return nil, fault(BadQuote, "a backslash; there are no escapes")
-		case rest != "" && rest[0] != ' ':
-			return nil, fault(BadQuote, "text right after a quoted token")
-		}
-		tokens, line = append(tokens, Token{text, true}), rest
 	}
+	return n, nil
+}
+
+// next takes the first token off a line that is trimmed, and the blanks after it. A
+// quoted token is one.
+func next(line string) (t Token, rest string, err error) {
+	inner, quoted := strings.CutPrefix(line, `"`)
+	if !quoted {
+		text, rest, _ := strings.Cut(line, " ")
+		if strings.Contains(text, `"`) {
+			return t, "", fault(BadQuote, "a quote inside a token")
+		}
+		return Token{Text: text}, strings.TrimLeft(rest, " "), nil
+	}
+	text, rest, closed := strings.Cut(inner, `"`)
+	switch {
+	case !closed:
+		return t, "", fault(BadQuote, "it is not closed")
+	case strings.Contains(text, `\`):
+		return t, "", fault(BadQuote, "a backslash; there are no escapes")
+	case rest != "" && rest[0] != ' ':
+		return t, "", fault(BadQuote, "text right after a quoted token")
+	}
+	return Token{text, true}, strings.TrimLeft(rest, " "), nil
 }

@@ -202,6 +202,34 @@ func TestAnchorsOfAnInstallation(t *testing.T) {
 	}
 }
 
+func TestParseIntoDoesNotAllocate(t *testing.T) {
+	long := `SLIP v1 planner reviewer RequestReview thread7 auth_module {x}:1 "two words" 2 3`
+	m := new(Message)
+	if err := (Codec{}).ParseInto(m, long); err != nil {
+		t.Fatal(err)
+	}
+	var fault error
+	if n := testing.AllocsPerRun(100, func() { fault = Codec{}.ParseInto(m, long) }); n != 0 || fault != nil {
+		t.Errorf("%v allocations, %v", n, fault)
+	}
+}
+
+func TestParseIntoForgetsWhatWasThere(t *testing.T) {
+	m := new(Message)
+	for _, line := range []string{"SLIP v1 a b MetaAck thread7 x y z", "SLIP v1 c d Accept", "SLIP v1 a b Fallback \"x\""} {
+		want, err := Codec{}.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (Codec{}).ParseInto(m, line); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, m, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+	}
+}
+
 // What can be read can be written again, but for what is lenient; what was written is
 // read as the same.
 func FuzzParse(f *testing.F) {
