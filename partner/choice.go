@@ -15,6 +15,7 @@ func (l *Link) enter(up *Up) {
 	known := slices.ContainsFunc(l.open, func(other *Up) bool { return other.Session == up.Session })
 	if !known {
 		l.open = append(l.open, up)
+		l.mutual = l.mutual || up.info.Partner
 	}
 	l.mu.Unlock()
 	if known {
@@ -71,15 +72,19 @@ func (l *Link) choose(cause error) {
 }
 
 // best returns the session that carries what is passed on: one that the smaller
-// identity dialled before any other, of several the newest. The caller holds mu.
+// identity dialled before any other, one whose other end has this endpoint for a
+// partner before one that has not, of several the newest. Once the partner has
+// dialled as one, what else comes under its identity is a program that means
+// something else. The caller holds mu.
 func (l *Link) best() *Up {
 	ours := l.opts.Self() < l.opts.Identity
 	var best *Up
 	for _, up := range l.open {
-		if up.leaving {
-			continue
-		}
-		if best == nil || up.Dialled == best.Dialled || up.Dialled == ours {
+		switch {
+		case up.leaving, l.mutual && !up.Dialled && !up.info.Partner:
+		case best == nil,
+			up.Dialled != best.Dialled && up.Dialled == ours,
+			up.Dialled == best.Dialled && (up.info.Partner || !best.info.Partner):
 			best = up
 		}
 	}

@@ -40,6 +40,7 @@ type Link struct {
 
 	mu       sync.Mutex
 	open     []*Up         // sessions that could carry something, in the order of their coming
+	mutual   bool          // the partner has had this endpoint for one
 	current  *Up           // the best of them
 	changed  chan struct{} // closed when current changes
 	since    time.Time     // when current changed
@@ -301,8 +302,10 @@ func (l *Link) check(up *Up) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	up.info = info
+	l.mutual = l.mutual || info.Partner
+	l.mu.Unlock()
+	l.choose(nil)
 }
 
 // ask returns what the other end offers. An endpoint that does not know swp.info, or

@@ -171,6 +171,54 @@ func TestALinkComesBackAndReadyWaitsForIt(t *testing.T) {
 	})
 }
 
+// A program of the partner has its identity, and is not it.
+func TestOnlyAPartnerTakesTheLinkOfAPartner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const self, other = "spiffe://a.example/swpd", "spiffe://b.example/swpd"
+		near, far, plain := newEnd(t, other), newEnd(t, self), newEnd(t, "nobody")
+		l, err := partner.New(partner.Options{Name: "b", Identity: other, Self: func() string { return self }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		from := func(e *end) *endpoint.Session {
+			ours, theirs := transport.NewPipe(transport.PipeOptions{A: self, B: other})
+			e.ep.Attach(theirs)
+			s := near.ep.Attach(ours)
+			l.Adopt(s)
+			synctest.Wait()
+			return s
+		}
+		carries := func(want *endpoint.Session, when string) {
+			t.Helper()
+			up, err := l.Ready(t.Context())
+			if want == nil {
+				if err == nil {
+					t.Errorf("%s: session %d carries the link", when, up.Session.ID())
+				}
+				return
+			}
+			if err != nil || up.Session != want {
+				t.Errorf("%s: %+v, %v, want session %d", when, up, err, want.ID())
+			}
+		}
+		carries(from(plain), "an endpoint that names no partners, alone")
+		first := from(far)
+		carries(first, "the partner after it")
+		from(plain)
+		carries(first, "another program")
+		second := from(far)
+		carries(second, "the partner once more")
+		second.Close(profiles.OK)
+		synctest.Wait()
+		carries(first, "the newer session is gone")
+		first.Close(profiles.OK)
+		synctest.Wait()
+		carries(nil, "programs alone")
+		carries(from(far), "the partner is back")
+	})
+}
+
 func TestDirectorySplitsAtTheFirstSlash(t *testing.T) {
 	l, err := partner.New(partner.Options{Name: "b", Identity: "spiffe://b.example/swpd", Self: func() string { return "" }})
 	if err != nil {
