@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Bounds of an anchor that is added, in octets.
@@ -57,7 +56,7 @@ func (a Anchor) check() error {
 		return fmt.Errorf("ucr: anchor %q: coordinates %v, want at most %d", a.Mnemonic, a.Coords, MaxCoord)
 	case len(a.Canonical) > MaxCanonical:
 		return fmt.Errorf("ucr: anchor %q: a text of %d octets, want at most %d", a.Mnemonic, len(a.Canonical), MaxCanonical)
-	case !utf8.ValidString(a.Canonical) || strings.ContainsFunc(a.Canonical, func(r rune) bool { return r < ' ' || r == 0x7f || r == '|' }):
+	case !isText(a.Canonical):
 		return fmt.Errorf("ucr: anchor %q: a text with \"|\", control characters or octets that are no UTF-8", a.Mnemonic)
 	}
 	return nil
