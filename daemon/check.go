@@ -31,6 +31,8 @@ type Plan struct {
 	Workers   []PlanService `json:"a2a_workers"`
 	Agents    []PlanAgent   `json:"a2a_agents"`
 	Teams     []PlanTeam    `json:"teams"`
+	Partners  []PlanPartner `json:"partners"`
+	HTTP      PlanHTTP      `json:"http"`
 	Backends  []PlanService `json:"rpc_backends"`
 	Cards     []PlanName    `json:"agent_cards"` // by agent_id
 	Tools     []PlanName    `json:"tools"`       // that are configured, by tool_id
@@ -100,12 +102,16 @@ func Check(c *config.Config) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner, Open: all.Open(),
 		Store: describeStore(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
-		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
+		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Partners: []PlanPartner{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
 	}
 	if err := p.identity(c); err != nil {
 		return nil, err
 	}
-	if _, err := newPolicy(&c.Access); err != nil {
+	if err := notSelf(c.Partners, p.Identity); err != nil {
+		return nil, err
+	}
+	policy, err := newPolicy(&c.Access)
+	if err != nil {
 		return nil, err
 	}
 	for _, l := range c.Listeners {
@@ -145,6 +151,10 @@ func Check(c *config.Config) (*Plan, error) {
 	}
 	p.agents(c)
 	if err := p.teams(c); err != nil {
+		return nil, err
+	}
+	p.partners(c, policy)
+	if err := p.http(c, policy); err != nil {
 		return nil, err
 	}
 	p.access(c)

@@ -34,10 +34,11 @@ type credentials struct {
 
 	current atomic.Pointer[loaded]
 	failure atomic.Pointer[string] // why the files cannot be used now; nil if they can
+	refused atomic.Pointer[string] // why the partners as they are configured now cannot be; nil if they can
 
-	mu       sync.Mutex          // held while files are read
-	partners map[string][]string // bundles of single identities
-	stamp    string              // what the files looked like when they were read last
+	mu       sync.Mutex      // held while files are read
+	partners config.Partners // whose bundles are for their identities alone
+	stamp    string          // what the files looked like when they were read last
 }
 
 // loaded is what one reading of the files gave.
@@ -50,7 +51,7 @@ type loaded struct {
 // credentialsOf names the files that a configuration means and reads none.
 func credentialsOf(c *config.Config, log *zap.Logger, now func() time.Time) *credentials {
 	cr := &credentials{
-		cert: c.Identity.Cert, key: c.Identity.Key, ca: c.Trust.CA, partners: bundlesOf(c.Partners), log: log, now: now,
+		cert: c.Identity.Cert, key: c.Identity.Key, ca: c.Trust.CA, partners: c.Partners, log: log, now: now,
 	}
 	if c.Development() {
 		f := devpki.Server(c.IdentityDir())
@@ -70,23 +71,29 @@ func bundlesOf(conf config.Partners) map[string][]string {
 	return files
 }
 
-// usePartners has the bundles be those of a configuration. If they cannot be used
-// those that were loaded before stay in force.
+// usePartners has the partners be those of a configuration. If their bundles cannot be
+// used, or one of them has the identity of this endpoint, the old ones stay in force.
 func (c *credentials) usePartners(conf config.Partners) (trustChanged bool, err error) {
-	files := bundlesOf(conf)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	old := c.partners
-	c.partners = files
-	c.mu.Unlock()
-	if reflect.DeepEqual(old, files) {
+	if reflect.DeepEqual(old, conf) {
+		c.refused.Store(nil)
 		return false, nil
 	}
-	if trustChanged, err = c.reload(); err != nil {
-		c.mu.Lock()
+	c.partners = conf
+	l, err := c.read()
+	if err != nil {
 		c.partners = old
-		c.mu.Unlock()
+		text := boundlog.Clean(err.Error())
+		if last := c.refused.Swap(&text); last == nil || *last != text {
+			c.log.Error("partners not reloaded, the old ones stay", zap.Error(err))
+		}
+		return false, err
 	}
-	return trustChanged, err
+	c.refused.Store(nil)
+	c.stamp = c.look()
+	return c.current.Swap(l).anchors != l.anchors, nil
 }
 
 // newCredentials reads the files for the first time; here an error is final.
@@ -146,8 +153,9 @@ func (c *credentials) refresh(always bool) (trustChanged bool, err error) {
 // look describes the files without opening them.
 func (c *credentials) look() string {
 	files := append([]string{c.cert, c.key}, c.ca...)
-	for _, identity := range slices.Sorted(maps.Keys(c.partners)) {
-		files = append(files, c.partners[identity]...)
+	bundles := bundlesOf(c.partners)
+	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
+		files = append(files, bundles[identity]...)
 	}
 	return stampOf(files...)
 }
@@ -188,11 +196,15 @@ func (c *credentials) read() (*loaded, error) {
 
 // readPartners reads the bundles of single identities.
 func (c *credentials) readPartners(l *loaded) error {
-	l.Bundles = make(map[string]*x509.CertPool, len(c.partners))
-	for _, identity := range slices.Sorted(maps.Keys(c.partners)) {
+	if err := notSelf(c.partners, l.identity); err != nil {
+		return err
+	}
+	bundles := bundlesOf(c.partners)
+	l.Bundles = make(map[string]*x509.CertPool, len(bundles))
+	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
 		pool := x509.NewCertPool()
 		l.anchors += "\n" + identity + "\n"
-		for _, name := range c.partners[identity] {
+		for _, name := range bundles[identity] {
 			bundle, err := os.ReadFile(name)
 			if err != nil {
 				return fmt.Errorf("trust of the partner %s: %w", identity, err)

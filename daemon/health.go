@@ -60,6 +60,9 @@ func (h *health) look() Health {
 	if failure := h.credentials.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "certificates not reloaded, the old ones stay in use: "+*failure)
 	}
+	if failure := h.credentials.refused.Load(); failure != nil {
+		v.Warnings = append(v.Warnings, "partners not reloaded, the old ones stay: "+*failure)
+	}
 	if failure := h.rules.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)
 	}

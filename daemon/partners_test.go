@@ -296,6 +296,26 @@ func TestANameIsThatOfAPartnerOrOfAServer(t *testing.T) {
 	}
 }
 
+func TestAReloadRefusesTheOwnIdentityAsAPartner(t *testing.T) {
+	a, _ := pair(t, 0, modernYAML(t))
+	a.rewrite("partners:\n", "partners:\n  me: {identity: 'spiffe://a.example/swpd'}\n")
+	a.await(`"msg":"partners not reloaded, the old ones stay"`)
+	if _, ready := a.get("/readyz"); !strings.Contains(ready, "partners.me.identity: spiffe://a.example/swpd is this endpoint's own") {
+		t.Errorf("/readyz: %s", ready)
+	}
+	if got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall); !strings.Contains(got, sayTool) {
+		t.Errorf("the partner that was there: %s", got)
+	}
+	a.rewrite("spiffe://a.example/swpd", "spiffe://c.example/swpd")
+	a.reloaded()
+	if _, ready := a.get("/readyz"); strings.Contains(ready, "not reloaded") {
+		t.Errorf("/readyz: %s", ready)
+	}
+	if n := strings.Count(a.log.String(), "partners not reloaded"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
 func TestLegacySessionsReachAPartner(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, _ := pair(t, transport, childYAML(t))

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/slimwire/swp/bridge/gate"
 )
 
 // Partners are by the name that begins the names of what is behind them.
@@ -70,12 +72,7 @@ func (c *Config) checkPartners(p *problems) {
 				}
 			}
 		}
-		if conf.Identity == "" {
-			p.add(key+".identity", "missing; name who it must be, such as spiffe://example.org/swpd")
-		}
-		if strings.ContainsAny(conf.Identity, "* \t\n") {
-			p.add(key+".identity", "%.200q is no identity; it is one name, in full", conf.Identity)
-		}
+		checkPartnerIdentity(p, key+".identity", conf.Identity)
 		if other, taken := byIdentity[conf.Identity]; taken && conf.Identity != "" {
 			p.add(key+".identity", "%.200q is that of partners.%s too", conf.Identity, other)
 		}
@@ -99,3 +96,22 @@ func (c *Config) checkPartners(p *problems) {
 		conf.Hints.check(p, key+".hints")
 	}
 }
+
+// checkPartnerIdentity holds the identity of a partner against what its certificate can
+// say. That it is not this endpoint's own can be told only with the certificates.
+func checkPartnerIdentity(p *problems, key, identity string) {
+	caller, ofHTTP := strings.CutPrefix(identity, gate.Prefix)
+	switch {
+	case identity == "":
+		p.add(key, "missing; name who it must be, such as spiffe://example.org/swpd")
+	case ofHTTP && gate.ValidName(caller):
+		p.add(key, "%.200q is what callers over HTTP are called, which no certificate may say; name the partner's own, such as spiffe://example.org/swpd", identity)
+	case strings.HasPrefix(identity, teamPrefix):
+		p.add(key, "%.200q is what teams of this endpoint are called, which no certificate may say; name the partner's own, such as spiffe://example.org/swpd", identity)
+	case strings.Contains(identity, "*"), !canonical(identity):
+		p.add(key, "%.200q is not what a certificate says: its one URI name, or its one DNS name, in full, such as spiffe://example.org/swpd; scheme and host in lower case", identity)
+	}
+}
+
+// teamPrefix is what the identities of teams begin with.
+const teamPrefix = "team:"

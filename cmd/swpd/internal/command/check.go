@@ -122,6 +122,22 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		row("team\t%s\topen to %s", t.Name, whom(t.Allowed))
 		row("\t%s\tmembers: %s", t.Default, strings.Join(t.Members, " "))
 	}
+	for _, one := range p.Partners {
+		at := "it dials"
+		if len(one.Addresses) > 0 {
+			at = strings.Join(one.Addresses, " ")
+		}
+		serves := "no rule is for it here"
+		if one.Serves {
+			serves = "rules let it do something here"
+		}
+		row("partner\t%s\topen to %s", one.Name, whom(one.Allowed))
+		row("\t%s\t%s; %s", one.Identity, at, serves)
+		if len(one.Trust) > 0 {
+			row("\ttrust\t%s", strings.Join(one.Trust, " "))
+		}
+	}
+	printHTTP(row, &p.HTTP)
 	services("RPC backend", p.Backends)
 	for _, n := range p.Cards {
 		row("agent card\t%s\topen to %s", n.Name, whom(n.Allowed))
@@ -133,6 +149,24 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		row("warning\t%s", warning)
 	}
 	return w.Flush()
+}
+
+func printHTTP(row func(string, ...any), h *daemon.PlanHTTP) {
+	note := ""
+	if h.TLS {
+		note = "\tTLS"
+	}
+	if len(h.CA) > 0 {
+		note += ", client certificates of " + strings.Join(h.CA, " ")
+	}
+	row("http\t%s%s", h.Address, note)
+	for _, c := range h.Callers {
+		by := fmt.Sprintf("%d tokens, %d certificates", c.Tokens, c.Certificates)
+		if c.Anonymous {
+			by = "whoever shows neither token nor certificate"
+		}
+		row("\t%s\t%s", c.Identity, by)
+	}
 }
 
 // whom says who patterns of identities are.

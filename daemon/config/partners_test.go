@@ -1,0 +1,27 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAPartnerHasAnIdentityThatACertificateCanSay(t *testing.T) {
+	for identity, want := range map[string]string{
+		"spiffe://b.example/swpd": "",
+		"b.example":               "",
+		"":                        "partners.b.identity: missing",
+		"http:ide":                `partners.b.identity: "http:ide" is what callers over HTTP are called`,
+		"http:":                   `partners.b.identity: "http:" is not what a certificate says`,
+		"http://b.example":        "",
+		"team:desk":               `partners.b.identity: "team:desk" is what teams of this endpoint are called`,
+		"spiffe://b.example/*":    `partners.b.identity: "spiffe://b.example/*" is not what a certificate says`,
+		"spiffe://B.example/swpd": `partners.b.identity: "spiffe://B.example/swpd" is not what a certificate says`,
+		"B.example":               `partners.b.identity: "B.example" is not what a certificate says`,
+		"a b":                     `partners.b.identity: "a b" is not what a certificate says`,
+	} {
+		_, err := load(t, dir(t), "partners: {b: {identity: '"+identity+"'}}\n")
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", identity, err, want)
+		}
+	}
+}
