@@ -78,7 +78,7 @@ func (c *Contexts) Profile() *profiles.Profile { return c.profile }
 // It is false if there is none. Where nothing was ever set it costs next to
 // nothing.
 func (c *Contexts) Trace(session profiles.Session, msgID, lifecycle []byte) (profiles.Trace, bool) {
-	conn := c.table.find(session)
+	conn := c.table.Find(session)
 	if conn == nil {
 		return profiles.Trace{}, false
 	}
@@ -88,7 +88,7 @@ func (c *Contexts) Trace(session profiles.Session, msgID, lifecycle []byte) (pro
 // Of is Trace for a message of a profile, whose Lifecycle is asked only if that
 // makes a difference.
 func (c *Contexts) Of(p *profiles.Profile, req *profiles.Request) (profiles.Trace, bool) {
-	conn := c.table.find(req.Session)
+	conn := c.table.Find(req.Session)
 	if conn == nil {
 		return profiles.Trace{}, false
 	}

@@ -54,7 +54,7 @@ func (c *Contexts) get(req *profiles.Request, w profiles.Responder) error {
 		return err
 	}
 	var last set
-	if conn := c.table.find(req.Session); conn != nil {
+	if conn := c.table.Find(req.Session); conn != nil {
 		last = conn.get()
 	}
 	out := Doc{fields(last.trace, IDs{[]byte(last.msg), []byte(last.task), []byte(last.call)})}

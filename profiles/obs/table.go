@@ -2,7 +2,6 @@ package obs
 
 import (
 	"container/list"
-	"context"
 	"sync"
 	"sync/atomic"
 
@@ -20,41 +19,15 @@ const (
 	boundCost = 256
 )
 
-// table finds the contexts of a connection. Reading takes no lock.
+// table finds the contexts of a connection.
 type table struct {
-	n      atomic.Int64 // connections in it
-	conns  sync.Map     // profiles.Session to *connection
+	profiles.PerSession[connection]
 	octets atomic.Int64 // of all bindings
 }
 
-// find returns the contexts of a connection, nil if nothing was ever set.
-func (t *table) find(s profiles.Session) *connection {
-	if t.n.Load() == 0 {
-		return nil
-	}
-	c, ok := t.conns.Load(s)
-	if !ok {
-		return nil
-	}
-	return c.(*connection) //nolint:errcheck // the table holds nothing else
-}
-
-// enter is find that makes them. They are forgotten with the connection.
+// enter is Find that makes them. They are forgotten with the connection.
 func (t *table) enter(s profiles.Session) *connection {
-	if c := t.find(s); c != nil {
-		return c
-	}
-	fresh := &connection{table: t}
-	if c, there := t.conns.LoadOrStore(s, fresh); there {
-		return c.(*connection) //nolint:errcheck // the table holds nothing else
-	}
-	t.n.Add(1)
-	context.AfterFunc(s.Context(), func() {
-		t.conns.Delete(s)
-		t.n.Add(-1)
-		fresh.end()
-	})
-	return fresh
+	return t.Enter(s, func() *connection { return &connection{table: t} }, (*connection).end)
 }
 
 // connection is what was set on one connection.

@@ -4,4 +4,4 @@ package policyhint
 func (h *Hints) Octets() int64 { return h.table.octets.Load() }
 
 // Connections is how many have hints.
-func (h *Hints) Connections() int64 { return h.table.n.Load() }
+func (h *Hints) Connections() int64 { return h.table.Count() }

@@ -111,7 +111,7 @@ func (h *Hints) Profile() *profiles.Profile { return h.profile }
 // its lifecycle and of targets. Where nothing was ever set it costs next to
 // nothing.
 func (h *Hints) Attach(ctx context.Context, p *profiles.Profile, req *profiles.Request) context.Context {
-	conn := h.table.find(req.Session)
+	conn := h.table.Find(req.Session)
 	if conn == nil {
 		return ctx
 	}

@@ -2,7 +2,6 @@ package policyhint
 
 import (
 	"container/list"
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -21,41 +20,15 @@ const (
 	hintCost = 128
 )
 
-// table finds the hints of a connection. Reading takes no lock.
+// table finds the hints of a connection.
 type table struct {
-	n      atomic.Int64 // connections in it
-	conns  sync.Map     // profiles.Session to *connection
+	profiles.PerSession[connection]
 	octets atomic.Int64 // of all hints
 }
 
-// find returns the hints of a connection, nil if nothing was ever set.
-func (t *table) find(s profiles.Session) *connection {
-	if t.n.Load() == 0 {
-		return nil
-	}
-	c, ok := t.conns.Load(s)
-	if !ok {
-		return nil
-	}
-	return c.(*connection) //nolint:errcheck // the table holds nothing else
-}
-
-// enter is find that makes them. They are forgotten with the connection.
+// enter is Find that makes them. They are forgotten with the connection.
 func (t *table) enter(s profiles.Session) *connection {
-	if c := t.find(s); c != nil {
-		return c
-	}
-	fresh := &connection{table: t, scopes: make(map[string]*scope)}
-	if c, there := t.conns.LoadOrStore(s, fresh); there {
-		return c.(*connection) //nolint:errcheck // the table holds nothing else
-	}
-	t.n.Add(1)
-	context.AfterFunc(s.Context(), func() {
-		t.conns.Delete(s)
-		t.n.Add(-1)
-		fresh.end()
-	})
-	return fresh
+	return t.Enter(s, func() *connection { return &connection{table: t, scopes: make(map[string]*scope)} }, (*connection).end)
 }
 
 // connection is what was set on one connection.
