@@ -25,6 +25,7 @@ type Access interface {
 	//	relay    publish, consume                      topic
 	//	agdisc   get                                   agent_id
 	//	tooldisc get                                   tool_id of a descriptor that is configured
+	//	sdl      send                                  agent_id that it speaks as
 	Allowed(identity, profile, operation, name string) bool
 }
 

@@ -85,6 +85,7 @@ var operations = map[string][]string{
 	"policyhint": {"set"},
 	"cred":       {"present", "delegate"},
 	"relay":      {"publish", "consume"},
+	"sdl":        {"send"},
 }
 
 func (c *Config) checkAccess(p *problems) {

@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
@@ -75,6 +76,9 @@ type Options struct {
 	// Relay configures profile 19. Its Open is of this package's making.
 	Relay relay.Options
 
+	// SDL configures profile 1024.
+	SDL sdl.Options
+
 	// RPC configures profile 12. Its Methods are served beside the built-in ones;
 	// Info and Context are of this package's making.
 	RPC rpc.Options
@@ -94,6 +98,7 @@ type Set struct {
 	Artifact *artifact.Service // keeps artifacts
 	State    *state.Service    // keeps states
 	Relay    *relay.Service    // keeps deliveries for others, publishes to relays and consumes from them
+	SDL      *sdl.Service      // serves envelopes of A2A-SDL, and knows where agents spoke
 
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
@@ -150,6 +155,7 @@ func New(opts Options) (*Set, error) {
 			s.State.Profile(),
 			s.Traces.Profile(),
 			s.Relay.Profile(),
+			s.SDL.Profile(),
 		)
 	}
 	if err != nil {
@@ -202,6 +208,10 @@ func (s *Set) open(opts *Options) (err error) {
 		return err
 	}
 	s.opened = append(s.opened, s.A2A.Close, s.MCP.Close)
+	if s.SDL, err = sdl.New(opts.SDL); err != nil {
+		return err
+	}
+	s.opened = append(s.opened, s.SDL.Close)
 	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
 	s.AGDISC = agdisc.New(opts.AGDISC)
 	return nil
@@ -304,6 +314,7 @@ var honoured = map[uint64][]uint64{
 	artifact.ProfileID: {profiles.ExtDurable},
 	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
 	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
+	sdl.ProfileID:      {profiles.ExtDeadline},
 }
 
 // info says what swp.info tells: of targets, those that the peer may reach.

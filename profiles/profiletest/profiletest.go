@@ -207,7 +207,7 @@ func prefixes(t testing.TB, p *profiles.Profile, c Case) {
 			continue
 		}
 		x := h.Serve(c.Type, prefix, c.Extensions...)
-		if x.mode == modeDetached {
+		if x.mode != modeInline && !c.Open {
 			x.Wait()
 		}
 		if x.Err() == nil {

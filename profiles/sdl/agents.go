@@ -1,0 +1,69 @@
+package sdl
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// agents remember who spoke last on which session. An agent_id belongs to an
+// identity here: two that may use the same one have nothing of each other's.
+type agents struct {
+	bound int
+
+	mu sync.Mutex
+	at map[speaker]profiles.Session
+	of map[profiles.Session][]speaker
+}
+
+type speaker struct{ identity, agentID string }
+
+// maxSpoken is how many agent_ids one session is remembered for.
+const maxSpoken = 64
+
+// heard notes that a session spoke as an agent. Above the bounds it is not noted:
+// what is told to the agent then takes the way of those who are away.
+func (a *agents) heard(session profiles.Session, agentID string) {
+	who := speaker{session.Peer().Identity, agentID}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was, known := a.at[who]
+	if was == session {
+		return
+	}
+	if !known && len(a.at) >= a.bound || len(a.of[session]) >= maxSpoken {
+		return
+	}
+	if a.at == nil {
+		a.at, a.of = make(map[speaker]profiles.Session), make(map[profiles.Session][]speaker)
+	}
+	if _, watched := a.of[session]; !watched {
+		context.AfterFunc(session.Context(), func() { a.gone(session) })
+	}
+	if known {
+		a.of[was] = slices.DeleteFunc(a.of[was], func(s speaker) bool { return s == who })
+	}
+	a.at[who] = session
+	a.of[session] = append(a.of[session], who)
+}
+
+// gone forgets a session.
+func (a *agents) gone(session profiles.Session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, who := range a.of[session] {
+		if a.at[who] == session {
+			delete(a.at, who)
+		}
+	}
+	delete(a.of, session)
+}
+
+func (a *agents) session(identity, agentID string) (profiles.Session, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s, ok := a.at[speaker{identity, agentID}]
+	return s, ok && s.Context().Err() == nil
+}

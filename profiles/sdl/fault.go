@@ -1,0 +1,94 @@
+package sdl
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// The error codes of A2A-SDL §9.
+const (
+	CodeEncoding = "UNSUPPORTED_ENCODING"
+	CodeCT       = "UNSUPPORTED_CT"
+	CodeSchema   = "SCHEMA_INVALID"
+	CodeSecurity = "SECURITY_UNSUPPORTED"
+	CodeRequest  = "BAD_REQUEST"
+	CodeInternal = "INTERNAL"
+)
+
+// Values of details.reason that a code has (A2A-SDL §9).
+const (
+	ReasonReplayed    = "replay_detected"
+	ReasonExpired     = "replay_expired"
+	ReasonRate        = "rate_limit"
+	ReasonConcurrency = "concurrency_limit"
+)
+
+// DetailMismatch is the detail of refusals of an envelope whose type is not that of
+// its message.
+const DetailMismatch = "sdl_type"
+
+// Fault is why a message is refused, in the terms of the language.
+type Fault struct {
+	Code      string // of the language
+	Reason    string // details.reason; may be empty
+	Retryable bool
+	Mismatch  bool  // the envelope has another type than the message; there is no answer
+	Cause     error // for the log; may be nil
+}
+
+// errSilent is the cause of a request that its Server did not answer.
+var errSilent = errors.New("sdl: the server gave no answer")
+
+// detailOf is the detail of refusals with a code, from a fixed set.
+func detailOf(code string) string {
+	switch code {
+	case CodeEncoding, CodeCT, CodeSchema, CodeSecurity, CodeRequest, CodeInternal:
+		return "sdl_" + strings.ToLower(code)
+	}
+	return "sdl"
+}
+
+// verdict returns the *Error of a message, with the answer to a request.
+func (f *Fault) verdict(msgType uint64, answer []byte) error {
+	e := &profiles.Error{
+		Code: profiles.InvalidProfilePayload, Detail: detailOf(f.Code), Text: "sdl: " + f.Code, Cause: f.Cause, Retryable: f.Retryable,
+	}
+	switch {
+	case f.Mismatch:
+		e.Detail, e.Text = DetailMismatch, "sdl: the envelope has another type than the message"
+		return e
+	case f.Code == CodeSecurity:
+		e.Code = profiles.SecurityPolicy
+	case f.Code == CodeRequest && (f.Reason == ReasonReplayed || f.Reason == ReasonExpired):
+		e.Code, e.Detail = profiles.SecurityPolicy, "sdl_"+f.Reason
+	case f.Code == CodeRequest && (f.Reason == ReasonRate || f.Reason == ReasonConcurrency):
+		e.Code, e.Detail, e.Pace = profiles.RateLimitExceeded, "sdl_"+f.Reason, true
+	case f.Code == CodeCT:
+		e.Domain = true
+	case f.Code == CodeInternal:
+		e.Code = profiles.Internal
+	}
+	if msgType == TypeReq && len(answer) > 0 {
+		e.Answer = e1.Envelope{MsgType: TypeRes, Payload: answer}
+	}
+	return e
+}
+
+// faultOf says in the terms of the language why a request is refused unread.
+func faultOf(e *profiles.Error) *Fault {
+	f := &Fault{Code: CodeRequest, Retryable: e.Retryable, Cause: e}
+	switch {
+	case e == errForm:
+		f.Code = CodeEncoding
+	case e.Code == profiles.SecurityPolicy:
+		f.Code = CodeSecurity
+	case e.Code == profiles.RateLimitExceeded:
+		f.Reason = ReasonConcurrency
+	case e.Code == profiles.Internal:
+		f.Code = CodeInternal
+	}
+	return f
+}

@@ -1,0 +1,233 @@
+// Package sdl carries A2A-SDL: one envelope of the language is the payload of one
+// message, without a wrapper.
+//
+//	REQ → RES   a request and its response, or the language's own error
+//	EVT         something that is told; never answered
+//
+// What an envelope says is the business of a Server; this package knows its first
+// octet and nothing more. New builds a Service, which is the serving side; Call and
+// Tell are the calling side. An envelope is JSON or CBOR, told apart by that octet,
+// and is answered in the same form.
+//
+// # Two verdicts
+//
+// The sender of a request gets the error envelope that the language wants. Logs,
+// counters and the error budget get a canonical code: ERR_SECURITY_POLICY where
+// security was at stake, replay included, ERR_INVALID_PROFILE_PAYLOAD where it was
+// the shape. A content type that nobody serves here is an ordinary answer. An
+// envelope whose type is not that of its message is refused without an answer, and
+// so is everything that is no request.
+//
+// # Bounds
+//
+// A request counts against the requests in flight of its session until it is
+// answered, and against Options.Handling. As many as there are twice processors are
+// decoded, verified and decrypted at once; one that waits for somebody else says so
+// by Rest, and makes room. It ends with its session, with the milliseconds of
+// extension 49, or after Options.Deadline.
+//
+// Specification: docs/profile-sdl.md, A2A-SDL §16.
+package sdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ProfileID is the provisional profile_id of A2A-SDL.
+const ProfileID = 1024
+
+// The message types.
+const (
+	TypeReq = 1
+	TypeRes = 2
+	TypeEvt = 3
+)
+
+// Form is how an envelope is encoded.
+type Form uint8
+
+// The forms.
+const (
+	JSON Form = iota
+	CBOR
+)
+
+// FormOf returns the form that the first octet of an envelope stands for: that of
+// a map is CBOR, an opening brace or white space is JSON. ok is false for any other,
+// and where there is none.
+func FormOf(body []byte) (form Form, ok bool) {
+	if len(body) == 0 {
+		return JSON, false
+	}
+	switch c := body[0]; {
+	case c >= 0xa0 && c <= 0xbf:
+		return CBOR, true
+	case c == '{', c == ' ', c == '\t', c == '\n', c == '\r':
+		return JSON, true
+	}
+	return JSON, false
+}
+
+// Message is an envelope that came.
+type Message struct {
+	Type    uint64           // TypeReq or TypeEvt
+	Form    Form             // of Body
+	Body    []byte           // valid until Handle returns
+	Session profiles.Session // that it came on
+}
+
+// Answer is what became of a Message.
+type Answer struct {
+	// Body is an envelope of type res in the form of the message: a response, or the
+	// language's own error. Empty means that there is none; of a message that is no
+	// request it is ignored.
+	Body []byte
+
+	// Agent is the agent_id that the sender spoke as, once it is known that it may.
+	// What is told to that agent can then be sent to its session; see Service.Session.
+	Agent string
+
+	// Fault is why the message was refused, nil if it was not.
+	Fault *Fault
+}
+
+// Server knows the language. It is safe for concurrent use.
+type Server interface {
+	// Handle serves one message. ctx carries what came with it and ends when nobody
+	// waits for the answer any more. Handle may wait, but for anything that is not
+	// computed here says so first, by Rest.
+	Handle(ctx context.Context, m *Message) Answer
+
+	// Refusal returns the error envelope for a request that is refused unread. It is
+	// called on the read loop, and must not wait.
+	Refusal(form Form, f *Fault) []byte
+}
+
+// Options configure a Service. The zero value refuses what peers send.
+type Options struct {
+	// Server serves what peers send. Nil means that nothing is served.
+	Server Server
+
+	Deadline time.Duration // of a request that names none, and at most; default 1 h
+	Handling int           // messages that are handled at once, those that wait included; default 4,096
+	Agents   int           // agent_ids whose session is remembered, default 4,096
+}
+
+// Service is the profile of one endpoint. It is safe for concurrent use.
+type Service struct {
+	opts    Options
+	profile *profiles.Profile
+	slots   chan struct{} // for computing
+	agents  agents
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	live   int // messages being handled
+	work   sync.WaitGroup
+}
+
+// New returns a Service. It fails on a bound that is negative. The caller closes it.
+func New(o Options) (*Service, error) {
+	if o.Deadline < 0 || o.Handling < 0 || o.Agents < 0 {
+		return nil, fmt.Errorf("sdl: deadline %v, handling %d, agents %d, want none negative", o.Deadline, o.Handling, o.Agents)
+	}
+	if o.Deadline == 0 {
+		o.Deadline = time.Hour
+	}
+	if o.Handling == 0 {
+		o.Handling = 4096
+	}
+	if o.Agents == 0 {
+		o.Agents = 4096
+	}
+	s := &Service{opts: o, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	s.agents.bound = o.Agents
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.profile = &profiles.Profile{
+		ID:   ProfileID,
+		Name: "sdl",
+		Types: []profiles.Type{
+			{ID: TypeReq, Name: "req", Role: profiles.Initiating},
+			{ID: TypeRes, Name: "res", Role: profiles.Answer | profiles.Terminal},
+			{ID: TypeEvt, Name: "evt", Role: profiles.Initiating},
+		},
+		Handler: profiles.HandlerFunc(s.serve),
+		Check:   check,
+		Refusal: s.refusal,
+	}
+	return s, nil
+}
+
+// Profile returns the profile that serves peers. It is the same each time.
+func (s *Service) Profile() *profiles.Profile { return s.profile }
+
+// Session returns a session of an identity on which it spoke last as an agent, and
+// false while there is none.
+func (s *Service) Session(identity, agentID string) (profiles.Session, bool) {
+	return s.agents.session(identity, agentID)
+}
+
+// Close ends what is being handled, and returns when it has ended. Sessions of the
+// endpoint are ended first.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.work.Wait()
+}
+
+var (
+	errEnding   = profiles.Busy("closed", "sdl: this endpoint is shutting down")
+	errHandling = profiles.Busy("sdl_handling", "sdl: too many messages are being handled")
+	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "sdl_not_served", Text: "sdl: this endpoint serves no A2A-SDL"}
+)
+
+// enter makes room for one more message. After nil the caller runs it by run.
+func (s *Service) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errEnding
+	case s.live >= s.opts.Handling:
+		return errHandling
+	}
+	s.live++
+	s.work.Add(1)
+	return nil
+}
+
+// leave gives the room back.
+func (s *Service) leave() {
+	s.mu.Lock()
+	s.live--
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// check says whether an answer can be read.
+func check(env *e1.Envelope) error {
+	if _, ok := FormOf(env.Payload); !ok {
+		return errForm
+	}
+	return nil
+}
+
+var errForm = &profiles.Error{
+	Code: profiles.InvalidProfilePayload, Detail: detailOf(CodeEncoding), Text: "sdl: the payload is neither JSON nor CBOR",
+}
+
+// errPanic is the cause of a message whose handling has panicked.
+var errPanic = errors.New("sdl: panic")

@@ -1,0 +1,133 @@
+package sdl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// serve takes one message in. All that needs its octets happens elsewhere.
+func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.Responder) error {
+	if req.Unsolicited {
+		return nil // a response to no call of ours: counted and dropped
+	}
+	if s.opts.Server == nil {
+		return errNone
+	}
+	form, ok := FormOf(req.Payload)
+	if !ok {
+		return errForm // of a request the language's own error follows, see refusal
+	}
+	limit := s.opts.Deadline
+	if ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline); err != nil {
+		return err
+	} else if bounded && ms > 0 && ms < uint64(limit/time.Millisecond) {
+		limit = time.Duration(ms) * time.Millisecond
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	if req.MsgType == TypeEvt {
+		m := &Message{TypeEvt, form, bytes.Clone(req.Payload), req.Session}
+		done := req.Defer()
+		// What was told holds although its sender has left.
+		go s.run(context.WithoutCancel(ctx), limit, m, func(a Answer, err error) { done(err) })
+		return nil
+	}
+	held, w, err := req.Hold()
+	if err != nil {
+		s.leave()
+		return err
+	}
+	go s.run(w.Context(), limit, &Message{TypeReq, form, held.Payload, held.Session}, func(a Answer, err error) {
+		if err == nil {
+			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // or nobody is left to be told
+			return
+		}
+		w.Fail(err)
+	})
+	return nil
+}
+
+// run handles a message and ends it.
+func (s *Service) run(ctx context.Context, limit time.Duration, m *Message, end func(Answer, error)) {
+	defer s.leave()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	a, err := s.handle(ctx, m)
+	if err == nil && a.Agent != "" {
+		s.agents.heard(m.Session, a.Agent)
+	}
+	end(a, err)
+}
+
+// handle has the Server handle a message. The error is its verdict, with the answer
+// that goes with it.
+func (s *Service) handle(ctx context.Context, m *Message) (a Answer, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			f := &Fault{Code: CodeInternal, Cause: fmt.Errorf("%w: %v\n%s", errPanic, v, debug.Stack())}
+			err = f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
+		}
+	}()
+	slot := &slot{s.slots, make(chan struct{}, 1)}
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		f := &Fault{Code: CodeInternal, Retryable: true, Cause: context.Cause(ctx)}
+		return Answer{}, f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
+	}
+	defer slot.rest()
+	a = s.opts.Server.Handle(context.WithValue(ctx, slotKey{}, slot), m)
+	switch {
+	case a.Fault != nil:
+		return a, a.Fault.verdict(m.Type, a.Body)
+	case m.Type == TypeReq && len(a.Body) == 0:
+		f := &Fault{Code: CodeInternal, Cause: errSilent}
+		return a, f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
+	}
+	return a, nil
+}
+
+// slot is the room that one message has for computing.
+type slot struct {
+	slots chan struct{}
+	given chan struct{} // holds one element once the room was given back
+}
+
+type slotKey struct{}
+
+// rest gives the room back, once.
+func (s *slot) rest() {
+	select {
+	case s.given <- struct{}{}:
+		<-s.slots
+	default:
+	}
+}
+
+// Rest says that the handling of a message only waits for somebody else from now on:
+// another message is handled in its place. ctx is that of Server.Handle, or made of
+// it; with any other Rest does nothing.
+func Rest(ctx context.Context) {
+	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
+		s.rest()
+	}
+}
+
+// refusal builds the language's own error for a request that was refused unread.
+// There is none for a msg_id that is in use: it would be read as the answer to what
+// is using it.
+func (s *Service) refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	if s.opts.Server == nil || req.MsgType != TypeReq || fault.Code == profiles.DuplicateMsgID || fault.Detail == DetailMismatch {
+		return e1.Envelope{}, false
+	}
+	form, _ := FormOf(req.Payload)
+	return e1.Envelope{MsgType: TypeRes, Payload: s.opts.Server.Refusal(form, faultOf(fault))}, true
+}
