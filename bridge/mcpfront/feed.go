@@ -259,6 +259,9 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *re
 	}
 	for {
 		list, over, changed := s.since(fd, after)
+		if over && !s.open() {
+			w.Header().Del(headerSession) // which initialize is answered with
+		}
 		if post && !out.begun && over && fd.last == 1 && len(list) == 1 && (!events || fd.status != http.StatusOK) {
 			s.f.writeJSON(w, fd.status, list[0].octets)
 			s.wrote(fd, 1, false)

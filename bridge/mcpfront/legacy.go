@@ -63,7 +63,15 @@ func (s *session) speaks(r *http.Request) bool {
 	return v == "" || v == s.version || slices.Contains(legacyVersions, v)
 }
 
-// initialize opens a session.
+// open says whether initialize has opened the session at the other end.
+func (s *session) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remote != ""
+}
+
+// initialize opens a session. Its id goes with the head of the response, unless the
+// answer is there by then and opens none.
 func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
 	caller := f.opts.Caller(r)
 	link, err := f.opts.Connect(r.Context(), caller)

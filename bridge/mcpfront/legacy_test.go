@@ -215,6 +215,8 @@ func TestABrokenInitializeOpensNothing(t *testing.T) {
 	if !strings.Contains(body, "unknown target; choose one of: one, two") {
 		t.Error(body)
 	}
-	want(t, "its session", s.send("GET", "/three", "", "Mcp-Session-Id: "+r.header.Get("Mcp-Session-Id")).status, 404)
+	want(t, "its session", strings.Join(r.header["Mcp-Session-Id"], ","), "")
 	want(t, "sessions", s.front.Stats().Sessions, 0)
+	r = s.send("POST", "/three", `{"jsonrpc":"2.0","id":0,"method":"initialize"}`, "Accept: text/event-stream, application/json")
+	want(t, "its session, told by events", strings.Join(r.header["Mcp-Session-Id"], ","), "")
 }

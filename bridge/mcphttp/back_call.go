@@ -103,7 +103,12 @@ func (c *backCall) fail(err error) {
 		err = errBackClosed
 	}
 	c.b.trouble(err)
-	c.x.Fail(c.b.explain(err))
+	fault := c.b.explain(err)
+	if errors.Is(err, errSessionOver) {
+		c.x.FinishStatus(mcpmap.AppendFailure(nil, c.msg.ID(), fault), http.StatusNotFound)
+		return
+	}
+	c.x.Fail(fault)
 }
 
 func (c *backCall) post(sent func()) error {
@@ -220,8 +225,8 @@ func (c *backCall) finish(octets []byte, status int) bool {
 	if c.session != nil && c.x.Initialize() {
 		c.session.agreed(m.Result())
 	}
-	if status == http.StatusOK {
-		status = 0 // as is understood
+	if status == http.StatusOK || !mcpmap.IsAnswerStatus(status) {
+		status = 0 // as the answer implies
 	}
 	c.x.FinishStatus(octets, status)
 	return true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/upstream"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 var (
@@ -49,7 +50,7 @@ func (b *Backend) explain(err error) *profiles.Error {
 		e.Code, e.Detail = profiles.InvalidMCPPayload, "mcp_shape"
 		what = "gave an answer that is no JSON-RPC response"
 	case errors.Is(err, errSessionOver):
-		e.Detail, what = "mcp_session", "ended the session"
+		e.Code, e.Detail, what = profiles.NotFound, "mcp_session", "ended the session"
 	case errors.Is(err, upstream.ErrLost), errors.Is(err, io.EOF):
 		what = "broke off in the middle of the call"
 	}
@@ -63,7 +64,7 @@ type statusFault int
 func (s statusFault) Error() string { return fmt.Sprintf("mcphttp: HTTP status %d", int(s)) }
 
 // explainStatus says such a status in words for the peer, and which status it is
-// told: none where the status is about our credentials or a place elsewhere.
+// told, if any.
 func (b *Backend) explainStatus(status int) (fault *profiles.Error, told int) {
 	fault = &profiles.Error{
 		Code: profiles.Internal, Detail: "mcp_status", Cause: statusFault(status),
@@ -72,10 +73,8 @@ func (b *Backend) explainStatus(status int) (fault *profiles.Error, told int) {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		fault.Retryable = true
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return fault, 0
 	}
-	if status < 400 || status > 599 {
+	if !mcpmap.IsAnswerStatus(status) {
 		return fault, 0
 	}
 	return fault, status

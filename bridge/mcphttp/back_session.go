@@ -103,10 +103,12 @@ func (s *backSession) Close() {
 		return
 	}
 	s.cancel(errSessionOver)
-	s.b.spawn(s.depart)
 	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
 	delete(s.b.sessions, s)
-	s.b.mu.Unlock()
+	if !s.b.over {
+		s.b.work.Go(s.depart)
+	}
 }
 
 // depart takes leave of the server.

@@ -25,7 +25,7 @@ func plain(id, method string) string {
 func TestASessionHasASessionOfTheServers(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
-	left := make(chan struct{})
+	asked, left := make(chan struct{}), make(chan struct{})
 	s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
 		mu.Lock()
 		got = append(got, fmt.Sprintf("%s %s %s %q%q", p.Method, p.Header.Get("Mcp-Session-Id"), p.Header.Get("Mcp-Protocol-Version"),
@@ -34,6 +34,7 @@ func TestASessionHasASessionOfTheServers(t *testing.T) {
 		switch {
 		case p.Method == http.MethodGet:
 			w.WriteHeader(http.StatusMethodNotAllowed)
+			close(asked)
 		case p.Method == http.MethodDelete:
 			close(left)
 		case p.msg.Kind() == mcpmap.Request:
@@ -51,6 +52,7 @@ func TestASessionHasASessionOfTheServers(t *testing.T) {
 	c.notify(session, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 	c.in(session, plain(`2`, "tools/list"))
 	same(t, "sessions", s.server.Stats().Sessions, 1)
+	await(t, "GET", asked)
 	s.served.Close()
 	await(t, "DELETE", left)
 	mu.Lock()
@@ -142,12 +144,15 @@ func TestASessionThatTheServerForgotIsGone(t *testing.T) {
 				if p.Method == http.MethodDelete {
 					deleted.Store(true)
 				}
-				if p.Method != http.MethodPost {
+				switch {
+				case p.Method != http.MethodPost:
 					w.WriteHeader(http.StatusMethodNotAllowed)
-					return
+				case p.msg.Kind() == mcpmap.Notification:
+					w.WriteHeader(http.StatusAccepted)
+				default:
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = io.WriteString(w, body)
 				}
-				w.WriteHeader(http.StatusNotFound)
-				_, _ = io.WriteString(w, body)
 			}), mcphttp.BackendOptions{})
 			c := s.dial("alice")
 			session := c.open(mcpmap.Events{})

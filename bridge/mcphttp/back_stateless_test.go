@@ -86,6 +86,13 @@ func TestErrorsOfTheServerPassVerbatim(t *testing.T) {
 		http.StatusNotFound:   `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"?"}}`,
 		http.StatusBadRequest: `{"jsonrpc":"2.0","error":{"code":-32020,"message":"headers","data":[1.0]},"id":null}`,
 		http.StatusTeapot:     `{"jsonrpc":"2.0","id":1.0,"result":{}}`,
+
+		// These are about us, or about a place elsewhere: a client that was told them
+		// would look for credentials, or leave.
+		http.StatusUnauthorized:      `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"token"}}`,
+		http.StatusForbidden:         `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"scope"}}`,
+		http.StatusProxyAuthRequired: `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"proxy"}}`,
+		http.StatusFound:             `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"there"}}`,
 	} {
 		s := behind(t, script(t, func(w http.ResponseWriter, _ *posted) {
 			w.Header().Set("Content-Type", "application/json")
@@ -94,7 +101,8 @@ func TestErrorsOfTheServerPassVerbatim(t *testing.T) {
 		}), mcphttp.BackendOptions{})
 		r := s.dial("alice").in("", stateless(`1`, "tools/list", ""))
 		same(t, "answer", string(r.Octets), body)
-		if status == http.StatusOK {
+		switch status {
+		case http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusFound:
 			status = 0
 		}
 		same(t, "status", r.Status, status)

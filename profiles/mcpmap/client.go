@@ -208,8 +208,8 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	result := &Result{Octets: slices.Clone(env.Payload)}
 	if status, _, err := profiles.Uvarint(env.Extensions, profiles.ExtHTTPStatus); err != nil {
 		return nil, err
-	} else if isStatus(status) {
-		result.Status = int(status)
+	} else if n := int(min(status, 1000)); IsAnswerStatus(n) {
+		result.Status = n
 	}
 	if initialize {
 		id, _ := env.Extensions.Lookup(profiles.ExtSession)
@@ -433,8 +433,14 @@ func (c *Client) lost() {
 	}
 }
 
-// isStatus reports whether an answer over HTTP can have a status: it is a final one,
-// and not 204, 205 or 304, which come without a body.
-func isStatus(n uint64) bool {
-	return n >= 200 && n <= 599 && n != 204 && n != 205 && n != 304
+// IsAnswerStatus reports whether a JSON-RPC answer that crosses a link can have an HTTP
+// status: it is final, it leads nowhere else, it comes with a body, and it is not about
+// the credentials by which whoever asked is known to the server. Those are not the
+// credentials of the client, who would go and look for others.
+func IsAnswerStatus(n int) bool {
+	switch n {
+	case 204, 205, 401, 403, 407:
+		return false
+	}
+	return n >= 200 && n <= 299 || n >= 400 && n <= 599
 }

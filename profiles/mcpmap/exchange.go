@@ -86,13 +86,15 @@ func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *M
 func (x *Exchange) watch() {
 	defer x.unpin()
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over {
-		return
+	if !x.over {
+		x.unwatch = context.AfterFunc(x.w.Context(), func() { x.abandon(nil, nil) })
+		if !x.long {
+			x.timer = time.AfterFunc(min(x.m.opts.CallTimeout, x.limit), x.late)
+		}
 	}
-	x.unwatch = context.AfterFunc(x.w.Context(), func() { x.abandon(nil, nil) })
-	if !x.long {
-		x.timer = time.AfterFunc(min(x.m.opts.CallTimeout, x.limit), x.late)
+	x.mu.Unlock()
+	if x.long && x.m.draining.Load() { // Drain may not have seen it
+		x.abandon(nil, errDraining)
 	}
 }
 

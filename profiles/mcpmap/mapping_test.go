@@ -189,7 +189,9 @@ func TestModernExchangeIsCarriedOctetForOctet(t *testing.T) {
 // A status is the peer's word. What no answer over HTTP can have is none.
 func TestOnlyAStatusThatAnAnswerCanHaveIsOne(t *testing.T) {
 	play(t, func(t *testing.T, l *link) {
-		for status, told := range map[int]int{50: 0, 99: 0, 101: 0, 200: 200, 204: 0, 304: 0, 404: 404, 599: 599, 999: 0, 1000: 0} {
+		for status, told := range map[int]int{
+			50: 0, 99: 0, 101: 0, 200: 200, 204: 0, 205: 0, 300: 0, 302: 0, 304: 0, 399: 0, 400: 400, 401: 0, 403: 0, 404: 404, 407: 0, 599: 599, 600: 0, 1000: 0,
+		} {
 			done := l.do(&mcpmap.Call{Target: "one", Octets: modern("1", "tools/call")})
 			(<-l.server.modern).FinishStatus([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), status)
 			out := <-done

@@ -84,8 +84,9 @@ func orDefault[T int | time.Duration](v *T, def T) {
 
 // Mapping is profile 1 of one endpoint. It is safe for concurrent use.
 type Mapping struct {
-	opts  Options
-	stats counters
+	opts     Options
+	stats    counters
+	draining atomic.Bool // what has no end of its own ends at once
 
 	mu       sync.Mutex
 	closed   bool

@@ -226,7 +226,8 @@ type listener struct {
 	mu    sync.Mutex
 	over  bool
 	pins  int
-	ended func()
+	why   error // with over: what ended is told
+	ended func(error)
 }
 
 func (l *listener) pin() bool {
@@ -245,10 +246,12 @@ func (l *listener) unpin() {
 	l.finish()
 }
 
-// end ends the listening once nobody uses its lane.
-func (l *listener) end() {
+// end ends the listening once nobody uses its lane. The first why counts.
+func (l *listener) end(why error) {
 	l.mu.Lock()
-	l.over = true
+	if !l.over {
+		l.over, l.why = true, why
+	}
 	l.finish()
 }
 

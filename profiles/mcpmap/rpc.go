@@ -16,11 +16,12 @@ const (
 // Listen serves swp.mcp.listen: what the server of a session has to say on its
 // own account goes to lane from now on, which must stay open until ended is
 // called. ended is called once, when the session ends, another call of Listen
-// takes its place, or after release. The RPC is held open meanwhile.
+// takes its place, or after release; with an error that says to come again when
+// the Mapping is drained. The RPC is held open meanwhile.
 //
 // The error is an *Error of NotFound if the session is unknown or another
 // identity's.
-func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byte, ended func()) (release func(), err error) {
+func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byte, ended func(error)) (release func(), err error) {
 	s, err := m.addressed(sess, params)
 	if err != nil {
 		return nil, err
@@ -38,16 +39,25 @@ func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byt
 	s.startPump()
 	s.mu.Unlock()
 	if old != nil {
-		old.end()
+		old.end(nil)
+	}
+	if m.draining.Load() { // Drain may not have seen it
+		s.unheard(l)
+		l.end(errDraining)
 	}
 	return func() {
-		s.mu.Lock()
-		if s.listener == l {
-			s.listener = nil
-		}
-		s.mu.Unlock()
-		l.end()
+		s.unheard(l)
+		l.end(nil)
 	}, nil
+}
+
+// unheard takes a listener from its session, if it is still there.
+func (s *session) unheard(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == l {
+		s.listener = nil
+	}
 }
 
 // End serves swp.mcp.close: it ends a session and its conversation with the

@@ -133,7 +133,8 @@ func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
 	conv, closed := s.conv, s.closed
 	s.mu.Unlock()
 	if closed {
-		x.Fail(&profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "the session has ended"})
+		fault := &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "the session has ended"}
+		x.FinishStatus(AppendFailure(nil, msg.ID(), fault), 404)
 		return nil
 	}
 	conv.Do(x)
@@ -274,7 +275,7 @@ func (s *session) close() {
 		conv.Close()
 	}
 	if listener != nil {
-		listener.end()
+		listener.end(nil)
 	}
 	for _, msg := range due {
 		s.undelivered(&msg)

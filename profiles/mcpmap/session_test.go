@@ -134,7 +134,7 @@ func TestSessionOfAnotherIdentityDoesNotExist(t *testing.T) {
 		if err := l.served.End(mallory.far, params); err == nil {
 			t.Error("another identity ended the session")
 		}
-		if _, err := l.served.Listen(mallory.far, nil, params, func() {}); err == nil {
+		if _, err := l.served.Listen(mallory.far, nil, params, func(error) {}); err == nil {
 			t.Error("another identity listens to the session")
 		}
 		// On another connection of its own identity it does.
@@ -161,7 +161,7 @@ func TestSessionOutlivesItsConnectionForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})
-		release, err := l.served.Listen(again.far, lane, fmt.Appendf(nil, `{"target":"one","session":%q}`, id), func() { close(ended) })
+		release, err := l.served.Listen(again.far, lane, fmt.Appendf(nil, `{"target":"one","session":%q}`, id), func(error) { close(ended) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestEndClosesTheConversation(t *testing.T) {
 		ended := make(chan struct{})
 		params := fmt.Appendf(nil, `{"session":%q}`, id)
 		lane, _ := l.far.Open(t.Context())
-		if _, err := l.served.Listen(l.far, lane, params, func() { close(ended) }); err != nil {
+		if _, err := l.served.Listen(l.far, lane, params, func(error) { close(ended) }); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.served.End(l.far, params); err != nil {
