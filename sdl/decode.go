@@ -1,0 +1,93 @@
+package sdl
+
+import (
+	"errors"
+	"mime"
+	"strings"
+
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Form is how the body of a message is written.
+type Form uint8
+
+// The forms.
+const (
+	JSON Form = iota
+	CBOR
+)
+
+// String returns the name of f.
+func (f Form) String() string {
+	if f == CBOR {
+		return "cbor"
+	}
+	return "json"
+}
+
+// FormOf tells the form of a body by its first octet: a CBOR map, or a JSON
+// object or white space (§16).
+func FormOf(body []byte) (Form, *Error) {
+	if len(body) > 0 {
+		switch c := body[0]; {
+		case 0xa0 <= c && c <= 0xbf:
+			return CBOR, nil
+		case strings.IndexByte("{ \t\n\r", c) >= 0:
+			return JSON, nil
+		}
+	}
+	return JSON, Refuse(UnsupportedEncoding, "neither an object of JSON nor a map of CBOR")
+}
+
+// FormOfMedia tells the form of a body by its media type (§3.3). None is JSON.
+func FormOfMedia(contentType string) (Form, *Error) {
+	if contentType == "" {
+		return JSON, nil
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		media = ""
+	}
+	switch media {
+	case "application/json":
+		return JSON, nil
+	case "application/cbor":
+		return CBOR, nil
+	}
+	return JSON, Refuse(UnsupportedEncoding, "media type %.100q", contentType)
+}
+
+// Append appends an envelope in form f, canonically.
+func (f Form) Append(dst []byte, v canonical.Value) []byte {
+	if f == CBOR {
+		return v.AppendCBOR(dst)
+	}
+	return v.AppendJSON(dst)
+}
+
+// Decode returns the object that a body is: rows 0 and 1 of §2.2. The length of
+// the body is checked before anything of it is read. The value keeps nothing of
+// the body.
+func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
+	if l := limits.withDefaults(); len(body) > l.MaxBytes {
+		e := bad("a body of %d octets, limit %d", len(body), l.MaxBytes)
+		e.Details = object(member("max_bytes", canonical.Int(int64(l.MaxBytes))))
+		return canonical.Value{}, e
+	}
+	parse := canonical.ParseJSON
+	if form == CBOR {
+		parse = canonical.ParseCBOR
+	}
+	v, err := parse(body)
+	if err != nil {
+		code := UnsupportedEncoding
+		if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) {
+			code = BadRequest
+		}
+		return canonical.Value{}, Refuse(code, "%v", err)
+	}
+	if v.Kind() != canonical.KindObject {
+		return canonical.Value{}, Refuse(UnsupportedEncoding, "the body is %v, want an object", v.Kind())
+	}
+	return v, nil
+}

@@ -1,0 +1,112 @@
+package sdl
+
+import (
+	"fmt"
+
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Code is an error code of A2A-SDL.
+type Code string
+
+// The error codes.
+const (
+	UnsupportedEncoding Code = "UNSUPPORTED_ENCODING" // cannot be read at all
+	UnsupportedCT       Code = "UNSUPPORTED_CT"       // another content type would do
+	SchemaInvalid       Code = "SCHEMA_INVALID"       // another schema or payload would do
+	SecurityUnsupported Code = "SECURITY_UNSUPPORTED" // not trusted, or not understood
+	BadRequest          Code = "BAD_REQUEST"          // can be read, but says nothing valid
+	Internal            Code = "INTERNAL"             // the fault is here
+)
+
+// codes is what error.v1 may say, in the order of its schema.
+var codes = []string{
+	string(UnsupportedEncoding), string(UnsupportedCT), string(SchemaInvalid),
+	string(SecurityUnsupported), string(BadRequest), string(Internal),
+}
+
+// Error says why an envelope is refused. Code, Retryable and Details are for the
+// peer, Reason is for the log of this side and never sent (§9).
+type Error struct {
+	Code      Code
+	Retryable bool
+	Details   canonical.Value // an object, or null for an empty one
+	Reason    string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("sdl: %s: %s", e.Code, e.Reason) }
+
+// Payload returns the payload of error.v1 for e. Its message names the code only.
+func (e *Error) Payload() canonical.Value {
+	details := e.Details
+	if details.IsNull() {
+		details = canonical.Object()
+	}
+	return object(
+		member("code", canonical.String(string(e.Code))),
+		member("message", canonical.String(messages[e.Code])),
+		member("details", details),
+		member("retryable", canonical.Bool(e.Retryable)),
+	)
+}
+
+// messages is what a peer reads beside the code.
+var messages = map[Code]string{
+	UnsupportedEncoding: "the body cannot be read",
+	UnsupportedCT:       "the content type is not supported",
+	SchemaInvalid:       "the payload or its schema is not valid",
+	SecurityUnsupported: "the security of the message is not accepted",
+	BadRequest:          "the message is not valid",
+	Internal:            "the message could not be processed",
+}
+
+// Refuse returns an error with a code that sending again does not mend. reason
+// is for the log.
+func Refuse(code Code, reason string, args ...any) *Error {
+	return &Error{Code: code, Reason: fmt.Sprintf(reason, args...)}
+}
+
+// Insecure returns a SECURITY_UNSUPPORTED that names what is supported.
+// Retryable is true only where another structure of sec would do (§6.2).
+func Insecure(retryable bool, reason string, args ...any) *Error {
+	return &Error{SecurityUnsupported, retryable, supported, fmt.Sprintf(reason, args...)}
+}
+
+// Replayed returns the error for a nonce that is expired or was seen before.
+// what is ReplayExpired or ReplayDetected.
+func Replayed(what string) *Error {
+	return &Error{BadRequest, false, object(member("reason", canonical.String(what))), what}
+}
+
+// What details.reason says of a replay (§6.6).
+const (
+	ReplayExpired  = "replay_expired"
+	ReplayDetected = "replay_detected"
+)
+
+// NoHandler returns the UNSUPPORTED_CT for a known content type that nothing
+// here answers. It names those that something answers, sorted.
+func NoHandler(ct string, implemented []string) *Error {
+	list := canonical.Strings(implemented...)
+	return &Error{UnsupportedCT, true, object(member("supported_ct", list), member("implemented", list)), fmt.Sprintf("nothing answers %q", ct)}
+}
+
+// bad is short for a BAD_REQUEST without details.
+func bad(reason string, args ...any) *Error { return Refuse(BadRequest, reason, args...) }
+
+func badSchema(reason string, args ...any) *Error {
+	return &Error{Code: SchemaInvalid, Retryable: true, Reason: fmt.Sprintf(reason, args...)}
+}
+
+// supported is what the security of an envelope may consist of.
+var supported = object(member("supported", object(
+	member("enc", canonical.Strings(AlgX25519)),
+	member("modes", canonical.Strings(modes...)),
+	member("sig", canonical.Strings(AlgEd25519)),
+)))
+
+func object(members ...canonical.Member) canonical.Value { return canonical.Object(members...) }
+
+func member(name string, v canonical.Value) canonical.Member {
+	return canonical.Member{Name: name, Value: v}
+}

@@ -1,0 +1,57 @@
+package sdl
+
+import "github.com/slimwire/swp/sdl/canonical"
+
+// Limits bounds envelopes. Zero members are the defaults of A2A-SDL (§1). What
+// equals a limit passes.
+type Limits struct {
+	MaxBytes int // octets of a body, and of the envelope as canonical JSON; default 1 MiB
+	MaxDepth int // nesting of the envelope; default 64
+	MaxArray int // elements of any array in the envelope; default 10 000
+	MaxHops  int // trace.hops; default 8
+}
+
+func (l Limits) withDefaults() Limits {
+	orDefault(&l.MaxBytes, 1<<20)
+	orDefault(&l.MaxDepth, 64)
+	orDefault(&l.MaxArray, 10_000)
+	orDefault(&l.MaxHops, 8)
+	return l
+}
+
+func orDefault(n *int, d int) {
+	if *n == 0 {
+		*n = d
+	}
+}
+
+// Value returns l as cap.limits says it.
+func (l Limits) Value() canonical.Value {
+	l = l.withDefaults()
+	return object(
+		member("max_bytes", canonical.Int(int64(l.MaxBytes))),
+		member("max_depth", canonical.Int(int64(l.MaxDepth))),
+		member("max_array_len", canonical.Int(int64(l.MaxArray))),
+		member("max_hops", canonical.Int(int64(l.MaxHops))),
+	)
+}
+
+// check holds an envelope against l (§2.6). It takes no longer for a large one.
+func (l Limits) check(v canonical.Value) *Error {
+	l = l.withDefaults()
+	if n := v.JSONSize(); n > l.MaxBytes {
+		return bad("%d octets of canonical JSON, limit %d", n, l.MaxBytes)
+	}
+	return l.shape(v.Depth(), v.MaxArray())
+}
+
+// shape checks the depth of an envelope and its longest array.
+func (l Limits) shape(depth, longest int) *Error {
+	if depth > l.MaxDepth {
+		return bad("depth %d, limit %d", depth, l.MaxDepth)
+	}
+	if longest > l.MaxArray {
+		return bad("an array of %d elements, limit %d", longest, l.MaxArray)
+	}
+	return nil
+}

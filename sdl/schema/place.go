@@ -1,0 +1,34 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// first returns the first place in a value, in the order of their names, that is
+// to blame by itself, as a JSON Pointer, and the keyword that it breaks.
+func first(e *jsonschema.ValidationError) (where, keyword string) {
+	if len(e.Causes) == 0 {
+		keyword = "false"
+		if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
+			keyword = path[0]
+		}
+		for _, token := range e.InstanceLocation {
+			where += "/" + escape(token)
+		}
+		return where, keyword
+	}
+	for i, cause := range e.Causes {
+		w, k := first(cause)
+		if i == 0 || w < where || w == where && k < keyword {
+			where, keyword = w, k
+		}
+	}
+	return where, keyword
+}
+
+// escape writes a name as a token of a JSON Pointer (RFC 6901).
+func escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

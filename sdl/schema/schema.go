@@ -1,0 +1,71 @@
+// Package schema holds payloads of A2A-SDL against JSON Schemas that their
+// senders wrote.
+//
+// A schema of a peer is a program of a peer. So the set of keywords is closed:
+// those that say something else than it seems, reach out to other documents or
+// cost more than their length are refused, and so is every one that is not
+// known. References stay in the document and cannot go in circles, and the work
+// of a validation is counted before it is done. What is then left is for the
+// validator, draft 2020-12 of JSON Schema.
+//
+// Specification: A2A-SDL §4.2.
+package schema
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Schema is a schema that was checked. It is safe for concurrent use.
+type Schema struct {
+	compiled *jsonschema.Schema
+	root     *part
+}
+
+// Compile returns the schema that a document is. The document is an object.
+func Compile(document canonical.Value) (*Schema, error) {
+	var r reader
+	root, clean, err := r.document(document)
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(nowhere{})
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource(here, clean); err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	compiled, err := c.Compile(here)
+	if err != nil {
+		return nil, errors.New("schema: a keyword has a value that JSON Schema does not allow")
+	}
+	return &Schema{compiled, root}, nil
+}
+
+// here is the address of a document, which nothing in it can name.
+const here = "urn:a2a-sdl:schema"
+
+// nowhere is where other documents are loaded from.
+type nowhere struct{}
+
+// Load implements jsonschema.URLLoader.
+func (nowhere) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
+
+// Validate holds a value against s. The error names the keyword that is broken
+// and where, and repeats nothing of what is there.
+func (s *Schema) Validate(v canonical.Value) error {
+	w := work{left: MaxSteps}
+	if !w.visit(s.root, v) {
+		return fmt.Errorf("schema: validation takes more than %d steps", MaxSteps)
+	}
+	err := s.compiled.Validate(v.Any())
+	if invalid := (*jsonschema.ValidationError)(nil); errors.As(err, &invalid) {
+		where, keyword := first(invalid)
+		return fmt.Errorf("schema: %.100q breaks %q", where, keyword)
+	}
+	return err
+}

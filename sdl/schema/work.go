@@ -1,0 +1,54 @@
+package schema
+
+import "github.com/slimwire/swp/sdl/canonical"
+
+// MaxSteps bounds the work of a validation. A step is a schema that a value is
+// held against, a member or element that is looked at, or octetsPerStep octets
+// that are compared: some 300 ns. A payload within the limits of A2A-SDL and a
+// schema that says something about each of its parts stay far below; references
+// that multiply at each level do not.
+const MaxSteps = 200_000
+
+const octetsPerStep = 16
+
+// work counts the steps of a validation as if everything was looked at: none of
+// the keywords is evaluated.
+type work struct{ left int }
+
+// visit counts what it takes to hold v against p. It returns false once too much
+// was counted.
+func (w *work) visit(p *part, v canonical.Value) bool {
+	w.left -= p.cost + v.Len()
+	switch {
+	case p.unique && v.Kind() == canonical.KindArray:
+		w.left -= v.JSONSize() // each element is compared with up to 20 others
+	case v.Len() == 0:
+		w.left -= v.JSONSize() / 256 // characters are counted
+	}
+	if w.left < 0 {
+		return false
+	}
+	for _, inner := range p.here {
+		if !w.visit(inner, v) {
+			return false
+		}
+	}
+	if items := p.single["items"]; items != nil && v.Kind() == canonical.KindArray {
+		for element := range v.All() {
+			if !w.visit(items, element) {
+				return false
+			}
+		}
+	}
+	properties, rest := p.named["properties"], p.single["additionalProperties"]
+	for name, m := range v.Members() {
+		inner, ok := properties[name]
+		if !ok {
+			inner = rest
+		}
+		if inner != nil && !w.visit(inner, m) {
+			return false
+		}
+	}
+	return true
+}

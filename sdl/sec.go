@@ -1,0 +1,91 @@
+package sdl
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Sec is how an envelope says that it is secured. Nothing of it is verified.
+type Sec struct {
+	Present bool   // there is a member sec
+	Mode    string // ModeNone if there is none
+	Kid     string // "" if there is none that is a text
+	Replay  *Replay
+
+	// Value is the member itself: an object, or null.
+	Value canonical.Value
+}
+
+// Signed reports whether the mode demands a signature.
+func (s Sec) Signed() bool { return s.Mode == ModeSig || s.Mode == ModeEncSig }
+
+// Encrypted reports whether the mode demands a payload that is encrypted.
+func (s Sec) Encrypted() bool { return s.Mode == ModeEnc || s.Mode == ModeEncSig }
+
+// Replay is sec.replay: a nonce that its sender uses once, until it expires.
+type Replay struct {
+	Nonce string // not empty
+	Exp   time.Time
+}
+
+// sec reads the member of an envelope and checks its structure (§6.2).
+func sec(v, payload canonical.Value) (s Sec, refused *Error) {
+	if v.IsNull() {
+		return Sec{Mode: ModeNone}, nil
+	}
+	if v.Kind() != canonical.KindObject {
+		return s, bad("sec is %v, want an object", v.Kind())
+	}
+	s.Present, s.Value = true, v
+	s.Mode, _ = v.Get("mode").Text()
+	s.Kid, _ = v.Get("kid").Text()
+	if !slices.Contains(modes, s.Mode) {
+		return s, Insecure(true, "mode is none of %v", modes)
+	}
+	if s.Signed() && !hasSignature(v.Get("sig")) {
+		return s, Insecure(true, "sig is missing, of another algorithm or without a value")
+	}
+	if s.Encrypted() {
+		if !hasCiphertext(v.Get("enc")) {
+			return s, Insecure(true, "enc is missing, of another algorithm or incomplete")
+		}
+		if !payload.IsNull() {
+			return s, Insecure(false, "a payload in clear beside an encrypted one")
+		}
+	}
+	s.Replay, refused = replay(v)
+	return s, refused
+}
+
+func hasSignature(sig canonical.Value) bool {
+	alg, _ := sig.Get("alg").Text()
+	_, ok := sig.Get("value").Text()
+	return alg == AlgEd25519 && ok
+}
+
+func hasCiphertext(enc canonical.Value) bool {
+	alg, _ := enc.Get("alg").Text()
+	_, nonce := enc.Get("nonce").Text()
+	_, ciphertext := enc.Get("ciphertext").Text()
+	return alg == AlgX25519 && enc.Get("recipients").Kind() == canonical.KindArray && nonce && ciphertext
+}
+
+// replay reads sec.replay; nil if there is none.
+func replay(sec canonical.Value) (*Replay, *Error) {
+	v := sec.Get("replay")
+	if !sec.Has("replay") {
+		return nil, nil
+	}
+	nonce, ok := filled(v.Get("nonce"))
+	if !ok {
+		return nil, bad("sec.replay.nonce is no text or empty")
+	}
+	text, _ := v.Get("exp").Text()
+	exp, ok := ParseTime(text)
+	if !ok {
+		return nil, bad("sec.replay.exp is no timestamp")
+	}
+	return &Replay{nonce, exp}, nil
+}
