@@ -1,0 +1,64 @@
+package trust
+
+import (
+	"crypto/ecdh"
+	"crypto/ed25519"
+	"fmt"
+
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/seal"
+)
+
+// ReadKeyFile reads an object with the members of a registry and decrypt_private_keys
+// (§7.1). registry is for NewRegistry. Every key must be one.
+func ReadKeyFile(v canonical.Value) (registry canonical.Value, decrypt map[string]*ecdh.PrivateKey, err error) {
+	texts, err := textsOf(v, memberDecrypt)
+	if err != nil {
+		return registry, nil, err
+	}
+	decrypt = make(map[string]*ecdh.PrivateKey, len(texts))
+	for kid, text := range texts {
+		if decrypt[kid], err = seal.ParseDecryptKey(text); err != nil {
+			return registry, nil, fmt.Errorf("%w (%s[%q])", err, memberDecrypt, kid)
+		}
+	}
+	registry = v.Without(memberDecrypt)
+	if _, err := parseMembers(registry); err != nil {
+		return registry, nil, err
+	}
+	if _, err := verifyKeys(registry, memberKeys); err != nil {
+		return registry, nil, err
+	}
+	return registry, decrypt, nil
+}
+
+// ReadQuorumFile reads an object with approver_keys, public keys by name, and
+// threshold, 1 if there is none (§10.4).
+func ReadQuorumFile(v canonical.Value) (*Quorum, error) {
+	approvers, err := verifyKeys(v, "approver_keys")
+	if err != nil {
+		return nil, err
+	}
+	threshold := int64(1)
+	if v.Has("threshold") {
+		var ok bool
+		if threshold, ok = v.Get("threshold").Int64(); !ok {
+			return nil, fmt.Errorf("trust: quorum: threshold is %v, want an integer", v.Get("threshold").Kind())
+		}
+	}
+	return NewQuorum(approvers, int(max(0, min(threshold, 1<<30)))) // as it is on any machine
+}
+
+func verifyKeys(v canonical.Value, name string) (map[string]ed25519.PublicKey, error) {
+	texts, err := textsOf(v, name)
+	if err != nil {
+		return nil, err
+	}
+	keys := make(map[string]ed25519.PublicKey, len(texts))
+	for kid, text := range texts {
+		if keys[kid], err = seal.ParseVerifyKey(text); err != nil {
+			return nil, fmt.Errorf("%w (%s[%q])", err, name, kid)
+		}
+	}
+	return keys, nil
+}

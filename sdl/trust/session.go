@@ -1,0 +1,162 @@
+package trust
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Bounds of Sessions.
+const (
+	maxSessions = 10_000
+
+	// MaxSessionLifetime is how far ahead a session may end unless SessionOptions
+	// says otherwise.
+	MaxSessionLifetime = 24 * time.Hour
+)
+
+// BindingDocument returns what a session binds: its hash is the binding_id, and it is
+// what a binding_sig covers (§10.5). expires is the text that the answer carries.
+func BindingDocument(from, to string, profile canonical.Value, nonce, expires string) canonical.Value {
+	return canonical.Object(
+		canonical.Member{Name: "from_agent", Value: canonical.String(from)},
+		canonical.Member{Name: "to_agent", Value: canonical.String(to)},
+		canonical.Member{Name: "profile", Value: profile},
+		canonical.Member{Name: "nonce", Value: canonical.String(nonce)},
+		canonical.Member{Name: "expires", Value: canonical.String(expires)},
+	)
+}
+
+// BindingID returns the hash of a binding document.
+func BindingID(document canonical.Value) string { return canonical.Hash(document) }
+
+// Session is a session that was opened.
+type Session struct {
+	ID       string // binding_id
+	From, To string // agent_ids
+	Expires  time.Time
+}
+
+// SessionOptions bound Sessions. The zero value is usable.
+type SessionOptions struct {
+	Max         int           // sessions that are held, default 10,000
+	MaxLifetime time.Duration // how far ahead a session may end, default 24 hours
+}
+
+// Sessions remembers sessions. When there are too many, those that are over go first,
+// then the one that was used least recently.
+type Sessions struct {
+	o SessionOptions
+
+	mu    sync.Mutex
+	byID  map[string]*list.Element
+	used  list.List // of Session, the one used last in front
+	first time.Time // nothing that is held ends before
+}
+
+// NewSessions returns Sessions that are empty.
+func NewSessions(o SessionOptions) *Sessions {
+	if o.Max <= 0 {
+		o.Max = maxSessions
+	}
+	if o.MaxLifetime <= 0 {
+		o.MaxLifetime = MaxSessionLifetime
+	}
+	return &Sessions{o: o, byID: make(map[string]*list.Element)}
+}
+
+// Register remembers a session. One that is over, that lasts too long, or whose id is
+// known for other agents is refused. One that is known is the one used last.
+func (s *Sessions) Register(b Session, now time.Time) error {
+	switch {
+	case b.ID == "" || b.From == "" || b.To == "":
+		return errors.New("trust: session without an id or an agent")
+	case sdl.Over(b.Expires, now):
+		return errors.New("trust: session is over")
+	case b.Expires.After(now.Add(s.o.MaxLifetime)):
+		return fmt.Errorf("trust: session lasts %v, limit %v", b.Expires.Sub(now), s.o.MaxLifetime)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.find(b.ID, now); known != nil {
+		if k := sessionOf(known); k.From != b.From || k.To != b.To {
+			return errors.New("trust: session is known for other agents")
+		}
+		s.drop(known)
+	}
+	if s.used.Len() >= s.o.Max {
+		s.makeRoom(now)
+	}
+	if s.used.Len() == 0 || b.Expires.Before(s.first) {
+		s.first = b.Expires
+	}
+	s.byID[b.ID] = s.used.PushFront(b)
+	return nil
+}
+
+// Active reports whether a session is known for exactly these agents, and not over.
+func (s *Sessions) Active(id, from, to string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.find(id, now)
+	if known == nil {
+		return false
+	}
+	if k := sessionOf(known); k.From != from || k.To != to {
+		return false
+	}
+	s.used.MoveToFront(known)
+	return true
+}
+
+// Len returns how many sessions are held, some of which may be over.
+func (s *Sessions) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used.Len()
+}
+
+// find returns a session that is not over, or nil.
+func (s *Sessions) find(id string, now time.Time) *list.Element {
+	known := s.byID[id]
+	if known != nil && sdl.Over(sessionOf(known).Expires, now) {
+		s.drop(known)
+		return nil
+	}
+	return known
+}
+
+// makeRoom drops all that are over, or else the one used least recently. It looks for
+// those that are over only when one must be.
+func (s *Sessions) makeRoom(now time.Time) {
+	if sdl.Over(s.first, now) {
+		s.first = now.Add(s.o.MaxLifetime)
+		for e := s.used.Back(); e != nil; {
+			before := e.Prev()
+			if ends := sessionOf(e).Expires; sdl.Over(ends, now) {
+				s.drop(e)
+			} else if ends.Before(s.first) {
+				s.first = ends
+			}
+			e = before
+		}
+	}
+	if s.used.Len() >= s.o.Max {
+		s.drop(s.used.Back())
+	}
+}
+
+func (s *Sessions) drop(e *list.Element) {
+	delete(s.byID, sessionOf(e).ID)
+	s.used.Remove(e)
+}
+
+func sessionOf(e *list.Element) Session {
+	b, _ := e.Value.(Session)
+	return b
+}
