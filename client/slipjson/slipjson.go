@@ -1,0 +1,112 @@
+// Package slipjson is messages of the languages called SLIP as JSON, one object each:
+// what swp-client slip decode prints and slip encode reads.
+//
+// A nSLIP message has the members conv_id, turn, src, dst, act, act_code, frame,
+// frame_code and slots (slot, code, value); a line of SLIP v1 has version, src, dst,
+// anchor, thread, payload (text, quoted) and, for a Fallback, fallback_text; a message of A2A that may be marked with
+// SLIP-A2A becomes slip, and if it is, wire, mnemonic, ucr, fallback_text and
+// attachments, the number of the other parts. Integers are exact up to 2^64-1.
+package slipjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/slimwire/swp/agents/slipa2a"
+	"github.com/slimwire/swp/slip/nslip"
+	"github.com/slimwire/swp/slip/slipstream"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// Format is a language.
+type Format string
+
+// The languages. Auto looks at each message: "@" at its begin or "#" at its end is
+// nSLIP, "{" is A2A, all else is SLIP v1.
+const (
+	Auto   Format = "auto"
+	NSLIP  Format = "nslip"
+	SLIPv1 Format = "slip-v1"
+	A2A    Format = "a2a"
+)
+
+// Formats are all of them.
+func Formats() []Format { return []Format{Auto, NSLIP, SLIPv1, A2A} }
+
+// Classes that are not those of a language.
+const (
+	BadJSON = "bad_json" // it is no JSON, or has not the members that are needed
+	NotSLIP = "not_slip" // a message of A2A that is not marked can not be written
+)
+
+// Error is a message that can not be read or written for a reason of the JSON.
+type Error struct{ Class, What string }
+
+func (e *Error) Error() string { return "slip: " + e.Class + ": " + e.What }
+
+func fault(class, format string, args ...any) error {
+	return &Error{class, fmt.Sprintf(format, args...)}
+}
+
+// ClassOf is what is wrong, as the specification names it.
+func ClassOf(err error) string {
+	if e, ok := errors.AsType[*nslip.Error](err); ok {
+		return string(e.Class)
+	}
+	if e, ok := errors.AsType[*slipstream.Error](err); ok {
+		return string(e.Class)
+	}
+	if e, ok := errors.AsType[*slipa2a.Error](err); ok {
+		return string(e.Class)
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	return string(slipa2a.BadMessage) // slipa2a could not write it
+}
+
+// Codec reads and writes messages. It may be used by one at a time.
+type Codec struct {
+	nslip nslip.Codec
+	slip  slipstream.Codec
+	a2a   *slipa2a.Extension
+
+	message nslip.Message // is read into again
+}
+
+// New returns a Codec that knows the anchors of a table, nil for the core.
+func New(table *ucr.Table) (*Codec, error) {
+	slip := slipstream.Codec{Table: table}
+	x, err := slipa2a.New(slipa2a.Options{Codec: slip})
+	if err != nil {
+		return nil, err
+	}
+	return &Codec{slip: slip, a2a: x}, nil
+}
+
+// detect says which language text is in.
+func detect(text []byte) Format {
+	text = bytes.Trim(text, " \t\r\n")
+	switch {
+	case bytes.HasPrefix(text, []byte("{")):
+		return A2A
+	case bytes.HasPrefix(text, []byte("@")):
+		return NSLIP
+	case bytes.HasSuffix(text, []byte("#")) && !bytes.HasPrefix(text, []byte("SLIP ")):
+		return NSLIP
+	}
+	return SLIPv1
+}
+
+// marshal is JSON without escapes for HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fault(BadJSON, "%v", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,269 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client/slipjson"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+func newSLIP(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "slip",
+		Short: "Read and write nSLIP and SLIP v1, offline",
+		Long: `Read and write the languages called SLIP, offline: nSLIP (@a3|f0|…#), SLIP v1
+(SLIP v1 planner reviewer RequestReview …), and SLIP v1 in messages of A2A.`,
+		Example: `  echo 'SLIP v1 planner reviewer RequestReview auth_module' | swp-client slip decode
+  swp-client slip decode --format nslip <log.txt | jq .message.act
+  swp-client slip ucr anchors.json`,
+	}
+	cmd.AddCommand(newSLIPDecode(f), newSLIPEncode(f), newSLIPUCR(f))
+	return cmd
+}
+
+func newSLIPDecode(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "decode [FILE | -]",
+		Short: "Show messages as JSON",
+		Long: `Read one message from each line, an empty line being one too, and print a JSON object for
+each: {"ok":true,"message":{…}}, or {"ok":false,"error":"…"} with what is wrong as the
+specification names it. The exit code is 0 once all lines are read, whatever they say.
+
+With --jsonl each line is a JSON object, and the message its member wire, input or
+message; for A2A that may be the message itself.
+
+The format auto takes "@" at the begin or "#" at the end for nSLIP, "{" for A2A, and all
+else for SLIP v1; with --jsonl the member format, where it names one, comes first.`,
+		Example: `  echo '@a3|f0|c3|S0|d1|T1|gH|kg|q2|t"refactor_auth"#' | swp-client slip decode
+  swp-client slip decode --format slip-v1 messages.txt | jq -r 'select(.ok | not) | .error'
+  swp-client slip decode --jsonl --format a2a <messages.jsonl`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	o := addSLIPFlags(cmd)
+	jsonl := cmd.Flags().Bool("jsonl", false, "each line is a JSON object with the member wire, input or message")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		codec, err := o.codec()
+		if err != nil {
+			return err
+		}
+		return f.eachLine(args, func(line []byte, tooLong bool) error {
+			if tooLong {
+				return f.printRefused("too_long")
+			}
+			read := codec.Decode
+			if *jsonl {
+				read = codec.DecodeRow
+			}
+			message, err := read(slipjson.Format(o.format), line)
+			if err != nil {
+				return f.printRefused(slipjson.ClassOf(err))
+			}
+			return f.printJSON(struct {
+				OK      bool            `json:"ok"`
+				Message json.RawMessage `json:"message"`
+			}{true, message})
+		})
+	}
+	return cmd
+}
+
+func (f *flags) printRefused(class string) error {
+	return f.printJSON(struct {
+		OK    bool   `json:"ok"`
+		Error string `json:"error"`
+	}{false, class})
+}
+
+func newSLIPEncode(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "encode [FILE | -]",
+		Short: "Write messages that are shown as JSON",
+		Long: `The inverse of decode: read one JSON object from each line, as decode prints it or only
+the message, and print the message in its strict form. For one that can not be written an
+empty line is printed, what is wrong goes to standard error, and the exit code is 1.
+
+With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
+{"ok":false,"error":"…"}.`,
+		Example: `  swp-client slip decode <log.txt | jq -c 'select(.ok)' | swp-client slip encode
+  echo '{"src":"planner","dst":"reviewer","anchor":{"mnemonic":"RequestReview"},"payload":[]}' | swp-client slip encode`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	o := addSLIPFlags(cmd)
+	jsonl := cmd.Flags().Bool("jsonl", false, "print a JSON object for each")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		codec, err := o.codec()
+		if err != nil {
+			return err
+		}
+		n, refused := 0, 0
+		err = f.eachLine(args, func(line []byte, tooLong bool) error {
+			n++
+			wire, err := codec.Encode(slipjson.Format(o.format), line)
+			if tooLong {
+				err = &slipjson.Error{Class: "too_long", What: "the line"}
+			}
+			switch {
+			case err == nil && *jsonl:
+				return f.printJSON(struct {
+					OK   bool   `json:"ok"`
+					Wire string `json:"wire"`
+				}{true, string(wire)})
+			case err == nil:
+				_, err = fmt.Fprintf(f.out, "%s\n", wire)
+				return err
+			}
+			refused++
+			if *jsonl {
+				return f.printRefused(slipjson.ClassOf(err))
+			}
+			_, _ = fmt.Fprintf(f.errOut, "swp-client: line %d: %s\n", n, visible(err.Error()))
+			_, err = fmt.Fprintln(f.out)
+			return err
+		})
+		if err == nil && refused > 0 {
+			return fmt.Errorf("%d of %d messages can not be written", refused, n)
+		}
+		return err
+	}
+	return cmd
+}
+
+func newSLIPUCR(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ucr [FILE | -]",
+		Short: "Print the hash of anchors",
+		Long: `Print the ucrHash of the anchors in a file, by which two sides find out that they mean the
+same by them: of all that it has, those of an installation too. A file has JSON objects
+with the member anchors (index, mnemonic, canonical, coords); a hash is printed for each.
+Without a file it is that of the core anchors of UCR ` + ucr.Version + `.`,
+		Example: `  swp-client slip ucr
+  swp-client slip ucr anchors.json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return f.printHash(ucr.Core())
+			}
+			src, err := f.open(args)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = src.Close() }()
+			n := 0
+			for dec := json.NewDecoder(io.LimitReader(src, maxTables)); ; n++ {
+				var table json.RawMessage
+				if err := dec.Decode(&table); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					return fmt.Errorf("%s: %w", args[0], err)
+				}
+				anchors, err := ucr.Read(table)
+				if err != nil {
+					return fmt.Errorf("%s: %w", args[0], err)
+				}
+				if err := f.printHash(anchors); err != nil {
+					return err
+				}
+			}
+			if n == 0 {
+				return fmt.Errorf("%s: no table", args[0])
+			}
+			return nil
+		},
+	}
+}
+
+// Bounds of what is read, in octets.
+const (
+	maxSLIPLine = 9 << 20 // a message of A2A has at most 8 MiB
+	maxTables   = 256 << 20
+)
+
+func (f *flags) printHash(anchors []ucr.Anchor) error {
+	if f.asJSON {
+		return f.printJSON(struct {
+			UCRHash string `json:"ucrHash"`
+			Anchors int    `json:"anchors"`
+		}{ucr.Hash(anchors), len(anchors)})
+	}
+	_, err := fmt.Fprintln(f.out, ucr.Hash(anchors))
+	return err
+}
+
+// slipFlags are those of decode and encode.
+type slipFlags struct{ format, table string }
+
+func addSLIPFlags(cmd *cobra.Command) *slipFlags {
+	o := new(slipFlags)
+	cmd.Flags().StringVar(&o.format, "format", string(slipjson.Auto), "nslip, slip-v1, a2a or auto")
+	cmd.Flags().StringVar(&o.table, "ucr", "", "`file` with the anchors of this installation")
+	return o
+}
+
+func (o *slipFlags) codec() (*slipjson.Codec, error) {
+	if !slices.Contains(slipjson.Formats(), slipjson.Format(o.format)) {
+		return nil, &usageError{fmt.Sprintf("--format %q: want nslip, slip-v1, a2a or auto", o.format)}
+	}
+	if o.table == "" {
+		return slipjson.New(nil)
+	}
+	octets, err := os.ReadFile(o.table)
+	if err != nil {
+		return nil, err
+	}
+	table, err := ucr.Load(octets)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.table, err)
+	}
+	return slipjson.New(table)
+}
+
+// open opens the file that is named, standard input for none or "-".
+func (f *flags) open(args []string) (io.ReadCloser, error) {
+	if len(args) == 0 || args[0] == "-" {
+		return io.NopCloser(f.in), nil
+	}
+	return os.Open(args[0])
+}
+
+// eachLine calls each with the lines of a file, without their LF: windows valid until
+// the next. Of a line above maxSLIPLine it is told without what it says.
+func (f *flags) eachLine(args []string, each func(line []byte, tooLong bool) error) error {
+	src, err := f.open(args)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	in := bufio.NewReaderSize(src, 64<<10)
+	var line []byte
+	for tooLong := false; ; {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > maxSLIPLine {
+			line, tooLong = line[:0], true
+		} else if !tooLong {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case err != nil && len(line) == 0 && !tooLong: // what follows the last LF
+			return nil
+		}
+		if n := len(line) - 1; err == nil && !tooLong {
+			line = line[:n]
+		}
+		if failed := each(line, tooLong); failed != nil || err != nil {
+			return failed
+		}
+		line, tooLong = line[:0], false
+	}
+}
