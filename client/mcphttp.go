@@ -44,8 +44,8 @@ func ServeHTTP(ctx context.Context, o HTTPOptions) error {
 	if err != nil {
 		return err
 	}
-	front := mcpfront.New(mcpfront.Options{Connect: links.connect, Caller: gate.Caller, Target: o.Target})
-	server := g.Server(onlyMCP(front))
+	front := mcpfront.New(mcpfront.Options{Connect: links.connect, Caller: gate.Caller, Single: true, Target: o.Target})
+	server := g.Server(front)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(o.Listener) }()
 	if o.Ready != nil {
@@ -66,13 +66,6 @@ func ServeHTTP(ctx context.Context, o HTTPOptions) error {
 		return nil
 	}
 	return err
-}
-
-// onlyMCP serves what is at the path of the front.
-func onlyMCP(front http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(mcpfront.Path, front)
-	return mux
 }
 
 // httpLinks is the connection that all requests share.

@@ -120,9 +120,34 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 			t.Errorf("the server got %.80q, want %.80q", octets, corpus[i])
 		}
 	}
+	for _, path := range []string{"/mcp/server", "/", "//mcp", "/x/../mcp"} {
+		status, contentType, _ := get(t, "http://"+ln.Addr().String()+path)
+		if status != http.StatusNotFound || contentType != "application/json" {
+			t.Errorf("%s: %d %s", path, status, contentType)
+		}
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("ServeHTTP: %v", err)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// get asks for a URL as it is written, and follows no redirect.
+func get(t *testing.T, url string) (status int, contentType, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	octets, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header.Get("Content-Type"), string(octets)
 }

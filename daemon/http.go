@@ -35,7 +35,6 @@ type fronts struct {
 	conf     *config.HTTP
 	listener net.Listener // nil: they are off
 	server   *http.Server
-	mux      *http.ServeMux
 	mcp      *mcpfront.Front
 	a2a      *a2afront.Front    // once there are endpoints
 	set      *all.Set           // profiles of the callers' ends
@@ -73,10 +72,7 @@ func newFronts(d *daemon) (*fronts, error) {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, MaxBody: int64(d.config.Limits.PayloadBytes)})
-	f.mux = http.NewServeMux()
-	f.mux.Handle(mcpfront.Path, f.mcp)
-	f.mux.Handle(mcpfront.Path+"/", f.mcp)
-	f.server = g.Server(f.mux)
+	f.server = g.Server(http.HandlerFunc(f.route))
 	if err := f.listen(); err != nil {
 		return nil, err
 	}
@@ -158,7 +154,7 @@ func (f *fronts) openEndpoints() error {
 		return err
 	}
 	f.d.endpoints = append(f.d.endpoints, f.far)
-	return f.openA2A(f.mux)
+	return f.openA2A()
 }
 
 // serve serves until the listener is closed.
@@ -168,6 +164,15 @@ func (f *fronts) serve() error {
 		return nil
 	}
 	return err
+}
+
+// route has a path served as it is: one that could be written in another way is none.
+func (f *fronts) route(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == mcpfront.Path || strings.HasPrefix(r.URL.Path, mcpfront.Path+"/") {
+		f.mcp.ServeHTTP(w, r)
+		return
+	}
+	f.a2a.ServeHTTP(w, r)
 }
 
 // url is where the fronts are, or empty.

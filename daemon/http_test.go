@@ -77,6 +77,20 @@ func TestAModernRequestOverHTTPReachesAServerOctetForOctet(t *testing.T) {
 	}
 }
 
+// What a path could be written for in another way is not looked for there.
+func TestPathsAreTakenAsTheyAre(t *testing.T) {
+	d := open(t, "a", httpYAML+modernYAML(t))
+	for _, path := range []string{
+		"//mcp", "/mcp//modern", "/mcp/", "/mcp/../mcp", "/mcp/./modern", "/mcp/modern/..", "/x/../mcp/modern", "/mcp/%2e%2e/mcp", "/mcpx",
+		"/", "/x", "//a2a/agent", "/a2a/../mcp", "/a2a/./agent", "/a2a/agent/../agent", "/a2a/%2e%2e/mcp", "/a2a//agent",
+	} {
+		status, header, _ := post(t, d.front()+path, modernCall, modernHeaders...)
+		if status != 404 || header.Get("Content-Type") != "application/json" || header.Get("Location") != "" {
+			t.Errorf("%s: %d %v", path, status, header)
+		}
+	}
+}
+
 func TestCallersOverHTTPReachServersOfPartners(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b := open(t, "b", modernYAML(t))

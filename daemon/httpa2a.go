@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/bridge/gate"
@@ -11,8 +10,8 @@ import (
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
-// openA2A adds the front for A2A clients to what is served.
-func (f *fronts) openA2A(mux *http.ServeMux) error {
+// openA2A makes the front for A2A clients.
+func (f *fronts) openA2A() error {
 	c := &f.conf.A2A
 	front, err := a2afront.New(a2afront.Options{
 		Tasks: f.set.A2A, Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller,
@@ -24,8 +23,6 @@ func (f *fronts) openA2A(mux *http.ServeMux) error {
 		return err
 	}
 	f.a2a = front
-	mux.Handle(a2afront.Path+"/", front)
-	mux.Handle(a2afront.CardPath, front)
 	return nil
 }
 

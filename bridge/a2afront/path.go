@@ -126,7 +126,9 @@ func belowTasks(s []string) (at place, ok bool) {
 func get(what string) []served  { return []served{{http.MethodGet, what}} }
 func post(what string) []served { return []served{{http.MethodPost, what}} }
 
+// decode returns what a segment says. Dots alone are nobody's name: others on the way
+// may take the path for another one.
 func decode(segment string) (string, bool) {
 	text, err := url.PathUnescape(segment)
-	return text, err == nil && text != ""
+	return text, err == nil && text != "" && text != "." && text != ".."
 }

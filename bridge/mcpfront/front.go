@@ -46,8 +46,9 @@ type Options struct {
 	// Caller returns who sends a request.
 	Caller func(*http.Request) string
 
-	// Target, if set, is the one server that /mcp stands for; /mcp/<target> is then
-	// not served.
+	// Single means that only /mcp is served, which stands for Target: a server, or
+	// the default one if it is empty.
+	Single bool
 	Target string
 
 	MaxBody     int64 // octets of a request, default 8 MiB − 8 KiB
@@ -169,12 +170,12 @@ func (f *Front) target(path string) (string, bool) {
 		return f.opts.Target, true
 	}
 	name := rest[1:]
-	if rest[0] != '/' || f.opts.Target != "" || len(name) > maxTarget {
+	if rest[0] != '/' || f.opts.Single || len(name) > maxTarget {
 		return "", false
 	}
 	for segment := range strings.SplitSeq(name, "/") {
-		if segment == "" {
-			return "", false
+		if segment == "" || segment == "." || segment == ".." {
+			return "", false // what others on the way may take for another path
 		}
 	}
 	return name, true

@@ -216,6 +216,38 @@ func TestParametersMustAgreeWithTheArguments(t *testing.T) {
 	want(t, "when the tool has changed", call(`{"s":"x"}`), 200)
 }
 
+func TestWhatIsRememberedOfToolsIsBoundedInOctetsForEachCaller(t *testing.T) {
+	s := open(t, mcpfront.Options{})
+	list := func(caller string, names ...string) {
+		t.Helper()
+		var tools []string
+		for _, name := range names {
+			tools = append(tools, `{"name":`+quote(name)+`,"inputSchema":{"properties":{"s":{"x-mcp-header":"S"}}}}`)
+		}
+		body := modernRequest("1", "tools/list", `"text":`+quote(`{"tools":[`+strings.Join(tools, ",")+`]}`))
+		s.send("POST", "", body, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list", "Caller: "+caller).all()
+	}
+	known := func(caller, name string) bool {
+		t.Helper()
+		r := s.send("POST", "", modernRequest("1", "tools/call", `"name":`+quote(name)+`,"arguments":{"s":"x"}`),
+			"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+name, "Caller: "+caller)
+		return r.status == 400
+	}
+	list("alice", "a")
+	list("bob", "a")
+	want(t, "a tool that was learned is known", known("alice", "a"), true)
+	// Each of these takes a quarter of what is remembered, and somewhat.
+	long := func(c string) string { return strings.Repeat(c, 64<<10) }
+	list("alice", long("b"), long("c"), long("d"))
+	want(t, "within the bound, the first", known("alice", "a"), true)
+	list("alice", long("e"))
+	want(t, "above the bound, the first", known("alice", "a"), false)
+	list("alice", "a")
+	list("alice", strings.Repeat("f", 1<<20))
+	want(t, "after one that is too long by itself, another", known("alice", "a"), true)
+	want(t, "that of another caller", known("bob", "a"), true)
+}
+
 func TestGW04EachCallerGetsItsOwnAnswer(t *testing.T) {
 	s := open(t, mcpfront.Options{})
 	const n = 8

@@ -15,14 +15,21 @@ import (
 
 // tools are what this front has learned of tools whose arguments have to be headers,
 // too: from the lists that went through it. A server on standard streams sees no
-// headers, so it is here that they are held against the body. The zero value is ready.
+// headers, so it is here that they are held against the body. What one caller was told
+// counts for no other one, and takes no room from it. The zero value is ready.
 type tools struct {
 	mu sync.Mutex
-	of map[toolKey][]binding
+	of map[string]*learned // by caller
 }
 
-// toolKey is a tool as a caller knows it: others may be told of another one.
-type toolKey struct{ caller, target, name string }
+// learned is what one caller was told.
+type learned struct {
+	octets int
+	of     map[toolKey][]binding
+}
+
+// toolKey is a tool as a caller knows it.
+type toolKey struct{ target, name string }
 
 // binding is an argument that is a header, too.
 type binding struct {
@@ -30,14 +37,46 @@ type binding struct {
 	header string   // in the form in which net/http keeps it
 }
 
-// maxTools bounds the tools that are remembered; above it all are forgotten, and
-// learned again with the next list. maxBindings bounds those of a tool, and maxNested
-// how deep its arguments are looked into.
+// maxLearned bounds what is remembered for a caller, in octets of names and perEntry for
+// each of them; above it all of it is forgotten, and learned again with the next list.
+// What is too much by itself is not remembered. maxBindings bounds those of a tool, and
+// maxNested how deep its arguments are looked into.
 const (
-	maxTools    = 4096
+	maxLearned  = 256 << 10
+	perEntry    = 64
 	maxBindings = 64
 	maxNested   = 16
 )
+
+// sizeOf is how much of maxLearned a tool takes.
+func sizeOf(key toolKey, bindings []binding) int {
+	n := perEntry + len(key.target) + len(key.name)
+	for _, b := range bindings {
+		n += perEntry + len(b.header)
+		for _, name := range b.path {
+			n += perEntry/4 + len(name)
+		}
+	}
+	return n
+}
+
+// set remembers the bindings of a tool in place of those before.
+func (l *learned) set(key toolKey, bindings []binding) {
+	if before := l.of[key]; before != nil {
+		l.octets -= sizeOf(key, before)
+		delete(l.of, key)
+	}
+	n := sizeOf(key, bindings)
+	if len(bindings) == 0 || n > maxLearned {
+		return
+	}
+	if l.octets+n > maxLearned {
+		l.octets = 0
+		clear(l.of)
+	}
+	l.octets += n
+	l.of[key] = bindings
+}
 
 // property is what counts of a JSON Schema.
 type property struct {
@@ -58,24 +97,26 @@ func (t *tools) learn(caller, target string, response []byte) {
 		return
 	}
 	t.mu.Lock()
-	known := len(t.of) > 0
+	known := t.of[caller] != nil
 	t.mu.Unlock()
 	if !known && !bytes.Contains(response, []byte("x-mcp-header")) || json.Unmarshal(m.Result(), &list) != nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = make(map[string]*learned)
+	}
+	l := t.of[caller]
+	if l == nil {
+		l = &learned{of: make(map[toolKey][]binding)}
+		t.of[caller] = l
+	}
 	for i := range list.Tools {
-		key := toolKey{caller, target, list.Tools[i].Name}
-		bindings := list.Tools[i].Schema.bindings(nil, nil)
-		switch {
-		case len(bindings) == 0:
-			delete(t.of, key)
-		case t.of == nil || len(t.of) >= maxTools:
-			t.of = map[toolKey][]binding{key: bindings}
-		default:
-			t.of[key] = bindings
-		}
+		l.set(toolKey{target, list.Tools[i].Name}, list.Tools[i].Schema.bindings(nil, nil))
+	}
+	if len(l.of) == 0 {
+		delete(t.of, caller)
 	}
 }
 
@@ -101,7 +142,10 @@ func (t *tools) mismatch(r *http.Request, caller, target string, m *mcpmap.Messa
 		return refusal{}, false
 	}
 	t.mu.Lock()
-	bindings := t.of[toolKey{caller, target, string(m.Tool())}]
+	var bindings []binding
+	if l := t.of[caller]; l != nil {
+		bindings = l.of[toolKey{target, string(m.Tool())}]
+	}
 	t.mu.Unlock()
 	if len(bindings) == 0 {
 		return refusal{}, false
