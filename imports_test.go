@@ -45,6 +45,7 @@ var rules = []rule{
 	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
+	{"transport/endpoint/endpointtest", []string{"transport", "transport/transporttest", "transport/endpoint", "profiles", "e1"}, nil, "a test kit: profiles over every transport"},
 	{"transport/endpoint", []string{"frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger, no profile, no concrete transport"},
 
 	{"profiles", []string{"e1"}, nil, "the contract between endpoint and profiles"},
@@ -94,6 +95,7 @@ var never = []struct{ packages, imports, why string }{
 	{"...", "cmd/...", "a program is imported by nobody"},
 	{"...", "profiles/profiletest", "test kits stay in tests"},
 	{"...", "transport/transporttest", "test kits stay in tests"},
+	{"...", "transport/endpoint/endpointtest", "test kits stay in tests"},
 	{"daemon/...", "conformance/...", "the product does not contain its test"},
 	{"client/...", "daemon/...", "the client is no server"},
 	{"daemon/...", "client/...", "the server is no client"},

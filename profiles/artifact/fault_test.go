@@ -12,6 +12,7 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 // The chunks after one that could not be stored are not the next ones, and the
@@ -28,7 +29,7 @@ func TestAFailedWriteStopsTheChunksBehindIt(t *testing.T) {
 	var calls []profiles.Call
 	for i := uint64(1); i < 5; i++ {
 		if i == 2 {
-			if err := callSync(patient(t), l); err != nil { // chunk 1 waits at the gate
+			if err := endpointtest.CallSync(patient(t), l); err != nil { // chunk 1 waits at the gate
 				t.Fatal(err)
 			}
 			g.fail(1)

@@ -20,9 +20,8 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
-	"github.com/slimwire/swp/transport/transporttest"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,8 +69,8 @@ type server struct {
 	kind    string
 	service *artifact.Service
 	ep      *endpoint.Endpoint
-	ln      transport.Listener
-	ca      *transporttest.CA
+	reach   *endpointtest.Server
+	endpointtest.Deaf
 
 	mu       sync.Mutex
 	verdicts []endpoint.Verdict
@@ -88,10 +87,6 @@ func (s *server) Verdict(v endpoint.Verdict) {
 		s.more = make(chan struct{})
 	}
 }
-func (s *server) Security(transport.SecurityEvent) {}
-func (s *server) Opened(*endpoint.Session)         {}
-func (s *server) Refused(*transport.Peer)          {}
-func (s *server) Closed(*endpoint.Session, error)  {}
 
 // serve serves artifacts out of a store of its own, unless opts has one.
 func serve(t testing.TB, kind string, opts artifact.Options, bounds endpoint.Bounds) *server {
@@ -105,7 +100,7 @@ func serve(t testing.TB, kind string, opts artifact.Options, bounds endpoint.Bou
 	}
 	t.Cleanup(service.Close)
 	s := &server{t: t, kind: kind, service: service, more: make(chan struct{})}
-	registry, err := profiles.NewRegistry(service.Profile(), syncProfile)
+	registry, err := profiles.NewRegistry(service.Profile(), endpointtest.Sync)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,39 +108,8 @@ func serve(t testing.TB, kind string, opts artifact.Options, bounds endpoint.Bou
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.ep.Close() })
-	if kind == "pipe" || kind == "mux" {
-		return s
-	}
-	s.ca = transporttest.NewCA(t)
-	s.ln = transporttest.Listen(t, kind, s.ca.Policy(t, transporttest.Server), nil)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.ep.Serve(context.Background(), s.ln); err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		_ = s.ln.Close()
-		serving.Wait()
-	})
+	s.reach = endpointtest.Serve(t, kind, s.ep)
 	return s
-}
-
-// connect returns a connection of an identity that nobody reads yet.
-func (s *server) connect(identity string) transport.Conn {
-	s.t.Helper()
-	if s.ln == nil {
-		mine, theirs := transport.NewPipe(transport.PipeOptions{Multiplexed: s.kind == "mux", A: identity, B: transporttest.Server})
-		s.ep.Attach(theirs)
-		return mine
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, err := transporttest.Dial(ctx, s.kind, s.ln.Addr().String(), s.ca.Policy(s.t, identity))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return conn
 }
 
 // peer is a client of a server.
@@ -160,7 +124,7 @@ func (s *server) dial(identity string) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	registry, err := profiles.NewRegistry(service.Profile(), syncProfile)
+	registry, err := profiles.NewRegistry(service.Profile(), endpointtest.Sync)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -168,7 +132,7 @@ func (s *server) dial(identity string) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &peer{Session: ep.Attach(s.connect(identity)), ep: ep}
+	p := &peer{Session: ep.Attach(s.reach.Connect(identity)), ep: ep}
 	s.t.Cleanup(p.leave)
 	return p
 }
@@ -185,7 +149,7 @@ func random(n int) []byte {
 
 func upload(id string, octets []byte) artifact.Upload {
 	return artifact.Upload{
-		ArtifactID: id, Size: uint64(len(octets)), Hash: sha256.Sum256(octets), Octets: bytes.NewReader(octets), Sync: callSync,
+		ArtifactID: id, Size: uint64(len(octets)), Hash: sha256.Sum256(octets), Octets: bytes.NewReader(octets), Sync: endpointtest.CallSync,
 	}
 }
 
@@ -270,7 +234,7 @@ func offer(t testing.TB, on profiles.Lane, m *artifact.Offer) e1.Envelope {
 		t.Fatal(err)
 	}
 	defer call.Close()
-	if err := callSync(patient(t), on); err != nil {
+	if err := endpointtest.CallSync(patient(t), on); err != nil {
 		t.Fatal(err)
 	}
 	past, cancel := context.WithCancel(context.Background())
@@ -362,33 +326,4 @@ func (s *server) on(env e1.Envelope) endpoint.Verdict {
 			s.t.Fatalf("no verdict on %q", env.MsgID)
 		}
 	}
-}
-
-// syncProfile answers once everything before on the stream is done, as swp.sync
-// does.
-var syncProfile = &profiles.Profile{
-	ID: 900, Name: "sync",
-	Types: []profiles.Type{{ID: 1, Name: "REQ", Role: profiles.Initiating}, {ID: 2, Name: "ANS", Role: profiles.Answer}},
-	Handler: profiles.HandlerFunc(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-		after := req.After
-		_, w, err := req.Hold()
-		if err != nil {
-			return err
-		}
-		answer := func() { _ = w.Finish(e1.Envelope{MsgType: 2}) }
-		if !after(answer) {
-			answer()
-		}
-		return nil
-	}),
-}
-
-func callSync(ctx context.Context, lane profiles.Lane) error {
-	call, err := lane.Call(ctx, e1.Envelope{ProfileID: 900, MsgType: 1})
-	if err != nil {
-		return err
-	}
-	defer call.Close()
-	_, err = call.Recv(ctx)
-	return err
 }

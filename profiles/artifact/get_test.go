@@ -361,7 +361,7 @@ func TestRS05AReaderThatDoesNotReadHoldsTwoChunks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counted{}
 		s := serve(t, "pipe", artifact.Options{Store: store, Chunk: 100_000}, endpoint.Bounds{})
-		conn := s.connect(alice)
+		conn := s.reach.Connect(alice)
 		stream, err := conn.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 func TestCursorSaysWhereToStart(t *testing.T) {
@@ -100,7 +101,7 @@ func TestNamedSubscriptionGoesOn(t *testing.T) {
 		}
 		receive(t, sub, "c", "d")
 		sub.Forget()
-		if err := callSync(t.Context(), p.lane(t)); err != nil {
+		if err := endpointtest.CallSync(t.Context(), p.lane(t)); err != nil {
 			t.Fatal(err)
 		}
 		store.update(func() {
@@ -156,7 +157,7 @@ func TestNamesAreBounded(t *testing.T) {
 	s.dial("spiffe://test.invalid/other").subscribe(t, events.SubscribeOptions{Name: "d"})
 	sub := p.subscribe(t, events.SubscribeOptions{Name: "a"})
 	sub.Forget()
-	if err := callSync(t.Context(), p.lane(t)); err != nil {
+	if err := endpointtest.CallSync(t.Context(), p.lane(t)); err != nil {
 		t.Fatal(err)
 	}
 	p.subscribe(t, events.SubscribeOptions{Name: "d"})

@@ -190,7 +190,7 @@ func New(opts Options) (*Bus, error) {
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "EVT_PUBLISH", Role: profiles.Initiating},
 			{ID: TypeSubscribe, Name: "EVT_SUBSCRIBE", Role: profiles.Initiating},
-			{ID: TypeUnsubscribe, Name: "EVT_UNSUBSCRIBE", Role: profiles.Initiating},
+			{ID: TypeUnsubscribe, Name: "EVT_UNSUBSCRIBE", Role: profiles.Initiating | profiles.Concluding},
 			{ID: TypeBatch, Name: "EVT_BATCH", Role: profiles.Initiating | profiles.Answer},
 			{ID: TypeErr, Name: "EVT_ERR", Role: profiles.Answer},
 		},

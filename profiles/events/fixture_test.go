@@ -8,12 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
-	"github.com/slimwire/swp/transport/transporttest"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 // patience bounds every wait on a network.
@@ -36,14 +34,13 @@ type server struct {
 	bus  *events.Bus
 	ep   *endpoint.Endpoint
 	*verdicts
-	ln transport.Listener
-	ca *transporttest.CA
+	reach *endpointtest.Server
 }
 
 func serve(t testing.TB, kind string, opts events.Options, bounds endpoint.Bounds) *server {
 	t.Helper()
 	s := &server{t: t, kind: kind, bus: newBus(t, opts), verdicts: newVerdicts()}
-	registry, err := profiles.NewRegistry(s.bus.Profile(), syncProfile)
+	registry, err := profiles.NewRegistry(s.bus.Profile(), endpointtest.Sync)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,39 +48,8 @@ func serve(t testing.TB, kind string, opts events.Options, bounds endpoint.Bound
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.ep.Close() })
-	if kind == "pipe" || kind == "mux" {
-		return s
-	}
-	s.ca = transporttest.NewCA(t)
-	s.ln = transporttest.Listen(t, kind, s.ca.Policy(t, transporttest.Server), nil)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.ep.Serve(context.Background(), s.ln); err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		_ = s.ln.Close()
-		serving.Wait()
-	})
+	s.reach = endpointtest.Serve(t, kind, s.ep)
 	return s
-}
-
-// connect returns a connection of an identity that nobody reads yet.
-func (s *server) connect(identity string) transport.Conn {
-	s.t.Helper()
-	if s.ln == nil {
-		mine, theirs := transport.NewPipe(transport.PipeOptions{Multiplexed: s.kind == "mux", A: identity, B: transporttest.Server})
-		s.ep.Attach(theirs)
-		return mine
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, err := transporttest.Dial(ctx, s.kind, s.ln.Addr().String(), s.ca.Policy(s.t, identity))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return conn
 }
 
 // peer is a client of a server.
@@ -100,7 +66,7 @@ func (s *server) dial(identity string) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	registry, err := profiles.NewRegistry(bus.Profile(), syncProfile)
+	registry, err := profiles.NewRegistry(bus.Profile(), endpointtest.Sync)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -108,7 +74,7 @@ func (s *server) dial(identity string) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &peer{Session: ep.Attach(s.connect(identity)), ep: ep, bus: bus}
+	p := &peer{Session: ep.Attach(s.reach.Connect(identity)), ep: ep, bus: bus}
 	s.t.Cleanup(p.leave)
 	return p
 }
@@ -125,7 +91,7 @@ func (p *peer) publisher(t testing.TB) *events.Publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return events.NewPublisher(lane, callSync)
+	return events.NewPublisher(lane, endpointtest.CallSync)
 }
 
 // publish publishes events of those ids and waits until they are accepted.
@@ -208,6 +174,8 @@ func ids(n int) []string {
 
 // verdicts are what an endpoint said of the messages of this profile.
 type verdicts struct {
+	endpointtest.Deaf
+
 	mu      sync.Mutex
 	codes   map[profiles.Code]int
 	details map[string]int
@@ -236,9 +204,6 @@ func (v *verdicts) Verdict(got endpoint.Verdict) {
 	}
 }
 
-func (v *verdicts) Security(transport.SecurityEvent) {}
-func (v *verdicts) Opened(*endpoint.Session)         {}
-func (v *verdicts) Refused(*transport.Peer)          {}
 func (v *verdicts) Closed(_ *endpoint.Session, cause error) {
 	v.update(func() { v.closed = append(v.closed, cause) })
 }
@@ -260,33 +225,4 @@ func (v *verdicts) await(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("never: %s; codes %v, details %v", what, v.codes, v.details)
 		}
 	}
-}
-
-// syncProfile answers once everything before on the stream is done, as swp.sync
-// does.
-var syncProfile = &profiles.Profile{
-	ID: 900, Name: "sync",
-	Types: []profiles.Type{{ID: 1, Name: "REQ", Role: profiles.Initiating}, {ID: 2, Name: "ANS", Role: profiles.Answer}},
-	Handler: profiles.HandlerFunc(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-		after := req.After
-		_, w, err := req.Hold()
-		if err != nil {
-			return err
-		}
-		answer := func() { _ = w.Finish(e1.Envelope{MsgType: 2}) }
-		if !after(answer) {
-			answer()
-		}
-		return nil
-	}),
-}
-
-func callSync(ctx context.Context, lane profiles.Lane) error {
-	call, err := lane.Call(ctx, e1.Envelope{ProfileID: 900, MsgType: 1})
-	if err != nil {
-		return err
-	}
-	defer call.Close()
-	_, err = call.Recv(ctx)
-	return err
 }

@@ -24,7 +24,7 @@ func TestRS05PeerThatDoesNotReadIsClosed(t *testing.T) {
 				opts.Store = newMemory(t)
 			}
 			s := serve(t, "pipe", opts, endpoint.Bounds{})
-			deaf := s.connect(subscriber)
+			deaf := s.reach.Connect(subscriber)
 			defer func() { _ = deaf.Close(0) }()
 			stream, err := deaf.Open(t.Context())
 			if err != nil {
@@ -61,7 +61,7 @@ func TestRS05PeerThatDoesNotReadIsClosed(t *testing.T) {
 func TestSlowLiveSubscriptionIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, "pipe", events.Options{TailEntries: 16}, endpoint.Bounds{})
-		deaf := s.connect(subscriber)
+		deaf := s.reach.Connect(subscriber)
 		defer func() { _ = deaf.Close(0) }()
 		stream, err := deaf.Open(t.Context())
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 const (
@@ -137,7 +138,7 @@ func TestPR06SubscriptionsAreBounded(t *testing.T) {
 		wantPeerError(t, err, "RATE_LIMIT_EXCEEDED")
 		s.dial(subscriber).subscribe(t, events.SubscribeOptions{}) // another connection is another matter
 		subs[0].Close()
-		if err := callSync(t.Context(), p.lane(t)); err != nil {
+		if err := endpointtest.CallSync(t.Context(), p.lane(t)); err != nil {
 			t.Fatal(err)
 		}
 		subs[0] = open()
@@ -160,7 +161,7 @@ func TestSubscriptionsOfAnIdentityAreBounded(t *testing.T) {
 	b.failOpen(t, events.SubscribeOptions{}, "RATE_LIMIT_EXCEEDED")
 	s.dial("spiffe://test.invalid/other").subscribe(t, events.SubscribeOptions{})
 	sub.Close()
-	if err := callSync(t.Context(), b.lane(t)); err != nil {
+	if err := endpointtest.CallSync(t.Context(), b.lane(t)); err != nil {
 		t.Fatal(err)
 	}
 	a.subscribe(t, events.SubscribeOptions{})
@@ -237,7 +238,7 @@ func TestUnsubscribedGetsNothingMore(t *testing.T) {
 		receive(t, one, "a")
 		receive(t, two, "a")
 		one.Close()
-		if err := callSync(t.Context(), p.lane(t)); err != nil {
+		if err := endpointtest.CallSync(t.Context(), p.lane(t)); err != nil {
 			t.Fatal(err)
 		}
 		s.dial(producer).publish(t, "b")

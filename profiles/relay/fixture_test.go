@@ -16,9 +16,8 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store/sqlstore"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
-	"github.com/slimwire/swp/transport/transporttest"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 // Identities of the tests.
@@ -58,8 +57,7 @@ type server struct {
 	set  *all.Set
 	ep   *endpoint.Endpoint
 	*verdicts
-	ln transport.Listener
-	ca *transporttest.CA
+	reach *endpointtest.Server
 }
 
 // serve starts a relay. Without a Store it gets one in memory, without Jitter
@@ -81,21 +79,7 @@ func serve(t testing.TB, kind string, opts relay.Options) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
-	if kind == "pipe" || kind == "mux" {
-		return s
-	}
-	s.ca = transporttest.NewCA(t)
-	s.ln = transporttest.Listen(t, kind, s.ca.Policy(t, transporttest.Server), nil)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.ep.Serve(context.Background(), s.ln); err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		_ = s.ln.Close()
-		serving.Wait()
-	})
+	s.reach = endpointtest.Serve(t, kind, s.ep)
 	return s
 }
 
@@ -141,20 +125,7 @@ func (s *server) attach(identity string, registry *profiles.Registry) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &peer{t: s.t, ep: ep}
-	if s.ln == nil {
-		mine, theirs := transport.NewPipe(transport.PipeOptions{Multiplexed: s.kind == "mux", A: identity, B: transporttest.Server})
-		s.ep.Attach(theirs)
-		p.Session = ep.Attach(mine)
-	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		conn, err := transporttest.Dial(ctx, s.kind, s.ln.Addr().String(), s.ca.Policy(s.t, identity))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		p.Session = ep.Attach(conn)
-	}
+	p := &peer{Session: ep.Attach(s.reach.Connect(identity)), t: s.t, ep: ep}
 	s.t.Cleanup(p.leave)
 	return p
 }
@@ -326,6 +297,8 @@ func (n *notices) wait(t testing.TB) relay.Notice {
 
 // verdicts are what an endpoint said of the messages of this profile.
 type verdicts struct {
+	endpointtest.Deaf
+
 	mu      sync.Mutex
 	codes   map[profiles.Code]int
 	details map[string]int
@@ -343,11 +316,6 @@ func (v *verdicts) Verdict(got endpoint.Verdict) {
 		v.details[got.Detail]++
 	}
 }
-
-func (v *verdicts) Security(transport.SecurityEvent) {}
-func (v *verdicts) Opened(*endpoint.Session)         {}
-func (v *verdicts) Refused(*transport.Peer)          {}
-func (v *verdicts) Closed(*endpoint.Session, error)  {}
 
 func (v *verdicts) wantDetail(t testing.TB, detail string, n int) {
 	t.Helper()

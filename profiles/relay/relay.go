@@ -248,8 +248,8 @@ func New(opts Options) (*Service, error) {
 		Name: "relay",
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "RELAY_PUBLISH", Role: profiles.Initiating},
-			{ID: TypeAck, Name: "RELAY_ACK", Role: profiles.Initiating | profiles.Answer},
-			{ID: TypeNack, Name: "RELAY_NACK", Role: profiles.Initiating | profiles.Answer},
+			{ID: TypeAck, Name: "RELAY_ACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding},
+			{ID: TypeNack, Name: "RELAY_NACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding},
 			{ID: TypeStatus, Name: "RELAY_STATUS", Role: profiles.Initiating | profiles.Answer},
 			{ID: TypeErr, Name: "RELAY_ERR", Role: profiles.Answer},
 		},

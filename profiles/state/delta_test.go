@@ -8,6 +8,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 func TestDeltasAreKeptInOrderOctetForOctet(t *testing.T) {
@@ -28,7 +29,7 @@ func TestDeltasAreKeptInOrderOctetForOctet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := callSync(t.Context(), lane); err != nil {
+	if err := endpointtest.CallSync(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.deltas(alice, base.ID)

@@ -9,12 +9,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/store/sqlstore"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,7 +63,8 @@ type server struct {
 	t     testing.TB
 	state *state.Service
 	ep    *endpoint.Endpoint
-	mux   bool // lanes are streams of their own
+	reach *endpointtest.Server
+	endpointtest.Deaf
 
 	mu      sync.Mutex
 	details map[string]int // of the verdicts on messages of STATE
@@ -77,15 +77,11 @@ func (s *server) Verdict(v endpoint.Verdict) {
 		s.details[v.Detail]++
 	}
 }
-func (s *server) Security(transport.SecurityEvent) {}
-func (s *server) Opened(*endpoint.Session)         {}
-func (s *server) Refused(*transport.Peer)          {}
-func (s *server) Closed(*endpoint.Session, error)  {}
 
 func serve(t testing.TB, opts state.Options) *server {
 	t.Helper()
 	s := &server{t: t, state: newService(t, opts), details: make(map[string]int)}
-	registry, err := profiles.NewRegistry(s.state.Profile(), syncProfile)
+	registry, err := profiles.NewRegistry(s.state.Profile(), endpointtest.Sync)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +90,7 @@ func serve(t testing.TB, opts state.Options) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.ep.Close() })
+	s.reach = endpointtest.Serve(t, "pipe", s.ep)
 	return s
 }
 
@@ -105,7 +102,7 @@ type peer struct {
 
 func (s *server) dial(identity string) *peer {
 	s.t.Helper()
-	registry, err := profiles.NewRegistry(newService(s.t, state.Options{}).Profile(), syncProfile)
+	registry, err := profiles.NewRegistry(newService(s.t, state.Options{}).Profile(), endpointtest.Sync)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -113,9 +110,7 @@ func (s *server) dial(identity string) *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	mine, theirs := transport.NewPipe(transport.PipeOptions{Multiplexed: s.mux, A: identity, B: "spiffe://test/server"})
-	s.ep.Attach(theirs)
-	p := &peer{Session: ep.Attach(mine), t: s.t}
+	p := &peer{Session: ep.Attach(s.reach.Connect(identity)), t: s.t}
 	s.t.Cleanup(func() { _ = ep.Close() })
 	return p
 }
@@ -135,7 +130,7 @@ func (p *peer) put(states ...state.State) (int, error) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
-	return state.PutAll(ctx, p.lane(), callSync, states...)
+	return state.PutAll(ctx, p.lane(), endpointtest.CallSync, states...)
 }
 
 func (p *peer) mustPut(states ...state.State) {
@@ -154,7 +149,7 @@ func (p *peer) get(id state.ID) (*state.State, error) {
 func (p *peer) delta(base state.ID, delta string, parents ...state.ID) error {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
-	return state.AddDelta(ctx, p.lane(), callSync, base, []byte(delta), parents...)
+	return state.AddDelta(ctx, p.lane(), endpointtest.CallSync, base, []byte(delta), parents...)
 }
 
 // deltas are those of a state, as an identity reads them.
@@ -207,33 +202,4 @@ type rules map[string]bool
 func (r rules) Allowed(identity, profile, operation, name string) bool {
 	who := identity + " " + operation + " "
 	return profile == "state" && (r[who+"*"] || r[who+name])
-}
-
-// syncProfile answers once everything before on the stream is done, as swp.sync
-// does.
-var syncProfile = &profiles.Profile{
-	ID: 900, Name: "sync",
-	Types: []profiles.Type{{ID: 1, Name: "REQ", Role: profiles.Initiating}, {ID: 2, Name: "ANS", Role: profiles.Answer}},
-	Handler: profiles.HandlerFunc(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-		after := req.After
-		_, w, err := req.Hold()
-		if err != nil {
-			return err
-		}
-		answer := func() { _ = w.Finish(e1.Envelope{MsgType: 2}) }
-		if !after(answer) {
-			answer()
-		}
-		return nil
-	}),
-}
-
-func callSync(ctx context.Context, lane profiles.Lane) error {
-	call, err := lane.Call(ctx, e1.Envelope{ProfileID: 900, MsgType: 1})
-	if err != nil {
-		return err
-	}
-	defer call.Close()
-	_, err = call.Recv(ctx)
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 )
 
 var (
@@ -57,10 +58,10 @@ func TestContract(t *testing.T) { profiletest.Run(t, fresh, contract()...) }
 func FuzzServe(f *testing.F) { profiletest.Fuzz(f, fresh, contract()...) }
 
 func TestAStateComesBackAsItWasPut(t *testing.T) {
-	for _, mux := range []bool{false, true} {
-		t.Run(fmt.Sprint("multiplexed ", mux), func(t *testing.T) {
+	for _, kind := range []string{"pipe", "mux"} {
+		t.Run(kind, func(t *testing.T) {
 			s := serve(t, state.Options{Store: open(t, sqlstore.Options{})})
-			s.mux = mux
+			s.reach = endpointtest.Serve(t, kind, s.ep)
 			p := s.dial(alice)
 			a, b := of("a"), of("\x00b\xff")
 			c := of("c", b, a)

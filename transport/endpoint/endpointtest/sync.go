@@ -1,0 +1,53 @@
+package endpointtest
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+const syncID = 900
+
+// Sync is a profile that answers once everything before on the stream is done,
+// as the method swp.sync does.
+var Sync = &profiles.Profile{
+	ID: syncID, Name: "sync",
+	Types: []profiles.Type{{ID: 1, Name: "REQ", Role: profiles.Initiating}, {ID: 2, Name: "ANS", Role: profiles.Answer}},
+	Handler: profiles.HandlerFunc(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+		after := req.After
+		_, w, err := req.Hold()
+		if err != nil {
+			return err
+		}
+		answer := func() { _ = w.Finish(e1.Envelope{MsgType: 2}) }
+		if !after(answer) {
+			answer()
+		}
+		return nil
+	}),
+}
+
+// CallSync waits until a peer that serves Sync is done with everything that was
+// sent before on a lane.
+func CallSync(ctx context.Context, lane profiles.Lane) error {
+	call, err := lane.Call(ctx, e1.Envelope{ProfileID: syncID, MsgType: 1})
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	_, err = call.Recv(ctx)
+	return err
+}
+
+// Deaf is an Observer that heeds nothing, to be embedded by one that heeds
+// something.
+type Deaf struct{}
+
+func (Deaf) Verdict(endpoint.Verdict)         {}
+func (Deaf) Security(transport.SecurityEvent) {}
+func (Deaf) Opened(*endpoint.Session)         {}
+func (Deaf) Refused(*transport.Peer)          {}
+func (Deaf) Closed(*endpoint.Session, error)  {}
