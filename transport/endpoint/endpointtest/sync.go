@@ -46,8 +46,17 @@ func CallSync(ctx context.Context, lane profiles.Lane) error {
 // something.
 type Deaf struct{}
 
-func (Deaf) Verdict(endpoint.Verdict)         {}
+// Verdict implements endpoint.Observer.
+func (Deaf) Verdict(endpoint.Verdict) {}
+
+// Security implements endpoint.Observer.
 func (Deaf) Security(transport.SecurityEvent) {}
-func (Deaf) Opened(*endpoint.Session)         {}
-func (Deaf) Refused(*transport.Peer)          {}
-func (Deaf) Closed(*endpoint.Session, error)  {}
+
+// Opened implements endpoint.Observer.
+func (Deaf) Opened(*endpoint.Session) {}
+
+// Refused implements endpoint.Observer.
+func (Deaf) Refused(*transport.Peer) {}
+
+// Closed implements endpoint.Observer.
+func (Deaf) Closed(*endpoint.Session, error) {}
