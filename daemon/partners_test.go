@@ -18,7 +18,7 @@ import (
 
 // modernMain is a small MCP server of the modern era. Its tools: exact (answers
 // sayTool and the request as it came), slow (tells of progress, and answers when it
-// is cancelled, to nobody).
+// is cancelled, to nobody). A subscription says that it has begun, and no more.
 func modernMain() int {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -32,6 +32,8 @@ func modernMain() int {
 			fmt.Fprintf(os.Stderr, "cancelled %s\n", m.RequestID())
 		case m.Is(mcpmap.MethodDiscover):
 			reply(m.ID(), `{"supportedVersions":["2026-07-28"],"capabilities":{},"serverInfo":{"name":"modern","version":"1"}}`)
+		case m.Is(mcpmap.MethodListen):
+			fmt.Fprintf(os.Stderr, "listening %s\n", m.ID())
 		case string(m.Tool()) == "slow":
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,  "progress":1}}`+"\n", m.ProgressToken())
 		default:
@@ -405,6 +407,48 @@ func TestOP03StopDoesNotWaitForWhoListensAtAPartner(t *testing.T) {
 		if err := a.end(); err != nil || strings.Contains(a.log.String(), "in flight") {
 			t.Errorf("%v\n%s", err, a.log)
 		}
+	})
+}
+
+const modernListen = `{"jsonrpc":"2.0","id":3,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+
+// What has no end of its own must not hold up the far end either: whoever listens is
+// told to come again.
+func TestOP03StopDoesNotWaitForPartnersThatListen(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		t.Run("legacy", func(t *testing.T) {
+			a, b := pair(t, transport, childYAML(t))
+			s := a.mustDial(a.addrs[transport])
+			name := s.begin(t, "b/child")
+			if _, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.end(); err != nil || strings.Contains(b.log.String(), "in flight") {
+				t.Errorf("%v\n%s", err, b.log)
+			}
+		})
+		t.Run("modern", func(t *testing.T) {
+			a, b := pair(t, transport, modernYAML(t))
+			s := a.mustDial(a.addrs[transport])
+			answer := make(chan string, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				result, err := s.mapping.Client(s.Session).Do(ctx, &mcpmap.Call{Target: "b/modern", Octets: []byte(modernListen)})
+				if err != nil {
+					answer <- err.Error()
+					return
+				}
+				answer <- string(result.Octets)
+			}()
+			b.await("listening 3")
+			if err := b.end(); err != nil || strings.Contains(b.log.String(), "in flight") {
+				t.Errorf("%v\n%s", err, b.log)
+			}
+			if got, want := <-answer, `{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"this endpoint is shutting down","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}}}`; got != want {
+				t.Errorf("answer %s, want %s", got, want)
+			}
+		})
 	})
 }
 

@@ -257,7 +257,7 @@ func (c *conversation) listen() {
 		var gone *rpc.Error
 		switch {
 		case draining.Err() != nil:
-		case errors.Is(err, io.EOF), errors.As(err, &gone):
+		case errors.Is(err, io.EOF), errors.As(err, &gone) && !gone.Retryable:
 			c.client.Ended()
 			return
 		case err != nil:

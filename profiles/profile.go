@@ -30,6 +30,10 @@ const (
 	// one is a violation, unless the call was given up before its end. A profile
 	// without such types judges that itself.
 	Terminal
+	// Concluding is added to Initiating where the message opens nothing, but belongs
+	// to what is open, such as a cancellation: an endpoint that is shutting down, and
+	// refuses what is new, still serves it.
+	Concluding
 )
 
 // Type is a row of a profile's table.
@@ -135,7 +139,8 @@ func NewRegistry(list ...*Profile) (*Registry, error) {
 		}
 		seen := make(map[uint64]bool)
 		for _, t := range p.Types {
-			if t.ID == 0 || seen[t.ID] || t.Role&(Initiating|Answer) == 0 || t.Role&(Answer|Terminal) == Terminal {
+			if t.ID == 0 || seen[t.ID] || t.Role&(Initiating|Answer) == 0 || t.Role&(Answer|Terminal) == Terminal ||
+				t.Role&(Initiating|Concluding) == Concluding {
 				return nil, fmt.Errorf("profiles: %s: msg_type %d: reserved, repeated or without a role", p.Name, t.ID)
 			}
 			seen[t.ID] = true

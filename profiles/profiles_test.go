@@ -46,6 +46,7 @@ func TestRegistryRefuses(t *testing.T) {
 		"msg_type 0":             {profile(7, profiles.Type{Name: "ZERO", Role: profiles.Answer})},
 		"a msg_type twice":       {profile(7, row, row)},
 		"a type without a role":  {profile(7, profiles.Type{ID: 1, Name: "ONE"})},
+		"nothing to conclude":    {profile(7, profiles.Type{ID: 1, Name: "ONE", Role: profiles.Answer | profiles.Concluding})},
 		"a profile that is deaf": {{ID: 7, Name: "deaf"}},
 	} {
 		if _, err := profiles.NewRegistry(list...); err == nil || !strings.HasPrefix(err.Error(), "profiles: ") {

@@ -229,7 +229,13 @@ func (s *Set) Close() {
 // listen is swp.mcp.listen: held open while this caller hears what the server
 // of a session says on its own account.
 func (s *Set) listen(p *rpc.Pending, params []byte) error {
-	release, err := s.MCP.Listen(p.Session(), p.Lane(), params, func() { _ = p.Return(nil) })
+	release, err := s.MCP.Listen(p.Session(), p.Lane(), params, func(again error) {
+		if again != nil {
+			p.Fail(again)
+			return
+		}
+		_ = p.Return(nil) // or the caller has left
+	})
 	if err != nil {
 		return err
 	}

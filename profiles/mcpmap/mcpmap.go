@@ -146,7 +146,7 @@ func (m *Mapping) Profile() *profiles.Profile {
 		Types: []profiles.Type{
 			{ID: uint64(Request), Name: "JSON-RPC Request", Role: profiles.Initiating},
 			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer},
-			{ID: uint64(Notification), Name: "JSON-RPC Notification", Role: profiles.Initiating},
+			{ID: uint64(Notification), Name: "JSON-RPC Notification", Role: profiles.Initiating | profiles.Concluding},
 		},
 		Handler: m,
 		Check:   check,

@@ -257,12 +257,13 @@ func (l *listener) end(why error) {
 
 // finish is called with mu held and gives it up.
 func (l *listener) finish() {
-	var ended func()
+	var ended func(error)
 	if l.over && l.pins == 0 {
 		ended, l.ended = l.ended, nil
 	}
+	why := l.why
 	l.mu.Unlock()
 	if ended != nil {
-		ended()
+		ended(why)
 	}
 }

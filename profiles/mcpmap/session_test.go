@@ -180,6 +180,56 @@ func TestSessionOutlivesItsConnectionForAWhile(t *testing.T) {
 	})
 }
 
+// Who listens would do so to the last. Sessions and requests that have an end go on.
+func TestDrainEndsWhatHasNoEnd(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		id, conv := l.initialize(mcpmap.Events{})
+		params := fmt.Appendf(nil, `{"session":%q}`, id)
+		lane, _ := l.far.Open(t.Context())
+		ended := make(chan error, 1)
+		listen := func() {
+			t.Helper()
+			release, err := l.served.Listen(l.far, lane, params, func(why error) { ended <- why })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			var fault *profiles.Error
+			if !errors.As(<-ended, &fault) || !fault.Retryable {
+				t.Errorf("listening ended with %v", fault)
+			}
+		}
+		subscribe := func() <-chan outcome {
+			return l.do(&mcpmap.Call{Octets: modern("7", mcpmap.MethodListen)})
+		}
+		refused := func(done <-chan outcome) {
+			t.Helper()
+			out := <-done
+			if out.err != nil || !strings.Contains(string(out.Octets), `"retryable":true`) {
+				t.Errorf("%v %s", out.err, out.Octets)
+			}
+		}
+		going := l.do(&mcpmap.Call{Session: id, Octets: legacy("1", "a")})
+		x := <-conv.requests
+		subscribed := subscribe()
+		open := <-l.server.modern
+		cancelled := make(chan struct{})
+		open.OnCancel(func([]byte) { close(cancelled) })
+		time.AfterFunc(time.Second, l.served.Drain)
+		listen()
+		refused(subscribed)
+		<-cancelled
+		// What comes before the endpoint refuses it ends as well.
+		listen()
+		refused(subscribe())
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
+		if out := <-going; out.err != nil || !strings.Contains(string(out.Octets), `"result"`) {
+			t.Errorf("%v %s", out.err, out.Octets)
+		}
+		want(t, "sessions", l.served.Stats().Sessions, 1)
+	})
+}
+
 func TestEndClosesTheConversation(t *testing.T) {
 	play(t, func(t *testing.T, l *link) {
 		id, conv := l.initialize(mcpmap.Events{})

@@ -128,7 +128,7 @@ func New(opts Options) (*profiles.Profile, error) {
 			{ID: TypeResp, Name: "RPC_RESP", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "RPC_ERR", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeStreamItem, Name: "RPC_STREAM_ITEM", Role: profiles.Answer},
-			{ID: TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating},
+			{ID: TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating | profiles.Concluding},
 		},
 		Handler:   s,
 		Check:     check,

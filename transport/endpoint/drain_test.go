@@ -51,6 +51,36 @@ func TestShutdownLetsExchangesEndAndRefusesNewOnes(t *testing.T) {
 	})
 }
 
+// What belongs to an exchange that is open is not new, such as its cancellation.
+func TestShutdownServesWhatConcludes(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		held := make(chan profiles.Responder, 1)
+		p := profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			if req.MsgType == typeBoth {
+				(<-held).Fail(nil)
+				return nil
+			}
+			_, w, err := req.Hold()
+			held <- w
+			return err
+		})
+		p.Types[typeBoth-1].Role |= profiles.Concluding
+		r := newRigOn(t, pipe, endpoint.Options{}, p)
+		r.good = nil
+		r.send(t, request("in-flight-------", "x"))
+		synctest.Wait()
+		done := shutdown(r.ep, 10*time.Second)
+		synctest.Wait()
+		cancel := request("cancel----------", "x")
+		cancel.MsgType = typeBoth
+		r.send(t, cancel)
+		r.wantEnd(t)
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+}
+
 func TestShutdownOfAnIdleSessionIsOrderly(t *testing.T) {
 	inVirtualTime(t, endpoint.Options{}, func(t *testing.T, r *rig) {
 		r.good = nil
