@@ -329,7 +329,8 @@ func (d *daemon) drain() error {
 	}()
 	d.partners.stop()
 	d.profiles.Events.Drain() // who listens would do so to the last
-	d.profiles.Relay.Drain()  // and so would consumers
+	d.profiles.MCP.Drain()
+	d.profiles.Relay.Drain() // and so would consumers
 	var ends sync.WaitGroup
 	results := make([]error, len(d.endpoints)+2)
 	for i, ep := range d.endpoints {
