@@ -1,0 +1,61 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// receive is the rows 0 to 15 of A2A-SDL §2.2. The value is null if the body could
+// not be read.
+func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller Caller) (canonical.Value, *Request, *sdl.Error) {
+	v, err := sdl.Decode(body, form, s.o.Limits)
+	if err != nil {
+		return v, nil, err
+	}
+	if mistyped(v, caller) {
+		return v, nil, sdl.Refuse(sdl.BadRequest, "type is %q, and %q where it came from", text(v.Get("type")), caller.Type)
+	}
+	e, err := sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Versions: s.o.Versions, Now: s.o.Now, Fetch: s.o.Fetch})
+	if err != nil {
+		return v, nil, err
+	}
+	// Before the nonce is used up: this says nothing about the agent that is named.
+	if caller.MayUse != nil && !caller.MayUse(e.From.AgentID) {
+		return v, nil, sdl.Insecure(false, "%q may not send as %q", caller.Identity, e.From.AgentID)
+	}
+	r := &Request{Envelope: e, Payload: e.Payload, Caller: caller, Now: s.o.Now()}
+	if s.o.Policy == nil {
+		return v, r, s.unguarded(ctx, e)
+	}
+	if r.Payload, err = s.o.Policy.Admit(ctx, e, r.Now); err != nil {
+		return v, nil, err
+	}
+	r.Verified = true
+	return v, r, nil
+}
+
+// unguarded checks a message where there is no policy (A2A-SDL §6.7).
+func (s *Server) unguarded(ctx context.Context, e *sdl.Envelope) *sdl.Error {
+	if e.Sec.Mode != sdl.ModeNone {
+		return sdl.Insecure(false, "mode %s without a policy", e.Sec.Mode)
+	}
+	if s.o.Replay == nil || e.Sec.Replay == nil {
+		return nil
+	}
+	return s.o.Replay.Check(ctx, e, s.o.Now())
+}
+
+// mistyped reports whether a message says it is of another type than the one it was
+// sent as.
+func mistyped(v canonical.Value, caller Caller) bool {
+	if caller.Type == "" {
+		return false
+	}
+	switch t := text(v.Get("type")); t {
+	case sdl.TypeReq, sdl.TypeRes, sdl.TypeEvt:
+		return t != caller.Type
+	}
+	return false // is refused as a message
+}
