@@ -179,7 +179,8 @@ func (p *cborParser) tagged(tag head) (Value, error) {
 
 // other reads null, booleans and floats.
 func (p *cborParser) other(h head) (Value, error) {
-	f, ok := 0.0, true
+	var f float64
+	ok := true
 	switch h.major | h.info {
 	case cborFalse, cborTrue:
 		return Bool(h.info == cborTrue&0x1f), nil
