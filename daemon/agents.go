@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/access"
 	"github.com/slimwire/swp/bridge/a2abinding"
 	"github.com/slimwire/swp/bridge/a2ahttp"
+	"github.com/slimwire/swp/bridge/a2aowners"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles"
@@ -29,7 +30,7 @@ type agents struct {
 	troubles troubles
 }
 
-func newAgents(c *config.Config, records a2ahttp.Records, may profiles.Access, log *zap.Logger) (*agents, error) {
+func newAgents(c *config.Config, records a2aowners.Records, may profiles.Access, log *zap.Logger) (*agents, error) {
 	a := &agents{
 		log: log.Named(boundlog.Backend),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/slimwire/swp/bridge/a2aowners"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -230,6 +231,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), d.remoteCards)...)},
 		TOOLDISC: tools,
 	}
+	o.A2A.Ward = a2aowners.New(a2aowners.Options{Records: d.state}).Ward
 	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state

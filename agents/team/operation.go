@@ -24,6 +24,10 @@ func (t *Team) perform(ctx context.Context, task *a2a.Task, event func([]byte) e
 	if err != nil {
 		return nil, errNoParams
 	}
+	tenant, err := input.text("tenant")
+	if err != nil {
+		return nil, a2abinding.Fail(a2abinding.CodeInvalidParams, "no tenant that can be understood")
+	}
 	extensions := offered(task.Params)
 	for _, uri := range t.required {
 		if !slices.Contains(extensions, uri) {
@@ -34,7 +38,7 @@ func (t *Team) perform(ctx context.Context, task *a2a.Task, event func([]byte) e
 		left = new(t.opts.MaxHops)
 	}
 	r := &request{
-		Team: t, ctx: ctx, task: task, event: event, input: input, left: left, opted: slices.Contains(extensions, URI),
+		Team: t, ctx: ctx, task: task, event: event, input: input, tenant: tenant, left: left, opted: slices.Contains(extensions, URI),
 	}
 	switch o.Name {
 	case a2abinding.SendMessage, a2abinding.SendStreamingMessage:
@@ -56,7 +60,7 @@ func (r *request) follow(streams bool) ([]byte, error) {
 	if err != nil || id == "" {
 		return nil, a2abinding.Fail(a2abinding.CodeInvalidParams, "no id of a task")
 	}
-	m, err := r.find(r.ctx, r.task.Peer, id)
+	m, err := r.find(id)
 	if err != nil {
 		return nil, err
 	}

@@ -35,14 +35,15 @@ var (
 // nothing of it outlives the operation.
 type request struct {
 	*Team
-	ctx   context.Context
-	task  *a2a.Task
-	event func(octets []byte) error // to the caller, if the operation streams
-	input object                    // of the operation
-	opted bool                      // the caller offers the extension
-	hops  int
-	left  *int   // deliveries that are left, for all teams that the message is in
-	known string // task of which is kept which member has it
+	ctx    context.Context
+	task   *a2a.Task
+	event  func(octets []byte) error // to the caller, if the operation streams
+	input  object                    // of the operation
+	tenant string                    // of it
+	opted  bool                      // the caller offers the extension
+	hops   int
+	left   *int   // deliveries that are left, for all teams that the message is in
+	known  string // task of which is kept which member has it
 }
 
 // hop is a message on its way to a member.
@@ -137,7 +138,7 @@ func (r *request) begin() (h hop, contextID string, err error) {
 	}
 	h = hop{message: message, target: r.opts.Default, sender: User}
 	if taskID != "" {
-		m, err := r.find(r.ctx, r.task.Peer, taskID)
+		m, err := r.find(taskID)
 		if err != nil {
 			return hop{}, "", err
 		}
@@ -164,7 +165,7 @@ func (r *request) references(message object) error {
 		if !ok || len(id) > maxID {
 			return errNoMessage
 		}
-		if m, err := r.find(r.ctx, r.task.Peer, id); err != nil || m == nil {
+		if m, err := r.find(id); err != nil || m == nil {
 			return cmp.Or(err, error(errNoTask))
 		}
 	}
@@ -293,7 +294,7 @@ func (r *request) own(m *participant, octets []byte) ([]byte, error) {
 		return nil, errAgent
 	}
 	if about.taskID != "" && about.taskID != r.known {
-		if err := r.remember(r.ctx, r.task.Peer, about.taskID, m.id); err != nil {
+		if err := r.remember(about.taskID, m.id); err != nil {
 			return nil, err
 		}
 		r.known = about.taskID

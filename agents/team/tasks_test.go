@@ -148,3 +148,37 @@ func TestOperationsThatATeamDoesNotHave(t *testing.T) {
 		t.Errorf("members were asked: %s", k.said())
 	}
 }
+
+func TestPR04ATaskOfOneTenantIsNoneOfAnother(t *testing.T) {
+	k, one := booking(t, nil) // t1 of b, without a tenant
+	k.scripts["a"] = func(c *call) []string {
+		if c.kind == "a2a/1.0/GetTask" {
+			return []string{`{"id":"t1","of":"a"}`}
+		}
+		return []string{waiting}
+	}
+	if _, _, err := ask(t, one, a2abinding.SendMessage, strings.Replace(hello, "{", `{"tenant":"acme",`, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for input, want := range map[string]string{
+		`{"id":"t1","tenant":"acme"}`: `{"id":"t1","of":"a"}`, `{"id":"t1"}`: `{ "id":"t1", "x": 1.0}`, `{"id":"t1","tenant":""}`: `{ "id":"t1", "x": 1.0}`,
+	} {
+		if got, _, err := ask(t, one, a2abinding.GetTask, input); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", input, got, err, want)
+		}
+	}
+	said := k.said()
+	for input, code := range map[string]int{
+		`{"id":"t1","tenant":"beta"}`:                 a2abinding.CodeTaskNotFound,
+		`{"id":"t1","tenant":7}`:                      a2abinding.CodeInvalidParams,
+		`{"id":"t1","tenant":"acme","Tenant":"beta"}`: a2abinding.CodeInvalidParams,
+	} {
+		_, _, err := ask(t, one, a2abinding.GetTask, input)
+		if f := failure(t, err); f.Code != code {
+			t.Errorf("%s: %+v", input, f)
+		}
+	}
+	if k.said() != said {
+		t.Errorf("members were asked: %s", k.said())
+	}
+}

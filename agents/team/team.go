@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2aowners"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -106,7 +107,7 @@ type Options struct {
 	Agents Agents
 
 	// Records keep which member has a task. Required; every store.Store is one.
-	Records Records
+	Records a2aowners.Records
 
 	// Observe is told of each delivery to a member. It must not block. Nil means that
 	// nobody is.
@@ -137,6 +138,7 @@ type Team struct {
 	members  map[string]*participant
 	ids      []string // of the members, sorted
 	required []string // extensions that the team's own card demands
+	tasks    a2aowners.Ledger
 }
 
 // participant is a Member of a Team.
@@ -209,7 +211,7 @@ func newTeam(o Options) (*Team, error) {
 	if o.BasicReply != ToDefault && o.BasicReply != ToUser {
 		return nil, fmt.Errorf("basic reply %q, want %s or %s", o.BasicReply, ToDefault, ToUser)
 	}
-	t := &Team{opts: o, members: make(map[string]*participant, len(o.Members)), ids: slices.Sorted(maps.Keys(o.Members))}
+	t := &Team{opts: o, tasks: newTasks(&o), members: make(map[string]*participant, len(o.Members)), ids: slices.Sorted(maps.Keys(o.Members))}
 	for _, id := range t.ids {
 		m := o.Members[id]
 		m.Form = cmp.Or(m.Form, FormString)

@@ -198,9 +198,7 @@ func TestGW09TheLargestEventPasses(t *testing.T) {
 	if events, _ := b.mustRun(taskFrom(alice, a2abinding.SendStreamingMessage, `{}`)); len(events) != 1 || events[0] != event {
 		t.Errorf("%d events", len(events))
 	}
-	if err := b.owners.claim(t.Context(), alice, "t"); err != nil {
-		t.Fatal(err)
-	}
+	b.own(alice, "", "t")
 	if _, _, err := b.run(taskFrom(alice, a2abinding.SubscribeToTask, `{"id":"t"}`)); reason(t, err) != "TOO_LARGE" {
 		t.Error(octetsOf(err))
 	}

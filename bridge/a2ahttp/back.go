@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2ajson"
+	"github.com/slimwire/swp/bridge/a2aowners"
 	"github.com/slimwire/swp/bridge/upstream"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -58,7 +60,7 @@ type BackOptions struct {
 
 	// Records keep whose task each task of the agent is. Required; every store.Store
 	// is one.
-	Records Records
+	Records a2aowners.Records
 
 	// Access is asked for the operation extended_card on Name before credentials in
 	// Header are used for the extended card of a caller. Nil means that everyone may.
@@ -84,7 +86,7 @@ type BackOptions struct {
 type Back struct {
 	opts   BackOptions
 	client *upstream.Client
-	owners owners
+	owners *a2aowners.Owners
 	card   cardCache
 }
 
@@ -117,7 +119,6 @@ func NewBack(opts BackOptions) (*Back, error) {
 	opts.Calls = cmp.Or(opts.Calls, 64)
 	opts.Streams = cmp.Or(opts.Streams, 256)
 	opts.Silence = cmp.Or(opts.Silence, 5*time.Minute)
-	opts.Retention = cmp.Or(opts.Retention, 30*24*time.Hour)
 	opts.Access = cmp.Or(opts.Access, profiles.Everyone)
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -133,7 +134,7 @@ func NewBack(opts BackOptions) (*Back, error) {
 			Total:   maxTotal, // the deadline of the task is what counts
 			MaxBody: maxBody, MaxLine: maxBody,
 		}),
-		owners: owners{agent: opts.Name, records: opts.Records, retention: opts.Retention, now: opts.Now},
+		owners: a2aowners.New(a2aowners.Options{Records: opts.Records, Retention: opts.Retention, Now: opts.Now}),
 	}
 	b.card.init(b)
 	return b, nil
@@ -189,48 +190,36 @@ func (b *Back) answer(ctx context.Context, t *a2a.Task) ([]byte, error) {
 	if !ok {
 		return nil, a2abinding.Fail(a2abinding.CodeUnknownMethod, "no such operation")
 	}
-	input, err := parseObject(t.Input)
+	input, err := a2ajson.Parse(t.Input)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.admit(ctx, o, t, input); err != nil {
+	whose, err := b.admit(ctx, o, t, input)
+	if err != nil {
 		return nil, err
 	}
 	output, err := b.ask(ctx, o, t, t.Input, input)
 	if err != nil {
 		return nil, err
 	}
-	switch o.Name {
-	case a2abinding.SendMessage:
-		if err := b.owners.claim(ctx, t.Peer, taskOf(output)); err != nil {
-			return nil, err
-		}
-	case a2abinding.ListTasks:
-		return b.owners.only(ctx, t.Peer, output)
-	}
-	return output, nil
+	return whose.Output(ctx, output)
 }
 
 // admit refuses what is not the caller's to do.
-func (b *Back) admit(ctx context.Context, o a2abinding.Operation, t *a2a.Task, input object) error {
+func (b *Back) admit(ctx context.Context, o a2abinding.Operation, t *a2a.Task, input a2ajson.Object) (*a2aowners.Operation, error) {
 	if o.Name == a2abinding.GetExtendedAgentCard && len(b.opts.Header) > 0 &&
 		!b.opts.Access.Allowed(t.Peer, "a2a", "extended_card", b.opts.Name) {
-		return a2abinding.Own(a2abinding.Denied, "the extended card needs a rule of its own")
+		return nil, a2abinding.Own(a2abinding.Denied, "the extended card needs a rule of its own")
 	}
-	ids, err := namedTasks(o, input)
+	whose, err := b.owners.Operation(b.opts.Name, t.Peer, o, input)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, id := range ids {
-		if err := b.owners.check(ctx, t.Peer, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return whose, whose.Admit(ctx)
 }
 
 // ask makes the request of an operation and reads its answer.
-func (b *Back) ask(ctx context.Context, o a2abinding.Operation, t *a2a.Task, octets []byte, input object) ([]byte, error) {
+func (b *Back) ask(ctx context.Context, o a2abinding.Operation, t *a2a.Task, octets []byte, input a2ajson.Object) ([]byte, error) {
 	r, q, err := b.open(ctx, o, t, octets, input)
 	if err != nil {
 		return nil, err
@@ -240,7 +229,7 @@ func (b *Back) ask(ctx context.Context, o a2abinding.Operation, t *a2a.Task, oct
 }
 
 // open makes the request of an operation.
-func (b *Back) open(ctx context.Context, o a2abinding.Operation, t *a2a.Task, octets []byte, input object) (*upstream.Response, *request, error) {
+func (b *Back) open(ctx context.Context, o a2abinding.Operation, t *a2a.Task, octets []byte, input a2ajson.Object) (*upstream.Response, *request, error) {
 	at, err := b.address(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2ajson"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
@@ -183,7 +184,7 @@ func (c *cardCache) ask(etag string) ([]byte, http.Header, error) {
 	case len(body) > agdisc.MaxCard:
 		return nil, nil, fmt.Errorf("a2ahttp: card of %d octets, limit %d", len(body), agdisc.MaxCard)
 	}
-	if _, err := parseObject(body); err != nil {
+	if _, err := a2ajson.Parse(body); err != nil {
 		return nil, nil, errors.New("a2ahttp: the card is no JSON object")
 	}
 	return body, r.Header, nil

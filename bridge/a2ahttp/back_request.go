@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2ajson"
 	"github.com/slimwire/swp/bridge/upstream"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -35,7 +36,7 @@ type request struct {
 
 // newRequest returns the request of an operation. octets are its input as it is,
 // input what is in it.
-func newRequest(at address, o a2abinding.Operation, octets []byte, input object) (*request, error) {
+func newRequest(at address, o a2abinding.Operation, octets []byte, input a2ajson.Object) (*request, error) {
 	if at.binding == REST {
 		return restRequest(at.url, o, octets, input)
 	}
@@ -104,22 +105,22 @@ func restError(body []byte) error {
 
 // result returns the octets of the result in a response of JSON-RPC.
 func (q *request) result(body []byte) ([]byte, error) {
-	response, err := parseObject(body)
+	response, err := a2ajson.Parse(body)
 	if err != nil {
 		return nil, invalid("it is not a JSON object")
 	}
 	var id string
-	switch raw := response.last("id"); {
-	case raw == nil || bytes.Equal(raw, null):
-		if response.last("error") == nil {
+	switch raw := response.Last("id"); {
+	case raw == nil || bytes.Equal(raw, []byte("null")):
+		if response.Last("error") == nil {
 			return nil, invalid("it has no id")
 		}
 	case json.Unmarshal(raw, &id) != nil || id != q.id:
 		return nil, invalid("its id is another")
 	}
-	result, failure := response.last("result"), response.last("error")
+	result, failure := response.Last("result"), response.Last("error")
 	switch {
-	case failure != nil && !bytes.Equal(failure, null):
+	case failure != nil && !bytes.Equal(failure, []byte("null")):
 		f, err := a2abinding.Parse(failure)
 		if err != nil {
 			return nil, invalid("its error has no code")
@@ -144,7 +145,7 @@ func streams(r *upstream.Response) bool {
 // restRequest returns the request of an operation by REST: what the table of the
 // mapping takes from path and query goes there, the input is the body of what has
 // one.
-func restRequest(base string, o a2abinding.Operation, octets []byte, input object) (*request, error) {
+func restRequest(base string, o a2abinding.Operation, octets []byte, input a2ajson.Object) (*request, error) {
 	route := routes[o.Name]
 	q := &request{operation: o, method: route.method}
 	if route.method == http.MethodPost {
@@ -168,7 +169,7 @@ func restRequest(base string, o a2abinding.Operation, octets []byte, input objec
 	}
 	query := make(url.Values)
 	for _, name := range route.query {
-		value, err := input.scalar(name)
+		value, err := input.Scalar(name)
 		if err != nil {
 			return nil, err
 		}
@@ -209,8 +210,8 @@ var routes = map[string]route{
 
 // segment is a member of the input as a segment of a path, with the slash before it.
 // One that would lead elsewhere names nothing.
-func segment(input object, name string, optional bool) (string, error) {
-	value, err := input.text(name)
+func segment(input a2ajson.Object, name string, optional bool) (string, error) {
+	value, err := input.Text(name)
 	switch {
 	case err != nil:
 		return "", err

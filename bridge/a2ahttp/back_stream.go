@@ -1,6 +1,7 @@
 package a2ahttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2ajson"
+	"github.com/slimwire/swp/bridge/a2aowners"
 	"github.com/slimwire/swp/bridge/upstream"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -23,6 +26,7 @@ type stream struct {
 	ctx   context.Context
 	t     *a2a.Task
 	event func(string, []byte) error
+	whose *a2aowners.Operation
 
 	id   string // of the task of A2A, once it is known
 	over bool   // the last event says that nothing follows
@@ -42,35 +46,36 @@ func (b *streaming) Resume(ctx context.Context, t *a2a.Task, last []byte, event 
 }
 
 func (s *stream) run() error {
-	o, _ := a2abinding.OfKind(s.t.Kind)
-	input, err := parseObject(s.t.Input)
+	o, input, err := s.begin()
 	if err != nil {
 		return err
-	}
-	if err := s.admit(s.ctx, o, s.t, input); err != nil {
-		return err
-	}
-	if o.Name == a2abinding.SubscribeToTask {
-		if s.id, err = input.text("id"); err != nil {
-			return err
-		}
 	}
 	return s.follow(s.copy(o, s.t.Input, input))
 }
 
 func (s *stream) resume(last []byte) error {
-	o, _ := a2abinding.OfKind(s.t.Kind)
-	input, err := parseObject(s.t.Input)
-	if err != nil {
+	if _, _, err := s.begin(); err != nil {
 		return err
 	}
-	if response, err := parseObject(last); err == nil {
-		s.id, s.over = response.task(), response.final()
-	}
-	if s.id == "" && o.Name == a2abinding.SubscribeToTask {
-		s.id, _ = input.text("id") // it was good when it was sent
+	if response, err := a2ajson.Parse(last); err == nil {
+		s.id, s.over = cmp.Or(a2aowners.TaskOf(response), s.id), final(response)
 	}
 	return s.follow(errLeft)
+}
+
+// begin reads what is asked for, and refuses what is not the caller's to do.
+func (s *stream) begin() (o a2abinding.Operation, input a2ajson.Object, err error) {
+	o, _ = a2abinding.OfKind(s.t.Kind)
+	if input, err = a2ajson.Parse(s.t.Input); err != nil {
+		return o, nil, err
+	}
+	if s.whose, err = s.admit(s.ctx, o, s.t, input); err != nil {
+		return o, nil, err
+	}
+	if o.Name == a2abinding.SubscribeToTask {
+		s.id, err = input.Text("id")
+	}
+	return o, input, err
 }
 
 // errLeft is why a stream of an earlier process broke.
@@ -122,12 +127,12 @@ func broken(err error) bool {
 
 // naming is the input of an operation on the task of the stream, in the tenant of
 // its own input.
-func (s *stream) naming() (octets []byte, input object, err error) {
-	own, err := parseObject(s.t.Input)
+func (s *stream) naming() (octets []byte, input a2ajson.Object, err error) {
+	own, err := a2ajson.Parse(s.t.Input)
 	if err != nil {
 		return nil, nil, err
 	}
-	tenant, err := own.text("tenant")
+	tenant, err := own.Text("tenant")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,14 +143,14 @@ func (s *stream) naming() (octets []byte, input object, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	input, err = parseObject(octets)
+	input, err = a2ajson.Parse(octets)
 	return octets, input, err
 }
 
 // snapshot sends the task as it is now, as the last event of a stream whose end was
 // missed. If it has not ended, or the agent knows nothing of it any more, lost is why
 // the stream did.
-func (s *stream) snapshot(lost error, octets []byte, input object) error {
+func (s *stream) snapshot(lost error, octets []byte, input a2ajson.Object) error {
 	task, err := s.ask(s.ctx, getTask, s.t, octets, input)
 	if err != nil {
 		return lost
@@ -157,7 +162,7 @@ func (s *stream) snapshot(lost error, octets []byte, input object) error {
 }
 
 // copy makes a request that streams and sends each of its events, to its end.
-func (s *stream) copy(o a2abinding.Operation, octets []byte, input object) error {
+func (s *stream) copy(o a2abinding.Operation, octets []byte, input a2ajson.Object) error {
 	r, q, err := s.open(s.ctx, o, s.t, octets, input)
 	if err != nil {
 		return err
@@ -189,17 +194,14 @@ func (s *stream) copy(o a2abinding.Operation, octets []byte, input object) error
 
 // take sends one event. Whose the task is that it is about is stored before.
 func (s *stream) take(data []byte) error {
-	response, err := parseObject(data)
+	response, err := a2ajson.Parse(data)
 	if err != nil {
 		return invalid("an event is no JSON object")
 	}
-	if id := response.task(); id != "" && id != s.id {
-		if err := s.owners.claim(s.ctx, s.t.Peer, id); err != nil {
-			return err
-		}
-		s.id = id
+	if err := s.whose.Claim(s.ctx, response); err != nil {
+		return err
 	}
-	s.over = response.final()
+	s.id, s.over = cmp.Or(a2aowners.TaskOf(response), s.id), final(response)
 	return s.event("", data)
 }
 
@@ -208,11 +210,11 @@ func (q *request) event(data []byte) ([]byte, error) {
 	if q.id != "" {
 		return q.result(data)
 	}
-	o, err := parseObject(data)
+	o, err := a2ajson.Parse(data)
 	if err != nil {
 		return nil, invalid("an event is no JSON object")
 	}
-	if o.last("error") != nil {
+	if o.Last("error") != nil {
 		return nil, restError(data)
 	}
 	return data, nil
@@ -224,15 +226,15 @@ var ends = map[string]bool{
 }
 
 // final reports whether a StreamResponse is the last of its stream.
-func (o object) final() bool {
-	for _, m := range o {
-		switch m.name {
+func final(response a2ajson.Object) bool {
+	for _, m := range response {
+		switch m.Name {
 		case "message":
 			return true
 		case "task", "statusUpdate":
 			var state string
-			status := objectOf(m.value).last("status")
-			return json.Unmarshal(objectOf(status).last("state"), &state) == nil && ends[state]
+			status := a2ajson.Of(m.Value).Last("status")
+			return json.Unmarshal(a2ajson.Of(status).Last("state"), &state) == nil && ends[state]
 		}
 	}
 	return false

@@ -156,10 +156,8 @@ func TestRESTPathsAndQueries(t *testing.T) {
 		_, _ = w.Write([]byte(`{}`))
 	})
 	b := newBack(t, BackOptions{URL: agent.URL + "/v1/", Binding: REST})
-	for _, id := range []string{"t", "a/b?c:d %"} {
-		if err := b.owners.claim(t.Context(), alice, id); err != nil {
-			t.Fatal(err)
-		}
+	for _, task := range [][2]string{{"", "t"}, {"", "a/b?c:d %"}, {"a/b", "t"}, {".", "t"}, {"..", "t"}} {
+		b.own(alice, task[0], task[1])
 	}
 	for _, row := range []struct{ operation, input, want string }{
 		{a2abinding.SendMessage, `{"tenant":"acme"}`, "POST /v1/acme/message:send"},

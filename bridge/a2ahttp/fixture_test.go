@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2ajson"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -214,6 +215,32 @@ func (b *back) mustRun(t *a2a.Task) (events []string, output string) {
 		b.t.Fatalf("%s: %v %s", t.Kind, err, octetsOf(err))
 	}
 	return events, output
+}
+
+// own has a caller be told of a task.
+func (b *back) own(caller, tenant, id string) {
+	b.t.Helper()
+	operation, _ := a2abinding.Named(a2abinding.SendMessage)
+	whose, err := b.owners.Operation("agent", caller, operation, parsed(b.t, map[string]string{"tenant": tenant}))
+	if err == nil {
+		err = whose.Claim(b.t.Context(), parsed(b.t, map[string]any{"task": map[string]string{"id": id}}))
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func parsed(t *testing.T, v any) a2ajson.Object {
+	t.Helper()
+	octets, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := a2ajson.Parse(octets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 // octetsOf returns the error object of a failure.

@@ -7,11 +7,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/bridge/a2ajson"
+	"github.com/slimwire/swp/profiles/a2a"
 )
 
 // owning is an agent that begins a task of the id it is sent, and knows all tasks.
@@ -85,13 +86,13 @@ func TestPR04WhatTwoParsersReadDifferentlyIsRefused(t *testing.T) {
 		{a2abinding.GetTask, `{"id":"t-a","\u0069d":"t-b"}`},
 		{a2abinding.GetTask, `{"id":["t-a"]}`},
 		{a2abinding.GetTask, `{"id":"\ud800"}`},
-		{a2abinding.GetTask, `{"id":"` + strings.Repeat("x", maxID+1) + `"}`},
+		{a2abinding.GetTask, `{"id":"` + strings.Repeat("x", a2ajson.MaxID+1) + `"}`},
 		{a2abinding.ListPushConfigs, `{"taskId":"t-a","task_id":"t-b"}`},
 		{a2abinding.ListPushConfigs, `{"taskId":"t-a","ta\u017fkId":"t-b"}`},
 		{a2abinding.SendMessage, `{"message":{"task_id":"t-b"}}`},
 		{a2abinding.SendMessage, `{"message":{},"Message":{"taskId":"t-b"}}`},
 		{a2abinding.SendMessage, `{"message":{"referenceTaskIds":"t-b"}}`},
-		{a2abinding.SendMessage, `{"message":{"referenceTaskIds":[` + strings.Repeat(`"t-a",`, maxReferences) + `"t-a"]}}`},
+		{a2abinding.SendMessage, `{"message":{"referenceTaskIds":[` + strings.Repeat(`"t-a",`, 64) + `"t-a"]}}`},
 		{a2abinding.SendMessage, `{"configuration":{"task_push_notification_config":{"taskId":"t-b"}}}`},
 	} {
 		if _, _, err := b.run(taskFrom(alice, row[0], row[1])); failure(t, err).Code != a2abinding.CodeInvalidParams {
@@ -118,52 +119,6 @@ func TestPR04ListsShowTasksOfTheCallerOnly(t *testing.T) {
 		if _, output := b.mustRun(taskFrom(caller, a2abinding.ListTasks, `{}`)); output != want {
 			t.Errorf("%s is shown %s, want %s", caller, output, want)
 		}
-	}
-	const own = `{ "tasks" : [ {"id":"t-a"} , {"id":"t-a"} ] , "tasks":[]}`
-	for in, want := range map[string]string{
-		own: own, `{"tasks":[ ]}`: `{"tasks":[ ]}`, `{}`: `{}`, `{"tasks":null}`: `{"tasks":null}`,
-		// A parser that takes the first of two lists sees no more.
-		`{"tasks":[{"id":"t-b"}],"tasks":[{"id":"t-b"}]}`: `{"tasks":[],"tasks":[]}`,
-	} {
-		got, err := b.owners.only(t.Context(), alice, []byte(in))
-		if err != nil || string(got) != want {
-			t.Errorf("%s: %s, %v, want %s", in, got, err, want)
-		}
-	}
-	for _, in := range []string{`[]`, `{"tasks":7}`, `{"tasks":[` + strings.Repeat(`1,`, maxListed) + `1]}`} {
-		if got, err := b.owners.only(t.Context(), alice, []byte(in)); err == nil {
-			t.Errorf("%.50s: %s", in, got)
-		}
-	}
-}
-
-func TestWhoseATaskIsIsForgottenAfterItsLastUse(t *testing.T) {
-	now := time.Unix(0, 0)
-	records := newMemory()
-	b := newBack(t, BackOptions{URL: "http://127.0.0.1:1", Binding: JSONRPC, Records: records, Retention: 100 * time.Hour, Now: func() time.Time { return now }})
-	until := func() time.Duration {
-		for _, r := range records.records {
-			if r.owner != alice {
-				t.Errorf("a record of %q", r.owner)
-			}
-			return r.expires.Sub(time.Unix(0, 0))
-		}
-		return 0
-	}
-	if err := b.owners.claim(t.Context(), alice, "t"); err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range []struct{ at, want int }{{0, 100}, {25, 100}, {26, 126}, {40, 126}, {120, 220}} {
-		now = time.Unix(0, 0).Add(time.Duration(row.at) * time.Hour)
-		if err := b.owners.check(t.Context(), alice, "t"); err != nil || until() != time.Duration(row.want)*time.Hour {
-			t.Errorf("used after %d h: kept for %v, %v, want %d h", row.at, until(), err, row.want)
-		}
-		if err := b.owners.check(t.Context(), bob, "t"); !errors.Is(err, errNotFound) {
-			t.Error(err)
-		}
-	}
-	if until() != 220*time.Hour {
-		t.Error("who may not use it kept it")
 	}
 }
 
@@ -226,4 +181,37 @@ func TestPR04CallbackURLsAreNeverDialled(t *testing.T) {
 	}
 	_ = ln.Close()
 	<-dialled
+}
+
+func TestPR04ATaskOfOneTenantIsNoneOfAnother(t *testing.T) {
+	agent := owning(t)
+	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
+	b.mustRun(taskFrom(alice, a2abinding.SendMessage, `{"tenant":"acme"}`, "a2a-extensions=a"))
+	b.mustRun(taskFrom(bob, a2abinding.SendStreamingMessage, `{"tenant":"beta"}`, "a2a-extensions=a"))
+	before := len(agent.asked())
+	for _, row := range [][2]string{{alice, "beta"}, {alice, ""}, {bob, "acme"}, {bob, ""}} {
+		for _, operation := range []string{a2abinding.GetTask, a2abinding.SubscribeToTask} {
+			_, _, err := b.run(taskFrom(row[0], operation, fmt.Sprintf(`{"id":"t-a","tenant":%q}`, row[1])))
+			if failure(t, err).Code != a2abinding.CodeTaskNotFound {
+				t.Errorf("%s of %s in %q: %v", operation, row[0], row[1], err)
+			}
+		}
+	}
+	if n := len(agent.asked()); n != before {
+		t.Errorf("the agent was asked %d times about tasks of others", n-before)
+	}
+	b.mustRun(taskFrom(alice, a2abinding.GetTask, `{"id":"t-a","tenant":"acme"}`))
+	b.mustRun(taskFrom(bob, a2abinding.GetTask, `{"tenant":"beta","id":"t-a"}`))
+}
+
+// What was begun and said nothing yet is taken up for its caller only, too.
+func TestPR04AStreamThatIsResumedIsTheCallers(t *testing.T) {
+	agent := owning(t)
+	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
+	b.own(alice, "", "t-a")
+	worker := b.worker(a2abinding.SubscribeToTask).(a2a.Resumer)
+	_, err := worker.Resume(t.Context(), taskFrom(bob, a2abinding.SubscribeToTask, `{"id":"t-a"}`), nil, nil)
+	if failure(t, err).Code != a2abinding.CodeTaskNotFound || len(agent.asked()) > 0 {
+		t.Errorf("%v, asked %v", err, agent.asked())
+	}
 }

@@ -68,6 +68,11 @@ type Options struct {
 	// at once. Nil means every input is good.
 	Validate func(kind string, input []byte) error
 
+	// Ward looks after a task of a kind a2a/1.0/… that is given to an agent over a
+	// session; agent is its name here, partner/agent behind a partner. Nil means that
+	// initiators who know its id may have to do with any task of the agent's.
+	Ward func(agent string, t *Task) Ward
+
 	// Propagate is called before a Task is sent, with the lane that it is sent
 	// on and a context that carries the trace context of the task
 	// (profiles.TraceOf). An error is ignored: a task does not fail for its trace.
@@ -89,6 +94,7 @@ type Options struct {
 	Deadline    time.Duration // of tasks that name none; default 1 h
 	MaxDeadline time.Duration // what a Task may ask for at most; default 7 days
 	Abandoned   time.Duration // how long a task waits for its agent to come back; default 60 s
+	Unreached   time.Duration // how long one that was not given to a partner yet waits for it, after the partner has gone; default 5 s
 
 	Tasks            int // of peers that are not over, default 4,096
 	TasksPerIdentity int // of them, of one identity, default 1,024

@@ -303,7 +303,7 @@ func (s *Service) recall(key string, value []byte) (*task, error) {
 		return t, nil
 	}
 	t = s.newTask(&r, sumTask(r.Kind, r.Input))
-	if err := t.restore(s.ctx); err != nil {
+	if err := t.restore(s.ctx, r.Input); err != nil {
 		return nil, err
 	}
 	if t.ended {

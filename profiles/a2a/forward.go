@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -85,9 +86,14 @@ func (t *task) dispatch(input []byte, wait bool) {
 		t.assign(a, input)
 		return
 	}
+	patience, reason := s.patience(t)
 	s.mu.Unlock()
-	if !known && !wait {
+	switch {
+	case !known && !wait:
 		t.fail(reasonUnsupported)
+		return
+	case patience <= 0:
+		t.fail(reason)
 		return
 	}
 	if t.stand(standing{Phase: phaseWaiting}) != nil {
@@ -100,15 +106,15 @@ func (t *task) dispatch(input []byte, wait bool) {
 	}
 	if !t.over && !s.leaving() {
 		s.idle[t] = struct{}{}
-		t.arm()
+		t.arm(patience, reason)
 	}
 	s.mu.Unlock()
 }
 
 // arm bounds how long the task waits for an agent. The caller holds mu.
-func (t *task) arm() {
+func (t *task) arm(patience time.Duration, reason string) {
 	if t.absent == nil {
-		t.absent = t.s.later(t.s.opts.Abandoned, func() { t.fail(reasonGone) })
+		t.absent = t.s.later(patience, func() { t.fail(reason) })
 	}
 }
 
@@ -139,7 +145,7 @@ func (t *task) assign(a *agent, input []byte) {
 	a.tasks[t] = struct{}{}
 	at := standing{Phase: phaseAgent, Identity: a.identity, AgentID: a.id, Instance: a.instance, Remote: profiles.NewMsgID()}
 	s.mu.Unlock()
-	if t.stand(at) != nil {
+	if !t.admitted(a.id, input) || t.stand(at) != nil {
 		return
 	}
 	s.mu.Lock()
@@ -162,7 +168,7 @@ func (t *task) assign(a *agent, input []byte) {
 // send gives up.
 func (t *task) send(session profiles.Session, input []byte) {
 	s := t.s
-	f := &forward{t: t, input: input, agent: t.behind(t.at.AgentID)}
+	f := &forward{t: t, input: input, agent: t.behind(t.at.AgentID), ward: t.ward}
 	ctx := t.ctx
 	if a := t.owned; a != nil && a.cross != nil {
 		ctx = a.cross(ctx)
@@ -209,7 +215,7 @@ func (t *task) await() {
 	}
 	t.out = nil
 	if !isPartner(t.at.AgentID) {
-		t.arm()
+		t.arm(s.opts.Abandoned, reasonGone)
 	}
 	if t.owned == nil { // after a restart
 		a := s.agents[t.at.AgentID]
@@ -237,6 +243,7 @@ type forward struct {
 	d     *Delivery
 	input []byte // until it was sent once
 	agent string // behind a partner
+	ward  Ward   // may be nil
 }
 
 // task implements receiver.
@@ -272,8 +279,12 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 	case number > 0:
 		id = strconv.FormatUint(number, 10)
 	}
+	var first func(done func(error))
+	if f.ward != nil && len(m.Payload) > 0 {
+		first = f.ward.Event(m.Payload)
+	}
 	done := req.Defer()
-	t.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, done: func(err error) {
+	t.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, first: first, done: func(err error) {
 		switch err {
 		case nil, errOver:
 			done(nil) // what crosses the end is dropped
@@ -299,9 +310,26 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, _, firstHeld uint
 		done = req.Defer()
 	}
 	kept := &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
-	t.drain(func() {
+	finish := func() {
 		if !t.finish(byExecutor, kept, nil, func(err error) { done(unavailable(err)) }) {
 			done(nil)
+		}
+	}
+	t.drain(func() {
+		if f.ward == nil || !kept.OK {
+			finish()
+			return
+		}
+		if !t.s.spawn(func() {
+			var output []byte
+			if !t.warded(func() (err error) { output, err = f.ward.Output(t.ctx, kept.Output); return err }) {
+				done(nil) // it ended otherwise
+				return
+			}
+			kept.Output = output
+			finish()
+		}) {
+			done(errClosed)
 		}
 	})
 	return nil

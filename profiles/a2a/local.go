@@ -172,9 +172,7 @@ func (t *task) execute(w Worker, input []byte) {
 	} else if t.stand(standing{Phase: phaseLocal}) != nil {
 		return
 	}
-	job := &Task{
-		ID: t.id, Kind: t.kind, Input: input, Peer: t.owner, Params: t.params, Deadline: t.deadline, Hops: t.hops,
-	}
+	job := t.job(input)
 	ctx, cancel := context.WithDeadline(credited, time.Now().Add(t.remaining()))
 	defer cancel()
 	output, err := protect(func() ([]byte, error) {
@@ -194,6 +192,11 @@ func (t *task) execute(w Worker, input []byte) {
 	default:
 		t.finish(byExecutor, t.failure(err), nil, nil)
 	}
+}
+
+// job is the task as a Worker sees it.
+func (t *task) job(input []byte) *Task {
+	return &Task{ID: t.id, Kind: t.kind, Input: input, Peer: t.owner, Params: t.params, Deadline: t.deadline, Hops: t.hops}
 }
 
 // begun reports whether an earlier process had a Worker begin with the task.

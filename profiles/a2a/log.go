@@ -17,8 +17,9 @@ const (
 // entry is an Event on its way into the log.
 type entry struct {
 	payload []byte
-	id      string // under which it is stored once, however often that is tried
-	number  uint64 // that an agent gave it, or 0
+	id      string                 // under which it is stored once, however often that is tried
+	number  uint64                 // that an agent gave it, or 0
+	first   func(done func(error)) // what is to be stored before it; nil: nothing
 	done    func(error)
 }
 
@@ -73,22 +74,39 @@ func (t *task) add(e entry) {
 // write submits the first Event of the queue, and tries again until it is
 // stored: nobody knows whether a write that failed was carried out.
 func (t *task) write(e entry, failures int) {
-	s := t.s
-	s.opts.Store.Append(spaceEvents, t.run, e.id, t.owner, e.payload, t.expires, func(seq uint64, _, _ bool, err error) {
-		switch {
-		case err == nil:
-			t.wrote(e, seq)
-		case passing(err):
-			if failures == 0 {
-				s.report(t, err)
+	if e.first != nil {
+		e.first(func(err error) {
+			if err != nil {
+				t.unwritten(e, failures, err)
+				return
 			}
-			s.later(backoff(failures), func() { t.write(e, failures+1) })
-		default:
-			s.report(t, err)
-			t.fail(reasonOf(err))
-			t.wrote(e, 0)
+			e.first = nil
+			t.write(e, failures)
+		})
+		return
+	}
+	t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.owner, e.payload, t.expires, func(seq uint64, _, _ bool, err error) {
+		if err != nil {
+			t.unwritten(e, failures, err)
+			return
 		}
+		t.wrote(e, seq)
 	})
+}
+
+// unwritten has an Event written again, or if that is of no use ends the task.
+func (t *task) unwritten(e entry, failures int, err error) {
+	s := t.s
+	if !passing(err) {
+		s.report(t, err)
+		t.fail(reasonOf(err))
+		t.wrote(e, 0)
+		return
+	}
+	if failures == 0 {
+		s.report(t, err)
+	}
+	s.later(backoff(failures), func() { t.write(e, failures+1) })
 }
 
 // wrote goes on after an Event was stored under a number, or with 0 never will

@@ -11,7 +11,8 @@ import (
 // A partner is an endpoint that has agents behind it. It is an agent like any other,
 // whose id ends in a slash, but for three things: a task is for it if it names one of
 // its agents, whatever its kind; it keeps its tasks, so that it may be restarted; and
-// a task waits for it until its own deadline, because it goes on meanwhile.
+// a task that was given to it waits for it until its own deadline, because it goes on
+// meanwhile. One that was not yet waits for Unreached at most.
 
 // partnerInstance stands for every process of a partner.
 const partnerInstance = "partner"
@@ -97,6 +98,24 @@ func (t *task) behind(id string) string {
 		return ""
 	}
 	return strings.TrimPrefix(t.agent, id)
+}
+
+// target is what the agent of an id here is called that the task is meant for.
+func (t *task) target(id string) string {
+	if isPartner(id) {
+		return t.agent
+	}
+	return id
+}
+
+// patience is how long a task may wait for those who are away, and why it fails then.
+// The caller holds mu.
+func (s *Service) patience(t *task) (wait time.Duration, reason string) {
+	name, _, _ := strings.Cut(t.agent, "/")
+	if a := s.agents[name+"/"]; a != nil && a.host == nil && a.offers(t) {
+		return s.opts.Unreached - time.Since(a.left), reasonAway
+	}
+	return s.opts.Abandoned, reasonGone
 }
 
 // name is what rules and policies know the task by: its kind, for an agent of this

@@ -13,6 +13,7 @@ const (
 	reasonFailed      = "the worker failed"
 	reasonRefused     = "the worker refused the task"
 	reasonGone        = "the worker did not come back"
+	reasonAway        = "the partner can not be reached now"
 	reasonRestarted   = "the worker was restarted"
 	reasonInterrupted = "interrupted by a restart"
 	reasonEvents      = "the task has too many events"

@@ -10,8 +10,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// restore reads from the store how far a task is.
-func (t *task) restore(ctx context.Context) error {
+// restore reads from the store how far a task is that has an input.
+func (t *task) restore(ctx context.Context, input []byte) error {
 	store := t.s.opts.Store
 	version, value, err := store.Get(ctx, spaceEnding, t.run)
 	if err != nil {
@@ -37,7 +37,13 @@ func (t *task) restore(ctx context.Context) error {
 	}
 	t.last = last
 	t.count = int(min(last, uint64(t.s.opts.Events)))
-	if t.ended || first > last {
+	if t.ended {
+		return nil
+	}
+	if t.at.Phase == phaseAgent {
+		t.ward = t.wardOf(t.at.AgentID, input)
+	}
+	if first > last {
 		return nil
 	}
 	// The last Event of the agent is the last entry, or that before one of ours.
@@ -135,7 +141,7 @@ func (s *Service) reloadTask(run string) error {
 		return nil
 	}
 	t := s.newTask(&r, sumTask(r.Kind, r.Input))
-	switch err := t.restore(s.ctx); {
+	switch err := t.restore(s.ctx, r.Input); {
 	case err != nil:
 		return err
 	case t.ended:

@@ -90,6 +90,7 @@ func (o Options) withDefaults() Options {
 	o.Deadline = cmp.Or(o.Deadline, time.Hour)
 	o.MaxDeadline = cmp.Or(o.MaxDeadline, 7*24*time.Hour)
 	o.Abandoned = cmp.Or(o.Abandoned, time.Minute)
+	o.Unreached = cmp.Or(o.Unreached, 5*time.Second)
 	o.Tasks = cmp.Or(o.Tasks, 4096)
 	o.TasksPerIdentity = cmp.Or(o.TasksPerIdentity, 1024)
 	o.Events = cmp.Or(o.Events, 65536)
@@ -111,6 +112,7 @@ func (o Options) withDefaults() Options {
 func (o *Options) validate() error {
 	for name, d := range map[string]time.Duration{
 		"Retention": o.Retention, "Deadline": o.Deadline, "MaxDeadline": o.MaxDeadline, "Abandoned": o.Abandoned,
+		"Unreached": o.Unreached,
 	} {
 		if d < 0 {
 			return fmt.Errorf("a2a: %s: %v, want 0 or more", name, d)

@@ -70,6 +70,7 @@ type task struct {
 
 	owned *agent    // it was given to
 	out   *Delivery // on the session of owned; nil while there is none
+	ward  Ward      // of the agent that it is given to; may be nil
 	seen  uint64    // number of the agent's last Event that is stored
 
 	ack, end, absent *time.Timer

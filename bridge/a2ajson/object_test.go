@@ -1,4 +1,4 @@
-package a2ahttp
+package a2ajson
 
 import (
 	"encoding/json"
@@ -17,15 +17,15 @@ func FuzzObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		var want map[string]json.RawMessage
 		err := json.Unmarshal(octets, &want)
-		got, fault := parseObject(octets)
+		got, fault := Parse(octets)
 		if (err == nil && want != nil) != (fault == nil) {
 			t.Fatalf("%q: %v, want %v", octets, fault, err)
 		}
 		found := make(map[string]json.RawMessage)
 		for _, m := range got {
-			found[m.name] = m.value
-			if string(octets[m.end-len(m.value):m.end]) != string(m.value) {
-				t.Errorf("%q: %q ends at %d", octets, m.value, m.end)
+			found[m.Name] = m.Value
+			if string(octets[m.end-len(m.Value):m.end]) != string(m.Value) {
+				t.Errorf("%q: %q ends at %d", octets, m.Value, m.end)
 			}
 		}
 		if fault == nil && !reflect.DeepEqual(found, want) {
@@ -33,13 +33,13 @@ func FuzzObject(f *testing.F) {
 		}
 		var list []json.RawMessage
 		if json.Unmarshal(octets, &list) == nil && len(octets) > 0 && octets[0] == '[' {
-			spans, ok := elements(octets)
-			if !ok || len(spans) != len(list) {
-				t.Fatalf("%q: %v", octets, spans)
+			got, ok := Elements(octets)
+			if !ok || len(got) != len(list) {
+				t.Fatalf("%q: %q", octets, got)
 			}
-			for i, span := range spans {
-				if string(octets[span[0]:span[1]]) != string(list[i]) {
-					t.Errorf("%q: element %d is %q", octets, i, octets[span[0]:span[1]])
+			for i, element := range got {
+				if string(element) != string(list[i]) {
+					t.Errorf("%q: element %d is %q", octets, i, element)
 				}
 			}
 		}

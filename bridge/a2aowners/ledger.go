@@ -1,0 +1,115 @@
+// Package a2aowners keeps whose the tasks of A2A agents are, for agents to which all
+// callers are this endpoint: those at a URL, those that are reached over a session of
+// this endpoint's own, and the members of a team.
+//
+// A task is that of the caller who was told of it first. For everybody else it does
+// not exist: what they learn of it is what they would learn of one that there never
+// was.
+//
+// Specification: mcp-a2a mapping R9, ABUSE PR-04.
+package a2aowners
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Records are what a Ledger needs of durable state. Package store says what the
+// methods promise.
+type Records interface {
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
+		done func(wrote bool, version uint64, current []byte, err error))
+	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
+}
+
+// Ledger keeps notes for callers, under keys. Each is a record of its caller, within
+// the caller's quota, and is forgotten Retention after it was last used, give or take
+// a quarter. It is safe for concurrent use.
+type Ledger struct {
+	Space     string
+	Records   Records
+	Retention time.Duration
+	Now       func() time.Time // the wall clock
+}
+
+// entry is a note as it is stored.
+type entry struct {
+	Identity string    `json:"identity"`
+	Note     string    `json:"note,omitempty"`
+	Until    time.Time `json:"until"`
+}
+
+// Key is the key of what has names that lead to it: of a task those of the agent and
+// the tenant, and then the id. Ids are unique for one agent and one tenant only.
+func Key(names ...string) string {
+	h := sha256.New()
+	for _, name := range names {
+		_, _ = fmt.Fprintf(h, "%q ", name) // a hash takes everything
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Submit keeps a note for a caller, unless there is one under the key already,
+// whosever it is. It does not wait: done is called when that is stored, or can not be,
+// and must not block.
+func (l *Ledger) Submit(caller, key, note string, done func(error)) {
+	l.put(caller, key, note, 0, done)
+}
+
+// Keep is Submit, and waits.
+func (l *Ledger) Keep(ctx context.Context, caller, key, note string) error {
+	return wait(ctx, func(done func(error)) { l.Submit(caller, key, note, done) })
+}
+
+// Find returns the note that is kept for a caller, false if there is none for this
+// one.
+func (l *Ledger) Find(ctx context.Context, caller, key string) (note string, found bool, err error) {
+	version, value, err := l.Records.Get(ctx, l.Space, key)
+	if err != nil {
+		return "", false, fmt.Errorf("a2aowners: %s can not be read: %w", l.Space, err)
+	}
+	var e entry
+	if version > 0 {
+		if err := json.Unmarshal(value, &e); err != nil {
+			return "", false, fmt.Errorf("a2aowners: %s: a record can not be read: %w", l.Space, err)
+		}
+	}
+	if version == 0 || e.Identity != caller {
+		return "", false, nil
+	}
+	if e.Until.Sub(l.Now()) < l.Retention*3/4 {
+		err = wait(ctx, func(done func(error)) { l.put(caller, key, e.Note, version, done) })
+	}
+	return e.Note, err == nil, err
+}
+
+func (l *Ledger) put(caller, key, note string, was uint64, done func(error)) {
+	until := l.Now().Add(l.Retention)
+	value, err := json.Marshal(entry{caller, note, until})
+	if err != nil {
+		done(fmt.Errorf("a2aowners: %w", err))
+		return
+	}
+	l.Records.Put(l.Space, key, was, caller, value, until, func(_ bool, _ uint64, _ []byte, err error) {
+		if err != nil {
+			err = fmt.Errorf("a2aowners: %s can not be written: %w", l.Space, err)
+		}
+		done(err)
+	})
+}
+
+// wait begins something and waits for its end, or that of ctx.
+func wait(ctx context.Context, begin func(done func(error))) error {
+	done := make(chan error, 1)
+	begin(func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,83 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Ward looks after one task that is given to an agent over a session. To the agent all
+// initiators are this endpoint, so it is here that they are kept from each other's
+// tasks of A2A (mcp-a2a mapping §4). The errors of a Ward are a *Failure, by which the
+// task ends, or those of a store.
+type Ward interface {
+	// Admit refuses the task before it is given to the agent. It may wait.
+	Admit(ctx context.Context) error
+
+	// Event is told the payload of an Event, which it does not keep, and must not
+	// block. keep has stored what is to be stored before the initiator gets the Event;
+	// nil means nothing. It does not wait, and is called again after an error that
+	// passes. done must not block. After a restart an Event may be told again.
+	Event(payload []byte) (keep func(done func(error)))
+
+	// Output returns the output of a Result as the initiator gets it. It may wait.
+	Output(ctx context.Context, output []byte) ([]byte, error)
+}
+
+// wardOf returns the Ward of the task for an agent, nil if it needs none.
+func (t *task) wardOf(agentID string, input []byte) Ward {
+	if t.s.opts.Ward == nil || !delegated(t.kind) {
+		return nil
+	}
+	return t.s.opts.Ward(t.target(agentID), t.job(input))
+}
+
+// admitted reports whether the task may be given to an agent. If not, it has ended.
+func (t *task) admitted(agentID string, input []byte) bool {
+	if t.s.opts.Ward == nil || !delegated(t.kind) {
+		return true
+	}
+	if input == nil {
+		var err error
+		if input, err = t.input(); err != nil {
+			return false
+		}
+	}
+	w := t.wardOf(agentID, input)
+	if !t.warded(func() error { return w.Admit(t.ctx) }) {
+		return false
+	}
+	t.s.mu.Lock()
+	t.ward = w
+	t.s.mu.Unlock()
+	return true
+}
+
+// warded does what its Ward may wait for, and tries again while that fails for a reason
+// that passes. It reports whether the task goes on; if not, it has ended.
+func (t *task) warded(do func() error) bool {
+	for n := 0; ; n++ {
+		err := do()
+		if err == nil {
+			return true
+		}
+		if t.ctx.Err() != nil {
+			return false
+		}
+		if told, ok := errors.AsType[*Failure](err); ok {
+			t.finish(byUs, t.failure(told), nil, nil)
+			return false
+		}
+		if n == 0 {
+			t.s.report(t, err)
+		}
+		if !passing(err) {
+			t.fail(reasonOf(err))
+			return false
+		}
+		select {
+		case <-time.After(backoff(n)):
+		case <-t.ctx.Done():
+		}
+	}
+}
