@@ -15,7 +15,7 @@ func first(e *jsonschema.ValidationError) (where, keyword string) {
 			keyword = path[0]
 		}
 		for _, token := range e.InstanceLocation {
-			where += "/" + escape(token)
+			where += "/" + toToken.Replace(token)
 		}
 		return where, keyword
 	}
@@ -28,7 +28,5 @@ func first(e *jsonschema.ValidationError) (where, keyword string) {
 	return where, keyword
 }
 
-// escape writes a name as a token of a JSON Pointer (RFC 6901).
-func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+// toToken writes a name as a token of a JSON Pointer (RFC 6901).
+var toToken = strings.NewReplacer("~", "~0", "/", "~1")

@@ -4,10 +4,11 @@ import "github.com/slimwire/swp/sdl/canonical"
 
 // MaxSteps bounds the work of a validation. A step is a schema that a value is
 // held against, a member or element that is looked at, or octetsPerStep octets
-// that are compared: some 300 ns. A payload within the limits of A2A-SDL and a
-// schema that says something about each of its parts stay far below; references
-// that multiply at each level do not.
-const MaxSteps = 200_000
+// that are compared. All of them together take some 150 ms and 40 MB at most,
+// where everything fails. A list of 10 000 objects with four members each that
+// the schema describes stays within; references that multiply at each level do
+// not.
+const MaxSteps = 100_000
 
 const octetsPerStep = 16
 
