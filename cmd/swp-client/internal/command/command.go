@@ -119,7 +119,7 @@ the data directory of swpd (swpd run makes it).`,
 	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
 	p.StringVar(&f.chain, "chain", "", "`id` of the chain of credentials that it is done under, in hexadecimal (see cred)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newSDL(f), newDump(f))
 	return root
 }
 

@@ -1,0 +1,151 @@
+// Package check plays data files of A2A-SDL against this implementation: bodies
+// with what must become of them, canonical forms, wrapped keys, exchanges with the
+// built-in handlers, and inputs on which implementations differ.
+//
+// A check cannot pass by comparing nothing: what a row must say and does not, and
+// every member of it that nothing here compares, counts as a difference.
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Report is what became of a case. Its JSON form is one line.
+type Report struct {
+	Case    string   `json:"case"`
+	Pass    bool     `json:"pass"`    // there is no difference
+	Results []Result `json:"results"` // one per delivery
+	Diff    []string `json:"diff"`    // what was not as expected, and where
+}
+
+// Result is what became of one delivery.
+type Result struct {
+	Outcome string `json:"outcome"` // accept or error
+
+	// Of an error; null else.
+	Code      *string         `json:"code"`
+	Retryable *bool           `json:"retryable"`
+	Details   json.RawMessage `json:"details"`
+
+	// Dispatch is what the handler answered, where one was asked.
+	Dispatch *Dispatch `json:"dispatch,omitempty"`
+}
+
+// Dispatch is the answer of a handler.
+type Dispatch struct {
+	CT   string `json:"ct"`
+	Type string `json:"type"`
+
+	// Of an error envelope.
+	Code      string `json:"code,omitempty"`
+	Retryable *bool  `json:"retryable,omitempty"`
+}
+
+// Outcomes.
+const (
+	accepted = "accept"
+	refused  = "error"
+)
+
+// Case is one case of a file. Each play starts with fresh state.
+type Case struct {
+	Name string
+	play func(ctx context.Context) ([]Result, []string)
+}
+
+// Play plays the case.
+func (c *Case) Play(ctx context.Context) Report {
+	results, diff := c.play(ctx)
+	if len(results) == 0 && len(diff) == 0 {
+		diff = []string{"nothing was delivered"}
+	}
+	r := Report{Case: c.Name, Pass: len(diff) == 0, Results: results, Diff: diff}
+	if r.Results == nil {
+		r.Results = []Result{}
+	}
+	if r.Diff == nil {
+		r.Diff = []string{}
+	}
+	return r
+}
+
+// kinds are the kinds of rows, told apart by members that only one of them has.
+var kinds = []struct {
+	members []string
+	load    func(row canonical.Value, dir string, keys *Keys) (Case, error)
+}{
+	{[]string{"body_file", "expected"}, loadExpect},
+	{[]string{"input", "canonical_json"}, loadCanonical},
+	{[]string{"input", "error"}, loadCanonical},
+	{[]string{"sec_enc", "plaintext_json"}, loadKeywrap},
+	{[]string{"steps", "config"}, loadFlow},
+	{[]string{"bodies", "recommended"}, loadDivergence},
+}
+
+// Load reads the cases of a file: JSON objects, one after the other, whose kind is
+// known by their members. The bodies that a case names are read from the directory
+// of the file. keys has the keys that cases name; nil takes those of keys.json
+// beside the file, if there is one.
+//
+// A file that cannot be read or has no case, a row of no known kind, and a body
+// that cannot be read are errors that name the file. Data is trusted: files are
+// read as a whole.
+func Load(file string, keys *Keys) ([]Case, error) {
+	octets, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(file)
+	if keys == nil {
+		keys, err = LoadKeys(filepath.Join(dir, "keys.json"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	var cases []Case
+	rows := json.NewDecoder(bytes.NewReader(octets))
+	for {
+		var raw json.RawMessage
+		switch err := rows.Decode(&raw); {
+		case errors.Is(err, io.EOF) && len(cases) == 0:
+			return nil, fmt.Errorf("check: %s: no case in it", file)
+		case errors.Is(err, io.EOF):
+			return cases, nil
+		case err != nil:
+			return nil, fmt.Errorf("check: %s: case %d: not JSON: %w", file, len(cases)+1, err)
+		}
+		c, err := load(raw, dir, keys)
+		if err != nil {
+			return nil, fmt.Errorf("check: %s: case %d: %w", file, len(cases)+1, err)
+		}
+		cases = append(cases, c)
+	}
+}
+
+var errKind = errors.New("not recognised as an expectation, canonical form, wrapped key, flow or divergence")
+
+func load(raw []byte, dir string, keys *Keys) (Case, error) {
+	row, err := canonical.ParseJSON(raw)
+	if err != nil {
+		return Case{}, err
+	}
+next:
+	for _, kind := range kinds {
+		for _, name := range kind.members {
+			if !row.Has(name) {
+				continue next
+			}
+		}
+		return kind.load(row, dir, keys)
+	}
+	return Case{}, errKind
+}

@@ -1,0 +1,89 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/serve"
+)
+
+// delivery is a body on its way.
+type delivery struct {
+	body      []byte
+	mediaType string // application/json if empty
+}
+
+// outcome is what became of a delivery.
+type outcome struct {
+	result   Result
+	response canonical.Value // the answer, null if none was asked for
+	payload  canonical.Value // of the message, in clear; null if it was refused
+	diff     []string        // what is wrong with the answer itself
+}
+
+// failure is the result of a refusal.
+func failure(e *sdl.Error) Result {
+	code, retryable := string(e.Code), e.Retryable
+	return Result{Outcome: refused, Code: &code, Retryable: &retryable, Details: details(e.Details)}
+}
+
+func details(v canonical.Value) json.RawMessage {
+	if v.IsNull() {
+		v = canonical.Object()
+	}
+	return v.AppendJSON(nil)
+}
+
+// to delivers d to a server, whose answer has to be a valid envelope.
+func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
+	form, refusal := sdl.FormOfMedia(d.mediaType)
+	var out *serve.Outcome
+	if refusal != nil {
+		out = server.Refuse(refusal)
+	} else {
+		out = server.Handle(ctx, d.body, form, serve.Caller{})
+	}
+	o := outcome{response: out.Response}
+	if out.Request != nil {
+		o.payload = out.Request.Payload
+	}
+	o.diff = wellFormed(out, form)
+	answer := out.Response.Get("payload")
+	if out.Err != nil {
+		// What counts is what the sender gets to know.
+		code, _ := answer.Get("code").Text()
+		retryable, _ := answer.Get("retryable").Bool()
+		o.result = Result{Outcome: refused, Code: &code, Retryable: &retryable, Details: details(answer.Get("details"))}
+		return o
+	}
+	o.result = Result{Outcome: accepted, Dispatch: dispatchOf(out.Response)}
+	return o
+}
+
+// wellFormed finds what is wrong with an answer, whatever was expected.
+func wellFormed(out *serve.Outcome, form sdl.Form) (diff []string) {
+	v, refusal := sdl.Decode(out.Answer, form, sdl.Limits{})
+	if refusal != nil {
+		return []string{fmt.Sprintf("answer: %v", refusal)}
+	}
+	if _, refusal = sdl.Validate(v, sdl.Options{}); refusal != nil {
+		diff = append(diff, fmt.Sprintf("answer: %v", refusal))
+	}
+	return append(diff, same("answer", v, out.Response)...)
+}
+
+func dispatchOf(response canonical.Value) *Dispatch {
+	d := &Dispatch{}
+	d.CT, _ = response.Get("ct").Text()
+	d.Type, _ = response.Get("type").Text()
+	if d.CT == sdl.CTError {
+		payload := response.Get("payload")
+		d.Code, _ = payload.Get("code").Text()
+		retryable, _ := payload.Get("retryable").Bool()
+		d.Retryable = &retryable
+	}
+	return d
+}
