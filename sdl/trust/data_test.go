@@ -143,7 +143,7 @@ func TestDataCasesWithAPolicy(t *testing.T) {
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", textOf(expect, "case"), diff)
 			}
-			if clear := expect.Get("decrypted_payload"); refused == nil && !clear.IsNull() && !payload.Equal(clear) {
+			if opened := expect.Get("decrypted_payload"); refused == nil && !opened.IsNull() && !payload.Equal(opened) {
 				t.Errorf("%s: payload %s", textOf(expect, "case"), payload.AppendJSON(nil))
 			}
 		}

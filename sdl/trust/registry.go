@@ -154,6 +154,12 @@ func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	return s.snapshot, nil
 }
 
+// Applied reports whether exactly this proposal was applied before, so that applying
+// it again changes nothing.
+func (r *Registry) Applied(p Proposal) bool {
+	return r.state.Load().applied[p.ID] == canonical.Hash(p.document())
+}
+
 // publish makes the snapshot.
 func (s *registryState) publish(now time.Time) error {
 	v := s.members.value.With("updated_at", canonical.String(sdl.FormatTime(now)))

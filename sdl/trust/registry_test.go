@@ -208,6 +208,14 @@ func TestApplyRemembersProposals(t *testing.T) {
 			t.Errorf("another proposal with the id was applied: %v %s", other.merge, other.registry)
 		}
 	}
+	for id, want := range map[string]bool{"add": true, "other": false} {
+		if got := r.Applied(Proposal{ID: id, Merge: true, Registry: mustParse(t, `{"trusted_signing_keys":{"k9":"nine"}}`)}); got != want {
+			t.Errorf("%s: applied %v, want %v", id, got, want)
+		}
+	}
+	if r.Applied(Proposal{ID: "add", Registry: mustParse(t, `{"trusted_signing_keys":{"k9":"nine"}}`)}) {
+		t.Error("one that replaces is said to be applied")
+	}
 	if _, err := propose(t, r, strings.Repeat("x", 256), true, `{}`); err != nil {
 		t.Error(err)
 	}

@@ -36,6 +36,7 @@ func TestMemoryKnowsWhatItWasTold(t *testing.T) {
 	}
 }
 
+// Weakness 7 of §13: for how long depends on the nonce, not on the memory.
 func TestMemoryHoldsANonceUntilItEndsAndNoLonger(t *testing.T) {
 	at := now
 	m := newMemory(MemoryOptions{Now: func() time.Time { return at }})

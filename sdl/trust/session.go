@@ -44,19 +44,27 @@ type Session struct {
 
 // SessionOptions bound Sessions. The zero value is usable.
 type SessionOptions struct {
-	Max         int           // sessions that are held, default 10,000
-	MaxLifetime time.Duration // how far ahead a session may end, default 24 hours
+	// Max is how many sessions are held, default 10,000.
+	Max int
+
+	// PerAgent is how many of them one agent may have opened, so that it does not drive
+	// out those of others; default a quarter of Max.
+	PerAgent int
+
+	// MaxLifetime is how far ahead a session may end, default 24 hours.
+	MaxLifetime time.Duration
 }
 
-// Sessions remembers sessions. When there are too many, those that are over go first,
-// then the one that was used least recently.
+// Sessions remembers sessions. When there are too many, of one agent or at all, those
+// that are over go first, then the one of them that was used least recently.
 type Sessions struct {
 	o SessionOptions
 
 	mu    sync.Mutex
 	byID  map[string]*list.Element
-	used  list.List // of Session, the one used last in front
-	first time.Time // nothing that is held ends before
+	from  map[string]int // how many each agent opened
+	used  list.List      // of Session, the one used last in front
+	first time.Time      // nothing that is held ends before
 }
 
 // NewSessions returns Sessions that are empty.
@@ -64,10 +72,13 @@ func NewSessions(o SessionOptions) *Sessions {
 	if o.Max <= 0 {
 		o.Max = maxSessions
 	}
+	if o.PerAgent <= 0 {
+		o.PerAgent = max(1, o.Max/4)
+	}
 	if o.MaxLifetime <= 0 {
 		o.MaxLifetime = MaxSessionLifetime
 	}
-	return &Sessions{o: o, byID: make(map[string]*list.Element)}
+	return &Sessions{o: o, byID: make(map[string]*list.Element), from: make(map[string]int)}
 }
 
 // Register remembers a session. One that is over, that lasts too long, or whose id is
@@ -89,13 +100,14 @@ func (s *Sessions) Register(b Session, now time.Time) error {
 		}
 		s.drop(known)
 	}
-	if s.used.Len() >= s.o.Max {
-		s.makeRoom(now)
+	if s.used.Len() >= s.o.Max || s.from[b.From] >= s.o.PerAgent {
+		s.makeRoom(b.From, now)
 	}
 	if s.used.Len() == 0 || b.Expires.Before(s.first) {
 		s.first = b.Expires
 	}
 	s.byID[b.ID] = s.used.PushFront(b)
+	s.from[b.From]++
 	return nil
 }
 
@@ -131,9 +143,10 @@ func (s *Sessions) find(id string, now time.Time) *list.Element {
 	return known
 }
 
-// makeRoom drops all that are over, or else the one used least recently. It looks for
-// those that are over only when one must be.
-func (s *Sessions) makeRoom(now time.Time) {
+// makeRoom drops all that are over, or else the one used least recently: of an agent
+// that has as many as it may, of all otherwise. It looks for those that are over only
+// when one must be.
+func (s *Sessions) makeRoom(agent string, now time.Time) {
 	if sdl.Over(s.first, now) {
 		s.first = now.Add(s.o.MaxLifetime)
 		for e := s.used.Back(); e != nil; {
@@ -146,13 +159,24 @@ func (s *Sessions) makeRoom(now time.Time) {
 			e = before
 		}
 	}
-	if s.used.Len() >= s.o.Max {
-		s.drop(s.used.Back())
+	least := s.used.Back()
+	switch {
+	case s.from[agent] >= s.o.PerAgent:
+		for sessionOf(least).From != agent {
+			least = least.Prev()
+		}
+		s.drop(least)
+	case s.used.Len() >= s.o.Max:
+		s.drop(least)
 	}
 }
 
 func (s *Sessions) drop(e *list.Element) {
-	delete(s.byID, sessionOf(e).ID)
+	b := sessionOf(e)
+	delete(s.byID, b.ID)
+	if s.from[b.From]--; s.from[b.From] == 0 {
+		delete(s.from, b.From)
+	}
 	s.used.Remove(e)
 }
 

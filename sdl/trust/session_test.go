@@ -114,7 +114,7 @@ func TestRegisterRefusesSessionsThatAreOverOrLastTooLong(t *testing.T) {
 }
 
 func TestSessionsDropTheOneUsedLeastRecently(t *testing.T) {
-	s := NewSessions(SessionOptions{Max: 3})
+	s := NewSessions(SessionOptions{Max: 3, PerAgent: 3})
 	for _, id := range []string{"a", "b", "c"} {
 		register(t, s, id, time.Hour)
 	}
@@ -129,7 +129,7 @@ func TestSessionsDropTheOneUsedLeastRecently(t *testing.T) {
 }
 
 func TestSessionsDropThoseThatAreOverFirst(t *testing.T) {
-	s := NewSessions(SessionOptions{Max: 4})
+	s := NewSessions(SessionOptions{Max: 4, PerAgent: 4})
 	register(t, s, "a", time.Hour)
 	register(t, s, "b", time.Minute)
 	register(t, s, "c", time.Hour)
@@ -156,7 +156,7 @@ func TestSessionsDropThoseThatAreOverFirst(t *testing.T) {
 }
 
 func TestSessionsHoldTenThousand(t *testing.T) {
-	s := NewSessions(SessionOptions{})
+	s := NewSessions(SessionOptions{PerAgent: maxSessions + 1})
 	for i := range maxSessions + 1 {
 		register(t, s, fmt.Sprint(i), time.Hour)
 	}
@@ -168,8 +168,29 @@ func TestSessionsHoldTenThousand(t *testing.T) {
 	}
 }
 
+func TestOneAgentDoesNotDriveOutTheSessionsOfOthers(t *testing.T) {
+	s := NewSessions(SessionOptions{Max: 8}) // two for each
+	if err := s.Register(Session{"quiet", stranger, miller, now.Add(time.Hour)}, now); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		register(t, s, fmt.Sprint(i), time.Hour)
+	}
+	if !s.Active("quiet", stranger, miller, now) {
+		t.Error("the session of another is lost")
+	}
+	for id, want := range map[string]bool{"17": false, "18": true, "19": true} {
+		if got := s.Active(id, gardener, miller, now); got != want {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
+	}
+	if s.Len() != 3 || len(s.from) != 2 {
+		t.Errorf("%d sessions of %d agents are held", s.Len(), len(s.from))
+	}
+}
+
 func TestSessionsAreUsedByManyAtOnce(t *testing.T) {
-	s := NewSessions(SessionOptions{Max: 16})
+	s := NewSessions(SessionOptions{Max: 16, PerAgent: 16})
 	var all sync.WaitGroup
 	for i := range 32 {
 		all.Go(func() {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Rows 55 and 56 of the acceptance list.
-func TestAllow(t *testing.T) {
+// Rows 55 and 56 of the acceptance list, and weakness 14 of §13: who asks for a scope
+// has not been granted it.
+func TestAllowLetsAgentsCallWhatTheyWereGranted(t *testing.T) {
 	scoped := &ToolPolicy{
 		ByAgent: map[string][]string{gardener: {"math.add", "sys.ping"}, stranger: {"math.add"}},
 		Scopes:  map[string]string{"math.add": "tool:math.add"},
