@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -124,5 +125,34 @@ func TestOP03SecondSignalStopsAtOnce(t *testing.T) {
 	}
 	if !gone(pid) {
 		t.Errorf("child %d lives on", pid)
+	}
+}
+
+// A task that an agent carries out is safe at both ends, so neither waits for it.
+func TestOP03StopDoesNotWaitForTasksOfPartners(t *testing.T) {
+	b, a := open(t, "b", ""), open(t, "a", "")
+	a.trusting("b", b, b.addrs[0])
+	b.trusting("a", a)
+	a.connected("b")
+	release := make(chan struct{})
+	b.agent("far", func(_ context.Context, _ *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+		if err := event("begun", nil); err != nil {
+			return nil, err
+		}
+		<-release
+		return nil, nil
+	})
+	defer close(release)
+	s := a.mustDial(a.addrs[0])
+	d, err := s.tasks.Send(t.Context(), s.Session, &a2a.Task{Kind: "k"}, a2a.SendOptions{Agent: "b/far"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	follow(t, d, "begun")
+	for _, o := range []*organisation{b, a} {
+		if err := o.end(); err != nil || strings.Contains(o.log.String(), "in flight") {
+			t.Errorf("%s: %v\n%s", o.name, err, o.log)
+		}
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // modernMain is a small MCP server of the modern era. Its tools: exact (answers
@@ -391,6 +395,92 @@ func TestALegacySessionOutlivesTheLink(t *testing.T) {
 	after, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
 	if err != nil || string(after.Octets) != string(before.Octets) {
 		t.Errorf("after the link was lost: %s, %v, want %s", after.Octets, err, before.Octets)
+	}
+}
+
+// A link that begins anew is another one: clients are told that the session is unknown,
+// and open one.
+func TestLegacySessionsEndWithTheirLink(t *testing.T) {
+	for what, change := range map[string][2]string{
+		"changed": {"addresses: [swp", "in_flight: 100, addresses: [swp"},
+		"removed": {"  b: {", "  other: {"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a, b := pair(t, 0, childYAML(t))
+			s := a.mustDial(a.addrs[0])
+			name := s.begin(t, "b/child")
+			const ask = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`
+			first, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			listening, err := rpc.Open(t.Context(), s.Session, mcpmap.MethodRPCListen, fmt.Appendf(nil, `{"target":"b/child","session":%q}`, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listening.Close()
+			a.rewrite(change[0], change[1])
+			a.reloaded()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if _, err := listening.Recv(ctx); !errors.Is(err, io.EOF) {
+				t.Errorf("swp.mcp.listen ended with %v", err)
+			}
+			gone, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
+			if err != nil || gone.Status != 404 || !strings.Contains(string(gone.Octets), `"message":"unknown session","data":{"code":"ERR_NOT_FOUND"`) {
+				t.Errorf("the session: %+v, %v", gone, err)
+			}
+			b.await(`"msg":"child ended"`) // it was told
+			if what == "removed" {
+				return
+			}
+			a.connected("b")
+			again, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: s.begin(t, "b/child"), Octets: []byte(ask)})
+			if err != nil || string(again.Octets) == string(first.Octets) {
+				t.Errorf("a new session: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+// What is in flight is answered first.
+func TestLinksThatBeginAnewLetRequestsEnd(t *testing.T) {
+	a, _ := pair(t, 0, childYAML(t))
+	s := a.mustDial(a.addrs[0])
+	name := s.begin(t, "b/child")
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	answer := make(chan string, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		result, err := s.mapping.Client(s.Session).Do(ctx, &mcpmap.Call{
+			Target: "b/child", Session: name,
+			Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"socket":%q}}}`, socket),
+		})
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		answer <- string(result.Octets)
+	}()
+	waiting, err := ln.Accept() // the call has reached the child
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.rewrite("addresses: [swp", "in_flight: 100, addresses: [swp")
+	a.reloaded()
+	late, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)})
+	if err != nil || late.Status != 404 {
+		t.Errorf("a request after the change: %+v, %v", late, err)
+	}
+	_ = waiting.Close()
+	if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":"waited"}`; got != want {
+		t.Errorf("answer %s, want %s", got, want)
 	}
 }
 

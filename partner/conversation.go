@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -24,16 +25,23 @@ const (
 const goodbye = 5 * time.Second
 
 // conversation is a session of the legacy era at a partner, for one at this
-// endpoint: a name there for a name here. It outlives the link for as long as the
-// partner keeps it. It implements mcpmap.Conversation.
+// endpoint: a name there for a name here. It outlives the session to the partner for as
+// long as the partner keeps it, and ends with the link: another one may be to somebody
+// else. It implements mcpmap.Conversation.
 type conversation struct {
-	server *server
-	client mcpmap.Counterpart
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	server  *server
+	client  mcpmap.Counterpart
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	unwatch func() bool // stops watching the link
+
+	hearing context.Context // ends once the partner has been told of Close
+	deafen  context.CancelFunc
 
 	mu      sync.Mutex
 	begun   bool       // the first request was handed over
+	open    int        // requests that are not answered
+	leaving bool       // the link has ended; the conversation does with the last request
 	due     []outgoing // to be sent, in order
 	octets  int        // in due
 	sending bool       // a goroutine is sending them
@@ -61,7 +69,35 @@ func (o *outgoing) size() int {
 func newConversation(s *server, client mcpmap.Counterpart) *conversation {
 	c := &conversation{server: s, client: client}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.hearing, c.deafen = context.WithCancel(context.Background())
+	c.unwatch = context.AfterFunc(s.link.ctx, c.leave)
 	return c
+}
+
+// leave ends the conversation because its link has ended, once what is in flight is
+// answered. When the endpoint stops it leaves that to others.
+func (c *conversation) leave() {
+	if c.server.link.draining.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	c.leaving = true
+	last := c.open == 0
+	c.mu.Unlock()
+	if last {
+		c.client.Ended()
+	}
+}
+
+// answered counts a request that is over.
+func (c *conversation) answered() {
+	c.mu.Lock()
+	c.open--
+	last := c.leaving && c.open == 0
+	c.mu.Unlock()
+	if last {
+		c.client.Ended()
+	}
 }
 
 // Do implements mcpmap.Conversation. The first request has to open a session: a
@@ -69,9 +105,13 @@ func newConversation(s *server, client mcpmap.Counterpart) *conversation {
 // carries everybody's.
 func (c *conversation) Do(x *mcpmap.Exchange) {
 	c.mu.Lock()
-	stray := !c.begun && !x.Message.Is(mcpmap.MethodInitialize)
+	stray, leaving := !c.begun && !x.Message.Is(mcpmap.MethodInitialize), c.leaving
 	c.begun = true
 	c.mu.Unlock()
+	if leaving {
+		x.FinishStatus(mcpmap.AppendFailure(nil, x.Message.ID(), errEnded), http.StatusNotFound)
+		return
+	}
 	if stray {
 		x.Fail(&profiles.Error{Code: profiles.InvalidEnvelope, Detail: "partner_session", Text: "a server of a partner wants initialize first"})
 		c.client.Ended()
@@ -93,14 +133,17 @@ func (c *conversation) Notify(m *mcpmap.Message) {
 
 // Close implements mcpmap.Conversation.
 func (c *conversation) Close() {
+	c.unwatch()
 	c.cancel()
 	c.mu.Lock()
 	up, id := c.up, c.id
 	c.mu.Unlock()
 	if id == "" {
+		c.deafen()
 		return
 	}
 	go func() {
+		defer c.deafen() // while it listens a session that is drained stays
 		ctx, cancel := context.WithTimeout(up.Session.Context(), goodbye)
 		defer cancel()
 		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, c.address(id)) // or the partner forgets it by itself
@@ -116,6 +159,9 @@ func (c *conversation) push(o outgoing) bool {
 	}
 	c.due = append(c.due, o)
 	c.octets += o.size()
+	if o.x != nil {
+		c.open++
+	}
 	if !c.sending {
 		c.sending = true
 		go c.send()
@@ -156,6 +202,7 @@ func (c *conversation) send() {
 }
 
 func (c *conversation) request(o outgoing) {
+	defer c.answered()
 	defer o.cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { o.cancel(errEnded) })()
 	ctx := o.ctx
@@ -278,7 +325,7 @@ const (
 // hear holds swp.mcp.listen on a session to the partner while that is the current
 // one.
 func (c *conversation) hear(up *Up, id string) error {
-	ctx, cancel := c.server.link.while(c.ctx, up)
+	ctx, cancel := c.server.link.while(c.hearing, up)
 	defer cancel()
 	lane, err := up.Session.Open(ctx)
 	if err != nil {
