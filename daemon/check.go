@@ -35,7 +35,8 @@ type Plan struct {
 	HTTP      PlanHTTP      `json:"http"`
 	Backends  []PlanService `json:"rpc_backends"`
 	Cards     []PlanName    `json:"agent_cards"` // by agent_id
-	Tools     []PlanName    `json:"tools"`       // that are configured, by tool_id
+	SDL       PlanSDL       `json:"sdl"`
+	Tools     []PlanName    `json:"tools"` // that are configured, by tool_id
 	Warnings  []string      `json:"warnings"`
 }
 
@@ -151,6 +152,9 @@ func Check(c *config.Config) (*Plan, error) {
 	}
 	p.agents(c)
 	if err := p.teams(c); err != nil {
+		return nil, err
+	}
+	if err := p.sdl(c); err != nil {
 		return nil, err
 	}
 	p.partners(c, policy)

@@ -100,6 +100,7 @@ type daemon struct {
 	remoteCards *partnerCards
 	fronts      *fronts
 	teams       *teams
+	sdl         *speaker
 	profiles    *all.Set
 	listeners   []*listener
 	endpoints   []*endpoint.Endpoint
@@ -171,6 +172,9 @@ func (d *daemon) start() error {
 	}
 	d.partners = newPartners(d)
 	d.remoteCards = newPartnerCards(&d.partners.directory)
+	if d.sdl, err = newSpeaker(d); err != nil {
+		return err
+	}
 	d.health = &health{
 		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
 		cards: d.cards, verifiers: d.verifiers, partners: d.partners,
@@ -228,6 +232,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 
 		Artifact: artifactOptions(c, d.state.blobs, key),
 		Relay:    relayOptions(c, d.state),
+		SDL:      d.sdl.options(),
 		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), d.remoteCards)...)},
 		TOOLDISC: tools,
 	}
@@ -247,6 +252,7 @@ func (d *daemon) close() {
 	if d.fronts != nil {
 		d.fronts.close()
 	}
+	d.sdl.close()
 	if d.profiles != nil {
 		d.profiles.Close()
 	}
@@ -304,6 +310,7 @@ func (d *daemon) run(ctx context.Context) error {
 		defer func() { _ = srv.Close() }()
 	}
 	d.health.phase.Store(int32(serving))
+	d.sdl.start()
 	d.partners.apply(d.config.Partners)
 	d.announce()
 	if err := d.writeAddrFile(); err != nil {
@@ -348,6 +355,7 @@ func (d *daemon) drain() error {
 	ends.Wait()
 	d.fronts.close()
 	ends.Go(d.traces.close)
+	d.sdl.close()
 	d.profiles.Close()
 	d.remoteCards.close()
 	d.teams.close()
@@ -433,6 +441,7 @@ func (d *daemon) announce() {
 		zap.String("rpc_backends", strings.Join(slices.Sorted(maps.Keys(c.RPC.Backends)), " ")),
 		zap.String("teams", strings.Join(d.teams.names, " ")),
 		zap.Int("agent_cards", len(c.AGDISC.Cards)),
+		zap.String("sdl", c.SDL.AgentID),
 	)
 	if len(c.Access.Rules) == 0 {
 		d.log.Warn("access has no rules, so nobody may do anything; see access in docs/configuration.md")

@@ -134,6 +134,9 @@ func (d *daemon) openEndpoints() error {
 	if err := d.teams.openEndpoints(); err != nil {
 		return err
 	}
+	if err := d.sdl.openEndpoints(); err != nil {
+		return err
+	}
 	d.metrics.watch(d.stats)
 	return nil
 }
@@ -234,7 +237,8 @@ func (d *daemon) hangUp(conn transport.Conn, reason string, why error) {
 func (d *daemon) recheck() {
 	kept, closed := d.fronts.recheck()
 	teamsKept, teamsClosed := d.teams.recheck()
-	kept, closed = kept+teamsKept, closed+teamsClosed
+	sdlKept, sdlClosed := d.sdl.recheck()
+	kept, closed = kept+teamsKept+sdlKept, closed+teamsClosed+sdlClosed
 	open := d.partners.dialled.list()
 	for _, l := range d.listeners {
 		open = append(open, l.open.list()...)

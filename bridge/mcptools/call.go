@@ -30,9 +30,8 @@ func (c *conversation) request(method string, params map[string]any) []byte {
 			mcpmap.MetaProtocolVersion: mcpmap.ModernVersion, mcpmap.MetaClientInfo: clientInfo, mcpmap.MetaClientCapabilities: struct{}{},
 		}
 	}
-	c.id++
 	octets, err := json.Marshal(map[string]any{
-		"jsonrpc": "2.0", "id": "swpd-tools-" + strconv.Itoa(c.id), "method": method, "params": params,
+		"jsonrpc": "2.0", "id": "swpd-tools-" + strconv.FormatUint(c.id.Add(1), 10), "method": method, "params": params,
 	})
 	if err != nil {
 		panic(err) // of texts and numbers of our own
@@ -48,21 +47,40 @@ func (c *conversation) do(ctx context.Context, request []byte, events mcpmap.Eve
 	if answer.Session != "" {
 		c.session = answer.Session
 	}
-	var m mcpmap.Message
-	if err := m.Scan(answer.Octets); err != nil {
+	result, err := read(answer.Octets)
+	if err != nil {
 		return nil, err
 	}
-	if m.Error() != nil {
-		var failure struct {
-			Code    json.Number `json:"code"`
-			Message string      `json:"message"`
-		}
-		_ = json.Unmarshal(m.Error(), &failure) // as far as it can be read
-		return nil, fmt.Errorf("%.200q (JSON-RPC error %s)", failure.Message, failure.Code)
-	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(m.Result(), &members); err != nil {
+	if err := json.Unmarshal(result, &members); err != nil {
 		return nil, errors.New("the result is no object")
 	}
 	return members, nil
+}
+
+// Failure is a JSON-RPC error with which a server answered, or what stands between.
+type Failure struct {
+	Code    json.Number `json:"code"`
+	Message string      `json:"message"`
+
+	// Data is what an endpoint on the way says of a failure of its own.
+	Data struct {
+		Code string `json:"code"` // a canonical code
+	} `json:"data"`
+}
+
+func (f *Failure) Error() string { return fmt.Sprintf("%.200q (JSON-RPC error %s)", f.Message, f.Code) }
+
+// read returns the result of a response. The error is a *Failure if it is one.
+func read(response []byte) (json.RawMessage, error) {
+	var m mcpmap.Message
+	if err := m.Scan(response); err != nil {
+		return nil, err
+	}
+	if m.Error() != nil {
+		var f Failure
+		_ = json.Unmarshal(m.Error(), &f) // as far as it can be read
+		return nil, &f
+	}
+	return m.Result(), nil
 }

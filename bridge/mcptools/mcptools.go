@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -85,7 +86,7 @@ type conversation struct {
 	client  *mcpmap.Client
 	session string // of the era with sessions
 	modern  bool
-	id      int
+	id      atomic.Uint64
 
 	// server is what it says of itself.
 	server struct {

@@ -34,6 +34,7 @@ func (c *Config) check(p *problems) {
 	c.checkArtifact(p)
 	c.checkRelay(p)
 	c.checkCred(p)
+	c.checkSDL(p)
 	c.checkDurations(p)
 }
 

@@ -39,6 +39,7 @@ type Config struct {
 	Cred       Cred       `yaml:"cred"`
 	State      State      `yaml:"state"`
 	Relay      Relay      `yaml:"relay"`
+	SDL        SDL        `yaml:"sdl"`
 	AGDISC     AGDISC     `yaml:"agdisc"`
 	TOOLDISC   TOOLDISC   `yaml:"tooldisc"`
 	Telemetry  Telemetry  `yaml:"telemetry"`
@@ -140,6 +141,7 @@ func Default() *Config {
 		Artifact:   defaultArtifact(),
 		Cred:       defaultCred(),
 		Relay:      defaultRelay(),
+		SDL:        defaultSDL(),
 		TOOLDISC:   TOOLDISC{Refresh: 5 * time.Minute, Idle: 10 * time.Minute},
 		Freshness:  Freshness{Owner: "off", Skew: 5 * time.Minute},
 		Limits: Limits{
@@ -198,6 +200,7 @@ func (c *Config) Effective() *Config {
 	e := *c
 	e.Limits.FrameBurst, e.Relay.MaxPayload = c.Burst(), c.RelayPayload()
 	e.Artifact.MaxSize, e.Artifact.Chunk = c.ArtifactSize(), c.ArtifactChunk()
+	e.SDL.Limits.Bytes = c.SDLBytes()
 	return &e
 }
 

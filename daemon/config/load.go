@@ -121,6 +121,7 @@ func (c *Config) resolve(dir string) error {
 	}
 	c.resolveDiscovery(dir)
 	c.resolveCred(dir)
+	c.resolveSDL(dir)
 	c.resolvePartners(dir)
 	c.resolveHTTP(dir)
 	c.resolveTeams(dir)

@@ -320,7 +320,7 @@ var honoured = map[uint64][]uint64{
 	artifact.ProfileID: {profiles.ExtDurable},
 	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
 	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
-	sdl.ProfileID:      {profiles.ExtDeadline},
+	sdl.ProfileID:      {profiles.ExtDeadline, profiles.ExtChain},
 }
 
 // info says what swp.info tells: of targets, those that the peer may reach.

@@ -22,6 +22,7 @@ const (
 const (
 	ReasonReplayed    = "replay_detected"
 	ReasonExpired     = "replay_expired"
+	ReasonFull        = "replay_full" // no room for another nonce; it is not forgotten, it is refused
 	ReasonRate        = "rate_limit"
 	ReasonConcurrency = "concurrency_limit"
 )
@@ -64,6 +65,8 @@ func (f *Fault) verdict(msgType uint64, answer []byte) error {
 		e.Code = profiles.SecurityPolicy
 	case f.Code == CodeRequest && (f.Reason == ReasonReplayed || f.Reason == ReasonExpired):
 		e.Code, e.Detail = profiles.SecurityPolicy, "sdl_"+f.Reason
+	case f.Code == CodeRequest && f.Reason == ReasonFull:
+		e.Code, e.Detail, e.Pace = profiles.SecurityPolicy, "sdl_"+f.Reason, true
 	case f.Code == CodeRequest && (f.Reason == ReasonRate || f.Reason == ReasonConcurrency):
 		e.Code, e.Detail, e.Pace = profiles.RateLimitExceeded, "sdl_"+f.Reason, true
 	case f.Code == CodeCT:

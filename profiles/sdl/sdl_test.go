@@ -57,6 +57,7 @@ func TestVerdictsOfTheLanguageHaveCanonicalCodes(t *testing.T) {
 		{`{"fault":"BAD_REQUEST"}`, "sdl_bad_request", profiles.InvalidProfilePayload, false, false},
 		{`{"fault":"BAD_REQUEST","reason":"replay_detected"}`, "sdl_replay_detected", profiles.SecurityPolicy, false, false},
 		{`{"fault":"BAD_REQUEST","reason":"replay_expired"}`, "sdl_replay_expired", profiles.SecurityPolicy, false, false},
+		{`{"fault":"BAD_REQUEST","reason":"replay_full"}`, "sdl_replay_full", profiles.SecurityPolicy, true, false},
 		{`{"fault":"BAD_REQUEST","reason":"rate_limit"}`, "sdl_rate_limit", profiles.RateLimitExceeded, true, false},
 		{`{"fault":"BAD_REQUEST","reason":"of the peer"}`, "sdl_bad_request", profiles.InvalidProfilePayload, false, false},
 		{`{"fault":"SCHEMA_INVALID"}`, "sdl_schema_invalid", profiles.InvalidProfilePayload, false, false},
@@ -100,6 +101,16 @@ func TestAResponseWithoutACallIsDropped(t *testing.T) {
 	h := profiletest.New(t, newService(t, sdl.Options{Server: &scripted{served: served}}).Profile())
 	if x := h.Serve(sdl.TypeRes, []byte(`{}`)).Wait(); x.Err() != nil || len(x.Answers()) > 0 || len(served) > 0 {
 		t.Errorf("%v, answers %v", x.Err(), x.Answers())
+	}
+}
+
+func TestAChainThatIsOfNoUseRefuses(t *testing.T) {
+	h := profiletest.New(t, newProfile(t))
+	for _, typ := range []uint64{sdl.TypeReq, sdl.TypeEvt} {
+		err := h.Serve(typ, []byte(`{}`), e1.AppendExtension(nil, profiles.ExtChain, []byte("chain"))...).Wait().Err()
+		if err == nil || err.Code != profiles.SecurityPolicy || err.Detail != "cred_chain" {
+			t.Errorf("type %d: %+v", typ, err)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	if !ok {
 		return errForm // of a request the language's own error follows, see refusal
 	}
+	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
+		return err
+	}
 	limit := s.opts.Deadline
 	if ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline); err != nil {
 		return err

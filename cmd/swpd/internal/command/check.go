@@ -122,6 +122,9 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		row("team\t%s\topen to %s", t.Name, whom(t.Allowed))
 		row("\t%s\tmembers: %s", t.Default, strings.Join(t.Members, " "))
 	}
+	if p.SDL.AgentID != "" {
+		row("A2A-SDL\t%s\tmode %s; tools: %s", p.SDL.AgentID, p.SDL.Mode, strings.Join(p.SDL.Tools, " "))
+	}
 	for _, one := range p.Partners {
 		at := "it dials"
 		if len(one.Addresses) > 0 {

@@ -1,0 +1,194 @@
+package sdlagent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/serve"
+	"github.com/slimwire/swp/sdl/trust"
+)
+
+// Records keep values under a key. Every store.Store has them, and package store says
+// what the methods promise.
+type Records interface {
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
+		done func(wrote bool, version uint64, current []byte, err error))
+	Delete(space, key string, was uint64, done func(removed bool, err error))
+	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
+	Scan(ctx context.Context, space, prefix, after string, yield func(key string, version uint64, value []byte) bool) error
+}
+
+// The spaces. What is in them belongs to the identity of this endpoint, but for tasks,
+// which belong to the identity that asked for them, and nonces and sessions, which
+// belong to the agent_id.
+const (
+	spaceNonces   = "sdl.nonces"   // by the SHA-256 of agent_id and nonce; nothing but their time
+	spaceSessions = "sdl.sessions" // by binding_id
+	spaceRegistry = "sdl.registry"
+	spaceTasks    = "sdl.tasks" // by task_id
+)
+
+// put writes a record and waits until it is kept. It returns what is there instead, if
+// was is not its version.
+func put(ctx context.Context, r Records, space, key string, was uint64, owner string, value []byte, expires time.Time) (wrote bool, version uint64, current []byte, err error) {
+	type outcome struct {
+		wrote   bool
+		version uint64
+		current []byte
+		err     error
+	}
+	done := make(chan outcome, 1)
+	r.Put(space, key, was, owner, value, expires, func(wrote bool, version uint64, current []byte, err error) {
+		done <- outcome{wrote, version, current, err}
+	})
+	select {
+	case o := <-done:
+		return o.wrote, o.version, o.current, o.err
+	case <-ctx.Done():
+		return false, 0, nil, ctx.Err()
+	}
+}
+
+// ownerOf is who pays for what an agent leaves: the quota of one does not bound others.
+func ownerOf(agentID string) string {
+	const longest = 512
+	if len(agentID) > longest {
+		sum := sha256.Sum256([]byte(agentID))
+		agentID = hex.EncodeToString(sum[:])
+	}
+	return "sdl:" + agentID
+}
+
+// Nonces remembers nonces in Records, until their time is over and however often the
+// process ends. It implements trust.Nonces. How many there may be is a matter of the
+// quotas: each agent_id is an owner of its own.
+type Nonces struct{ Records Records }
+
+// Remember implements trust.Nonces.
+func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time) (bool, error) {
+	h := sha256.New()
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(agent)))) // never fails
+	_, _ = h.Write([]byte(agent))
+	_, _ = h.Write([]byte(nonce))
+	// The store reckons expiry on a clock that does not jump.
+	until := time.Now().Add(time.Until(exp))
+	wrote, _, _, err := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
+	var kind interface{ StoreDetail() string }
+	if errors.As(err, &kind) && kind.StoreDetail() == "store_quota" {
+		return false, trust.ErrFull
+	}
+	return wrote, err
+}
+
+// keptSession is a session in Records.
+type keptSession struct {
+	From    string    `json:"from"`
+	To      string    `json:"to"`
+	Expires time.Time `json:"expires"`
+}
+
+// keep keeps what a request has changed, before it is answered.
+func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
+	if a.opts.Language.Sessions == nil || out.Err != nil || out.Request.Envelope.CT != sdl.CTSession {
+		return nil
+	}
+	op, _ := out.Request.Payload.Get("op").Text()
+	answer := out.Response.Get("payload")
+	id, _ := answer.Get("binding_id").Text()
+	text, _ := answer.Get("expires").Text()
+	expires, ok := sdl.ParseTime(text)
+	if op != "open" || id == "" || !ok {
+		return nil // it was refused, or opens nothing
+	}
+	k := keptSession{From: out.Request.Agent(), To: out.Request.Envelope.To.AgentID, Expires: expires}
+	value, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("sdlagent: %w", err)
+	}
+	// The same session opened again is the same record.
+	if _, _, _, err := put(ctx, a.opts.Records, spaceSessions, id, 0, ownerOf(k.From), value, expires); err != nil {
+		return fmt.Errorf("sdlagent: a session can not be kept: %w", err)
+	}
+	return nil
+}
+
+// recallSessions has the sessions of an earlier process hold again.
+func (a *Agent) recallSessions(ctx context.Context) error {
+	if a.opts.Language.Sessions == nil {
+		return nil
+	}
+	var fault error
+	err := a.opts.Records.Scan(ctx, spaceSessions, "", "", func(id string, _ uint64, value []byte) bool {
+		var k keptSession
+		if err := json.Unmarshal(value, &k); err != nil {
+			fault = fmt.Errorf("sdlagent: stored session: %w", err)
+			return false
+		}
+		// One that is over meanwhile is refused, and that is well.
+		_ = a.opts.Language.Sessions.Register(trust.Session{ID: id, From: k.From, To: k.To, Expires: k.Expires}, a.opts.Language.Now())
+		return true
+	})
+	return errors.Join(err, fault)
+}
+
+// keptRegistry is the trust registry in Records.
+type keptRegistry struct {
+	Configured string          `json:"configured"` // hash of what it began as
+	State      json.RawMessage `json:"state"`
+}
+
+// registryTime bounds how long a change of the trust registry waits to be kept.
+const registryTime = 10 * time.Second
+
+// OpenRegistry returns the trust registry that is configured, with the changes that
+// were made to it since. After initial has changed it holds, and earlier changes do
+// not; which proposals were made stays known, so that none of them is made again.
+func OpenRegistry(ctx context.Context, r Records, initial canonical.Value, now time.Time) (*trust.Registry, error) {
+	const key = "registry"
+	version, value, err := r.Get(ctx, spaceRegistry, key)
+	if err != nil {
+		return nil, fmt.Errorf("sdlagent: trust registry: %w", err)
+	}
+	configured, state := canonical.Hash(initial), initial
+	if version > 0 {
+		var k keptRegistry
+		if err := json.Unmarshal(value, &k); err != nil {
+			return nil, fmt.Errorf("sdlagent: stored trust registry: %w", err)
+		}
+		kept, err := canonical.ParseJSON(k.State)
+		if err != nil {
+			return nil, fmt.Errorf("sdlagent: stored trust registry: %w", err)
+		}
+		if state = kept; k.Configured != configured {
+			for _, name := range []string{"sequence", "applied_proposals"} {
+				initial = initial.With(name, kept.Get(name))
+			}
+			state = initial
+		}
+	}
+	return trust.NewRegistry(state, now, trust.RegistryOptions{Keep: func(state canonical.Value) error {
+		value, err := json.Marshal(keptRegistry{configured, state.AppendJSON(nil)})
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), registryTime)
+		defer cancel()
+		// Changes come one at a time.
+		wrote, now, _, err := put(ctx, r, spaceRegistry, key, version, "sdl", value, time.Time{})
+		if err == nil && !wrote {
+			err = errors.New("sdlagent: the record of the trust registry was written by somebody else")
+		}
+		if err == nil {
+			version = now
+		}
+		return err
+	}})
+}

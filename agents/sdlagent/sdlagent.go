@@ -1,0 +1,217 @@
+// Package sdlagent is what an endpoint answers to A2A-SDL: it puts the language behind
+// the profile that carries it, and this endpoint behind the language.
+//
+//	toolcall.v1  server/tool or partner/server/tool calls a tool of an MCP server; a
+//	             name without a slash is one of the functions of serve.Options.Tools
+//	task.v1      is a task of kind sdl/task.v1 for whoever carries that out. What
+//	             becomes of it is told by evt state.v1 to the agent that asked, on the
+//	             session where it spoke last, or through the relay under sdl/<agent_id>
+//
+// What it does for a peer goes over a session of its own to this endpoint, which is
+// that of the peer's identity: rules, quotas, hints and the audit trail hold as they do
+// for everything that peer does itself.
+//
+// Nonces, sessions, the trust registry and tasks that are not over are kept in Records:
+// what was used, opened, changed or accepted before a restart is so after it.
+//
+// Specification: A2A-SDL §16.
+package sdlagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/serve"
+)
+
+// Options configure an Agent. Language and Records are required.
+type Options struct {
+	// Language configures the server of the language. Its Tools have names without a
+	// slash; Tasks is of this package's making.
+	Language serve.Options
+
+	// May reports whether an identity may speak as an agent. It must not block. Nil
+	// means that it may.
+	May func(identity, agentID string) bool
+
+	// Records keep what outlives the process.
+	Records Records
+
+	// Inside are the sessions to this endpoint. Without Inside.Connect there are no
+	// tools of servers, and tasks are not carried out.
+	Inside Inside
+
+	// Target returns the MCP server that the name of a tool with a slash stands for,
+	// and the tool there. Nil knows none.
+	Target func(name string) (server, tool string, ok bool)
+
+	// Policy holds calls of tools against the hints of the peer. Nil stops nothing.
+	Policy profiles.Policy
+
+	// Told returns a session on which an identity is there as an agent. Nil knows
+	// none.
+	Told func(identity, agentID string) (profiles.Session, bool)
+
+	Tasks int // that are not over, default 1,024
+
+	// Report is told what went wrong here and no peer learns. It must not block. Nil
+	// means nobody is told.
+	Report func(error)
+}
+
+// Agent implements sdl.Server of the profile. It is safe for concurrent use.
+type Agent struct {
+	opts   Options
+	server *serve.Server
+	links  *links
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	tasks  map[string]struct{} // not over, by key
+	going  sync.WaitGroup
+}
+
+// New returns an Agent. Sessions that an earlier process left in Records hold again; its
+// tasks go on after Start. The caller closes it.
+func New(ctx context.Context, o Options) (*Agent, error) {
+	if o.May == nil {
+		o.May = func(string, string) bool { return true }
+	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	if o.Told == nil {
+		o.Told = func(string, string) (profiles.Session, bool) { return nil, false }
+	}
+	if o.Tasks == 0 {
+		o.Tasks = 1024
+	}
+	if o.Language.Now == nil {
+		o.Language.Now = time.Now
+	}
+	if o.Records == nil {
+		return nil, errors.New("sdlagent: no Records")
+	}
+	a := &Agent{opts: o, links: newLinks(o.Inside), tasks: make(map[string]struct{})}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	o.Language.Tools = &tools{Agent: a, own: o.Language.Tools}
+	if o.Inside.Connect != nil {
+		o.Language.Tasks = a
+	}
+	failed := o.Language.Failed
+	o.Language.Failed = func(r *serve.Request, err error) {
+		o.Report(fmt.Errorf("sdlagent: %s of %q: %w", r.Envelope.CT, r.Caller.Identity, err))
+		if failed != nil {
+			failed(r, err)
+		}
+	}
+	var err error
+	if a.server, err = serve.New(o.Language); err != nil {
+		return nil, err
+	}
+	if err := a.recallSessions(ctx); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Start goes on with the tasks that an earlier process left. It is called once, when
+// this endpoint serves.
+func (a *Agent) Start(ctx context.Context) error { return a.recallTasks(ctx) }
+
+// Close ends what is under way, and returns when it has ended. Tasks stay as they are
+// in Records.
+func (a *Agent) Close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.cancel()
+	a.going.Wait()
+	a.links.close()
+}
+
+// What Handle adds to a context: where the message came from, and its form.
+type (
+	sessionKey struct{}
+	formKey    struct{}
+)
+
+// Handle implements the Server of the profile.
+func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
+	identity := m.Session.Peer().Identity
+	form, caller := formOf(m.Form), serve.Caller{
+		Identity: identity, Type: sdl.TypeReq, MayUse: func(agentID string) bool { return a.opts.May(identity, agentID) },
+	}
+	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
+	if m.Type == carriage.TypeEvt {
+		// Nothing here waits for events: what is well formed, believed and fresh is
+		// counted and dropped.
+		caller.Type = sdl.TypeEvt
+		r, refused := a.server.Receive(ctx, m.Body, form, caller)
+		if refused != nil {
+			return carriage.Answer{Fault: faultOf(refused)}
+		}
+		return carriage.Answer{Agent: r.Agent()}
+	}
+	out := a.server.Handle(ctx, m.Body, form, caller)
+	answer := carriage.Answer{Body: out.Answer}
+	if out.Request != nil {
+		answer.Agent = out.Request.Agent()
+		if err := a.keep(ctx, out); err != nil {
+			a.opts.Report(err)
+			refused := a.server.Refuse(&sdl.Error{Code: sdl.Internal, Retryable: true})
+			return carriage.Answer{Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()})}
+		}
+	}
+	if out.Err != nil {
+		answer.Fault = faultOf(out.Err)
+		answer.Fault.Mismatch = out.Answer == nil
+	}
+	return answer
+}
+
+// Refusal implements the Server of the profile. Nothing of the message is repeated: it
+// was not read.
+func (a *Agent) Refusal(form carriage.Form, f *carriage.Fault) []byte {
+	refused := &sdl.Error{Code: sdl.Code(f.Code), Retryable: f.Retryable}
+	if f.Reason != "" {
+		refused.Details = canonical.Object(canonical.Member{Name: "reason", Value: canonical.String(f.Reason)})
+	}
+	return formOf(form).Append(nil, a.server.Refuse(refused).Response)
+}
+
+func formOf(f carriage.Form) sdl.Form {
+	if f == carriage.CBOR {
+		return sdl.CBOR
+	}
+	return sdl.JSON
+}
+
+func faultOf(e *sdl.Error) *carriage.Fault {
+	reason, _ := e.Details.Get("reason").Text()
+	return &carriage.Fault{Code: string(e.Code), Reason: reason, Retryable: e.Retryable, Cause: e}
+}
+
+// spawn runs f on a goroutine that Close waits for. It returns false once the Agent is
+// closed.
+func (a *Agent) spawn(f func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.going.Go(f)
+	return true
+}
+
+var errClosed = errors.New("sdlagent: closed")

@@ -1,0 +1,182 @@
+package sdlagent
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/relay"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// Values of /status in the state of a task.
+const (
+	statusAccepted  = "accepted" // in the answer to task.v1
+	statusWorking   = "working"
+	statusCompleted = "completed"
+	statusFailed    = "failed"
+)
+
+// Topic returns the topic of the relay under which an agent finds what it was not
+// there to be told.
+func Topic(agentID string) string { return "sdl/" + agentID }
+
+// states tell of one task, one state after the other. base of each is the hash of the
+// state that it changes.
+type states struct {
+	agent   *Agent
+	session profiles.Session // that the request came on; may be nil
+	work    *work
+	key     string
+	state   canonical.Value
+	n       int // of the last one
+}
+
+// working tells once that somebody is at it.
+func (s *states) working() {
+	if s.n == 0 {
+		s.tell(statusWorking, canonical.Value{}, "")
+	}
+}
+
+// end tells what became of the task.
+func (s *states) end(r *a2a.Result) {
+	status := statusCompleted
+	if !r.OK {
+		status = statusFailed
+	}
+	var result canonical.Value
+	if len(r.Output) > 0 {
+		result = valueOf(r.Output)
+	}
+	if !s.tell(status, result, r.Reason) && s.agent.ctx.Err() == nil {
+		s.tell(status, canonical.Value{}, r.Reason) // the result fits no envelope
+	}
+}
+
+// valueOf is an output in a state: what is JSON is that, other text is a string, and
+// octets are hexadecimal.
+func valueOf(output []byte) canonical.Value {
+	if v, err := canonical.ParseJSON(output); err == nil {
+		return v
+	}
+	if utf8.Valid(output) {
+		return canonical.String(string(output))
+	}
+	return canonical.String(hex.EncodeToString(output))
+}
+
+// tell tells of the next state. It returns false if the state makes no envelope.
+func (s *states) tell(status string, result canonical.Value, reason string) bool {
+	was := s.state
+	if was.IsNull() {
+		was = canonical.Object(
+			canonical.Member{Name: "goal", Value: canonical.String(s.work.Goal)},
+			canonical.Member{Name: "status", Value: canonical.String(statusAccepted)},
+		)
+	}
+	now := was.With("status", canonical.String(status))
+	patch := []canonical.Value{change("replace", "/status", canonical.String(status))}
+	if !result.IsNull() {
+		now = now.With("result", result)
+		patch = append(patch, change("add", "/result", result))
+	}
+	if reason != "" {
+		now = now.With("reason", canonical.String(reason))
+		patch = append(patch, change("add", "/reason", canonical.String(reason)))
+	}
+	body, err := s.envelope(canonical.Object(
+		canonical.Member{Name: "base", Value: canonical.String(canonical.Hash(was))},
+		canonical.Member{Name: "patch", Value: canonical.Array(patch...)},
+	))
+	if err != nil {
+		s.agent.opts.Report(fmt.Errorf("sdlagent: state of task %s: %w", s.key, err))
+		return false
+	}
+	s.state = now
+	s.n++
+	s.deliver(fmt.Sprintf("%s-%s", s.key, status), body)
+	return true
+}
+
+func change(op, path string, v canonical.Value) canonical.Value {
+	return canonical.Object(
+		canonical.Member{Name: "op", Value: canonical.String(op)},
+		canonical.Member{Name: "path", Value: canonical.String(path)},
+		canonical.Member{Name: "value", Value: v},
+	)
+}
+
+// envelope returns the event that has a payload, one step on from the request, and
+// signed if that was.
+func (s *states) envelope(payload canonical.Value) ([]byte, error) {
+	o := &s.agent.opts.Language
+	request, err := canonical.ParseJSON(s.work.Request)
+	if err != nil {
+		return nil, err
+	}
+	v := sdl.Response(request, sdl.CTState, payload, sdl.Writing{Limits: o.Limits, Now: o.Now, NewID: o.NewID}).
+		With("type", canonical.String(sdl.TypeEvt))
+	if s.work.Signed && o.Signer.Key != nil {
+		if v, err = o.Signer.Sign(v); err != nil {
+			return nil, err
+		}
+	}
+	if _, refused := sdl.Validate(v, sdl.Options{Limits: o.Limits, Now: o.Now}); refused != nil {
+		return nil, refused
+	}
+	form := sdl.JSON
+	if s.work.CBOR {
+		form = sdl.CBOR
+	}
+	return form.Append(nil, v), nil
+}
+
+// Bounds of telling one state.
+const (
+	tellTime  = 30 * time.Second // for one try
+	tellTries = 8                // of the relay
+)
+
+// deliver tells the agent where it is, or else leaves it with the relay.
+func (s *states) deliver(id string, body []byte) {
+	a, w := s.agent, s.work
+	var err error
+	for pause, n := firstPause, 0; n < tellTries; pause, n = min(2*pause, maxPause), n+1 {
+		if n > 0 && !a.pause(pause) {
+			return
+		}
+		if err = s.deliverOnce(id, body); err == nil || a.ctx.Err() != nil {
+			return
+		}
+	}
+	a.opts.Report(fmt.Errorf("sdlagent: %q as %q was not told of task %s: %w", w.Identity, w.Agent, id, err))
+}
+
+func (s *states) deliverOnce(id string, body []byte) error {
+	a, w := s.agent, s.work
+	ctx, cancel := context.WithTimeout(a.ctx, tellTime)
+	defer cancel()
+	session, ok := a.opts.Told(w.Identity, w.Agent)
+	if !ok {
+		session = s.session
+	}
+	if session != nil && session.Context().Err() == nil {
+		if err := carriage.Tell(ctx, session, body); err == nil {
+			return nil
+		}
+	}
+	link, release, err := a.links.use(a.links.Self)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = relay.Send(ctx, link.session, &relay.Publication{ID: []byte(id), Topic: Topic(w.Agent), Payload: body})
+	return err
+}

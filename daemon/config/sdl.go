@@ -1,0 +1,159 @@
+package config
+
+import (
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SDL configures profile 1024, A2A-SDL. Without an AgentID it is not served.
+type SDL struct {
+	AgentID  string        `yaml:"agent_id"` // of this endpoint
+	Keys     string        `yaml:"keys"`     // file: whose signatures are trusted, and what decrypts
+	Mode     string        `yaml:"mode"`     // that envelopes must have; empty: any that is signed
+	Agents   List          `yaml:"agents"`   // from.agent_id that are admitted; empty: all
+	Versions string        `yaml:"versions"` // file: which versions are spoken
+	Replay   SDLReplay     `yaml:"replay"`
+	Session  SDLSession    `yaml:"session"`
+	Sign     SDLSign       `yaml:"sign"`
+	Trust    SDLTrust      `yaml:"trust"`
+	Tools    SDLTools      `yaml:"tools"`
+	Limits   SDLLimits     `yaml:"limits"`
+	Deadline time.Duration `yaml:"deadline"` // of a request, at most
+	Tasks    int           `yaml:"tasks"`    // that are not over
+}
+
+// SDLReplay says how envelopes that come again are known.
+type SDLReplay struct {
+	Required bool          `yaml:"required"`
+	Window   time.Duration `yaml:"window"` // how far ahead an envelope may expire
+	Skew     time.Duration `yaml:"skew"`   // that clocks may differ by
+}
+
+// SDLSession says which envelopes need a session that was opened before.
+type SDLSession struct {
+	Required bool `yaml:"required"`
+	Exempt   List `yaml:"exempt"` // content types; empty: session.v1, error.v1 and negotiation.v1
+}
+
+// SDLSign is how this endpoint signs: answers to what was signed, and sessions.
+type SDLSign struct {
+	Key  string `yaml:"key"` // file
+	Kid  string `yaml:"kid"`
+	Form string `yaml:"form"` // cbor or json
+}
+
+// SDLTrust says whose proposals change the trust registry: one key's, or those of
+// several approvers.
+type SDLTrust struct {
+	Key    string `yaml:"key"`    // file
+	Quorum string `yaml:"quorum"` // file
+}
+
+// SDLTools says who may call which tool, beside the rules of access.
+type SDLTools struct {
+	Allow  List              `yaml:"allow"`  // tools that may be called at all
+	Agents map[string]List   `yaml:"agents"` // tools by agent_id
+	Scopes map[string]string `yaml:"scopes"` // that a tool takes, by tool
+	Grants map[string]List   `yaml:"grants"` // scopes by agent_id
+	Args   Size              `yaml:"args"`   // of one call, at most
+}
+
+// SDLLimits bound an envelope.
+type SDLLimits struct {
+	Bytes Size `yaml:"bytes"`
+	Depth int  `yaml:"depth"`
+	Array int  `yaml:"array"`
+	Hops  int  `yaml:"hops"`
+}
+
+// defaultSDL is what holds where a file says nothing.
+func defaultSDL() SDL {
+	return SDL{
+		Replay: SDLReplay{Window: 10 * time.Minute}, Sign: SDLSign{Form: "cbor"}, Tools: SDLTools{Args: 4 << 10},
+		Limits: SDLLimits{Bytes: 1 << 20, Depth: 64, Array: 10_000, Hops: 8}, Deadline: time.Hour, Tasks: 1024,
+	}
+}
+
+// SDLBytes is sdl.limits.bytes, or less where a message has no room for it.
+func (c *Config) SDLBytes() Size { return min(c.SDL.Limits.Bytes, c.Limits.PayloadBytes) }
+
+func (s *SDL) files() map[string]*string {
+	return map[string]*string{
+		"keys": &s.Keys, "versions": &s.Versions, "sign.key": &s.Sign.Key, "trust.key": &s.Trust.Key, "trust.quorum": &s.Trust.Quorum,
+	}
+}
+
+func (c *Config) resolveSDL(dir string) {
+	for _, file := range c.SDL.files() {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(dir, *file)
+		}
+	}
+}
+
+func (c *Config) checkSDL(p *problems) {
+	s := &c.SDL
+	files := s.files()
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		readable(p, "sdl."+key, *files[key])
+	}
+	for key, file := range map[string]string{"keys": s.Keys, "sign.key": s.Sign.Key} {
+		if file == "" {
+			continue
+		}
+		if err := CheckPrivate(file); err != nil {
+			p.add("sdl."+key, "%s", strings.TrimPrefix(err.Error(), "config: "))
+		}
+	}
+	if s.AgentID == "" && !reflect.DeepEqual(*s, defaultSDL()) {
+		p.add("sdl.agent_id", "missing; name the agent_id that envelopes for this endpoint have as to.agent_id")
+	}
+	if s.Mode != "" {
+		oneOf(p, "sdl.mode", s.Mode, "sig", "enc+sig")
+	}
+	oneOf(p, "sdl.sign.form", s.Sign.Form, "cbor", "json")
+	if (s.Sign.Key == "") != (s.Sign.Kid == "") {
+		p.add("sdl.sign", "key and kid go together; set both, or neither")
+	}
+	if s.Trust.Key != "" && s.Trust.Quorum != "" {
+		p.add("sdl.trust", "has key and quorum; keep one")
+	}
+	if s.Keys == "" {
+		for key, set := range map[string]bool{
+			"mode": s.Mode != "", "agents": len(s.Agents) > 0, "replay.required": s.Replay.Required, "session.required": s.Session.Required,
+			"trust": s.Trust != SDLTrust{},
+		} {
+			if set {
+				p.add("sdl."+key, "is set while sdl.keys is not, so that nobody's signature is trusted; set sdl.keys")
+			}
+		}
+	}
+	if most := 24 * time.Hour; s.Replay.Window <= 0 || s.Replay.Window > most {
+		p.add("sdl.replay.window", "is %v, want more than 0 and at most %v", s.Replay.Window, most)
+	}
+	if most := 5 * time.Minute; s.Replay.Skew > most {
+		p.add("sdl.replay.skew", "is %v, want at most %v", s.Replay.Skew, most)
+	}
+	if s.Deadline <= 0 {
+		p.add("sdl.deadline", "is 0, want a duration above 0, such as 1h")
+	}
+	for _, row := range []struct {
+		key              string
+		value, low, most int64
+	}{
+		{"tools.args", int64(s.Tools.Args), 2, int64(s.Limits.Bytes)},
+		{"limits.bytes", int64(s.Limits.Bytes), 4 << 10, 8 << 20},
+		{"limits.depth", int64(s.Limits.Depth), 8, 256},
+		{"limits.array", int64(s.Limits.Array), 16, 1_000_000},
+		{"limits.hops", int64(s.Limits.Hops), 1, 64},
+		{"tasks", int64(s.Tasks), 1, 65_536},
+	} {
+		if row.value < row.low || row.value > row.most {
+			p.add("sdl."+row.key, "is %d, want %d to %d", row.value, row.low, row.most)
+		}
+	}
+}
