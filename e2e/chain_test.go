@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/bridge/mcptest"
 )
 
 // row is organisations that are partners of their neighbours: each dials the next one.
@@ -57,13 +59,13 @@ func TestPartnersOfPartners(t *testing.T) {
 			a := row(t, transport, servers, "a", "b", "c")
 			for server, era := range map[string]string{"tool": "modern", "old": "legacy"} {
 				c := call(t, a.http+"/mcp/b/c/"+server, era)
-				sent := fmt.Sprintf(toServer["unknown members"], c.mark())
+				sent := fmt.Sprintf(mcptest.Requests["unknown members"], c.mark())
 				same(t, era, unhex(t, all(t, c.post(sent, "hex"))), sent)
 				c.messages()
 			}
 			for hops, reached := range map[int]bool{8: true, 10: false} {
 				c := call(t, a.http+"/mcp/"+strings.Repeat("b/a/", hops/2-1)+"b/c/tool", "modern")
-				answer := all(t, c.post(fmt.Sprintf(toServer["id 1.0"], c.mark()), "hex"))
+				answer := all(t, c.post(fmt.Sprintf(mcptest.Requests["id 1.0"], c.mark()), "hex"))
 				if got := strings.Contains(answer, `"result"`); got != reached {
 					t.Errorf("%d hops: %s", hops, answer)
 				}

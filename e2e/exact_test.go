@@ -10,45 +10,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/bridge/mcptest"
 )
-
-// toServer is the corpus on its way to the server: %s is a member of params.
-var toServer = map[string]string{
-	"id above 2^53":           `{"jsonrpc":"2.0","id":9007199254740993,"method":"hex","params":{%s}}`,
-	"id of 20 digits":         `{"jsonrpc":"2.0","id":12345678901234567890,"method":"hex","params":{%s}}`,
-	"id 1.0":                  `{"jsonrpc":"2.0","id":1.0,"method":"hex","params":{%s}}`,
-	"id 1e2":                  `{"jsonrpc":"2.0","id":1e2,"method":"hex","params":{%s}}`,
-	"string id with escapes":  `{"jsonrpc":"2.0","id":"\u0061\/b","method":"hex","params":{%s}}`,
-	"duplicates in params":    `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"a":1,"a":2,%s,"a":3}}`,
-	"odd white space":         " \t{ \"jsonrpc\" :\t\"2.0\" ,  \"id\":1 , \"method\":\"hex\" , \"params\" : { %s } } \t",
-	"line ends":               "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"hex\",\r\"params\":{%s}}\n",
-	"key order":               `{"params":{%s},"method":"hex","id":1,"jsonrpc":"2.0"}`,
-	"escaped names":           `{"jsonrpc":"2.0","\u0069d":1,"m\u0065thod":"h\u0065x","params":{%s}}`,
-	"unknown members":         `{"jsonrpc":"2.0","id":1,"method":"hex","x":{"id":2},"methods":"no","params":{%s,"y":[null,1.50]}}`,
-	"duplicate unknown names": `{"jsonrpc":"2.0","x":1,"x":2,"id":1,"method":"hex","params":{%s}}`,
-	"characters":              `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"é😀\ud83d\ude00\ud800\u0000","n":-0.0e+0,%s}}`,
-	"a string of a MiB":       `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 1<<16) + `",%s}}`,
-}
-
-// fromServer is the corpus on its way back, with the id of the request that it answers.
-var fromServer = map[string]struct{ id, octets string }{
-	"id above 2^53":        {`9007199254740993`, `{"jsonrpc":"2.0","id":9007199254740993,"result":{}}`},
-	"id 1.0":               {`1.0`, `{"jsonrpc":"2.0","id":1.0,"result":{}}`},
-	"id 1e2":               {`1e2`, `{"jsonrpc":"2.0","id":1e2,"result":{}}`},
-	"string id":            {`"\u0061"`, `{"jsonrpc":"2.0","id":"\u0061","result":{}}`},
-	"duplicates in result": {`1`, `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":{"b":[]},"a":null}}`},
-	"odd white space":      {`1`, "  { \"result\"\t:1.00,  \"id\" :  1 ,\"jsonrpc\":\"2.0\" }\t "},
-	"several lines":        {`1`, "{\n\n  \"jsonrpc\": \"2.0\",\n\t\"id\": 1,\n\"result\": {}\n}\n"},
-	"id null":              {`1`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`},
-	"no id":                {`1`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"?","data":[1.0]}}`},
-	"unknown members":      {`1`, `{"jsonrpc":"2.0","id":1,"x":"\u0041","result":{"y":1E400},"x":2}`},
-	"characters":           {`1`, `{"jsonrpc":"2.0","id":1,"result":"é😀\ud83d\ude00\udc00\u0000\/"}`},
-	"a string of a MiB":    {`1`, `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<17) + `"}`},
-}
-
-// oneLine is what becomes of line breaks between tokens where a message is a line, on
-// standard streams, and where it is an event.
-var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
 // caller is an HTTP client of an MCP server.
 type caller struct {
@@ -194,7 +158,7 @@ func TestGW07OctetsPassTwoOrganisationsUnchanged(t *testing.T) {
 				t.Run(transport+"/"+kind+"/"+era, func(t *testing.T) {
 					c := call(t, front+"/mcp/far/"+kind+"-"+era, era)
 					c.requests(kind == "stdio")
-					c.responses(kind == "stdio")
+					c.responses(kind)
 					c.messages()
 					if era == "legacy" {
 						c.questions()
@@ -207,32 +171,35 @@ func TestGW07OctetsPassTwoOrganisationsUnchanged(t *testing.T) {
 
 // requests are compared as the server has received them.
 func (c *caller) requests(lines bool) {
-	for name, form := range toServer {
+	for name, form := range mcptest.Requests {
 		sent := fmt.Sprintf(form, c.mark())
 		got := unhex(c.t, all(c.t, c.post(sent, "hex")))
 		if lines {
-			sent = oneLine.Replace(sent)
+			sent = mcptest.OneLine(sent)
 		}
 		same(c.t, "request with "+name, got, sent)
 	}
 }
 
 // responses are compared as the client has got them, as a document and as an event.
-func (c *caller) responses(lines bool) {
-	for name, said := range fromServer {
-		if lines {
-			said.octets = oneLine.Replace(said.octets)
+func (c *caller) responses(kind string) {
+	for name, said := range mcptest.Responses {
+		switch kind {
+		case "stdio":
+			said.Octets = mcptest.OneLine(said.Octets)
+		case "events":
+			said.Octets = mcptest.LineFeeds(said.Octets)
 		}
-		sent := c.request(said.id, "say", said.octets)
+		sent := c.request(said.ID, "say", said.Octets)
 		r := c.post(sent, "say")
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-			same(c.t, "response with "+name, all(c.t, r), said.octets)
+			same(c.t, "response with "+name, all(c.t, r), said.Octets)
 		} else {
 			c.t.Errorf("response with %s: %s", name, r.Header.Get("Content-Type"))
 		}
 		r = c.post(sent, "say", "Accept", "text/event-stream, application/json")
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
-			same(c.t, "event with "+name, event(c.t, bufio.NewReader(r)), oneLine.Replace(said.octets))
+			same(c.t, "event with "+name, event(c.t, bufio.NewReader(r)), mcptest.OneLine(said.Octets))
 		} else {
 			c.t.Errorf("event with %s: %s", name, r.Header.Get("Content-Type"))
 		}

@@ -6,15 +6,17 @@ import (
 	"testing"
 
 	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/bridge/mcptest"
 )
 
 func TestGW07OctetsArriveAsTheyWereSentLegacy(t *testing.T) {
 	l := open(t, mcpfront.Options{}).initialize("", "alice")
-	for name, form := range requests {
+	for name, form := range mcptest.Requests {
 		sent := fmt.Sprintf(form, `"z":0`)
 		want(t, "request with "+name, unhex(t, l.do("POST", sent).all()), sent)
 	}
-	for name, octets := range responses {
+	for name, response := range mcptest.Responses {
+		octets := response.Octets
 		r := l.call("1", "say", octets)
 		want(t, name+": type", r.header.Get("Content-Type"), "application/json")
 		want(t, "response with "+name, r.all(), octets)
@@ -22,7 +24,7 @@ func TestGW07OctetsArriveAsTheyWereSentLegacy(t *testing.T) {
 	note := "{\"jsonrpc\":\"2.0\",\r\n \"method\" : \"notifications/\\u0078\",\"x\":1,\"x\":1e400}"
 	r := l.call("1", "progress", note)
 	_, data := r.event()
-	want(t, "notification", data, oneLine.Replace(note))
+	want(t, "notification", data, mcptest.OneLine(note))
 	sent := `{"method":"notifications/x",  "jsonrpc":"2.0","a":1,"a":1.0}`
 	want(t, "status", l.do("POST", sent).status, 202)
 	want(t, "notification of the client", next(t, "it", l.server.notified), sent)

@@ -8,57 +8,26 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/bridge/mcptest"
 )
-
-// requests is the corpus on its way to the server: %s is what makes it one of its era.
-var requests = map[string]string{
-	"id above 2^53":           `{"jsonrpc":"2.0","id":9007199254740993,"method":"hex","params":{%s}}`,
-	"id of 20 digits":         `{"jsonrpc":"2.0","id":12345678901234567890,"method":"hex","params":{%s}}`,
-	"id 1.0":                  `{"jsonrpc":"2.0","id":1.0,"method":"hex","params":{%s}}`,
-	"id 1e2":                  `{"jsonrpc":"2.0","id":1e2,"method":"hex","params":{%s}}`,
-	"string id with escapes":  `{"jsonrpc":"2.0","id":"\u0061\/b","method":"hex","params":{%s}}`,
-	"duplicates in params":    `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"a":1,"a":2,%s,"a":3}}`,
-	"odd white space":         " \t{ \"jsonrpc\" :\t\"2.0\" ,\r\n  \"id\":1 ,\n \"method\":\"hex\" , \"params\" : { %s } } \t\n",
-	"key order":               `{"params":{%s},"method":"hex","id":1,"jsonrpc":"2.0"}`,
-	"escaped names":           `{"jsonrpc":"2.0","\u0069d":1,"m\u0065thod":"h\u0065x","params":{%s}}`,
-	"unknown members":         `{"jsonrpc":"2.0","id":1,"method":"hex","x":{"id":2},"methods":"no","params":{%s,"y":[null,1.50]}}`,
-	"duplicate unknown names": `{"jsonrpc":"2.0","x":1,"x":2,"id":1,"method":"hex","params":{%s}}`,
-	"characters":              `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"é😀\ud83d\ude00\ud800\u0000","n":-0.0e+0,%s}}`,
-	"a string of a MiB":       `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 1<<16) + `",%s}}`,
-}
-
-// responses is the corpus on its way back.
-var responses = map[string]string{
-	"id above 2^53":        `{"jsonrpc":"2.0","id":9007199254740993,"result":{}}`,
-	"id 1.0":               `{"jsonrpc":"2.0","id":1.0,"result":{}}`,
-	"string id":            `{"jsonrpc":"2.0","id":"\u0061","result":{}}`,
-	"duplicates in result": `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":{"b":[]},"a":null}}`,
-	"odd white space":      "  { \"result\"\t:1.00,\r\n \"id\" :  1 ,\"jsonrpc\":\"2.0\" }\t ",
-	"id null":              `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`,
-	"no id":                `{"jsonrpc":"2.0","error":{"code":-32700,"message":"?","data":[1.0]}}`,
-	"unknown members":      `{"jsonrpc":"2.0","id":1,"x":"\u0041","result":{"y":1E400},"x":2}`,
-	"characters":           `{"jsonrpc":"2.0","id":1,"result":"é😀\ud83d\ude00\udc00\u0000\/"}`,
-	"a string of a MiB":    `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<17) + `"}`,
-}
-
-var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
 func TestGW07OctetsArriveAsTheyWereSentModern(t *testing.T) {
 	s := open(t, mcpfront.Options{})
-	for name, form := range requests {
+	for name, form := range mcptest.Requests {
 		sent := fmt.Sprintf(form, meta)
 		r := s.send("POST", "", sent, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex")
 		want(t, name+": status", r.status, 200)
 		want(t, "request with "+name, unhex(t, r.all()), sent)
 	}
-	for name, octets := range responses {
+	for name, response := range mcptest.Responses {
+		octets := response.Octets
 		r := s.modern("say", `"text":`+quote(octets))
 		want(t, name+": type", r.header.Get("Content-Type"), "application/json")
 		want(t, "response with "+name, r.all(), octets)
 		r = s.modern("say", `"status":200,"text":`+quote(octets), "Accept: text/event-stream, application/json")
 		want(t, name+": type", r.header.Get("Content-Type"), "text/event-stream")
 		_, data := r.event()
-		want(t, "event with "+name, data, oneLine.Replace(octets))
+		want(t, "event with "+name, data, mcptest.OneLine(octets))
 		r.ended()
 	}
 }

@@ -9,43 +9,9 @@ import (
 	"testing"
 
 	"github.com/slimwire/swp/bridge/mcphttp"
+	"github.com/slimwire/swp/bridge/mcptest"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
-
-// toServer is the corpus on its way to the server: %s is a member of params.
-var toServer = map[string]string{
-	"id above 2^53":           `{"jsonrpc":"2.0","id":9007199254740993,"method":"hex","params":{%s}}`,
-	"id of 20 digits":         `{"jsonrpc":"2.0","id":12345678901234567890,"method":"hex","params":{%s}}`,
-	"id 1.0":                  `{"jsonrpc":"2.0","id":1.0,"method":"hex","params":{%s}}`,
-	"id 1e2":                  `{"jsonrpc":"2.0","id":1e2,"method":"hex","params":{%s}}`,
-	"string id with escapes":  `{"jsonrpc":"2.0","id":"\u0061\/b","method":"hex","params":{%s}}`,
-	"duplicates in params":    `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"a":1,"a":2,%s,"a":3}}`,
-	"odd white space":         " \t{ \"jsonrpc\" :\t\"2.0\" ,  \"id\":1 , \"method\":\"hex\" , \"params\" : { %s } } \t",
-	"line ends":               "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"hex\",\r\"params\":{%s}}\n",
-	"key order":               `{"params":{%s},"method":"hex","id":1,"jsonrpc":"2.0"}`,
-	"escaped names":           `{"jsonrpc":"2.0","\u0069d":1,"m\u0065thod":"h\u0065x","params":{%s}}`,
-	"unknown members":         `{"jsonrpc":"2.0","id":1,"method":"hex","x":{"id":2},"methods":"no","params":{%s,"y":[null,1.50]}}`,
-	"duplicate unknown names": `{"jsonrpc":"2.0","x":1,"x":2,"id":1,"method":"hex","params":{%s}}`,
-	"characters":              `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"é😀\ud83d\ude00\ud800\u0000","n":-0.0e+0,%s}}`,
-	"a string of a MiB":       `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 1<<16) + `",%s}}`,
-}
-
-// fromServer is the corpus on its way back. Where a line ends in an event, a line
-// feed is meant: that is all that events can say.
-var fromServer = map[string]string{
-	"id above 2^53":        `{"jsonrpc":"2.0","id":9007199254740993,"result":{}}`,
-	"id 1.0":               `{"jsonrpc":"2.0","id":1.0,"result":{}}`,
-	"id 1e2":               `{"jsonrpc":"2.0","id":1e2,"result":{}}`,
-	"string id":            `{"jsonrpc":"2.0","id":"\u0061","result":{}}`,
-	"duplicates in result": `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":{"b":[]},"a":null}}`,
-	"odd white space":      "  { \"result\"\t:1.00,  \"id\" :  1 ,\"jsonrpc\":\"2.0\" }\t ",
-	"several lines":        "{\n\n  \"jsonrpc\": \"2.0\",\n\t\"id\": 1,\n\"result\": {}\n}\n",
-	"id null":              `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`,
-	"no id":                `{"jsonrpc":"2.0","error":{"code":-32700,"message":"?","data":[1.0]}}`,
-	"unknown members":      `{"jsonrpc":"2.0","id":1,"x":"\u0041","result":{"y":1E400},"x":2}`,
-	"characters":           `{"jsonrpc":"2.0","id":1,"result":"é😀\ud83d\ude00\udc00\u0000\/"}`,
-	"a string of a MiB":    `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<17) + `"}`,
-}
 
 // saying is a server that answers "hex" with the request and "say" with its text, as
 // JSON or as events.
@@ -88,7 +54,7 @@ func TestGW07OctetsArriveAsTheyWereSent(t *testing.T) {
 				if era == "session" {
 					session, mark = c.open(mcpmap.Events{}), `"z":0`
 				}
-				for name, form := range toServer {
+				for name, form := range mcptest.Requests {
 					sent := fmt.Sprintf(form, mark)
 					var answer struct{ Result string }
 					if err := json.Unmarshal(c.in(session, sent).Octets, &answer); err != nil {
@@ -100,14 +66,10 @@ func TestGW07OctetsArriveAsTheyWereSent(t *testing.T) {
 					}
 					same(t, "request with "+name, string(got), sent)
 				}
-				for name, said := range fromServer {
-					var m mcpmap.Message
-					if err := m.Scan([]byte(said)); err != nil {
-						t.Fatalf("%s: %v", name, err)
-					}
-					id := string(m.ID())
-					if id == "" || id == "null" {
-						id = "1"
+				for name, response := range mcptest.Responses {
+					id, said := response.ID, response.Octets
+					if events {
+						said = mcptest.LineFeeds(said)
 					}
 					text, err := json.Marshal(said)
 					if err != nil {
