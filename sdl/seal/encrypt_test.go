@@ -318,6 +318,30 @@ func TestPR18EveryFlippedBitOfASealedEnvelopeIsRefused(t *testing.T) {
 	}
 }
 
+func TestDecryptRefusesBlocksThatDoNotFit(t *testing.T) {
+	key := decryptKey(t, 10)
+	sealed := encrypt(t, mustParse(t, letter), Recipient{"k", key.PublicKey()})
+	sec := sealed.Get("sec")
+	block := sec.Get("enc")
+	for name, changed := range map[string]canonical.Value{
+		"no block":                 {},
+		"no algorithm":             block.Without("alg"),
+		"another algorithm":        block.With("alg", canonical.String("x25519-aes256gcm")),
+		"no ciphertext":            block.Without("ciphertext"),
+		"no nonce":                 block.Without("nonce"),
+		"no recipients":            block.Without("recipients"),
+		"recipients are no array":  block.With("recipients", block.Get("recipients").At(0)),
+		"ciphertext without a tag": block.With("ciphertext", canonical.String("AAAA")),
+	} {
+		if _, err := Decrypt(sealed.With("sec", sec.With("enc", changed)), holding("k", key)); err == nil {
+			t.Errorf("%s: opened", name)
+		}
+	}
+	if _, err := Decrypt(mustParse(t, letter), holding("k", key)); err == nil {
+		t.Error("what is not encrypted was opened")
+	}
+}
+
 func TestDecryptTellsAPlaintextThatBreaksTheDataModel(t *testing.T) {
 	key := decryptKey(t, 10)
 	sealed := encrypt(t, mustParse(t, letter), Recipient{"k", key.PublicKey()})
