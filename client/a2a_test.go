@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -50,10 +51,16 @@ func memory(t *testing.T) a2a.Store {
 
 func newSite(t *testing.T, opts a2a.Options) *site {
 	t.Helper()
+	return newSiteWith(t, opts, agdisc.Options{})
+}
+
+// newSiteWith returns a site that knows cards.
+func newSiteWith(t *testing.T, opts a2a.Options, cards agdisc.Options) *site {
+	t.Helper()
 	if opts.Store == nil {
 		opts.Store = memory(t)
 	}
-	set, err := all.New(all.Options{A2A: opts})
+	set, err := all.New(all.Options{A2A: opts, AGDISC: cards})
 	if err != nil {
 		t.Fatal(err)
 	}

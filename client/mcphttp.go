@@ -1,11 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
-	"net/http"
-	"sync"
 	"time"
 
 	"github.com/slimwire/swp/bridge/gate"
@@ -31,84 +30,22 @@ type HTTPOptions struct {
 // had two seconds, with nil; or with what kept the peer from being reached at first,
 // or the listener from being served.
 func ServeHTTP(ctx context.Context, o HTTPOptions) error {
-	defer func() { _ = o.Listener.Close() }()
-	if o.Patience == 0 {
-		o.Patience = 10 * time.Second
+	links := &lasting[*mcpfront.Link]{
+		dial: o.Connect, patience: cmp.Or(o.Patience, defaultPatience),
+		open: func(ctx context.Context, c *Client) (*mcpfront.Link, error) {
+			return &mcpfront.Link{Session: c.Session, MCP: c.MCP()}, c.CheckTarget(ctx, o.Target)
+		},
 	}
-	links := &httpLinks{opts: o}
 	defer links.close()
-	if _, err := links.connect(ctx, ""); err != nil {
-		return err
+	if _, err := links.get(ctx); err != nil {
+		return errors.Join(err, o.Listener.Close())
 	}
-	g, err := gate.New(gate.Options{Anonymous: "local"})
-	if err != nil {
-		return err
-	}
-	front := mcpfront.New(mcpfront.Options{Connect: links.connect, Caller: gate.Caller, Single: true, Target: o.Target})
-	server := g.Server(front)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(o.Listener) }()
-	if o.Ready != nil {
-		o.Ready()
-	}
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.Background(), lingerTime)
-	defer cancel()
-	front.Drain()
-	if server.Shutdown(ending) != nil {
-		_ = server.Close()
-	}
-	front.Close(ending)
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	front := mcpfront.New(mcpfront.Options{
+		Connect: func(ctx context.Context, _ string) (*mcpfront.Link, error) { return links.get(ctx) },
+		Caller:  gate.Caller, Single: true, Target: o.Target,
+	})
+	return local(ctx, o.Listener, front, o.Ready, front.Close)
 }
 
-// httpLinks is the connection that all requests share.
-type httpLinks struct {
-	opts HTTPOptions
-
-	mu   sync.Mutex
-	c    *Client
-	link *mcpfront.Link
-	stop func()
-}
-
-// connect implements mcpfront.Options.Connect.
-func (l *httpLinks) connect(ctx context.Context, _ string) (*mcpfront.Link, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.c != nil && l.c.Context().Err() == nil {
-		return l.link, nil
-	}
-	l.drop()
-	c, err := l.opts.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.CheckTarget(ctx, l.opts.Target); err != nil {
-		c.Close()
-		return nil, c.Explain(err)
-	}
-	l.c, l.link, l.stop = c, &mcpfront.Link{Session: c.Session, MCP: c.MCP()}, c.keepAlive(l.opts.Patience)
-	return l.link, nil
-}
-
-// drop gives the connection up. The caller holds mu.
-func (l *httpLinks) drop() {
-	if l.c != nil {
-		l.stop()
-		l.c.Close()
-		l.c = nil
-	}
-}
-
-func (l *httpLinks) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop()
-}
+// defaultPatience is how long a peer may take for a sign of life.
+const defaultPatience = 10 * time.Second

@@ -6,7 +6,6 @@ import (
 	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/daemon/config"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
@@ -14,7 +13,7 @@ import (
 func (f *fronts) openA2A() error {
 	c := &f.conf.A2A
 	front, err := a2afront.New(a2afront.Options{
-		Tasks: f.set.A2A, Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller,
+		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller,
 		Partner: func(name string) bool { _, _, ok := f.d.partners.directory.Split(name + "/x"); return ok },
 		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, URL: f.conf.URL,
 		MaxBody: max(1, min(int64(f.d.config.Limits.PayloadBytes), maxPayload)-payloadRoom),
@@ -42,12 +41,12 @@ type a2aLink struct {
 }
 
 // Session implements a2afront.Link.
-func (l a2aLink) Session(context.Context) (profiles.Session, error) {
+func (l a2aLink) Session(context.Context) (a2afront.Session, error) {
 	link, err := l.fronts.link(l.caller)
 	if err != nil {
-		return nil, err
+		return a2afront.Session{}, err
 	}
-	return link.Session, nil
+	return a2afront.Session{Session: link.Session, Tasks: l.fronts.set.A2A}, nil
 }
 
 // Bounds of the cards that are kept for one caller.
@@ -71,7 +70,7 @@ func (l a2aLink) Card(ctx context.Context, agent string) (agdisc.Card, error) {
 		f.cards[l.caller] = cache
 	}
 	f.mu.Unlock()
-	return cache.Get(ctx, s, agent)
+	return cache.Get(ctx, s.Session, agent)
 }
 
 // closeCards ends what is asked about cards.

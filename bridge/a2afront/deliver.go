@@ -138,7 +138,7 @@ func (d *delivery) once(ctx context.Context) (out outcome, again bool, err error
 	case d.sent:
 		o.Resume, o.After = true, d.last
 	}
-	sent, err := d.f.opts.Tasks.Send(ctx, session, &d.task, o)
+	sent, err := session.Tasks.Send(ctx, session.Session, &d.task, o)
 	if err != nil {
 		return d.ended(ctx, session, out, err)
 	}
@@ -223,7 +223,7 @@ func (d *delivery) result(r *a2a.Result) outcome {
 }
 
 // ended says what an error means that came in place of a Result.
-func (d *delivery) ended(ctx context.Context, session profiles.Session, out outcome, err error) (outcome, bool, error) {
+func (d *delivery) ended(ctx context.Context, session Session, out outcome, err error) (outcome, bool, error) {
 	if ctx.Err() != nil {
 		return out, false, ctx.Err()
 	}

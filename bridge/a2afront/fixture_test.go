@@ -86,7 +86,7 @@ func newBench(t *testing.T, card string, far a2a.Options, o a2afront.Options, ru
 	}
 	b.farR = b.registry(farA2A.Profile(), agdisc.New(agdisc.Options{Sources: []agdisc.Source{table}, Access: far.Access}).Profile())
 	b.nearR = b.registry(b.near.Profile(), agdisc.New(agdisc.Options{}).Profile())
-	o.Tasks, o.Link = b.near, func(caller string) a2afront.Link { return b.link(caller) }
+	o.Link = func(caller string) a2afront.Link { return b.link(caller) }
 	o.Caller = func(r *http.Request) string { return "http:" + r.Header.Get(callerHeader) }
 	if b.front, err = a2afront.New(o); err != nil {
 		t.Fatal(err)
@@ -133,17 +133,17 @@ func (b *bench) link(caller string) *link {
 }
 
 // Session implements a2afront.Link.
-func (l *link) Session(context.Context) (profiles.Session, error) {
+func (l *link) Session(context.Context) (a2afront.Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refused != nil {
-		return nil, l.refused
+		return a2afront.Session{}, l.refused
 	}
 	if l.near == nil || l.near.Context().Err() != nil {
 		l.near, l.far = profiletest.Pair(l.caller, l.b.nearR, "spiffe://test/swpd", l.b.farR, profiletest.SessionOptions{})
 		l.count++
 	}
-	return l.near, nil
+	return a2afront.Session{Session: l.near, Tasks: l.b.near}, nil
 }
 
 // Card implements a2afront.Link.

@@ -38,23 +38,25 @@ const Path = "/a2a"
 // that agent's.
 const CardPath = "/.well-known/agent-card.json"
 
+// Session is a connection to the endpoint of the agents.
+type Session struct {
+	profiles.Session
+	Tasks *a2a.Service // of the side of the callers
+}
+
 // Link is the way of one caller to the agents. It is safe for concurrent use.
 type Link interface {
 	// Session returns the connection to the endpoint: the same one as long as it
 	// lives, then another. It may wait.
-	Session(ctx context.Context) (profiles.Session, error)
+	Session(ctx context.Context) (Session, error)
 
 	// Card returns the card of an agent, as far as this caller may have it.
 	Card(ctx context.Context, agent string) (agdisc.Card, error)
 }
 
-// Options configure a Front. Tasks, Link and Caller are required; zero elsewhere means
-// the default that is named.
+// Options configure a Front. Link and Caller are required; zero elsewhere means the
+// default that is named.
 type Options struct {
-	// Tasks sends the operations: the Service of the endpoint that the sessions
-	// belong to.
-	Tasks *a2a.Service
-
 	// Link returns the way of a caller.
 	Link func(caller string) Link
 
@@ -66,8 +68,9 @@ type Options struct {
 	Partner func(name string) bool
 
 	// Default is the agent whose card is at /.well-known/agent-card.json. Empty means
-	// that there is none.
+	// that there is none. Single means that no other one is served.
 	Default string
+	Single  bool
 
 	// URL is where clients reach this front, as cards say it: scheme, host and port.
 	// Empty means as the request that asks for a card says.
@@ -98,11 +101,11 @@ type Front struct {
 	drain   context.CancelFunc
 }
 
-// New returns a Front. It fails without Tasks, Link or Caller, and for service
+// New returns a Front. It fails without Link or Caller, and for service
 // parameters that would carry credentials or what HTTP itself is about.
 func New(o Options) (*Front, error) {
-	if o.Tasks == nil || o.Link == nil || o.Caller == nil {
-		return nil, errors.New("a2afront: Tasks, Link and Caller are required")
+	if o.Link == nil || o.Caller == nil {
+		return nil, errors.New("a2afront: Link and Caller are required")
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20-64<<10)
 	o.Body = cmp.Or(o.Body, 30*time.Second)

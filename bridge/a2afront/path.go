@@ -56,6 +56,9 @@ func (f *Front) find(path string) (place, bool) {
 		}
 	}
 	agent, segments := strings.Join(names, "/"), segments[n:]
+	if f.opts.Single && agent != f.opts.Default {
+		return place{}, false
+	}
 	if len(segments) == 1 && segments[0] == "" {
 		segments = nil
 	}

@@ -22,7 +22,8 @@ func newA2A(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "a2a",
 		Short: "Hand tasks to agents, and carry out tasks",
-		Long: `Hand tasks to the agents behind an endpoint, and carry out tasks for it.
+		Long: `Hand tasks to the agents behind an endpoint, carry out tasks for it, and let other
+programs use its agents over HTTP.
 
 A task that was sent goes on whatever becomes of this program and of the connection.
 A journal in $XDG_STATE_HOME/swp-client (default ~/.local/state/swp-client) remembers
@@ -30,9 +31,10 @@ what was sent and what was printed of it; a task is named by its id or the first
 characters of it.`,
 		Example: `  swp-client a2a send swp+tls://127.0.0.1:7777 --kind summarize --input @report.txt
   swp-client a2a resume 3fa94c01
-  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh`,
+  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
+  swp-client a2a http swp+tls://127.0.0.1:7777/billing --listen 127.0.0.1:8081`,
 	}
-	cmd.AddCommand(newA2ASend(f), newA2AResume(f), newA2AWatch(f), newA2ACancel(f), newA2AList(f), newA2AWorker(f))
+	cmd.AddCommand(newA2ASend(f), newA2AResume(f), newA2AWatch(f), newA2ACancel(f), newA2AList(f), newA2AWorker(f), newA2AHTTP(f))
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -33,12 +34,7 @@ it.`,
 		case target == "":
 			target = *server
 		}
-		at, err := netip.ParseAddrPort(*listen)
-		if err != nil || !at.Addr().Unmap().IsLoopback() {
-			return &usageError{fmt.Sprintf("--listen %.80q is no loopback address with a port, such as 127.0.0.1:8080", *listen)}
-		}
-		var lc net.ListenConfig
-		ln, err := lc.Listen(cmd.Context(), "tcp", at.String())
+		ln, err := listenLocally(cmd.Context(), *listen)
 		if err != nil {
 			return err
 		}
@@ -48,4 +44,14 @@ it.`,
 		})
 	}
 	return cmd
+}
+
+// listenLocally listens on the loopback address that --listen names.
+func listenLocally(ctx context.Context, address string) (net.Listener, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().Unmap().IsLoopback() {
+		return nil, &usageError{fmt.Sprintf("--listen %.80q is no loopback address with a port, such as 127.0.0.1:8080", address)}
+	}
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", at.String())
 }

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/bridge/a2afront"
+	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+// A2AHTTPOptions configure ServeA2AHTTP. Connect, Agent and Listener are required.
+type A2AHTTPOptions struct {
+	Connect  Dialer
+	Agent    string       // agent or partner/agent, as the peer knows it
+	Listener net.Listener // on a loopback address: whoever can connect acts as this client
+
+	// Params and Verbatim are those of a2afront.Options.
+	Params   []string
+	Verbatim bool
+
+	// Patience is how long the peer may take for a sign of life. Default 10 s.
+	Patience time.Duration
+
+	// Ready is called once the peer was reached. Nil: nobody is told.
+	Ready func()
+}
+
+// ServeA2AHTTP is a local A2A agent over JSON-RPC and REST, with its card at
+// /.well-known/agent-card.json, that is really the remote one: package a2afront says how
+// it behaves. A connection that is lost is made anew, and streams go on over it. It
+// returns when ctx ends, after the calls in flight have had two seconds, with nil; or
+// with what kept the peer from being reached at first, or the listener from being served.
+func ServeA2AHTTP(ctx context.Context, o A2AHTTPOptions) error {
+	links := &lasting[a2afront.Session]{
+		dial: o.Connect, patience: cmp.Or(o.Patience, defaultPatience),
+		open: func(ctx context.Context, c *Client) (a2afront.Session, error) {
+			return a2afront.Session{Session: c.Session, Tasks: c.A2A()}, c.CheckAgent(ctx, o.Agent)
+		},
+	}
+	defer links.close()
+	cards := agdisc.NewCache(agdisc.CacheOptions{})
+	defer cards.Close()
+	partner, _, behind := strings.Cut(o.Agent, "/")
+	front, err := a2afront.New(a2afront.Options{
+		Link: func(string) a2afront.Link { return a2aWay{links, cards} }, Caller: gate.Caller,
+		Partner: func(name string) bool { return behind && name == partner },
+		Default: o.Agent, Single: true, Params: o.Params, Verbatim: o.Verbatim,
+	})
+	if err == nil {
+		_, err = links.get(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, o.Listener.Close())
+	}
+	return local(ctx, o.Listener, front, o.Ready, nil)
+}
+
+// a2aWay is the way to the agent, for all who call alike.
+type a2aWay struct {
+	links *lasting[a2afront.Session]
+	cards *agdisc.Cache
+}
+
+// Session implements a2afront.Link.
+func (w a2aWay) Session(ctx context.Context) (a2afront.Session, error) { return w.links.get(ctx) }
+
+// Card implements a2afront.Link.
+func (w a2aWay) Card(ctx context.Context, agent string) (agdisc.Card, error) {
+	s, err := w.Session(ctx)
+	if err != nil {
+		return agdisc.Card{}, err
+	}
+	return w.cards.Get(ctx, s.Session, agent)
+}

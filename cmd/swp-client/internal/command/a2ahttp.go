@@ -1,0 +1,53 @@
+package command
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/bridge/a2afront"
+	"github.com/slimwire/swp/client"
+)
+
+func newA2AHTTP(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "http ADDR/AGENT",
+		Short: "Be a local A2A agent over HTTP that is really the remote one",
+		Long: `Be an A2A 1.0 agent over HTTP that is really the one of that name behind the endpoint,
+or behind a partner of it (ADDR/PARTNER/AGENT): JSON-RPC and REST at the printed URL,
+the card at /.well-known/agent-card.json. Messages pass octet for octet. Whoever can
+connect to the address acts as this client, so it has to be a loopback address; web
+pages of elsewhere are refused. A connection to the endpoint that is lost is made anew,
+and streams go on over it.`,
+		Example: `  swp-client a2a http swp+tls://127.0.0.1:7777/billing --listen 127.0.0.1:8081
+  swp-client a2a http swp+quic://127.0.0.1:7777/acme/billing --param x-request-class`,
+		Args: cobra.ExactArgs(1),
+	}
+	var o client.A2AHTTPOptions
+	listen := cmd.Flags().String("listen", "127.0.0.1:8081", "loopback `address` to listen on; port 0 lets the system choose")
+	cmd.Flags().StringArrayVar(&o.Params, "param", nil, "`header` that is a service parameter, besides those that begin with A2A-; may be repeated")
+	cmd.Flags().BoolVar(&o.Verbatim, "verbatim", false, "tell the card as its author wrote it, with the interfaces and signatures that it has")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		_, agent, err := client.SplitTarget(args[0])
+		switch {
+		case err != nil:
+			return &usageError{err.Error()}
+		case agent == "" || strings.Count(agent, "/") > 1 || strings.HasPrefix(agent, "/") || strings.HasSuffix(agent, "/"):
+			return &usageError{"the address has to end with the name of an agent, or of a partner and its agent, as in swp+tls://127.0.0.1:7777/billing"}
+		}
+		for _, name := range o.Params {
+			if err := a2afront.CheckParam(name); err != nil {
+				return &usageError{"--param: " + strings.TrimPrefix(err.Error(), "a2afront: ")}
+			}
+		}
+		if o.Listener, err = listenLocally(cmd.Context(), *listen); err != nil {
+			return err
+		}
+		at := url.URL{Scheme: "http", Host: o.Listener.Addr().String(), Path: a2afront.Path + "/" + agent}
+		o.Connect, o.Agent, o.Patience = f.dialer(args[0]), agent, f.timeout
+		o.Ready = func() { f.printf("%s\n", &at) }
+		return client.ServeA2AHTTP(cmd.Context(), o)
+	}
+	return cmd
+}
