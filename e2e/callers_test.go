@@ -50,7 +50,9 @@ func (c bearer) ask(url, method, params string) string {
 // taskIn returns the id of the task in an answer.
 func taskIn(t *testing.T, answer string) string {
 	t.Helper()
-	var found struct{ Result struct{ Task struct{ ID string } } }
+	var found struct {
+		Result struct{ Task struct{ ID string } }
+	}
 	if err := json.Unmarshal([]byte(answer), &found); err != nil || found.Result.Task.ID == "" {
 		t.Fatalf("no task in %s", answer)
 	}
