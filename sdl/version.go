@@ -55,7 +55,7 @@ func ParseVersionPolicy(v canonical.Value) (p VersionPolicy, err error) {
 	p.Deprecated = make(map[string]time.Time)
 	p.Allowed = make(map[string]VersionRange)
 	for name, m := range v.Members() {
-		ok := true
+		var ok bool
 		switch name {
 		case "min_peer_protocol":
 			p.MinPeer, ok = positive(m)

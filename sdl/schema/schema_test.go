@@ -61,12 +61,12 @@ func TestKeywords(t *testing.T) {
 		{`{}`, `null [1] {"a":1}`, ``},
 	} {
 		s := compile(t, test.schema)
-		for _, text := range strings.Fields(test.good) {
+		for text := range strings.FieldsSeq(test.good) {
 			if err := s.Validate(parse(t, text)); err != nil {
 				t.Errorf("%s: %s: %v", test.schema, text, err)
 			}
 		}
-		for _, text := range strings.Fields(test.bad) {
+		for text := range strings.FieldsSeq(test.bad) {
 			if err := s.Validate(parse(t, text)); err == nil {
 				t.Errorf("%s: %s is accepted", test.schema, text)
 			}
