@@ -52,6 +52,7 @@ var rules = []rule{
 	{"profiles/p1", []string{"profiles"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages"},
 	{"profiles/profiletest", []string{"profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"profiles/all", []string{"profiles", "profiles/*", "e1"}, nil, "the one list"},
+	{"profiles/slip", []string{"profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},
 	{"profiles/*", []string{"profiles", "profiles/p1", "e1", "proto/*"}, []string{"google.golang.org/protobuf"}, "a profile knows no other profile, no frame, transport, bridge or store"},
 	{"proto/*", nil, []string{"google.golang.org/protobuf"}, "generated"},
 
