@@ -91,8 +91,8 @@ func (x *expectation) load(file string) error {
 		return err
 	}
 	x.body = octets
-	wrapped, err := canonical.ParseJSON(bytes.TrimSpace(octets))
-	if err != nil || !wrapped.Has("body_base64url") {
+	wrapped, _ := canonical.ParseJSON(bytes.TrimSpace(octets)) // null if it is no JSON
+	if !wrapped.Has("body_base64url") {
 		return nil
 	}
 	s := newShape(wrapped)
