@@ -33,7 +33,7 @@ var rules = []rule{
 	{"slip/*", []string{"slip/ucr"}, nil, "anyone can take the texts into their own program"},
 	{"sdl/canonical", nil, nil, "values, and the octets that are hashed and signed: anyone can take them into their own program"},
 	{"sdl/schema", []string{"sdl/canonical"}, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "a closed set of keywords in front of the validator"},
-	{"sdl/fetch", []string{"sdl", "sdl/canonical"}, nil, "the one place of the language that opens connections"},
+	{"sdl/fetch", []string{"sdl/canonical"}, nil, "the one place of the language that opens connections"},
 	{"sdl/seal", []string{"sdl/canonical"}, []string{"golang.org/x/crypto"}, "keys, signatures and sealed payloads, of values"},
 	{"sdl", []string{"sdl/canonical", "sdl/schema"}, nil, "the envelope, for whatever carries it"},
 	{"sdl/trust", []string{"sdl", "sdl/canonical", "sdl/seal"}, nil, "who may say what, for whoever stores it"},
