@@ -26,6 +26,7 @@ type Access interface {
 	//	agdisc   get                                   agent_id
 	//	tooldisc get                                   tool_id of a descriptor that is configured
 	//	sdl      send                                  agent_id that it speaks as
+	//	slip     send                                  agent_id that it is sent to
 	Allowed(identity, profile, operation, name string) bool
 }
 

@@ -22,6 +22,9 @@ const (
 
 	ExtDurable = 16 // profile 14: uvarint, on ART_ACK how many octets of the artifact are durable
 
+	ExtUCRHash = 16 // profile 1025: ucrHash of the anchors that the sender knows
+	ExtHandle  = 17 // profile 1025: what a handle stands for, "k=task:id"; repeatable
+
 	ExtHops     = 48 // any profile: uvarint, at most MaxHops
 	ExtDeadline = 49 // any profile: uvarint, milliseconds left
 	ExtChain    = 50 // any profile: chain_id of the credentials that it is done under

@@ -2,6 +2,7 @@ package nslip
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -68,12 +69,7 @@ func (c Codec) check(m *Message) error {
 
 // isString reports whether text can be that of a slot.
 func isString(text []byte) bool {
-	for _, b := range text {
-		if isControl(b) {
-			return false
-		}
-	}
-	return utf8.Valid(text)
+	return !slices.ContainsFunc(text, isControl) && utf8.Valid(text)
 }
 
 func appendInteger(dst []byte, v uint64) []byte {

@@ -201,7 +201,7 @@ func (f *proto) next() (ok bool, err error) {
 	if f.num == 0 || f.num > 1<<29-1 {
 		return false, fault(Framing, "field %d", f.num)
 	}
-	n := uint64(0)
+	var n uint64
 	switch f.wire {
 	case wireVarint:
 		f.value, err = f.varint()

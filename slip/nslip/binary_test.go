@@ -75,7 +75,7 @@ func TestPR18ParseBinaryRefuses(t *testing.T) {
 func TestParseBinaryOfEveryPrefixIsFieldsOrFraming(t *testing.T) {
 	good := octets(t, seedBinary)
 	read := 0
-	for n := range len(good) {
+	for n := range good {
 		var m Message
 		if err := (Codec{}).ParseBinary(&m, good[:n]); err == nil {
 			read++

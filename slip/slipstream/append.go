@@ -38,7 +38,7 @@ func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 // check says why a Message can not be written.
 func (c Codec) check(m *Message) error {
 	for _, agent := range []string{m.Src, m.Dst} {
-		if !isAgent(agent) {
+		if !IsAgent(agent) {
 			return fault(BadAgentID, "%.40q", agent)
 		}
 	}

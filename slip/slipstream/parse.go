@@ -50,7 +50,7 @@ func (c Codec) ParseInto(m *Message, line string) error {
 		return fault(BadVersion, "%.40q, want v1", version.Text)
 	}
 	for _, agent := range head[2:4] {
-		if agent.Quoted || !isAgent(agent.Text) {
+		if agent.Quoted || !IsAgent(agent.Text) {
 			return fault(BadAgentID, "%.40q", agent.Text)
 		}
 	}

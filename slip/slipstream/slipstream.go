@@ -78,8 +78,8 @@ func (c Codec) anchor(mnemonic string) (ucr.Anchor, bool) {
 	return c.Table.Named(mnemonic)
 }
 
-// isAgent reports whether s is an agent_id.
-func isAgent(s string) bool { return isSafe(s) }
+// IsAgent reports whether s can be an agent_id here.
+func IsAgent(s string) bool { return isSafe(s) }
 
 // isSafe reports whether s can stand without quotes. It is the alphabet of agents, too.
 func isSafe(s string) bool {

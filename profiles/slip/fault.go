@@ -1,0 +1,153 @@
+package slip
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+	"github.com/slimwire/swp/slip/nslip"
+	"github.com/slimwire/swp/slip/slipstream"
+)
+
+// Codes of a SLIP_ERR, beside the classes of nslip and slipstream, and the names of
+// canonical codes.
+const (
+	CodeUnknownDestination = "unknown_destination" // nobody knows the agent that it is for
+	CodeNoMapping          = "no_mapping"          // no agent has this number
+	CodeDenied             = "denied"              // the sender may not speak as this agent, or to that one
+	CodeMismatch           = "ucr_mismatch"        // the sender knows other anchors
+	CodeBadHandle          = "bad_handle"          // what a handle stands for can not be read, or is said otherwise
+)
+
+// detailPrefix begins the details of verdicts that go with a code of SLIP_ERR.
+const detailPrefix = "slip_"
+
+func fault(code profiles.Code, slip, format string, args ...any) *profiles.Error {
+	e := profiles.Errorf(code, "slip: "+format, args...)
+	e.Detail = detailPrefix + slip
+	return e
+}
+
+func unmapped(number uint64) error {
+	e := fault(profiles.NotFound, CodeNoMapping, "no agent has the number %d", number)
+	e.Domain = true
+	return e
+}
+
+func unknown(agent string) *profiles.Error {
+	e := fault(profiles.NotFound, CodeUnknownDestination, "agent %.100q is not here, nor behind a partner that is", agent)
+	e.Domain = true
+	return e
+}
+
+func tooFar(agent string) error {
+	e := fault(profiles.NotFound, CodeUnknownDestination, "agent %.100q is behind more than %d endpoints", agent, profiles.MaxHops)
+	e.Domain = true
+	return e
+}
+
+// unreadable is the verdict of what is wrong with a message.
+func unreadable(err error) error {
+	if e, ok := errors.AsType[*nslip.Error](err); ok {
+		return fault(profiles.InvalidProfilePayload, string(e.Class), "%s", e.What)
+	}
+	if e, ok := errors.AsType[*slipstream.Error](err); ok {
+		return fault(profiles.InvalidProfilePayload, string(e.Class), "%s", e.What)
+	}
+	return err
+}
+
+// Refuse returns the error by which Receive refuses a message with a code of its own.
+func Refuse(code, text string) error {
+	e := fault(profiles.NotFound, code, "%s", text)
+	e.Domain = true
+	return e
+}
+
+// Bounds of a SLIP_ERR that is written, so that as a frame it has 512 octets at most.
+const (
+	maxCode = 64
+	maxText = 256
+)
+
+// refusal builds the SLIP_ERR for a message that was refused. There is none for a
+// msg_id that is in use: it would be read as the answer to what is using it.
+func refusal(req *profiles.Request, f *profiles.Error) (e1.Envelope, bool) {
+	if req.MsgType == TypeErr || f.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	code, ok := strings.CutPrefix(f.Detail, detailPrefix)
+	if !ok {
+		code = f.Code.Alias()
+	}
+	m := Err{Code: []byte(p1.Clip(code, maxCode)), Message: []byte(p1.Clip(f.Text, maxText))}
+	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+}
+
+// Err says why a message was not delivered. Decode reads a payload, wrapper included;
+// the slices alias it, and the error is an *profiles.Error of InvalidProfilePayload.
+// Append appends a payload of Size octets and checks nothing.
+type Err struct {
+	Code    []byte // required, UTF-8
+	Message []byte // for people, UTF-8
+}
+
+// Decode reads m from a payload.
+func (m *Err) Decode(payload []byte) error {
+	*m = Err{}
+	body, err := p1.Body(payload, TypeErr, TypeErr)
+	if err != nil {
+		return err
+	}
+	f := p1.Read(body)
+	for f.Next() {
+		switch f.Num() {
+		case 1:
+			f.Text(&m.Code)
+		case 2:
+			f.Text(&m.Message)
+		}
+	}
+	if err := f.Err(); err != nil {
+		return err
+	}
+	if len(m.Code) == 0 {
+		return p1.Missing("code")
+	}
+	return nil
+}
+
+func (m *Err) size() int { return p1.SizeBytes(1, m.Code) + p1.SizeBytes(2, m.Message) }
+
+// Size returns how many octets Append will add.
+func (m *Err) Size() int { return p1.SizeHeader(TypeErr, m.size()) }
+
+// Append appends the payload to dst.
+func (m *Err) Append(dst []byte) []byte {
+	dst = p1.AppendHeader(dst, TypeErr, m.size())
+	dst = p1.AppendBytes(dst, 1, m.Code)
+	return p1.AppendBytes(dst, 2, m.Message)
+}
+
+// PeerError is a SLIP_ERR.
+type PeerError struct {
+	Code    string
+	Message string // for people
+}
+
+func (e *PeerError) Error() string {
+	if e.Message == "" {
+		return "slip: " + e.Code
+	}
+	return "slip: " + e.Code + ": " + e.Message
+}
+
+func peerError(payload []byte) (*PeerError, error) {
+	var m Err
+	if err := m.Decode(payload); err != nil {
+		return nil, err
+	}
+	return &PeerError{string(m.Code), string(m.Message)}, nil
+}

@@ -1,0 +1,230 @@
+package slip
+
+import (
+	"bytes"
+	"container/list"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/slip/nslip"
+)
+
+// Handle is a GOAL, TASK or RESULT id, which means something in one conversation of
+// two agents.
+type Handle struct {
+	A, B string // the agents, in order
+	Conv uint64
+	Code nslip.Code // GoalID, TaskID or ResultID; a PARENT_TASK_ID is a TaskID
+	ID   uint64
+}
+
+// Reference is what a handle stands for.
+type Reference struct {
+	Kind string // "task", "artifact" or "state"
+	ID   string // task_id, artifact_id or state_id, as text; 1 to MaxReference octets
+}
+
+// MaxReference is how many octets the ID of a Reference has at most.
+const MaxReference = 256
+
+// maxMeanings is how many handles a message may say the meaning of: each has a slot.
+const maxMeanings = 4
+
+// Meaning is a Reference for the slot of a message.
+type Meaning struct {
+	Code nslip.Code
+	Reference
+}
+
+// Resolver knows what handles stand for. It must not block, and is safe for
+// concurrent use.
+type Resolver interface {
+	// Bind notes what a handle stands for, as an identity says. It returns false if
+	// the handle stands for something else already.
+	Bind(identity string, h Handle, r Reference) bool
+
+	// Resolve returns what a handle stands for; false leaves it a number.
+	Resolve(h Handle) (Reference, bool)
+}
+
+// HandlesOptions configure a Handles.
+type HandlesOptions struct {
+	Total       int // handles, default 16,384
+	PerIdentity int // of one identity that has bound them, default 1,024
+}
+
+// Handles is a Resolver that keeps what it was told last: above its bounds the oldest
+// handle is forgotten, above that of an identity the oldest of the identity.
+type Handles struct {
+	opts HandlesOptions
+
+	mu    sync.Mutex
+	bound map[Handle]*binding
+	all   list.List             // of *binding, the oldest first
+	of    map[string]*list.List // the same, by identity
+}
+
+type binding struct {
+	handle   Handle
+	to       Reference
+	identity string
+	inAll    *list.Element
+	inOf     *list.Element
+}
+
+// NewHandles returns a Handles without any.
+func NewHandles(o HandlesOptions) *Handles {
+	if o.Total <= 0 {
+		o.Total = 16 << 10
+	}
+	if o.PerIdentity <= 0 {
+		o.PerIdentity = 1 << 10
+	}
+	return &Handles{opts: o, bound: make(map[Handle]*binding), of: make(map[string]*list.List)}
+}
+
+// Bind implements Resolver. The first who binds a handle may bind it otherwise.
+func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := t.bound[h]; b != nil {
+		if b.identity == identity {
+			b.to = r
+		}
+		return b.to == r
+	}
+	mine := t.of[identity]
+	if mine != nil && mine.Len() >= t.opts.PerIdentity {
+		t.forget(mine.Front().Value.(*binding))
+	} else if t.all.Len() >= t.opts.Total {
+		t.forget(t.all.Front().Value.(*binding))
+	}
+	if mine = t.of[identity]; mine == nil {
+		mine = list.New()
+		t.of[identity] = mine
+	}
+	b := &binding{handle: h, to: r, identity: identity}
+	b.inAll, b.inOf = t.all.PushBack(b), mine.PushBack(b)
+	t.bound[h] = b
+	return true
+}
+
+// forget drops a binding. The caller holds mu.
+func (t *Handles) forget(b *binding) {
+	delete(t.bound, b.handle)
+	t.all.Remove(b.inAll)
+	mine := t.of[b.identity]
+	if mine.Remove(b.inOf); mine.Len() == 0 {
+		delete(t.of, b.identity)
+	}
+}
+
+// Resolve implements Resolver.
+func (t *Handles) Resolve(h Handle) (Reference, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := t.bound[h]; b != nil {
+		return b.to, true
+	}
+	return Reference{}, false
+}
+
+// Len is how many handles are known.
+func (t *Handles) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.Len()
+}
+
+// handleSlots are the slots that are handles, with their letters.
+var handleSlots = [...]struct {
+	code   nslip.Code
+	letter byte
+}{{nslip.GoalID, 'g'}, {nslip.TaskID, 'k'}, {nslip.ParentTaskID, 'p'}, {nslip.ResultID, 'r'}}
+
+// handleOf returns the handle in a slot of a message between two agents.
+func handleOf(m *nslip.Message, src, dst string, code nslip.Code) (Handle, bool) {
+	s, ok := m.Slot(code)
+	if code == nslip.ParentTaskID {
+		code = nslip.TaskID
+	}
+	return Handle{min(src, dst), max(src, dst), m.ConvID, code, s.Int}, ok
+}
+
+// parseMeaning reads the value of an extension 17, such as "k=task:0011".
+func parseMeaning(value []byte) (Meaning, bool) {
+	if len(value) < 2 || value[1] != '=' || !utf8.Valid(value) {
+		return Meaning{}, false
+	}
+	kind, id, ok := bytes.Cut(value[2:], []byte(":"))
+	switch {
+	case !ok, len(id) == 0, len(id) > MaxReference, bytes.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return Meaning{}, false
+	case string(kind) != "task" && string(kind) != "artifact" && string(kind) != "state":
+		return Meaning{}, false
+	}
+	for _, slot := range handleSlots {
+		if slot.letter == value[0] {
+			return Meaning{slot.code, Reference{string(kind), string(id)}}, true
+		}
+	}
+	return Meaning{}, false
+}
+
+// appendMeaning appends it as an extension.
+func appendMeaning(ext e1.Extensions, m Meaning) e1.Extensions {
+	for _, slot := range handleSlots {
+		if slot.code == m.Code {
+			value := append([]byte{slot.letter, '='}, m.Kind...)
+			value = append(append(value, ':'), m.ID...)
+			return e1.AppendExtension(ext, profiles.ExtHandle, value)
+		}
+	}
+	return ext
+}
+
+// meanings reads what a message says that its handles stand for.
+func (m *Message) meanings(ext e1.Extensions) error {
+	for typ, value := range ext.All() {
+		if typ != profiles.ExtHandle {
+			continue
+		}
+		one, ok := parseMeaning(value)
+		if ok && m.Type != TypeSLIP && len(m.Handles) < maxMeanings {
+			_, ok = m.NSLIP.Slot(one.Code)
+		} else {
+			ok = false
+		}
+		if !ok {
+			return fault(profiles.InvalidProfilePayload, CodeBadHandle, "extension %d: %.100q", profiles.ExtHandle, value)
+		}
+		m.Handles = append(m.Handles, one)
+	}
+	return nil
+}
+
+// resolve notes what a message says of its handles, and adds what is known of the
+// others.
+func (s *Service) resolve(m *Message, identity, src, dst string) error {
+	if m.Type == TypeSLIP {
+		return nil
+	}
+	for _, one := range m.Handles {
+		if h, _ := handleOf(&m.NSLIP, src, dst, one.Code); !s.opts.Handles.Bind(identity, h, one.Reference) {
+			return fault(profiles.InvalidProfilePayload, CodeBadHandle, "%v %d stands for something else", one.Code, h.ID)
+		}
+	}
+	m.Handles = m.Handles[:0] // they are in the Resolver now
+	for _, slot := range handleSlots {
+		h, ok := handleOf(&m.NSLIP, src, dst, slot.code)
+		if !ok {
+			continue
+		}
+		if r, ok := s.opts.Handles.Resolve(h); ok {
+			m.Handles = append(m.Handles, Meaning{slot.code, r})
+		}
+	}
+	return nil
+}

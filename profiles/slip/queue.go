@@ -1,0 +1,115 @@
+package slip
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// queues run what waits for others: what has the same key in order, one at a time, and
+// the rest side by side. A key without work has no goroutine.
+type queues struct {
+	most, perKey, mostBytes int
+	timeout                 time.Duration
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	jobs    map[string][]job // of each key that has a goroutine
+	waiting int
+	bytes   int
+}
+
+// job is something to do.
+type job struct {
+	octets int // that it keeps
+	run    func(ctx context.Context) error
+	done   func(error) // called once, with the error of run
+}
+
+var (
+	errFull   = profiles.Busy("waiting_full", "slip: too many messages are on their way")
+	errBehind = profiles.Busy("waiting_behind", "slip: too many messages wait for this agent")
+	errEnding = profiles.Busy("waiting_ending", "slip: this endpoint is shutting down")
+)
+
+func (q *queues) open(most, perKey, mostBytes int, timeout time.Duration) {
+	q.most, q.perKey, q.mostBytes, q.timeout = most, perKey, mostBytes, timeout
+	q.jobs = make(map[string][]job)
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+}
+
+// push adds a job, or calls its done with why it was not added.
+func (q *queues) push(key string, j job) {
+	if err := q.add(key, j); err != nil {
+		j.done(err)
+	}
+}
+
+func (q *queues) add(key string, j job) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return errEnding
+	case q.waiting >= q.most, q.bytes+j.octets > q.mostBytes:
+		return errFull
+	case len(q.jobs[key]) >= q.perKey:
+		return errBehind
+	}
+	_, running := q.jobs[key]
+	q.jobs[key] = append(q.jobs[key], j)
+	q.waiting++
+	q.bytes += j.octets
+	if !running {
+		q.work.Go(func() { q.drain(key) })
+	}
+	return nil
+}
+
+// drain runs the jobs of a key until there is none. The one that runs is the first of
+// them, so that it counts.
+func (q *queues) drain(key string) {
+	for {
+		q.mu.Lock()
+		jobs := q.jobs[key]
+		if len(jobs) == 0 {
+			delete(q.jobs, key)
+			q.mu.Unlock()
+			return
+		}
+		j := jobs[0]
+		q.mu.Unlock()
+		j.done(q.do(j))
+		q.mu.Lock()
+		jobs = q.jobs[key]
+		jobs[0] = job{}
+		q.jobs[key] = jobs[1:]
+		q.waiting--
+		q.bytes -= j.octets
+		q.mu.Unlock()
+	}
+}
+
+func (q *queues) do(j job) error {
+	if q.ctx.Err() != nil {
+		return errEnding
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, q.timeout)
+	defer cancel()
+	return j.run(ctx)
+}
+
+// close gives up what waits, and waits for what is being done.
+func (q *queues) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.cancel()
+	q.work.Wait()
+}

@@ -1,0 +1,185 @@
+package slip
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// serve takes one message in.
+func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+	if req.MsgType == TypeErr {
+		return s.returned(req)
+	}
+	m := s.parsed.Get().(*Message)
+	defer s.parsed.Put(m)
+	if err := s.codec.read(m, req.MsgType, req.Payload); err != nil {
+		return unreadable(err)
+	}
+	if hash, ok := req.Extensions.Lookup(profiles.ExtUCRHash); ok && req.MsgType == TypeSLIP && string(hash) != ucr.CoreHash {
+		return fault(profiles.CompatibilityPolicy, CodeMismatch, "ucrHash %.80q, want that of UCR %s", hash, ucr.Version)
+	}
+	if err := m.meanings(req.Extensions); err != nil {
+		return err
+	}
+	if s.opts.Receive != nil {
+		return s.opts.Receive(req.Session, m)
+	}
+	return s.pass(req, m)
+}
+
+// pass passes a message on to the agent that it is for.
+func (s *Service) pass(req *profiles.Request, m *Message) error {
+	src, dst, err := s.agents(m)
+	if err != nil {
+		return err
+	}
+	identity := req.Session.Peer().Identity
+	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
+	switch {
+	case err != nil:
+		return err
+	case !s.speaks(identity, src):
+		return fault(profiles.SecurityPolicy, CodeDenied, "agent %.100q is not for this identity to speak as", src)
+	case !s.opts.Access.Allowed(identity, s.profile.Name, "send", dst):
+		return fault(profiles.SecurityPolicy, CodeDenied, "sending to agent %.100q is not allowed", dst)
+	}
+	if err := s.resolve(m, identity, src, dst); err != nil {
+		return err
+	}
+	form := s.form(m, dst)
+	payload, err := s.codec.write(m, form)
+	if err != nil {
+		return unreadable(err)
+	}
+	p := &passing{
+		s: s, session: req.Session, identity: identity, msgID: slices.Clone(req.MsgID),
+		dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload),
+	}
+	if hash, ok := req.Extensions.Lookup(profiles.ExtUCRHash); ok {
+		p.ext = e1.AppendExtension(p.ext, profiles.ExtUCRHash, hash)
+	}
+	for _, one := range m.Handles {
+		p.ext = appendMeaning(p.ext, one)
+	}
+	s.queues.push(dst, job{len(p.payload) + len(p.ext), p.run, req.Defer()})
+	return nil
+}
+
+// speaks reports whether an identity may speak as an agent: one that it may use, and
+// that nobody else has declared.
+func (s *Service) speaks(identity, agent string) bool {
+	if s.opts.Agents != nil {
+		if owner, known := s.opts.Agents.Owner(agent); known && owner != identity {
+			return false
+		}
+	}
+	return s.opts.MayUse(identity, agent)
+}
+
+// passing is a message on its way.
+type passing struct {
+	s        *Service
+	session  profiles.Session // that it came on
+	identity string
+	msgID    []byte
+	dst      string
+	hops     uint64 // before this endpoint
+
+	msgType uint64
+	payload []byte
+	ext     e1.Extensions
+}
+
+// run passes the message on. An agent may leave meanwhile: then it is as if it had
+// been away.
+func (p *passing) run(ctx context.Context) error {
+	s := p.s
+	if s.opts.Agents != nil {
+		if to, ok := s.opts.Agents.Session(p.dst); ok {
+			if err := p.send(ctx, to, p.ext); to.Context().Err() == nil {
+				return err
+			}
+		}
+	}
+	// What belongs to an identity here is not told to whoever announces the same name.
+	ours := false
+	if s.opts.Agents != nil {
+		_, ours = s.opts.Agents.Owner(p.dst)
+	}
+	if s.opts.Partners != nil && !ours {
+		if to, ok := s.opts.Partners.Find(ctx, p.dst); ok && to.Peer().Identity != p.identity {
+			if p.hops >= profiles.MaxHops {
+				return tooFar(p.dst)
+			}
+			ext := e1.AppendExtensionUvarint(slices.Clone(p.ext), profiles.ExtHops, p.hops+1)
+			if err := p.send(ctx, to, ext); to.Context().Err() == nil {
+				return err
+			}
+		}
+	}
+	if s.opts.Relay != nil && s.opts.Relay.Keeps(p.dst) {
+		text, err := p.text()
+		if err != nil {
+			return err
+		}
+		return s.opts.Relay.Keep(ctx, p.identity, p.dst, p.msgID, text, p.hops)
+	}
+	return unknown(p.dst)
+}
+
+// send sends the message on a session, after those that were sent there before.
+func (p *passing) send(ctx context.Context, to profiles.Session, ext e1.Extensions) error {
+	id := profiles.NewMsgID()
+	p.s.returns.expect(&origin{session: p.session, msgID: p.msgID, to: to, sent: string(id)})
+	err := to.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: p.msgType, MsgID: id, Extensions: ext, Payload: p.payload})
+	if err != nil && ctx.Err() != nil {
+		return profiles.Busy("waiting_slow", "slip: the agent does not read")
+	}
+	return err
+}
+
+// text returns the message as text, which tells by itself which language it is.
+func (p *passing) text() ([]byte, error) {
+	if p.msgType != TypeBinary {
+		return p.payload, nil
+	}
+	var m Message
+	if err := p.s.codec.read(&m, p.msgType, p.payload); err != nil {
+		return nil, unreadable(err)
+	}
+	text, err := p.s.codec.write(&m, m.text())
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return text, nil
+}
+
+// returned takes a SLIP_ERR, and passes it back to where its message came from.
+func (s *Service) returned(req *profiles.Request) error {
+	e, err := peerError(req.Payload)
+	if err != nil {
+		return err
+	}
+	o := s.returns.take(req.Session, req.MsgID)
+	if o == nil {
+		if s.opts.Returned != nil {
+			s.opts.Returned(req.Session, req.MsgID, e)
+		}
+		return nil // too late, or to nothing that was sent
+	}
+	m := Err{Code: []byte(p1.Clip(e.Code, maxCode)), Message: []byte(p1.Clip(e.Message, maxText))}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeErr, MsgID: o.msgID, Payload: m.Append(make([]byte, 0, m.Size()))}
+	s.queues.push(backTo+o.session.Peer().Identity, job{
+		len(env.Payload), func(ctx context.Context) error { return o.session.Send(ctx, env) }, func(error) {},
+	})
+	return nil
+}
+
+// backTo begins the keys of what is passed back, which no agent_id begins with.
+const backTo = "/"
