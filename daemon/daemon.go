@@ -195,6 +195,7 @@ func (d *daemon) start() error {
 	if d.fronts, err = newFronts(d); err != nil {
 		return err
 	}
+	d.health.fronts = d.fronts
 	d.metrics.registry.MustRegister(d.fronts)
 	if err := d.listen(); err != nil {
 		return err

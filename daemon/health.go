@@ -28,6 +28,7 @@ type health struct {
 	cards       *cards
 	verifiers   *verifiers
 	partners    *partners
+	fronts      *fronts // nil: not yet
 }
 
 // Health is what /readyz and /status say.
@@ -62,6 +63,9 @@ func (h *health) look() Health {
 	}
 	if failure := h.credentials.refused.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "partners not reloaded, the old ones stay: "+*failure)
+	}
+	if warning := h.fronts.warning(); warning != "" {
+		v.Warnings = append(v.Warnings, warning)
 	}
 	if failure := h.rules.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)

@@ -34,6 +34,7 @@ type fronts struct {
 	d        *daemon
 	conf     *config.HTTP
 	listener net.Listener // nil: they are off
+	door     *httpDoor
 	server   *http.Server
 	mcp      *mcpfront.Front
 	a2a      *a2afront.Front    // once there are endpoints
@@ -60,19 +61,13 @@ func newFronts(d *daemon) (*fronts, error) {
 	if f.conf.Address == config.HTTPOff {
 		return f, nil
 	}
-	tokens, certificates := make(map[string][]string), make(map[string][]string)
-	for name, c := range f.conf.Callers {
-		tokens[name], certificates[name] = c.Tokens, c.Certificates
-	}
-	g, err := gate.New(gate.Options{
-		Callers: tokens, Certificates: certificates, Identity: transport.Identity,
-		Anonymous: f.conf.Anonymous, Hosts: f.conf.Hosts, Origins: f.conf.Origins, Calls: f.conf.Calls,
-	})
-	if err != nil {
+	var err error
+	if f.door, err = newHTTPDoor(f.conf); err != nil {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, MaxBody: int64(d.config.Limits.PayloadBytes)})
-	f.server = g.Server(http.HandlerFunc(f.route))
+	f.server = f.door.gate.Server(http.HandlerFunc(f.route))
+	f.server.ConnState = f.door.known.state
 	if err := f.listen(); err != nil {
 		return nil, err
 	}
@@ -86,45 +81,40 @@ func (f *fronts) listen() error {
 		return listenError("http.address", f.conf.Address, err)
 	}
 	f.listener = &capped{Listener: ln, slots: make(chan struct{}, maxHTTP)}
-	if f.conf.TLS.Cert == "" {
-		return nil
+	if f.conf.TLS.Cert != "" {
+		f.listener = tls.NewListener(f.listener, f.door.config())
 	}
-	secure, err := tlsOf(&f.conf.TLS)
-	if err != nil {
-		_ = ln.Close()
-		return err
-	}
-	f.listener = tls.NewListener(f.listener, secure)
 	return nil
 }
 
 // tlsOf returns how the fronts speak TLS. A client need not show a certificate, but one
 // that is shown has to be good; whose it is the gate looks at.
-func tlsOf(conf *config.HTTPTLS) (*tls.Config, error) {
+func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	pair, err := tls.LoadX509KeyPair(conf.Cert, conf.Key)
 	if err != nil {
 		return nil, fmt.Errorf("http.tls: %w", err)
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	c := &secured{Config: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
 	if len(conf.CA) == 0 {
 		return c, nil
 	}
-	roots := x509.NewCertPool()
+	c.roots = x509.NewCertPool()
 	for i, name := range conf.CA {
 		bundle, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("http.tls.ca[%d]: %w", i, err)
 		}
-		if err := addBundle(roots, bundle); err != nil {
+		if err := addBundle(c.roots, bundle); err != nil {
 			return nil, fmt.Errorf("http.tls.ca[%d]: %s: %w", i, name, err)
 		}
+		c.anchors += string(bundle)
 	}
-	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, roots // verified below, caps first
+	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, c.roots // verified below, caps first
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
 			return nil
 		}
-		return transport.VerifyClient(roots, s.PeerCertificates, time.Now())
+		return transport.VerifyClient(c.roots, s.PeerCertificates, time.Now())
 	}
 	return c, nil
 }
@@ -177,7 +167,7 @@ func (f *fronts) route(w http.ResponseWriter, r *http.Request) {
 
 // url is where the fronts are, or empty.
 func (f *fronts) url() string {
-	if f.listener == nil {
+	if f == nil || f.listener == nil {
 		return ""
 	}
 	scheme := "http://"
@@ -194,6 +184,9 @@ func (f *fronts) link(caller string) (*mcpfront.Link, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.door.gate.Knows(caller) { // the request came before a reload
+		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: reasonDenied, Text: "this caller is not let in any more"}
+	}
 	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
 		return l, nil
 	}
@@ -210,17 +203,49 @@ func (f *fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, erro
 	return f.link(caller)
 }
 
-// recheck ends the sessions of callers that the rules do not let in any more.
+// recheck ends the sessions of callers that are not let in any more, and the connections
+// of those whose certificates are not trusted.
 func (f *fronts) recheck() (kept, closed int) {
-	for _, conn := range f.open.list() {
-		if f.d.guard.Denied(conn.Peer().Identity) {
+	if f.listener == nil {
+		return 0, 0
+	}
+	kept, closed = f.door.known.recheck()
+	f.mu.Lock() // none is made meanwhile for who is not known
+	open := f.open.list()
+	f.mu.Unlock()
+	for _, conn := range open {
+		switch caller := conn.Peer().Identity; {
+		case f.d.guard.Denied(caller):
 			f.d.hangUp(conn, reasonDenied, errDenied)
-			closed++
+		case !f.door.gate.Knows(caller):
+			f.d.hangUp(conn, reasonDenied, errGone)
+		default:
+			kept++
 			continue
 		}
-		kept++
+		closed++
 	}
 	return kept, closed
+}
+
+// reload takes up section http as it is configured now. It reports whether somebody may
+// not be let in any more.
+func (f *fronts) reload(always bool, now *config.HTTP) (changed bool, err error) {
+	if f.listener == nil {
+		return false, nil
+	}
+	return f.door.refresh(always, f.conf, now, f.d.log)
+}
+
+// warning says why section http is not in force as it is configured, empty if it is.
+func (f *fronts) warning() string {
+	if f.listener == nil {
+		return ""
+	}
+	if failure := f.door.failure.Load(); failure != nil {
+		return "http not reloaded, what was there stays in force: " + *failure
+	}
+	return ""
 }
 
 // isCaller reports whether an identity is one of callers of a front, which no

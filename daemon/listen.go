@@ -204,6 +204,7 @@ const reasonDenied = "denied"
 var (
 	errDenied = errors.New("daemon: access.deny")
 	errCaller = errors.New("daemon: the identity of an HTTP caller in a certificate")
+	errGone   = errors.New("daemon: a caller that http does not let in any more")
 	errTeam   = errors.New("daemon: the identity of a team in a certificate")
 )
 

@@ -49,16 +49,17 @@ func (d *daemon) watch(ctx context.Context) {
 func (d *daemon) reload(all bool) Reloaded {
 	trust, credentials := d.credentials.refresh(all)
 	rules, configuration := d.rules.refresh(all, d.guard)
-	conf := d.rules.partners()
+	conf, front := d.rules.links()
 	bundles, partners := d.credentials.usePartners(conf)
-	if trust || rules || bundles {
+	callers, fronts := d.fronts.reload(all, front)
+	if trust || rules || bundles || callers {
 		d.recheck()
 	}
 	if partners == nil {
 		d.partners.apply(conf)
 	}
 	r := Reloaded{Problems: []string{}, Later: d.rules.later()}
-	for _, err := range []error{credentials, configuration, partners, d.cards.refresh(all), d.verifiers.refresh(all)} {
+	for _, err := range []error{credentials, configuration, partners, fronts, d.cards.refresh(all), d.verifiers.refresh(all)} {
 		if err != nil {
 			r.Problems = append(r.Problems, err.Error())
 		}
@@ -142,11 +143,11 @@ func (f *ruleFile) use(c *config.Config, g *guard) error {
 	return nil
 }
 
-// partners returns the partners as they were read last.
-func (f *ruleFile) partners() config.Partners {
+// links returns the partners, and the section http, as they were read last.
+func (f *ruleFile) links() (config.Partners, *config.HTTP) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.latest.Partners
+	return f.latest.Partners, &f.latest.HTTP
 }
 
 // later returns the keys whose change takes effect at the next start.
@@ -162,6 +163,10 @@ func laterKeys(old, now *config.Config) []string {
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
 	for i := range a.NumField() {
 		key := a.Type().Field(i).Tag.Get("yaml")
+		if key == "http" {
+			keys = append(keys, httpLater(&old.HTTP, &now.HTTP)...)
+			continue
+		}
 		if key != "-" && key != "access" && key != "partners" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			keys = append(keys, key)
 		}

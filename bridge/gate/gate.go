@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -73,12 +74,17 @@ func Caller(r *http.Request) string {
 
 // Gate lets requests in. It is safe for concurrent use.
 type Gate struct {
-	opts       Options
-	tokens     map[[sha256.Size]byte]string // name, by the hash of its token
-	identities map[string]string            // name, by the identity of its certificate
+	rules atomic.Pointer[rules] // in force
 
 	mu   sync.Mutex
 	open map[string]int // requests, by name
+}
+
+// rules are Options that are good. They never change.
+type rules struct {
+	Options
+	tokens     map[[sha256.Size]byte]string // name, by the hash of its token
+	identities map[string]string            // name, by the identity of its certificate
 }
 
 // name is that of a caller.
@@ -91,10 +97,37 @@ func ValidName(s string) bool { return name.MatchString(s) }
 // New returns a Gate. It fails for names and hashes that are none, for a token that two
 // callers have, and for a caller with tokens that needs none.
 func New(o Options) (*Gate, error) {
-	o.Calls = cmp.Or(o.Calls, 128)
-	g := &Gate{
-		opts: o, tokens: make(map[[sha256.Size]byte]string), identities: make(map[string]string), open: make(map[string]int),
+	g := &Gate{open: make(map[string]int)}
+	if err := g.Set(o); err != nil {
+		return nil, err
 	}
+	return g, nil
+}
+
+// Set replaces the Options, for requests that come from now on. It fails as New does,
+// and then changes nothing.
+func (g *Gate) Set(o Options) error {
+	r, err := newRules(o)
+	if err == nil {
+		g.rules.Store(r)
+	}
+	return err
+}
+
+// Knows reports whether an identity that Caller has returned is still that of somebody
+// who is let in.
+func (g *Gate) Knows(caller string) bool {
+	r := g.rules.Load()
+	name, ok := strings.CutPrefix(caller, Prefix)
+	if !ok || name == "" {
+		return false
+	}
+	return name == r.Anonymous || len(r.Callers[name])+len(r.Certificates[name]) > 0
+}
+
+func newRules(o Options) (*rules, error) {
+	o.Calls = cmp.Or(o.Calls, 128)
+	r := &rules{Options: o, tokens: make(map[[sha256.Size]byte]string), identities: make(map[string]string)}
 	for caller, hashes := range o.Callers {
 		if !ValidName(caller) {
 			return nil, fmt.Errorf("gate: caller %q: not a name", caller)
@@ -104,10 +137,10 @@ func New(o Options) (*Gate, error) {
 			if err != nil {
 				return nil, fmt.Errorf("gate: caller %q: %w", caller, err)
 			}
-			if other, taken := g.tokens[sum]; taken {
+			if other, taken := r.tokens[sum]; taken {
 				return nil, fmt.Errorf("gate: callers %q and %q have the same token", other, caller)
 			}
-			g.tokens[sum] = caller
+			r.tokens[sum] = caller
 		}
 	}
 	for caller, identities := range o.Certificates {
@@ -115,10 +148,10 @@ func New(o Options) (*Gate, error) {
 			return nil, fmt.Errorf("gate: caller %q: not a name", caller)
 		}
 		for _, identity := range identities {
-			if other, taken := g.identities[identity]; taken {
+			if other, taken := r.identities[identity]; taken {
 				return nil, fmt.Errorf("gate: callers %q and %q have the same certificate %q", other, caller, identity)
 			}
-			g.identities[identity] = caller
+			r.identities[identity] = caller
 		}
 	}
 	if o.Anonymous != "" && !ValidName(o.Anonymous) {
@@ -127,7 +160,7 @@ func New(o Options) (*Gate, error) {
 	if _, taken := o.Callers[o.Anonymous]; taken {
 		return nil, fmt.Errorf("gate: anonymous %q: a caller with tokens", o.Anonymous)
 	}
-	return g, nil
+	return r, nil
 }
 
 // ParseHash reads a SHA-256 in hexadecimal. What it is of is not repeated in the error:
@@ -144,16 +177,17 @@ func ParseHash(text string) (sum [sha256.Size]byte, err error) {
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		rules := g.rules.Load()
 		if r.Body != http.NoBody {
 			// The server reads what nobody else has, before it answers.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is one
 		}
-		if !g.host(r) {
+		if !rules.host(r) {
 			http.Error(w, "this front does not go by that host name", http.StatusForbidden)
 			return
 		}
 		if origin := r.Header.Get("Origin"); origin != "" {
-			if !g.origin(origin, r) {
+			if !rules.origin(origin, r) {
 				http.Error(w, "web pages of that origin may not call", http.StatusForbidden)
 				return
 			}
@@ -161,7 +195,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 				return
 			}
 		}
-		caller, err := g.caller(r)
+		caller, err := rules.caller(r)
 		switch {
 		case errors.Is(err, errUnknown):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="swpd"`)
@@ -171,7 +205,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		if !g.enter(caller) {
+		if !g.enter(caller, rules.Calls) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many requests of this caller are open", http.StatusTooManyRequests)
 			return
@@ -182,7 +216,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 }
 
 // host reports whether the front goes by the name that it was called by.
-func (g *Gate) host(r *http.Request) bool {
+func (g *rules) host(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = strings.Trim(r.Host, "[]")
@@ -193,12 +227,12 @@ func (g *Gate) host(r *http.Request) bool {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
 		return true
 	}
-	return slices.ContainsFunc(g.opts.Hosts, func(known string) bool { return strings.EqualFold(known, host) })
+	return slices.ContainsFunc(g.Hosts, func(known string) bool { return strings.EqualFold(known, host) })
 }
 
 // origin reports whether pages of an origin may call.
-func (g *Gate) origin(origin string, r *http.Request) bool {
-	if slices.Contains(g.opts.Origins, origin) {
+func (g *rules) origin(origin string, r *http.Request) bool {
+	if slices.Contains(g.Origins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
@@ -233,7 +267,7 @@ var (
 
 // caller says who calls. A token or a certificate that is not known is not the same as
 // none, and what is shown has to agree.
-func (g *Gate) caller(r *http.Request) (string, error) {
+func (g *rules) caller(r *http.Request) (string, error) {
 	byCertificate, err := g.byCertificate(r)
 	if err != nil {
 		return "", err
@@ -245,14 +279,14 @@ func (g *Gate) caller(r *http.Request) (string, error) {
 	case byToken != "" && byCertificate != "" && byToken != byCertificate:
 		return "", errTwo
 	}
-	if caller := cmp.Or(byToken, byCertificate, g.opts.Anonymous); caller != "" {
+	if caller := cmp.Or(byToken, byCertificate, g.Anonymous); caller != "" {
 		return caller, nil
 	}
 	return "", errUnknown
 }
 
 // byToken returns whose token a request has, or an empty string if it has none.
-func (g *Gate) byToken(r *http.Request) (string, error) {
+func (g *rules) byToken(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return "", nil
@@ -268,15 +302,15 @@ func (g *Gate) byToken(r *http.Request) (string, error) {
 
 // byCertificate returns whose certificate a request came with, or an empty string if
 // with none. A connection may have outlived the certificate that was good at its start.
-func (g *Gate) byCertificate(r *http.Request) (string, error) {
+func (g *rules) byCertificate(r *http.Request) (string, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return "", nil
 	}
 	cert := r.TLS.PeerCertificates[0]
-	if g.opts.Identity == nil || time.Now().After(cert.NotAfter) {
+	if g.Identity == nil || time.Now().After(cert.NotAfter) {
 		return "", errCertificate
 	}
-	if identity, err := g.opts.Identity(cert); err == nil {
+	if identity, err := g.Identity(cert); err == nil {
 		if caller, ok := g.identities[identity]; ok {
 			return caller, nil
 		}
@@ -284,10 +318,10 @@ func (g *Gate) byCertificate(r *http.Request) (string, error) {
 	return "", errCertificate
 }
 
-func (g *Gate) enter(caller string) bool {
+func (g *Gate) enter(caller string, calls int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open[caller] >= g.opts.Calls {
+	if g.open[caller] >= calls {
 		return false
 	}
 	g.open[caller]++

@@ -237,3 +237,47 @@ func TestNewRefusesWhatCanNotBeMeant(t *testing.T) {
 		}
 	}
 }
+
+func TestSetHoldsFromTheNextRequestOn(t *testing.T) {
+	g, err := gate.New(gate.Options{Callers: map[string][]string{"a": hash("one")}, Anonymous: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := ""
+	h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { served = gate.Caller(r) }))
+	ask := func(token string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", http.NoBody)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		served = ""
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, served
+	}
+	expect := func(token, caller string) {
+		t.Helper()
+		if status, got := ask(token); got != caller || (caller == "") != (status == http.StatusUnauthorized) {
+			t.Errorf("%q: %d %q, want %q", token, status, got, caller)
+		}
+		if caller != "" && !g.Knows(caller) {
+			t.Errorf("%q is not known", caller)
+		}
+	}
+	expect("one", "http:a")
+	expect("", "http:me")
+	if err := g.Set(gate.Options{Callers: map[string][]string{"a": {"no hash"}}}); err == nil {
+		t.Error("a hash that is none was taken")
+	}
+	expect("one", "http:a")
+	if err := g.Set(gate.Options{Callers: map[string][]string{"b": hash("one")}, Certificates: map[string][]string{"c": {"x.example"}}}); err != nil {
+		t.Fatal(err)
+	}
+	expect("one", "http:b")
+	expect("", "")
+	for caller, want := range map[string]bool{"http:a": false, "http:me": false, "http:b": true, "http:c": true, "http:": false, "b": false} {
+		if g.Knows(caller) != want {
+			t.Errorf("Knows(%q) is %v", caller, !want)
+		}
+	}
+}
