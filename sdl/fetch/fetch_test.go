@@ -236,11 +236,12 @@ func TestOnlyTheServerThatIsNamedAnswers(t *testing.T) {
 }
 
 func TestTimeAndNumberAreBounded(t *testing.T) {
-	arrived := make(chan struct{})
-	at, o := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+	arrived, over := make(chan struct{}, 2), make(chan struct{})
+	at, o := serve(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
-		<-r.Context().Done() // the fetcher hangs up
+		<-over
 	})
+	t.Cleanup(func() { close(over) }) // before that of the server
 	o.Total, o.Calls = time.Second, 1
 	f := fetch.New(o)
 	first := make(chan error, 1)
@@ -255,7 +256,6 @@ func TestTimeAndNumberAreBounded(t *testing.T) {
 	if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a server that says nothing: %v", err)
 	}
-	go func() { <-arrived }()
 	if _, err := f.Fetch(at + "/"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one after the other: %v", err)
 	}
