@@ -40,6 +40,14 @@ func modernMain() int {
 			fmt.Fprintf(os.Stderr, "listening %s\n", m.ID())
 		case string(m.Tool()) == "slow":
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,  "progress":1}}`+"\n", m.ProgressToken())
+		case string(m.Tool()) == "fails":
+			reply(m.ID(), `{"content":[],"isError":true}`)
+		case string(m.Tool()) == "look":
+			quoted, err := json.Marshal(in.Text())
+			if err != nil {
+				return 1
+			}
+			reply(m.ID(), `{"content":[],"n":9007199254740993,"f":1.0,"request":`+string(quoted)+`}`)
 		default:
 			quoted, err := json.Marshal(in.Text())
 			if err != nil {
@@ -153,8 +161,13 @@ func (o *organisation) until(what string, ok func() bool) {
 // pair starts two organisations, b behind a, linked by a transport of b.
 func pair(t *testing.T, transport int, yamlB string) (a, b *organisation) {
 	t.Helper()
+	return pairOf(t, transport, "", yamlB)
+}
+
+func pairOf(t *testing.T, transport int, yamlA, yamlB string) (a, b *organisation) {
+	t.Helper()
 	b = open(t, "b", yamlB)
-	a = open(t, "a", "")
+	a = open(t, "a", yamlA)
 	b.trusting("a", a)
 	a.trusting("b", b, b.addrs[transport])
 	a.connected("b")

@@ -194,7 +194,8 @@ func (a *Agent) carry(key string, w *work, s *states) (*a2a.Result, error) {
 		return nil, err
 	}
 	defer release()
-	d, err := a.links.A2A.Send(a.ctx, link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input}, a2a.SendOptions{})
+	// As if it had been sent before: then what has happened already is told again.
+	d, err := a.links.A2A.Send(a.ctx, link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input}, a2a.SendOptions{Resume: true})
 	if err != nil {
 		return nil, err
 	}

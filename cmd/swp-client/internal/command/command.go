@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
 )
 
@@ -126,11 +127,16 @@ the data directory of swpd (swpd run makes it).`,
 // dial connects with what the flags say, joins the trace that they, or the
 // environment, name, and sets their hints.
 func (f *flags) dial(ctx context.Context, address string) (*client.Client, error) {
+	return f.dialAs(ctx, address, nil)
+}
+
+// dialAs is dial with profiles that serve the connection; nil means some of its own.
+func (f *flags) dialAs(ctx context.Context, address string, set *all.Set) (*client.Client, error) {
 	hints, err := parseHints("--policy", "", f.policy)
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.dialOnly(ctx, address)
+	c, err := f.dialOnly(ctx, address, set)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +153,12 @@ func (f *flags) dial(ctx context.Context, address string) (*client.Client, error
 }
 
 // dialOnly connects with what the flags say.
-func (f *flags) dialOnly(ctx context.Context, address string) (*client.Client, error) {
+func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*client.Client, error) {
 	o, err := f.options(address)
 	if err != nil {
 		return nil, err
 	}
+	o.Profiles = set
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	return client.Dial(ctx, address, o)

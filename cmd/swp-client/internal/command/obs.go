@@ -64,7 +64,7 @@ octets as hex:….`,
 				return err
 			}
 		}
-		c, err := f.dialOnly(cmd.Context(), args[0])
+		c, err := f.dialOnly(cmd.Context(), args[0], nil)
 		if err != nil {
 			return err
 		}

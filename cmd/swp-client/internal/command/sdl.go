@@ -8,8 +8,10 @@ func newSDL(f *flags) *cobra.Command {
 		Short: "Speak A2A-SDL, and check data of it",
 		Long: `Speak A2A-SDL: envelopes in JSON or CBOR, with their schema, that may be signed and
 encrypted.`,
-		Example: `  swp-client sdl check cases/*.expect.json flows.jsonl`,
+		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 {} --tool sys.ping --from did:key:caller --to did:web:example.org
+  swp-client sdl keygen --agent did:key:caller caller
+  swp-client sdl check cases/*.expect.json flows.jsonl`,
 	}
-	cmd.AddCommand(newSDLCheck(f))
+	cmd.AddCommand(newSDLSend(f), newSDLKeygen(f), newSDLSeal(f), newSDLOpen(f), newSDLCheck(f))
 	return cmd
 }

@@ -1,0 +1,185 @@
+package client
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/seal"
+	"github.com/slimwire/swp/sdl/serve"
+)
+
+// Sealing is how an envelope of A2A-SDL is secured. The zero value leaves it as it is.
+type Sealing struct {
+	Signer  seal.Signer      // without a key nothing is signed
+	To      []seal.Recipient // none: nothing is encrypted
+	Nonce   string           // of sec.replay; empty: there is none
+	Expires time.Time        // of sec.replay
+	Session string           // binding_id of sec.session; empty: there is none
+}
+
+// Seal encrypts an envelope, adds what names its session and tells it from others, and
+// signs it, in this order.
+func (s *Sealing) Seal(v canonical.Value) (canonical.Value, error) {
+	var err error
+	if len(s.To) > 0 {
+		if v, err = seal.Encrypt(v, nil, s.To...); err != nil {
+			return v, err
+		}
+	}
+	member := func(name, value string) canonical.Member {
+		return canonical.Member{Name: name, Value: canonical.String(value)}
+	}
+	sec := v.Get("sec")
+	if sec.Kind() != canonical.KindObject {
+		sec = canonical.Object(member("mode", seal.None))
+	}
+	if s.Nonce != "" {
+		sec = sec.With("replay", canonical.Object(member("nonce", s.Nonce), member("exp", sdl.FormatTime(s.Expires))))
+	}
+	if s.Session != "" {
+		sec = sec.With("session", canonical.Object(member("binding_id", s.Session)))
+	}
+	if s.Nonce != "" || s.Session != "" {
+		v = v.With("sec", sec)
+	}
+	if s.Signer.Key != nil {
+		return s.Signer.Sign(v)
+	}
+	return v, nil
+}
+
+// SDLError is an error of the language with which a request was answered.
+type SDLError struct {
+	Code      string
+	Message   string
+	Details   canonical.Value
+	Retryable bool
+}
+
+func (e *SDLError) Error() string {
+	text := "sdl: " + e.Code
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	if e.Details.Len() > 0 {
+		text += " " + string(e.Details.AppendJSON(nil))
+	}
+	return text
+}
+
+// AskSDL sends an envelope of type req and returns the answer, which was checked: it is
+// valid, from the agent that was asked and about this request, and it is signed by one
+// of the trusted keys, by kid, if there are any. The error is an *SDLError if the answer
+// is one; it is nobody's word if the request could not be read.
+func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Value, trusted map[string]ed25519.PublicKey) (*sdl.Envelope, error) {
+	asked, refused := sdl.Validate(request, sdl.Options{})
+	if refused != nil {
+		return nil, refused
+	}
+	if asked.Type != sdl.TypeReq {
+		return nil, fmt.Errorf("client: envelope of type %q, want %q", asked.Type, sdl.TypeReq)
+	}
+	octets, err := carriage.Call(ctx, c.Session, form.Append(nil, request))
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	got, refused := sdl.FormOf(octets)
+	if refused != nil {
+		return nil, refused
+	}
+	v, refused := sdl.Decode(octets, got, sdl.Limits{})
+	if refused != nil {
+		return nil, refused
+	}
+	answer, refused := sdl.Validate(v, sdl.Options{})
+	if refused != nil {
+		return nil, refused
+	}
+	failure := failureOf(answer)
+	if failure != nil && answer.From.AgentID == sdl.UnknownAgent {
+		return answer, failure
+	}
+	if err := serve.CheckAnswer(asked, answer); err != nil {
+		return nil, err
+	}
+	if len(trusted) > 0 {
+		key, ok := trusted[answer.Sec.Kid]
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("client: answer under kid %.100q, which is not trusted", answer.Sec.Kid), failureError(failure))
+		}
+		if _, err := seal.Verify(v, key); err != nil {
+			return nil, err
+		}
+	}
+	return answer, failureError(failure)
+}
+
+// failureError keeps a nil *SDLError from being an error.
+func failureError(e *SDLError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func failureOf(e *sdl.Envelope) *SDLError {
+	if e.CT != sdl.CTError {
+		return nil
+	}
+	f := &SDLError{Details: e.Payload.Get("details")}
+	f.Code, _ = e.Payload.Get("code").Text()
+	f.Message, _ = e.Payload.Get("message").Text()
+	f.Retryable, _ = e.Payload.Get("retryable").Bool()
+	return f
+}
+
+// NewSDL returns profiles that hear events of A2A-SDL, for Options.Profiles. heard is
+// called with each that is valid, by many goroutines at once.
+func NewSDL(heard func(*sdl.Envelope)) (*all.Set, error) {
+	return all.New(all.Options{SDL: carriage.Options{Server: hearing(heard)}})
+}
+
+// hearing is a Server that answers nothing.
+type hearing func(*sdl.Envelope)
+
+var errNoAgent = profiles.Errorf(profiles.SecurityPolicy, "client: this side answers no requests")
+
+// Handle implements the Server of the profile.
+func (h hearing) Handle(_ context.Context, m *carriage.Message) carriage.Answer {
+	if m.Type != carriage.TypeEvt {
+		f := &carriage.Fault{Code: carriage.CodeSecurity, Cause: errNoAgent}
+		return carriage.Answer{Body: h.Refusal(m.Form, f), Fault: f}
+	}
+	form, refused := sdl.FormOf(m.Body)
+	if refused == nil {
+		var v canonical.Value
+		if v, refused = sdl.Decode(m.Body, form, sdl.Limits{}); refused == nil {
+			var e *sdl.Envelope
+			if e, refused = sdl.Validate(v, sdl.Options{}); refused == nil && e.Type == sdl.TypeEvt {
+				h(e)
+				return carriage.Answer{}
+			}
+		}
+	}
+	if refused == nil {
+		return carriage.Answer{Fault: &carriage.Fault{Mismatch: true}}
+	}
+	return carriage.Answer{Fault: &carriage.Fault{Code: string(refused.Code), Cause: refused}}
+}
+
+// Refusal implements the Server of the profile.
+func (h hearing) Refusal(form carriage.Form, f *carriage.Fault) []byte {
+	v := sdl.ErrorEnvelope(canonical.Value{}, &sdl.Error{Code: sdl.Code(f.Code), Retryable: f.Retryable}, sdl.Writing{})
+	if form == carriage.CBOR {
+		return sdl.CBOR.Append(nil, v)
+	}
+	return sdl.JSON.Append(nil, v)
+}

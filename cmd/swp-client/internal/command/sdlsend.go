@@ -1,0 +1,193 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+)
+
+// sdlSend are the flags of send beside those that secure an envelope.
+type sdlSend struct {
+	*sealing
+	from, to, ct, tool string
+	envelope, follow   bool
+	trust              []string
+}
+
+func newSDLSend(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "send ADDR PAYLOAD|@FILE|-",
+		Short: "Send a request and print the payload of the answer",
+		Long: `Make an envelope of a payload, secure it as the flags say, send it, and print the payload
+of the answer; with --json all of its envelope. What is not valid is not sent. The
+answer has to be valid, from the agent that was asked, about this request (its
+trace.parent_span_id), and with --trust signed by one of those keys.
+
+With --tool the payload is the arguments of a tool, with --envelope a whole envelope,
+that may be sealed already. With --follow the states of a task are printed as they
+come, until the last one.
+
+Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
+		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 '{"path":"/srv/a.txt"}' --tool files/read --from did:key:caller --to did:web:example.org
+  swp-client sdl send swp+tls://127.0.0.1:7777 @task.json --ct task.v1 --from did:key:caller --to did:web:example.org --follow \
+    --sign caller/sign.key --encrypt @server/box.pub --trust @server/sign.pub
+  swp-client sdl seal @request.json --sign caller/sign.key | swp-client sdl send swp+quic://127.0.0.1:7777 - --envelope`,
+		Args: cobra.ExactArgs(2),
+	}
+	s := &sdlSend{sealing: addSealing(cmd)}
+	p := cmd.Flags()
+	p.StringVar(&s.from, "from", "", "`agent_id` of the sender")
+	p.StringVar(&s.to, "to", "", "`agent_id` of the receiver")
+	p.StringVar(&s.ct, "ct", "", "`content type` of the payload, such as task.v1")
+	p.StringVar(&s.tool, "tool", "", "`name` of a tool that is called with the payload as arguments")
+	p.BoolVar(&s.envelope, "envelope", false, "the payload is a whole envelope")
+	p.BoolVar(&s.follow, "follow", false, "wait for the states of a task")
+	p.StringArrayVar(&s.trust, "trust", nil, "`KID=PUBLIC`, or @FILE, of a key that signs the answer (repeatable)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, err := s.request(f, args[1])
+		if err != nil {
+			return err
+		}
+		how, err := s.read(f)
+		if err != nil {
+			return err
+		}
+		if v, err = how.Seal(v); err != nil {
+			return err
+		}
+		return s.send(cmd.Context(), f, args[0], v)
+	}
+	return cmd
+}
+
+// request returns the envelope, not secured yet.
+func (s *sdlSend) request(f *flags, arg string) (canonical.Value, error) {
+	if s.envelope {
+		if s.from != "" || s.to != "" || s.ct != "" || s.tool != "" {
+			return canonical.Value{}, &usageError{"--from, --to, --ct and --tool make an envelope; with --envelope there is one already"}
+		}
+		return f.readEnvelope(arg)
+	}
+	if s.from == "" || s.to == "" {
+		return canonical.Value{}, &usageError{"--from and --to are missing: name the agents, or send a whole envelope with --envelope"}
+	}
+	octets, err := f.readInput(arg)
+	if err != nil {
+		return canonical.Value{}, err
+	}
+	payload, err := canonical.ParseJSON(octets)
+	if err != nil {
+		return payload, &usageError{err.Error()}
+	}
+	member := func(name string, v canonical.Value) canonical.Member { return canonical.Member{Name: name, Value: v} }
+	switch {
+	case s.tool != "" && s.ct != "":
+		return payload, &usageError{"--tool is a content type of its own; remove --ct"}
+	case s.tool != "":
+		s.ct = sdl.CTToolCall
+		payload = canonical.Object(
+			member("tool", canonical.String(s.tool)), member("call_id", canonical.String(sdl.NewID())),
+			member("args", payload), member("expect", canonical.Object()),
+		)
+	case !sdl.IsContentType(s.ct):
+		return payload, &usageError{fmt.Sprintf("--ct %.40q: want one of %s", s.ct, strings.Join(sdl.ContentTypes(), ", "))}
+	}
+	who := func(agentID string) sdl.Identity {
+		return sdl.Identity{AgentID: agentID, Name: agentID, Instance: "swp-client", Role: "agent"}
+	}
+	trace := canonical.Object(
+		member("root_id", canonical.String(sdl.NewID())), member("span_id", canonical.String(sdl.NewID())), member("hops", canonical.Int(0)),
+	)
+	return sdl.New(sdl.TypeReq, s.ct, who(s.from), who(s.to), payload, sdl.Writing{}).With("trace", trace), nil
+}
+
+func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonical.Value) error {
+	trusted, err := f.verifyKeys("--trust", s.trust)
+	if err != nil {
+		return err
+	}
+	events := make(chan *sdl.Envelope, 16)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	set, err := client.NewSDL(func(e *sdl.Envelope) {
+		select {
+		case events <- e:
+		case <-ctx.Done():
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	defer stop() // whoever hears more than is waited for
+	c, err := f.dialAs(ctx, address, set)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	asking, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	answer, err := c.AskSDL(asking, s.encoding(), v, trusted)
+	if answer != nil && f.asJSON {
+		if err := f.writeEnvelope(sdl.JSON, answer.Value); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		if refused := (*client.SDLError)(nil); errors.As(err, &refused) && refused.Code == string(sdl.SecurityUnsupported) {
+			return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
+		}
+		return err
+	}
+	if !f.asJSON {
+		f.printf("%s\n", answer.Payload.AppendJSON(nil))
+	}
+	if ok, said := answer.Payload.Get("ok").Bool(); answer.CT == sdl.CTToolResult && said && !ok {
+		return errors.New("the tool has failed")
+	}
+	if !s.follow || answer.CT != sdl.CTState {
+		return nil
+	}
+	return f.followStates(ctx, events, v)
+}
+
+// followStates prints what becomes of the task of a request.
+func (f *flags) followStates(ctx context.Context, events <-chan *sdl.Envelope, request canonical.Value) error {
+	span, _ := request.Get("trace").Get("span_id").Text()
+	for {
+		var e *sdl.Envelope
+		select {
+		case e = <-events:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if e.CT != sdl.CTState || e.Trace == nil || e.Trace.ParentSpanID != span {
+			continue
+		}
+		shown := e.Payload
+		if f.asJSON {
+			shown = e.Value
+		}
+		if err := f.writeEnvelope(sdl.JSON, shown); err != nil {
+			return err
+		}
+		for op := range e.Payload.Get("patch").All() {
+			if path, _ := op.Get("path").Text(); path != "/status" {
+				continue
+			}
+			switch status, _ := op.Get("value").Text(); status {
+			case "completed":
+				return nil
+			case "failed":
+				return errors.New("the task has failed")
+			}
+		}
+	}
+}

@@ -1,0 +1,522 @@
+package daemon
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/seal"
+	"github.com/slimwire/swp/sdl/serve"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// The agents of these tests.
+const (
+	sdlCaller = "did:key:caller"
+	sdlServer = "did:web:server.example"
+)
+
+// sdlAccess lets everybody do everything here, as any agent.
+const sdlAccess = "access: {rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
+
+// sdlKeys are the keys of both sides.
+type sdlKeys struct {
+	caller, server seal.Signer
+	to             seal.Recipient
+}
+
+// newSDLKeys makes keys, and the files of a daemon in dir.
+func newSDLKeys(t *testing.T, dir string) *sdlKeys {
+	t.Helper()
+	var k sdlKeys
+	for _, s := range []struct {
+		signer *seal.Signer
+		kid    string
+	}{{&k.caller, sdlCaller + "#1"}, {&k.server, sdlServer + "#1"}} {
+		key, err := seal.GenerateSigning(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*s.signer = seal.Signer{Kid: s.kid, Key: key}
+	}
+	decrypt, err := seal.GenerateDecrypt(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.to = seal.Recipient{Kid: sdlServer + "#box", Key: decrypt.PublicKey()}
+	keys := fmt.Sprintf(`{"trusted_signing_keys":{%q:%q},"decrypt_private_keys":{%q:%q}}`,
+		k.caller.Kid, seal.FormatB64(publicOf(t, k.caller)), k.to.Kid, seal.FormatB64(decrypt))
+	for name, text := range map[string]string{"keys.json": keys, "sign.key": seal.FormatB64(k.server.Key)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &k
+}
+
+// sdlSecure is a daemon that wants everything signed and encrypted, once.
+const sdlSecure = `sdl:
+  agent_id: ` + sdlServer + `
+  keys: keys.json
+  mode: enc+sig
+  replay: {required: true}
+  sign: {key: sign.key, kid: "` + sdlServer + `#1"}
+  tools: {allow: [sys.ping, modern/look, b/modern/look, elsewhere/look, modern/fails, modern/nothing]}
+`
+
+// sdlOpen is a daemon that takes envelopes as they are.
+const sdlOpen = "sdl: {agent_id: " + sdlServer + ", tools: {allow: [sys.ping, modern/look, b/modern/look, elsewhere/look, modern/fails, modern/nothing]}}\n"
+
+// request returns a request to the daemon.
+func sdlRequest(ct, payload string) canonical.Value {
+	v, err := canonical.ParseJSON([]byte(payload))
+	if err != nil {
+		panic(err)
+	}
+	who := func(agentID string) sdl.Identity {
+		return sdl.Identity{AgentID: agentID, Name: "n", Instance: "i", Role: "r"}
+	}
+	return sdl.New(sdl.TypeReq, ct, who(sdlCaller), who(sdlServer), v, sdl.Writing{}).With("trace", canonical.Object(
+		canonical.Member{Name: "root_id", Value: canonical.String("root")},
+		canonical.Member{Name: "span_id", Value: canonical.String("span")},
+		canonical.Member{Name: "hops", Value: canonical.Int(0)},
+	))
+}
+
+func sdlToolCall(tool string) canonical.Value {
+	return sdlRequest(sdl.CTToolCall, fmt.Sprintf(`{"tool":%q,"call_id":"c1","args":{"path":"/etc","n":1.0},"expect":{}}`, tool))
+}
+
+const sdlTask = `{"kind":"task.v1","goal":"dig","inputs":{},"constraints":{"time_budget_s":1,"compute_budget":"low","safety":{}},` +
+	`"deliverables":[],"acceptance":[],"context":{}}`
+
+// secure encrypts a request, has it expire, and signs it.
+func (k *sdlKeys) secure(t *testing.T, v canonical.Value, nonce string) canonical.Value {
+	t.Helper()
+	v, err := seal.Encrypt(v, nil, k.to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = v.With("sec", v.Get("sec").With("replay", canonical.Object(
+		canonical.Member{Name: "nonce", Value: canonical.String(nonce)},
+		canonical.Member{Name: "exp", Value: canonical.String(sdl.FormatTime(time.Now().Add(5 * time.Minute)))},
+	)))
+	if v, err = k.caller.Sign(v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// speech is what a client was told.
+type speech struct{ events chan canonical.Value }
+
+func (s *speech) Handle(_ context.Context, m *carriage.Message) carriage.Answer {
+	v, refused := sdl.Decode(m.Body, sdl.Form(m.Form), sdl.Limits{})
+	if refused != nil || m.Type != carriage.TypeEvt {
+		return carriage.Answer{Fault: &carriage.Fault{Code: carriage.CodeRequest}}
+	}
+	s.events <- v
+	return carriage.Answer{}
+}
+
+func (*speech) Refusal(carriage.Form, *carriage.Fault) []byte { return []byte("{}") }
+
+// sdlSession is a client that is told of events.
+type sdlSession struct {
+	*endpoint.Session
+	set    *all.Set
+	events chan canonical.Value
+}
+
+func (r *running) speak(t *testing.T) *sdlSession {
+	t.Helper()
+	s := &sdlSession{events: make(chan canonical.Value, 16)}
+	var err error
+	if s.set, err = all.New(all.Options{SDL: carriage.Options{Server: &speech{s.events}}}); err != nil {
+		t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: s.set.Registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ep.Close()
+		s.set.Close()
+	})
+	conn, err := connect(t, r.addrs[0], devpki.Client(filepath.Join(r.dir, "pki")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Session = ep.Attach(conn)
+	return s
+}
+
+// ask sends a request and returns the answer, which is a good one.
+func (s *sdlSession) ask(t *testing.T, form sdl.Form, v canonical.Value) *sdl.Envelope {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	octets, err := carriage.Call(ctx, s, form.Append(nil, v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, refused := sdl.FormOf(octets); refused != nil || got != form {
+		t.Errorf("answered in form %v, asked in %v", got, form)
+	}
+	answer, refused := sdl.Decode(octets, form, sdl.Limits{})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	e, refused := sdl.Validate(answer, sdl.Options{})
+	if refused != nil {
+		t.Fatalf("%v: %s", refused, octets)
+	}
+	asked, refused := sdl.Validate(v, sdl.Options{})
+	if refused != nil {
+		return e
+	}
+	if err := serve.CheckAnswer(asked, e); err != nil {
+		t.Error(err)
+	}
+	return e
+}
+
+// publicOf returns the key that verifies what a signer signs.
+func publicOf(t *testing.T, s seal.Signer) ed25519.PublicKey {
+	t.Helper()
+	key, ok := s.Key.Public().(ed25519.PublicKey)
+	if !ok {
+		t.Fatal("no Ed25519 key")
+	}
+	return key
+}
+
+func text(v canonical.Value, path ...string) string {
+	for _, name := range path {
+		v = v.Get(name)
+	}
+	s, _ := v.Text()
+	return s
+}
+
+// told waits for an event.
+func (s *sdlSession) told(t *testing.T) canonical.Value {
+	t.Helper()
+	select {
+	case v := <-s.events:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing was told")
+	}
+	panic("unreachable")
+}
+
+func TestSDLReachesToolsOfServersHereAndBehindPartners(t *testing.T) {
+	a, _ := pairOf(t, 0, sdlOpen+modernYAML(t), modernYAML(t))
+	s := a.speak(t)
+	for _, form := range []sdl.Form{sdl.JSON, sdl.CBOR} {
+		for _, tool := range []string{"modern/look", "b/modern/look"} {
+			p := s.ask(t, form, sdlToolCall(tool)).Payload
+			if ok, _ := p.Get("ok").Bool(); !ok || text(p, "call_id") != "c1" {
+				t.Fatalf("%s: %s", tool, p.AppendJSON(nil))
+			}
+			var got struct {
+				Method string
+				Params struct {
+					Name      string
+					Arguments json.RawMessage
+				}
+			}
+			if err := json.Unmarshal([]byte(text(p, "result", "request")), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Method != "tools/call" || got.Params.Name != "look" || string(got.Params.Arguments) != `{"n":1.0,"path":"/etc"}` {
+				t.Errorf("%s: the server got %+v", tool, got)
+			}
+			// What no encoder of floats would keep.
+			if octets := string(p.Get("result").AppendJSON(nil)); !strings.Contains(octets, `"f":1.0,"n":9007199254740993`) {
+				t.Errorf("%s: %s", tool, octets)
+			}
+		}
+	}
+	for tool, members := range map[string]int{"elsewhere/look": 0, "modern/not-allowed": 0, "modern/": 0, "modern/nothing": 0, "modern/fails": 2} {
+		p := s.ask(t, sdl.JSON, sdlToolCall(tool)).Payload
+		if ok, _ := p.Get("ok").Bool(); ok || p.Get("result").Len() != members {
+			t.Errorf("%s: %s", tool, p.AppendJSON(nil))
+		}
+	}
+}
+
+// What a peer may not do itself it may not have done for it.
+func TestSDLHoldsThePeerToItsRules(t *testing.T) {
+	r := start(t, sdlOpen+modernYAML(t)+`access:
+  rules:
+    - {identity: 'spiffe://localhost/**', profile: sdl, name: "`+sdlCaller+`"}
+    - {identity: 'spiffe://localhost/**', profile: mcp, name: [modern, modern/fails], operation: [server/discover, tools/call]}
+    - {identity: 'spiffe://localhost/**', profile: a2a, name: other}
+  agents: [{identity: 'spiffe://localhost/**', agent_ids: ["`+sdlCaller+`", did:key:silent]}]
+`)
+	s := r.speak(t)
+	if p := s.ask(t, sdl.JSON, sdlToolCall("modern/look")).Payload; p.Get("result").Len() > 0 {
+		t.Errorf("a tool without a rule: %s", p.AppendJSON(nil))
+	}
+	if p := s.ask(t, sdl.JSON, sdlToolCall("modern/fails")).Payload; p.Get("result").Len() != 2 {
+		t.Errorf("a tool with a rule: %s", p.AppendJSON(nil))
+	}
+	if p := s.ask(t, sdl.JSON, sdlToolCall("sys.ping")).Payload; p.Get("result").Len() != 3 {
+		t.Errorf("a function: %s", p.AppendJSON(nil))
+	}
+	for _, agentID := range []string{"did:key:silent", "did:key:other"} {
+		v := sdlToolCall("sys.ping")
+		v = v.With("from", v.Get("from").With("agent_id", canonical.String(agentID)))
+		if p := s.ask(t, sdl.JSON, v).Payload; text(p, "code") != "SECURITY_UNSUPPORTED" {
+			t.Errorf("as %s: %s", agentID, p.AppendJSON(nil))
+		}
+	}
+	s.ask(t, sdl.JSON, sdlRequest(sdl.CTTask, sdlTask))
+	if p := s.told(t).Get("payload"); !strings.Contains(string(p.AppendJSON(nil)), `"value":"failed"`) || !strings.Contains(string(p.AppendJSON(nil)), a2a.ReasonDenied) {
+		t.Errorf("a task without a rule: %s", p.AppendJSON(nil))
+	}
+	if got := r.metric(`swpd_denials_total{profile="sdl"}`); got != "2" {
+		t.Errorf("%s denials of sdl", got)
+	}
+}
+
+func TestPR18ReplayIsRefusedBeforeAndAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	keys := newSDLKeys(t, dir)
+	yaml := sdlSecure + sdlAccess + modernYAML(t)
+	r := startIn(t, dir, yaml)
+	v := keys.secure(t, sdlToolCall("modern/look"), "nonce")
+	s := r.speak(t)
+	answer := s.ask(t, sdl.CBOR, v)
+	if ok, _ := answer.Payload.Get("ok").Bool(); !ok {
+		t.Fatalf("%s", answer.Payload.AppendJSON(nil))
+	}
+	if _, err := seal.Verify(answer.Value, publicOf(t, keys.server)); err != nil || answer.Sec.Kid != keys.server.Kid {
+		t.Errorf("signature of the answer: %v", err)
+	}
+	for range 2 {
+		if p := s.ask(t, sdl.JSON, v).Payload; text(p, "code") != "BAD_REQUEST" || text(p, "details", "reason") != sdl.ReplayDetected {
+			t.Errorf("again: %s", p.AppendJSON(nil))
+		}
+		if got := r.metric(`swpd_rejects_total{code="ERR_SECURITY_POLICY",detail="sdl_replay_detected",profile="sdl"}`); got != "1" {
+			t.Errorf("%s rejects", got)
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		r = startIn(t, dir, yaml)
+		s = r.speak(t)
+	}
+	if p := s.ask(t, sdl.JSON, keys.secure(t, sdlToolCall("modern/look"), "another")).Payload; text(p, "call_id") != "c1" {
+		t.Errorf("another nonce: %s", p.AppendJSON(nil))
+	}
+	if p := s.ask(t, sdl.JSON, sdlToolCall("modern/look")).Payload; text(p, "code") != "SECURITY_UNSUPPORTED" {
+		t.Errorf("without security: %s", p.AppendJSON(nil))
+	}
+}
+
+// states are the payloads of state.v1 up to the last one.
+func (s *sdlSession) states(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for {
+		e, refused := sdl.Validate(s.told(t), sdl.Options{})
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		if e.Type != sdl.TypeEvt || e.CT != sdl.CTState || e.From.AgentID != sdlServer || e.To.AgentID != sdlCaller || e.Trace.ParentSpanID != "span" {
+			t.Errorf("%s", e.Value.AppendJSON(nil))
+		}
+		patch := string(e.Payload.Get("patch").AppendJSON(nil))
+		all = append(all, patch)
+		if strings.Contains(patch, `"completed"`) || strings.Contains(patch, `"failed"`) {
+			return strings.Join(all, " ")
+		}
+	}
+}
+
+const replaceStatus = `[{"op":"replace","path":"/status","value":"%s"}`
+
+func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
+	a := open(t, "a", sdlOpen)
+	s := a.speak(t)
+	accepted := s.ask(t, sdl.CBOR, sdlRequest(sdl.CTTask, sdlTask))
+	if got := string(accepted.Payload.Get("patch").AppendJSON(nil)); !strings.Contains(got, `"value":"accepted"`) {
+		t.Fatalf("%s", got)
+	}
+	if got, want := s.states(t), fmt.Sprintf(replaceStatus, "failed")+`,{"op":"add","path":"/reason","value":"unsupported capability"}]`; got != want {
+		t.Errorf("a task for nobody: %s, want %s", got, want)
+	}
+	inputs := make(chan string, 2)
+	a.agent("digger", func(_ context.Context, task *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+		inputs <- string(task.Input)
+		if err := event("digging", nil); err != nil {
+			return nil, err
+		}
+		if err := event("still digging", nil); err != nil {
+			return nil, err
+		}
+		return []byte(`{"depth":2.0}`), nil
+	}, "sdl/task.v1")
+	again := sdlRequest(sdl.CTTask, sdlTask)
+	for range 2 { // the same envelope is the same task
+		s.ask(t, sdl.JSON, again)
+		want := fmt.Sprintf(replaceStatus, "working") + "] " + fmt.Sprintf(replaceStatus, "completed") + `,{"op":"add","path":"/result","value":{"depth":2.0}}]`
+		if got := s.states(t); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	want, err := canonical.ParseJSON([]byte(sdlTask))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-inputs; got != string(want.AppendJSON(nil)) || len(inputs) > 0 {
+		t.Errorf("the worker got %s, and %d more", got, len(inputs))
+	}
+}
+
+// digger is an agent that carries out tasks of A2A-SDL, and lasts longer than the daemon.
+type digger struct {
+	t   *testing.T
+	set *all.Set
+	ep  *endpoint.Endpoint
+}
+
+func newDigger(t *testing.T, worker a2a.WorkerFunc) *digger {
+	t.Helper()
+	state, err := openState(t.Context(), &config.Config{Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, false, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &digger{t: t}
+	if d.set, err = all.New(all.Options{A2A: a2a.Options{Store: state, Workers: []a2a.Registration{{Kinds: []string{"sdl/task.v1"}, Worker: worker}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if d.ep, err = endpoint.New(endpoint.Options{Registry: d.set.Registry}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.ep.Close()
+		d.set.Close()
+		_ = state.Close()
+	})
+	return d
+}
+
+// join connects to a daemon and declares the agent there.
+func (d *digger) join(o *organisation) {
+	d.t.Helper()
+	conn, err := connect(d.t, o.addrs[0], devpki.Client(filepath.Join(o.dir, "pki")))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s := &session{d.ep.Attach(conn), d.set.MCP, d.set.A2A}
+	if err := d.set.A2A.Declare(d.t.Context(), s.Session, "digger", []string{"sdl/task.v1"}); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := echo(d.t, s); err != nil { // after which the agent is known
+		d.t.Fatal(err)
+	}
+}
+
+func TestSDLTasksOutliveARestartAndWaitInTheRelay(t *testing.T) {
+	a := open(t, "a", sdlOpen)
+	s := a.speak(t)
+	begun, end := make(chan struct{}, 1), make(chan struct{})
+	digger := newDigger(t, func(ctx context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+		begun <- struct{}{}
+		select {
+		case <-end:
+			return []byte("as text"), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	digger.join(a)
+	s.ask(t, sdl.JSON, sdlRequest(sdl.CTTask, sdlTask))
+	<-begun
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.again()
+	close(end)
+	digger.join(a)
+	set, session := relayPeer(t, a.running, a.addrs[0])
+	c, err := set.Consume(t.Context(), session, "sdl/"+sdlCaller, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		d, err := c.Recv(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, refused := sdl.Decode(d.Payload, sdl.JSON, sdl.Limits{})
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		if err := d.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		if patch := string(v.Get("payload").Get("patch").AppendJSON(nil)); strings.Contains(patch, `{"op":"add","path":"/result","value":"as text"}`) {
+			return
+		}
+	}
+}
+
+func TestSDLSessionsOutliveARestart(t *testing.T) {
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	keys := newSDLKeys(t, dir)
+	yaml := strings.Replace(sdlSecure, "  mode:", "  session: {required: true}\n  mode:", 1) + sdlAccess
+	r := startIn(t, dir, yaml)
+	s := r.speak(t)
+	ping := func(id, nonce string) string {
+		v := sdlToolCall("sys.ping")
+		v = v.With("sec", canonical.Object(canonical.Member{Name: "mode", Value: canonical.String(sdl.ModeNone)}, canonical.Member{
+			Name: "session", Value: canonical.Object(canonical.Member{Name: "binding_id", Value: canonical.String(id)}),
+		}))
+		p := s.ask(t, sdl.JSON, keys.secure(t, v, nonce)).Payload
+		return text(p, "code") + text(p, "call_id")
+	}
+	opened := s.ask(t, sdl.JSON, keys.secure(t, sdlRequest(sdl.CTSession, `{"op":"open","profile":{},"nonce":"12345678"}`), "1")).Payload
+	id := text(opened, "binding_id")
+	if got := ping(id, "2"); got != "c1" {
+		t.Fatalf("in session %q: %s", id, got)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	r = startIn(t, dir, yaml)
+	s = r.speak(t)
+	if got := ping(id, "3"); got != "c1" {
+		t.Errorf("after a restart: %s", got)
+	}
+	if got := ping("sha256:other", "4"); got != "SECURITY_UNSUPPORTED" {
+		t.Errorf("in no session: %s", got)
+	}
+}
