@@ -71,9 +71,9 @@ func TestTasksTakeTheTaskIn(t *testing.T) {
 }
 
 // call calls a tool.
-func call(t *testing.T, s *serve.Server, tool, args, more string) canonical.Value {
+func call(t *testing.T, s *serve.Server, tool, args string) canonical.Value {
 	t.Helper()
-	out := ask(t, s, request(t, sdl.CTToolCall, `{"tool":"`+tool+`","call_id":"c1","args":`+args+`,"expect":{}`+more+`}`))
+	out := ask(t, s, request(t, sdl.CTToolCall, `{"tool":"`+tool+`","call_id":"c1","args":`+args+`,"expect":{}}`))
 	p := payload(t, out, sdl.CTToolResult)
 	if p.Get("logs").Len() != 1 || text(p.Get("logs").At(0)) == "" {
 		t.Errorf("logs %s, want one line", p.Get("logs").AppendJSON(nil))
@@ -89,7 +89,7 @@ func open(tools serve.ToolCaller) serve.Options {
 
 func TestBuiltInTools(t *testing.T) {
 	s := newServer(t, open(bothTools))
-	equal(t, "ping", call(t, s, "sys.ping", `{"x":[1,1.0]}`, ""), `{"call_id":"c1","ok":true,
+	equal(t, "ping", call(t, s, "sys.ping", `{"x":[1,1.0]}`), `{"call_id":"c1","ok":true,
 		"result":{"pong":true,"ts_utc":"2026-05-04T03:02:01Z","echo":{"x":[1,1.0]}},
 		"metrics":{"latency_ms":0,"tool":"sys.ping","agent_id":"`+planner+`"}}`)
 	for _, test := range []struct{ args, result string }{
@@ -103,7 +103,7 @@ func TestBuiltInTools(t *testing.T) {
 		{`{"values":7}`, `{}`},
 		{`{}`, `{}`},
 	} {
-		p := call(t, s, "math.add", test.args, "")
+		p := call(t, s, "math.add", test.args)
 		equal(t, "math.add of "+test.args, p.Get("result"), test.result)
 		if ok, _ := p.Get("ok").Bool(); ok != (test.result != `{}`) {
 			t.Errorf("math.add of %s: ok %v", test.args, ok)
@@ -113,7 +113,7 @@ func TestBuiltInTools(t *testing.T) {
 
 func TestBuiltInToolsAreThereOnlyWhereConfigured(t *testing.T) {
 	for _, tool := range []string{"sys.ping", "math.add"} {
-		p := call(t, newServer(t, open(nil)), tool, `{"values":[1]}`, "")
+		p := call(t, newServer(t, open(nil)), tool, `{"values":[1]}`)
 		equal(t, tool, p, `{"call_id":"c1","ok":false,"result":{},"metrics":{"latency_ms":0,"tool":"`+tool+`","agent_id":"`+planner+`"}}`)
 	}
 }
@@ -122,13 +122,13 @@ func TestToolMayReportItsOwnFailure(t *testing.T) {
 	s := newServer(t, open(serve.ToolSet{"files/read": func(_ context.Context, c *serve.ToolCall) (serve.ToolResult, error) {
 		return serve.ToolResult{Value: canonical.String("no such file: " + text(c.Args.Get("path"))), Failed: true}, nil
 	}}))
-	p := call(t, s, "files/read", `{"path":"a"}`, "")
+	p := call(t, s, "files/read", `{"path":"a"}`)
 	equal(t, "result", p.Get("result"), `"no such file: a"`)
 	equal(t, "ok", p.Get("ok"), `false`)
 }
 
 func TestCallWithoutNameIsAToolResult(t *testing.T) {
-	equal(t, "blank name", call(t, newServer(t, open(bothTools)), "  ", `{}`, "").Get("ok"), `false`)
+	equal(t, "blank name", call(t, newServer(t, open(bothTools)), "  ", `{}`).Get("ok"), `false`)
 }
 
 func TestNegotiationSaysWhatTheServerCanDo(t *testing.T) {

@@ -1,0 +1,134 @@
+package serve_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/seal"
+	"github.com/slimwire/swp/sdl/serve"
+	"github.com/slimwire/swp/sdl/trust"
+)
+
+const supported = `{"supported":{"enc":["x25519-chacha20poly1305"],"modes":["enc","enc+sig","none","sig"],"sig":["ed25519"]}}`
+
+func TestSecuredMessageIsAnsweredOnceAndSigned(t *testing.T) {
+	o := guarded(t)
+	o.Policy.Mode, o.Policy.RequireReplay = sdl.ModeEncSig, true
+	s := newServer(t, o)
+	v := sign(t, encrypt(t, request(t, sdl.CTTask, taskPayload)), "n1")
+	out := ask(t, s, v)
+	payload(t, out, sdl.CTState)
+	if goal := text(out.Request.Payload.Get("goal")); goal != "tidy up" || !out.Request.Verified {
+		t.Errorf("the handler got goal %q, verified %v", goal, out.Request.Verified)
+	}
+	if _, err := seal.Verify(out.Response, publicKey(executorKid)); err != nil || text(out.Response.Get("sec").Get("kid")) != executorKid {
+		t.Errorf("signature of the answer: %v", err)
+	}
+	out = ask(t, s, v)
+	equal(t, "details", refused(t, out, sdl.BadRequest, false).Get("details"), `{"reason":"replay_detected"}`)
+	if _, err := seal.Verify(out.Response, publicKey(executorKid)); err != nil {
+		t.Errorf("signature of the refusal: %v", err)
+	}
+}
+
+func TestAnswersAreUnsignedWhereTheRequestIs(t *testing.T) {
+	o := guarded(t)
+	o.Policy, o.Registry = nil, nil
+	if out := ask(t, newServer(t, o), request(t, sdl.CTTask, taskPayload)); out.Response.Has("sec") {
+		t.Error("the answer to a request without security is signed")
+	}
+	o = guarded(t)
+	o.Signer = seal.Signer{}
+	if out := ask(t, newServer(t, o), sign(t, request(t, sdl.CTTask, taskPayload), "")); out.Response.Has("sec") {
+		t.Error("the answer has sec, and there is no key to sign with")
+	}
+}
+
+func TestExpiredNonceIsRefused(t *testing.T) {
+	v := request(t, sdl.CTTask, taskPayload)
+	v = v.With("sec", parse(t, `{"mode":"none","replay":{"nonce":"n","exp":"2026-05-04T03:02:01Z"}}`))
+	s := newServer(t, serve.Options{Replay: &trust.Replay{Nonces: trust.NewMemory(trust.MemoryOptions{Now: now})}})
+	equal(t, "details", refused(t, ask(t, s, v), sdl.BadRequest, false).Get("details"), `{"reason":"replay_expired"}`)
+}
+
+func TestNoncesCountWithoutAPolicyWhereConfigured(t *testing.T) {
+	v := request(t, sdl.CTTask, taskPayload)
+	v = v.With("sec", parse(t, `{"mode":"none","replay":{"nonce":"n","exp":"2026-05-04T03:05:00Z"}}`))
+	s := newServer(t, serve.Options{Replay: &trust.Replay{Nonces: trust.NewMemory(trust.MemoryOptions{Now: now})}})
+	payload(t, ask(t, s, v), sdl.CTState)
+	equal(t, "details", refused(t, ask(t, s, v), sdl.BadRequest, false).Get("details"), `{"reason":"replay_detected"}`)
+	payload(t, ask(t, s, v.Without("sec")), sdl.CTState)
+
+	s = newServer(t, serve.Options{})
+	payload(t, ask(t, s, v), sdl.CTState)
+	payload(t, ask(t, s, v), sdl.CTState)
+}
+
+func TestSenderIsOneThatItsIdentityMayUse(t *testing.T) {
+	o := guarded(t)
+	s := newServer(t, o)
+	v := sign(t, request(t, sdl.CTTask, taskPayload), "n1")
+	other := serve.Caller{Identity: "spiffe://example.org/other", MayUse: func(agent string) bool { return agent == executor }}
+	out := deliver(t, s, v.AppendJSON(nil), other)
+	equal(t, "details", refused(t, out, sdl.SecurityUnsupported, false).Get("details"), supported)
+
+	// The nonce is not used up by someone else.
+	own := serve.Caller{MayUse: func(agent string) bool { return agent == planner }}
+	payload(t, deliver(t, s, v.AppendJSON(nil), own), sdl.CTState)
+}
+
+func TestMessageOfAnotherTypeIsNotAnswered(t *testing.T) {
+	o := guarded(t)
+	s := newServer(t, o)
+	v := sign(t, request(t, sdl.CTTask, taskPayload), "n1")
+	out := s.Handle(t.Context(), v.AppendJSON(nil), sdl.JSON, serve.Caller{Type: sdl.TypeEvt})
+	if out.Answer != nil || out.Err == nil || out.Request != nil {
+		t.Errorf("a req that came as evt: answer %q, error %v", out.Answer, out.Err)
+	}
+	payload(t, deliver(t, s, v.AppendJSON(nil), serve.Caller{Type: sdl.TypeReq}), sdl.CTState)
+
+	// A type that is none is a fault of the message, and answered.
+	v = request(t, sdl.CTTask, taskPayload).With("type", canonical.String("ask"))
+	refused(t, deliver(t, s, v.AppendJSON(nil), serve.Caller{Type: sdl.TypeReq}), sdl.BadRequest, false)
+}
+
+func TestReceiveChecksWithoutAnswering(t *testing.T) {
+	s := newServer(t, guarded(t))
+	body := sign(t, request(t, sdl.CTState, `{"base":"","patch":[]}`).With("type", canonical.String(sdl.TypeEvt)), "n1").AppendJSON(nil)
+	r, err := s.Receive(t.Context(), body, sdl.JSON, serve.Caller{Type: sdl.TypeEvt})
+	if err != nil || r.Agent() != planner || !r.Verified {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if _, err = s.Receive(t.Context(), body, sdl.JSON, serve.Caller{Type: sdl.TypeEvt}); err == nil {
+		t.Error("received twice")
+	}
+}
+
+func TestAnswerIsInTheFormOfTheRequest(t *testing.T) {
+	s := newServer(t, serve.Options{})
+	out := s.Handle(context.Background(), request(t, sdl.CTTask, taskPayload).AppendCBOR(nil), sdl.CBOR, serve.Caller{})
+	if e := valid(t, out.Answer, sdl.CBOR); e.CT != sdl.CTState {
+		t.Errorf("answer of ct %q", e.CT)
+	}
+	out = s.Handle(context.Background(), []byte("crates"), sdl.JSON, serve.Caller{})
+	valid(t, out.Answer, sdl.JSON)
+	refused(t, out, sdl.UnsupportedEncoding, false)
+	out = s.Refuse(sdl.Refuse(sdl.UnsupportedEncoding, "media type"))
+	valid(t, out.Answer, sdl.JSON)
+	if from := text(out.Response.Get("from").Get("agent_id")); from != sdl.UnknownAgent {
+		t.Errorf("from %q, want %q", from, sdl.UnknownAgent)
+	}
+}
+
+func TestRefusalOfAnUnusableSenderIsValid(t *testing.T) {
+	s := newServer(t, serve.Options{})
+	for _, from := range []string{`"me"`, `{}`, `{"agent_id":"a","name":"","instance":"i","role":"r"}`} {
+		out := ask(t, s, request(t, sdl.CTTask, taskPayload).With("from", parse(t, from)))
+		refused(t, out, sdl.BadRequest, false)
+		if to := text(out.Response.Get("to").Get("agent_id")); to != sdl.UnknownAgent {
+			t.Errorf("answer to %q, want %q", to, sdl.UnknownAgent)
+		}
+	}
+}
