@@ -130,7 +130,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		up, changed, since, failure := l.current, l.changed, l.since, l.failure
 		l.mu.Unlock()
 		switch {
-		case up != nil:
+		case up != nil && up.Session.Context().Err() == nil: // else changed follows
 			return up, nil
 		case l.ctx.Err() != nil, failure != nil && time.Since(since) > l.opts.Wait:
 			return nil, l.unreachable(failure)
