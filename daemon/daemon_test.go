@@ -320,18 +320,26 @@ func TestServesOverEachTransport(t *testing.T) {
 }
 
 func TestStartLogNamesIdentityListenersAndPolicies(t *testing.T) {
-	r := start(t, "freshness: {owner: s1, skew: 1m}\nlimits: {frame_bytes: 1MiB}\n")
-	var line map[string]any
-	first, _, _ := strings.Cut(r.log.String(), "\n")
-	if err := json.Unmarshal([]byte(first), &line); err != nil {
-		t.Fatal(err)
-	}
-	for key, want := range map[string]any{
-		"msg": "serving", "identity": devpki.DefaultName, "addresses": strings.Join(r.addrs, " "), "error_path": "off",
-		"freshness": "enforced by s1, skew 1m0s, required false", "frame_bytes": "1MiB", "in_flight": 128.0,
+	r := start(t, "freshness: {owner: s1, skew: 1m}\nlimits: {frame_bytes: 1MiB}\npartners: {acme: {identity: spiffe://acme.example/swpd}}\n")
+	lines := strings.SplitN(r.log.String(), "\n", 3)
+	for i, fields := range []map[string]any{
+		{
+			"msg": "serving", "identity": devpki.DefaultName, "addresses": strings.Join(r.addrs, " "), "partners": "acme",
+			"a2a_agents": "", "rpc_backends": "", "teams": "", "agent_cards": 0.0, "access_rules": 1.0,
+		},
+		{
+			"msg": "policies", "error_path": "off", "freshness": "enforced by s1, skew 1m0s, required false",
+			"frame_bytes": "1MiB", "in_flight": 128.0, "traces": "off",
+		},
 	} {
-		if line[key] != want {
-			t.Errorf("%s is %v, want %v", key, line[key], want)
+		var line map[string]any
+		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range fields {
+			if line[key] != want {
+				t.Errorf("%s is %v, want %v", key, line[key], want)
+			}
 		}
 	}
 }
