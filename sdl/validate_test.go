@@ -165,7 +165,7 @@ func TestEnvelopeShowsWhatWasChecked(t *testing.T) {
 	}
 }
 
-func TestSecurityBlocks(t *testing.T) {
+func TestPR18SecurityBlocksOfAnotherShapeAreRefused(t *testing.T) {
 	const (
 		sig    = `"sig":{"alg":"ed25519","value":""}`
 		enc    = `"enc":{"alg":"x25519-chacha20poly1305","recipients":[],"nonce":"","ciphertext":""}`
@@ -263,7 +263,7 @@ func TestLimitsAndOneMore(t *testing.T) {
 	}
 }
 
-func TestPayloadsThatWereEncryptedHaveTheSameLimits(t *testing.T) {
+func TestPR18PayloadsThatWereEncryptedHaveTheSameLimits(t *testing.T) {
 	o := sdl.Options{Limits: sdl.Limits{MaxBytes: 2000, MaxDepth: 10, MaxArray: 7}, Now: now}
 	v := state(t).With("sec", parse(t, sealed)).With("payload", canonical.Value{})
 	e, refused := sdl.Validate(v, o)
@@ -288,7 +288,7 @@ func TestPayloadsThatWereEncryptedHaveTheSameLimits(t *testing.T) {
 	}
 }
 
-func TestTheBuiltInSchemaHoldsWhateverTheSenderEmbeds(t *testing.T) {
+func TestPR18TheBuiltInSchemaHoldsWhateverTheSenderEmbeds(t *testing.T) {
 	v := set(t, state(t), "schema", weak)
 	if got := validate(set(t, v, "payload", `{"base":1,"patch":[]}`), sdl.Options{}); got != badSchema {
 		t.Errorf("a payload that is no state: %s", got)
@@ -303,7 +303,7 @@ func TestTheBuiltInSchemaHoldsWhateverTheSenderEmbeds(t *testing.T) {
 	}
 }
 
-func TestAnEmbeddedSchemaFetchesNothing(t *testing.T) {
+func TestPR18AnEmbeddedSchemaFetchesNothing(t *testing.T) {
 	for _, document := range []string{`{"$ref":"http://127.0.0.1:1/x"}`, `{"$ref":"file:///etc/passwd"}`, `{"properties":{"x":{"$ref":"other.json"}}}`} {
 		v := set(t, state(t), "schema", fmt.Sprintf(`{"kind":"embedded","embedded":%s,"id":%q}`, document, canonical.Hash(parse(t, document))))
 		if got := validate(v, sdl.Options{Fetch: func(string) (canonical.Value, error) {
@@ -315,7 +315,7 @@ func TestAnEmbeddedSchemaFetchesNothing(t *testing.T) {
 	}
 }
 
-func TestSchemasElsewhere(t *testing.T) {
+func TestPR18SchemasElsewhereAreRefusedOrHeldToTheirHash(t *testing.T) {
 	v := set(t, state(t), "schema", fetched)
 	hidden := set(t, v.With("sec", parse(t, sealed)), "payload", "null")
 	for name, v := range map[string]canonical.Value{"in clear": v, "beside a ciphertext": hidden} {

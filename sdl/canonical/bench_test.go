@@ -1,6 +1,8 @@
 package canonical_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/sdl/canonical"
@@ -59,5 +61,36 @@ func TestWritingAllocatesNothing(t *testing.T) {
 		dst = v.AppendCBOR(dst[:0])
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkHostile is a mebibyte of what takes the longest to read.
+func BenchmarkHostile(b *testing.B) {
+	const size = 1 << 20
+	var names strings.Builder
+	for i := range size / 11 {
+		fmt.Fprintf(&names, `"%06x":0,`, (i*7919)&0xffffff) // in no order
+	}
+	for name, text := range map[string]string{
+		"zeros":        "[" + strings.Repeat("0,", size/2) + "0]",
+		"empty arrays": "[" + strings.Repeat("[],", size/3) + "[]]",
+		"lists of one": "[" + strings.Repeat("[0],", size/4) + "[]]",
+		"members":      "{" + names.String() + `"":0}`,
+		"objects":      "[" + strings.Repeat(`{"":0},`, size/7) + "0]",
+		"escapes":      `"` + strings.Repeat(`\u0001`, size/6) + `"`,
+		"integers":     "[" + strings.Repeat(strings.Repeat("9", canonical.MaxDigits)+",", size/canonical.MaxDigits) + "0]",
+		"floats":       "[" + strings.Repeat("1.7976931348623157e308,", size/23) + "0]",
+		"long floats":  "[" + strings.Repeat("0."+strings.Repeat("3", 1000)+",", size/1003) + "0]",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			octets := []byte(text)
+			for b.Loop() {
+				if _, err := canonical.ParseJSON(octets); err != nil && classOf(err) != "value" {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -25,7 +25,18 @@ func (e *ValueError) Error() string {
 	return fmt.Sprintf("canonical: octet %d: %s", e.Offset, e.Reason)
 }
 
-// MaxDepth bounds how deep the parsers follow nesting. It leaves room above the
-// limit of A2A-SDL, which is measured on the value later than other things are
-// checked.
-const MaxDepth = 512
+// Bounds of the parsers. They leave room above the limits of A2A-SDL, which are
+// measured on the value later than other things are checked.
+const (
+	// MaxDepth bounds nesting.
+	MaxDepth = 512
+
+	// MaxValues bounds the values of a text in all. A value takes some 100 octets of
+	// memory and can be written in one or two: a mebibyte that means something has
+	// fewer.
+	MaxValues = 1 << 18
+
+	// MaxDigits bounds the decimal digits of an integer. It keeps the conversion to
+	// binary, whose time grows with their square, below that of one signature.
+	MaxDigits = 4300
+)

@@ -6,10 +6,6 @@ import (
 	"strconv"
 )
 
-// MaxDigits bounds the decimal digits of an integer. It keeps the conversion to
-// binary, whose time grows with their square, below that of one signature.
-const MaxDigits = 4300
-
 // integer returns the integer with these decimal digits, at least one and at
 // most MaxDigits, without leading zeros.
 func integer(negative bool, digits []byte) Value {

@@ -9,11 +9,11 @@ import (
 // as names, definite or indefinite lengths, no octets but in bignums, no other
 // tags, no undefined or simple values, finite floats, unique names, one value
 // and nothing behind it. It need not be canonical. The value keeps nothing of
-// octets. What is not such CBOR is a *SyntaxError; nesting beyond MaxDepth and
-// an integer of more than MaxDigits are a *ValueError. Time and memory grow with
+// octets. What is not such CBOR is a *SyntaxError; more than one of the
+// bounds is a *ValueError. Time and memory grow with
 // the length of octets alone.
 func ParseCBOR(octets []byte) (Value, error) {
-	p := cborParser{octets: octets}
+	p := cborParser{octets: octets, stacks: newStacks()}
 	v, err := p.value(1)
 	if err != nil {
 		return Value{}, err
@@ -85,6 +85,9 @@ func (p *cborParser) value(depth int) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
+	if p.values++; p.values > MaxValues {
+		return Value{}, p.unacceptable("too many values")
+	}
 	if depth > MaxDepth && (h.major == majorArray || h.major == majorMap) {
 		return Value{}, p.unacceptable("nested too deep")
 	}
@@ -119,7 +122,7 @@ func (p *cborParser) array(h head, depth int) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		p.elements = append(p.elements, v)
+		p.pushElement(v)
 	}
 	return p.popArray(base), nil
 }
@@ -145,7 +148,7 @@ func (p *cborParser) object(h head, depth int) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		p.members = append(p.members, Member{s, v})
+		p.pushMember(s, v)
 	}
 	v, ok := p.popObject(base)
 	if !ok {

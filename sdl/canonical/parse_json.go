@@ -16,7 +16,7 @@ func ParseJSON(text []byte) (Value, error) {
 	if !utf8.Valid(text) {
 		return Value{}, &SyntaxError{0, "not UTF-8"}
 	}
-	p := jsonParser{text: text}
+	p := jsonParser{text: text, stacks: newStacks()}
 	v, err := p.value(1)
 	if err != nil {
 		return Value{}, err
@@ -61,6 +61,9 @@ func (p *jsonParser) next() byte {
 }
 
 func (p *jsonParser) value(depth int) (Value, error) {
+	if p.values++; p.values > MaxValues {
+		return Value{}, p.unacceptable("too many values")
+	}
 	switch c := p.next(); {
 	case c == '"':
 		s, err := p.string()
@@ -106,7 +109,7 @@ func (p *jsonParser) array(depth int) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		p.elements = append(p.elements, v)
+		p.pushElement(v)
 		switch p.next() {
 		case ',':
 			p.at++
@@ -141,7 +144,7 @@ func (p *jsonParser) object(depth int) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		p.members = append(p.members, Member{name, v})
+		p.pushMember(name, v)
 		switch p.next() {
 		case ',':
 			p.at++

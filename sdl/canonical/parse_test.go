@@ -204,7 +204,7 @@ func TestStrictCBOR(t *testing.T) {
 }
 
 // A mebibyte of anything is read in a moment and in a few stacks of memory.
-func TestHostileSizes(t *testing.T) {
+func TestRS07HostileSizes(t *testing.T) {
 	const size = 1 << 20
 	again := strings.Repeat
 	for what, test := range map[string]struct{ text, want string }{
@@ -215,7 +215,11 @@ func TestHostileSizes(t *testing.T) {
 		"one exponent":       {"1e" + again("9", size), "value"},
 		"one small exponent": {"1e-" + again("9", size), "accepted"},
 		"integers":           {"[" + again(again("9", canonical.MaxDigits)+",", size/canonical.MaxDigits) + "0]", "accepted"},
-		"empty arrays":       {"[" + again("[],", size/3) + "[]]", "accepted"},
+		"empty arrays":       {"[" + again("[],", size/3) + "[]]", "value"},
+		"as many values":     {"[" + again("0,", canonical.MaxValues-2) + "0]", "accepted"},
+		"one value more":     {"[" + again("0,", canonical.MaxValues-1) + "0]", "value"},
+		"members":            {`{"a":[` + again(`{"":0},`, canonical.MaxValues/2-2) + "0]}", "accepted"},
+		"one member more":    {`{"a":[` + again(`{"":0},`, canonical.MaxValues/2-1) + "0]}", "value"},
 		"escapes":            {`"` + again(`\u0001`, size/6) + `"`, "accepted"},
 	} {
 		v, err := canonical.ParseJSON([]byte(test.text))
@@ -231,6 +235,8 @@ func TestHostileSizes(t *testing.T) {
 		"arrays":                  {again("\x81", size), "value"},
 		"arrays without end":      {again("\x9f", size), "value"},
 		"arrays of 65 536":        {again("\x99\xff\xff", size/3), "value"},
+		"as many values":          {"\x9f" + again("\x00", canonical.MaxValues-1) + "\xff", "accepted"},
+		"one value more":          {"\x9f" + again("\x00", canonical.MaxValues) + "\xff", "value"},
 		"tags":                    {again("\xc2", size), "syntax"},
 		"an array of 2^63":        {"\x9b\x80\x00\x00\x00\x00\x00\x00\x00", "syntax"},
 		"a map of 2^63":           {"\xbb\x80\x00\x00\x00\x00\x00\x00\x00", "syntax"},

@@ -7,6 +7,28 @@ import "slices"
 type stacks struct {
 	elements []Value
 	members  []Member
+	values   int // read so far
+}
+
+// newStacks returns stacks with room for what most bodies need at a time.
+func newStacks() stacks {
+	return stacks{elements: make([]Value, 0, 8), members: make([]Member, 0, 24)}
+}
+
+// pushElement and pushMember double what is full: of long lists append would
+// copy more.
+func (s *stacks) pushElement(v Value) {
+	if n := len(s.elements); n == cap(s.elements) {
+		s.elements = slices.Grow(s.elements, n)
+	}
+	s.elements = append(s.elements, v)
+}
+
+func (s *stacks) pushMember(name string, v Value) {
+	if n := len(s.members); n == cap(s.members) {
+		s.members = slices.Grow(s.members, n)
+	}
+	s.members = append(s.members, Member{name, v})
 }
 
 // popArray returns the elements above base as an array.

@@ -113,7 +113,7 @@ func (u unused) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, er
 	return nil, errors.New("unused")
 }
 
-func TestHostsThatAreNotPublicAreNotConnectedTo(t *testing.T) {
+func TestPR18HostsThatAreNotPublicAreNotConnectedTo(t *testing.T) {
 	connected := make(chan net.Addr, 10)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -29,7 +29,7 @@ func compile(t testing.TB, text string) *schema.Schema {
 
 func TestKeywords(t *testing.T) {
 	for _, test := range []struct{ schema, good, bad string }{
-		{`{"type":"integer"}`, `30 30.0 1e2 -0.0 18446744073709551616`, `true 1.5 "1" null`},
+		{`{"type":"integer"}`, `30 30.0 1e2 1e20 1e300 -0.0 18446744073709551616`, `true 1.5 1e-300 "1" null`},
 		{`{"type":["string","null"]}`, `"x" null`, `1 false []`},
 		{`{"type":"number"}`, `1 1.5`, `true "1"`},
 		{`{"const":{"a":[1]}}`, `{"a":[1]} {"a":[1.0]}`, `{"a":[2]} {} 1`},
@@ -120,7 +120,7 @@ func TestSchemasThatAreRefused(t *testing.T) {
 }
 
 // What references multiply to is counted before it is done.
-func TestWorkIsBounded(t *testing.T) {
+func TestRS07WorkIsBounded(t *testing.T) {
 	doubling := func(n int) string { // 2^n schemas for one value
 		var b strings.Builder
 		for i := range n {
