@@ -2,20 +2,23 @@ package sdl
 
 import "github.com/slimwire/swp/sdl/canonical"
 
-// Limits bounds envelopes. Zero members are the defaults of A2A-SDL (§1). What
-// equals a limit passes.
+// Limits bounds envelopes. Zero members are those of DefaultLimits. What equals a
+// limit passes.
 type Limits struct {
-	MaxBytes int // octets of a body, and of the envelope as canonical JSON; default 1 MiB
-	MaxDepth int // nesting of the envelope; default 64
-	MaxArray int // elements of any array in the envelope; default 10 000
-	MaxHops  int // trace.hops; default 8
+	MaxBytes int // octets of a body, and of the envelope as canonical JSON
+	MaxDepth int // nesting of the envelope
+	MaxArray int // elements of any array in the envelope
+	MaxHops  int // trace.hops
 }
 
+// DefaultLimits are the limits of A2A-SDL (§1).
+var DefaultLimits = Limits{MaxBytes: 1 << 20, MaxDepth: 64, MaxArray: 10_000, MaxHops: 8}
+
 func (l Limits) withDefaults() Limits {
-	orDefault(&l.MaxBytes, 1<<20)
-	orDefault(&l.MaxDepth, 64)
-	orDefault(&l.MaxArray, 10_000)
-	orDefault(&l.MaxHops, 8)
+	orDefault(&l.MaxBytes, DefaultLimits.MaxBytes)
+	orDefault(&l.MaxDepth, DefaultLimits.MaxDepth)
+	orDefault(&l.MaxArray, DefaultLimits.MaxArray)
+	orDefault(&l.MaxHops, DefaultLimits.MaxHops)
 	return l
 }
 
