@@ -343,17 +343,17 @@ func TestReaderThatStopsLeavesTheTaskAlone(t *testing.T) {
 		id = e.(*sdk.Task).ID
 		break
 	}
-	for range 3 {
-		a.steps <- struct{}{}
-	}
 	var last sdk.TaskState
+	var once sync.Once
 	for e, err := range client.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
-		if errors.Is(err, sdk.ErrUnsupportedOperation) {
-			break // it is over
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		once.Do(func() { // a task that is over can not be subscribed to
+			for range 3 {
+				a.steps <- struct{}{}
+			}
+		})
 		if e, ok := e.(*sdk.TaskStatusUpdateEvent); ok {
 			last = e.Status.State
 		}
