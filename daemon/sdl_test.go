@@ -367,12 +367,13 @@ func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
 	if got, want := s.states(t), fmt.Sprintf(replaceStatus, "failed")+`,{"op":"add","path":"/reason","value":"unsupported capability"}]`; got != want {
 		t.Errorf("a task for nobody: %s, want %s", got, want)
 	}
-	inputs := make(chan string, 2)
+	inputs, end := make(chan string, 2), make(chan struct{})
 	a.agent("digger", func(_ context.Context, task *a2a.Task, event func(string, []byte) error) ([]byte, error) {
 		inputs <- string(task.Input)
 		if err := event("digging", nil); err != nil {
 			return nil, err
 		}
+		<-end
 		if err := event("still digging", nil); err != nil {
 			return nil, err
 		}
@@ -381,10 +382,10 @@ func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
 	again := sdlRequest(sdl.CTTask, sdlTask)
 	for range 2 { // the same envelope is the same task
 		s.ask(t, sdl.JSON, again)
-		want := fmt.Sprintf(replaceStatus, "working") + "] " + fmt.Sprintf(replaceStatus, "completed") + `,{"op":"add","path":"/result","value":{"depth":2.0}}]`
-		if got := s.states(t); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+	}
+	close(end)
+	if got, want := s.states(t), fmt.Sprintf(replaceStatus, "working")+"] "+fmt.Sprintf(replaceStatus, "completed")+`,{"op":"add","path":"/result","value":{"depth":2.0}}]`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 	want, err := canonical.ParseJSON([]byte(sdlTask))
 	if err != nil {

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# A request of A2A-SDL, signed and encrypted, answered over mutual TLS by a tool of a
+# real MCP server; then the same octets again, before and after swpd was killed.
+# Usage: sdl.sh DIR, where make demo-sdl has put the programs.
+set -euo pipefail
+
+bin=$1
+dir=$(mktemp -d)
+swpd=
+
+stop() {
+	local status=$?
+	trap - EXIT INT TERM
+	if [[ -n $swpd ]] && kill -TERM "$swpd" 2>/dev/null; then
+		wait "$swpd" || status=$?
+	fi
+	if ((status != 0)); then
+		printf '\ndemo-sdl: FAILED; the log of swpd:\n' >&2
+		cat "$dir/swpd.log" >&2 2>/dev/null || true
+	fi
+	rm -rf "$dir"
+	exit "$status"
+}
+trap stop EXIT INT TERM
+
+say() { printf '\n== %s\n' "$*"; }
+run() {
+	printf '$ %s\n' "${*//$bin\//}"
+	"$@"
+}
+client() { run "$bin/swp-client" --identity "$dir/pki" "$@"; }
+
+say "keys of a caller and of the endpoint, which trusts the caller's signature"
+client sdl keygen --agent did:key:caller "$dir/caller"
+client sdl keygen --agent did:web:server.example --trust "@$dir/caller/sign.pub" "$dir/server"
+
+say "swpd, which takes what is signed and encrypted, each envelope once"
+run "$bin/swpd" init --dir "$dir"
+cat >>"$dir/swpd.yaml" <<YAML
+mcp:
+  servers:
+    modern: {command: $bin/examples/mcp-modern}
+sdl:
+  agent_id: did:web:server.example
+  keys: server/keys.json
+  mode: enc+sig
+  replay: {required: true}
+  sign: {key: server/sign.key, kid: "did:web:server.example#1"}
+  tools: {allow: [modern/add]}
+YAML
+# Whatever this machine runs already, the system finds free ports.
+export SWPD_CONFIG=$dir/swpd.yaml SWPD_ADMIN=127.0.0.1:0
+export SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:0 SWPD_LISTENERS_1_ADDRESS=swp+quic://127.0.0.1:0
+begin() {
+	rm -f "$dir/addresses"
+	"$bin/swpd" run --addr-file "$dir/addresses" 2>>"$dir/swpd.log" &
+	swpd=$!
+	for ((i = 0; i < 100; i++)); do
+		[[ -s $dir/addresses ]] && break
+		kill -0 "$swpd" 2>/dev/null || exit 1
+		sleep 0.1
+	done
+	read -r tls <"$dir/addresses"
+}
+begin
+
+say "a request, sealed"
+cat >"$dir/request.json" <<'JSON'
+{"v":1,"id":"0197f2a0-0000-7000-8000-000000000001","ts":"2026-01-01T00:00:00Z","type":"req",
+ "from":{"agent_id":"did:key:caller","name":"caller","instance":"1","role":"caller"},
+ "to":{"agent_id":"did:web:server.example","name":"server","instance":"1","role":"server"},
+ "cap":{},"ct":"toolcall.v1",
+ "schema":{"kind":"embedded","id":"sha256:a2c799262a3ce3c19ef5cdd983bf3d12b43ab3c426227091b909dcb7054738c0","embedded":{"type":"object"}},
+ "payload":{"tool":"modern/add","call_id":"1","args":{"a":2,"b":40},"expect":{}},
+ "trace":{"root_id":"root","span_id":"span","hops":0}}
+JSON
+client sdl seal --sign "$dir/caller/sign.key" --encrypt "@$dir/server/box.pub" "@$dir/request.json" >"$dir/seal.out"
+tail -n 1 "$dir/seal.out" >"$dir/sealed.json"
+head -c 300 "$dir/sealed.json" && echo …
+
+send() { client sdl send "$tls" "@$dir/sealed.json" --envelope --trust "@$dir/server/sign.pub"; }
+refused() {
+	if send 2>"$dir/refusal"; then
+		echo "demo-sdl: it was answered twice" >&2
+		exit 1
+	fi
+	cat "$dir/refusal"
+	grep -q replay_detected "$dir/refusal"
+}
+
+say "it is answered by the tool"
+send | tee "$dir/answer"
+grep -q '"sum":42' "$dir/answer"
+say "the same octets again"
+refused
+say "and again, after swpd was killed"
+kill -KILL "$swpd"
+wait "$swpd" 2>/dev/null || true
+begin
+refused
+
+say "done"
