@@ -29,23 +29,13 @@ func (s *Service) publish(req *profiles.Request) error {
 		return err
 	case named && string(publisher) != identity:
 		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailPublisher, Text: "relay: the publisher is another than the peer"}
-	case hops >= profiles.MaxHops:
-		return invalid(DetailHops, "%d hops, want less than %d", hops, profiles.MaxHops)
 	case s.opts.Store == nil:
 		return errNoRelay
 	case !s.opts.Access.Allowed(identity, "relay", "publish", string(m.Topic)):
 		return errDenied
-	case s.opts.MaxPayload > 0 && len(m.Payload) > s.opts.MaxPayload:
-		return invalid(DetailSize, "payload: %d octets, want at most %d", len(m.Payload), s.opts.MaxPayload)
-	case s.ctx.Err() != nil:
-		return errEnding
 	}
-	id := itemID(identity, m.DeliveryID)
-	if len(id) > maxKey {
-		return invalid(DetailSize, "delivery_id and the identity of its publisher are too long together")
-	}
-	ttl := s.ttl(m.TTL)
-	if err := s.fits(&m, identity, ttl, hops); err != nil {
+	id, ttl, err := s.admit(&m, identity, hops)
+	if err != nil {
 		return err
 	}
 	held, w, err := req.Hold()
@@ -56,12 +46,35 @@ func (s *Service) publish(req *profiles.Request) error {
 		w.Fail(err)
 		return nil
 	}
-	s.take(&m, identity, id, ttl, hops, &custody{s, w, held, id, m.DeliveryID, queueOf(kindTopic, m.Topic)})
+	c := &custody{s, w, held, id, m.DeliveryID}
+	s.take(&m, identity, id, ttl, hops, c.stored)
 	return nil
 }
 
-// take submits a delivery to the Store.
-func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, c *custody) {
+// admit returns the id of a delivery, and how long it is worth delivering, if it is
+// one that can be kept and delivered.
+func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, ttl time.Duration, err error) {
+	switch {
+	case s.opts.Store == nil:
+		return "", 0, errNoRelay
+	case hops >= profiles.MaxHops:
+		return "", 0, invalid(DetailHops, "%d hops, want less than %d", hops, profiles.MaxHops)
+	case s.opts.MaxPayload > 0 && len(m.Payload) > s.opts.MaxPayload:
+		return "", 0, invalid(DetailSize, "payload: %d octets, want at most %d", len(m.Payload), s.opts.MaxPayload)
+	case s.ctx.Err() != nil:
+		return "", 0, errEnding
+	}
+	id = itemID(identity, m.DeliveryID)
+	if len(id) > maxKey {
+		return "", 0, invalid(DetailSize, "delivery_id and the identity of its publisher are too long together")
+	}
+	ttl = s.ttl(m.TTL)
+	return id, ttl, s.fits(m, identity, ttl, hops)
+}
+
+// take submits a delivery to the Store, and tells stored what became of it: whether
+// it is fresh, or equal to the one that is known.
+func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, stored func(fresh, equal bool, err error)) {
 	now := s.opts.Now()
 	r := record{hops: hops, taken: now, topic: string(m.Topic), payload: m.Payload}
 	life := s.opts.Retention
@@ -70,12 +83,17 @@ func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops 
 	}
 	data := r.append(make([]byte, 0, maxHead+len(m.Payload)))
 	expires := now.Add(life)
-	s.opts.Store.Add(space, c.queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.opts.Window),
+	queue := queueOf(kindTopic, m.Topic)
+	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.opts.Window),
 		func(fresh, equal bool, err error) {
 			if fresh {
 				s.expiry.sooner(expires)
+				s.taken.Add(1)
 			}
-			c.stored(fresh, equal, err)
+			stored(fresh, equal, err)
+			if fresh {
+				s.due(queue, time.Time{})
+			}
 		})
 }
 
@@ -107,7 +125,6 @@ type custody struct {
 	req        *profiles.Request
 	id         string
 	deliveryID []byte
-	queue      string
 }
 
 // stored answers the publisher. If it can not be told, it asks again.
@@ -117,10 +134,8 @@ func (c *custody) stored(fresh, equal bool, err error) {
 	case err != nil:
 		c.w.Fail(unavailable(err))
 	case fresh:
-		s.taken.Add(1)
 		m := Ack{DeliveryID: c.deliveryID}
 		_ = c.w.Finish(e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))})
-		s.due(c.queue, time.Time{})
 	case !equal:
 		c.w.Fail(errConflict)
 	default:
