@@ -58,6 +58,7 @@ func TestKeywords(t *testing.T) {
 		{`{"$schema":"http://json-schema.org/draft-04/schema#","$id":"http://127.0.0.1:1/x","title":"t","description":"d","default":1,"examples":[1],"$comment":"c","format":"email","minimum":3}`, `3 "no-mail-address"`, `2`},
 		{`{"properties":{"$ref":{"type":"string"},"pattern":{"type":"string"}}}`, `{"$ref":"x","pattern":"y"}`, `{"$ref":1}`},
 		{`{"const":{"$ref":"http://127.0.0.1:1/","pattern":"("}}`, `{"$ref":"http://127.0.0.1:1/","pattern":"("}`, `{}`},
+		{`{"const":{"$id":"http://127.0.0.1:1/","$schema":"x","$defs":1}}`, `{"$id":"http://127.0.0.1:1/","$schema":"x","$defs":1}`, `{}`},
 		{`{}`, `null [1] {"a":1}`, ``},
 	} {
 		s := compile(t, test.schema)
@@ -135,6 +136,14 @@ func TestRS07WorkIsBounded(t *testing.T) {
 	for i := range 30 {
 		names = append(names, fmt.Sprintf(`"%d"`, i))
 	}
+	var described, members, many []string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		described = append(described, fmt.Sprintf(`%q:{"type":"integer"}`, name))
+		members = append(members, fmt.Sprintf(`%q:1`, name))
+	}
+	for i := range 100_000 {
+		many = append(many, fmt.Sprintf(`"%d":1`, i))
+	}
 	for what, test := range map[string]struct {
 		schema, value string
 		ok            bool
@@ -147,7 +156,8 @@ func TestRS07WorkIsBounded(t *testing.T) {
 		"a long list, a long enum": {`{"items":{"enum":[` + strings.Repeat("2,", 1000) + `1]}}`, list, false},
 		"a long list, a long word": {`{"items":{"const":"` + strings.Repeat("x", 100_000) + `"}}`, list, false},
 		"a long list of equals":    {`{"uniqueItems":true,"items":{"uniqueItems":true}}`, "[" + strings.Repeat("[],", 9_999) + "[]]", true},
-		"long lists of members":    {`{"items":{"properties":{"a":{"type":"integer"},"b":{"type":"integer"},"c":{"type":"integer"},"d":{"type":"integer"}}}}`, "[" + strings.Repeat(`{"a":1,"b":2,"c":3,"d":4},`, 9_999) + "{}]", true},
+		"long lists of members":    {`{"items":{"properties":{` + strings.Join(described, ",") + `}}}`, "[" + strings.Repeat(`{`+strings.Join(members, ",")+`},`, 9_999) + "{}]", true},
+		"an object of 100 000":     {`{"type":"object"}`, `{` + strings.Join(many, ",") + `}`, true},
 		"many required members":    {`{"items":{"required":[` + strings.Join(names, ",") + `]}}`, list, false},
 		"a mebibyte of letters":    {`{"maxLength":3}`, `"` + strings.Repeat("x", 1<<20) + `"`, true},
 		"letters counted often":    {`{"allOf":[` + strings.Repeat(`{"maxLength":3},`, 100) + `{}]}`, `"` + strings.Repeat("x", 1<<20) + `"`, false},

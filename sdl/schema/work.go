@@ -3,14 +3,17 @@ package schema
 import "github.com/slimwire/swp/sdl/canonical"
 
 // MaxSteps bounds the work of a validation. A step is a schema that a value is
-// held against, a member or element that is looked at, or octetsPerStep octets
-// that are compared. All of them together take some 150 ms and 40 MB at most,
-// where everything fails. A list of 10 000 objects with four members each that
-// the schema describes stays within; references that multiply at each level do
-// not.
+// held against, a name that is required, a value or octetsPerStep octets that are
+// compared, or membersPerStep members that are looked up. All of them together
+// take some 100 ms and 40 MB at most, where everything fails. A list of 10 000
+// objects with eight members each that the schema describes stays within;
+// references that multiply at each level do not.
 const MaxSteps = 100_000
 
-const octetsPerStep = 16
+const (
+	octetsPerStep  = 16
+	membersPerStep = 16
+)
 
 // work counts the steps of a validation as if everything was looked at: none of
 // the keywords is evaluated.
@@ -19,7 +22,7 @@ type work struct{ left int }
 // visit counts what it takes to hold v against p. It returns false once too much
 // was counted.
 func (w *work) visit(p *part, v canonical.Value) bool {
-	w.left -= p.cost + v.Len()
+	w.left -= p.cost + v.Len()/membersPerStep
 	switch {
 	case p.unique && v.Kind() == canonical.KindArray:
 		w.left -= v.JSONSize() // each element is compared with up to 20 others
