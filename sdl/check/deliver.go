@@ -13,7 +13,8 @@ import (
 // delivery is a body on its way.
 type delivery struct {
 	body      []byte
-	mediaType string // application/json if empty
+	mediaType string     // application/json if empty
+	limits    sdl.Limits // of the server
 }
 
 // outcome is what became of a delivery.
@@ -50,7 +51,7 @@ func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
 	if out.Request != nil {
 		o.payload = out.Request.Payload
 	}
-	o.diff = wellFormed(out, form)
+	o.diff = wellFormed(out, form, d.limits)
 	answer := out.Response.Get("payload")
 	if out.Err != nil {
 		// What counts is what the sender gets to know.
@@ -63,13 +64,19 @@ func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
 	return o
 }
 
-// wellFormed finds what is wrong with an answer, whatever was expected.
-func wellFormed(out *serve.Outcome, form sdl.Form) (diff []string) {
-	v, refusal := sdl.Decode(out.Answer, form, sdl.Limits{})
+// wellFormed finds what is wrong with an answer, whatever was expected. Limits that a
+// case lowers do not hold for it: a refusal has to fit into an envelope, not into less
+// than it takes to say so.
+func wellFormed(out *serve.Outcome, form sdl.Form, limits sdl.Limits) (diff []string) {
+	limits = sdl.Limits{ // §1
+		MaxBytes: max(limits.MaxBytes, 1<<20), MaxDepth: max(limits.MaxDepth, 64),
+		MaxArray: max(limits.MaxArray, 10_000), MaxHops: max(limits.MaxHops, 8),
+	}
+	v, refusal := sdl.Decode(out.Answer, form, limits)
 	if refusal != nil {
 		return []string{fmt.Sprintf("answer: %v", refusal)}
 	}
-	if _, refusal = sdl.Validate(v, sdl.Options{}); refusal != nil {
+	if _, refusal = sdl.Validate(v, sdl.Options{Limits: limits}); refusal != nil {
 		diff = append(diff, fmt.Sprintf("answer: %v", refusal))
 	}
 	return append(diff, same("answer", v, out.Response)...)

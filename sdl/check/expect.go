@@ -52,7 +52,7 @@ func loadExpect(row canonical.Value, dir string, _ *Keys) (Case, error) {
 		x.times = server.count("deliver")
 	}
 	x.setup = readSetup(server, now)
-	server.done()
+	x.limits = x.setup.options.Limits
 	for _, e := range s.elements("expected") {
 		x.wanted = append(x.wanted, readWant(e))
 	}
@@ -196,7 +196,7 @@ func (x *expectation) examine() (diff []string) {
 	if refusal != nil {
 		return []string{"content_type: " + refusal.Error()}
 	}
-	v, refusal := sdl.Decode(x.body, form, sdl.Limits{})
+	v, refusal := sdl.Decode(x.body, form, sdl.Limits{MaxBytes: max(1, len(x.body))})
 	if refusal != nil {
 		return []string{"body: " + refusal.Error()}
 	}

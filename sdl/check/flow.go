@@ -90,7 +90,7 @@ func (c *setup) play(ctx context.Context, steps []step) ([]Result, []string) {
 	for i := range steps {
 		st := &steps[i]
 		out, faults := st.deliver(ctx, server, c.now)
-		for _, f := range append(faults, wellFormed(out, sdl.JSON)...) {
+		for _, f := range append(faults, wellFormed(out, sdl.JSON, sdl.Limits{})...) {
 			diff = append(diff, st.path+f)
 		}
 		r := Result{Outcome: accepted, Dispatch: dispatchOf(out.Response)}

@@ -100,9 +100,14 @@ func TestAnswersThatAreNotOnes(t *testing.T) {
 	if err := serve.CheckAnswer(check(v.Without("trace")), check(answer.Without("trace"))); err != nil {
 		t.Errorf("the answer without a trace: %v", err)
 	}
+	unread := newServer(t, serve.Options{Limits: sdl.Limits{MaxBytes: 1000}}).Refuse(sdl.Refuse(sdl.BadRequest, "too long"))
+	if err := serve.CheckAnswer(check(v), check(unread.Response)); err != nil {
+		t.Errorf("an error of one who could not read: %v", err)
+	}
 	for name, wrong := range map[string]canonical.Value{
 		"from another":       answer.With("from", answer.Get("from").With("agent_id", canonical.String("did:key:eve"))),
 		"to another":         answer.With("to", answer.Get("to").With("agent_id", canonical.String("did:key:eve"))),
+		"from nobody":        answer.With("from", unread.Response.Get("from")),
 		"no answer":          answer.With("type", canonical.String(sdl.TypeEvt)),
 		"of another request": answer.With("trace", answer.Get("trace").With("parent_span_id", canonical.String("span-2"))),
 		"of no request":      answer.With("trace", answer.Get("trace").Without("parent_span_id")),

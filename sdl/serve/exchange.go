@@ -7,12 +7,15 @@ import (
 )
 
 // CheckAnswer reports what is wrong with an answer that passed every check of its
-// own: whether it is from the agent that was asked, and about the request. An
-// answer to a request with a trace names its span.
+// own: whether it is from the agent that was asked, and about the request. An answer
+// to a request with a trace names its span. An error envelope may be from nobody
+// (sdl.UnknownAgent), who could not read the request; it says nothing for sure.
 func CheckAnswer(request, answer *sdl.Envelope) error {
 	switch {
 	case answer.Type != sdl.TypeRes:
 		return fmt.Errorf("serve: answer of type %q, want %q", answer.Type, sdl.TypeRes)
+	case answer.CT == sdl.CTError && answer.From.AgentID == sdl.UnknownAgent:
+		return nil
 	case answer.From.AgentID != request.To.AgentID:
 		return fmt.Errorf("serve: answer from %q, want %q, which was asked", answer.From.AgentID, request.To.AgentID)
 	case answer.To.AgentID != request.From.AgentID:

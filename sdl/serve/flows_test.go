@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/serve"
+	"github.com/slimwire/swp/sdl/trust"
 )
 
 func TestTaskIsAcceptedAsState(t *testing.T) {
@@ -170,5 +171,33 @@ func TestHandlerForNoContentTypeIsRefused(t *testing.T) {
 	_, err := serve.New(serve.Options{Handlers: map[string]serve.Handler{"task.v2": serve.HandlerFunc(nil)}})
 	if err == nil || !strings.Contains(err.Error(), `"task.v2"`) {
 		t.Errorf("New: %v, want an error that names task.v2", err)
+	}
+}
+
+func TestToolOutsideThePolicyIsDeniedAndNotCalled(t *testing.T) {
+	called := 0
+	tool := func(context.Context, *serve.ToolCall) (serve.ToolResult, error) {
+		called++
+		return serve.ToolResult{Value: canonical.Object()}, nil
+	}
+	s := newServer(t, serve.Options{
+		Tools:      serve.ToolSet{"may": tool, "must-not": tool},
+		ToolPolicy: &trust.ToolPolicy{Tools: []string{"may"}, MaxArgsBytes: 7},
+	})
+	for _, test := range []struct{ tool, args, ok, line string }{
+		{"may", `{"a":1}`, `true`, "executed"},
+		{"may", `{"a":10}`, `false`, "larger than the tool policy allows"}, // 8 octets
+		{"must-not", `{}`, `false`, "denied"},
+		{"absent", `{}`, `false`, "not registered"},
+	} {
+		out := ask(t, s, request(t, sdl.CTToolCall, `{"tool":"`+test.tool+`","call_id":"c1","args":`+test.args+`,"expect":{}}`))
+		p := payload(t, out, sdl.CTToolResult)
+		equal(t, test.tool, p.Get("ok"), test.ok)
+		if line := text(p.Get("logs").At(0)); !strings.Contains(line, test.line) {
+			t.Errorf("%s %s: log %q, want %q", test.tool, test.args, line, test.line)
+		}
+	}
+	if called != 1 {
+		t.Errorf("tools were called %d times, want 1", called)
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // ToolCaller has the tools that toolcall.v1 reaches. It is asked by many at once.
 type ToolCaller interface {
-	// Tools returns the names of the tools, in any order: what answers advertise.
+	// Tools returns the names of the tools, in any order. Every answer advertises
+	// them, the first 1,000 in order, so it must not wait for anything.
 	Tools() []string
 
 	// Tool returns a tool that a message names, and whether there is one. It may
