@@ -18,6 +18,11 @@
 // envelope whose type is not that of its message is refused without an answer, and
 // so is everything that is no request.
 //
+// # Order
+//
+// Requests of a session are handled at once, events one after the other in the order in
+// which they came.
+//
 // # Bounds
 //
 // A request counts against the requests in flight of its session until it is
@@ -127,6 +132,7 @@ type Service struct {
 	profile *profiles.Profile
 	slots   chan struct{} // for computing
 	agents  agents
+	turns   turns // of events
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

@@ -127,6 +127,28 @@ func TestAHandlerThatPanicsOrSaysNothingIsAnswered(t *testing.T) {
 	}
 }
 
+func TestEventsOfASessionAreHandledInOrder(t *testing.T) {
+	const n = 100
+	server := &scripted{wait: map[string]chan struct{}{"gate": make(chan struct{})}, served: make(chan sdl.Message, n)}
+	h := profiletest.New(t, newService(t, sdl.Options{Server: server}).Profile())
+	first := h.Serve(sdl.TypeEvt, []byte(`{"wait":"gate"}`))
+	<-server.served
+	var events []*profiletest.Exchange
+	for i := range n {
+		events = append(events, h.Serve(sdl.TypeEvt, fmt.Appendf(nil, `{"agent":"%d"}`, i)))
+	}
+	close(server.wait["gate"])
+	first.Wait()
+	for i, x := range events {
+		if err := x.Wait().Err(); err != nil {
+			t.Fatal(err)
+		}
+		if m := <-server.served; string(m.Body) != fmt.Sprintf(`{"agent":"%d"}`, i) {
+			t.Fatalf("event %d: %s", i, m.Body)
+		}
+	}
+}
+
 func TestWhoWaitsLeavesRoomForOthers(t *testing.T) {
 	server := &scripted{wait: map[string]chan struct{}{"gate": make(chan struct{})}, rest: true, served: make(chan sdl.Message, 1)}
 	h := profiletest.New(t, newService(t, sdl.Options{Server: server}).Profile())

@@ -38,8 +38,15 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	if req.MsgType == TypeEvt {
 		m := &Message{TypeEvt, form, bytes.Clone(req.Payload), req.Session}
 		done := req.Defer()
-		// What was told holds although its sender has left.
-		go s.run(context.WithoutCancel(ctx), limit, m, func(a Answer, err error) { done(err) })
+		before, next := s.turns.next(req.Session)
+		go func() {
+			defer next()
+			if before != nil {
+				<-before
+			}
+			// What was told holds although its sender has left.
+			s.run(context.WithoutCancel(ctx), limit, m, func(_ Answer, err error) { done(err) })
+		}()
 		return nil
 	}
 	held, w, err := req.Hold()
