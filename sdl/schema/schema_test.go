@@ -136,6 +136,13 @@ func TestRS07WorkIsBounded(t *testing.T) {
 	for i := range 30 {
 		names = append(names, fmt.Sprintf(`"%d"`, i))
 	}
+	uniques := func(n, size int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"%0*d",`, size, i)
+		}
+		return "[" + b.String() + "0]"
+	}
 	var described, members, many []string
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		described = append(described, fmt.Sprintf(`%q:{"type":"integer"}`, name))
@@ -158,6 +165,8 @@ func TestRS07WorkIsBounded(t *testing.T) {
 		"a long list of equals":    {`{"uniqueItems":true,"items":{"uniqueItems":true}}`, "[" + strings.Repeat("[],", 9_999) + "[]]", true},
 		"long lists of members":    {`{"items":{"properties":{` + strings.Join(described, ",") + `}}}`, "[" + strings.Repeat(`{`+strings.Join(members, ",")+`},`, 9_999) + "{}]", true},
 		"an object of 100 000":     {`{"type":"object"}`, `{` + strings.Join(many, ",") + `}`, true},
+		"a mebibyte of uniques":    {`{"uniqueItems":true}`, uniques(9_000, 100), true},
+		"20 large uniques":         {`{"uniqueItems":true}`, uniques(19, 50_000), false},
 		"many required members":    {`{"items":{"required":[` + strings.Join(names, ",") + `]}}`, list, false},
 		"a mebibyte of letters":    {`{"maxLength":3}`, `"` + strings.Repeat("x", 1<<20) + `"`, true},
 		"letters counted often":    {`{"allOf":[` + strings.Repeat(`{"maxLength":3},`, 100) + `{}]}`, `"` + strings.Repeat("x", 1<<20) + `"`, false},

@@ -25,7 +25,7 @@ func (w *work) visit(p *part, v canonical.Value) bool {
 	w.left -= p.cost + v.Len()/membersPerStep
 	switch {
 	case p.unique && v.Kind() == canonical.KindArray:
-		w.left -= v.JSONSize() // each element is compared with up to 20 others
+		w.left -= v.Len() + v.JSONSize()/octetsPerStep*comparisons(v.Len())
 	case v.Len() == 0:
 		w.left -= v.JSONSize() / 256 // characters are counted
 	}
@@ -55,4 +55,13 @@ func (w *work) visit(p *part, v canonical.Value) bool {
 		}
 	}
 	return true
+}
+
+// comparisons returns how often each of n elements is compared or hashed to find
+// out whether they are unique: few are compared with each other, many are hashed.
+func comparisons(n int) int {
+	if n > 20 {
+		return 1
+	}
+	return 1 + n/2
 }
