@@ -216,6 +216,10 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	if err != nil {
 		return all.Options{}, err
 	}
+	said, kept, err := d.slipOptions()
+	if err != nil {
+		return all.Options{}, err
+	}
 	o := all.Options{
 		Version: d.opts.Version,
 		Access:  d.guard,
@@ -233,6 +237,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Artifact: artifactOptions(c, d.state.blobs, key),
 		Relay:    relayOptions(c, d.state),
 		SDL:      d.sdl.options(),
+		SLIP:     said, SLIPRelay: kept,
 		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), d.remoteCards)...)},
 		TOOLDISC: tools,
 	}

@@ -86,6 +86,7 @@ var operations = map[string][]string{
 	"cred":       {"present", "delegate"},
 	"relay":      {"publish", "consume"},
 	"sdl":        {"send"},
+	"slip":       {"send"},
 }
 
 func (c *Config) checkAccess(p *problems) {

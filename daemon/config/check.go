@@ -35,6 +35,7 @@ func (c *Config) check(p *problems) {
 	c.checkRelay(p)
 	c.checkCred(p)
 	c.checkSDL(p)
+	c.checkSLIP(p)
 	c.checkDurations(p)
 }
 

@@ -40,6 +40,7 @@ type Config struct {
 	State      State      `yaml:"state"`
 	Relay      Relay      `yaml:"relay"`
 	SDL        SDL        `yaml:"sdl"`
+	SLIP       SLIP       `yaml:"slip"`
 	AGDISC     AGDISC     `yaml:"agdisc"`
 	TOOLDISC   TOOLDISC   `yaml:"tooldisc"`
 	Telemetry  Telemetry  `yaml:"telemetry"`

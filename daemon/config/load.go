@@ -122,6 +122,7 @@ func (c *Config) resolve(dir string) error {
 	c.resolveDiscovery(dir)
 	c.resolveCred(dir)
 	c.resolveSDL(dir)
+	c.resolveSLIP(dir)
 	c.resolvePartners(dir)
 	c.resolveHTTP(dir)
 	c.resolveTeams(dir)

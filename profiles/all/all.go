@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
@@ -79,6 +80,11 @@ type Options struct {
 	// SDL configures profile 1024.
 	SDL sdl.Options
 
+	// SLIP configures profile 1025. Without Agents and a Receive of its own it knows
+	// those of A2A. SLIPRelay keeps messages for those of them that are away.
+	SLIP      slip.Options
+	SLIPRelay SLIPRelay
+
 	// RPC configures profile 12. Its Methods are served beside the built-in ones;
 	// Info and Context are of this package's making.
 	RPC rpc.Options
@@ -99,6 +105,7 @@ type Set struct {
 	State    *state.Service    // keeps states
 	Relay    *relay.Service    // keeps deliveries for others, publishes to relays and consumes from them
 	SDL      *sdl.Service      // serves envelopes of A2A-SDL, and knows where agents spoke
+	SLIP     *slip.Service     // passes messages of nSLIP and SLIP v1 on to agents
 
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
@@ -114,7 +121,7 @@ func New(opts Options) (*Set, error) {
 	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
 	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
 	opts.Relay.Access, opts.Hints.Access, opts.Artifact.Access = opts.Access, opts.Access, opts.Access
-	opts.Cred.Access = opts.Access
+	opts.Cred.Access, opts.SLIP.Access = opts.Access, opts.Access
 	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
 	s.MCP = mcpmap.New(opts.MCP)
@@ -156,6 +163,7 @@ func New(opts Options) (*Set, error) {
 			s.Traces.Profile(),
 			s.Relay.Profile(),
 			s.SDL.Profile(),
+			s.SLIP.Profile(),
 		)
 	}
 	if err != nil {
@@ -212,6 +220,16 @@ func (s *Set) open(opts *Options) (err error) {
 		return err
 	}
 	s.opened = append(s.opened, s.SDL.Close)
+	if opts.SLIP.Agents == nil && opts.SLIP.Receive == nil {
+		opts.SLIP.Agents = s.A2A
+	}
+	if opts.SLIP.Relay == nil && opts.SLIPRelay.Agents != nil {
+		opts.SLIP.Relay = slipRelay{opts.SLIPRelay, s.Relay}
+	}
+	if s.SLIP, err = slip.New(opts.SLIP); err != nil {
+		return err
+	}
+	s.opened = append(s.opened, s.SLIP.Close)
 	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
 	s.AGDISC = agdisc.New(opts.AGDISC)
 	return nil
@@ -320,6 +338,7 @@ var honoured = map[uint64][]uint64{
 	artifact.ProfileID: {profiles.ExtDurable},
 	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
 	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
+	slip.ProfileID:     {profiles.ExtUCRHash, profiles.ExtHandle, profiles.ExtHops},
 	sdl.ProfileID:      {profiles.ExtDeadline, profiles.ExtChain},
 }
 

@@ -1,0 +1,41 @@
+package all
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/relay"
+)
+
+// SLIPRelay keeps messages of profile 1025 in the relay for agents that are away.
+type SLIPRelay struct {
+	// Agents reports whether messages for an agent are kept. Nil: none are.
+	Agents func(agentID string) bool
+
+	// TTL is how long a message is worth delivering, zero for as the relay has it.
+	TTL time.Duration
+}
+
+// TopicSLIP begins the topics of messages for agents that are away; the agent_id
+// follows.
+const TopicSLIP = "slip/"
+
+// slipRelay implements slip.Relay. A message is the payload of a delivery, as text,
+// which begins with "@" if it is nSLIP.
+type slipRelay struct {
+	SLIPRelay
+	relay *relay.Service
+}
+
+func (r slipRelay) Keeps(agentID string) bool { return r.Agents(agentID) }
+
+func (r slipRelay) Keep(ctx context.Context, identity, agentID string, msgID, text []byte, hops uint64) error {
+	p := &relay.Publication{ID: hex.AppendEncode(nil, msgID), Topic: TopicSLIP + agentID, Payload: text, TTL: r.TTL, Hops: hops}
+	err := r.relay.Keep(ctx, identity, p)
+	if ctx.Err() != nil {
+		return profiles.Unavailable(err)
+	}
+	return err
+}
