@@ -44,7 +44,8 @@ func servers(t testing.TB) []*serve.Server {
 	o.Tools, o.Compat = bothTools, serve.Reference()
 	o.Proposals = &trust.SingleKey{Key: publicKey("approver")}
 	o.Sessions = trust.NewSessions(trust.SessionOptions{})
-	return []*serve.Server{newServer(t, o), newServer(t, serve.Options{Tools: bothTools, Compat: serve.Reference()})}
+	o.NewID = func() string { return "id" } // the same path for the same body
+	return []*serve.Server{newServer(t, o), newServer(t, serve.Options{Tools: bothTools, Compat: serve.Reference(), NewID: o.NewID})}
 }
 
 // answered delivers a body, whatever it is: there is a valid answer, and no handler
