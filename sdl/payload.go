@@ -10,10 +10,11 @@ import (
 // is not enough (§4.2). It is called for what was decrypted; Validate has done
 // this for a payload in clear.
 func (e *Envelope) CheckPayload(payload canonical.Value) *Error {
-	if n := payload.JSONSize(); n > e.o.Limits.MaxBytes {
-		return bad("a payload of %d octets of canonical JSON, limit %d", n, e.o.Limits.MaxBytes)
+	limits := e.o.Limits.withDefaults()
+	if n := payload.JSONSize(); n > limits.MaxBytes {
+		return bad("a payload of %d octets of canonical JSON, limit %d", n, limits.MaxBytes)
 	}
-	if refused := e.o.Limits.shape(1+payload.Depth(), payload.MaxArray()); refused != nil {
+	if refused := limits.shape(1+payload.Depth(), payload.MaxArray()); refused != nil {
 		return refused
 	}
 	builtIn := builtIns()[e.CT]
