@@ -70,7 +70,10 @@ func ownerOf(agentID string) string {
 // Nonces remembers nonces in Records, until their time is over and however often the
 // process ends. It implements trust.Nonces. How many there may be is a matter of the
 // quotas: each agent_id is an owner of its own.
-type Nonces struct{ Records Records }
+type Nonces struct {
+	Records Records
+	Now     func() time.Time // the clock that exp is on; nil means time.Now
+}
 
 // Remember implements trust.Nonces.
 func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time) (bool, error) {
@@ -78,8 +81,12 @@ func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(agent)))) // never fails
 	_, _ = h.Write([]byte(agent))
 	_, _ = h.Write([]byte(nonce))
-	// The store reckons expiry on a clock that does not jump.
-	until := time.Now().Add(time.Until(exp))
+	now := time.Now
+	if n.Now != nil {
+		now = n.Now
+	}
+	// The store reckons expiry on a clock of its own, which does not jump.
+	until := time.Now().Add(exp.Sub(now()))
 	wrote, _, _, err := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
 	var kind interface{ StoreDetail() string }
 	if errors.As(err, &kind) && kind.StoreDetail() == "store_quota" {

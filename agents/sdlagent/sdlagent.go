@@ -149,8 +149,12 @@ type (
 // Handle implements the Server of the profile.
 func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
 	identity := m.Session.Peer().Identity
+	judged := false // what is refused from then on is so for its security
 	form, caller := formOf(m.Form), serve.Caller{
-		Identity: identity, Type: sdl.TypeReq, MayUse: func(agentID string) bool { return a.opts.May(identity, agentID) },
+		Identity: identity, Type: sdl.TypeReq, MayUse: func(agentID string) bool {
+			judged = true
+			return a.opts.May(identity, agentID)
+		},
 	}
 	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
 	if m.Type == carriage.TypeEvt {
@@ -159,7 +163,7 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 		caller.Type = sdl.TypeEvt
 		r, refused := a.server.Receive(ctx, m.Body, form, caller)
 		if refused != nil {
-			return carriage.Answer{Fault: faultOf(refused)}
+			return carriage.Answer{Fault: faultOf(refused, judged)}
 		}
 		return carriage.Answer{Agent: r.Agent()}
 	}
@@ -170,11 +174,11 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 		if err := a.keep(ctx, out); err != nil {
 			a.opts.Report(err)
 			refused := a.server.Refuse(&sdl.Error{Code: sdl.Internal, Retryable: true})
-			return carriage.Answer{Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()})}
+			return carriage.Answer{Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()}, false)}
 		}
 	}
 	if out.Err != nil {
-		answer.Fault = faultOf(out.Err)
+		answer.Fault = faultOf(out.Err, judged && out.Request == nil)
 		answer.Fault.Mismatch = out.Answer == nil
 	}
 	return answer
@@ -197,9 +201,9 @@ func formOf(f carriage.Form) sdl.Form {
 	return sdl.JSON
 }
 
-func faultOf(e *sdl.Error) *carriage.Fault {
+func faultOf(e *sdl.Error, security bool) *carriage.Fault {
 	reason, _ := e.Details.Get("reason").Text()
-	return &carriage.Fault{Code: string(e.Code), Reason: reason, Retryable: e.Retryable, Cause: e}
+	return &carriage.Fault{Code: string(e.Code), Reason: reason, Retryable: e.Retryable, Security: security, Cause: e}
 }
 
 // spawn runs f on a goroutine that Close waits for. It returns false once the Agent is

@@ -36,6 +36,7 @@ type Fault struct {
 	Code      string // of the language
 	Reason    string // details.reason; may be empty
 	Retryable bool
+	Security  bool  // what is wrong is the security of the message, whatever its code
 	Mismatch  bool  // the envelope has another type than the message; there is no answer
 	Cause     error // for the log; may be nil
 }
@@ -61,14 +62,14 @@ func (f *Fault) verdict(msgType uint64, answer []byte) error {
 	case f.Mismatch:
 		e.Detail, e.Text = DetailMismatch, "sdl: the envelope has another type than the message"
 		return e
-	case f.Code == CodeSecurity:
-		e.Code = profiles.SecurityPolicy
 	case f.Code == CodeRequest && (f.Reason == ReasonReplayed || f.Reason == ReasonExpired):
 		e.Code, e.Detail = profiles.SecurityPolicy, "sdl_"+f.Reason
 	case f.Code == CodeRequest && f.Reason == ReasonFull:
 		e.Code, e.Detail, e.Pace = profiles.SecurityPolicy, "sdl_"+f.Reason, true
 	case f.Code == CodeRequest && (f.Reason == ReasonRate || f.Reason == ReasonConcurrency):
 		e.Code, e.Detail, e.Pace = profiles.RateLimitExceeded, "sdl_"+f.Reason, true
+	case f.Code == CodeSecurity, f.Code == CodeRequest && f.Security:
+		e.Code = profiles.SecurityPolicy
 	case f.Code == CodeCT:
 		e.Domain = true
 	case f.Code == CodeInternal:
