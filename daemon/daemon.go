@@ -238,7 +238,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Relay:    relayOptions(c, d.state),
 		SDL:      d.sdl.options(),
 		SLIP:     said, SLIPRelay: kept,
-		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), d.remoteCards)...)},
+		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), slipKept(c.SLIP.Relay), d.remoteCards)...)},
 		TOOLDISC: tools,
 	}
 	o.A2A.Ward = a2aowners.New(a2aowners.Options{Records: d.state}).Ward

@@ -16,6 +16,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"
 )
 
@@ -49,6 +50,25 @@ func (d *daemon) slipOptions() (messages.Options, all.SLIPRelay, error) {
 	}
 	return o, all.SLIPRelay{Agents: kept.Match, TTL: c.TTL}, nil
 }
+
+// slipKept are the agents whose messages are kept while they are away: listed all the
+// while, so that partners pass them on to here. Patterns are not. It implements
+// agdisc.Source.
+type slipKept []string
+
+// Agents implements agdisc.Source.
+func (k slipKept) Agents() []agdisc.Entry {
+	var list []agdisc.Entry
+	for _, agent := range k {
+		if slipstream.IsAgent(agent) {
+			list = append(list, agdisc.Entry{AgentID: agent})
+		}
+	}
+	return list
+}
+
+// Card implements agdisc.Source: nobody is there to have one.
+func (slipKept) Card(string, func(agdisc.Card, error)) bool { return false }
 
 // slipRoutes knows which agents partners announce: those that swp.agents.list of each
 // tells this endpoint. It implements Partners of profile 1025.

@@ -1,0 +1,196 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+	messages "github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/slip/nslip"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// said is a message that an agent got.
+type said struct {
+	Type    uint64
+	Payload string
+	Handles []messages.Meaning
+}
+
+// undelivered is a SLIP_ERR.
+type undelivered struct{ MsgID, Code string }
+
+// slipAgent is an agent that hears messages.
+type slipAgent struct {
+	t       *testing.T
+	session *endpoint.Session
+	relay   *relay.Service
+	heard   chan said
+	errs    chan undelivered
+}
+
+// speaks joins a daemon as an agent, and returns when it is known there.
+func (o *organisation) speaks(address, id string) *slipAgent {
+	o.t.Helper()
+	a := &slipAgent{t: o.t, heard: make(chan said, 16), errs: make(chan undelivered, 16)}
+	set, err := all.New(all.Options{SLIP: messages.Options{
+		Receive: func(_ profiles.Session, m *messages.Message) error {
+			a.heard <- said{m.Type, string(m.Payload), slices.Clone(m.Handles)}
+			return nil
+		},
+		Returned: func(_ profiles.Session, id []byte, e *messages.PeerError) { a.errs <- undelivered{string(id), e.Code} },
+	}})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() {
+		_ = ep.Close()
+		set.Close()
+	})
+	conn, err := connect(o.t, address, devpki.Client(filepath.Join(o.dir, "pki")))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	a.session, a.relay = ep.Attach(conn), set.Relay
+	if err := set.A2A.Declare(o.t.Context(), a.session, id, nil); err != nil {
+		o.t.Fatal(err)
+	}
+	o.until("agent "+id+" is known", func() bool {
+		return a.lists(id, true)
+	})
+	return a
+}
+
+// lists reports whether the daemon of the agent lists another.
+func (a *slipAgent) lists(id string, own bool) bool {
+	a.t.Helper()
+	octets, err := rpc.Call(a.t.Context(), a.session, agdisc.MethodList, nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var list agdisc.ListResult
+	if err := json.Unmarshal(octets, &list); err != nil {
+		a.t.Fatal(err)
+	}
+	return slices.ContainsFunc(list.Agents, func(e agdisc.Entry) bool { return e.AgentID == id && (e.Own || !own) })
+}
+
+func (a *slipAgent) says(msgType uint64, payload string, handles ...messages.Meaning) string {
+	a.t.Helper()
+	id, err := messages.Send(a.t.Context(), a.session, msgType, []byte(payload), handles...)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return string(id)
+}
+
+func (a *slipAgent) hears() said { a.t.Helper(); return soon(a.t, a.heard) }
+
+func (a *slipAgent) isRefused(msgID, code string) {
+	a.t.Helper()
+	if diff := cmp.Diff(undelivered{msgID, code}, soon(a.t, a.errs)); diff != "" {
+		a.t.Error(diff)
+	}
+}
+
+func soon[T any](t *testing.T, c chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+	}
+	return v
+}
+
+const numbers = "slip: {agents: {0: coordinator, 1: planner, 2: sleeper}, relay: [%s]}\n"
+
+func TestSLIPBetweenAgentsOfTwoOrganisations(t *testing.T) {
+	for i, transport := range []string{"tls", "quic"} {
+		t.Run(transport, func(t *testing.T) {
+			a := open(t, "a", fmt.Sprintf(numbers, ""))
+			b := open(t, "b", fmt.Sprintf(numbers, "sleeper")+"partners:\n"+entry("a", a, a.addrs[i]))
+			a.trusting("b", b)
+			b.connected("a")
+			a.connected("b")
+			coordinator, planner := a.speaks(a.addrs[i], "coordinator"), b.speaks(b.addrs[i], "planner")
+
+			text := `@a3|f0|c3|S0|d1|T1|gH|kg|q2|t"refactor_auth"#`
+			var m nslip.Message
+			if err := (nslip.Codec{}).Parse(&m, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			binary, err := nslip.Codec{}.AppendBinary(nil, &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handle := messages.Meaning{Code: nslip.TaskID, Reference: messages.Reference{Kind: "task", ID: "0011"}}
+			for _, m := range []said{
+				{messages.TypeNSLIP, text, []messages.Meaning{handle}},
+				{messages.TypeSLIP, "SLIP v1 coordinator planner RequestReview auth_module", nil},
+				{messages.TypeBinary, string(binary), []messages.Meaning{handle}},
+			} {
+				coordinator.says(m.Type, m.Payload, m.Handles...)
+				if diff := cmp.Diff(m, planner.hears(), cmpopts.EquateEmpty()); diff != "" {
+					t.Error(diff)
+				}
+			}
+			planner.says(messages.TypeNSLIP, `@a6|f0|c3|S1|d0|T2|kg#`)
+			if diff := cmp.Diff(said{messages.TypeNSLIP, `@a6|f0|c3|S1|d0|T2|kg#`, []messages.Meaning{handle}}, coordinator.hears()); diff != "" {
+				t.Error(diff)
+			}
+
+			// Nobody, and what the far end does not know.
+			coordinator.isRefused(coordinator.says(messages.TypeSLIP, "SLIP v1 coordinator nobody MetaAck"), messages.CodeUnknownDestination)
+			coordinator.isRefused(coordinator.says(messages.TypeNSLIP, `@a6|f0|c3|S0|d9|T2#`), messages.CodeNoMapping)
+
+			// Away, and kept by the relay of the far end.
+			kept := "SLIP v1 coordinator sleeper RequestHelp"
+			coordinator.says(messages.TypeSLIP, kept)
+			sleeper := b.speaks(b.addrs[i], "other")
+			c, err := sleeper.relay.Consume(t.Context(), sleeper.session, all.TopicSLIP+"sleeper", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			d, err := c.Recv(ctx)
+			if err != nil || string(d.Payload) != kept || d.Publisher != a.identity || d.Ack() != nil {
+				t.Errorf("delivery %+v, %v", d, err)
+			}
+
+			// An agent that leaves is nobody, although it was announced.
+			planner.session.Close(profiles.OK)
+			b.until("planner is gone", func() bool { return !sleeper.lists("planner", false) })
+			coordinator.isRefused(coordinator.says(messages.TypeSLIP, "SLIP v1 coordinator planner MetaAck"), messages.CodeUnknownDestination)
+		})
+	}
+}
+
+func TestSLIPIsDeniedToOthers(t *testing.T) {
+	r := open(t, "a", "access: {rules: [{identity: '**'}], agents: [{identity: 'spiffe://a.example/**', agent_ids: [mine]}]}\n")
+	a := r.speaks(r.addrs[0], "mine")
+	a.isRefused(a.says(messages.TypeSLIP, "SLIP v1 theirs mine MetaAck"), messages.CodeDenied)
+	a.says(messages.TypeSLIP, "SLIP v1 mine mine MetaAck")
+	if m := a.hears(); !strings.HasSuffix(m.Payload, "MetaAck") {
+		t.Errorf("%+v", m)
+	}
+}
