@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/bridge/a2afront"
@@ -23,6 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -65,7 +65,7 @@ func newFronts(d *daemon) (*fronts, error) {
 	if f.door, err = newHTTPDoor(f.conf); err != nil {
 		return nil, err
 	}
-	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, MaxBody: int64(d.config.Limits.PayloadBytes)})
+	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, MaxBody: int64(d.config.Limits.PayloadBytes)})
 	f.server = f.door.gate.Server(http.HandlerFunc(f.route))
 	f.server.ConnState = f.door.known.state
 	if err := f.listen(); err != nil {
@@ -203,6 +203,16 @@ func (f *fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, erro
 	return f.link(caller)
 }
 
+// trace returns the trace context that a request goes on with: that of its headers, if
+// the rules let its caller set one.
+func (f *fronts) trace(r *http.Request) profiles.Trace {
+	t := obs.FromHeader(r.Header)
+	if t.Parent != "" && !f.d.guard.Would(gate.Caller(r), "obs", "set", "") {
+		return profiles.Trace{}
+	}
+	return t
+}
+
 // recheck ends the sessions of callers that are not let in any more, and the connections
 // of those whose certificates are not trusted.
 func (f *fronts) recheck() (kept, closed int) {
@@ -286,44 +296,6 @@ func (f *fronts) close() {
 	f.mcp.Close(ctx)
 	f.closeCards()
 	f.set.Close()
-}
-
-type frontRow struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*mcpfront.Stats) float64
-}
-
-func newFrontRow(name, help string, kind prometheus.ValueType, value func(*mcpfront.Stats) float64) frontRow {
-	return frontRow{prometheus.NewDesc(name, help, nil, nil), kind, value}
-}
-
-var frontRows = []frontRow{
-	newFrontRow("swpd_http_mcp_sessions", "Legacy sessions of callers now.", prometheus.GaugeValue, func(s *mcpfront.Stats) float64 { return float64(s.Sessions) }),
-	newFrontRow("swpd_http_mcp_streams", "Responses that are streams, now.", prometheus.GaugeValue, func(s *mcpfront.Stats) float64 { return float64(s.Streams) }),
-	newFrontRow("swpd_http_mcp_stored_bytes", "Octets kept for clients that come back.", prometheus.GaugeValue, func(s *mcpfront.Stats) float64 { return float64(s.Stored) }),
-	newFrontRow("swpd_http_mcp_modern_total", "Requests without a session that were passed on.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Modern) }),
-	newFrontRow("swpd_http_mcp_legacy_total", "Requests of sessions that were passed on.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Legacy) }),
-	newFrontRow("swpd_http_mcp_refused_total", "Requests that were refused for what they look like.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Refused) }),
-	newFrontRow("swpd_http_mcp_dropped_total", "Messages that no client came for in time.", prometheus.CounterValue, func(s *mcpfront.Stats) float64 { return float64(s.Dropped) }),
-}
-
-// Describe and Collect make fronts a prometheus.Collector.
-func (f *fronts) Describe(ch chan<- *prometheus.Desc) {
-	for _, row := range frontRows {
-		ch <- row.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (f *fronts) Collect(ch chan<- prometheus.Metric) {
-	var stats mcpfront.Stats
-	if f.mcp != nil {
-		stats = f.mcp.Stats()
-	}
-	for _, row := range frontRows {
-		ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats))
-	}
 }
 
 // run serves the fronts, if there are any.

@@ -13,7 +13,7 @@ import (
 func (f *fronts) openA2A() error {
 	c := &f.conf.A2A
 	front, err := a2afront.New(a2afront.Options{
-		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller,
+		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller, Trace: f.trace,
 		Partner: func(name string) bool { _, _, ok := f.d.partners.directory.Split(name + "/x"); return ok },
 		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, URL: f.conf.URL,
 		MaxBody: max(1, min(int64(f.d.config.Limits.PayloadBytes), maxPayload)-payloadRoom),

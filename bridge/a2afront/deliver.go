@@ -60,6 +60,12 @@ type delivery struct {
 // from where it was (R8). A read is done again instead. The error is that of ctx, or
 // of the client's connection.
 func (f *Front) do(ctx context.Context, link Link, c *call) (outcome, error) {
+	f.counts.open.Add(1)
+	defer f.counts.open.Add(-1)
+	if c.operation.Streams {
+		f.counts.streams.Add(1)
+		defer f.counts.streams.Add(-1)
+	}
 	d := &delivery{f: f, link: link, call: c}
 	d.task = a2a.Task{ID: profiles.NewMsgID(), Kind: c.operation.Kind(), Input: c.input, Params: c.params}
 	if c.operation.Streams {
@@ -134,8 +140,10 @@ func (d *delivery) once(ctx context.Context) (out outcome, again bool, err error
 	o := a2a.SendOptions{Agent: d.call.agent}
 	switch {
 	case d.sent && d.call.operation.Reads:
+		d.f.counts.resumed.Add(1)
 		d.task.ID = profiles.NewMsgID()
 	case d.sent:
+		d.f.counts.resumed.Add(1)
 		o.Resume, o.After = true, d.last
 	}
 	sent, err := session.Tasks.Send(ctx, session.Session, &d.task, o)

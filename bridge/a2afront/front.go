@@ -23,6 +23,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
@@ -63,6 +64,10 @@ type Options struct {
 	// Caller returns who sends a request.
 	Caller func(*http.Request) string
 
+	// Trace returns the trace context that a request goes on with, zero for none. Nil
+	// means that none goes on.
+	Trace func(*http.Request) profiles.Trace
+
 	// Partner reports whether a name is that of a partner, so that it takes the name
 	// behind it to name an agent. Nil means that there are none.
 	Partner func(name string) bool
@@ -99,6 +104,38 @@ type Front struct {
 	params  map[string]bool // in lower case
 	streams context.Context // ends with Drain
 	drain   context.CancelFunc
+	counts  counts
+}
+
+// Stats is what a Front has counted, and what it holds now.
+type Stats struct {
+	Open    int64 // operations under way, now
+	Streams int64 // of them, streams
+
+	RPC     int64 // operations passed on, of JSON-RPC
+	REST    int64
+	Cards   int64 // requests for cards
+	Refused int64 // requests refused here, for what they look like
+	Resumed int64 // operations taken up again after their session was lost
+}
+
+type counts struct{ open, streams, rpc, rest, cards, refused, resumed atomic.Int64 }
+
+// Stats returns the present figures.
+func (f *Front) Stats() Stats {
+	c := &f.counts
+	return Stats{
+		Open: c.open.Load(), Streams: c.streams.Load(), RPC: c.rpc.Load(), REST: c.rest.Load(),
+		Cards: c.cards.Load(), Refused: c.refused.Load(), Resumed: c.resumed.Load(),
+	}
+}
+
+// traced is the context of a request, with its trace context.
+func (f *Front) traced(r *http.Request) context.Context {
+	if f.opts.Trace == nil {
+		return r.Context()
+	}
+	return profiles.WithTrace(r.Context(), f.opts.Trace(r))
 }
 
 // New returns a Front. It fails without Link or Caller, and for service
@@ -134,6 +171,7 @@ func (f *Front) Drain() { f.drain() }
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, ok := f.find(r.URL.EscapedPath())
 	if !ok {
+		f.counts.refused.Add(1)
 		f.writeStatus(w, http.StatusNotFound, "NOT_FOUND", "nothing is served at this path")
 		return
 	}
@@ -144,6 +182,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Add("Allow", s.method)
 	}
+	f.counts.refused.Add(1)
 	f.writeStatus(w, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "this path is not served by that method")
 }
 
@@ -153,8 +192,10 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, at *place, what st
 	case rpcEndpoint:
 		f.rpc(w, r, link, at)
 	case cardHere:
+		f.counts.cards.Add(1)
 		f.card(w, r, link, at)
 	case cardOriginal:
+		f.counts.cards.Add(1)
 		f.original(w, r, link, at)
 	default:
 		o, _ := a2abinding.Named(what)

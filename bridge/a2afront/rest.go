@@ -16,17 +16,20 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		var status int
 		var err *a2abinding.Failure
 		if body, status, err = f.body(w, r); err != nil {
+			f.counts.refused.Add(1)
 			f.writeJSON(w, status, err.AppendREST(nil))
 			return
 		}
 	}
 	input, err := inputOf(o, at, r, body)
 	if err != nil {
+		f.counts.refused.Add(1)
 		out.fail(failureOf(err))
 		return
 	}
 	c.input = input
 	if err := f.prepare(r, link, c, o.Name); err != nil {
+		f.counts.refused.Add(1)
 		if errors.Is(err, errHeaders) {
 			f.writeJSON(w, http.StatusRequestHeaderFieldsTooLarge, errHeaders.AppendREST(nil))
 			return
@@ -37,7 +40,8 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 	if c.event = out.events.write; o.Streams {
 		c.idle = out.events.comment
 	}
-	ended, err := f.do(r.Context(), link, c)
+	f.counts.rest.Add(1)
+	ended, err := f.do(f.traced(r), link, c)
 	switch {
 	case err != nil: // the client is gone
 	case ended.failure != nil:

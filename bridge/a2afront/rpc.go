@@ -19,11 +19,13 @@ import (
 func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	body, status, refused := f.body(w, r)
 	if refused != nil {
+		f.counts.refused.Add(1)
 		f.writeRPC(w, status, nil, refused.Append(nil))
 		return
 	}
 	var m mcpmap.Message // which is JSON-RPC, whatever it is about
 	if refused := scan(&m, body); refused != nil {
+		f.counts.refused.Add(1)
 		// Who can not be told by an id is told by the status too.
 		f.writeRPC(w, http.StatusBadRequest, nil, refused.Append(nil))
 		return
@@ -39,6 +41,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		fault = a2abinding.Fail(a2abinding.CodeInvalidParams, "params is not an object")
 	}
 	if fault != nil {
+		f.counts.refused.Add(1)
 		status := http.StatusOK
 		if errors.Is(fault, errHeaders) {
 			status = http.StatusRequestHeaderFieldsTooLarge
@@ -50,7 +53,8 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		c.idle = out.events.comment
 		_ = out.events.start() // what fails later is told in the stream
 	}
-	ended, err := f.do(r.Context(), link, c)
+	f.counts.rpc.Add(1)
+	ended, err := f.do(f.traced(r), link, c)
 	switch {
 	case err != nil: // the client is gone
 	case ended.failure != nil:

@@ -25,6 +25,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/obs"
 )
 
 // Path is what the paths of a Front begin with.
@@ -45,6 +46,10 @@ type Options struct {
 
 	// Caller returns who sends a request.
 	Caller func(*http.Request) string
+
+	// Trace returns the trace context that a request goes on with, zero for none. Nil
+	// means that none goes on.
+	Trace func(*http.Request) profiles.Trace
 
 	// Single means that only /mcp is served, which stands for Target: a server, or
 	// the default one if it is empty.
@@ -203,4 +208,12 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *Front) notAllowed(w http.ResponseWriter) {
 	w.Header().Set("Allow", "POST, GET, DELETE")
 	f.refuse(w, http.StatusMethodNotAllowed, invalid("a request is a POST; GET and DELETE are for a session, by its "+headerSession))
+}
+
+// traced returns ctx for the one call of a request, with its trace context.
+func (f *Front) traced(ctx context.Context, r *http.Request) context.Context {
+	if f.opts.Trace == nil {
+		return ctx
+	}
+	return obs.Ahead(profiles.WithTrace(ctx, f.opts.Trace(r)))
 }

@@ -100,15 +100,16 @@ func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Mess
 	me := &reader{left: make(chan struct{})}
 	s.claim(fd, me, false)
 	s.use()
+	ctx := s.f.traced(s.ctx, r)
 	s.work.Go(func() {
 		defer s.release()
-		s.call(fd, m)
+		s.call(ctx, fd, m)
 	})
 	s.serve(w, r, fd, me, 0)
 }
 
-// call carries a request out.
-func (s *session) call(fd *feed, m *mcpmap.Message) {
+// call carries a request out. ctx is that of the session.
+func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 	call := &mcpmap.Call{Target: s.target, Octets: m.Octets(), Events: s.eventsOf(fd)}
 	var link *Link
 	var err error
@@ -120,7 +121,7 @@ func (s *session) call(fd *feed, m *mcpmap.Message) {
 		s.finish(fd, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
 		return
 	}
-	result, err := link.MCP.Do(s.ctx, call)
+	result, err := link.MCP.Do(ctx, call)
 	switch {
 	case errors.Is(err, mcpmap.ErrCancelled): // who cancels wants no answer
 		s.finish(fd, http.StatusOK, nil)
