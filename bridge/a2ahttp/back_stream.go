@@ -175,15 +175,16 @@ func (s *stream) copy(o a2abinding.Operation, octets []byte, input a2ajson.Objec
 		}
 		return err
 	}
-	for events := newEventReader(r); ; {
-		data, err := events.next()
+	for events := r.Events(maxBody+len("data: "), nil); ; {
+		event, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
 		}
-		if data, err = q.event(data); err != nil {
+		data, err := q.event(event.Data)
+		if err != nil {
 			return err
 		}
 		if err := s.take(data); err != nil {

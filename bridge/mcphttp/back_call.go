@@ -238,16 +238,16 @@ const maxResumes = 5
 // follow reads the events of the call until it is answered. A stream that breaks is
 // taken up again where the server gave it ids.
 func (c *backCall) follow(r *upstream.Response) error {
-	var at position
+	var at upstream.Position
 	for failures := 0; ; failures++ {
 		answered, err := c.listen(r, &at)
 		switch {
 		case answered:
 			return nil
-		case !errors.Is(err, io.EOF) && !errors.Is(err, upstream.ErrLost), c.session == nil, at.id == "":
+		case !errors.Is(err, io.EOF) && !errors.Is(err, upstream.ErrLost), c.session == nil, at.ID == "":
 			return err
-		case at.moved:
-			at.moved, failures = false, 0
+		case at.Moved:
+			at.Moved, failures = false, 0
 		}
 		if r, err = c.session.resume(c.ctx, c.b.calls, &at, &failures, maxResumes); err != nil {
 			return err
@@ -257,22 +257,28 @@ func (c *backCall) follow(r *upstream.Response) error {
 }
 
 // listen reads the events of one response, and closes it.
-func (c *backCall) listen(r *upstream.Response, at *position) (answered bool, err error) {
+func (c *backCall) listen(r *upstream.Response, at *upstream.Position) (answered bool, err error) {
 	defer r.Close()
-	stream := newEvents(r, c.b.opts.MaxMessage, at, r.Await)
+	stream := r.Events(c.b.opts.MaxMessage, at)
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if err != nil {
 			return false, err
 		}
-		if !ev.message() {
+		if !isMessage(&ev) {
 			continue
 		}
 		c.heard()
-		if answered, err = c.take(ev.data); answered || err != nil {
+		if answered, err = c.take(ev.Data); answered || err != nil {
 			return answered, err
 		}
 	}
+}
+
+// isMessage says whether an event is of the kind in which MCP sends messages, and has
+// one: an event without data only says where the stream is.
+func isMessage(e *upstream.Event) bool {
+	return len(e.Data) > 0 && (e.Kind == "" || e.Kind == "message")
 }
 
 // take brings a message of the server to whom it belongs.

@@ -160,14 +160,14 @@ func (b *Backend) first(r *upstream.Response, key string) ([]byte, error) {
 		}
 		return nil, err
 	}
-	stream := newEvents(r, b.opts.MaxMessage, &position{}, r.Await)
+	stream := r.Events(b.opts.MaxMessage, nil)
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if err != nil {
 			return nil, err
 		}
-		if ev.message() && responds(ev.data) {
-			return ev.data, nil
+		if isMessage(&ev) && responds(ev.Data) {
+			return ev.Data, nil
 		}
 	}
 }

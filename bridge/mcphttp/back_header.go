@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/slimwire/swp/bridge/upstream"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -41,7 +42,7 @@ func CheckHeaders(h http.Header) error {
 			return fmt.Errorf("mcphttp: header %.64q belongs to the protocol", name)
 		}
 		for _, v := range values {
-			if !headerSafe(v) {
+			if !upstream.IsHeaderValue(v) {
 				return fmt.Errorf("mcphttp: the value of header %.64q has characters that a header can not have", name)
 			}
 		}
@@ -112,7 +113,7 @@ func mirrored(h http.Header, name, value string) error {
 		}
 	}
 	const before, after = "=?base64?", "?="
-	if !headerSafe(value) || strings.HasPrefix(value, before) && strings.HasSuffix(value, after) {
+	if !upstream.IsHeaderValue(value) || strings.HasPrefix(value, before) && strings.HasSuffix(value, after) {
 		value = before + base64.StdEncoding.EncodeToString([]byte(value)) + after
 	}
 	h.Set(name, value)
@@ -150,19 +151,13 @@ func setParam(h http.Header, param []byte) error {
 		rest = string(name[len(headerParam):])
 	}
 	text := strings.Trim(string(value), " \t")
-	if !ok || !token(rest) || !headerSafe(text) {
+	if !ok || !token(rest) || !upstream.IsHeaderValue(text) {
 		return &profiles.Error{
 			Code: profiles.InvalidEnvelope, Detail: "mcp_param", Text: "a parameter beside the request is no mcp-param-<name>:value",
 		}
 	}
 	h.Add(headerParam+rest, text)
 	return nil
-}
-
-// headerSafe says whether a text can be the value of a header as it is. Octets
-// above ASCII can: the SDKs write them so.
-func headerSafe(s string) bool {
-	return s == strings.Trim(s, " \t") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // token says whether a text can be the name of a header, or a part of one.

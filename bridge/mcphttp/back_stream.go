@@ -39,9 +39,9 @@ var errNoStream = errors.New("mcphttp: the server has no GET stream")
 
 // resume opens a stream again where it was left off, after a pause. It tries until
 // it has failed limit times in a row; failures is how often it has.
-func (s *backSession) resume(ctx context.Context, client *upstream.Client, at *position, failures *int, limit int) (*upstream.Response, error) {
+func (s *backSession) resume(ctx context.Context, client *upstream.Client, at *upstream.Position, failures *int, limit int) (*upstream.Response, error) {
 	for ; *failures < limit; *failures++ {
-		timer := time.NewTimer(pause(at.retry, *failures))
+		timer := time.NewTimer(pause(at.Retry, *failures))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -71,14 +71,14 @@ func final(err error) bool {
 }
 
 // get opens a stream of the session.
-func (s *backSession) get(ctx context.Context, client *upstream.Client, at *position) (*upstream.Response, error) {
+func (s *backSession) get(ctx context.Context, client *upstream.Client, at *upstream.Position) (*upstream.Response, error) {
 	h, err := s.b.header(typeEvents)
 	if err != nil {
 		return nil, err
 	}
 	s.mark(h)
-	if at.id != "" {
-		h.Set(headerLast, at.id)
+	if at.ID != "" {
+		h.Set(headerLast, at.ID)
 	}
 	r, err := client.Do(ctx, http.MethodGet, s.b.opts.URL, h, nil)
 	switch {
@@ -109,7 +109,7 @@ func (s *backSession) hear() {
 
 // listen reads that stream as long as the session lasts.
 func (s *backSession) listen() {
-	var at position
+	var at upstream.Position
 	r, err := s.get(s.ctx, s.b.streams, &at)
 	for failures := 0; ; failures++ {
 		if err == nil {
@@ -117,8 +117,8 @@ func (s *backSession) listen() {
 		} else if final(err) {
 			break
 		}
-		if at.moved {
-			at.moved, failures = false, 0
+		if at.Moved {
+			at.Moved, failures = false, 0
 		}
 		if r, err = s.resume(s.ctx, s.b.streams, &at, &failures, math.MaxInt); err != nil {
 			break
@@ -131,17 +131,17 @@ func (s *backSession) listen() {
 
 // read brings what comes on the stream to the client until it ends, for whatever
 // reason, and closes it.
-func (s *backSession) read(r *upstream.Response, at *position) {
+func (s *backSession) read(r *upstream.Response, at *upstream.Position) {
 	defer r.Close()
-	stream := newEvents(r, s.b.opts.MaxMessage, at, r.Await)
+	stream := r.Events(s.b.opts.MaxMessage, at)
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if err != nil {
 			return
 		}
-		if ev.message() {
+		if isMessage(&ev) {
 			s.heard()
-			s.take(ev.data)
+			s.take(ev.Data)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package mcphttp
+package upstream
 
 import (
 	"bufio"
@@ -6,38 +6,33 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/slimwire/swp/bridge/upstream"
 )
 
-// event is one server-sent event.
-type event struct {
-	kind string // "" means "message"
-	data []byte // its lines joined with a line feed; valid until the next call to next
+// Event is one server-sent event.
+type Event struct {
+	Kind string // "" means "message"
+	Data []byte // its lines joined with a line feed; valid until the next call to Next
 }
 
-// message says whether it is of the kind in which MCP sends messages, and has one:
-// an event without data only says where the stream is.
-func (e *event) message() bool { return len(e.data) > 0 && (e.kind == "" || e.kind == "message") }
-
-// position is where a stream of events is, so that it can be taken up there.
-type position struct {
-	id    string        // of the last event that had one
-	retry time.Duration // what the server wants clients to wait; 0: it did not say
-	moved bool          // an event came since this was last set to false
+// Position is where a stream of events is, so that it can be taken up there.
+type Position struct {
+	ID    string        // of the last event that had one, if it can be sent back in a header
+	Retry time.Duration // what the server wants clients to wait; 0: it did not say
+	Moved bool          // an event came since this was last set to false
 }
 
 // maxEventID bounds an id that is sent back. A longer one can not be taken up.
 const maxEventID = 1 << 10
 
-// events decodes a stream of server-sent events, as the HTML standard (§9.2.6) has
+// Events decodes a stream of server-sent events, as the HTML standard (§9.2.6) has
 // it: lines end in LF, CR or CRLF, data of several lines is joined with LF, an event
 // that the end of the stream cuts off is none.
-type events struct {
+type Events struct {
 	r     *bufio.Reader
 	limit int // octets of an event as it is sent, line ends excepted
-	at    *position
+	at    *Position
 
 	// await starts the time within which an event or a comment has to be complete.
 	// heard stops it.
@@ -58,36 +53,47 @@ const (
 	keptBuffer  = 64 << 10
 )
 
-func newEvents(r io.Reader, limit int, at *position, await func() (heard func())) *events {
-	return &events{r: bufio.NewReaderSize(r, eventBuffer), limit: limit, at: at, await: await}
+// Events reads the body as server-sent events, each of at most limit octets as it is
+// sent, line ends excepted. An event has to be complete, or a comment to come, within
+// Options.Silence. at, unless nil, is kept up to date. It does not mix with Body, Line
+// and Read.
+func (r *Response) Events(limit int, at *Position) *Events {
+	if at == nil {
+		at = new(Position)
+	}
+	return newEvents(r, limit, at, r.Await)
 }
 
-// next returns the next event that has data. At the end of the stream the error is
+func newEvents(r io.Reader, limit int, at *Position, await func() (heard func())) *Events {
+	return &Events{r: bufio.NewReaderSize(r, eventBuffer), limit: limit, at: at, await: await}
+}
+
+// Next returns the next event that has data. At the end of the stream the error is
 // io.EOF. Errors are final.
-func (d *events) next() (event, error) {
+func (d *Events) Next() (Event, error) {
 	heard := d.await()
 	defer func() { heard() }()
 	if cap(d.data) > keptBuffer {
 		d.data = nil
 	}
-	d.data, d.size, d.id = d.data[:0], 0, d.at.id
-	var ev event
+	d.data, d.size, d.id = d.data[:0], 0, d.at.ID
+	var ev Event
 	some := false // a field was read
 	for {
 		line, err := d.readLine()
 		if err != nil {
-			return event{}, err
+			return Event{}, err
 		}
 		switch {
 		case len(line) == 0 && !some:
 			d.size = 0
 		case len(line) == 0:
-			d.at.id, d.at.moved = d.id, true
+			d.at.ID, d.at.Moved = d.id, true
 			if n := len(d.data); n > 0 {
-				ev.data = d.data[: n-1 : n-1]
+				ev.Data = d.data[: n-1 : n-1]
 				return ev, nil
 			}
-			ev, some, d.size = event{}, false, 0
+			ev, some, d.size = Event{}, false, 0
 		case line[0] == ':':
 			heard()
 			heard = d.await()
@@ -102,31 +108,31 @@ func (d *events) next() (event, error) {
 }
 
 // field takes a line of an event.
-func (d *events) field(line []byte, ev *event) {
+func (d *Events) field(line []byte, ev *Event) {
 	name, value, _ := bytes.Cut(line, []byte{':'})
 	value = bytes.TrimPrefix(value, []byte{' '})
 	switch string(name) {
 	case "data":
 		d.data = append(append(d.data, value...), '\n')
 	case "event":
-		ev.kind = string(value[:min(len(value), maxEventID)])
+		ev.Kind = string(value[:min(len(value), maxEventID)])
 	case "id":
 		switch {
 		case bytes.IndexByte(value, 0) >= 0: // the standard ignores it
-		case len(value) > maxEventID || !headerSafe(string(value)):
+		case len(value) > maxEventID || !IsHeaderValue(string(value)):
 			d.id = "" // not one to send back
 		default:
 			d.id = string(value)
 		}
 	case "retry":
 		if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
-			d.at.retry = time.Duration(ms) * time.Millisecond
+			d.at.Retry = time.Duration(ms) * time.Millisecond
 		}
 	}
 }
 
 // readLine returns the next line without its end, valid until the next call.
-func (d *events) readLine() ([]byte, error) {
+func (d *Events) readLine() ([]byte, error) {
 	if cap(d.line) > keptBuffer {
 		d.line = nil
 	}
@@ -151,7 +157,7 @@ func (d *events) readLine() ([]byte, error) {
 			n = len(part)
 		}
 		if d.size += n; d.size > d.limit {
-			return nil, fmt.Errorf("%w: an event above %d octets", upstream.ErrTooLarge, d.limit)
+			return nil, fmt.Errorf("%w: an event above %d octets", ErrTooLarge, d.limit)
 		}
 		d.line = append(d.line, part[:n]...)
 		if end >= 0 {
@@ -169,7 +175,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // mark takes a byte order mark off the start of the stream; it returns true if it
 // took one, or has to wait for the rest of what looks like one.
-func (d *events) mark(part []byte) bool {
+func (d *Events) mark(part []byte) bool {
 	head := part[:min(len(part), len(byteOrderMark))]
 	if !bytes.HasPrefix(byteOrderMark, head) {
 		d.begun = true
@@ -185,4 +191,10 @@ func (d *events) mark(part []byte) bool {
 	d.begun = true
 	_, _ = d.r.Discard(len(byteOrderMark))
 	return true
+}
+
+// IsHeaderValue reports whether a text can be the value of a header as it is. Octets
+// above ASCII can: the SDKs of MCP write them so.
+func IsHeaderValue(s string) bool {
+	return s == strings.Trim(s, " \t") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

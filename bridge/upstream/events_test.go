@@ -1,4 +1,4 @@
-package mcphttp
+package upstream
 
 import (
 	"errors"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/slimwire/swp/bridge/upstream"
 )
 
 // decoded is what a stream was taken for.
@@ -24,15 +22,15 @@ type decoded struct {
 func noClock() func() { return func() {} }
 
 func decodeAll(r io.Reader, limit int) (d decoded) {
-	var at position
+	var at Position
 	stream := newEvents(r, limit, &at, noClock)
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if err != nil {
-			d.ID, d.Retry, d.Err = at.id, at.retry, err
+			d.ID, d.Retry, d.Err = at.ID, at.Retry, err
 			return d
 		}
-		d.Events = append(d.Events, ev.kind+"|"+string(ev.data))
+		d.Events = append(d.Events, ev.Kind+"|"+string(ev.Data))
 	}
 }
 
@@ -88,11 +86,11 @@ func TestSizeOfAnEventIsBounded(t *testing.T) {
 		want   error
 	}{
 		"at the limit":            {fits + fits, io.EOF},
-		"above the limit":         {"x" + fits, upstream.ErrTooLarge},
-		"many lines":              {strings.Repeat("data: \n", limit/6+1) + "\n", upstream.ErrTooLarge},
-		"a line without end":      {strings.Repeat("x", limit+1), upstream.ErrTooLarge},
-		"a comment without end":   {":" + strings.Repeat("x", limit), upstream.ErrTooLarge},
-		"comments in an event":    {"data: x\n" + strings.Repeat(": ping\n", limit/6+1), upstream.ErrTooLarge},
+		"above the limit":         {"x" + fits, ErrTooLarge},
+		"many lines":              {strings.Repeat("data: \n", limit/6+1) + "\n", ErrTooLarge},
+		"a line without end":      {strings.Repeat("x", limit+1), ErrTooLarge},
+		"a comment without end":   {":" + strings.Repeat("x", limit), ErrTooLarge},
+		"comments in an event":    {"data: x\n" + strings.Repeat(": ping\n", limit/6+1), ErrTooLarge},
 		"comments between events": {strings.Repeat(": ping\n", limit), io.EOF},
 		"empty lines":             {strings.Repeat("\r\n", limit), io.EOF},
 		"events without data":     {strings.Repeat("id: 1\n\n", limit), io.EOF},
@@ -105,12 +103,12 @@ func TestSizeOfAnEventIsBounded(t *testing.T) {
 
 func TestACommentIsASignOfLifeAndHalfAnEventIsNot(t *testing.T) {
 	started := 0
-	stream := newEvents(strings.NewReader(": a\n: b\nid: 1\ndata: x\n\ndata: y\n\n"), 1<<10, &position{}, func() func() {
+	stream := newEvents(strings.NewReader(": a\n: b\nid: 1\ndata: x\n\ndata: y\n\n"), 1<<10, &Position{}, func() func() {
 		started++
 		return func() {}
 	})
 	for _, want := range []int{3, 4} { // one for each comment, one for each event
-		if _, err := stream.next(); err != nil || started != want {
+		if _, err := stream.Next(); err != nil || started != want {
 			t.Errorf("the clock was started %d times, want %d; error %v", started, want, err)
 		}
 	}
