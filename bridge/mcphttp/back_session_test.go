@@ -256,10 +256,10 @@ func TestTheServerIsNotLateWhileTheClientIsAsked(t *testing.T) {
 			<-answers
 			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":\"thanks\"}\n\n", p.msg.ID())
 		}
-	}), mcphttp.BackendOptions{Timeout: 100 * time.Millisecond})
+	}), mcphttp.BackendOptions{Timeout: time.Second})
 	c := s.dial("alice")
 	session := c.open(mcpmap.Events{Request: func(a *mcpmap.Asked) {
-		time.AfterFunc(300*time.Millisecond, func() { // longer than the server may take
+		time.AfterFunc(1500*time.Millisecond, func() { // longer than the server may take
 			_ = a.Answer([]byte(`{"jsonrpc":"2.0","id":"e","result":{}}`))
 		})
 	}})
