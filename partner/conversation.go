@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -304,11 +303,13 @@ func (c *conversation) listen() {
 		var gone *rpc.Error
 		switch {
 		case draining.Err() != nil:
-		case errors.Is(err, io.EOF), errors.As(err, &gone) && !gone.Retryable:
+		case errors.As(err, &gone) && !gone.Retryable:
 			c.client.Ended()
 			return
 		case err != nil:
-			select { // the link comes back, or the client gives up
+			// The link comes back, or the client gives up. io.EOF says that the session
+			// has ended, or that this was heard before the listener on an older link.
+			select {
 			case <-time.After(listenPause):
 			case <-draining.Done():
 			case <-c.ctx.Done():

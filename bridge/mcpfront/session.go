@@ -278,7 +278,8 @@ func (s *session) listen(ctx context.Context, r *reader) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, io.EOF), errors.As(err, &failed) && failed.Code != rpc.CodeUnknownMethod && !failed.Retryable:
+		case errors.Is(err, io.EOF): // it has ended, or an older listener was heard after this one
+		case errors.As(err, &failed) && failed.Code != rpc.CodeUnknownMethod && !failed.Retryable:
 			s.mu.Lock()
 			mine := s.feeds[0].reader == r
 			s.mu.Unlock()
@@ -300,7 +301,8 @@ func (s *session) listen(ctx context.Context, r *reader) {
 	}
 }
 
-// listenOnce returns io.EOF when the session has ended at the other end.
+// listenOnce returns io.EOF when the session has ended at the other end, or another
+// listener has taken its place.
 func (s *session) listenOnce(ctx context.Context) error {
 	link, remote, err := s.way(ctx)
 	if err != nil {
