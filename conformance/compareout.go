@@ -39,6 +39,10 @@ func (sc *scene) compareFrame(i int, x *vectors.Expect, s *Seen) string {
 				got.ProfileID, got.MsgType, got.Flags, w.ProfileID, w.MsgType, w.Flags)
 		case len(w.Extensions) > 0 && !bytes.Equal(w.Extensions, got.Extensions):
 			return fmt.Sprintf("extensions %q were sent, want %q", got.Extensions, w.Extensions)
+		case len(x.FreeMembers) > 0:
+			if fault := compareMembers(x.FreeMembers, w, got); fault != "" {
+				return fault
+			}
 		case len(x.Free) > 0:
 			if fault := compareFields(x.Free, w, got); fault != "" {
 				return fault

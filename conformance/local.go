@@ -72,6 +72,10 @@ func builder(in *Input) (func(*stage) error, error) {
 		return serving(stateProfiles), nil
 	case "relay":
 		return serving(relayProfiles), nil
+	case "sdl":
+		return buildSDL(in.Setup)
+	case "slip":
+		return serving(slipProfiles), nil
 	case PoC:
 		return serving(pocProfiles), nil
 	}
@@ -84,21 +88,26 @@ func serving(build func(*stage) ([]*profiles.Profile, error)) func(*stage) error
 		if s.in.Setup != vectors.Serve {
 			return fmt.Errorf("%w: nothing here plays setup %q of category %q", ErrNotPlayed, s.in.Setup, s.in.Category)
 		}
-		list, err := build(s)
-		if err != nil {
-			return err
-		}
-		ep, err := s.endpoint(list)
-		if err != nil {
-			return err
-		}
-		for _, name := range s.connNames() {
-			if _, err := s.pipe(ep, name); err != nil {
-				return err
-			}
-		}
-		return nil
+		return endpointOf(s, build)
 	}
+}
+
+// endpointOf is serving, whatever the setup.
+func endpointOf(s *stage, build func(*stage) ([]*profiles.Profile, error)) error {
+	list, err := build(s)
+	if err != nil {
+		return err
+	}
+	ep, err := s.endpoint(list)
+	if err != nil {
+		return err
+	}
+	for _, name := range s.connNames() {
+		if _, err := s.pipe(ep, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endpoint makes the endpoint under test.

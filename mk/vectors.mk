@@ -19,6 +19,7 @@ PACK               := $(GO) run ./conformance/pack -dir '$(CONFORMANCE_DIR)' -co
 
 ALL_ARGS          := $(if $(ALL_PATTERN),-pattern '$(ALL_PATTERN)')
 VECTOR_NAMESPACES := core e1 s1 mcp a2a agdisc tooldisc rpc events artifact cred policyhint state obs relay
+PROVISIONAL       := sdl slip
 VECTOR_RUNNER     := $(BIN)/spec-vector-runner
 
 ##@ Conformance
@@ -33,11 +34,14 @@ spec-vectors: vectors ## the same
 vectors-strict: vector-runner ## the same with -no-fallback
 	$(VECTOR_RUNNER) -no-fallback $(SPEC_VECTOR_ARGS)
 
-.PHONY: $(VECTOR_NAMESPACES:%=vectors-%) $(VECTOR_NAMESPACES:%=vectors-%-strict)
-$(VECTOR_NAMESPACES:%=vectors-%): vectors-%: vector-runner
+# Vectors of provisional profiles are played when they are asked for by name.
+NAMED_VECTORS := $(VECTOR_NAMESPACES) $(PROVISIONAL)
+
+.PHONY: $(NAMED_VECTORS:%=vectors-%) $(NAMED_VECTORS:%=vectors-%-strict)
+$(NAMED_VECTORS:%=vectors-%): vectors-%: vector-runner
 	$(VECTOR_RUNNER) -pattern 'conformance/vectors/$*_*.json' $(SPEC_VECTOR_ARGS)
 
-$(VECTOR_NAMESPACES:%=vectors-%-strict): vectors-%-strict: vector-runner
+$(NAMED_VECTORS:%=vectors-%-strict): vectors-%-strict: vector-runner
 	$(VECTOR_RUNNER) -no-fallback -pattern 'conformance/vectors/$*_*.json' $(SPEC_VECTOR_ARGS)
 
 .PHONY: poc-vectors

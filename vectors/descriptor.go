@@ -143,6 +143,11 @@ const (
 	// calls of profile 12 with their trace context.
 	Relay = "relay"
 
+	// Signed: as Serve, but of A2A-SDL the endpoint takes what did:key:caller has
+	// signed, by the Ed25519 key whose seed is the SHA-256 of "key of
+	// did:key:caller", under the kid did:key:caller#1.
+	Signed = "signed"
+
 	// Gateway: JSON-RPC comes in on connection "json", in files that hold
 	// nothing else, and leaves as profile 1 on connection "a".
 	Gateway = "gateway"
@@ -278,6 +283,11 @@ type Expect struct {
 	// may be another than in BinFile, such as text for people. They must be there
 	// and not be empty.
 	Free []uint64 `json:"free,omitempty"`
+
+	// FreeMembers are the members of a document of A2A-SDL, by path with dots, whose
+	// content may be another than in BinFile. They must be there. The document is
+	// compared by its values, in the same form.
+	FreeMembers []string `json:"free_members,omitempty"`
 
 	// For JSON-RPC that the endpoint sends.
 	JSONErrorCode *int   `json:"json_error_code,omitempty"`

@@ -34,10 +34,14 @@ func main() {
 // namespaces are the official vectors.
 var namespaces = [][]vector{core, e1, s1, mcp, a2as, agdiscs, tooldiscs, rpcs, eventss, artifacts, creds, policyhints, states, obss, relays}
 
+// provisional are vectors of profiles with provisional numbers. Nothing plays them
+// unasked.
+var provisional = [][]vector{sdls, slips}
+
 // catalogue returns every file by name.
 func catalogue() map[string][]byte {
 	files := make(map[string][]byte)
-	for _, v := range slices.Concat(namespaces...) {
+	for _, v := range slices.Concat(slices.Concat(namespaces, provisional)...) {
 		w := writer{id: v.id, files: files}
 		w.put(v.id+".json", marshal(w.descriptor(&v)))
 	}

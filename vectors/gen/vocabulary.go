@@ -143,6 +143,9 @@ var groups = map[string]string{ //nolint:gosec // names of groups
 	"policyhint": "SWP-POLICYHINT vectors",
 	"obs":        "SWP-OBS vectors",
 	"relay":      "SWP-RELAY vectors",
+
+	"sdl":  "A2A-SDL vectors, provisional",
+	"slip": "SLIP vectors, provisional",
 }
 
 // profileIDs are the profiles whose vectors carry the labels of the kit for
