@@ -247,9 +247,10 @@ func (f *fronts) reload(always bool, now *config.HTTP) (changed bool, err error)
 	return f.door.refresh(always, f.conf, now, f.d.log)
 }
 
-// warning says why section http is not in force as it is configured, empty if it is.
+// warning says why section http is not in force as it is configured, empty if it is,
+// or if f is nil.
 func (f *fronts) warning() string {
-	if f.listener == nil {
+	if f == nil || f.listener == nil {
 		return ""
 	}
 	if failure := f.door.failure.Load(); failure != nil {
