@@ -35,7 +35,7 @@ func TestVectors(t *testing.T) {
 	}
 	// Classes C0 to C3.
 	for category, want := range map[string]int{
-		"core": 33, "e1": 8, "s1": 6, "mcp": 15, "a2a": 15, "agdisc": 6, "tooldisc": 6, "rpc": 7, "events": 6, "cred": 6, "policyhint": 6, "state": 6, "obs": 5, "relay": 6, "poc": 6,
+		"core": 33, "e1": 8, "s1": 6, "mcp": 15, "a2a": 15, "agdisc": 6, "tooldisc": 6, "rpc": 7, "events": 6, "cred": 6, "policyhint": 6, "state": 6, "obs": 5, "relay": 6, "poc": 6, "slip": 9,
 	} {
 		if counts[category] != want {
 			t.Errorf("%d vectors of category %s, want %d", counts[category], category, want)

@@ -224,7 +224,7 @@ func (s *Set) open(opts *Options) (err error) {
 		opts.SLIP.Agents = s.A2A
 	}
 	if opts.SLIP.Relay == nil && opts.SLIPRelay.Agents != nil {
-		opts.SLIP.Relay = slipRelay{opts.SLIPRelay, s.Relay}
+		opts.SLIP.Relay = KeepSLIP(s.Relay, opts.SLIPRelay)
 	}
 	if s.SLIP, err = slip.New(opts.SLIP); err != nil {
 		return err

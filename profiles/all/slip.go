@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/slip"
 )
 
 // SLIPRelay keeps messages of profile 1025 in the relay for agents that are away.
@@ -21,6 +22,9 @@ type SLIPRelay struct {
 // TopicSLIP begins the topics of messages for agents that are away; the agent_id
 // follows.
 const TopicSLIP = "slip/"
+
+// KeepSLIP returns what keeps messages in a relay.
+func KeepSLIP(in *relay.Service, o SLIPRelay) slip.Relay { return slipRelay{o, in} }
 
 // slipRelay implements slip.Relay. A message is the payload of a delivery, as text,
 // which begins with "@" if it is nSLIP.
