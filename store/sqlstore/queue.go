@@ -34,7 +34,7 @@ type queue struct {
 	refused   []refusal
 	refusing  bool // a goroutine calls their done functions
 	closed    bool
-	refusers  sync.WaitGroup
+	rested    sync.Cond // of mu: refusing has ended
 	maxCount  int
 	maxOctets int
 	busy      *atomic.Uint64 // counts what was refused
@@ -62,7 +62,7 @@ func (q *queue) submit(op operation) {
 		q.refused = append(q.refused, refusal{op, refuse})
 		if !q.refusing {
 			q.refusing = true
-			q.refusers.Go(q.refuse)
+			go q.refuse()
 		}
 		q.mu.Unlock()
 		return
@@ -87,10 +87,12 @@ func (q *queue) refuse() {
 		refused := q.refused
 		q.refused = nil
 		q.refusing = len(refused) > 0
-		q.mu.Unlock()
 		if len(refused) == 0 {
+			q.rested.Broadcast()
+			q.mu.Unlock()
 			return
 		}
+		q.mu.Unlock()
 		q.told.Lock()
 		for _, r := range refused {
 			r.op.done(r.err)
@@ -125,6 +127,16 @@ func (q *queue) close() (first bool) {
 	q.mu.Unlock()
 	q.poke()
 	return first
+}
+
+// rest waits until all that was refused so far has been told. A WaitGroup would
+// not do: refusals may come while it waits.
+func (q *queue) rest() {
+	q.mu.Lock()
+	for q.refusing {
+		q.rested.Wait()
+	}
+	q.mu.Unlock()
 }
 
 // load returns how much waits or is being written.

@@ -115,6 +115,7 @@ func newStore(options Options) (*Store, error) {
 		wake: make(chan struct{}, 1), maxCount: s.options.QueueLength, maxOctets: s.options.QueueOctets,
 		busy: &s.stats.refused,
 	}
+	s.queue.rested.L = &s.queue.mu
 	if s.options.Durability != store.Power && s.options.Durability != store.Process {
 		return nil, fmt.Errorf("sqlstore: durability %q, want %q or %q", s.options.Durability, store.Power, store.Process)
 	}
@@ -278,7 +279,7 @@ func (s *Store) release() error {
 		}
 	}
 	err := s.writer.close()
-	s.queue.refusers.Wait()
+	s.queue.rest()
 	if s.mark != nil {
 		_ = s.mark.file.Close()
 	}

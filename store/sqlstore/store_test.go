@@ -1,7 +1,10 @@
 package sqlstore_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -27,6 +30,33 @@ func TestContract(t *testing.T) {
 	t.Run("Power", func(t *testing.T) { storetest.Run(t, of(store.Power, true)) })
 	t.Run("Process", func(t *testing.T) { storetest.Run(t, of(store.Process, true)) })
 	t.Run("Memory", func(t *testing.T) { storetest.RunMemory(t, of("", false)) })
+}
+
+func TestEveryWriteThatMeetsCloseIsTold(t *testing.T) {
+	for range 10 {
+		s := open(t, sqlstore.Options{})
+		closed := make(chan struct{})
+		var puts, told sync.WaitGroup
+		for i := range 4 {
+			puts.Go(func() {
+				for {
+					told.Add(1)
+					s.Put("space", fmt.Sprint(i), 0, "owner", nil, time.Time{}, func(bool, uint64, []byte, error) { told.Done() })
+					select {
+					case <-closed:
+						return
+					default:
+					}
+				}
+			})
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		close(closed)
+		puts.Wait()
+		told.Wait()
+	}
 }
 
 func open(t testing.TB, o sqlstore.Options) *sqlstore.Store {
