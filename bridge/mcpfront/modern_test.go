@@ -1,8 +1,10 @@
 package mcpfront_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,16 +224,23 @@ func TestGW04EachCallerGetsItsOwnAnswer(t *testing.T) {
 	const n = 8
 	replies := make([]*reply, n)
 	for i := range replies {
-		replies[i] = s.send("POST", "", modernRequest("1", "wait", ""), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: wait", fmt.Sprintf("Caller: c%d", i))
+		replies[i] = s.send("POST", "", modernRequest("1", "wait", fmt.Sprintf(`"n":%d`, i)), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: wait", fmt.Sprintf("Caller: c%d", i))
 		replies[i].event()
 	}
 	s.server.mu.Lock()
-	held := s.server.held // in the order of their coming
+	held := s.server.held
 	s.server.held = nil
 	s.server.mu.Unlock()
-	for i := n - 1; i >= 0; i-- {
-		held[i].Finish(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":%d}`, i))
-		held[i].Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":"again"}`))
+	want(t, "requests", len(held), n)
+	for _, x := range slices.Backward(held) {
+		var params struct {
+			N int `json:"n"`
+		}
+		if err := json.Unmarshal(x.Message.Params(), &params); err != nil {
+			t.Fatal(err)
+		}
+		x.Finish(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":%d}`, params.N))
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":"again"}`))
 	}
 	for i, r := range replies {
 		_, data := r.event()
