@@ -2,6 +2,7 @@ package slipjson
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/slimwire/swp/agents/slipa2a"
@@ -136,27 +137,28 @@ func ofA2A(r *slipa2a.Received) a2aJSON {
 
 // DecodeRow reads the message in a JSON object: the first that is there of the members
 // wire, input and message, a string, or for A2A the message itself. With Auto the
-// member format, where it names one, says which language it is.
+// member format, where it names one, says which language it is. Members are told apart
+// by their exact names, and null is none.
 func (c *Codec) DecodeRow(format Format, row []byte) ([]byte, error) {
-	var in struct {
-		Wire, Input, Message json.RawMessage
-		Format               Format
+	var in map[string]json.RawMessage
+	if err := unmarshal(row, &in); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(row, &in); err != nil {
-		return nil, fault(BadJSON, "%v", err)
-	}
-	value := in.Wire
-	if value == nil {
-		value = in.Input
-	}
-	if value == nil {
-		value = in.Message
+	var value json.RawMessage
+	for _, name := range []string{"message", "input", "wire"} {
+		if v := in[name]; v != nil && string(v) != "null" {
+			value = v
+		}
 	}
 	if value == nil {
 		return nil, fault(BadJSON, "want a member wire, input or message")
 	}
-	if format == Auto && (in.Format == NSLIP || in.Format == SLIPv1 || in.Format == A2A) {
-		format = in.Format
+	if format == Auto {
+		for _, named := range Formats() {
+			if string(in["format"]) == strconv.Quote(string(named)) {
+				format = named
+			}
+		}
 	}
 	if value[0] == '{' {
 		if format != Auto && format != A2A {
@@ -165,7 +167,7 @@ func (c *Codec) DecodeRow(format Format, row []byte) ([]byte, error) {
 		return c.Decode(A2A, value)
 	}
 	var text string
-	if err := json.Unmarshal(value, &text); err != nil || value[0] != '"' {
+	if json.Unmarshal(value, &text) != nil {
 		return nil, fault(BadJSON, "want a string")
 	}
 	return c.Decode(format, []byte(text))

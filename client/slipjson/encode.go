@@ -30,8 +30,8 @@ func (c *Codec) Encode(format Format, object []byte) ([]byte, error) {
 		SLIP   *bool
 		Anchor json.RawMessage
 	}
-	if err := json.Unmarshal(object, &in); err != nil {
-		return nil, fault(BadJSON, "%v", err)
+	if err := unmarshal(object, &in); err != nil {
+		return nil, err
 	}
 	if in.OK != nil {
 		if !*in.OK {
@@ -42,8 +42,8 @@ func (c *Codec) Encode(format Format, object []byte) ([]byte, error) {
 		}
 		object = in.Message
 		in.SLIP, in.Anchor = nil, nil
-		if err := json.Unmarshal(object, &in); err != nil {
-			return nil, fault(BadJSON, "%v", err)
+		if err := unmarshal(object, &in); err != nil {
+			return nil, err
 		}
 	}
 	switch {
@@ -75,8 +75,8 @@ func toNSLIP(object []byte) (*nslip.Message, error) {
 			Value json.RawMessage `json:"value"`
 		} `json:"slots"`
 	}
-	if err := json.Unmarshal(object, &in); err != nil {
-		return nil, fault(BadJSON, "%v", err)
+	if err := unmarshal(object, &in); err != nil {
+		return nil, err
 	}
 	m := new(nslip.Message)
 	for _, header := range []struct {
@@ -164,8 +164,8 @@ func coded[T ~uint8 | ~uint32](what string, name *string, number json.RawMessage
 
 func (c *Codec) toSLIP(object []byte) ([]byte, error) {
 	var in slipJSON
-	if err := json.Unmarshal(object, &in); err != nil {
-		return nil, fault(BadJSON, "%v", err)
+	if err := unmarshal(object, &in); err != nil {
+		return nil, err
 	}
 	if in.Version != "" && in.Version != "v1" {
 		return nil, fault(string(slipstream.BadVersion), "%.40q, want v1", in.Version)
@@ -200,8 +200,8 @@ func (c *Codec) toA2A(object []byte) ([]byte, error) {
 		MessageID  string   `json:"messageId"`
 		Confidence *float64 `json:"confidence"`
 	}
-	if err := json.Unmarshal(object, &in); err != nil {
-		return nil, fault(BadJSON, "%v", err)
+	if err := unmarshal(object, &in); err != nil {
+		return nil, err
 	}
 	switch {
 	case !in.SLIP:

@@ -3,9 +3,10 @@
 //
 // A nSLIP message has the members conv_id, turn, src, dst, act, act_code, frame,
 // frame_code and slots (slot, code, value); a line of SLIP v1 has version, src, dst,
-// anchor, thread, payload (text, quoted) and, for a Fallback, fallback_text; a message of A2A that may be marked with
-// SLIP-A2A becomes slip, and if it is, wire, mnemonic, ucr, fallback_text and
-// attachments, the number of the other parts. Integers are exact up to 2^64-1.
+// anchor, thread, payload (text, quoted) and, for a Fallback, fallback_text; a message of A2A
+// that may be marked with SLIP-A2A becomes slip, and if it is, wire, mnemonic, ucr,
+// fallback_text and attachments, the number of the other parts. Integers are exact up
+// to 2^64-1.
 package slipjson
 
 import (
@@ -13,6 +14,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/slimwire/swp/agents/slipa2a"
 	"github.com/slimwire/swp/slip/nslip"
@@ -109,4 +113,50 @@ func marshal(v any) ([]byte, error) {
 		return nil, fault(BadJSON, "%v", err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// unmarshal reads JSON, and refuses what no message can say: octets that are no UTF-8
+// and halves of surrogate pairs, in place of which others would be read.
+func unmarshal(octets []byte, v any) error {
+	if !utf8.Valid(octets) {
+		return fault(BadJSON, "octets that are no UTF-8")
+	}
+	if err := json.Unmarshal(octets, v); err != nil {
+		return fault(BadJSON, "%v", err)
+	}
+	if hasHalfPair(octets) {
+		return fault(BadJSON, "half of a surrogate pair")
+	}
+	return nil
+}
+
+// hasHalfPair reports whether JSON has an escape of a surrogate that is without its
+// other half.
+func hasHalfPair(octets []byte) bool {
+	for {
+		i := bytes.IndexByte(octets, '\\')
+		if i < 0 {
+			return false
+		}
+		first := escaped(octets[i:])
+		octets = octets[i+2:]
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		octets = octets[4:]
+		if utf16.DecodeRune(first, escaped(octets)) == utf8.RuneError {
+			return true
+		}
+		octets = octets[6:]
+	}
+}
+
+// escaped is the rune of an escape of four digits at the begin of JSON, 0 if there is
+// none.
+func escaped(octets []byte) rune {
+	if len(octets) < 6 || octets[0] != '\\' || octets[1] != 'u' {
+		return 0
+	}
+	r, _ := strconv.ParseUint(string(octets[2:6]), 16, 16)
+	return rune(r)
 }

@@ -114,7 +114,18 @@ func TestDecodeRow(t *testing.T) {
 		``:                                               "bad_json",
 		`[]`:                                             "bad_json",
 		`{"wire":null}`:                                  "bad_json",
-		`{"wire":1}`:                                     "bad_json",
+		`null`:                                           "bad_json",
+		`{"wire":null,"input":` + quote(slipLine) + `}`:       "",
+		`{"Wire":"@#","wire":` + quote(slipLine) + `}`:        "",
+		`{"Wire":` + quote(slipLine) + `}`:                    "bad_json",
+		`{"wire":` + quote(slipLine) + `,"format":7}`:         "",
+		`{"wire":"SLIP v1 a b MetaAck ` + "\xff" + `"}`:       "bad_json",
+		`{"wire":"SLIP v1 a b MetaAck \ud800"}`:               "bad_json",
+		`{"wire":"SLIP v1 a b MetaAck \udc00\ud800"}`:         "bad_json",
+		`{"wire":"SLIP v1 a b MetaAck \ud83d\u0041"}`:         "bad_json",
+		`{"wire":"SLIP v1 a b MetaAck \ud83d\uDE9C x"}`:       "",
+		`{"wire":"SLIP v1 a b MetaAck \ufffd","a":"\\ud800"}`: "",
+		`{"wire":1}`: "bad_json",
 		`{"message":{"parts":[]},"format":"nslip"}`:                        "bad_json",
 		`{"message":` + quote(`{"parts":[]}`) + `,"format":"a2a"}`:         "",
 		`{"message":{"extensions":[` + quote(slipa2a.URI) + `]}}`:          "metadata_missing",
@@ -142,7 +153,7 @@ func TestEncodeRefuses(t *testing.T) {
 	c := codec(t)
 	head := `{"conv_id":1,"turn":1,"src":0,"dst":1,"act":"ASK","frame":"TASK","slots":[`
 	for object, want := range map[string]string{
-		``: "bad_json", `[]`: "bad_json", `{"ok":true}`: "bad_json", `{"ok":false,"error":"framing"}`: "framing",
+		``: "bad_json", `[]`: "bad_json", `{"src":"\ud800"}`: "bad_json", `{"src":"` + "\xff" + `"}`: "bad_json", `{"ok":true}`: "bad_json", `{"ok":false,"error":"framing"}`: "framing",
 		`{}`: "missing_header", `{"conv_id":1,"turn":1,"src":0,"dst":1,"frame":"TASK"}`: "missing_header",
 		strings.Replace(nslipMessage, `"turn":1`, `"turn":18446744073709551616`, 1): "bad_integer",
 		strings.Replace(nslipMessage, `"turn":1`, `"turn":-1`, 1):                   "bad_integer",

@@ -15,18 +15,19 @@ type file struct {
 }
 
 type anchorFile struct {
-	Index     uint16 `json:"index"`
-	Mnemonic  string `json:"mnemonic"`
-	Canonical string `json:"canonical"`
-	Coords    []int  `json:"coords"`
-	IsCore    *bool  `json:"is_core,omitempty"`
+	Index     *int64  `json:"index"`
+	Mnemonic  *string `json:"mnemonic"`
+	Canonical *string `json:"canonical"`
+	Coords    []int   `json:"coords"`
+	IsCore    *bool   `json:"is_core,omitempty"`
 }
 
 // Read reads anchors: a JSON object with the member anchors, or only that array. It
 // does not ask whether the core anchors are those of UCR 1.0.0, so that Hash can tell
-// what others have. It refuses an index or mnemonic that is there twice, coordinates
-// that are not four from 0 to MaxCoord, a text that can not be hashed, and is_core
-// where it is wrong for the index.
+// what others have. It refuses an anchor without one of these members, an index above
+// LastExtension, an index or mnemonic that is there twice, coordinates that are not
+// four from 0 to MaxCoord, a text that can not be hashed, and is_core where it is wrong
+// for the index.
 func Read(octets []byte) ([]Anchor, error) {
 	f, err := readFile(octets)
 	if err != nil {
@@ -65,7 +66,17 @@ func readFile(octets []byte) (f file, err error) {
 }
 
 func (from *anchorFile) anchor() (Anchor, error) {
-	a := Anchor{Index: from.Index, Mnemonic: from.Mnemonic, Canonical: from.Canonical}
+	switch {
+	case from.Mnemonic == nil || *from.Mnemonic == "":
+		return Anchor{}, fmt.Errorf("ucr: an anchor without a mnemonic")
+	case from.Index == nil:
+		return Anchor{}, fmt.Errorf("ucr: anchor %.100q: no index", *from.Mnemonic)
+	case *from.Index < 0 || *from.Index > LastExtension:
+		return Anchor{}, fmt.Errorf("ucr: anchor %.100q: index %d, want 0 to %d", *from.Mnemonic, *from.Index, LastExtension)
+	case from.Canonical == nil:
+		return Anchor{}, fmt.Errorf("ucr: anchor %.100q: no canonical text", *from.Mnemonic)
+	}
+	a := Anchor{Index: uint16(*from.Index), Mnemonic: *from.Mnemonic, Canonical: *from.Canonical}
 	if len(from.Coords) != len(a.Coords) {
 		return a, fmt.Errorf("ucr: anchor %.100q: %d coordinates, want %d", a.Mnemonic, len(from.Coords), len(a.Coords))
 	}
@@ -84,9 +95,10 @@ func (from *anchorFile) anchor() (Anchor, error) {
 	return a, nil
 }
 
-// isText reports whether text can be hashed without being taken for another.
+// isText reports whether text can be hashed without being taken for another. U+FFFD is
+// what is read in place of octets that are no UTF-8.
 func isText(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '|' })
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '|' || r == utf8.RuneError })
 }
 
 // Load reads a table that Save has written: Read, and its core anchors have to be
@@ -118,12 +130,12 @@ func Load(octets []byte) (*Table, error) {
 func (t *Table) Save() ([]byte, error) {
 	f := file{Version, make([]anchorFile, 0, len(t.anchors))}
 	for _, a := range t.anchors {
-		isCore := !a.Extension()
+		index, isCore := int64(a.Index), !a.Extension()
 		coords := make([]int, len(a.Coords))
 		for i, c := range a.Coords {
 			coords[i] = int(c)
 		}
-		f.Anchors = append(f.Anchors, anchorFile{a.Index, a.Mnemonic, a.Canonical, coords, &isCore})
+		f.Anchors = append(f.Anchors, anchorFile{&index, &a.Mnemonic, &a.Canonical, coords, &isCore})
 	}
 	octets, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
