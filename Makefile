@@ -47,7 +47,7 @@ test: ## all tests, with the race detector and leak checks, a few minutes
 	@# For these the race detector costs minutes; what they call is tested with it above.
 	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
 	@# The race detector empties pools at random, so allocations are counted without it.
-	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./transport/endpoint
+	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./slip/... ./transport/endpoint
 
 .PHONY: test-race
 test-race: test ## the same, under the name of the draft
