@@ -17,9 +17,9 @@ bench-quick: build swp-bench ## only the loads with a promise, under 2 minutes
 	$(BENCH) -quick -swpd $(BIN)/swpd -out $(BENCH_JSON) $(BENCH_ARGS)
 
 .PHONY: bench-micro
-bench-micro: ## frame and E1 beside protobuf, and the product's own Go benchmarks
-	cd bench && $(GO) test -run '^$$' -bench . ./codec
-	$(GO) test -run '^$$' -bench . -benchmem ./frame ./e1 ./profiles/p1 ./transport/endpoint
+bench-micro: ## frame, E1, A2A-SDL and SLIP beside protobuf and JSON, and the product's own Go benchmarks
+	cd bench && $(GO) test -run '^$$' -bench . ./codec ./language
+	$(GO) test -run '^$$' -bench . -benchmem ./frame ./e1 ./profiles/p1 ./transport/endpoint ./sdl/...
 
 .PHONY: bench-test
 bench-test: ## the tests of the benchmark itself

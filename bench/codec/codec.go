@@ -17,8 +17,9 @@ import (
 
 // Case is a way to read a message.
 type Case struct {
-	Name string
-	Run  func(n int) error // reads the message n times
+	Name  string
+	Run   func(n int) error // reads the message n times
+	Batch int               // how many are read between two looks at the clock, default 1000
 }
 
 // The names of the cases.
@@ -57,7 +58,7 @@ func Cases(payload int) ([]Case, error) {
 	var reused envelopepb.Envelope
 	frames := frame.NewReader(&endless{frames: bytes.Repeat(frame.Append(nil, body), 512)}, frame.Options{})
 	return []Case{
-		{E1, func(n int) error {
+		{Name: E1, Run: func(n int) error {
 			for range n {
 				if err := view.Decode(body, &limits); err != nil {
 					return err
@@ -65,7 +66,7 @@ func Cases(payload int) ([]Case, error) {
 			}
 			return check(len(view.Payload), payload)
 		}},
-		{FrameE1, func(n int) error {
+		{Name: FrameE1, Run: func(n int) error {
 			for range n {
 				body, err := frames.Next()
 				if err != nil {
@@ -77,7 +78,7 @@ func Cases(payload int) ([]Case, error) {
 			}
 			return check(len(view.Payload), payload)
 		}},
-		{PBFresh, func(n int) error {
+		{Name: PBFresh, Run: func(n int) error {
 			var last *envelopepb.Envelope
 			for range n {
 				last = new(envelopepb.Envelope)
@@ -87,7 +88,7 @@ func Cases(payload int) ([]Case, error) {
 			}
 			return check(len(last.GetPayload()), payload)
 		}},
-		{PBReused, func(n int) error {
+		{Name: PBReused, Run: func(n int) error {
 			for range n {
 				if err := proto.Unmarshal(pb, &reused); err != nil {
 					return err
@@ -125,11 +126,14 @@ func (s *endless) Read(p []byte) (int, error) {
 // meets all of them alike. The result is nanoseconds a message, by case and
 // round.
 func Measure(cases []Case, rounds int, window time.Duration) ([][]float64, error) {
-	const batch = 1000
 	times := make([][]float64, len(cases))
 	for i := range rounds {
 		for j := range cases {
 			c := (i + j) % len(cases)
+			batch := cases[c].Batch
+			if batch == 0 {
+				batch = 1000
+			}
 			n, began := 0, time.Now()
 			for time.Since(began) < window {
 				if err := cases[c].Run(batch); err != nil {

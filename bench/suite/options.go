@@ -19,9 +19,10 @@ const (
 	PartDurable  = "durable"
 	PartArtifact = "artifact"
 	PartGateway  = "gateway"
+	PartLanguage = "languages"
 )
 
-var parts = []string{PartCodec, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartIdle}
+var parts = []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartIdle}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {

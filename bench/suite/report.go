@@ -16,13 +16,14 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Method  Method    `json:"method"`
 
-	Echo     []CellReport  `json:"echo,omitempty"`
-	Codec    []CodecReport `json:"codec,omitempty"`
-	Durable  []CellReport  `json:"durable,omitempty"`
-	Artifact []MoveReport  `json:"artifact,omitempty"`
-	Gateway  *CallReport   `json:"gateway,omitempty"`
-	Idle     *IdleReport   `json:"idle,omitempty"`
-	Start    *StartReport  `json:"start,omitempty"`
+	Echo      []CellReport     `json:"echo,omitempty"`
+	Codec     []CodecReport    `json:"codec,omitempty"`
+	Durable   []CellReport     `json:"durable,omitempty"`
+	Languages []LanguageReport `json:"languages,omitempty"`
+	Artifact  []MoveReport     `json:"artifact,omitempty"`
+	Gateway   *CallReport      `json:"gateway,omitempty"`
+	Idle      *IdleReport      `json:"idle,omitempty"`
+	Start     *StartReport     `json:"start,omitempty"`
 
 	// Failures are what could not be measured, and why.
 	Failures []string `json:"failures,omitempty"`

@@ -42,6 +42,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		run  func() error
 	}{
 		{PartCodec, r.codec},
+		{PartLanguage, r.languages},
 		{PartStart, r.start},
 		{PartEcho, r.echo},
 		{PartDurable, r.durable},

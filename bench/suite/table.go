@@ -23,6 +23,7 @@ func (r *Report) WriteTable(out io.Writer) error {
 		r.Gateway.write(w)
 	}
 	r.writeCodec(w)
+	r.writeLanguages(w)
 	if r.Idle != nil {
 		r.Idle.write(w)
 	}
