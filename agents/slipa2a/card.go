@@ -164,6 +164,7 @@ func readEntry(entry *object) (d Declaration, err error) {
 	if err != nil {
 		return d, fmt.Errorf("slipa2a: card: params: %w", err)
 	}
+	params.free = true
 	for name, to := range map[string]*string{
 		"slipVersion": &d.SlipVersion, "ucrVersion": &d.UCRVersion, "ucrHash": &d.UCRHash, "preferredInputMode": &d.PreferredInputMode,
 	} {

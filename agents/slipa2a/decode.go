@@ -150,6 +150,7 @@ func (x *Extension) metadata(m *object) (s said, err error) {
 	if err != nil || all == nil {
 		return s, fault(MetadataMissing, "metadata has to be an object")
 	}
+	all.free = true
 	at, ok, err := all.get(URI)
 	if err != nil {
 		return s, fault(BadMessage, "metadata: %v", err)
@@ -161,6 +162,7 @@ func (x *Extension) metadata(m *object) (s said, err error) {
 	if !ok || err != nil {
 		return s, fault(MetadataMissing, "metadata of the extension has to be an object")
 	}
+	o.free = true
 	for _, want := range []struct {
 		name, value string
 		class       Class

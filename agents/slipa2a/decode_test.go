@@ -107,6 +107,8 @@ func TestUCRHash(t *testing.T) {
 		{"in capitals", sayHash(strings.ToUpper(ucr.CoreHash)), Options{}, "ucr_mismatch"},
 		{"empty", sayHash(""), Options{}, "ucr_mismatch"},
 		{"a number", say(`,"ucrHash":7`), Options{}, "ucr_mismatch"},
+		{"another member", say(`,"ucr_hash":"` + foreign + `"`), Options{}, "1 unknown"},
+		{"beside another member", say(`,"ucrHash":"` + ucr.CoreHash + `","ucr_hash":"` + foreign + `"`), Options{}, "1 match"},
 	} {
 		r, err := extension(t, test.opts).Decode(test.message)
 		got := class(err)
@@ -160,7 +162,6 @@ func TestPR18DecodeRefuses(t *testing.T) {
 		"metadata twice":          {`"messageId":`, `"metadata":{},"messageId":`, "bad_message"},
 		"the member twice":        {`"urn:other":7`, `"` + URI + `":{}`, "bad_message"},
 		"ucrHash again":           {`"encoding"`, `"UCRHASH":"x","encoding"`, "bad_message"},
-		"ucr_hash":                {`"encoding"`, `"ucr_hash":"x","encoding"`, "bad_message"},
 		"parts twice":             {`"messageId":`, `"parts":[],"messageId":`, "bad_message"},
 		"parts is an object":      {`"parts":[`, `"parts":{},"more":[`, "bad_message"},
 		"a part is text":          {`{"data":1`, `"x",{"data":1`, "bad_message"},

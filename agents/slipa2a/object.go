@@ -16,6 +16,10 @@ type object struct {
 	doc     []byte
 	at      span
 	members []member
+
+	// free says that the names of members are anybody's, as in metadata: an underscore
+	// is part of them for every decoder.
+	free bool
 }
 
 type member struct {
@@ -93,7 +97,7 @@ func whole(doc []byte) span {
 // that either is an error.
 func (o *object) get(name string) (value span, ok bool, err error) {
 	for _, m := range o.members {
-		if m.name != name && !strings.EqualFold(strings.ReplaceAll(m.name, "_", ""), name) {
+		if m.name != name && !o.alike(m.name, name) {
 			continue
 		}
 		if ok || m.name != name {
@@ -102,6 +106,14 @@ func (o *object) get(name string) (value span, ok bool, err error) {
 		value, ok = m.value, true
 	}
 	return value, ok && string(o.doc[value.from:value.to]) != "null", nil
+}
+
+// alike reports whether some decoder takes one name for the other.
+func (o *object) alike(found, name string) bool {
+	if !o.free {
+		found = strings.ReplaceAll(found, "_", "")
+	}
+	return strings.EqualFold(found, name)
 }
 
 // inner returns a member that is an object, nil if it is not there.
