@@ -87,7 +87,9 @@ func (l *Link) Drain() { l.drain() }
 // Close ends the link: nothing is dialled and nothing passed on any more. Sessions
 // that it had dialled are drained; it does not wait for them.
 func (l *Link) Close() {
-	l.cancel()
+	l.mu.Lock()
+	l.cancel() // Adopt adds no work after this
+	l.mu.Unlock()
 	l.work.Wait()
 	if l.opts.Tasks != nil {
 		l.opts.Tasks.NoPartner(l.opts.Name)

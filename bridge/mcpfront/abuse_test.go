@@ -132,10 +132,34 @@ func TestSessionsAndExchangesAreBounded(t *testing.T) {
 	s.server.finish("1")
 }
 
+// Close does not wait for what began after it.
+func TestARequestWhoseSessionEndsAsItComesIsRefused(t *testing.T) {
+	found, goOn := make(chan struct{}), make(chan struct{})
+	s := open(t, mcpfront.Options{Caller: func(r *http.Request) string {
+		if r.Header.Get("Mcp-Session-Id") != "" { // which is known by then
+			close(found)
+			<-goOn
+		}
+		return ""
+	}})
+	l := s.initialize("", "alice")
+	want(t, "call", next(t, "it", s.server.calls), "initialize")
+	go func() {
+		<-found
+		s.front.Close(context.Background())
+		close(goOn)
+	}()
+	r := l.call("1", "hex", "")
+	want(t, "status", r.status, 404)
+	want(t, "error", r.all(), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"unknown session","data":{"code":"ERR_NOT_FOUND","retryable":false}}}`)
+	want(t, "calls", len(s.server.calls), 0)
+}
+
 func TestSessionsThatAreNotUsedEnd(t *testing.T) {
-	s := open(t, mcpfront.Options{SessionIdle: 50 * time.Millisecond})
+	s := open(t, mcpfront.Options{SessionIdle: 2 * time.Second})
 	l := s.initialize("", "alice")
 	stream := l.do("GET", "") // while this is open the session is in use
+	want(t, "stream", stream.status, 200)
 	other := s.initialize("", "bob")
 	want(t, "what the server hears", next(t, "the end of it", s.server.notified), "closed")
 	want(t, "sessions", s.front.Stats().Sessions, 1)
@@ -195,7 +219,7 @@ func TestGW09ADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
 		s.send("POST", "", body, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex"),
 		s.initialize("", "alice").do("POST", `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"text":"`+strings.Repeat("x", 3<<20)+`"}}`),
 	} {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		if n, err := io.Copy(io.Discard, answer.body); err == nil {
 			t.Errorf("%d octets came after all", n)
 		}

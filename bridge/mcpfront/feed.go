@@ -1,6 +1,7 @@
 package mcpfront
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,17 +44,27 @@ const (
 	storedSessions  = 64  // Options.MaxStored times this is the bound for all sessions
 )
 
-// openFeed begins a feed. It fails if there are too many.
-func (s *session) openFeed() (*feed, bool) {
+var (
+	errStreams = errors.New("mcpfront: too many exchanges of this session")
+	errDropped = errors.New("mcpfront: the session has ended")
+)
+
+// openFeed begins the feed of a call, which counts as work until the caller calls
+// work.Done. It fails if there are too many, or the session has ended.
+func (s *session) openFeed() (*feed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.feeds) > s.f.opts.MaxStreams {
-		return nil, false
+	switch {
+	case s.dropped:
+		return nil, errDropped
+	case len(s.feeds) > s.f.opts.MaxStreams:
+		return nil, errStreams
 	}
+	s.work.Add(1)
 	s.feedsMade++
 	fd := &feed{n: s.feedsMade}
 	s.feeds[fd.n] = fd
-	return fd, true
+	return fd, nil
 }
 
 // append adds a message to a feed. While a client is reading and slow, it waits.

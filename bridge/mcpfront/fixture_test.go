@@ -101,8 +101,8 @@ func (s *scripted) do(x *mcpmap.Exchange, client mcpmap.Counterpart) {
 		request := append([]byte(nil), []byte(params.Text)...)
 		switch method {
 		case "subscriptions/listen":
-			x.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"}`))
 			s.hold(x)
+			x.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"}`))
 			return
 		case "flood":
 			go func() {
@@ -122,8 +122,8 @@ func (s *scripted) do(x *mcpmap.Exchange, client mcpmap.Counterpart) {
 		}
 		client.Request(x, &m, func(octets []byte) { answer(string(octets)) })
 	case "wait":
+		s.hold(x) // so that whoever reads the event can have it finished
 		x.Notify([]byte(`{"jsonrpc":"2.0","method":"waiting"}`))
-		s.hold(x)
 	case "silent":
 		s.hold(x)
 	default:
@@ -171,6 +171,7 @@ type site struct {
 	set   *all.Set
 }
 
+// open returns a site. What o.Caller returns is not looked at.
 func open(t *testing.T, o mcpfront.Options) *site {
 	t.Helper()
 	return openWith(t, o, newScripted())
@@ -189,7 +190,13 @@ func openWith(t *testing.T, o mcpfront.Options, server mcpmap.Server) *site {
 	_ = far
 	s.set, s.near = end(t, all.Options{})
 	o.Connect = s.connect
-	o.Caller = func(r *http.Request) string { return "http:" + r.Header.Get("Caller") }
+	known := o.Caller
+	o.Caller = func(r *http.Request) string {
+		if known != nil {
+			known(r)
+		}
+		return "http:" + r.Header.Get("Caller")
+	}
 	s.front = mcpfront.New(o)
 	http := httptest.NewServer(s.front)
 	s.url = http.URL + mcpfront.Path
@@ -413,4 +420,14 @@ func next[T any](t *testing.T, what string, ch <-chan T) (v T) {
 		t.Fatalf("still waiting for %s", what)
 	}
 	return v
+}
+
+// until waits for what follows an answer.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for began := time.Now(); !done(); <-time.After(time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("still waiting until %s", what)
+		}
+	}
 }

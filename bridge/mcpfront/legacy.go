@@ -91,8 +91,12 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 
 // request passes a request on. It goes on when the client is gone.
 func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
-	fd, ok := s.openFeed()
-	if !ok {
+	fd, err := s.openFeed()
+	switch {
+	case errors.Is(err, errDropped): // since it was found
+		s.f.sessionGone(w, m.ID())
+		return
+	case err != nil:
 		s.f.refuse(w, http.StatusTooManyRequests, busy(m.ID(), "too many exchanges of this session"))
 		return
 	}
@@ -101,10 +105,11 @@ func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Mess
 	s.claim(fd, me, false)
 	s.use()
 	ctx := s.f.traced(s.ctx, r)
-	s.work.Go(func() {
+	go func() {
+		defer s.work.Done()
 		defer s.release()
 		s.call(ctx, fd, m)
-	})
+	}()
 	s.serve(w, r, fd, me, 0)
 }
 
