@@ -15,7 +15,7 @@ func (f *fronts) openA2A() error {
 	front, err := a2afront.New(a2afront.Options{
 		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller, Trace: f.trace,
 		Partner: func(name string) bool { _, _, ok := f.d.partners.directory.Split(name + "/x"); return ok },
-		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, URL: f.conf.URL,
+		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, TenantV1: c.TenantV1, URL: f.conf.URL,
 		MaxBody: max(1, min(int64(f.d.config.Limits.PayloadBytes), maxPayload)-payloadRoom),
 	})
 	if err != nil {

@@ -4,7 +4,7 @@
 // path and REST below it, and the card:
 //
 //	POST /a2a/<agent>                                JSON-RPC
-//	POST /a2a/<agent>/message:send                   REST, with or without /{tenant} before it
+//	POST /a2a/<agent>/message:send                   REST, with or without /{tenant} or /v1 before it
 //	GET  /a2a/<agent>/.well-known/agent-card.json    the card, naming this front
 //	GET  /a2a/<agent>/agent-card.original.json       the card, octet for octet
 //
@@ -84,6 +84,10 @@ type Options struct {
 	// Verbatim has cards told as they are, with the interfaces and signatures that
 	// their authors gave them.
 	Verbatim bool
+
+	// TenantV1 says that v1 in front of a path of REST is a tenant. Otherwise it says
+	// nothing, for clients that write /v1/message:send (Slipstream C2).
+	TenantV1 bool
 
 	// Params are the names of headers that are service parameters besides those that
 	// begin with A2A-.

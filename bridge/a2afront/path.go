@@ -59,6 +59,9 @@ func (f *Front) find(path string) (place, bool) {
 	if f.opts.Single && agent != f.opts.Default {
 		return place{}, false
 	}
+	if len(segments) > 0 && segments[0] == "v1" && !f.opts.TenantV1 {
+		segments = segments[1:]
+	}
 	if len(segments) == 1 && segments[0] == "" {
 		segments = nil
 	}

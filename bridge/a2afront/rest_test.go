@@ -129,6 +129,40 @@ func TestWhatIsNoRouteIsServedByNothing(t *testing.T) {
 	}
 }
 
+// Clients of SLIP write /v1/ before the path.
+func TestV1IsNoTenantUnlessItIsOne(t *testing.T) {
+	for _, row := range []struct {
+		tenant      bool
+		path, input string // empty: nothing is there
+	}{
+		{false, "/v1/message:send", `{}`},
+		{false, "/v1/tasks/v1", `{"id":"v1"}`},
+		{false, "/v1/acme/tasks", `{"tenant":"acme"}`},
+		{false, "/v1/v1/tasks", `{"tenant":"v1"}`},
+		{false, "/v2/tasks", `{"tenant":"v2"}`},
+		{false, "/v1/acme/v1/tasks", ""},
+		{true, "/v1/message:send", `{"tenant":"v1"}`},
+		{true, "/v1/acme/tasks", ""},
+	} {
+		b := newBench(t, "", a2a.Options{}, a2afront.Options{TenantV1: row.tenant}, fixed(`{}`))
+		method := "GET"
+		if strings.HasSuffix(row.path, ":send") {
+			method = "POST"
+		}
+		got := b.do(method, "/a2a/weather"+row.path, "")
+		if row.input == "" {
+			if got.status != 404 {
+				t.Errorf("%s: %d %s", row.path, got.status, got.body)
+			}
+			b.untouched(row.path)
+			continue
+		}
+		if input := string(b.given().Input); input != row.input {
+			t.Errorf("%s, a tenant: %t: %s, want %s", row.path, row.tenant, input, row.input)
+		}
+	}
+}
+
 func TestAgentsOfPartnersHaveTwoNames(t *testing.T) {
 	b := newBench(t, "", a2a.Options{}, a2afront.Options{Partner: func(name string) bool { return name == "acme" }}, fixed(`{}`))
 	got := b.do("GET", "/a2a/acme/weather/tenant/tasks", "")

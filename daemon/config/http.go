@@ -35,6 +35,7 @@ type HTTPA2A struct {
 	Default    string   `yaml:"default"`    // agent whose card is at /.well-known/agent-card.json
 	Card       string   `yaml:"card"`       // front or verbatim
 	Parameters []string `yaml:"parameters"` // headers that are service parameters, besides A2A-*
+	TenantV1   bool     `yaml:"tenant_v1"`  // v1 in front of a path is a tenant
 }
 
 // Values of http.a2a.card.
