@@ -88,7 +88,8 @@ var reattach = [...]time.Duration{100 * time.Millisecond, time.Second, 4 * time.
 const settled = time.Minute
 
 // follow takes up a stream that broke as long as that makes sense, and returns why
-// it ended; nil if it was at its end.
+// it ended; nil if it was at its end. Of one that broke in the middle that is never
+// that there was no way to the agent, as if nothing had been done.
 func (s *stream) follow(err error) error {
 	for attempt := 0; !s.over && s.id != "" && broken(err) && attempt < len(reattach); attempt++ {
 		select {
@@ -105,7 +106,10 @@ func (s *stream) follow(err error) error {
 		if _, told := errors.AsType[*answered](next); told {
 			return s.snapshot(err, octets, input)
 		}
-		if err = next; time.Since(began) > settled {
+		if !errors.Is(next, upstream.ErrUnreached) {
+			err = next
+		}
+		if time.Since(began) > settled {
 			attempt = -1
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -84,6 +85,25 @@ func TestAStreamThatEndsUnseenEndsWithTheTask(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that died in the middle of a stream may have done anything. That there is
+// no way to it would be read as that nothing was done.
+func TestAStreamWhoseAgentIsGoneIsLost(t *testing.T) {
+	agent := newAgent(t, func(w http.ResponseWriter, r *http.Request, q asked) {
+		begin(w)
+		say(w, q, began)
+		if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
+			_ = server.Close()
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
+		events, _, err := b.run(taskFrom(alice, a2abinding.SendStreamingMessage, `{}`))
+		if diff := cmp.Diff([]string{began}, events); diff != "" || reason(t, err) != "LINK_LOST" {
+			t.Errorf("%v %s", err, diff)
+		}
+	})
 }
 
 func TestAStreamThatNamesNoTaskIsLost(t *testing.T) {
