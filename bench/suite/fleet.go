@@ -32,6 +32,7 @@ type fleet struct {
 	clients map[string]*proc.Child
 
 	gateways map[string]*swpd.Gateway // by transport
+	proxies  *proxies                 // nil until they are wanted
 }
 
 func newFleet(ctx context.Context, opts *Options) (*fleet, error) {
@@ -57,6 +58,9 @@ func (f *fleet) Close() error {
 	}
 	for _, g := range f.gateways {
 		errs = append(errs, g.Close())
+	}
+	if f.proxies != nil {
+		errs = append(errs, f.proxies.Close())
 	}
 	for _, s := range f.servers {
 		errs = append(errs, s.Close())

@@ -12,18 +12,21 @@ import (
 	"github.com/slimwire/swp/bench/cert"
 	"github.com/slimwire/swp/bench/echo"
 	"github.com/slimwire/swp/bench/mcpecho"
+	"github.com/slimwire/swp/bench/proc"
 	"github.com/slimwire/swp/bench/swpd"
 )
 
-// CallPath is one way for an MCP call: directly to the server, or through a gateway,
-// which is the HTTP front of one swpd, a link to another, and the server there.
+// CallPath is one way for an MCP call: directly to the server; through a gateway,
+// which is the HTTP front of one swpd, a link to another, and the server there; or
+// through two reverse proxies, which are what a gateway is held against.
 type CallPath struct {
 	ID   string
 	Name string
 	Dial echo.Dial
 
 	// Direct is the ID of the same call made directly, Transport that of the link
-	// and Behind the name of the server there. All are empty for a direct call.
+	// and Behind the name of the server there. All are empty for a direct call,
+	// Transport and Behind for the reverse proxies.
 	Direct, Transport, Behind string
 }
 
@@ -33,6 +36,7 @@ func CallPaths() []CallPath {
 		{"mcp-url", "server at a URL", mcpecho.DialHTTP, "", "", ""},
 		{"mcp-url-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-url", "tls", "url"},
 		{"mcp-url-quic", "gateway, two swpd over QUIC", mcpecho.DialHTTP, "mcp-url", "quic", "url"},
+		{"mcp-url-proxies", "two reverse proxies, HTTP/2 over TLS", mcpecho.DialHTTP, "mcp-url", "", ""},
 		{"mcp-stdio", "server on stdio", dialStdio, "", "", ""},
 		{"mcp-stdio-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-stdio", "tls", "stdio"},
 	}
@@ -103,6 +107,14 @@ func (f *fleet) call(p CallPath) (measurement, error) {
 	if p.Direct == "" {
 		return f.window(p.ID, srv.Addr(), nil, callCell)
 	}
+	if p.Transport == "" {
+		if f.proxies == nil {
+			if f.proxies, err = f.startProxies(srv.Addr()); err != nil {
+				return measurement{}, err
+			}
+		}
+		return f.window(p.ID, f.proxies.near.Addr(), f.proxies.PIDs(), callCell)
+	}
 	g, ok := f.gateways[p.Transport]
 	if !ok {
 		command, err := stdioServer()
@@ -117,6 +129,40 @@ func (f *fleet) call(p CallPath) (measurement, error) {
 	}
 	return f.window(p.ID, g.Addr(p.Behind), g.PIDs(), callCell)
 }
+
+// proxies are two reverse proxies in processes of their own.
+type proxies struct{ near, far *childServer }
+
+// startProxies starts those that lead to the server at a URL.
+func (f *fleet) startProxies(url string) (*proxies, error) {
+	far, err := f.startProxy(proxyFar, url)
+	if err != nil {
+		return nil, err
+	}
+	near, err := f.startProxy(proxyNear, far.Addr())
+	if err != nil {
+		return nil, errors.Join(err, far.Close())
+	}
+	return &proxies{near, far}, nil
+}
+
+func (f *fleet) startProxy(side, url string) (*childServer, error) {
+	child, err := proc.Start(f.ctx, f.roleArgs(roleProxy, side)...)
+	if err != nil {
+		return nil, err
+	}
+	s := &childServer{Child: child}
+	if err := child.Do("listen", url, &s.addr); err != nil {
+		return nil, errors.Join(err, child.Close())
+	}
+	return s, nil
+}
+
+// PIDs are the process ids of the two.
+func (p *proxies) PIDs() []int { return []int{p.near.PID(), p.far.PID()} }
+
+// Close ends both.
+func (p *proxies) Close() error { return errors.Join(p.near.Close(), p.far.Close()) }
 
 // callReport subtracts what was measured, by path and round.
 func callReport(rounds int, paths []CallPath, results [][]measurement) *CallReport {
@@ -134,7 +180,7 @@ func callReport(rounds int, paths []CallPath, results [][]measurement) *CallRepo
 			row.Added = differences(each(results[i], p50), each(results[j], p50))
 			row.AddedP99 = differences(each(results[i], p99), each(results[j], p99))
 		}
-		if row.Added != nil {
+		if row.Added != nil && p.Transport != "" {
 			row.Promise = atMost(row.Added.Median, float64(gatewayBound)/float64(time.Microsecond))
 		}
 		report.Rows = append(report.Rows, row)
@@ -144,7 +190,7 @@ func callReport(rounds int, paths []CallPath, results [][]measurement) *CallRepo
 
 func (c *CallReport) write(w io.Writer) {
 	section(w, fmt.Sprintf("MCP tools/call, directly and through swpd, HTTP in plain · %s (%d rounds)", c.title(), c.Rounds),
-		"", "calls/s", "p50 µs", "p99 µs", "client CPU", "CPU of two swpd", "added p50 µs", "min–max", "added p99 µs", "promise", "")
+		"", "calls/s", "p50 µs", "p99 µs", "client CPU", "CPU of the two", "added p50 µs", "min–max", "added p99 µs", "promise", "")
 	for _, r := range c.Rows {
 		if r.PerSecond == nil {
 			row(w, r.Name, "not measured", "", "", "", "", "", "", "", "", "")

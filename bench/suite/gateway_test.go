@@ -32,7 +32,8 @@ func TestGatewayIsMeasuredOnEveryPath(t *testing.T) {
 		if row.PerSecond == nil || row.P50 == nil || row.P99 == nil {
 			t.Errorf("%s: not measured", row.System)
 		}
-		if through := row.Direct != ""; (row.Added != nil) != through || (row.Promise != nil) != through {
+		through := row.Direct != ""
+		if ours := through && row.System != "mcp-url-proxies"; (row.Added != nil) != through || (row.Promise != nil) != ours {
 			t.Errorf("%s: compared with %q: added %v, promise %v", row.System, row.Direct, row.Added, row.Promise)
 		}
 	}
@@ -46,7 +47,7 @@ func TestGatewayNeedsTheProgram(t *testing.T) {
 }
 
 func TestCallReportSubtractsWithinRounds(t *testing.T) {
-	paths := []CallPath{{ID: "direct"}, {ID: "through", Direct: "direct"}}
+	paths := []CallPath{{ID: "direct"}, {ID: "through", Direct: "direct", Transport: "tls"}}
 	µs := func(n int) measurement { return result(1, time.Duration(n)*time.Microsecond) }
 	for _, row := range []struct {
 		through, direct []measurement

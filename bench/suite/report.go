@@ -104,7 +104,7 @@ type CallRow struct {
 	P50       *Spread  `json:"p50_us,omitempty"`
 	P99       *Spread  `json:"p99_us,omitempty"`
 	ClientCPU *Spread  `json:"client_cpu_us,omitempty"` // processor time a call
-	SWPDCPU   *Spread  `json:"swpd_cpu_us,omitempty"`   // of both swpd together
+	SWPDCPU   *Spread  `json:"swpd_cpu_us,omitempty"`   // of both swpd or proxies together
 	Direct    string   `json:"added_to,omitempty"`      // the same call made directly
 	Added     *Spread  `json:"added_p50_us,omitempty"`
 	AddedP99  *Spread  `json:"added_p99_us,omitempty"`

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/bench/load"
 	"github.com/slimwire/swp/bench/mcpecho"
 	"github.com/slimwire/swp/bench/proc"
+	"github.com/slimwire/swp/bench/proxyecho"
 )
 
 // The parts that a process started by this package can play.
@@ -25,11 +26,18 @@ const (
 	roleServer = "server"
 	roleClient = "client"
 	roleStdio  = "stdio"
+	roleProxy  = "proxy"
+)
+
+// The two sides of a pair of reverse proxies.
+const (
+	proxyNear = "near"
+	proxyFar  = "far"
 )
 
 // Role plays a part in a process of its own until standard input ends:
-// "server KEY DIR [PROFILE]", "client ID DIR [PROFILE]" or "stdio mcp DIR", an MCP
-// server.
+// "server KEY DIR [PROFILE]", "client ID DIR [PROFILE]", "proxy near|far DIR [PROFILE]"
+// or "stdio mcp DIR", an MCP server.
 func Role(args []string) error {
 	if len(args) < 3 {
 		return errors.New("suite: a role wants a name and a folder")
@@ -49,6 +57,8 @@ func Role(args []string) error {
 		return clientRole(name, dir)
 	case roleStdio:
 		return mcpecho.Serve(os.Stdin, os.Stdout)
+	case roleProxy:
+		return proxyRole(name, dir)
 	}
 	return fmt.Errorf("suite: unknown role %q", role)
 }
@@ -81,6 +91,20 @@ func serverRole(key, dir string) error {
 			return nil, nil
 		},
 	})
+}
+
+// proxyRole is the reverse proxy of one side, to the URL that "listen" is told.
+func proxyRole(side, dir string) error {
+	return proc.Answer(os.Stdin, os.Stdout, proc.Ops{"listen": func(raw json.RawMessage) (any, error) {
+		var url string
+		if err := json.Unmarshal(raw, &url); err != nil {
+			return nil, err
+		}
+		if side == proxyFar {
+			return proxyecho.Far(context.Background(), url, cert.Server(dir))
+		}
+		return proxyecho.Near(context.Background(), url, cert.Client(dir))
+	}})
 }
 
 // loadArgs are the arguments of the client's "load".
