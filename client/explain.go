@@ -22,13 +22,16 @@ import (
 
 // Explained is an error with what to do about it.
 type Explained struct {
-	What string // what failed
+	What string // what failed; may be empty
 	Do   string // what to do; may be empty
 	Err  error  // the cause
 }
 
 func (e *Explained) Error() string {
-	s := e.What + ": " + e.Err.Error()
+	s := e.Err.Error()
+	if e.What != "" {
+		s = e.What + ": " + s
+	}
 	if e.Do != "" {
 		s += "\n" + e.Do
 	}

@@ -113,13 +113,21 @@ func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Va
 	if len(trusted) > 0 {
 		key, ok := trusted[answer.Sec.Kid]
 		if !ok {
-			return nil, errors.Join(fmt.Errorf("client: answer under kid %.100q, which is not trusted", answer.Sec.Kid), failureError(failure))
+			return nil, errors.Join(failureError(failure), distrust(answer.Sec.Kid))
 		}
 		if _, err := seal.Verify(v, key); err != nil {
 			return nil, err
 		}
 	}
 	return answer, failureError(failure)
+}
+
+// distrust says whose answer is not believed.
+func distrust(kid string) error {
+	if kid == "" {
+		return errors.New("client: the answer is not signed")
+	}
+	return fmt.Errorf("client: the answer is signed as %.100q, which is not trusted", kid)
 }
 
 // failureError keeps a nil *SDLError from being an error.

@@ -225,7 +225,7 @@ func publishing(err error) error {
 
 // advise says what to do about an error of a connection.
 func advise(err error, do string) error {
-	advised := client.Explained{What: "events", Err: err}
+	advised := client.Explained{Err: err}
 	if found := (*client.Explained)(nil); errors.As(err, &found) {
 		advised = *found
 	}
