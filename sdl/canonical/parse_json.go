@@ -10,8 +10,9 @@ import (
 
 // ParseJSON returns the value of a JSON text: RFC 8259 in UTF-8 without a byte
 // order mark, with unique member names. The value keeps nothing of text. Errors
-// are *SyntaxError or *ValueError. Time and memory grow with the length of text
-// alone.
+// are *SyntaxError or *ValueError; a text with both kinds of faults is no JSON, so
+// that the first is told, unless one of the bounds is passed before. Time and memory
+// grow with the length of text alone.
 func ParseJSON(text []byte) (Value, error) {
 	if !utf8.Valid(text) {
 		return Value{}, &SyntaxError{0, "not UTF-8"}
@@ -24,6 +25,9 @@ func ParseJSON(text []byte) (Value, error) {
 	if p.blanks(); p.at < len(text) {
 		return Value{}, p.syntax("data after the value")
 	}
+	if p.invalid != nil {
+		return Value{}, p.invalid
+	}
 	return v, nil
 }
 
@@ -34,10 +38,18 @@ type jsonParser struct {
 	at   int
 	stacks
 	scratch []byte // of a string with escapes
+	invalid error  // the first *ValueError that did not end the reading
 }
 
 func (p *jsonParser) syntax(reason string) error       { return &SyntaxError{p.at, reason} }
 func (p *jsonParser) unacceptable(reason string) error { return &ValueError{p.at, reason} }
+
+// note keeps a fault of a value. Reading goes on: what follows may be no JSON.
+func (p *jsonParser) note(reason string) {
+	if p.invalid == nil {
+		p.invalid = p.unacceptable(reason)
+	}
+}
 
 // blanks skips white space.
 func (p *jsonParser) blanks() {
@@ -152,7 +164,7 @@ func (p *jsonParser) object(depth int) (Value, error) {
 			p.at++
 			v, ok := p.popObject(base)
 			if !ok {
-				return Value{}, p.unacceptable("a member twice in one object")
+				p.note("a member twice in one object")
 			}
 			return v, nil
 		default:
@@ -196,12 +208,14 @@ func (p *jsonParser) number() (Value, error) {
 	if float {
 		f, err := strconv.ParseFloat(string(p.text[start:p.at]), 64)
 		if err != nil {
-			return Value{}, p.unacceptable("a number beyond binary64")
+			p.note("a number beyond binary64")
+			f = 0
 		}
 		return Float(f), nil
 	}
 	if len(digits) > MaxDigits {
-		return Value{}, p.unacceptable("an integer with too many digits")
+		p.note("an integer with too many digits")
+		return Value{}, nil
 	}
 	return integer(negative, digits), nil
 }
@@ -282,9 +296,11 @@ func (p *jsonParser) codePoint() (rune, error) {
 	if !utf16.IsSurrogate(r) {
 		return r, nil
 	}
+	before := p.at
 	second, _ := p.unit()
 	if r = utf16.DecodeRune(r, second); r == utf8.RuneError {
-		return 0, p.unacceptable("half a surrogate pair")
+		p.at = before // what follows stands for itself
+		p.note("half a surrogate pair")
 	}
 	return r, nil
 }

@@ -87,10 +87,17 @@ func TestStrictJSON(t *testing.T) {
 		`{"a":1,"b":2,"a":1}`:           "value",
 		`{"a":1,"\u0061":1}`:            "value",
 		`[{"x":[{"a":1,"a":1}]}]`:       "value",
+		`{"a":1,"a":2} x`:               "syntax", // whatever comes first
+		`[1e400`:                        "syntax",
+		`["\ud800",tru]`:                "syntax",
+		`"\ud800\u12"`:                  "syntax",
+		`"\ud800\ud83d\ude00"`:          "value",
+		`["\ud800",1e400]`:              "value",
 		"1e400":                         "value",
 		"-1e400":                        "value",
 		"1" + strings.Repeat("0", 4299): "accepted",
 		"1" + strings.Repeat("0", 4300): "value",
+		strings.Repeat("9", 4301) + "x": "syntax",
 		deep(canonical.MaxDepth):        "accepted",
 		deep(canonical.MaxDepth + 1):    "value",
 	} {
