@@ -1,8 +1,8 @@
 package sdl
 
 import (
+	"bytes"
 	"errors"
-	"mime"
 	"strings"
 
 	"github.com/slimwire/swp/sdl/canonical"
@@ -39,20 +39,19 @@ func FormOf(body []byte) (Form, *Error) {
 	return JSON, Refuse(UnsupportedEncoding, "neither an object of JSON nor a map of CBOR")
 }
 
-// FormOfMedia tells the form of a body by its media type (§3.3). None is JSON.
+// FormOfMedia tells the form of a body by its media type, whatever its parameters
+// are (§3.3). None is JSON.
 func FormOfMedia(contentType string) (Form, *Error) {
-	if contentType == "" {
-		return JSON, nil
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		media = ""
-	}
-	switch media {
+	media, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
 	case "application/json":
 		return JSON, nil
 	case "application/cbor":
 		return CBOR, nil
+	case "":
+		if contentType == "" {
+			return JSON, nil
+		}
 	}
 	return JSON, Refuse(UnsupportedEncoding, "media type %.100q", contentType)
 }
@@ -69,10 +68,8 @@ func (f Form) Append(dst []byte, v canonical.Value) []byte {
 // the body is checked before anything of it is read. The value keeps nothing of
 // the body.
 func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
-	if l := limits.withDefaults(); len(body) > l.MaxBytes {
-		e := bad("a body of %d octets, limit %d", len(body), l.MaxBytes)
-		e.Details = object(member("max_bytes", canonical.Int(int64(l.MaxBytes))))
-		return canonical.Value{}, e
+	if refused := limits.Body(len(body)); refused != nil {
+		return canonical.Value{}, refused
 	}
 	parse := canonical.ParseJSON
 	if form == CBOR {
@@ -81,8 +78,8 @@ func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 	v, err := parse(body)
 	if err != nil {
 		code := UnsupportedEncoding
-		if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) {
-			code = BadRequest
+		if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) && opens(body, form) {
+			code = BadRequest // else it is no object, whatever is wrong inside
 		}
 		return canonical.Value{}, Refuse(code, "%v", err)
 	}
@@ -90,4 +87,13 @@ func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 		return canonical.Value{}, Refuse(UnsupportedEncoding, "the body is %v, want an object", v.Kind())
 	}
 	return v, nil
+}
+
+// opens reports whether a body begins as an object does.
+func opens(body []byte, form Form) bool {
+	if form == CBOR {
+		return len(body) > 0 && body[0]>>5 == 5
+	}
+	body = bytes.TrimLeft(body, " \t\r\n")
+	return len(body) > 0 && body[0] == '{'
 }

@@ -56,7 +56,8 @@ func TestForms(t *testing.T) {
 	}
 	for media, want := range map[string]string{
 		"": "json", "application/json": "json", "application/json; charset=utf-8": "json", "Application/JSON;a=b": "json", "application/cbor": "cbor", "application/cbor;": "cbor",
-		"text/plain": "UNSUPPORTED_ENCODING", "application/jsonx": "UNSUPPORTED_ENCODING", "application/json, application/cbor": "UNSUPPORTED_ENCODING", ";": "UNSUPPORTED_ENCODING",
+		"application/json; a=b; a=c": "json", "application/json;=": "json", " application/cbor ;x": "cbor",
+		"text/plain": "UNSUPPORTED_ENCODING", "application/jsonx": "UNSUPPORTED_ENCODING", "application/json, application/cbor": "UNSUPPORTED_ENCODING", ";": "UNSUPPORTED_ENCODING", " ": "UNSUPPORTED_ENCODING",
 	} {
 		form, refused := sdl.FormOfMedia(media)
 		if got := form.String(); refused == nil && got != want || refused != nil && verdict(refused) != want {
@@ -85,6 +86,14 @@ func TestBodies(t *testing.T) {
 		{`{"a":1,"a":1}`, sdl.JSON, sdl.Limits{}, bad},
 		{`{"a":"\ud800"}`, sdl.JSON, sdl.Limits{}, bad},
 		{`{"a":1e400}`, sdl.JSON, sdl.Limits{}, bad},
+		{` {"a":1e400}`, sdl.JSON, sdl.Limits{}, bad},
+		{`{"a":1e400} x`, sdl.JSON, sdl.Limits{}, unreadable}, // no JSON, whatever is in it
+		{`{"a":1,"a":1`, sdl.JSON, sdl.Limits{}, unreadable},
+		{`[1e400]`, sdl.JSON, sdl.Limits{}, unreadable}, // no object
+		{`"\ud800"`, sdl.JSON, sdl.Limits{}, unreadable},
+		{strings.Repeat("[", 600), sdl.JSON, sdl.Limits{}, unreadable},
+		{strings.Repeat("\x81", 600), sdl.CBOR, sdl.Limits{}, unreadable},
+		{strings.Repeat("\xa1\x60", 600), sdl.CBOR, sdl.Limits{}, bad},
 		{"\xa2\x61a\x01\x61a\x02", sdl.CBOR, sdl.Limits{}, unreadable},
 		{`{"aaaaaaaaaaaa":"a"}`, sdl.JSON, small, accepted},
 		{`{"aaaaaaaaaaaa":"aa"}`, sdl.JSON, small, bad + ` {"max_bytes":20}`},

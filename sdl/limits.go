@@ -28,6 +28,18 @@ func orDefault(n *int, d int) {
 	}
 }
 
+// Body refuses a body that is too long: row 0 of §2.2, which comes before anything
+// else that may be wrong with it.
+func (l Limits) Body(size int) *Error {
+	l = l.withDefaults()
+	if size <= l.MaxBytes {
+		return nil
+	}
+	e := bad("a body of %d octets, limit %d", size, l.MaxBytes)
+	e.Details = object(member("max_bytes", canonical.Int(int64(l.MaxBytes))))
+	return e
+}
+
 // Value returns l as cap.limits says it.
 func (l Limits) Value() canonical.Value {
 	l = l.withDefaults()

@@ -30,7 +30,7 @@ type Replay struct {
 	Exp   time.Time
 }
 
-// sec reads the member of an envelope and checks its structure (§6.2).
+// sec reads the member of an envelope and checks its structure, in the order of §6.2.
 func sec(v, payload canonical.Value) (s Sec, refused *Error) {
 	if v.IsNull() {
 		return Sec{Mode: ModeNone}, nil
@@ -47,16 +47,16 @@ func sec(v, payload canonical.Value) (s Sec, refused *Error) {
 	if s.Signed() && !hasSignature(v.Get("sig")) {
 		return s, Insecure(true, "sig is missing, of another algorithm or without a value")
 	}
-	if s.Encrypted() {
-		if !hasCiphertext(v.Get("enc")) {
-			return s, Insecure(true, "enc is missing, of another algorithm or incomplete")
-		}
-		if !payload.IsNull() {
-			return s, Insecure(false, "a payload in clear beside an encrypted one")
-		}
+	if s.Encrypted() && !hasCiphertext(v.Get("enc")) {
+		return s, Insecure(true, "enc is missing, of another algorithm or incomplete")
 	}
-	s.Replay, refused = replay(v)
-	return s, refused
+	if s.Replay, refused = replay(v); refused != nil {
+		return s, refused
+	}
+	if s.Encrypted() && !payload.IsNull() {
+		return s, Insecure(false, "a payload in clear beside an encrypted one")
+	}
+	return s, nil
 }
 
 func hasSignature(sig canonical.Value) bool {

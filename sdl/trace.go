@@ -1,6 +1,8 @@
 package sdl
 
 import (
+	"math"
+
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
@@ -54,11 +56,7 @@ func answerTrace(v canonical.Value, limits Limits, newID func() string) canonica
 			root = newID()
 		}
 	}
-	hops, ok := v.Get("hops").Int64()
-	if !ok || hops < 0 {
-		hops = 0
-	}
-	hops = min(hops, int64(limits.MaxHops)-1) + 1
+	hops := min(hopsOf(v.Get("hops")), int64(limits.MaxHops)-1) + 1
 	answer := object(
 		member("root_id", canonical.String(root)),
 		member("span_id", canonical.String(newID())),
@@ -68,4 +66,16 @@ func answerTrace(v canonical.Value, limits Limits, newID func() string) canonica
 		answer = answer.With("parent_span_id", canonical.String(span))
 	}
 	return answer
+}
+
+// hopsOf returns hops of any trace: 0 of one that says none, the largest number of
+// one that says more.
+func hopsOf(v canonical.Value) int64 {
+	if hops, ok := v.Int64(); ok {
+		return max(hops, 0)
+	}
+	if f, ok := v.Float64(); ok && f > 0 && v.Kind() == canonical.KindInteger {
+		return math.MaxInt64
+	}
+	return 0
 }

@@ -199,6 +199,20 @@ func TestPR18SecurityBlocksOfAnotherShapeAreRefused(t *testing.T) {
 	if got := validate(state(t).With("sec", parse(t, sealed)), sdl.Options{}); got != untrusted {
 		t.Errorf("a payload beside its ciphertext: %s", got)
 	}
+	// Of two faults the first of §6.2 is told.
+	for changes, want := range map[string]string{
+		`"replay":7`:              bad, // before the payload beside its ciphertext
+		`"replay":7,"mode":"sig"`: unsupported,
+		`"replay":7,"enc":7`:      unsupported,
+	} {
+		v := state(t).With("sec", parse(t, sealed))
+		for name, m := range parse(t, "{"+changes+"}").Members() {
+			v = v.With("sec", v.Get("sec").With(name, m))
+		}
+		if got := validate(v, sdl.Options{}); got != want {
+			t.Errorf("%s: %s, want %s", changes, got, want)
+		}
+	}
 }
 
 func TestTraces(t *testing.T) {

@@ -2,6 +2,7 @@ package sdl
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 // zero policy asks for nothing but the version of the protocol where a peer says
 // one.
 type VersionPolicy struct {
-	MinPeer, MaxPeer int64 // of cap.a2a_sdl.v; 0 is no bound
+	MinPeer, MaxPeer int64 // of cap.a2a_sdl.v; 0 is no bound, a negative maximum is none that is spoken
 	RequirePeer      bool  // a peer must say its version
 
 	// Deprecated is when each content type is refused from.
@@ -43,8 +44,8 @@ func ParseContentType(ct string) (family string, version int64, ok bool) {
 
 // ParseVersionPolicy reads a policy in the form of its file: an object with any
 // of min_peer_protocol, max_peer_protocol, require_peer_version,
-// deprecated_content_types and allowed_content_type_versions. null is the zero
-// policy.
+// deprecated_content_types and allowed_content_type_versions. A member that is null
+// is absent; null is the zero policy.
 func ParseVersionPolicy(v canonical.Value) (p VersionPolicy, err error) {
 	if v.IsNull() {
 		return p, nil
@@ -54,13 +55,17 @@ func ParseVersionPolicy(v canonical.Value) (p VersionPolicy, err error) {
 	}
 	p.Deprecated = make(map[string]time.Time)
 	p.Allowed = make(map[string]VersionRange)
+	p.MinPeer, p.MaxPeer = math.MinInt64, math.MaxInt64
 	for name, m := range v.Members() {
+		if m.IsNull() {
+			continue
+		}
 		var ok bool
 		switch name {
 		case "min_peer_protocol":
-			p.MinPeer, ok = positive(m)
+			p.MinPeer, ok = m.Int64()
 		case "max_peer_protocol":
-			p.MaxPeer, ok = positive(m)
+			p.MaxPeer, ok = m.Int64()
 		case "require_peer_version":
 			p.RequirePeer, ok = m.Bool()
 		case "deprecated_content_types":
@@ -85,15 +90,13 @@ func ParseVersionPolicy(v canonical.Value) (p VersionPolicy, err error) {
 			return VersionPolicy{}, fmt.Errorf("sdl: version policy: %s is not valid", name)
 		}
 	}
-	if p.MaxPeer != 0 && p.MinPeer > p.MaxPeer {
+	if p.MinPeer > p.MaxPeer {
 		return VersionPolicy{}, fmt.Errorf("sdl: version policy: min_peer_protocol %d above max_peer_protocol %d", p.MinPeer, p.MaxPeer)
 	}
+	if p.MaxPeer == 0 {
+		p.MaxPeer = -1 // 0 would be no bound
+	}
 	return p, nil
-}
-
-func positive(v canonical.Value) (int64, bool) {
-	n, ok := v.Int64()
-	return n, ok && n > 0
 }
 
 // peer checks the version that cap says.

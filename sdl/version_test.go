@@ -36,8 +36,20 @@ func TestVersionPolicyOfAFile(t *testing.T) {
 	if p, err := sdl.ParseVersionPolicy(canonical.Value{}); err != nil || validate(state(t), sdl.Options{Versions: p}) != accepted {
 		t.Error(err)
 	}
+	for text, want := range map[string]string{
+		`{"min_peer_protocol":0}`:                        accepted,
+		`{"min_peer_protocol":-1,"max_peer_protocol":1}`: accepted,
+		`{"max_peer_protocol":0}`:                        bad, // every version that is said is above it
+		`{"max_peer_protocol":-3}`:                       bad,
+		`{"min_peer_protocol":null,"max_peer_protocol":null,"require_peer_version":null,"deprecated_content_types":null,"allowed_content_type_versions":null}`: accepted,
+	} {
+		p, err := sdl.ParseVersionPolicy(parse(t, text))
+		if got := validate(state(t), sdl.Options{Versions: p}); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
+		}
+	}
 	for _, text := range []string{
-		`[]`, `{"min_peer_protocol":2,"max_peer_protocol":1}`, `{"min_peer_protocol":"1"}`, `{"max_peer_protocol":0}`, `{"require_peer_version":1}`,
+		`[]`, `{"min_peer_protocol":2,"max_peer_protocol":1}`, `{"min_peer_protocol":"1"}`, `{"min_peer_protocol":1.0}`, `{"max_peer_protocol":true}`, `{"min_peer_protocol":1,"max_peer_protocol":0}`, `{"require_peer_version":1}`,
 		`{"deprecated_content_types":[]}`, `{"deprecated_content_types":{"a":"tomorrow"}}`, `{"deprecated_content_types":{"a":"tomorrow","b":"2026-03-01T12:00:00Z"}}`,
 		`{"allowed_content_type_versions":[]}`, `{"allowed_content_type_versions":{"a":{"min":1}}}`, `{"allowed_content_type_versions":{"a":{"min":2,"max":1}}}`,
 		`{"allowed_content_type_versions":{"a":{"min":-1,"max":1}}}`, `{"typo":1}`,

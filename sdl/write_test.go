@@ -48,6 +48,9 @@ func TestTraceOfAnAnswer(t *testing.T) {
 		`{"root_id":"r","span_id":"s","hops":7,"parent_span_id":"p"}`: `{"hops":8,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
 		`{"root_id":"r","span_id":"s","hops":8}`:                      `{"hops":8,"parent_span_id":"s","root_id":"r","span_id":"2"}`, // not one more
 		`{"root_id":"r","span_id":"s","hops":9223372036854775807}`:    `{"hops":8,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
+		`{"root_id":"r","span_id":"s","hops":99999999999999999999}`:   `{"hops":8,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
+		`{"root_id":"r","span_id":"s","hops":-99999999999999999999}`:  `{"hops":1,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
+		`{"root_id":"r","span_id":"s","hops":1e30}`:                   `{"hops":1,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
 		`{"root_id":"r","span_id":"s","hops":-1}`:                     `{"hops":1,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
 		`{"root_id":"r","span_id":"s","hops":true}`:                   `{"hops":1,"parent_span_id":"s","root_id":"r","span_id":"2"}`,
 		`{"root_id":"","span_id":"s"}`:                                `{"hops":1,"parent_span_id":"s","root_id":"s","span_id":"2"}`,
