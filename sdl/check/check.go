@@ -97,8 +97,8 @@ var kinds = []struct {
 // beside the file, if there is one.
 //
 // A file that cannot be read or has no case, a row of no known kind, and a body
-// that cannot be read are errors that name the file. Data is trusted: files are
-// read as a whole.
+// that cannot be read are errors that name the file; the cases beside it are returned
+// all the same, as far as the file is JSON. Data is trusted: files are read as a whole.
 func Load(file string, keys *Keys) ([]Case, error) {
 	octets, err := os.ReadFile(file)
 	if err != nil {
@@ -112,20 +112,23 @@ func Load(file string, keys *Keys) ([]Case, error) {
 		}
 	}
 	var cases []Case
+	var faults []error
 	rows := json.NewDecoder(bytes.NewReader(octets))
-	for {
+	for n := 1; ; n++ {
 		var raw json.RawMessage
-		switch err := rows.Decode(&raw); {
-		case errors.Is(err, io.EOF) && len(cases) == 0:
+		err := rows.Decode(&raw)
+		switch {
+		case errors.Is(err, io.EOF) && n == 1:
 			return nil, fmt.Errorf("check: %s: no case in it", file)
 		case errors.Is(err, io.EOF):
-			return cases, nil
+			return cases, errors.Join(faults...)
 		case err != nil:
-			return nil, fmt.Errorf("check: %s: case %d: not JSON: %w", file, len(cases)+1, err)
+			return cases, errors.Join(append(faults, fmt.Errorf("check: %s: case %d: not JSON: %w", file, n, err))...)
 		}
 		c, err := load(raw, dir, keys)
 		if err != nil {
-			return nil, fmt.Errorf("check: %s: case %d: %w", file, len(cases)+1, err)
+			faults = append(faults, fmt.Errorf("check: %s: case %d: %w", file, n, err))
+			continue
 		}
 		cases = append(cases, c)
 	}

@@ -38,9 +38,18 @@ func details(v canonical.Value) json.RawMessage {
 	return v.AppendJSON(nil)
 }
 
+// form tells the form of the body, whose length is looked at before its media type is
+// (A2A-SDL §2.2).
+func (d delivery) form() (sdl.Form, *sdl.Error) {
+	if refusal := d.limits.Body(len(d.body)); refusal != nil {
+		return sdl.JSON, refusal
+	}
+	return sdl.FormOfMedia(d.mediaType)
+}
+
 // to delivers d to a server, whose answer has to be a valid envelope.
 func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
-	form, refusal := sdl.FormOfMedia(d.mediaType)
+	form, refusal := d.form()
 	var out *serve.Outcome
 	if refusal != nil {
 		out = server.Refuse(refusal)
@@ -93,4 +102,23 @@ func dispatchOf(response canonical.Value) *Dispatch {
 		d.Retryable = &retryable
 	}
 	return d
+}
+
+// take delivers d to a server, or takes it through the rows 0 to 14 only.
+func (c *setup) take(ctx context.Context, server *serve.Server, d delivery) outcome {
+	if !c.validateOnly {
+		return d.to(ctx, server)
+	}
+	form, refusal := d.form()
+	if refusal != nil {
+		return outcome{result: failure(refusal)}
+	}
+	v, refusal := sdl.Decode(d.body, form, d.limits)
+	if refusal == nil {
+		_, refusal = sdl.Validate(v, sdl.Options{Limits: d.limits, Versions: c.options.Versions, Now: c.options.Now})
+	}
+	if refusal != nil {
+		return outcome{result: failure(refusal)}
+	}
+	return outcome{result: Result{Outcome: accepted}}
 }

@@ -39,7 +39,7 @@ func loadDivergence(row canonical.Value, _ string, _ *Keys) (Case, error) {
 		var results []Result
 		var diff []string
 		for i, body := range bodies {
-			o := delivery{body, mediaType, setup.options.Limits}.to(ctx, server)
+			o := setup.take(ctx, server, delivery{body, mediaType, setup.options.Limits})
 			results = append(results, o.result)
 			diff = append(diff, wanted[i].compare(&o)...)
 		}

@@ -7,19 +7,23 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
 )
 
 // loadKeywrap reads a row with an encrypted payload and every value on the way.
-func loadKeywrap(row canonical.Value, _ string, _ *Keys) (Case, error) {
+func loadKeywrap(row canonical.Value, _ string, keys *Keys) (Case, error) {
 	s := newShape(row)
 	w := keywrap{
 		plaintext: s.text("plaintext_json"),
-		enc:       s.of("sec_enc", canonical.KindObject),
+		enc:       recipients(s.object("sec_enc")),
 		kid:       s.text("recipient_kid"),
 		private:   s.text("recipient_private_b64"),
+		keys:      keys,
 
 		contentKey: s.octets("content_key_hex"), contentNonce: s.octets("content_nonce_hex"),
 		ephemeral: s.octets("ephemeral_private_hex"), public: s.octets("ephemeral_public_hex"),
@@ -35,6 +39,23 @@ func loadKeywrap(row canonical.Value, _ string, _ *Keys) (Case, error) {
 	}}, nil
 }
 
+// recipients reads the entries of sec.enc, which is returned as it is.
+func recipients(s *shape) canonical.Value {
+	for _, entry := range s.elements("recipients") {
+		entry.text("kid")
+		for _, m := range []struct {
+			name string
+			size int
+		}{{"eph", 32}, {"wn", 12}, {"ek", 48}} {
+			if octets, err := seal.DecodeB64(entry.text(m.name)); err != nil || len(octets) != m.size {
+				entry.fault(m.name, "want %d octets in base64url", m.size)
+			}
+		}
+		entry.done()
+	}
+	return s.value
+}
+
 // octets reads a member in hexadecimal.
 func (s *shape) octets(name string) []byte {
 	octets, err := hex.DecodeString(s.text(name))
@@ -47,6 +68,7 @@ func (s *shape) octets(name string) []byte {
 type keywrap struct {
 	plaintext, kid, private                                                 string
 	enc                                                                     canonical.Value
+	keys                                                                    *Keys
 	contentKey, contentNonce, ephemeral, public, shared, wrapKey, wrapNonce []byte
 }
 
@@ -54,7 +76,8 @@ type keywrap struct {
 const wrapInfo = "a2a-sdl-key-wrap-v1"
 
 // play encrypts the payload again with the same secrets, and decrypts what the row
-// has. The values between are those of the standard library.
+// has. The values between are those of the standard library. The entries of other
+// recipients are opened as well, where the file of keys has what opens them.
 func (w *keywrap) play() ([]Result, []string) {
 	payload, err := canonical.ParseJSON([]byte(w.plaintext))
 	if err != nil {
@@ -73,19 +96,38 @@ func (w *keywrap) play() ([]Result, []string) {
 	if err != nil {
 		return nil, append(diff, "sec_enc: "+err.Error())
 	}
-	diff = append(diff, same("sec_enc", sealed.Get("sec").Get("enc"), w.enc)...)
+	diff = append(diff, same("sec_enc", sealed.Get("sec").Get("enc"), w.to(w.kid))...)
 
-	sealed = sealed.With("sec", sealed.Get("sec").With("enc", w.enc))
-	opened, err := seal.Decrypt(sealed, func(kid string) *ecdh.PrivateKey {
-		if kid == w.kid {
-			return key
+	opener := map[string]*ecdh.PrivateKey{w.kid: key}
+	for entry := range w.enc.Get("recipients").All() {
+		kid, _ := entry.Get("kid").Text()
+		if _, ok := opener[kid]; !ok {
+			opener[kid] = w.keys.decryptKey(kid)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, append(diff, "sec_enc: "+err.Error())
 	}
-	return []Result{{Outcome: accepted}}, append(diff, same("payload decrypted", opened, payload)...)
+	for _, kid := range slices.Sorted(maps.Keys(opener)) {
+		if opener[kid] == nil {
+			continue
+		}
+		one := sealed.With("sec", sealed.Get("sec").With("enc", w.to(kid)))
+		opened, err := seal.Decrypt(one, func(kid string) *ecdh.PrivateKey { return opener[kid] })
+		if err != nil {
+			return nil, append(diff, fmt.Sprintf("sec_enc to %q: %v", kid, err))
+		}
+		diff = append(diff, same(fmt.Sprintf("payload decrypted by %q", kid), opened, payload)...)
+	}
+	return []Result{{Outcome: accepted}}, diff
+}
+
+// to returns sec_enc with the entries of one recipient only.
+func (w *keywrap) to(kid string) canonical.Value {
+	var own []canonical.Value
+	for entry := range w.enc.Get("recipients").All() {
+		if name, _ := entry.Get("kid").Text(); name == kid {
+			own = append(own, entry)
+		}
+	}
+	return w.enc.With("recipients", canonical.Array(own...))
 }
 
 func (w *keywrap) between(recipient *ecdh.PrivateKey) (diff []string) {

@@ -156,19 +156,25 @@ func (c *setup) readPolicy(s *shape) {
 			c.registry = c.registry.With(name, s.get(name))
 		}
 	}
-	c.verifyKeys = keysOf(s, "trusted_signing_keys", seal.ParseVerifyKey)
-	c.decryptKeys = keysOf(s, "decrypt_private_keys", seal.ParseDecryptKey)
+	c.verifyKeys = make(map[string]ed25519.PublicKey)
+	for kid, text := range s.dictionary("trusted_signing_keys") {
+		if key, err := seal.ParseVerifyKey(text); err == nil {
+			c.verifyKeys[kid] = key // what is no key is trusted by nobody, as in a registry
+		}
+	}
+	c.decryptKeys = decryptKeys(s)
 	p.DecryptKeys = c.decryptKeys
 	s.done()
 	c.policy = p
 }
 
-// keysOf reads an object of keys.
-func keysOf[K any](s *shape, name string, parse func(string) (K, error)) map[string]K {
-	keys := make(map[string]K)
+// decryptKeys reads the private keys of a policy.
+func decryptKeys(s *shape) map[string]*ecdh.PrivateKey {
+	const name = "decrypt_private_keys"
+	keys := make(map[string]*ecdh.PrivateKey)
 	texts := s.dictionary(name)
 	for _, kid := range slices.Sorted(maps.Keys(texts)) {
-		key, err := parse(texts[kid])
+		key, err := seal.ParseDecryptKey(texts[kid])
 		if err != nil {
 			s.fault(name+"."+kid, "%v", err)
 			continue

@@ -111,12 +111,12 @@ func (s *shape) time(name string) time.Time {
 	return t
 }
 
-// words reads an array of strings, empty if it is absent.
+// words reads an array of strings, nil if it is absent.
 func (s *shape) words(name string) []string {
 	if !s.has(name) {
 		return nil
 	}
-	var list []string
+	list := []string{}
 	for _, v := range s.array(name) {
 		t, ok := v.Text()
 		if !ok {

@@ -26,8 +26,8 @@ which is as open as the reference is: what a message asserts of itself suffices.
 A member of a case that nothing compares or configures is a difference. Files may
 also be named with --expect.
 
-Exit status: 0 when every case passes, 1 when one does not, 2 when a file cannot be
-read or is of no known kind; nothing is played then.`,
+Exit status: 0 when every case passes, 1 when one does not, 2 when a file, or a case
+in it, cannot be read or is of no known kind: it is named, and all others are played.`,
 		Example: `  swp-client sdl check cases/*.expect.json
   swp-client sdl check --keys keys.json flows.jsonl divergence.jsonl | jq -c 'select(.pass | not)'`,
 	}
@@ -80,9 +80,6 @@ func (f *flags) checkSDL(ctx context.Context, keyFile string, files []string) er
 		}
 		cases = append(cases, list...)
 	}
-	if len(unread) > 0 {
-		return &usageError{errors.Join(unread...).Error()}
-	}
 	failed := 0
 	for i := range cases {
 		report := cases[i].Play(ctx)
@@ -92,6 +89,9 @@ func (f *flags) checkSDL(ctx context.Context, keyFile string, files []string) er
 		if err := f.printJSON(report); err != nil {
 			return err
 		}
+	}
+	if len(unread) > 0 {
+		return &usageError{fmt.Sprintf("%d of %d cases fail, and not all could be read: %v", failed, len(cases), errors.Join(unread...))}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d cases fail", failed, len(cases))
