@@ -36,6 +36,7 @@ type Plan struct {
 	Backends  []PlanService `json:"rpc_backends"`
 	Cards     []PlanName    `json:"agent_cards"` // by agent_id
 	SDL       PlanSDL       `json:"sdl"`
+	SLIP      PlanSLIP      `json:"slip"`
 	Tools     []PlanName    `json:"tools"` // that are configured, by tool_id
 	Warnings  []string      `json:"warnings"`
 }
@@ -155,6 +156,9 @@ func Check(c *config.Config) (*Plan, error) {
 		return nil, err
 	}
 	if err := p.sdl(c); err != nil {
+		return nil, err
+	}
+	if err := p.slip(c); err != nil {
 		return nil, err
 	}
 	p.partners(c, policy)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -32,14 +33,9 @@ func (d *daemon) slipOptions() (messages.Options, all.SLIPRelay, error) {
 			o.Forms[agent] = messages.TypeBinary
 		}
 	}
-	if c.UCR != "" {
-		octets, err := os.ReadFile(c.UCR)
-		if err == nil {
-			o.Anchors, err = ucr.Load(octets)
-		}
-		if err != nil {
-			return o, all.SLIPRelay{}, fmt.Errorf("slip.ucr: %s: %w", c.UCR, err)
-		}
+	var err error
+	if o.Anchors, err = slipAnchors(c.UCR); err != nil {
+		return o, all.SLIPRelay{}, err
 	}
 	if len(c.Relay) == 0 {
 		return o, all.SLIPRelay{}, nil
@@ -49,6 +45,39 @@ func (d *daemon) slipOptions() (messages.Options, all.SLIPRelay, error) {
 		return o, all.SLIPRelay{}, fmt.Errorf("slip.relay: %w", err)
 	}
 	return o, all.SLIPRelay{Agents: kept.Match, TTL: c.TTL}, nil
+}
+
+// slipAnchors reads the anchors of this installation; nil if there is no file.
+func slipAnchors(file string) (*ucr.Table, error) {
+	if file == "" {
+		return nil, nil
+	}
+	octets, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("slip.ucr: %w", err)
+	}
+	table, err := ucr.Load(octets)
+	if err != nil {
+		return nil, fmt.Errorf("slip.ucr: %s: %w", file, err)
+	}
+	return table, nil
+}
+
+// PlanSLIP is what a Plan knows of nSLIP and SLIP v1.
+type PlanSLIP struct {
+	Numbers map[string]string `json:"agents"`  // agent_ids by their numbers in nSLIP
+	Kept    []string          `json:"kept"`    // patterns of agents whose messages are kept
+	Anchors int               `json:"anchors"` // of this installation
+}
+
+func (p *Plan) slip(c *config.Config) error {
+	p.SLIP = PlanSLIP{Numbers: make(map[string]string), Kept: append([]string{}, c.SLIP.Relay...)}
+	maps.Copy(p.SLIP.Numbers, c.SLIP.Agents)
+	table, err := slipAnchors(c.SLIP.UCR)
+	if err == nil && table != nil {
+		p.SLIP.Anchors = len(table.Anchors()) - len(ucr.Core())
+	}
+	return err
 }
 
 // slipKept are the agents whose messages are kept while they are away: listed all the

@@ -125,6 +125,9 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 	if p.SDL.AgentID != "" {
 		row("A2A-SDL\t%s\tmode %s; tools: %s", p.SDL.AgentID, p.SDL.Mode, strings.Join(p.SDL.Tools, " "))
 	}
+	if len(p.SLIP.Numbers)+len(p.SLIP.Kept)+p.SLIP.Anchors > 0 {
+		row("SLIP\t%d numbers of agents\t%d anchors of its own; kept for: %s", len(p.SLIP.Numbers), p.SLIP.Anchors, strings.Join(p.SLIP.Kept, " "))
+	}
 	for _, one := range p.Partners {
 		at := "it dials"
 		if len(one.Addresses) > 0 {
