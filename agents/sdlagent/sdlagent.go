@@ -202,8 +202,12 @@ func formOf(f carriage.Form) sdl.Form {
 }
 
 func faultOf(e *sdl.Error, security bool) *carriage.Fault {
-	reason, _ := e.Details.Get("reason").Text()
-	return &carriage.Fault{Code: string(e.Code), Reason: reason, Retryable: e.Retryable, Security: security, Cause: e}
+	f := &carriage.Fault{Code: string(e.Code), Retryable: e.Retryable, Security: security}
+	f.Reason, _ = e.Details.Get("reason").Text()
+	if e.Reason != "" {
+		f.Cause = errors.New(e.Reason) // the code is said already
+	}
+	return f
 }
 
 // spawn runs f on a goroutine that Close waits for. It returns false once the Agent is
