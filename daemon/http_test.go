@@ -186,9 +186,7 @@ func TestAStopLetsCallsOverHTTPEndAndEndsStreams(t *testing.T) {
 		t.Fatalf("GET: %v %v", stream, err)
 	}
 	defer func() { _ = stream.Body.Close() }()
-	if got := d.metric("swpd_http_mcp_sessions"); got != "1" {
-		t.Errorf("swpd_http_mcp_sessions %q", got)
-	}
+	d.counts("swpd_http_mcp_sessions", "1")
 
 	socket := filepath.Join(t.TempDir(), "s")
 	reached := listenUnix(t, socket)

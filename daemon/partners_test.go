@@ -250,9 +250,7 @@ func TestPartnerThatIsNotThereIsARetryableError(t *testing.T) {
 	if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,"message":"partner b cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}}`; got != want {
 		t.Errorf("answer %s, want %s", got, want)
 	}
-	if got := a.metric(`swpd_partner_up{partner="b"}`); got != "0" {
-		t.Errorf("swpd_partner_up %q, want 0", got)
-	}
+	a.counts(`swpd_partner_up{partner="b"}`, "0")
 	_, ready := a.get("/readyz")
 	if !strings.Contains(ready, "partner b is away") {
 		t.Errorf("/readyz: %s", ready)

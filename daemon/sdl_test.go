@@ -292,9 +292,7 @@ func TestSDLHoldsThePeerToItsRules(t *testing.T) {
 	if p := s.told(t).Get("payload"); !strings.Contains(string(p.AppendJSON(nil)), `"value":"failed"`) || !strings.Contains(string(p.AppendJSON(nil)), a2a.ReasonDenied) {
 		t.Errorf("a task without a rule: %s", p.AppendJSON(nil))
 	}
-	if got := r.metric(`swpd_denials_total{profile="sdl"}`); got != "2" {
-		t.Errorf("%s denials of sdl", got)
-	}
+	r.counts(`swpd_denials_total{profile="sdl"}`, "2")
 }
 
 func TestPR18ReplayIsRefusedBeforeAndAfterARestart(t *testing.T) {
@@ -318,9 +316,7 @@ func TestPR18ReplayIsRefusedBeforeAndAfterARestart(t *testing.T) {
 		if p := s.ask(t, sdl.JSON, v).Payload; text(p, "code") != "BAD_REQUEST" || text(p, "details", "reason") != sdl.ReplayDetected {
 			t.Errorf("again: %s", p.AppendJSON(nil))
 		}
-		if got := r.metric(`swpd_rejects_total{code="ERR_SECURITY_POLICY",detail="sdl_replay_detected",profile="sdl"}`); got != "1" {
-			t.Errorf("%s rejects", got)
-		}
+		r.counts(`swpd_rejects_total{code="ERR_SECURITY_POLICY",detail="sdl_replay_detected",profile="sdl"}`, "1")
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}

@@ -70,9 +70,7 @@ func TestServersAtURLsAreServedInBothEras(t *testing.T) {
 			t.Errorf("%s: %s, %v", address, result.Octets, err)
 		}
 	}
-	if got := r.metric(`swpd_mcp_url_sessions{server="legacy"}`); got != "4" { // one is that of those who read tools
-		t.Errorf("sessions %q", got)
-	}
+	r.counts(`swpd_mcp_url_sessions{server="legacy"}`, "4") // one is that of those who read tools
 	// A change is heard of.
 	s := r.mustDial(r.addrs[0])
 	mcp.AddTool(legacy, &mcp.Tool{Name: "new"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {

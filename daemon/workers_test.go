@@ -61,15 +61,11 @@ func TestWorkersCarryOutTasksAndAreCounted(t *testing.T) {
 			t.Errorf("%s: %+v", address, result)
 		}
 		for outcome, want := range map[string]int{"done": i + 1, "failed": i + 1, "stopped": 0} {
-			if got := r.metric(`swpd_a2a_runs_total{outcome="` + outcome + `",worker="one"}`); got != strconv.Itoa(want) {
-				t.Errorf("%s: %s %s, want %d", address, got, outcome, want)
-			}
+			r.counts(`swpd_a2a_runs_total{outcome="`+outcome+`",worker="one"}`, strconv.Itoa(want))
 		}
 	}
 	for _, gauge := range []string{"swpd_a2a_tasks", `swpd_a2a_running{worker="one"}`} {
-		if got := r.metric(gauge); got != "0" {
-			t.Errorf("%s %s, want 0", gauge, got)
-		}
+		r.counts(gauge, "0")
 	}
 	r.end()
 	if log := r.log.String(); strings.Contains(log, "canary") || !strings.Contains(log, `"worker":"one"`) {
@@ -103,9 +99,7 @@ func TestInputsAreHeldAgainstTheSchemaOfTheirWorker(t *testing.T) {
 	if want := `the input breaks the rule "required" of its schema at ""`; result.OK || !strings.Contains(result.Reason, want) {
 		t.Errorf("%+v, want %s", result, want)
 	}
-	if got := r.metric(`swpd_a2a_runs_total{outcome="done",worker="one"}`); got != "1" {
-		t.Errorf("%s runs, want 1", got)
-	}
+	r.counts(`swpd_a2a_runs_total{outcome="done",worker="one"}`, "1")
 }
 
 func TestSchemaThatCannotBeUsedIsFoundBeforeAnythingIsServed(t *testing.T) {
@@ -147,7 +141,7 @@ func TestOP03StuckWorkerDoesNotHoldUpAStopAndItsTaskHasFailed(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if took := time.Since(began); took < drain || took > drain+childGrace+5*time.Second {
+	if took := time.Since(began); took < drain || took > drain+childGrace+30*time.Second {
 		t.Errorf("stopped after %v", took)
 	}
 	if !gone(pid) {

@@ -77,7 +77,7 @@ func TestOwnFailuresAreToldApart(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	b := newBench(t, "", a2a.Options{Access: without("http:mallory")}, a2afront.Options{Deadline: 50 * time.Millisecond, MaxBody: 64}, hang)
+	b := newBench(t, "", a2a.Options{Access: without("http:mallory")}, a2afront.Options{Deadline: 2 * time.Second, MaxBody: 64}, hang)
 	for _, row := range []struct {
 		what, method, path, body string
 		header                   []string

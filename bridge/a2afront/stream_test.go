@@ -295,7 +295,7 @@ func TestADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
 	b := newBench(t, "", a2a.Options{}, a2afront.Options{Write: 100 * time.Millisecond}, fixed(`"`+strings.Repeat("x", 7<<20)+`"`))
 	resp := b.open(t.Context(), "POST", "/a2a/weather/message:send", `{}`)
 	defer func() { _ = resp.Body.Close() }()
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(2 * time.Second)
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Errorf("%d octets came after all", n)
 	}

@@ -140,12 +140,12 @@ func TestGW09CommentsKeepAStreamAlive(t *testing.T) {
 			select {
 			case <-r.Context().Done():
 				return
-			case <-time.After(25 * time.Millisecond):
+			case <-time.After(150 * time.Millisecond):
 			}
 		}
 		say(w, q, ended)
 	})
-	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC, Silence: 250 * time.Millisecond})
+	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC, Silence: 2 * time.Second})
 	if events, _ := b.mustRun(taskFrom(alice, a2abinding.SendStreamingMessage, `{}`)); len(events) != 1 {
 		t.Errorf("%q", events)
 	}

@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // memory is Records of a test.
 type memory struct {

@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait in these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // scripted is a server that does what the requests tell it to, in either era.
 type scripted struct {

@@ -293,7 +293,7 @@ func TestGW09BadServersCostTheCallAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := mcphttp.BackendOptions{MaxMessage: limit}
 			if tt.late {
-				opts.Timeout = 300 * time.Millisecond
+				opts.Timeout = time.Second
 			}
 			if p := fails(t, opts, tt.serve); p.Code != -32603 || p.Data.Code != tt.code || p.Data.Retryable {
 				t.Errorf("%+v, want %s", p, tt.code)

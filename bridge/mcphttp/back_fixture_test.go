@@ -247,7 +247,7 @@ func await[T any](t *testing.T, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("no %s", what)
 	}
 	panic(errors.New("unreachable"))

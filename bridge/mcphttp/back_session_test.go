@@ -256,10 +256,10 @@ func TestTheServerIsNotLateWhileTheClientIsAsked(t *testing.T) {
 			<-answers
 			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":\"thanks\"}\n\n", p.msg.ID())
 		}
-	}), mcphttp.BackendOptions{Timeout: time.Second})
+	}), mcphttp.BackendOptions{Timeout: 3 * time.Second})
 	c := s.dial("alice")
 	session := c.open(mcpmap.Events{Request: func(a *mcpmap.Asked) {
-		time.AfterFunc(1500*time.Millisecond, func() { // longer than the server may take
+		time.AfterFunc(4*time.Second, func() { // longer than the server may take
 			_ = a.Answer([]byte(`{"jsonrpc":"2.0","id":"e","result":{}}`))
 		})
 	}})
@@ -310,7 +310,7 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusMethodNotAllowed)
-	}), mcphttp.BackendOptions{SessionIdle: 50 * time.Millisecond})
+	}), mcphttp.BackendOptions{SessionIdle: time.Second})
 	s.dial("alice").open(mcpmap.Events{})
 	await(t, "DELETE", left)
 	same(t, "sessions", s.server.Stats().Sessions, 0)

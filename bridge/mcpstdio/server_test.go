@@ -446,13 +446,13 @@ func TestSessionEndsWithItsChild(t *testing.T) {
 }
 
 func TestIdleChildIsStopped(t *testing.T) {
-	s := serve(t, "modern", mcpstdio.Config{Idle: 50 * time.Millisecond})
+	s := serve(t, "modern", mcpstdio.Config{Idle: time.Second})
 	c := s.dial("alice")
 	pid := decode[int](t, c.do(modern("1", "pid", "")))
 	await(t, func() bool { return s.server.Stats().Children == 0 })
 	gone(t, pid)
-	decode[int](t, c.do(modern("2", "pid", ""))) // and started again without a pause
 	want(t, "why", fmt.Sprint(s.reasons()), "[<nil>]")
+	decode[int](t, c.do(modern("2", "pid", ""))) // and started again without a pause
 }
 
 func TestOldChildIsReplaced(t *testing.T) {

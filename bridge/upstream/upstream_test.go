@@ -167,7 +167,7 @@ func TestGW09SlowHeadersEndTheCall(t *testing.T) {
 			_, err = conn.Write([]byte("x"))
 		}
 	})
-	c := newClient(t, upstream.Options{Silence: 100 * time.Millisecond})
+	c := newClient(t, upstream.Options{Silence: time.Second})
 	_, err := c.Post(t.Context(), url, nil, nil)
 	if !errors.Is(err, upstream.ErrSilent) {
 		t.Errorf("error %v, want %v", err, upstream.ErrSilent)
@@ -186,7 +186,7 @@ func TestGW09SlowBodyEndsTheCall(t *testing.T) {
 		}
 	}
 	url := serve(t, trickle)
-	c := newClient(t, upstream.Options{Silence: 100 * time.Millisecond})
+	c := newClient(t, upstream.Options{Silence: time.Second})
 	for name, read := range map[string]func(*upstream.Response) ([]byte, error){
 		"body": (*upstream.Response).Body, "line": (*upstream.Response).Line,
 	} {
@@ -203,7 +203,7 @@ func TestGW09SlowBodyEndsTheCall(t *testing.T) {
 
 func TestLinesRenewTheTime(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		pace := time.NewTicker(10 * time.Millisecond)
+		pace := time.NewTicker(150 * time.Millisecond)
 		defer pace.Stop()
 		for i := range 20 {
 			_, _ = fmt.Fprintf(w, "%d\n\n", i)
@@ -212,7 +212,7 @@ func TestLinesRenewTheTime(t *testing.T) {
 		}
 	})
 	// All lines together take longer than one may.
-	r, err := newClient(t, upstream.Options{Silence: 150 * time.Millisecond}).Post(t.Context(), url, nil, nil)
+	r, err := newClient(t, upstream.Options{Silence: 2 * time.Second}).Post(t.Context(), url, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestGW09EndlessStreamEndsWithItsTimeOrSize(t *testing.T) {
 		opts upstream.Options
 		want error
 	}{
-		{upstream.Options{Total: 100 * time.Millisecond}, upstream.ErrTotal},
+		{upstream.Options{Total: time.Second}, upstream.ErrTotal},
 		{upstream.Options{MaxLines: 1 << 10}, upstream.ErrTooLarge},
 	} {
 		r, err := newClient(t, test.opts).Post(t.Context(), url, nil, nil)
@@ -508,7 +508,7 @@ func TestReadIsBoundedBySilenceAndSize(t *testing.T) {
 	if _, err := read(upstream.Options{MaxLines: size - 1}, "/"); !errors.Is(err, upstream.ErrTooLarge) {
 		t.Errorf("above the limit: error %v, want ErrTooLarge", err)
 	}
-	if n, err := read(upstream.Options{Silence: 50 * time.Millisecond}, "/silent"); n != size || !errors.Is(err, upstream.ErrSilent) {
+	if n, err := read(upstream.Options{Silence: time.Second}, "/silent"); n != size || !errors.Is(err, upstream.ErrSilent) {
 		t.Errorf("silent server: %d octets, error %v, want ErrSilent", n, err)
 	}
 }

@@ -408,6 +408,16 @@ func gone(pid int) bool {
 	return err == nil && bytes.Contains(stat, []byte(") Z "))
 }
 
+// awaitGone waits until a process that was killed is gone: it is not collected here.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !gone(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d is there", pid)
+		}
+	}
+}
+
 func TestCommandIsTerminatedWithItsContext(t *testing.T) {
 	why := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -433,9 +443,7 @@ func TestStubbornCommandIsKilledWithItsGroup(t *testing.T) {
 		t.Errorf("error %v", o.err)
 	}
 	for _, pid := range pids {
-		if !gone(pid) {
-			t.Errorf("process %d is there", pid)
-		}
+		awaitGone(t, pid)
 	}
 }
 
@@ -501,9 +509,5 @@ func TestDeathOfTheParentEndsTheCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	for end := time.Now().Add(10 * time.Second); !gone(pid); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the process outlived its parent")
-		}
-	}
+	awaitGone(t, pid)
 }

@@ -172,7 +172,7 @@ func TestGW01OddTasksDoNotChangeTheRequest(t *testing.T) {
 }
 
 func TestGW09SilentHTTPWorkerFailsTheTask(t *testing.T) {
-	w := posted(t, upstream.Options{Silence: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	w := posted(t, upstream.Options{Silence: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "one\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()

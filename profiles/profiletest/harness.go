@@ -31,7 +31,7 @@ type Harness struct {
 }
 
 // New returns a Harness for a profile. When the test ends the peer leaves, and
-// every exchange that is still open has ten seconds to end; one that does not
+// every exchange that is still open has a minute to end; one that does not
 // fails the test.
 func New(t testing.TB, profile *profiles.Profile) *Harness {
 	t.Helper()
@@ -43,7 +43,7 @@ func New(t testing.TB, profile *profiles.Profile) *Harness {
 		go func() { h.open.Wait(); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("profiletest: an exchange did not end after the peer was gone")
 		}
 	})
@@ -141,7 +141,7 @@ func (x *Exchange) Wait() *Exchange {
 	x.h.t.Helper()
 	select {
 	case <-x.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		x.h.t.Fatal("profiletest: the exchange does not end")
 	}
 	return x

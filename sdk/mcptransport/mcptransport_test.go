@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait in these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // linked returns the transport by which a client reaches a server over a connection
 // of a kind.

@@ -19,7 +19,7 @@ const (
 )
 
 // Patience is how long a test waits for what must happen.
-const Patience = 10 * time.Second
+const Patience = time.Minute
 
 // Kinds are what Pair and Listen accept: "pipe", "mux", "tcp", "tls" and
 // "quic". The last three are over loopback.
