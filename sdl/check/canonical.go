@@ -16,7 +16,7 @@ func loadCanonical(row canonical.Value, _ string, _ *Keys) (Case, error) {
 	name, input := s.text("id"), s.text("input")
 	play := func() ([]Result, []string) { return playRefused(input) }
 	if s.has("error") {
-		s.ignore("error", "reference") // text for the reader
+		s.ignore("error") // text for the reader
 	} else {
 		json, sum, cbor := s.text("canonical_json"), s.text("sha256"), s.text("canonical_cbor_hex")
 		play = func() ([]Result, []string) { return playCanonical(input, json, sum, cbor) }

@@ -12,7 +12,6 @@ import (
 // is recommended to become of them. What the reference does is not compared.
 func loadDivergence(row canonical.Value, _ string, _ *Keys) (Case, error) {
 	s := newShape(row)
-	s.ignore("reference", "reference_note", "why")
 	name := s.text("id")
 	setup := readSetup(s.object("server"), s.time("now"))
 	mediaType := ""

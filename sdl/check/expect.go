@@ -34,7 +34,6 @@ type expectation struct {
 // loadExpect reads an expectation and its body.
 func loadExpect(row canonical.Value, dir string, keys *Keys) (Case, error) {
 	s := newShape(row)
-	s.ignore("title", "violation", "note")
 	name := s.text("case")
 	x := &expectation{keys: keys}
 	if err := x.load(filepath.Join(dir, s.text("body_file"))); err != nil {

@@ -113,7 +113,9 @@ func readSetup(s *shape, now time.Time) setup {
 func readLimits(s *shape) (l sdl.Limits) {
 	limit := func(name string, to *int) {
 		if s.has(name) {
-			*to = s.count(name)
+			if *to = s.count(name); *to == 0 {
+				s.fault(name, "want 1 or more")
+			}
 		}
 	}
 	limit("max_bytes", &l.MaxBytes)

@@ -18,8 +18,12 @@ type shape struct {
 	diff  *[]string
 }
 
+// newShape returns the shape of a row. What is written for its reader is taken as
+// asked for.
 func newShape(v canonical.Value) *shape {
-	return &shape{value: v, asked: make(map[string]bool), diff: new([]string)}
+	s := &shape{value: v, asked: make(map[string]bool), diff: new([]string)}
+	s.ignore("title", "violation", "note", "why", "reference", "reference_note")
+	return s
 }
 
 func (s *shape) fault(name, format string, args ...any) {
