@@ -1,5 +1,6 @@
 # Conformance: vectors, reports and the bundle for publication. Names of targets
 # and variables are those of the public spec kit (docs/conformance.md).
+# SPEC_VECTOR_ARGS goes to the runner.
 
 SPEC_VECTOR_ARGS ?=
 CORE_PATTERN     ?= conformance/vectors/core_*.json
@@ -25,7 +26,7 @@ VECTOR_RUNNER     := $(BIN)/spec-vector-runner
 ##@ Conformance
 
 .PHONY: vectors spec-vectors
-vectors: vector-runner ## play the vectors; SPEC_VECTOR_ARGS goes to the runner
+vectors: vector-runner ## play the official vectors; vectors-core, vectors-sdl, vectors-slip … those of one namespace
 	$(VECTOR_RUNNER) $(SPEC_VECTOR_ARGS)
 
 spec-vectors: vectors ## the same
