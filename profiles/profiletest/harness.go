@@ -35,8 +35,14 @@ type Harness struct {
 // fails the test.
 func New(t testing.TB, profile *profiles.Profile) *Harness {
 	t.Helper()
+	return NewAs(t, profile, "spiffe://profiletest/peer")
+}
+
+// NewAs is New with a peer of an identity.
+func NewAs(t testing.TB, profile *profiles.Profile, identity string) *Harness {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &Harness{t: t, profile: profile, session: &session{ctx: ctx}}
+	h := &Harness{t: t, profile: profile, session: &session{ctx, identity}}
 	t.Cleanup(func() {
 		cancel()
 		done := make(chan struct{})
@@ -326,12 +332,15 @@ func (taken) Hold(*profiles.Request, bool) (*profiles.Request, profiles.Responde
 func (taken) Scratch(n int) []byte { return make([]byte, 0, n) }
 
 // session is a peer that takes everything and answers nothing.
-type session struct{ ctx context.Context }
+type session struct {
+	ctx      context.Context
+	identity string
+}
 
 var errNoCalls = errors.New("profiletest: this peer cannot be called")
 
 func (s *session) Peer() *profiles.Peer {
-	return &profiles.Peer{Identity: "spiffe://profiletest/peer", Transport: "pipe"}
+	return &profiles.Peer{Identity: s.identity, Transport: "pipe"}
 }
 func (s *session) Open(context.Context) (profiles.Lane, error)              { return s, nil }
 func (s *session) Call(context.Context, e1.Envelope) (profiles.Call, error) { return nil, errNoCalls }

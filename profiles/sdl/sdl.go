@@ -122,7 +122,7 @@ type Options struct {
 	Server Server
 
 	Deadline time.Duration // of a request that names none, and at most; default 1 h
-	Handling int           // messages that are handled at once, those that wait included; default 4,096
+	Handling int           // messages that are handled at once, those that wait included, half of them of one identity at most; default 4,096
 	Agents   int           // agent_ids whose session is remembered, default 4,096
 }
 
@@ -131,6 +131,7 @@ type Service struct {
 	opts    Options
 	profile *profiles.Profile
 	slots   chan struct{} // for computing
+	shares  shares
 	agents  agents
 	turns   turns // of events
 
@@ -159,6 +160,7 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{opts: o, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
 	s.agents.bound = o.Agents
+	s.shares.live, s.shares.computing = max(1, o.Handling/2), cap(s.slots)/2
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
@@ -197,26 +199,32 @@ func (s *Service) Close() {
 var (
 	errEnding   = profiles.Busy("closed", "sdl: this endpoint is shutting down")
 	errHandling = profiles.Busy("sdl_handling", "sdl: too many messages are being handled")
+	errShare    = profiles.Busy("sdl_share", "sdl: too many messages of this identity are being handled")
 	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "sdl_not_served", Text: "sdl: this endpoint serves no A2A-SDL"}
 )
 
-// enter makes room for one more message. After nil the caller runs it by run.
-func (s *Service) enter() error {
+// enter makes room for one more message of a session. The caller runs it by run.
+func (s *Service) enter(session profiles.Session) (*share, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return errEnding
+		return nil, errEnding
 	case s.live >= s.opts.Handling:
-		return errHandling
+		return nil, errHandling
+	}
+	own := s.shares.enter(session.Peer().Identity)
+	if own == nil {
+		return nil, errShare
 	}
 	s.live++
 	s.work.Add(1)
-	return nil
+	return own, nil
 }
 
 // leave gives the room back.
-func (s *Service) leave() {
+func (s *Service) leave(session profiles.Session) {
+	s.shares.leave(session.Peer().Identity)
 	s.mu.Lock()
 	s.live--
 	s.mu.Unlock()

@@ -183,6 +183,41 @@ func TestMoreThanTheBoundAreRefused(t *testing.T) {
 	first.Wait()
 }
 
+// What one identity sends, on however many sessions, does not keep another waiting.
+func TestOneIdentityLeavesRoomForOthers(t *testing.T) {
+	for _, rest := range []bool{false, true} { // while it computes, and while it waits
+		server := &scripted{wait: map[string]chan struct{}{"gate": make(chan struct{})}, rest: rest}
+		many := 4 * runtime.GOMAXPROCS(0) // more than there is room for computing
+		p := newService(t, sdl.Options{Server: server, Handling: 2 * many}).Profile()
+		var waiting []*profiletest.Exchange
+		for range many / 2 {
+			greedy := profiletest.NewAs(t, p, "spiffe://greedy")
+			for range 2 {
+				waiting = append(waiting, greedy.Serve(sdl.TypeReq, []byte(`{"wait":"gate"}`)))
+			}
+		}
+		greedy := profiletest.NewAs(t, p, "spiffe://greedy")
+		for _, typ := range []uint64{sdl.TypeReq, sdl.TypeEvt} {
+			err := greedy.Serve(typ, []byte(`{}`)).Wait().Err()
+			if err == nil || err.Code != profiles.RateLimitExceeded || !err.Retryable || !err.Pace {
+				t.Errorf("one more than half of the room: %+v", err)
+			}
+		}
+		if err := profiletest.NewAs(t, p, "spiffe://other").Serve(sdl.TypeReq, []byte(`{}`)).Wait().Err(); err != nil {
+			t.Errorf("another identity: %v", err)
+		}
+		close(server.wait["gate"])
+		for _, x := range waiting {
+			if err := x.Wait().Err(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := greedy.Serve(sdl.TypeReq, []byte(`{}`)).Wait().Err(); err != nil {
+			t.Errorf("when there is room again: %v", err)
+		}
+	}
+}
+
 func TestADeadlineEndsTheWait(t *testing.T) {
 	server := &scripted{wait: map[string]chan struct{}{"never": make(chan struct{})}}
 	for name, o := range map[string]sdl.Options{

@@ -32,7 +32,8 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	} else if bounded && ms > 0 && ms < uint64(limit/time.Millisecond) {
 		limit = time.Duration(ms) * time.Millisecond
 	}
-	if err := s.enter(); err != nil {
+	own, err := s.enter(req.Session)
+	if err != nil {
 		return err
 	}
 	if req.MsgType == TypeEvt {
@@ -45,16 +46,16 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 				<-before
 			}
 			// What was told holds although its sender has left.
-			s.run(context.WithoutCancel(ctx), limit, m, func(_ Answer, err error) { done(err) })
+			s.run(context.WithoutCancel(ctx), limit, own, m, func(_ Answer, err error) { done(err) })
 		}()
 		return nil
 	}
 	held, w, err := req.Hold()
 	if err != nil {
-		s.leave()
+		s.leave(req.Session)
 		return err
 	}
-	go s.run(w.Context(), limit, &Message{TypeReq, form, held.Payload, held.Session}, func(a Answer, err error) {
+	go s.run(w.Context(), limit, own, &Message{TypeReq, form, held.Payload, held.Session}, func(a Answer, err error) {
 		if err == nil {
 			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // or nobody is left to be told
 			return
@@ -65,12 +66,12 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 }
 
 // run handles a message and ends it.
-func (s *Service) run(ctx context.Context, limit time.Duration, m *Message, end func(Answer, error)) {
-	defer s.leave()
+func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *Message, end func(Answer, error)) {
+	defer s.leave(m.Session)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	a, err := s.handle(ctx, m)
+	a, err := s.handle(ctx, own, m)
 	if err == nil && a.Agent != "" {
 		s.agents.heard(m.Session, a.Agent)
 	}
@@ -79,17 +80,15 @@ func (s *Service) run(ctx context.Context, limit time.Duration, m *Message, end 
 
 // handle has the Server handle a message. The error is its verdict, with the answer
 // that goes with it.
-func (s *Service) handle(ctx context.Context, m *Message) (a Answer, err error) {
+func (s *Service) handle(ctx context.Context, own *share, m *Message) (a Answer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			f := &Fault{Code: CodeInternal, Cause: fmt.Errorf("%w: %v\n%s", errPanic, v, debug.Stack())}
 			err = f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
 		}
 	}()
-	slot := &slot{s.slots, make(chan struct{}, 1)}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
+	slot := compute(ctx, own.slots, s.slots)
+	if slot == nil {
 		f := &Fault{Code: CodeInternal, Retryable: true, Cause: context.Cause(ctx)}
 		return Answer{}, f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
 	}
@@ -103,32 +102,6 @@ func (s *Service) handle(ctx context.Context, m *Message) (a Answer, err error) 
 		return a, f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
 	}
 	return a, nil
-}
-
-// slot is the room that one message has for computing.
-type slot struct {
-	slots chan struct{}
-	given chan struct{} // holds one element once the room was given back
-}
-
-type slotKey struct{}
-
-// rest gives the room back, once.
-func (s *slot) rest() {
-	select {
-	case s.given <- struct{}{}:
-		<-s.slots
-	default:
-	}
-}
-
-// Rest says that the handling of a message only waits for somebody else from now on:
-// another message is handled in its place. ctx is that of Server.Handle, or made of
-// it; with any other Rest does nothing.
-func Rest(ctx context.Context) {
-	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
-		s.rest()
-	}
 }
 
 // refusal builds the language's own error for a request that was refused unread.
