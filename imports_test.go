@@ -39,6 +39,7 @@ var rules = []rule{
 	{"sdl/trust", []string{"sdl", "sdl/canonical", "sdl/seal"}, nil, "who may say what, for whoever stores it"},
 	{"sdl/*", []string{"sdl", "sdl/*"}, nil, "the language knows nothing of SWP"},
 	{"vectors", nil, nil, "data must not depend on what it tests"},
+	{"vectors/datatest", nil, nil, "opens files, for the tests of any package"},
 	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
 
 	{"transport", nil, nil, "TLS policy and interfaces stand on crypto/tls alone"},

@@ -3,8 +3,6 @@ package sdl_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +10,8 @@ import (
 
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/vectors/datatest"
 )
-
-// data is what comes with the specification, where it is there.
-const data = "../../shared/data/sdl"
 
 // expectation is what a case of the data says, as far as it is about envelopes.
 type expectation struct {
@@ -49,37 +45,22 @@ type expectation struct {
 var secured = []string{"50", "51", "52", "53", "54", "55", "56", "57", "58", "59", "60", "61", "62", "63", "64", "68", "70", "71", "72", "73", "74", "75", "76"}
 
 func TestEnvelopesOfTheData(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(data, "*.expect.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("the data of the specification is not here")
-	}
+	files := datatest.Glob(t, "sdl", "*.expect.json")
 	if len(files) != 56 {
 		t.Errorf("%d cases, want 56", len(files))
 	}
 	for _, file := range files {
 		var want expectation
-		if err := json.Unmarshal(read(t, file), &want); err != nil {
+		if err := json.Unmarshal(datatest.Read(t, "sdl/"+filepath.Base(file)), &want); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		t.Run(want.Case, func(t *testing.T) { play(t, want) })
 	}
 }
 
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	octets, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return octets
-}
-
 // body returns the request of a case.
 func (x expectation) body(t *testing.T) []byte {
-	octets := read(t, filepath.Join(data, x.BodyFile))
+	octets := datatest.Read(t, "sdl/"+x.BodyFile)
 	if !strings.HasSuffix(x.BodyFile, ".cbor.json") {
 		return octets
 	}
@@ -159,13 +140,7 @@ func (x expectation) versions(t *testing.T) sdl.VersionPolicy {
 // divergences are the rows that an envelope without keys shows; each has a note
 // of what the public implementation does with it.
 func TestEnvelopesOfTheDivergences(t *testing.T) {
-	octets, err := os.ReadFile(filepath.Join(data, "divergence.jsonl"))
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("the data of the specification is not here")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	octets := datatest.Read(t, "sdl/divergence.jsonl")
 	played := 0
 	for line := range strings.Lines(string(octets)) {
 		var row struct {
@@ -191,6 +166,7 @@ func TestEnvelopesOfTheDivergences(t *testing.T) {
 		played++
 		body, want := []byte(row.Bodies[0]), row.Recommended[0]
 		if row.Encoding == "base64url" {
+			var err error
 			if body, err = base64.RawURLEncoding.DecodeString(row.Bodies[0]); err != nil {
 				t.Fatal(err)
 			}

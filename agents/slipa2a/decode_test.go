@@ -4,10 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"
+	"github.com/slimwire/swp/vectors/datatest"
 )
 
 func extension(t *testing.T, o Options) *Extension {
@@ -235,48 +232,36 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestRowsOfTheSharedData(t *testing.T) {
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "slip", "slip-a2a.jsonl"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the shared data are not here")
+	type row struct {
+		ID       string
+		Message  json.RawMessage
+		Expected struct {
+			SLIP         bool
+			Wire         string
+			Mnemonic     string
+			UCR          string
+			Error        string
+			FallbackText *string `json:"fallback_text"`
+			Attachments  int
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
 	x := extension(t, Options{})
 	n := 0
-	for dec := json.NewDecoder(f); ; n++ {
-		var row struct {
-			ID       string
-			Message  json.RawMessage
-			Expected struct {
-				SLIP         bool
-				Wire         string
-				Mnemonic     string
-				UCR          string
-				Error        string
-				FallbackText *string `json:"fallback_text"`
-				Attachments  int
-			}
-		}
-		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	datatest.Rows(t, "slip/slip-a2a.jsonl", func(row row) {
+		n++
 		want := row.Expected
 		r, err := x.Decode(row.Message)
 		if class(err) != want.Error {
 			t.Errorf("%s: %v, want %q", row.ID, err, want.Error)
 		}
 		if err != nil {
-			continue
+			return
 		}
 		if !want.SLIP {
 			if r.Kind != Ordinary {
 				t.Errorf("%s: kind %d", row.ID, r.Kind)
 			}
-			continue
+			return
 		}
 		line, err := (slipstream.Codec{}).Append(nil, r.Message)
 		if err != nil || string(line) != want.Wire || r.Message.Anchor.Mnemonic != want.Mnemonic {
@@ -288,7 +273,7 @@ func TestRowsOfTheSharedData(t *testing.T) {
 		if want.FallbackText != nil && r.Message.Text() != *want.FallbackText {
 			t.Errorf("%s: text %q", row.ID, r.Message.Text())
 		}
-	}
+	})
 	if n != 20 {
 		t.Errorf("%d rows, want 20", n)
 	}

@@ -1,54 +1,38 @@
 package canonical_test
 
 import (
-	"bufio"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"os"
 	"testing"
 
 	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/vectors/datatest"
 )
 
-// vectors is data that comes with the specification, where it is there.
-const vectors = "../../../shared/data/sdl/canonical-vectors.jsonl"
-
 func TestCanonicalVectors(t *testing.T) {
-	f, err := os.Open(vectors)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("the data of the specification is not here")
+	type vector struct {
+		ID, Input, Error, SHA256 string
+		JSON                     string `json:"canonical_json"`
+		CBOR                     string `json:"canonical_cbor_hex"`
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	rows := 0
-	for lines := bufio.NewScanner(f); lines.Scan(); rows++ {
-		var row struct {
-			ID, Input, Error, SHA256 string
-			JSON                     string `json:"canonical_json"`
-			CBOR                     string `json:"canonical_cbor_hex"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	datatest.Rows(t, "sdl/canonical-vectors.jsonl", func(row vector) {
+		rows++
 		v, err := canonical.ParseJSON([]byte(row.Input))
 		if row.Error != "" {
 			if err == nil {
 				t.Errorf("%s: accepted, want %s", row.ID, row.Error)
 			}
-			continue
+			return
 		}
 		if err != nil {
 			t.Errorf("%s: %v", row.ID, err)
-			continue
+			return
 		}
 		check(t, row.ID, v, row.JSON, row.CBOR)
 		if got := canonical.Hash(v); got != row.SHA256 {
 			t.Errorf("%s: hash %s, want %s", row.ID, got, row.SHA256)
 		}
-	}
+	})
 	if rows != 79 {
 		t.Errorf("%d rows, want 79", rows)
 	}

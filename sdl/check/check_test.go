@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-// shared is the data that comes with the specification, where it is there.
-const shared = "../../../shared/data/sdl"
+	"github.com/slimwire/swp/vectors/datatest"
+)
 
 // files returns the files of cases in a directory.
 func files(t *testing.T, dir string) []string {
@@ -61,11 +60,8 @@ func TestExamplesPass(t *testing.T) {
 }
 
 func TestDataOfTheSpecificationPasses(t *testing.T) {
-	if _, err := os.Stat(shared); errors.Is(err, os.ErrNotExist) {
-		t.Skip("the data of the specification is not here")
-	}
 	want := map[string]int{"expect": 56, "canonical-vectors.jsonl": 79, "keywrap-vectors.jsonl": 6, "flows.jsonl": 23, "divergence.jsonl": 32}
-	wantCount(t, play(t, shared), want)
+	wantCount(t, play(t, datatest.Path(t, "sdl")), want)
 }
 
 func wantCount(t *testing.T, got, want map[string]int) {

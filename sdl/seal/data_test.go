@@ -5,7 +5,6 @@ import (
 	"crypto/ecdh"
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,22 +13,8 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/vectors/datatest"
 )
-
-// shared is the data of another implementation, which is not part of this module.
-const shared = "../../../shared/data/sdl"
-
-func readShared(t *testing.T, name string) []byte {
-	t.Helper()
-	octets, err := os.ReadFile(filepath.Join(shared, name))
-	if os.IsNotExist(err) {
-		t.Skipf("no %s", name)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return octets
-}
 
 func forge(key, plaintext, nonce []byte) ([]byte, error) {
 	sealer, err := chacha20poly1305.New(key)
@@ -59,7 +44,7 @@ func hexOf(t *testing.T, v canonical.Value, name string) []byte {
 
 func TestDataKeyWrapReproducesOctetForOctet(t *testing.T) {
 	played := 0
-	for line := range bytes.Lines(readShared(t, "keywrap-vectors.jsonl")) {
+	for line := range bytes.Lines(datatest.Read(t, "sdl/keywrap-vectors.jsonl")) {
 		row := mustParse(t, string(line))
 		name := textOf(t, row, "id")
 		played++
@@ -122,7 +107,7 @@ func TestDataKeyWrapReproducesOctetForOctet(t *testing.T) {
 }
 
 func TestDataKeysAreTheSameInEachForm(t *testing.T) {
-	for kid, key := range mustParse(t, string(readShared(t, "keys.json"))).Get("keys").Members() {
+	for kid, key := range mustParse(t, string(datatest.Read(t, "sdl/keys.json"))).Get("keys").Members() {
 		same := func(form string, err error) {
 			if err != nil {
 				t.Errorf("%s: %s: %v", kid, form, err)
@@ -163,7 +148,7 @@ func TestDataKeysAreTheSameInEachForm(t *testing.T) {
 func body(t *testing.T, expect canonical.Value) canonical.Value {
 	t.Helper()
 	name := textOf(t, expect, "body_file")
-	octets := readShared(t, name)
+	octets := datatest.Read(t, "sdl/"+name)
 	if !strings.HasSuffix(name, ".cbor.json") {
 		return mustParse(t, string(octets))
 	}
@@ -179,17 +164,11 @@ func body(t *testing.T, expect canonical.Value) canonical.Value {
 }
 
 func TestDataSignaturesAndPayloads(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(shared, "*.expect.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("no data")
-	}
-	keys := mustParse(t, string(readShared(t, "keys.json"))).Get("keys")
+	files := datatest.Glob(t, "sdl", "*.expect.json")
+	keys := mustParse(t, string(datatest.Read(t, "sdl/keys.json"))).Get("keys")
 	inputs, verified, decrypted := 0, 0, 0
 	for _, file := range files {
-		expect := mustParse(t, string(readShared(t, filepath.Base(file))))
+		expect := mustParse(t, string(datatest.Read(t, "sdl/"+filepath.Base(file))))
 		name := textOf(t, expect, "case")
 		if want := expect.Get("signature"); !want.IsNull() {
 			envelope := body(t, expect)

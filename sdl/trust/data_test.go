@@ -2,7 +2,6 @@ package trust
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,22 +11,8 @@ import (
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
+	"github.com/slimwire/swp/vectors/datatest"
 )
-
-// shared is the data of another implementation, which is not part of this module.
-const shared = "../../../shared/data/sdl"
-
-func readShared(t *testing.T, name string) []byte {
-	t.Helper()
-	octets, err := os.ReadFile(filepath.Join(shared, name))
-	if os.IsNotExist(err) {
-		t.Skipf("no %s", name)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return octets
-}
 
 func textOf(v canonical.Value, names ...string) string {
 	for _, name := range names {
@@ -114,25 +99,20 @@ func timeOf(t *testing.T, v canonical.Value, name string) time.Time {
 }
 
 func TestDataCasesWithAPolicy(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(shared, "*.expect.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("no data")
-	}
+	files := datatest.Glob(t, "sdl", "*.expect.json")
 	played := 0
 	for _, file := range files {
-		expect := mustParse(t, string(readShared(t, filepath.Base(file))))
+		expect := mustParse(t, string(datatest.Read(t, "sdl/"+filepath.Base(file))))
 		if !expect.Get("server").Has("policy") {
 			continue
 		}
 		played++
 		at := timeOf(t, expect, "now")
 		p := dataPolicy(t, expect.Get("server"), at)
-		body := readShared(t, textOf(expect, "body_file"))
+		body := datatest.Read(t, "sdl/"+textOf(expect, "body_file"))
 		cbor := textOf(expect, "content_type") == "application/cbor"
 		if cbor {
+			var err error
 			if body, err = seal.DecodeB64(textOf(mustParse(t, string(body)), "body_base64url")); err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +136,7 @@ func TestDataCasesWithAPolicy(t *testing.T) {
 
 func TestDataDivergencesWithAPolicy(t *testing.T) {
 	played := 0
-	for line := range bytes.Lines(readShared(t, "divergence.jsonl")) {
+	for line := range bytes.Lines(datatest.Read(t, "sdl/divergence.jsonl")) {
 		row := mustParse(t, string(line))
 		if !row.Get("server").Has("policy") {
 			continue
@@ -191,7 +171,7 @@ func TestDataDivergencesWithAPolicy(t *testing.T) {
 
 // The flows show what registries and proposals come to; the answers are not made here.
 func TestDataRegistriesAndProposals(t *testing.T) {
-	keys := mustParse(t, string(readShared(t, "keys.json"))).Get("keys")
+	keys := mustParse(t, string(datatest.Read(t, "sdl/keys.json"))).Get("keys")
 	key := func(name string) []byte {
 		k, err := seal.ParseVerifyKey(textOf(keys, name, "public_key_b64"))
 		if err != nil {
@@ -200,7 +180,7 @@ func TestDataRegistriesAndProposals(t *testing.T) {
 		return k
 	}
 	var snapshots, proposals, bindings int
-	for line := range bytes.Lines(readShared(t, "flows.jsonl")) {
+	for line := range bytes.Lines(datatest.Read(t, "sdl/flows.jsonl")) {
 		row := mustParse(t, string(line))
 		config, at := row.Get("config"), timeOf(t, row, "now")
 		var registry *Registry

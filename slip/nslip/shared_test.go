@@ -2,37 +2,12 @@ package nslip
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-// rows calls each with the rows of a file of the data beside the repository.
-func rows[T any](t *testing.T, name string, each func(T)) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "slip", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the shared data are not here")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	for dec := json.NewDecoder(f); ; {
-		var row T
-		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		each(row)
-	}
-}
+	"github.com/slimwire/swp/vectors/datatest"
+)
 
 // decoded is a message as the shared data write it.
 type decoded struct {
@@ -78,7 +53,7 @@ func (d *decoded) message(t *testing.T) *Message {
 func TestMessagesOfTheSharedData(t *testing.T) {
 	n := 0
 	var m, again Message
-	rows(t, "nslip.jsonl", func(row struct {
+	datatest.Rows(t, "slip/nslip.jsonl", func(row struct {
 		ID, Wire, Canonical string
 		Decoded             decoded
 	}) {
@@ -113,7 +88,7 @@ func TestMessagesOfTheSharedData(t *testing.T) {
 
 func TestMalformedMessagesOfTheSharedData(t *testing.T) {
 	n := 0
-	rows(t, "malformed.jsonl", func(row struct {
+	datatest.Rows(t, "slip/malformed.jsonl", func(row struct {
 		ID, Format, Input, Error string
 		ErrorAny                 []string `json:"error_any"`
 	}) {

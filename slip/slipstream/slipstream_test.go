@@ -1,12 +1,7 @@
 package slipstream
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/slimwire/swp/slip/ucr"
+	"github.com/slimwire/swp/vectors/datatest"
 )
 
 func anchor(t *testing.T, mnemonic string) ucr.Anchor {
@@ -263,28 +259,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// rows calls each with the rows of a file of the data beside the repository.
-func rows[T any](t *testing.T, name string, each func(T)) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "slip", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the shared data are not here")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	for dec := json.NewDecoder(f); ; {
-		var row T
-		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		each(row)
-	}
-}
-
 func TestLinesOfTheSharedData(t *testing.T) {
 	type line struct {
 		ID, Wire, Profile string
@@ -300,7 +274,7 @@ func TestLinesOfTheSharedData(t *testing.T) {
 		}
 	}
 	n, written := 0, 0
-	rows(t, "slip-v1.jsonl", func(row line) {
+	datatest.Rows(t, "slip/slip-v1.jsonl", func(row line) {
 		n++
 		d := row.Decoded
 		want := &Message{Src: d.Src, Dst: d.Dst, Anchor: ucr.Anchor(d.Anchor), Payload: d.Payload}
@@ -335,7 +309,7 @@ func TestLinesOfTheSharedData(t *testing.T) {
 
 func TestMalformedLinesOfTheSharedData(t *testing.T) {
 	n := 0
-	rows(t, "malformed.jsonl", func(row struct {
+	datatest.Rows(t, "slip/malformed.jsonl", func(row struct {
 		ID, Format, Input, Error string
 		ErrorAny                 []string `json:"error_any"`
 	}) {

@@ -2,16 +2,13 @@ package ucr
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slimwire/swp/vectors/datatest"
 )
 
 func TestCoreHash(t *testing.T) {
@@ -192,27 +189,13 @@ func fromJSON(list []anchorJSON) []Anchor {
 	return anchors
 }
 
-// shared opens a file of the data beside the repository.
-func shared(t *testing.T, name string) *os.File {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "slip", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the shared data are not here")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
-}
-
 func TestCoreIsThatOfTheSharedData(t *testing.T) {
 	var file struct {
 		UCRVersion string       `json:"ucrVersion"`
 		UCRHash    string       `json:"ucrHash"`
 		Anchors    []anchorJSON `json:"anchors"`
 	}
-	if err := json.NewDecoder(shared(t, "ucr-1.0.0.json")).Decode(&file); err != nil {
+	if err := json.Unmarshal(datatest.Read(t, "slip/ucr-1.0.0.json"), &file); err != nil {
 		t.Fatal(err)
 	}
 	if file.UCRVersion != Version || file.UCRHash != CoreHash {
@@ -224,24 +207,18 @@ func TestCoreIsThatOfTheSharedData(t *testing.T) {
 }
 
 func TestHashesOfTheSharedData(t *testing.T) {
-	rows := json.NewDecoder(shared(t, "ucrhash.jsonl"))
+	type row struct {
+		ID      string       `json:"id"`
+		Anchors []anchorJSON `json:"anchors"`
+		UCRHash string       `json:"ucrHash"`
+	}
 	n := 0
-	for {
-		var row struct {
-			ID      string       `json:"id"`
-			Anchors []anchorJSON `json:"anchors"`
-			UCRHash string       `json:"ucrHash"`
-		}
-		if err := rows.Decode(&row); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	datatest.Rows(t, "slip/ucrhash.jsonl", func(row row) {
 		n++
 		if got := Hash(fromJSON(row.Anchors)); got != row.UCRHash {
 			t.Errorf("%s: %s, want %s", row.ID, got, row.UCRHash)
 		}
-	}
+	})
 	if n != 4 {
 		t.Errorf("%d rows, want 4", n)
 	}

@@ -3,29 +3,14 @@ package command
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// sharedSLIP reads a file of the data beside the repository.
-func sharedSLIP(t *testing.T, name string) []byte {
-	t.Helper()
-	octets, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "shared", "data", "slip", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the shared data are not here")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return octets
-}
+	"github.com/slimwire/swp/vectors/datatest"
+)
 
 // run runs the command line with an input and returns the lines of its output.
 func run(t *testing.T, input []byte, want int, args ...string) []string {
@@ -71,7 +56,7 @@ func exact(t *testing.T, octets string) (v any) {
 func TestDecodeEveryRowOfTheSharedData(t *testing.T) {
 	total := 0
 	for name, n := range map[string]int{"nslip.jsonl": 165, "slip-v1.jsonl": 205, "malformed.jsonl": 42, "slip-a2a.jsonl": 20} {
-		octets := sharedSLIP(t, name)
+		octets := datatest.Read(t, "slip/"+name)
 		rows := rowsOf(t, octets)
 		lines := run(t, octets, exitOK, "slip", "decode", "--jsonl")
 		if len(rows) != n || len(lines) != n {
@@ -105,7 +90,7 @@ func TestDecodeEveryRowOfTheSharedData(t *testing.T) {
 // What has no line break is the same as lines of text.
 func TestDecodeTheSharedDataAsLines(t *testing.T) {
 	for name, format := range map[string]string{"nslip.jsonl": "nslip", "slip-v1.jsonl": "slip-v1", "malformed.jsonl": "nslip"} {
-		octets := sharedSLIP(t, name)
+		octets := datatest.Read(t, "slip/"+name)
 		want := run(t, octets, exitOK, "slip", "decode", "--jsonl")
 		var text bytes.Buffer
 		var kept []string
@@ -125,7 +110,7 @@ func TestDecodeTheSharedDataAsLines(t *testing.T) {
 
 func TestEncodeTheSharedData(t *testing.T) {
 	for name, test := range map[string]struct{ same, other, code int }{"nslip.jsonl": {165, 0, exitOK}, "slip-v1.jsonl": {139, 66, exitFailed}} {
-		octets := sharedSLIP(t, name)
+		octets := datatest.Read(t, "slip/"+name)
 		decoded := strings.Join(run(t, octets, exitOK, "slip", "decode", "--jsonl"), "")
 		lines := run(t, []byte(decoded), test.code, "slip", "encode", "--jsonl")
 		same, other := 0, 0
@@ -158,7 +143,7 @@ func TestEncodeTheSharedData(t *testing.T) {
 func TestUCRHashesOfTheSharedData(t *testing.T) {
 	for _, name := range []string{"ucrhash.jsonl", "ucr-1.0.0.json"} {
 		var want []string
-		octets := sharedSLIP(t, name)
+		octets := datatest.Read(t, "slip/"+name)
 		for dec := json.NewDecoder(bytes.NewReader(octets)); ; {
 			var r struct{ UCRHash string }
 			if dec.Decode(&r) != nil {
