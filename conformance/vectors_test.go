@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/conformance"
+	"github.com/slimwire/swp/vectors/datatest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
