@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -40,12 +39,10 @@ The log goes to standard error.`,
 		if err != nil {
 			return err
 		}
-		if os.Getenv("GOGC") == "" {
-			// Serving allocates next to nothing, so collecting early is cheap,
-			// and resident memory stays near what is in use.
-			debug.SetGCPercent(gcPercent)
-		}
 		ctx, reload, abort := signals(cmd.Context())
+		if os.Getenv("GOGC") == "" {
+			collectEarly(ctx, liveHeap, setPercent)
+		}
 		return daemon.Run(ctx, daemon.Options{
 			Config:       c,
 			Version:      version,
@@ -59,10 +56,6 @@ The log goes to standard error.`,
 	}
 	return cmd
 }
-
-// gcPercent is how much garbage may be left, in percent of what is in use,
-// unless GOGC says otherwise.
-const gcPercent = 25
 
 // atOnce is how long a second signal waits for what it asked to end.
 const atOnce = time.Second

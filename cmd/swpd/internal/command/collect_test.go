@@ -1,0 +1,83 @@
+package command
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestLittleInUseIsNotCollectedForItsGarbage(t *testing.T) {
+	for _, row := range []struct {
+		used uint64
+		want int
+	}{
+		{0, 200}, {1 << 20, 200}, // 8 MiB is the least heap at 200
+		{4 << 20, 100},
+		{gcHeap * 4 / 5, 25}, {gcHeap - 1, 25}, {gcHeap, 25}, {gcHeap + 1, 25}, {1 << 40, 25},
+	} {
+		if got := percentOf(row.used); got != row.want {
+			t.Errorf("%d octets in use: %d percent, want %d", row.used, got, row.want)
+		}
+	}
+}
+
+// What is in use is looked at after every collection, until nobody wants it any more.
+func TestGOGCFollowsWhatIsInUse(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var used atomic.Uint64
+	looks, set := make(chan struct{}, 1), make(chan int, 16)
+	collectEarly(ctx, func() uint64 {
+		select {
+		case looks <- struct{}{}:
+		default:
+		}
+		return used.Load()
+	}, func(percent int) { set <- percent })
+	<-looks
+	for _, row := range []struct {
+		used uint64
+		want int // 0: near enough to what it was
+	}{
+		{0, 200},
+		{gcHeap, 25},
+		{gcHeap * 100 / 128, 0},
+		{gcHeap / 2, 100},
+		{0, 200},
+	} {
+		used.Store(row.used)
+		if row.want == 0 {
+			collected(t, looks)
+			collected(t, looks) // the first may have looked before the change
+			continue
+		}
+		for got := 0; got != row.want; {
+			select {
+			case got = <-set:
+				if got != row.want {
+					t.Fatalf("%d octets in use: %d percent, want %d", row.used, got, row.want)
+				}
+			default:
+				collected(t, looks)
+			}
+		}
+	}
+	cancel()
+	c := &collector{ctx: ctx, used: used.Load, set: func(int) { t.Error("GOGC is set when nobody wants it any more") }}
+	c.look()
+}
+
+// collected collects garbage until that was noticed.
+func collected(t *testing.T, looks <-chan struct{}) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		runtime.GC()
+		select {
+		case <-looks:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	t.Fatal("nobody looks after a collection")
+}
