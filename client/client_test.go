@@ -32,6 +32,12 @@ func connected(t *testing.T, server mcpmap.Server) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return attached(t, set)
+}
+
+// attached returns a client of an endpoint with these profiles.
+func attached(t *testing.T, set *all.Set) *Client {
+	t.Helper()
 	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,6 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
-	"github.com/slimwire/swp/transport"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // answering is a Server that answers each request as a function says.
@@ -38,22 +36,7 @@ func asking(t *testing.T, a answering) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, there := transport.Pipe()
-	ep.Attach(there)
-	c := &Client{address: "pipe"}
-	if err := c.attach(here); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		_ = ep.Close()
-		set.Close()
-	})
-	return c
+	return attached(t, set)
 }
 
 func TestAnswersOfSDLAreBelievedIfATrustedKeySignedThem(t *testing.T) {
