@@ -132,7 +132,7 @@ func (w *work) dial(ctx context.Context) (*Client, error) {
 	err = w.declare(ctx)
 	w.mu.Unlock()
 	if err == nil {
-		err = w.taken(ctx, c)
+		err = c.agentTaken(ctx, w.o.Agent)
 	}
 	if err != nil {
 		err = c.Explain(err)
@@ -154,23 +154,23 @@ func (w *work) declare(ctx context.Context) error {
 	return w.set.A2A.Declare(ctx, w.current.Session, w.o.Agent, kinds)
 }
 
-// taken makes sure that the peer has taken the agent: a Handshake that is refused
-// has no answer, but the listing of agents says which are the asker's own. A peer
-// that does not list agents is believed.
-func (w *work) taken(ctx context.Context, c *Client) error {
+// agentTaken makes sure that the peer has taken an agent that was declared: a
+// Handshake that is refused has no answer, but the listing of agents says which are the
+// asker's own. A peer that does not list agents is believed.
+func (c *Client) agentTaken(ctx context.Context, agent string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	// The listing may overtake the Handshake where lanes are streams.
 	for pause, began := firstPause, time.Now(); ; pause *= 2 {
 		own := false
 		if err := c.Agents(ctx, func(e agdisc.Entry) bool {
-			own = own || e.Own && e.AgentID == w.o.Agent
-			return e.AgentID < w.o.Agent
+			own = own || e.Own && e.AgentID == agent
+			return e.AgentID < agent
 		}); own || err != nil {
 			return c.Context().Err()
 		}
 		if time.Since(began) > takenTime {
-			return &refusedAgentError{w.o.Agent}
+			return &refusedAgentError{agent}
 		}
 		if !sleep(ctx, pause) {
 			return context.Cause(ctx)
@@ -178,7 +178,7 @@ func (w *work) taken(ctx context.Context, c *Client) error {
 	}
 }
 
-// refusedAgentError is why a worker ends.
+// refusedAgentError is why a worker, or a SLIPListener, ends.
 type refusedAgentError struct{ agent string }
 
 func (e *refusedAgentError) Error() string {

@@ -38,6 +38,20 @@ type Meaning struct {
 	Reference
 }
 
+// ParseMeaning reads a Meaning as String writes it.
+func ParseMeaning(text string) (m Meaning, ok bool) { return parseMeaning([]byte(text)) }
+
+// String is the value of an extension 17, such as "k=task:0011"; empty for a slot that
+// is no handle.
+func (m Meaning) String() string {
+	for _, slot := range handleSlots {
+		if slot.code == m.Code {
+			return string(slot.letter) + "=" + m.Kind + ":" + m.ID
+		}
+	}
+	return ""
+}
+
 // Resolver knows what handles stand for. It must not block, and is safe for
 // concurrent use.
 type Resolver interface {
@@ -175,12 +189,8 @@ func parseMeaning(value []byte) (Meaning, bool) {
 
 // appendMeaning appends it as an extension.
 func appendMeaning(ext e1.Extensions, m Meaning) e1.Extensions {
-	for _, slot := range handleSlots {
-		if slot.code == m.Code {
-			value := append([]byte{slot.letter, '='}, m.Kind...)
-			value = append(append(value, ':'), m.ID...)
-			return e1.AppendExtension(ext, profiles.ExtHandle, value)
-		}
+	if value := m.String(); value != "" {
+		ext = e1.AppendExtension(ext, profiles.ExtHandle, []byte(value))
 	}
 	return ext
 }

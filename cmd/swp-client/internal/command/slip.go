@@ -18,14 +18,17 @@ import (
 func newSLIP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slip",
-		Short: "Read and write nSLIP and SLIP v1, offline",
+		Short: "Read and write nSLIP and SLIP v1, send and hear them",
 		Long: `Read and write the languages called SLIP, offline: nSLIP (@a3|f0|…#), SLIP v1
-(SLIP v1 planner reviewer RequestReview …), and SLIP v1 in messages of A2A.`,
-		Example: `  echo 'SLIP v1 planner reviewer RequestReview auth_module' | swp-client slip decode
+(SLIP v1 planner reviewer RequestReview …), and SLIP v1 in messages of A2A. Send messages of
+the first two to agents, and be an agent that hears them.`,
+		Example: `  swp-client slip listen swp+tls://127.0.0.1:7777 reviewer
+  swp-client slip send swp+tls://127.0.0.1:7777 'SLIP v1 planner reviewer RequestReview auth_module'
+  echo 'SLIP v1 planner reviewer RequestReview auth_module' | swp-client slip decode
   swp-client slip decode --format nslip <log.txt | jq .message.act
   swp-client slip ucr anchors.json`,
 	}
-	cmd.AddCommand(newSLIPDecode(f), newSLIPEncode(f), newSLIPUCR(f))
+	cmd.AddCommand(newSLIPDecode(f), newSLIPEncode(f), newSLIPUCR(f), newSLIPSend(f), newSLIPListen(f))
 	return cmd
 }
 
@@ -211,18 +214,27 @@ func (o *slipFlags) codec() (*slipjson.Codec, error) {
 	if !slices.Contains(slipjson.Formats(), slipjson.Format(o.format)) {
 		return nil, &usageError{fmt.Sprintf("--format %q: want nslip, slip-v1, a2a or auto", o.format)}
 	}
-	if o.table == "" {
-		return slipjson.New(nil)
+	table, err := readTable(o.table)
+	if err != nil {
+		return nil, err
 	}
-	octets, err := os.ReadFile(o.table)
+	return slipjson.New(table)
+}
+
+// readTable reads the anchors of an installation; without a file they are the core.
+func readTable(file string) (*ucr.Table, error) {
+	if file == "" {
+		return nil, nil
+	}
+	octets, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	table, err := ucr.Load(octets)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.table, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return slipjson.New(table)
+	return table, nil
 }
 
 // open opens the file that is named, standard input for none or "-".

@@ -1,0 +1,224 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/slip/nslip"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// SLIPMessage is a message of nSLIP or SLIP v1.
+type SLIPMessage struct {
+	// Text is the line. It begins with "@" if it is nSLIP, which may have come as
+	// binary.
+	Text string
+
+	// Handles are what slots of nSLIP stand for, as far as it was said.
+	Handles []slip.Meaning
+}
+
+// SLIPOptions configure NewSLIP.
+type SLIPOptions struct {
+	// Anchors are those of this side, default the core of UCR 1.0.0.
+	Anchors *ucr.Table
+
+	// Heard gets the messages for the agents of this side, those of one lane in their
+	// order. It must not block; its error is told to the sender. Nil refuses them.
+	Heard func(SLIPMessage) error
+
+	// Refused is told of the messages of this side that were not delivered. It must
+	// not block. Nil means that nobody is.
+	Refused func(msgID []byte, err *slip.PeerError)
+}
+
+// NewSLIP returns profiles that hear messages of nSLIP and SLIP v1, for
+// Options.Profiles. The caller closes them.
+func NewSLIP(o SLIPOptions) (*all.Set, error) {
+	receive := func(_ profiles.Session, m *slip.Message) error {
+		if o.Heard == nil {
+			return slip.Refuse(slip.CodeUnknownDestination, "there is no agent here")
+		}
+		text, err := lineOf(m)
+		if err != nil {
+			return err
+		}
+		return o.Heard(SLIPMessage{text, slices.Clone(m.Handles)})
+	}
+	returned := func(_ profiles.Session, msgID []byte, err *slip.PeerError) {
+		if o.Refused != nil {
+			o.Refused(msgID, err)
+		}
+	}
+	return all.New(all.Options{SLIP: slip.Options{Anchors: o.Anchors, Receive: receive, Returned: returned}})
+}
+
+// lineOf returns a message as a line of text.
+func lineOf(m *slip.Message) (string, error) {
+	text := m.Payload
+	if m.Type == slip.TypeBinary {
+		var err error
+		// What was read can be written, however long its escapes make it.
+		if text, err = (nslip.Codec{MaxMessage: math.MaxInt, MaxString: math.MaxInt}).Append(nil, &m.NSLIP); err != nil {
+			return "", err
+		}
+	}
+	return string(bytes.Trim(text, " \t\r\n")), nil
+}
+
+// SendSLIP sends a message and returns its msg_id when the peer has taken it, or has
+// refused it: by then Refused of the profiles was told. That another endpoint on the way
+// has refused it may be told later. The text begins with "@" if it is nSLIP.
+func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err error) {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(info.Profiles, func(p rpc.ProfileInfo) bool { return p.ID == slip.ProfileID }) {
+		return nil, fmt.Errorf("%s does not serve profile %d, messages of SLIP", c.address, slip.ProfileID)
+	}
+	text := bytes.Trim([]byte(m.Text), " \t\r\n")
+	msgType := uint64(slip.TypeSLIP)
+	if bytes.HasPrefix(text, []byte("@")) {
+		msgType = slip.TypeNSLIP
+	}
+	err = c.onLane(ctx, func(lane profiles.Lane) error {
+		if msgID, err = slip.Send(ctx, lane, msgType, text, m.Handles...); err != nil {
+			return err
+		}
+		return syncLane(ctx, lane)
+	})
+	return msgID, err
+}
+
+// SLIPListener hears messages as an agent of an endpoint, over as many connections as
+// it takes. Connect, Agent and Heard are required.
+type SLIPListener struct {
+	// Connect makes a connection with profiles. It is called again when one is lost.
+	Connect func(ctx context.Context, set *all.Set) (*Client, error)
+	Agent   string     // agent_id that is declared
+	Anchors *ucr.Table // default the core of UCR 1.0.0
+
+	// Heard gets each message, one at a time. Its error ends Listen, and is its error.
+	Heard func(SLIPMessage) error
+
+	// Count is how many messages are heard until Listen ends, 0 for no end. Others
+	// are refused.
+	Count uint64
+
+	// Silence is how long the endpoint may leave a sign of life unanswered; default
+	// 10 s.
+	Silence time.Duration
+
+	// Attached is told that the endpoint has taken the agent, Lost why a connection
+	// has ended, and how long it is until the next is tried. Nil means that nobody is.
+	Attached func(c *Client)
+	Lost     func(err error, pause time.Duration)
+}
+
+// maxUnheard is how many messages wait for Heard; more are refused.
+const maxUnheard = 256
+
+var (
+	errUnheard = profiles.Busy("unheard", "client: the agent does not keep up")
+	errEnough  = profiles.Busy("enough", "client: the agent is about to leave")
+)
+
+// Listen hears messages until ctx ends, which is no error, or Count is reached.
+func (l SLIPListener) Listen(ctx context.Context) error {
+	heard := make(chan SLIPMessage, maxUnheard)
+	var came atomic.Uint64
+	set, err := NewSLIP(SLIPOptions{Anchors: l.Anchors, Heard: func(m SLIPMessage) error {
+		if n := came.Add(1); l.Count > 0 && n > l.Count {
+			came.Add(^uint64(0))
+			return errEnough
+		}
+		select {
+		case heard <- m:
+			return nil
+		default:
+			came.Add(^uint64(0))
+			return errUnheard
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	w := &listening{SLIPListener: l, set: set, heard: heard}
+	connect := func(ctx context.Context) (*Client, error) { return l.Connect(ctx, set) }
+	again := again{connect: connect, patience: math.MaxInt64, silence: cmp.Or(l.Silence, 10*time.Second), lost: l.Lost}
+	err = again.run(ctx, w.run)
+	if ctx.Err() == nil || errors.As(err, new(*finalError)) {
+		return err
+	}
+	return w.rest()
+}
+
+// listening is the state of Listen.
+type listening struct {
+	SLIPListener
+	set   *all.Set
+	heard <-chan SLIPMessage
+	n     uint64
+}
+
+// run listens over one connection.
+func (w *listening) run(ctx context.Context, c *Client, moved func()) error {
+	if err := w.set.A2A.Declare(ctx, c.Session, w.Agent, nil); err != nil {
+		return err
+	}
+	if err := c.agentTaken(ctx, w.Agent); err != nil {
+		return err
+	}
+	moved()
+	if w.Attached != nil {
+		w.Attached(c)
+	}
+	for w.Count == 0 || w.n < w.Count {
+		select {
+		case m := <-w.heard:
+			if err := w.hear(m); err != nil {
+				return err
+			}
+		case <-c.Context().Done():
+			return context.Cause(c.Context())
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+func (w *listening) hear(m SLIPMessage) error {
+	w.n++
+	if err := w.Heard(m); err != nil {
+		return &finalError{err}
+	}
+	return nil
+}
+
+// rest hears what came before the end: their senders take them for delivered.
+func (w *listening) rest() error {
+	for {
+		select {
+		case m := <-w.heard:
+			if err := w.hear(m); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
