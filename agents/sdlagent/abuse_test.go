@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -271,6 +272,16 @@ func TestPR18ShapeIsNoMatterOfSecurity(t *testing.T) {
 	} {
 		if code, detail, got, _ := s.raw([]byte(body), sdl.JSON); code != profiles.InvalidProfilePayload || got != said {
 			t.Errorf("%q: %v · %s, answered %q", body, code, detail, got)
+		}
+	}
+	// The length comes before the form.
+	for octet, form := range map[string]sdl.Form{"x": sdl.JSON, "{": sdl.JSON, "\xa0": sdl.CBOR} {
+		body := []byte(strings.Repeat(octet, 1<<20+1))
+		if code, detail, got, _ := s.raw(body, form); code != profiles.InvalidProfilePayload || got != "BAD_REQUEST" {
+			t.Errorf("too much of %q: %v · %s, answered %q", octet, code, detail, got)
+		}
+		if code, detail, got, _ := s.raw(body[:1<<20], form); code != profiles.InvalidProfilePayload || got != "UNSUPPORTED_ENCODING" {
+			t.Errorf("as much of %q as may be: %v · %s, answered %q", octet, code, detail, got)
 		}
 	}
 	if code, _, said, _ := s.raw([]byte{0xa1}, sdl.CBOR); code != profiles.InvalidProfilePayload || said != "UNSUPPORTED_ENCODING" {

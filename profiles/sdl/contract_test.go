@@ -35,7 +35,8 @@ type script struct {
 
 func (s *scripted) Handle(ctx context.Context, m *sdl.Message) sdl.Answer {
 	var in script
-	if err := json.Unmarshal(m.Body, &in); err != nil || m.Form != sdl.JSON {
+	_, known := sdl.FormOf(m.Body)
+	if err := json.Unmarshal(m.Body, &in); err != nil || !known || m.Form != sdl.JSON {
 		f := &sdl.Fault{Code: sdl.CodeEncoding, Cause: err}
 		return sdl.Answer{Body: s.Refusal(m.Form, f), Fault: f}
 	}

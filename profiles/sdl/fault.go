@@ -85,8 +85,6 @@ func (f *Fault) verdict(msgType uint64, answer []byte) error {
 func faultOf(e *profiles.Error) *Fault {
 	f := &Fault{Code: CodeRequest, Retryable: e.Retryable, Cause: e}
 	switch {
-	case e == errForm:
-		f.Code = CodeEncoding
 	case e.Code == profiles.SecurityPolicy:
 		f.Code = CodeSecurity
 	case e.Code == profiles.RateLimitExceeded:

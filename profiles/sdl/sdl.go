@@ -84,7 +84,7 @@ func FormOf(body []byte) (form Form, ok bool) {
 // Message is an envelope that came.
 type Message struct {
 	Type    uint64           // TypeReq or TypeEvt
-	Form    Form             // of Body
+	Form    Form             // of Body; JSON where it is neither, which is refused
 	Body    []byte           // valid until Handle returns
 	Session profiles.Session // that it came on
 }

@@ -30,8 +30,7 @@ func TestTheFirstOctetIsTheForm(t *testing.T) {
 }
 
 func TestWhatIsNeitherJSONNorCBORIsAnsweredInJSON(t *testing.T) {
-	p := newProfile(t)
-	h := profiletest.New(t, p)
+	h := profiletest.New(t, newProfile(t))
 	for _, payload := range []string{"", "[]", "\xef\xbb\xbf{}", "\x00", "null"} {
 		for _, typ := range []uint64{sdl.TypeReq, sdl.TypeEvt} {
 			x := h.Serve(typ, []byte(payload)).Wait()
@@ -39,9 +38,9 @@ func TestWhatIsNeitherJSONNorCBORIsAnsweredInJSON(t *testing.T) {
 			if err == nil || err.Code != profiles.InvalidProfilePayload || err.Detail != "sdl_unsupported_encoding" {
 				t.Fatalf("%q: %v", payload, err)
 			}
-			answer, ok := p.Refusal(x.Request(), err)
-			if ok != (typ == sdl.TypeReq) || ok && string(answer.Payload) != `{"code":"UNSUPPORTED_ENCODING"}` {
-				t.Errorf("%q as type %d: answered %v with %q", payload, typ, ok, answer.Payload)
+			want := map[uint64]string{sdl.TypeReq: `{"code":"UNSUPPORTED_ENCODING"}`}[typ]
+			if got := string(err.Answer.Payload); got != want || want != "" && err.Answer.MsgType != sdl.TypeRes {
+				t.Errorf("%q as type %d: answered with %q, want %q", payload, typ, got, want)
 			}
 		}
 	}

@@ -19,10 +19,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	if s.opts.Server == nil {
 		return errNone
 	}
-	form, ok := FormOf(req.Payload)
-	if !ok {
-		return errForm // of a request the language's own error follows, see refusal
-	}
+	form, _ := FormOf(req.Payload) // what is of neither the Server refuses, after its length
 	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
 		return err
 	}
