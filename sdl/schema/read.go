@@ -102,8 +102,12 @@ func (r *reader) keyword(p *part, keyword string, v canonical.Value) (clean any,
 	switch keyword {
 	case "type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
 	case "minLength", "maxLength", "minItems", "maxItems":
-		if n, ok := v.Float64(); !ok || n < 0 || n > math.MaxInt32 {
+		n, ok := v.Float64()
+		if !ok || n < 0 || n != math.Trunc(n) {
 			return nil, fmt.Errorf("%s is no length", keyword)
+		}
+		if n > math.MaxInt32 { // nothing is as long
+			v = canonical.Int(math.MaxInt32)
 		}
 	case "required":
 		p.cost += v.Len()
