@@ -180,6 +180,10 @@ func TestWeakness12RegistryIsNotRolledBackByAnOldSignature(t *testing.T) {
 	equal(t, "rolled back", payload(t, ask(t, s, sign(t, v, "")), sdl.CTTrustSync).Get("status"), `"rejected"`)
 	equal(t, "revoked", discover(t, s).Get("snapshot").Get("revoked_kids"), `["first","second"]`)
 
+	// Nobody who did not sign is shown the registry, and no proposal brings keys that decrypt.
+	refused(t, ask(t, s, request(t, sdl.CTTrustSync, `{"op":"discover"}`)), sdl.SecurityUnsupported, false)
+	equal(t, "decrypt keys", propose(t, s, `{"proposal_id":"p4","registry":{"decrypt_private_keys":{"k":"v"}}}`, "approver").Get("status"), `"rejected"`)
+
 	// One key under two names is one approver.
 	if _, err := trust.NewQuorum(map[string]ed25519.PublicKey{"a": publicKey("a"), "b": publicKey("a")}, 2); err == nil {
 		t.Error("two approvers with one key make a quorum")
@@ -190,6 +194,11 @@ func TestWeakness13SessionsAreShortAndOpenedOnly(t *testing.T) {
 	o := guarded(t)
 	o.Sessions = trust.NewSessions(trust.SessionOptions{})
 	s := newServer(t, o)
+	for _, op := range []string{"open", "ack"} { // of somebody
+		v := request(t, sdl.CTSession, `{"op":"`+op+`","profile":{},"nonce":"nonce-01"}`)
+		refused(t, ask(t, s, v), sdl.SecurityUnsupported, false)
+		refused(t, ask(t, newServer(t, serve.Options{Sessions: o.Sessions}), v), sdl.SecurityUnsupported, false)
+	}
 	for _, test := range []struct {
 		payload string
 		code    sdl.Code
@@ -285,6 +294,7 @@ func TestWeakness19EncryptionAloneIsNotTrusted(t *testing.T) {
 func TestWeakness20AmbiguousMessagesAreRefused(t *testing.T) {
 	good := string(request(t, sdl.CTTask, taskPayload).AppendJSON(nil))
 	for _, change := range [][2]string{
+		{`"v":1`, `"v":true`},
 		{`"ct":"task.v1"`, `"ct":"task.v1","ct":"session.v1"`},
 		{`"hops":2`, `"hops":true`},
 		{`"hops":2`, `"hops":2.0`},
