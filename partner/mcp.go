@@ -81,7 +81,10 @@ func (s *server) call(x *mcpmap.Exchange) *mcpmap.Call {
 	for _, p := range x.Params() {
 		c.Params = append(c.Params, string(p))
 	}
-	c.Events.Notification = x.Notify
+	c.Events.Notification = func(octets []byte) {
+		x.Pace(x.Context())
+		x.Notify(octets)
+	}
 	return c
 }
 

@@ -128,6 +128,15 @@ type Trickler interface {
 	PaceTo(ctx context.Context, octets int) error
 }
 
+// Offerer is a Responder for messages that may be lost. Those of held exchanges of
+// an endpoint are: whoever can not wait for a slow peer does without, instead of
+// ending its connection.
+type Offerer interface {
+	// Offer is Send, but fails with a Busy error, and nothing is sent, where so
+	// much is queued that the last words of other exchanges may not have room.
+	Offer(env e1.Envelope) error
+}
+
 // Session is one authenticated connection. Who dialled makes no difference.
 // It is safe for concurrent use.
 type Session interface {

@@ -332,7 +332,18 @@ func (c *backCall) notification(m *mcpmap.Message) {
 		c.b.stats.dropped.Add(1)
 		return
 	}
-	of.x.Notify(m.Octets())
+	of.notify(c.ctx, m.Octets())
+}
+
+// notify brings a notification to the client. It waits for one that is slow, and the
+// server waits meanwhile: ctx is that of whoever reads it.
+func (c *backCall) notify(ctx context.Context, octets []byte) {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.x.Pace(ctx)
+	c.heard()
+	c.x.Notify(octets)
 }
 
 // trouble counts and tells that a request got no proper response.

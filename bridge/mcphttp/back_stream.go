@@ -157,8 +157,7 @@ func (s *backSession) take(octets []byte) {
 	case mcpmap.Notification:
 		if token := mcpmap.TokenKey(m.Progressed()); token != "" && m.Is(mcpmap.MethodProgress) {
 			if c := s.progressing(token, nil); c != nil {
-				c.heard()
-				c.x.Notify(octets)
+				c.notify(s.ctx, octets)
 				return
 			}
 		}

@@ -149,8 +149,18 @@ func (x *Exchange) OnCancel(f func(octets []byte)) {
 	}
 }
 
+// Pace waits until the peer has taken enough for Notify not to lose a notification,
+// or until ctx ends. Whoever reads a server for this exchange alone waits so before
+// each one, and the server has to wait for the client.
+func (x *Exchange) Pace(ctx context.Context) {
+	if p, ok := x.w.(profiles.Pacer); ok {
+		_ = p.Pace(ctx) // an exchange that is over has no use for notifications
+	}
+}
+
 // Notify passes a notification on that belongs to the request. It renews the
-// deadline. octets are free again when it returns.
+// deadline. One for which a slow peer leaves no room is dropped. octets are free
+// again when it returns.
 func (x *Exchange) Notify(octets []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -163,7 +173,11 @@ func (x *Exchange) Notify(octets []byte) {
 	if x.session != nil {
 		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(x.session.id))
 	}
-	err := x.w.Send(e1.Envelope{
+	send := x.w.Send
+	if o, ok := x.w.(profiles.Offerer); ok {
+		send = o.Offer
+	}
+	err := send(e1.Envelope{
 		MsgType: uint64(Notification), MsgID: profiles.NewMsgID(), Extensions: ext, Payload: octets,
 	})
 	if err != nil {

@@ -126,7 +126,7 @@ func (c *serverConn) notify(m *mcpmap.Message) {
 
 // Write implements mcp.Connection: it brings what the SDK says to the request, or
 // the session, that it belongs to.
-func (c *serverConn) Write(_ context.Context, m jsonrpc.Message) error {
+func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
 		return c.respond(m)
@@ -144,6 +144,7 @@ func (c *serverConn) Write(_ context.Context, m jsonrpc.Message) error {
 		case m.IsCall():
 			return c.ask(f, m, &scanned)
 		case f != nil:
+			f.x.Pace(ctx) // as a slow stream would have it wait
 			f.x.Notify(octets)
 		case c.client != nil:
 			c.client.Notify(octets)

@@ -252,15 +252,27 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	if terminal {
 		e.leave()
 	}
-	err := e.l.out.send(e.ctx, &env, e.mode)
+	p := e.mode
+	if terminal {
+		p = e.last()
+	}
+	err := e.l.out.send(e.ctx, &env, p)
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {
 		// The answer itself cannot be sent, for its size. One that can takes
 		// its place, so that the requester is not left waiting.
-		e.l.answerRefusal(e.profile, &e.req, fault, false, e.mode)
+		e.l.answerRefusal(e.profile, &e.req, fault, false, p)
 	}
 	e.answered = terminal
 	return err
+}
+
+// last is the patience of the last word.
+func (e *exchange) last() patience {
+	if e.mode == refuses {
+		return answers
+	}
+	return e.mode
 }
 
 // Fail ends a held exchange. A detached function returns its error instead.
@@ -338,7 +350,7 @@ func (e *exchange) settle(v Verdict) {
 // mu.
 func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
-	told := e.l.answerRefusal(e.profile, &e.req, fault, e.answered, e.mode)
+	told := e.l.answerRefusal(e.profile, &e.req, fault, e.answered, e.last())
 	if !v.Reject {
 		return
 	}

@@ -25,7 +25,21 @@ const (
 	// stalled is how long a write may be under way before a full queue means
 	// that the peer does not read, and not that the writer had no turn yet.
 	stalled = time.Second
+
+	// burst is how many times the bounds of the queue hold for last words: the
+	// answers to many requests may come at once, and the peer has asked for each
+	// of them. Large ones leave one part to the small.
+	burst = 4
 )
+
+// errFull is why a message that may be lost is.
+var errFull = profiles.Busy("outbound", "too much is waiting for the peer to read")
+
+// errTooMuch takes the place of an answer for which there is no room. It is not
+// retryable: what was asked may have been done.
+var errTooMuch = &profiles.Error{
+	Code: profiles.RateLimitExceeded, Detail: "outbound", Text: "too many large answers are waiting to be read", Pace: true,
+}
 
 // patience says what a sender does when the queue is full.
 type patience uint8
@@ -33,8 +47,10 @@ type patience uint8
 const (
 	inline  patience = iota // on the read loop: writes by itself, and waits for it
 	waits                   // a goroutine of its own: waits for room
-	refuses                 // must not wait: a queue that stays full ends the session
 	copied                  // on the read loop, for a flusher to write: waits for room
+	refuses                 // must not wait: a queue that stays full ends the session
+	answers                 // the same for the last word of an exchange, see burst
+	yields                  // must not wait, may be lost: leaves a quarter to the others
 )
 
 // output is the outbound queue of a stream. Whoever has something to say
@@ -50,6 +66,7 @@ type output struct {
 	spare   []byte    // the buffer written last, to be used again
 	frames  int       // in buf and under way
 	busy    int       // octets under way
+	words   int       // octets of buf that are last words
 	writing bool      // some goroutine has the right to write
 	began   time.Time // when the write under way began, or zero
 	last    time.Time // when the latest one began
@@ -90,14 +107,14 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 			return err
 		}
 		if (len(env.Payload) >= direct || len(env.Tail) >= direct) && (p == inline || p == waits) {
-			o.count(size)
+			o.count(size, p)
 			return o.sendDirect(env, size)
 		}
 		if o.makeRoom(size) {
 			break
 		}
 		switch {
-		case p == refuses:
+		case p == refuses, p == answers, p == yields:
 			return profiles.Busy("in_flight_bytes", "too many octets in flight")
 		case o.writing:
 			o.awaitWrite()
@@ -107,7 +124,7 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 			p = waits // a large frame that is not copied needs no room
 		}
 	}
-	o.count(size)
+	o.count(size, p)
 	o.buf = env.Append(frame.AppendHeader(o.buf, size-frame.HeaderSize))
 	if p == inline {
 		if len(o.buf) >= gathered {
@@ -121,9 +138,13 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 }
 
 // count adds a frame to the queue's figures.
-func (o *output) count(size int) {
+func (o *output) count(size int, p patience) {
 	o.frames++
 	o.l.s.queued.Add(int64(size))
+	if p == answers {
+		o.words += size
+		o.l.s.words.Add(int64(size))
+	}
 }
 
 // admit waits or fails while the queue is full.
@@ -139,13 +160,21 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 			if !o.writing || len(o.buf) < gathered {
 				return nil
 			}
-		case o.frames == 0, o.l.s.queued.Load()+int64(size) <= int64(b.OutboundBytes):
+		case o.frames == 0, o.fits(size, p):
 			full := o.frames >= b.OutboundFrames
-			if !full || p == refuses && (o.began.IsZero() || time.Since(o.began) < stalled) {
+			if p == answers {
+				full = o.frames >= burst*b.OutboundFrames
+			}
+			if !full || p >= refuses && (o.began.IsZero() || time.Since(o.began) < stalled) {
 				return nil
 			}
 		}
-		if p == refuses {
+		switch {
+		case p == yields:
+			return errFull
+		case p == answers && size > free:
+			return errTooMuch
+		case p == refuses, p == answers:
 			o.fail(errSlow)
 			return errSlow
 		}
@@ -165,6 +194,22 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 			return err
 		}
 	}
+}
+
+// fits reports whether a frame of so many octets may be queued, by its size.
+func (o *output) fits(size int, p patience) bool {
+	n, most := o.l.s.queued.Load()+int64(size), int64(o.l.s.ep.opts.Bounds.OutboundBytes)
+	switch {
+	case p == refuses: // it is not charged with the last words of others
+		n -= o.l.s.words.Load()
+	case p == yields:
+		most -= most / 4
+	case p == answers && size > free:
+		most *= burst - 1
+	case p == answers:
+		most *= burst
+	}
+	return n <= most
 }
 
 // free is the size of a queue that needs nothing of the endpoint's budget: two
@@ -279,8 +324,8 @@ func (o *output) beginWriting() {
 // writeOnce writes what is queued and then tail, without mu. The caller has
 // the right to write.
 func (o *output) writeOnce(tail []byte) {
-	buf, frames, charged := o.buf, o.frames, o.charged
-	o.buf, o.spare, o.charged = o.spare, nil, 0
+	buf, frames, charged, words := o.buf, o.frames, o.charged, o.words
+	o.buf, o.spare, o.charged, o.words = o.spare, nil, 0, 0
 	o.busy = len(buf) + len(tail)
 	o.wrote = true
 	var err error
@@ -293,6 +338,7 @@ func (o *output) writeOnce(tail []byte) {
 		err = o.writeChunk(tail)
 	}
 	o.l.s.queued.Add(-int64(o.busy))
+	o.l.s.words.Add(-int64(words))
 	if o.err == nil { // else fail has cleared the figures
 		o.frames -= frames
 	}
@@ -381,11 +427,12 @@ func (o *output) fail(err error) {
 	s := o.l.s
 	o.err = err
 	s.queued.Add(-int64(len(o.buf)))
+	s.words.Add(-int64(o.words))
 	s.ep.pool.Put(o.buf)
 	if o.charged > 0 {
 		s.ep.memory.tryTake(-o.charged)
 	}
-	o.buf, o.frames, o.charged = nil, 0, 0
+	o.buf, o.frames, o.charged, o.words = nil, 0, 0, 0
 	o.signal()
 	if !s.conn.Multiplexed() {
 		s.cancel(err)

@@ -3,8 +3,20 @@ package endpoint
 import (
 	"context"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
+
+// Offer implements profiles.Offerer.
+func (e *exchange) Offer(env e1.Envelope) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done || e.answered {
+		return profiles.ErrFinished
+	}
+	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
+	return e.l.out.send(e.ctx, &env, yields)
+}
 
 // Pace implements profiles.Pacer.
 func (e *exchange) Pace(ctx context.Context) error {

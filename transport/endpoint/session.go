@@ -32,6 +32,7 @@ type Session struct {
 	spared  atomic.Bool  // some stream has the one window that costs nothing
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
+	words   atomic.Int64 // of them those of last words
 
 	deferred atomic.Int64 // octets of messages whose commit is under way
 	memory   memory       // its share of octets in flight: grown buffers and copied requests
