@@ -379,6 +379,7 @@ func TestATaskWaitsForAnAgentThatIsAway(t *testing.T) {
 		q.send(handshake("a", "k"), instance("1"))
 		synctest.Wait()
 		q.hangUp()
+		synctest.Wait() // or the task is given to it, and lost with it
 		p.send(task("t", "k", "input"))
 		p.send(task("u", "other", ""))
 		p.want(message{Type: 4, ID: "u", Reason: "unsupported capability"})
@@ -392,6 +393,7 @@ func TestATaskWaitsForAnAgentThatIsAway(t *testing.T) {
 		q.accept(good(id, "out"))
 		p.want(message{Type: 4, Seq: 1, ID: "t", OK: true, Payload: "out"})
 		q.hangUp()
+		synctest.Wait()
 
 		p.send(task("v", "k", ""))
 		time.Sleep(time.Minute + time.Millisecond)
@@ -565,6 +567,56 @@ func TestEventsOfATaskAreBounded(t *testing.T) {
 				p.next()
 			}
 			p.want(message{Type: 4, Seq: 3, ID: "t", Reason: "the task has too many events"})
+		})
+	}
+}
+
+// An agent may be faster than the store for long. Refusals would use up what its
+// connection is allowed of them, and behind that of a partner is everybody.
+func TestRS08AnAgentThatIsFasterThanTheStoreIsNotRefused(t *testing.T) {
+	const events = 300
+	for _, payload := range []int{1, 16 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			m, w := newDisk().open(t), newWorker()
+			server, agent := service(t, a2a.Options{Store: m}), service(t, a2a.Options{Workers: kinds(w, "k")})
+			p := script(t, server, alice)
+			toServer, ofServer := connect(t, bob, agent, "spiffe://test/server", server)
+			if err := agent.Declare(t.Context(), toServer, "a", []string{"k"}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			p.send(task("t", "k", ""))
+			r := w.started(t)
+			m.gate <- struct{}{}
+			for i := range events {
+				if err := r.event(fmt.Sprint(i), make([]byte, payload)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.finish("out")
+			synctest.Wait()
+			<-m.gate
+			for i := 0; ; {
+				got := p.next()
+				if got.Message == "accepted" {
+					continue
+				}
+				if got.Type == a2a.TypeResult {
+					if i != events || !got.OK || got.Payload != "out" {
+						t.Errorf("%d events, then %v %q %s", i, got.OK, got.Payload, got.Reason)
+					}
+					break
+				}
+				if got.Message != fmt.Sprint(i) {
+					t.Fatalf("event %q, want %d", got.Message, i)
+				}
+				i++
+			}
+			for _, v := range ofServer.Verdicts() {
+				if v.Code != profiles.OK {
+					t.Fatalf("a message of type %d was refused: %v", v.Kind, v.Code)
+				}
+			}
 		})
 	}
 }

@@ -43,8 +43,12 @@ type receiver interface {
 	// task returns the Task to send, as payload and extensions but for 20.
 	task(ctx context.Context) (payload []byte, ext e1.Extensions, err error)
 
-	// room reports whether an Event can be taken now.
-	room(size int) bool
+	// room reports whether an Event can be taken now. One with a number that can not
+	// is dropped, and asked for later.
+	room(size int, numbered bool) bool
+
+	// wants reports whether it is time to ask for what was dropped.
+	wants() bool
 
 	// event takes an Event. number is 0 if it has none.
 	event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error

@@ -262,8 +262,28 @@ func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
 	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining()), nil
 }
 
-// room implements receiver: what has no room in the queue is refused there.
-func (f *forward) room(int) bool { return true }
+// room implements receiver: what can not be asked for again is refused by the queue,
+// if it has none. A refusal counts against the connection, which may be that of a
+// partner and carry the tasks of everybody.
+func (f *forward) room(size int, numbered bool) bool {
+	if !numbered {
+		return true
+	}
+	t := f.t
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	return t.over || t.fits(size+len(t.id)+eventRoom)
+}
+
+// eventRoom is what an Event takes beside its texts, at most.
+const eventRoom = 32
+
+// wants implements receiver.
+func (f *forward) wants() bool {
+	f.t.s.mu.Lock()
+	defer f.t.s.mu.Unlock()
+	return f.t.drains()
+}
 
 // event implements receiver. The Event is accepted when it is stored.
 func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error {

@@ -75,11 +75,14 @@ func appendDeadline(ext e1.Extensions, left time.Duration) e1.Extensions {
 }
 
 // room implements receiver.
-func (b *inbox) room(size int) bool {
+func (b *inbox) room(size int, _ bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.events) == 0 || len(b.events) < inboxEvents && b.octets+size <= inboxOctets
 }
+
+// wants implements receiver.
+func (b *inbox) wants() bool { return b.room(0, true) }
 
 // event implements receiver.
 func (b *inbox) event(_ *profiles.Request, m *EventBody, number, firstHeld uint64) error {

@@ -48,7 +48,7 @@ func (t *task) add(e entry) {
 		refused = errOver
 	case t.count >= s.opts.Events || t.octets+len(e.payload) > s.opts.EventBytes:
 		refused = errTooMany
-	case len(t.queue) >= maxQueue || len(t.queue) > 0 && t.size+len(e.payload) > maxQueueSize:
+	case !t.fits(len(e.payload)):
 		refused = errQueue
 	}
 	if refused != nil {
@@ -70,6 +70,15 @@ func (t *task) add(e entry) {
 		t.write(e, 0)
 	}
 }
+
+// fits reports whether the queue has room for an Event of a size. The caller holds mu.
+func (t *task) fits(size int) bool {
+	return len(t.queue) == 0 || len(t.queue) < maxQueue && t.size+size <= maxQueueSize
+}
+
+// drains reports whether half of the queue is free, so that it is worth while to ask
+// for what had no room. The caller holds mu.
+func (t *task) drains() bool { return len(t.queue) <= maxQueue/2 && t.size <= maxQueueSize/2 }
 
 // write submits the first Event of the queue, and tries again until it is
 // stored: nobody knows whether a write that failed was carried out.
@@ -145,9 +154,16 @@ func (t *task) wrote(e entry, seq uint64) {
 			submit = t.ending
 		}
 	}
+	var out *Delivery
+	if t.drains() {
+		out = t.out
+	}
 	t.cursor.poke()
 	s.mu.Unlock()
 
+	if out != nil {
+		out.catchUp()
+	}
 	if seq > 0 {
 		e.done(nil)
 	} else {

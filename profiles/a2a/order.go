@@ -41,7 +41,7 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 		d.mu.Unlock()
 		return nil // it came before
 	}
-	room := d.to.room(len(m.Message) + len(m.Payload))
+	room := d.to.room(len(m.Message)+len(m.Payload), numbered)
 	next := !numbered || number == d.last+1 || first > d.last && first <= number || d.asks >= maxAsks
 	switch {
 	case !numbered && !room:
@@ -61,11 +61,11 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 	return d.to.event(req, m, number, first)
 }
 
-// lack notes that an Event was dropped, and asks for it if there is room. The
+// lack notes that an Event was dropped, and asks for it if there is room again. The
 // caller holds mu.
 func (d *Delivery) lack() {
 	d.behind = true
-	if !d.asked && d.to.room(0) {
+	if !d.asked && d.to.wants() {
 		d.ask()
 	}
 }

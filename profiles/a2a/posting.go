@@ -167,7 +167,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			switch {
-			case d.behind && d.to.room(0):
+			case d.behind && d.to.wants():
 				d.ask()
 			case !d.heard:
 				cancel(errSilent)
