@@ -84,12 +84,12 @@ func (f *Fault) verdict(msgType uint64, answer []byte) error {
 // faultOf says in the terms of the language why a request is refused unread.
 func faultOf(e *profiles.Error) *Fault {
 	f := &Fault{Code: CodeRequest, Retryable: e.Retryable, Cause: e}
-	switch {
-	case e.Code == profiles.SecurityPolicy:
+	switch e.Code {
+	case profiles.SecurityPolicy:
 		f.Code = CodeSecurity
-	case e.Code == profiles.RateLimitExceeded:
+	case profiles.RateLimitExceeded:
 		f.Reason = ReasonConcurrency
-	case e.Code == profiles.Internal:
+	case profiles.Internal:
 		f.Code = CodeInternal
 	}
 	return f
