@@ -126,6 +126,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	row("identity", "%s", s.Identity)
 	row("certificate", "valid until %s", s.NotAfter.Format(time.RFC3339))
 	row("addresses", "%s", strings.Join(s.Addresses, "\n\t"))
+	if s.HTTP != "" {
+		row("http", "%s", s.HTTP)
+	}
 	row("store", "%s", s.Store)
 	row("sessions", "%d", s.Sessions)
 	for _, server := range s.Servers {
