@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
@@ -39,28 +40,24 @@ line.`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
-		n := 0
-		listed := c.Agents(ctx, func(e agdisc.Entry) bool {
-			n++
-			if f.asJSON {
-				err = f.printJSON(e)
-			} else {
-				err = row(w, e.AgentID, e.Revision)
+		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+			n := 0
+			var err error
+			listed := c.Agents(ctx, func(e agdisc.Entry) bool {
+				n++
+				if f.asJSON {
+					err = f.printJSON(e)
+				} else {
+					err = row(w, e.AgentID, e.Revision)
+				}
+				return err == nil
+			})
+			if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
+				f.printf("no agents\n")
 			}
-			return err == nil
+			return errors.Join(err, w.Flush())
 		})
-		if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
-			f.printf("no agents\n")
-		}
-		return errors.Join(err, w.Flush())
 	}
 	return cmd
 }
@@ -81,33 +78,28 @@ With --etag the card is printed only if it is another one by now.`,
 	}
 	etag := cmd.Flags().String("etag", "", "`etag` of the card that is there already")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		card, err := c.Card(ctx, args[1], *etag)
-		switch {
-		case err != nil:
-			return err
-		case card == nil && f.asJSON:
-			return f.printJSON(map[string]any{"agent_id": args[1], "etag": *etag, "not_modified": true})
-		case card == nil:
-			_, err = fmt.Fprintf(f.errOut, "swp-client: the card is still the one with etag %s\n", visible(*etag))
-			return err
-		case f.asJSON:
-			return f.printJSON(struct {
-				AgentID  string `json:"agent_id"`
-				Revision string `json:"schema_revision"`
-				ETag     string `json:"etag,omitempty"`
-				MaxAge   int64  `json:"max_age_ms"`
-				Card     any    `json:"card"`
-			}{card.AgentID, card.Revision, card.ETag, card.MaxAge.Milliseconds(), readable(card.Payload)})
-		}
-		f.printOctets(card.Payload)
-		return nil
+		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			card, err := c.Card(ctx, args[1], *etag)
+			switch {
+			case err != nil:
+				return err
+			case card == nil && f.asJSON:
+				return f.printJSON(map[string]any{"agent_id": args[1], "etag": *etag, "not_modified": true})
+			case card == nil:
+				_, err = fmt.Fprintf(f.errOut, "swp-client: the card is still the one with etag %s\n", visible(*etag))
+				return err
+			case f.asJSON:
+				return f.printJSON(struct {
+					AgentID  string `json:"agent_id"`
+					Revision string `json:"schema_revision"`
+					ETag     string `json:"etag,omitempty"`
+					MaxAge   int64  `json:"max_age_ms"`
+					Card     any    `json:"card"`
+				}{card.AgentID, card.Revision, card.ETag, card.MaxAge.Milliseconds(), readable(card.Payload)})
+			}
+			f.printOctets(card.Payload)
+			return nil
+		})
 	}
 	return cmd
 }

@@ -100,24 +100,19 @@ completed, SHA-256, and id; * marks this identity's own.`,
 		if len(args) == 2 {
 			in.ArtifactID = args[1]
 		}
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		var failed error
-		found := false
-		err = c.ListArtifacts(ctx, in, func(e *artifact.Entry) bool {
-			found = true
-			failed = f.printArtifact(e)
-			return failed == nil
+		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			var failed error
+			found := false
+			err := c.ListArtifacts(ctx, in, func(e *artifact.Entry) bool {
+				found = true
+				failed = f.printArtifact(e)
+				return failed == nil
+			})
+			if err == nil && in.ArtifactID != "" && !found {
+				err = fmt.Errorf("no artifact %q is listed", in.ArtifactID)
+			}
+			return errors.Join(artifactAdvice(err), failed)
 		})
-		if err == nil && in.ArtifactID != "" && !found {
-			err = fmt.Errorf("no artifact %q is listed", in.ArtifactID)
-		}
-		return errors.Join(artifactAdvice(err), failed)
 	}
 	return cmd
 }
@@ -147,20 +142,15 @@ complete. It succeeds if there is neither.`,
 		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.dial(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-			defer cancel()
-			if err := c.ForgetArtifact(ctx, args[1]); err != nil {
-				return artifactAdvice(err)
-			}
-			if f.asJSON {
-				return f.printJSON(map[string]any{"forgotten": args[1]})
-			}
-			return nil
+			return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+				if err := c.ForgetArtifact(ctx, args[1]); err != nil {
+					return artifactAdvice(err)
+				}
+				if f.asJSON {
+					return f.printJSON(map[string]any{"forgotten": args[1]})
+				}
+				return nil
+			})
 		},
 	}
 }

@@ -130,6 +130,18 @@ func (f *flags) dial(ctx context.Context, address string) (*client.Client, error
 	return f.dialAs(ctx, address, nil)
 }
 
+// on connects, and runs do within the timeout.
+func (f *flags) on(ctx context.Context, address string, do func(context.Context, *client.Client) error) error {
+	c, err := f.dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	return do(ctx, c)
+}
+
 // dialAs is dial with profiles that serve the connection; nil means some of its own.
 func (f *flags) dialAs(ctx context.Context, address string, set *all.Set) (*client.Client, error) {
 	hints, err := parseHints("--policy", "", f.policy)

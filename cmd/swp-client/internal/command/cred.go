@@ -159,14 +159,7 @@ func (f *flags) secret(name string) ([]byte, error) {
 // onCred connects, runs do within the timeout, and says more about what endpoints
 // refuse.
 func (f *flags) onCred(ctx context.Context, address string, do func(context.Context, *client.Client) error) error {
-	c, err := f.dial(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	err = do(ctx, c)
+	err := f.on(ctx, address, do)
 	fault := (*cred.PeerError)(nil)
 	if !errors.As(err, &fault) {
 		return err

@@ -91,14 +91,7 @@ for every command, or nothing.`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		return f.printLast(ctx, c)
+		return f.on(cmd.Context(), args[0], f.printLast)
 	}
 	return cmd
 }

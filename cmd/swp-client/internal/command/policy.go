@@ -46,23 +46,18 @@ the connection, so this is for trying an endpoint.`,
 		if err != nil {
 			return err
 		}
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		if err := f.setHints(ctx, c, hints); err != nil {
-			return err
-		}
-		if f.asJSON {
-			return f.printJSON(map[string]any{"set": printHints(hints)})
-		}
-		for _, h := range hints {
-			f.printf("%s=%s:%v %s\n", visible(h.Key), visible(h.Value), h.Mode, visible(h.Scope))
-		}
-		return nil
+		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			if err := f.setHints(ctx, c, hints); err != nil {
+				return err
+			}
+			if f.asJSON {
+				return f.printJSON(map[string]any{"set": printHints(hints)})
+			}
+			for _, h := range hints {
+				f.printf("%s=%s:%v %s\n", visible(h.Key), visible(h.Value), h.Mode, visible(h.Scope))
+			}
+			return nil
+		})
 	}
 	return cmd
 }

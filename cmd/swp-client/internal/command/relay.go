@@ -88,31 +88,26 @@ attempt is due, under way or was the last; and why it is dead.`,
 			if err != nil {
 				return err
 			}
-			c, err := f.dial(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-			defer cancel()
-			p := printedDelivery{ID: hex.EncodeToString(id)}
-			if p.State, p.Attempts, err = c.DeliveryStatus(ctx, id); err != nil {
-				fault := (*relay.PeerError)(nil)
-				if errors.As(err, &fault) && fault.Code == relay.CodeNotFound {
-					return advise(err, "This identity has published no such delivery there, or it is forgotten by now.")
+			return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+				p := printedDelivery{ID: hex.EncodeToString(id)}
+				if p.State, p.Attempts, err = c.DeliveryStatus(ctx, id); err != nil {
+					fault := (*relay.PeerError)(nil)
+					if errors.As(err, &fault) && fault.Code == relay.CodeNotFound {
+						return advise(err, "This identity has published no such delivery there, or it is forgotten by now.")
+					}
+					return relayAdvice(err)
 				}
-				return relayAdvice(err)
-			}
-			if p.State == relay.DeadState {
-				if dead := deadOf(ctx, c, id); dead != nil { // STATUS counts from 1, also what was never attempted
-					p.Reason, p.Attempts = dead.Reason, uint32(dead.Attempts)
+				if p.State == relay.DeadState {
+					if dead := deadOf(ctx, c, id); dead != nil { // STATUS counts from 1, also what was never attempted
+						p.Reason, p.Attempts = dead.Reason, uint32(dead.Attempts)
+					}
 				}
-			}
-			if f.asJSON {
-				return f.printJSON(p)
-			}
-			f.printf("%s\n", p.text())
-			return nil
+				if f.asJSON {
+					return f.printJSON(p)
+				}
+				f.printf("%s\n", p.text())
+				return nil
+			})
 		},
 	}
 }

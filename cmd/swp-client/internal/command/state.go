@@ -35,14 +35,7 @@ they are; @FILE takes them from a file, - from standard input.`,
 // onState connects, runs do within the timeout, and says more about what
 // endpoints refuse.
 func (f *flags) onState(ctx context.Context, address string, do func(context.Context, *client.Client) error) error {
-	c, err := f.dial(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	err = do(ctx, c)
+	err := f.on(ctx, address, do)
 	fault := (*state.PeerError)(nil)
 	failed := (*rpc.Error)(nil)
 	switch {

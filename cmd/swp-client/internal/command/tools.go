@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
@@ -58,29 +59,25 @@ one object a line.`,
 		Args: cobra.RangeArgs(1, 2),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		filter := strings.Join(args[1:], "")
-		w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
-		n := 0
-		listed := c.DiscoverTools(ctx, filter, func(t tooldisc.Tool) bool {
-			n++
-			if f.asJSON {
-				err = f.printJSON(asDiscovered(&t))
-			} else {
-				err = row(w, t.ID, t.Version, inShort(&t))
+		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			filter := strings.Join(args[1:], "")
+			w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+			n := 0
+			var err error
+			listed := c.DiscoverTools(ctx, filter, func(t tooldisc.Tool) bool {
+				n++
+				if f.asJSON {
+					err = f.printJSON(asDiscovered(&t))
+				} else {
+					err = row(w, t.ID, t.Version, inShort(&t))
+				}
+				return err == nil
+			})
+			if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
+				f.printf("no tools\n")
 			}
-			return err == nil
+			return errors.Join(err, w.Flush())
 		})
-		if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
-			f.printf("no tools\n")
-		}
-		return errors.Join(err, w.Flush())
 	}
 	return cmd
 }
@@ -120,31 +117,26 @@ server what the server says of it.`,
 		if *raw && f.asJSON {
 			return &usageError{"--raw and --json contradict each other; keep one"}
 		}
-		c, err := f.dial(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		tool, err := c.DiscoverTool(ctx, args[1], *version)
-		switch {
-		case err != nil:
-			return err
-		case f.asJSON:
-			return f.printJSON(asDiscovered(&tool))
-		case *raw:
-			f.printOctets(tool.Payload)
+		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			tool, err := c.DiscoverTool(ctx, args[1], *version)
+			switch {
+			case err != nil:
+				return err
+			case f.asJSON:
+				return f.printJSON(asDiscovered(&tool))
+			case *raw:
+				f.printOctets(tool.Payload)
+				return nil
+			}
+			for _, line := range [][2]string{{"tool_id", tool.ID}, {"name", tool.Name}, {"version", tool.Version}, {"schema_ref", tool.SchemaRef}} {
+				f.printf("%s: %s\n", line[0], visible(line[1]))
+			}
+			if len(tool.Payload) > 0 {
+				f.printf("descriptor:\n")
+				f.printOctets(tool.Payload)
+			}
 			return nil
-		}
-		for _, line := range [][2]string{{"tool_id", tool.ID}, {"name", tool.Name}, {"version", tool.Version}, {"schema_ref", tool.SchemaRef}} {
-			f.printf("%s: %s\n", line[0], visible(line[1]))
-		}
-		if len(tool.Payload) > 0 {
-			f.printf("descriptor:\n")
-			f.printOctets(tool.Payload)
-		}
-		return nil
+		})
 	}
 	return cmd
 }
