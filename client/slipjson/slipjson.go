@@ -80,9 +80,13 @@ type Codec struct {
 	message nslip.Message // is read into again
 }
 
+// MaxSLIP is how many octets a line of SLIP v1 has here at most. The language sets no
+// bound; an endpoint that keeps what it reads takes less.
+const MaxSLIP = 1 << 20
+
 // New returns a Codec that knows the anchors of a table, nil for the core.
 func New(table *ucr.Table) (*Codec, error) {
-	slip := slipstream.Codec{Table: table}
+	slip := slipstream.Codec{Table: table, MaxText: MaxSLIP, MaxTokens: MaxSLIP}
 	x, err := slipa2a.New(slipa2a.Options{Codec: slip})
 	if err != nil {
 		return nil, err

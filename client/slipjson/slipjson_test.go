@@ -209,6 +209,24 @@ func TestEncodeTakesWhatIsEnough(t *testing.T) {
 	}
 }
 
+func TestBoundsOfALine(t *testing.T) {
+	c := codec(t)
+	line := "SLIP v1 a b MetaAck " + strings.Repeat("x y", 2000)
+	line += strings.Repeat("z", MaxSLIP-len(line))
+	for extra, want := range map[string]string{"": "", "y": "too_long"} {
+		message, err := c.Decode(Auto, []byte(line+extra))
+		if want == "" && err != nil || want != "" && (err == nil || ClassOf(err) != want) {
+			t.Fatalf("%d octets: %v, want %q", len(line+extra), err, want)
+		}
+		if err != nil {
+			continue
+		}
+		if back, err := c.Encode(Auto, message); err != nil || string(back) != line+extra {
+			t.Errorf("%d octets became %d: %v", len(line+extra), len(back), err)
+		}
+	}
+}
+
 func TestAnchorsOfAnInstallation(t *testing.T) {
 	table, err := ucr.NewTable(ucr.Anchor{Index: 0x8000, Mnemonic: "Ping", Canonical: "Still there?"})
 	if err != nil {
