@@ -104,8 +104,8 @@ type keptSession struct {
 
 // keep keeps what a request has changed, before it is answered.
 func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
-	if a.opts.Language.Sessions == nil || out.Err != nil || out.Request.Envelope.CT != sdl.CTSession {
-		return nil
+	if ct, _ := out.Response.Get("ct").Text(); ct != sdl.CTSession || a.opts.Language.Sessions == nil {
+		return nil // what is refused is answered by error.v1
 	}
 	op, _ := out.Request.Payload.Get("op").Text()
 	answer := out.Response.Get("payload")
