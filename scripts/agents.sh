@@ -4,56 +4,12 @@
 # Usage: agents.sh DIR, where make demo-agents has put the programs.
 set -euo pipefail
 
-bin=$1
-dir=$(mktemp -d)
-swpd='' worker=''
+source "${BASH_SOURCE%/*}/stage.sh"
 export XDG_STATE_HOME=$dir/state
 
-stop() {
-	local status=$?
-	trap - EXIT INT TERM
-	for pid in $worker $swpd; do
-		kill -TERM "$pid" 2>/dev/null && wait "$pid" || true
-	done
-	if ((status != 0)); then
-		printf '\ndemo: FAILED; what swpd and the worker said:\n' >&2
-		cat "$dir/swpd.log" "$dir/worker.log" >&2 2>/dev/null || true
-	fi
-	rm -rf "$dir"
-	exit "$status"
-}
-trap stop EXIT INT TERM
-
-say() { printf '\n== %s\n' "$*"; }
-show() { printf '$ %s\n' "${*//$bin\//}" >&2; }
 client() {
-	show "$bin/swp-client" "$@"
+	show "$bin/swp-client" "$@" >&2
 	"$bin/swp-client" --identity "$dir/pki" "$@"
-}
-
-# until COMMAND waits, for half a minute at most, until a command succeeds.
-until_true() {
-	for ((i = 0; i < 300; i++)); do
-		"$@" && return
-		sleep 0.1
-	done
-	echo "demo: waited in vain for: $*" >&2
-	exit 1
-}
-
-serve() {
-	rm -f "$dir/addresses"
-	"$bin/swpd" run --addr-file "$dir/addresses" 2>>"$dir/swpd.log" &
-	swpd=$!
-	until_true test -s "$dir/addresses"
-	read -r address <"$dir/addresses"
-}
-
-# crash kills processes as nobody expects it.
-crash() {
-	disown "$@" # the shell need not comment on it
-	kill -KILL "$@"
-	for pid in "$@"; do until_true sh -c "! kill -0 $pid 2>/dev/null"; done
 }
 
 # What the worker runs for each task: it reads the input, reports its progress,
@@ -74,10 +30,9 @@ printf '%s\n' the quick brown fox jumps over the lazy dog >"$dir/words.txt"
 
 say "swpd, and a worker that carries out tasks of the kind \"shout\" with a command"
 "$bin/swpd" init --dir "$dir" >/dev/null
-# Whatever this machine runs already, the system finds a free port.
-export SWPD_CONFIG=$dir/swpd.yaml SWPD_ADMIN=off SWPD_DATA=$dir/data
-export SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:0 SWPD_LISTENERS_1_ADDRESS=swp+quic://127.0.0.1:0
+export SWPD_DATA=$dir/data
 serve
+address=$tls
 export SWPD_LISTENERS_0_ADDRESS=$address # it comes back there
 show "$bin/swp-client" a2a worker "$address" --agent shouter --kind shout -- "$dir/shout.sh"
 MARKS=$dir/marks "$bin/swp-client" --identity "$dir/pki" a2a worker "$address" --agent shouter --kind shout -- "$dir/shout.sh" 2>"$dir/worker.log" &

@@ -4,30 +4,8 @@
 # Usage: sdl.sh DIR, where make demo-sdl has put the programs.
 set -euo pipefail
 
-bin=$1
-dir=$(mktemp -d)
-swpd=
+source "${BASH_SOURCE%/*}/stage.sh"
 
-stop() {
-	local status=$?
-	trap - EXIT INT TERM
-	if [[ -n $swpd ]] && kill -TERM "$swpd" 2>/dev/null; then
-		wait "$swpd" || status=$?
-	fi
-	if ((status != 0)); then
-		printf '\ndemo-sdl: FAILED; the log of swpd:\n' >&2
-		cat "$dir/swpd.log" >&2 2>/dev/null || true
-	fi
-	rm -rf "$dir"
-	exit "$status"
-}
-trap stop EXIT INT TERM
-
-say() { printf '\n== %s\n' "$*"; }
-run() {
-	printf '$ %s\n' "${*//$bin\//}"
-	"$@"
-}
 client() { run "$bin/swp-client" --identity "$dir/pki" "$@"; }
 
 say "keys of a caller and of the endpoint, which trusts the caller's signature"
@@ -48,21 +26,7 @@ sdl:
   sign: {key: server/sign.key, kid: "did:web:server.example#1"}
   tools: {allow: [modern/add]}
 YAML
-# Whatever this machine runs already, the system finds free ports.
-export SWPD_CONFIG=$dir/swpd.yaml SWPD_ADMIN=127.0.0.1:0
-export SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:0 SWPD_LISTENERS_1_ADDRESS=swp+quic://127.0.0.1:0
-begin() {
-	rm -f "$dir/addresses"
-	"$bin/swpd" run --addr-file "$dir/addresses" 2>>"$dir/swpd.log" &
-	swpd=$!
-	for ((i = 0; i < 100; i++)); do
-		[[ -s $dir/addresses ]] && break
-		kill -0 "$swpd" 2>/dev/null || exit 1
-		sleep 0.1
-	done
-	read -r tls <"$dir/addresses"
-}
-begin
+serve
 
 say "a request, sealed"
 cat >"$dir/request.json" <<'JSON'
@@ -94,9 +58,8 @@ grep -q '"sum":42' "$dir/answer"
 say "the same octets again"
 refused
 say "and again, after swpd was killed"
-kill -KILL "$swpd"
-wait "$swpd" 2>/dev/null || true
-begin
+crash "$swpd"
+serve
 refused
 
 say "done"
