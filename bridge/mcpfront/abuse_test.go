@@ -49,6 +49,9 @@ func TestGW06WhatIsNoMessageGoesNoFurther(t *testing.T) {
 			if r.status != 400 || !strings.Contains(body, `"error":{"code":`+row.code+`,`) || !strings.Contains(body, `"data":{"code":"ERR_INVALID_MCP_PAYLOAD","retryable":false}`) {
 				t.Errorf("%s: %d %s", row.what, r.status, body)
 			}
+			if !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":1,`) && !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":null,`) {
+				t.Errorf("%s: the answer has an id that no answer can have: %s", row.what, body)
+			}
 		}
 	}
 	want(t, "requests that were passed on", len(s.server.calls), 0)

@@ -215,6 +215,7 @@ func (s *scanner) topMember(name []byte, first byte, value span) {
 		at = &s.m.id
 		if first == '{' || first == '[' || first == 't' || first == 'f' {
 			s.shape("id is neither a string nor a number")
+			return // nothing can be answered by it
 		}
 	case "method":
 		at = &s.m.method
