@@ -2,6 +2,7 @@ package proxyecho_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +61,7 @@ func TestProxiesSpeakHTTP2OverMutualTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := make(chan *http.Request, 1)
+	asked := make(chan *http.Request, 2)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r }))
 	s.TLS, s.EnableHTTP2 = config, true
 	s.StartTLS()
@@ -85,8 +86,25 @@ func TestProxiesSpeakHTTP2OverMutualTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp, err := new(http.Transport).RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, far, nil)); err == nil {
-		resp.Body.Close()
-		t.Error("the far proxy serves a client without a certificate")
+	for _, row := range []struct {
+		name   string
+		strip  func(*tls.Config)
+		served bool
+	}{
+		{"with a certificate", func(*tls.Config) {}, true},
+		{"without one", func(c *tls.Config) { c.Certificates = nil }, false},
+	} {
+		config, err := cert.Client(dir).ClientTLS()
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.strip(config)
+		resp, err := (&http.Transport{TLSClientConfig: config}).RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, far, nil))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != row.served {
+			t.Errorf("a client %s is served: %v, want %v: %v", row.name, err == nil, row.served, err)
+		}
 	}
 }
