@@ -247,8 +247,8 @@ func (s *pipeStream) Reset(code uint64) {
 		return
 	}
 	here, there := &CloseError{Code: code}, &CloseError{Code: code, Remote: true}
+	s.out.abort(there, here) // first, as whoever reads may give the stream up, too, with another code
 	s.in.abort(here, there)
-	s.out.abort(there, here)
 	s.stop()
 	s.far.stop()
 	s.settle()

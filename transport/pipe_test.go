@@ -174,6 +174,26 @@ func TestPipeIsItsOnlyStream(t *testing.T) {
 	})
 }
 
+// Whoever reads a stream finds it reset, and gives it up in its own way.
+func TestMuxPipeResetCarriesItsCodeThoughTheReaderResetsToo(t *testing.T) {
+	for range 1000 {
+		a, b := transport.MuxPipe()
+		sa, sb := openPair(t, a, b)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = sa.Read(make([]byte, 1))
+			sa.Reset(0)
+		}()
+		sa.Reset(5)
+		if _, err := sb.Read(make([]byte, 1)); !isCloseError(err, 5, true) {
+			t.Fatalf("the peer reads %v, want code 5", err)
+		}
+		<-gone
+		_ = a.Close(0)
+	}
+}
+
 func TestMuxPipeResetCarriesItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := transport.MuxPipe()

@@ -97,8 +97,8 @@ func (s *stream) CloseWrite() error                  { return cause(s.q().Close(
 func (s *stream) Context() context.Context { return s.q().Context() }
 
 func (s *stream) Reset(code uint64) {
+	s.q().CancelWrite(quic.StreamErrorCode(code)) // first, as whoever reads may give the stream up, too, with another code
 	s.q().CancelRead(quic.StreamErrorCode(code))
-	s.q().CancelWrite(quic.StreamErrorCode(code))
 }
 
 // Release implements transport.Releaser.
