@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/profiles"
 )
 
 // HTTPOptions configure ServeHTTP. Connect and Listener are required.
@@ -41,10 +42,24 @@ func ServeHTTP(ctx context.Context, o HTTPOptions) error {
 		return errors.Join(err, o.Listener.Close())
 	}
 	front := mcpfront.New(mcpfront.Options{
-		Connect: func(ctx context.Context, _ string) (*mcpfront.Link, error) { return links.get(ctx) },
+		Connect: func(ctx context.Context, _ string) (*mcpfront.Link, error) {
+			link, err := links.get(ctx)
+			return link, unreached(err)
+		},
 		Caller:  gate.Caller, Single: true, Target: o.Target,
 	})
 	return local(ctx, o.Listener, front, o.Ready, front.Close)
+}
+
+// unreached says of an error that kept a connection from being made that nothing was
+// done, unless the peer itself has said what is wrong.
+func unreached(err error) error {
+	if err == nil || errors.As(err, new(*profiles.Error)) {
+		return err
+	}
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "mcp_link", Text: "the endpoint can not be reached now", Retryable: true, Cause: err,
+	}
 }
 
 // defaultPatience is how long a peer may take for a sign of life.

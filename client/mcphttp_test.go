@@ -3,11 +3,13 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/slimwire/swp/profiles"
@@ -64,6 +66,13 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 		x.Finish([]byte(answer(string(x.Message.ID()))))
 	}}
 	connect, cut := dialled(t, server)
+	var away atomic.Bool
+	unlessAway := func(ctx context.Context) (*Client, error) {
+		if away.Load() {
+			return nil, errors.New("connection refused")
+		}
+		return connect(ctx)
+	}
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +81,7 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 	defer cancel()
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- ServeHTTP(ctx, HTTPOptions{Connect: connect, Target: "server", Listener: ln, Ready: func() { close(ready) }})
+		done <- ServeHTTP(ctx, HTTPOptions{Connect: unlessAway, Target: "server", Listener: ln, Ready: func() { close(ready) }})
 	}()
 	<-ready
 	session := ""
@@ -115,6 +124,13 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 			t.Errorf("answer to %.80q: %.200s", octets, body)
 		}
 	}
+	away.Store(true)
+	cut()
+	want := `{"code":-32603,"message":"the endpoint can not be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}`
+	if _, body := post(corpus[0]); !strings.Contains(body, want) {
+		t.Errorf("with the endpoint away: %s", body)
+	}
+	away.Store(false)
 	for i, octets := range server.came()[1:] {
 		if octets != corpus[i] {
 			t.Errorf("the server got %.80q, want %.80q", octets, corpus[i])
