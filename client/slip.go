@@ -174,7 +174,8 @@ type listening struct {
 	n     uint64
 }
 
-// run listens over one connection.
+// run listens over one connection, and leaves at once when it is done: over one that is
+// drained messages would come that nobody reads any more.
 func (w *listening) run(ctx context.Context, c *Client, moved func()) error {
 	if err := w.set.A2A.Declare(ctx, c.Session, w.Agent, nil); err != nil {
 		return err
@@ -195,9 +196,11 @@ func (w *listening) run(ctx context.Context, c *Client, moved func()) error {
 		case <-c.Context().Done():
 			return context.Cause(c.Context())
 		case <-ctx.Done():
+			c.Close()
 			return nil
 		}
 	}
+	c.Close()
 	return nil
 }
 
