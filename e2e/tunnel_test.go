@@ -113,7 +113,7 @@ func everything(t *testing.T, bin string, args ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = conn.Close()
