@@ -46,7 +46,7 @@ func ServeHTTP(ctx context.Context, o HTTPOptions) error {
 			link, err := links.get(ctx)
 			return link, unreached(err)
 		},
-		Caller:  gate.Caller, Single: true, Target: o.Target,
+		Caller: gate.Caller, Single: true, Target: o.Target,
 	})
 	return local(ctx, o.Listener, front, o.Ready, front.Close)
 }
