@@ -3,6 +3,7 @@ package mcpfront_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -190,6 +191,7 @@ func openWith(t *testing.T, o mcpfront.Options, server mcpmap.Server) *site {
 	_ = far
 	s.set, s.near = end(t, all.Options{})
 	o.Connect = s.connect
+	o.KeepAlive = cmp.Or(o.KeepAlive, patience) // a busy machine makes no response a stream
 	known := o.Caller
 	o.Caller = func(r *http.Request) string {
 		if known != nil {
