@@ -154,7 +154,7 @@ func (o organisation) serve(ctx context.Context, t *testing.T, agent *a2a.Servic
 	ep := newEndpoint(t, agent)
 	r := rand.New(rand.NewPCG(1, 1))
 	var once sync.Once
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
 		conn, err := transporttest.Dial(ctx, o.kind, o.ln.Addr().String(), o.policy)
 		if err != nil {
 			continue
@@ -164,7 +164,7 @@ func (o organisation) serve(ctx context.Context, t *testing.T, agent *a2a.Servic
 			once.Do(func() { close(declared) })
 		}
 		select {
-		case <-time.After(time.Duration(30+r.IntN(60)) * time.Millisecond):
+		case <-time.After(time.Duration(30+r.IntN(60)+n) * time.Millisecond):
 		case <-ctx.Done():
 		}
 		session.Close(profiles.OK)
@@ -186,7 +186,8 @@ func (o organisation) follow(t *testing.T, client *a2a.Service, ep *endpoint.End
 			t.Error(err)
 			return nil, nil
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+rand.IntN(80))*time.Millisecond)
+		// Longer each time, so that it comes to an end on the busiest machine.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+rand.IntN(80)+10*n)*time.Millisecond)
 		for err == nil {
 			var e *a2a.Event
 			if e, err = d.Recv(ctx); err == nil {
