@@ -189,7 +189,7 @@ func TestSLIPIsDeniedToOthers(t *testing.T) {
 	r := open(t, "a", "access: {rules: [{identity: '**'}], agents: [{identity: 'spiffe://a.example/**', agent_ids: [mine]}]}\n")
 	a := r.speaks(r.addrs[0], "mine")
 	a.isRefused(a.says(messages.TypeSLIP, "SLIP v1 theirs mine MetaAck"), messages.CodeDenied)
-	a.says(messages.TypeSLIP, "SLIP v1 mine mine MetaAck")
+	a.says(messages.TypeSLIP, "SLIP v1 mine mine MetaAck") //nolint:dupword // to itself
 	if m := a.hears(); !strings.HasSuffix(m.Payload, "MetaAck") {
 		t.Errorf("%+v", m)
 	}

@@ -111,9 +111,9 @@ func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
 	}
 	mine := t.of[identity]
 	if mine != nil && mine.Len() >= t.opts.PerIdentity {
-		t.forget(mine.Front().Value.(*binding))
+		t.forget(mine.Front().Value.(*binding)) //nolint:errcheck // the list holds nothing else
 	} else if t.all.Len() >= t.opts.Total {
-		t.forget(t.all.Front().Value.(*binding))
+		t.forget(t.all.Front().Value.(*binding)) //nolint:errcheck // the list holds nothing else
 	}
 	if mine = t.of[identity]; mine == nil {
 		mine = list.New()

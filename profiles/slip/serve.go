@@ -16,7 +16,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	if req.MsgType == TypeErr {
 		return s.returned(req)
 	}
-	m := s.parsed.Get().(*Message)
+	m := s.parsed.Get().(*Message) //nolint:errcheck // the pool holds nothing else
 	defer s.parsed.Put(m)
 	if err := s.codec.read(m, req.MsgType, req.Payload); err != nil {
 		return unreadable(err)

@@ -50,22 +50,24 @@ func cborItem(v any) string {
 	case string:
 		return cborHead(0x60, len(v)) + v
 	case []any:
-		s := cborHead(0x80, len(v))
+		var s strings.Builder
+		s.WriteString(cborHead(0x80, len(v)))
 		for _, element := range v {
-			s += cborItem(element)
+			s.WriteString(cborItem(element))
 		}
-		return s
+		return s.String()
 	case map[string]any:
 		names := make([]string, 0, len(v))
 		for name := range v {
 			names = append(names, name)
 		}
 		slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-		s := cborHead(0xa0, len(v))
+		var s strings.Builder
+		s.WriteString(cborHead(0xa0, len(v)))
 		for _, name := range names {
-			s += cborItem(name) + cborItem(v[name])
+			s.WriteString(cborItem(name) + cborItem(v[name]))
 		}
-		return s
+		return s.String()
 	}
 	panic(fmt.Sprintf("gen: %T in CBOR", v))
 }
