@@ -79,7 +79,7 @@ func (w *wired) session(t *testing.T) *endpoint.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, _ := newEndpoint(t, endpoint.Options{}, profile(echo))
+	ep, _ := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{Write: transporttest.Patience}}, profile(echo))
 	return ep.Attach(conn)
 }
 
@@ -103,7 +103,8 @@ func TestWireEchoesManyCallsAtOnce(t *testing.T) {
 
 func TestWireCarriesTheLargestPayload(t *testing.T) {
 	overWire(t, func(t *testing.T, kind string) {
-		s := listen(t, kind, endpoint.Options{}, profile(echo)).session(t)
+		patient := endpoint.Options{Bounds: endpoint.Bounds{Write: transporttest.Patience}} // of a busy machine
+		s := listen(t, kind, patient, profile(echo)).session(t)
 		want := make([]byte, e1.DefaultMaxPayload)
 		for i := range want {
 			want[i] = byte(i * 7)
