@@ -20,7 +20,7 @@ import (
 const (
 	SDLPlain      = "SDL: decode, validate"
 	SDLPlainJSON  = "encoding/json, into any"
-	SDLSealed     = "SDL: verify, decrypt, replay too"
+	SDLSealed     = "SDL sealed: verify, decrypt too"
 	SDLSealedCBOR = "the same, in CBOR"
 	SDLCrypto     = "Ed25519 verify and X25519 alone"
 )
