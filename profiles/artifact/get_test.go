@@ -97,7 +97,8 @@ func TestPR08RangesAreClampedOrRefused(t *testing.T) {
 func TestResumeTokens(t *testing.T) {
 	key := []byte("a key of this test, thirty-two o")
 	store := disk(t, "", filestore.Options{})
-	s := serve(t, "pipe", artifact.Options{Store: store, Chunk: 100, TokenKey: key}, endpoint.Bounds{ErrorBudget: 10_000})
+	// A place is given back after the end of what was sent is, so there are many.
+	s := serve(t, "pipe", artifact.Options{Store: store, Chunk: 100, TokenKey: key, Downloads: 10_000, DownloadsPerIdentity: 10_000}, endpoint.Bounds{ErrorBudget: 10_000})
 	p := s.dial(alice)
 	octets := random(1000)
 	p.put(t, "a", octets)
