@@ -232,7 +232,7 @@ func TestAKilledStoreIsComplete(t *testing.T) {
 }
 
 func TestST04FlippedBitIsNeverSilent(t *testing.T) {
-	const flips = 24
+	const flips = 12
 	for name, files := range map[string]image{"stopped": stopped(t), "killed": killed(t)} {
 		for file, b := range files {
 			t.Run(name+"/"+file, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestEveryWriteThatMeetsCloseIsTold(t *testing.T) {
-	for range 10 {
+	for range 4 {
 		s := open(t, sqlstore.Options{})
 		closed := make(chan struct{})
 		var puts, told sync.WaitGroup

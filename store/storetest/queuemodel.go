@@ -24,7 +24,7 @@ type modelItem struct {
 // modelQueues does random things to a store and to a list of items, and wants
 // both to answer the same.
 func modelQueues(k *kit) {
-	const steps = 1500
+	const steps = 600
 	seed := rand.Uint64()               //nolint:gosec // no secret
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	defer func() {
