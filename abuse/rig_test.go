@@ -64,6 +64,12 @@ type victim struct {
 // start runs swpd until the test ends. limits are lines of its configuration.
 func start(t *testing.T, env []string, limits ...string) *victim {
 	t.Helper()
+	return startWith(t, "", env, limits...)
+}
+
+// startWith is start with sections of a configuration beside the usual ones.
+func startWith(t *testing.T, sections string, env []string, limits ...string) *victim {
+	t.Helper()
 	v := &victim{t: t, dir: t.TempDir()}
 	if err := devpki.Create(filepath.Join(v.dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)
@@ -71,7 +77,7 @@ func start(t *testing.T, env []string, limits ...string) *victim {
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: off\n" +
 		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
 		"listeners:\n  - address: swp+tls://127.0.0.1:0\n  - address: swp+quic://127.0.0.1:0\n" +
-		"limits:\n"
+		sections + "limits:\n"
 	if !strings.Contains(strings.Join(limits, "\n"), "connections_per_identity:") {
 		limits = append(limits, "connections_per_identity: 16384") // all peers here are one principal
 	}
