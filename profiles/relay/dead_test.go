@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,6 +150,29 @@ func TestAStatusThatIsAskedForAnswersANotice(t *testing.T) {
 		}
 		if listed := r.dead(relay.DeadParams{}); len(listed) != 1 || !listed[0].Told {
 			t.Errorf("listed: %+v", listed)
+		}
+	})
+}
+
+func TestAStatusThatIsAskedForAsTheNoticeComesAnswersIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{})
+		r := s.rawConsumer(publisher, "nothing", 0)
+		c := s.dial(consumer).consume("orders", 0)
+		const deliveries = 30
+		for i := range deliveries {
+			id := fmt.Sprint("id ", i)
+			r.publish("orders", id)
+			nack(t, receive(t, c, id), false)
+			for len(r.seen()) == i {
+				runtime.Gosched()
+			}
+			r.wantStatus(id, relay.DeadState, 1)
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		if seen := r.seen(); len(seen) != deliveries {
+			t.Errorf("%d notices of %d deliveries", len(seen), deliveries)
 		}
 	})
 }

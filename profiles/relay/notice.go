@@ -82,12 +82,7 @@ func (h *herald) tell(it *item) bool {
 	}
 	_, deliveryID := splitID(it.id)
 	m := Nack{DeliveryID: []byte(deliveryID), Reason: []byte(r.reason)}
-	call, err := h.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
-	if err != nil {
-		return false
-	}
-	defer call.Close()
-	known := make(chan struct{})
+	known := make(chan struct{}) // from before the notice goes out: the publisher may ask at once
 	s.mu.Lock()
 	s.notices[it.id] = func() {
 		delete(s.notices, it.id)
@@ -100,9 +95,13 @@ func (h *herald) tell(it *item) bool {
 		defer s.mu.Unlock()
 		delete(s.notices, it.id)
 	}()
-	if env, err := call.Recv(ctx); err == nil && env.MsgType == TypeStatus {
-		var m Status
-		return m.Decode(env.Payload) == nil && string(m.DeliveryID) == deliveryID
+	call, err := h.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
+	if err == nil {
+		defer call.Close()
+		if env, err := call.Recv(ctx); err == nil && env.MsgType == TypeStatus {
+			var m Status
+			return m.Decode(env.Payload) == nil && string(m.DeliveryID) == deliveryID
+		}
 	}
 	select {
 	case <-known:
