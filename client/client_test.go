@@ -38,7 +38,15 @@ func connected(t *testing.T, server mcpmap.Server) *Client {
 // attached returns a client of an endpoint with these profiles.
 func attached(t *testing.T, set *all.Set) *Client {
 	t.Helper()
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	t.Cleanup(set.Close)
+	return attachedTo(t, set.Registry)
+}
+
+// attachedTo returns a client of an endpoint with these profiles, which end by
+// themselves.
+func attachedTo(t *testing.T, registry *profiles.Registry) *Client {
+	t.Helper()
+	ep, err := endpoint.New(endpoint.Options{Registry: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +59,6 @@ func attached(t *testing.T, set *all.Set) *Client {
 	t.Cleanup(func() {
 		c.Close()
 		_ = ep.Close()
-		set.Close()
 	})
 	return c
 }
@@ -128,18 +135,7 @@ func TestTargetThatThePeerCannotTellApartIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ep.Close() }()
-	here, there := transport.Pipe()
-	ep.Attach(there)
-	c := &Client{address: "pipe"}
-	if err := c.attach(here); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := attachedTo(t, set)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := c.CheckTarget(ctx, "files"); err == nil {

@@ -13,8 +13,6 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/slip/nslip"
-	"github.com/slimwire/swp/transport"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // sayer is one who sends messages, and learns what became of them.
@@ -173,18 +171,7 @@ func TestSendSLIPFailsWithAPeerThatDoesNotServeIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ep.Close() }()
-	here, there := transport.Pipe()
-	ep.Attach(there)
-	c := &Client{address: "pipe"}
-	if err := c.attach(here); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := attachedTo(t, registry)
 	if _, err := c.SendSLIP(t.Context(), SLIPMessage{Text: "SLIP v1 a b MetaAck"}); err == nil {
 		t.Error("it was sent")
 	}
