@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 }
 
 // patient is how long anything may take that has to happen.
-const patient = 30 * time.Second
+const patient = time.Minute
 
 // rig is a swpd that is killed and started again on the same data. Every start
 // has other ports.

@@ -97,7 +97,7 @@ func arrives(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Errorf("no %s", what)
 	}
 }

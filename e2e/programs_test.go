@@ -111,7 +111,7 @@ func (n *node) untilEnd(t *testing.T) {
 	t.Helper()
 	n.launch(t)
 	t.Cleanup(func() {
-		stop := time.AfterFunc(20*time.Second, func() { _ = n.cmd.Process.Kill() })
+		stop := time.AfterFunc(patience, func() { _ = n.cmd.Process.Kill() })
 		defer stop.Stop()
 		_ = n.cmd.Process.Signal(syscall.SIGTERM)
 		if err := <-n.ended; err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,13 +33,14 @@ type agent func(ctx context.Context, t *a2a.Task, event func(string, []byte) err
 // bench is a front before an endpoint whose only agent is "weather". Callers say who
 // they are in a header.
 type bench struct {
-	t      *testing.T
-	front  *a2afront.Front
-	server *httptest.Server
-	near   *a2a.Service // of the callers' ends
-	nearR  *profiles.Registry
-	farR   *profiles.Registry
-	asked  chan *a2a.Task // tasks that the agent was given
+	t       *testing.T
+	front   *a2afront.Front
+	server  *httptest.Server
+	serving atomic.Int32 // requests that are being served
+	near    *a2a.Service // of the callers' ends
+	nearR   *profiles.Registry
+	farR    *profiles.Registry
+	asked   chan *a2a.Task // tasks that the agent was given
 
 	mu    sync.Mutex
 	links map[string]*link
@@ -91,7 +93,11 @@ func newBench(t *testing.T, card string, far a2a.Options, o a2afront.Options, ru
 	if b.front, err = a2afront.New(o); err != nil {
 		t.Fatal(err)
 	}
-	b.server = httptest.NewServer(b.front)
+	b.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.serving.Add(1)
+		defer b.serving.Add(-1)
+		b.front.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() {
 		b.server.CloseClientConnections()
 		b.server.Close()

@@ -295,7 +295,11 @@ func TestADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
 	b := newBench(t, "", a2a.Options{}, a2afront.Options{Write: 100 * time.Millisecond}, fixed(`"`+strings.Repeat("x", 7<<20)+`"`))
 	resp := b.open(t.Context(), "POST", "/a2a/weather/message:send", `{}`)
 	defer func() { _ = resp.Body.Close() }()
-	time.Sleep(2 * time.Second)
+	for began := time.Now(); b.serving.Load() > 0; <-time.After(time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatal("the document is not given up")
+		}
+	}
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Errorf("%d octets came after all", n)
 	}

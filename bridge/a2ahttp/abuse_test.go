@@ -135,12 +135,12 @@ func (f flushing) Write(p []byte) (int, error) {
 func TestGW09CommentsKeepAStreamAlive(t *testing.T) {
 	agent := newAgent(t, func(w http.ResponseWriter, r *http.Request, q asked) {
 		begin(w)
-		for range 20 {
+		for range 300 { // for longer than Silence, far more often than it asks for
 			_, _ = io.WriteString(flushing{w}, ": still here\n\n")
 			select {
 			case <-r.Context().Done():
 				return
-			case <-time.After(150 * time.Millisecond):
+			case <-time.After(10 * time.Millisecond):
 			}
 		}
 		say(w, q, ended)

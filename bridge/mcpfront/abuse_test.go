@@ -222,7 +222,7 @@ func TestGW09ADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
 		s.send("POST", "", body, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex"),
 		s.initialize("", "alice").do("POST", `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"text":"`+strings.Repeat("x", 3<<20)+`"}}`),
 	} {
-		time.Sleep(2 * time.Second)
+		until(t, "the document is given up", func() bool { return s.serving.Load() == 0 })
 		if n, err := io.Copy(io.Discard, answer.body); err == nil {
 			t.Errorf("%d octets came after all", n)
 		}

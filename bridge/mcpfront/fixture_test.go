@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,10 +160,11 @@ func (s *scripted) tell(octets string) {
 
 // site is a Front before a scripted server. A caller is who the header Caller names.
 type site struct {
-	t      *testing.T
-	server *scripted
-	front  *mcpfront.Front
-	url    string
+	t       *testing.T
+	server  *scripted
+	front   *mcpfront.Front
+	url     string
+	serving atomic.Int32 // requests
 
 	mu    sync.Mutex
 	links map[string]*mcpfront.Link
@@ -200,12 +202,16 @@ func openWith(t *testing.T, o mcpfront.Options, server mcpmap.Server) *site {
 		return "http:" + r.Header.Get("Caller")
 	}
 	s.front = mcpfront.New(o)
-	http := httptest.NewServer(s.front)
-	s.url = http.URL + mcpfront.Path
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serving.Add(1)
+		defer s.serving.Add(-1)
+		s.front.ServeHTTP(w, r)
+	}))
+	s.url = web.URL + mcpfront.Path
 	t.Cleanup(func() {
 		s.front.Drain()
-		http.CloseClientConnections()
-		http.Close()
+		web.CloseClientConnections()
+		web.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		s.front.Close(ctx)

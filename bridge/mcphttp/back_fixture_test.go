@@ -55,7 +55,7 @@ func behind(t *testing.T, h http.Handler, opts mcphttp.BackendOptions) *backSite
 	s.served = mcpmap.New(mcpmap.Options{Backend: table})
 	t.Cleanup(func() {
 		s.served.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.server.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
@@ -247,7 +247,7 @@ func await[T any](t *testing.T, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("no %s", what)
 	}
 	panic(errors.New("unreachable"))

@@ -69,7 +69,7 @@ func serve(t *testing.T, mode string, cfg mcpstdio.Config) *site {
 	s.served = mcpmap.New(mcpmap.Options{Backend: table})
 	t.Cleanup(func() {
 		s.served.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.server.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)

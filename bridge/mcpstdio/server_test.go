@@ -537,7 +537,7 @@ func gone(t *testing.T, pid int) {
 // holds.
 func await(t *testing.T, holds func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

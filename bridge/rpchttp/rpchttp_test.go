@@ -95,7 +95,7 @@ func (s *service) dial(identity string) profiles.Session {
 }
 
 func (s *service) call(method, params string) (string, error) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	result, err := rpc.Call(ctx, s.dial("spiffe://test/a"), method, []byte(params))
 	return string(result), err

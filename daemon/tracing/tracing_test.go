@@ -187,7 +187,7 @@ func ask(t *testing.T, lane profiles.Lane, msgType uint64) string {
 
 func stop(t *testing.T, tr *tracing.Tracer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := tr.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)

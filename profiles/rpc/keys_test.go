@@ -121,7 +121,7 @@ func (p *peer) start(in rpc.Req, ext ...byte) *pending {
 func (p *pending) wait() []e1.Envelope {
 	p.t.Helper()
 	defer p.call.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var all []e1.Envelope
 	for {

@@ -36,7 +36,7 @@ func did(t testing.TB, submit func(done func(bool, error))) (bool, error) {
 	select {
 	case o := <-c:
 		return o.ok, o.err
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("done was not called")
 		panic("unreachable")
 	}

@@ -124,7 +124,7 @@ func (r *recorder) Refused(*transport.Peer) { r.update(func() { r.refused++ }) }
 // await waits until ok holds of what was recorded.
 func (r *recorder) await(t *testing.T, what string, ok func(*recorder) bool) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		r.mu.Lock()
 		done, changed := ok(r), r.changed
@@ -279,7 +279,7 @@ func (r *rig) othersAreServed(t *testing.T) {
 	if r.good == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := r.good.Call(ctx, e1.Envelope{ProfileID: goodProfile, MsgType: typeRequest, Payload: []byte("still there?")})
 	if err != nil {

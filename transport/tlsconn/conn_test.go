@@ -172,7 +172,7 @@ func TestCloseDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
 	}
 	start := time.Now()
 	_ = server.Close(0)
-	if d := time.Since(start); d > 4*time.Second {
+	if d := time.Since(start); d > transporttest.Patience {
 		t.Errorf("Close took %v", d)
 	}
 }
