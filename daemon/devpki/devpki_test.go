@@ -1,6 +1,7 @@
 package devpki
 
 import (
+	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -107,5 +108,97 @@ func TestNamesThatAreNoIdentityAreRefused(t *testing.T) {
 		if err := Create(t.TempDir(), Options{Name: name}); err == nil {
 			t.Errorf("%q was accepted", name)
 		}
+	}
+}
+
+func TestIssueMakesAnIdentityInADirectoryOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	pki, own := filepath.Join(dir, "pki"), filepath.Join(dir, "planner")
+	if err := Create(pki, Options{Name: "spiffe://example.org/edge"}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(pki)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := a.Issue(own, Request{Name: "spiffe://example.org/agents/planner"})
+	if err != nil || f != Client(own) || !f.Exist() {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if id, err := transport.Identity(leaf(t, f)); err != nil || id != "spiffe://example.org/agents/planner" {
+		t.Errorf("identity %q, %v", id, err)
+	}
+	if _, err := a.Issue(own, Request{Name: "spiffe://example.org/agents/planner"}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the second time: %v, want ErrExist", err)
+	}
+	other := filepath.Join(dir, "other")
+	if err := Create(other, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(Server(other).Cert); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Issue(other, Request{Name: "spiffe://example.org/x", Server: true}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("beside another authority: %v, want ErrExist", err)
+	}
+	if _, err := Open(own); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory without the key of the authority: %v, want ErrNotExist", err)
+	}
+}
+
+func TestALeafEndsBeforeItsAuthority(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	if err := Create(dir, Options{Now: func() time.Time { return now }}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := a.identity.cert.NotAfter
+	r := Request{Name: "spiffe://localhost/x", Now: func() time.Time { return end.Add(-time.Hour) }, Life: time.Hour}
+	if _, err := a.Issue(filepath.Join(dir, "last"), r); err != nil {
+		t.Error(err)
+	}
+	r.Life += time.Second
+	if _, err := a.Issue(filepath.Join(dir, "over"), r); err == nil {
+		t.Error("a certificate outlives its authority")
+	}
+}
+
+func TestRenewKeepsWhatTheCertificateSays(t *testing.T) {
+	dir := t.TempDir()
+	issued := time.Now().Add(-30 * 24 * time.Hour)
+	if err := Create(dir, Options{Name: "spiffe://example.org/edge", Hosts: []string{"edge.example"}, Now: func() time.Time { return issued }}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, now := Server(dir), time.Now()
+	old := leaf(t, f)
+	if _, err := a.Renew(f, false, 0, now); err != nil {
+		t.Fatal(err)
+	}
+	same := leaf(t, f)
+	if !old.PublicKey.(*ecdsa.PublicKey).Equal(same.PublicKey) || same.SerialNumber.Cmp(old.SerialNumber) == 0 {
+		t.Error("key or serial number are not what they should be")
+	}
+	if same.NotAfter.Sub(now).Round(time.Hour) != leafLife || same.URIs[0].String() != old.URIs[0].String() || len(same.DNSNames) != 2 || len(same.ExtKeyUsage) != 2 {
+		t.Errorf("it says %v, %v, %v until %v", same.URIs, same.DNSNames, same.ExtKeyUsage, same.NotAfter)
+	}
+	if _, err := a.Renew(f, true, time.Hour, now); err != nil {
+		t.Fatal(err)
+	}
+	if anew := leaf(t, f); old.PublicKey.(*ecdsa.PublicKey).Equal(anew.PublicKey) || anew.NotAfter.Sub(now).Round(time.Minute) != time.Hour {
+		t.Errorf("no new key, or it ends at %v", anew.NotAfter)
+	}
+	other := t.TempDir()
+	if err := Create(other, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Renew(Server(other), false, 0, now); err == nil {
+		t.Error("what another authority has issued was renewed")
 	}
 }
