@@ -276,5 +276,6 @@ func (p *Plan) identity(c *config.Config) error {
 	if reason, _ := cr.expiry(); reason != "" {
 		p.Warnings = append(p.Warnings, reason)
 	}
+	p.Warnings = append(p.Warnings, cr.anchorWarnings()...)
 	return nil
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/transport"
@@ -46,6 +46,7 @@ type loaded struct {
 	transport.Credentials
 	identity string
 	anchors  string // the bundles, to tell whether trust changed
+	list     []anchor
 }
 
 // credentialsOf names the files that a configuration means and reads none.
@@ -183,9 +184,11 @@ func (c *credentials) read() (*loaded, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca[%d]: %w", i, err)
 		}
-		if err := addBundle(l.Roots, bundle); err != nil {
+		anchors, err := addAnchors(l.Roots, bundle, "", name)
+		if err != nil {
 			return nil, fmt.Errorf("trust.ca[%d]: %s: %w", i, name, err)
 		}
+		l.list = append(l.list, anchors...)
 		l.anchors += string(bundle)
 	}
 	if err := c.readPartners(l); err != nil {
@@ -199,7 +202,10 @@ func (c *credentials) readPartners(l *loaded) error {
 	if err := notSelf(c.partners, l.identity); err != nil {
 		return err
 	}
-	bundles := bundlesOf(c.partners)
+	bundles, names := bundlesOf(c.partners), make(map[string]string)
+	for name, p := range c.partners {
+		names[p.Identity] = name
+	}
 	l.Bundles = make(map[string]*x509.CertPool, len(bundles))
 	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
 		pool := x509.NewCertPool()
@@ -209,9 +215,11 @@ func (c *credentials) readPartners(l *loaded) error {
 			if err != nil {
 				return fmt.Errorf("trust of the partner %s: %w", identity, err)
 			}
-			if err := addBundle(pool, bundle); err != nil {
+			anchors, err := addAnchors(pool, bundle, names[identity], name)
+			if err != nil {
 				return fmt.Errorf("trust of the partner %s: %s: %w", identity, name, err)
 			}
+			l.list = append(l.list, anchors...)
 			l.anchors += string(bundle)
 		}
 		l.Bundles[identity] = pool
@@ -229,38 +237,16 @@ func plain(err error) error {
 
 // addBundle adds the certificates of a PEM bundle, all of which must parse.
 func addBundle(pool *x509.CertPool, bundle []byte) error {
-	n := 0
-	for {
-		var block *pem.Block
-		if block, bundle = pem.Decode(bundle); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("holds a %.64q, want certificates only", block.Type)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return fmt.Errorf("certificate %d: %w", n+1, err)
-		}
-		pool.AddCert(cert)
-		n++
-	}
-	if n == 0 {
-		return errors.New("holds no certificate in PEM form")
-	}
-	return nil
+	_, err := addAnchors(pool, bundle, "", "")
+	return err
 }
 
-// expiry says whether the certificate ends so soon that peers should be sent
-// elsewhere, or that somebody should know.
-func (c *credentials) expiry() (reason string, urgent bool) {
-	leaf := c.current.Load().Certificate.Leaf
-	left, life := leaf.NotAfter.Sub(c.now()), leaf.NotAfter.Sub(leaf.NotBefore)
-	switch {
-	case left <= 0:
-		return "certificate " + c.cert + " ended at " + leaf.NotAfter.Format(time.RFC3339), true
-	case left < min(24*time.Hour, life/10), left < min(30*24*time.Hour, life/3):
-		return "certificate " + c.cert + " ends at " + leaf.NotAfter.Format(time.RFC3339), left < min(24*time.Hour, life/10)
+// addAnchors is addBundle, and returns them with where they came from.
+func addAnchors(pool *x509.CertPool, bundle []byte, partner, file string) (list []anchor, err error) {
+	certs, err := certinfo.Parse(bundle)
+	for _, cert := range certs {
+		pool.AddCert(cert)
+		list = append(list, anchor{partner, file, cert})
 	}
-	return "", false
+	return list, err
 }

@@ -186,7 +186,7 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.partners, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
+	d.metrics.registry.MustRegister(d.partners, expiryGauges{d.credentials, d.partners}, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
 	d.observer = newObserver(d.log, d.metrics)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err

@@ -58,6 +58,7 @@ func (h *health) look() Health {
 	} else if reason != "" {
 		v.Warnings = append(v.Warnings, reason)
 	}
+	v.Warnings = append(v.Warnings, h.credentials.anchorWarnings()...)
 	if failure := h.credentials.failure.Load(); failure != nil {
 		v.Warnings = append(v.Warnings, "certificates not reloaded, the old ones stay in use: "+*failure)
 	}
@@ -80,6 +81,7 @@ func (h *health) look() Health {
 	v.Warnings = append(v.Warnings, h.agents.troubles.warnings("a2a agent")...)
 	v.Warnings = append(v.Warnings, h.backends.troubles.warnings("rpc backend")...)
 	v.Warnings = append(v.Warnings, h.partners.warnings()...)
+	v.Warnings = append(v.Warnings, h.partners.expiries()...)
 	v.Ready = len(v.Reasons) == 0
 	return v
 }

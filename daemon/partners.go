@@ -114,7 +114,7 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 			return p.daemon.profiles.Present(ctx, lane)
 		},
 		Tasks:   p.daemon.profiles.A2A,
-		Observe: p.observe, InFlight: c.InFlight,
+		Observe: p.observe, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)

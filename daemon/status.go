@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/partner"
 )
 
@@ -22,6 +23,8 @@ type Status struct {
 	Servers   []string  `json:"mcp_servers"`
 
 	Partners []partner.Status `json:"partners"`
+
+	Certificates []certinfo.Info `json:"certificates"` // in force, and those that partners showed last
 }
 
 func (d *daemon) status() Status {
@@ -40,5 +43,7 @@ func (d *daemon) status() Status {
 		Store:     describeStore(d.config),
 		Servers:   d.servers.names(),
 		Partners:  d.partners.status(),
+
+		Certificates: d.inForce(),
 	}
 }

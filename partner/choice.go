@@ -21,6 +21,7 @@ func (l *Link) enter(up *Up) {
 	if known {
 		return
 	}
+	l.saw(up.Session.Peer())
 	l.choose(nil)
 	context.AfterFunc(up.Session.Context(), func() {
 		l.mu.Lock()

@@ -47,6 +47,8 @@ type Link struct {
 	failure  error         // of the last round of addresses; nil once there is a session
 	connects uint64
 	failures uint64
+	seen     *profiles.Peer // who showed a certificate last; not changed
+	looked   time.Time      // when that was last, or was tried
 }
 
 // superseded is how long a session that is given up for another still takes what
@@ -168,6 +170,9 @@ func (l *Link) Status() Status {
 		Name: l.opts.Name, Identity: l.opts.Identity, Up: l.current != nil, Since: l.since,
 		Connects: l.connects, Failures: l.failures,
 	}
+	if l.seen != nil {
+		s.Seen, s.NotAfter = l.seen, l.seen.NotAfter
+	}
 	switch {
 	case l.current != nil:
 		peer := l.current.Session.Peer()
@@ -247,6 +252,7 @@ func (l *Link) keep() {
 		case <-timer.C:
 			if up != nil {
 				l.check(up)
+				l.look()
 			}
 		}
 		timer.Stop()

@@ -50,6 +50,11 @@ type Options struct {
 	// Tasks passes on tasks for agents of the partner. Nil: nobody does.
 	Tasks Tasks
 
+	// Ending reports whether the certificate that the partner has shown ends soon. The
+	// link then looks from time to time whether its addresses show another: a session
+	// that lasts does not tell. Nil: it never looks.
+	Ending func(*profiles.Peer) bool
+
 	// InFlight is how many requests the partner may have in flight here, default
 	// 4,096. Whoever serves its sessions asks Directory.InFlight.
 	InFlight int
@@ -82,6 +87,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.InFlight == 0 {
 		o.InFlight = 4096
+	}
+	if o.Ending == nil {
+		o.Ending = func(*profiles.Peer) bool { return false }
 	}
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
@@ -139,6 +147,9 @@ type Status struct {
 	Targets   []string  `json:"targets,omitempty"` // MCP servers that the other end offers
 	Connects  uint64    `json:"connects"`          // sessions that carried something
 	Failures  uint64    `json:"failures"`          // rounds of addresses in vain
+
+	NotAfter time.Time      `json:"certificate_not_after,omitzero"` // of the certificate that it showed last
+	Seen     *profiles.Peer `json:"-"`                              // who showed it; nil: nobody yet
 }
 
 // Up is a session to the partner and what the other end said it offers.

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"context"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 )
@@ -202,4 +203,6 @@ type Peer struct {
 	Issuer      string // audit attributes of the certificate
 	Subject     string
 	Fingerprint string // SHA-256 of the leaf certificate, hex
+
+	NotBefore, NotAfter time.Time // when the leaf certificate is valid; zero without one
 }

@@ -118,6 +118,8 @@ func (p *Policy) Peer(s tls.ConnectionState, transport, addr string) (*Peer, err
 		Issuer:      leaf.Issuer.String(),
 		Subject:     leaf.Subject.String(),
 		Fingerprint: hex.EncodeToString(sum[:]),
+		NotBefore:   leaf.NotBefore,
+		NotAfter:    leaf.NotAfter,
 	}, nil
 }
 

@@ -96,6 +96,8 @@ type Peer struct {
 	Issuer      string // audit attributes of the leaf certificate
 	Subject     string
 	Fingerprint string // SHA-256 of the leaf certificate, hex
+
+	NotBefore, NotAfter time.Time // when the leaf certificate is valid; zero without one
 }
 
 // CloseError is the cause of a connection or stream that the peer ended with an

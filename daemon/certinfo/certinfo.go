@@ -1,0 +1,151 @@
+// Package certinfo says what certificates are: whom peers take their owner for, how
+// long they are valid, and whether key and authority fit.
+package certinfo
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slimwire/swp/transport"
+)
+
+// Info is what a certificate says, and what is wrong with it.
+type Info struct {
+	File        string    `json:"file,omitempty"` // it was read from
+	Identity    string    `json:"identity,omitempty"`
+	Authority   bool      `json:"authority"` // it vouches for others and is no identity
+	URIs        []string  `json:"uris,omitempty"`
+	DNS         []string  `json:"dns,omitempty"`
+	IPs         []string  `json:"ips,omitempty"`
+	Subject     string    `json:"subject"`
+	Issuer      string    `json:"issuer"`
+	Serial      string    `json:"serial"`
+	NotBefore   time.Time `json:"not_before"`
+	NotAfter    time.Time `json:"not_after"`
+	Usage       []string  `json:"usage"` // server, client; of an authority none
+	Fingerprint string    `json:"sha256"`
+
+	Key     string `json:"key,omitempty"`     // file that holds the key of the certificate
+	Vouched string `json:"vouched,omitempty"` // file with the authority that vouches for it
+	Problem string `json:"problem,omitempty"` // why no peer takes it, or key or authority do not fit
+}
+
+// Of describes a certificate at a time.
+func Of(cert *x509.Certificate, now time.Time) Info {
+	sum := sha256.Sum256(cert.Raw)
+	i := Info{
+		Authority: cert.IsCA, DNS: cert.DNSNames, Usage: usage(cert),
+		Subject: cert.Subject.String(), Issuer: cert.Issuer.String(), Serial: cert.SerialNumber.Text(16),
+		NotBefore: cert.NotBefore.UTC(), NotAfter: cert.NotAfter.UTC(), Fingerprint: hex.EncodeToString(sum[:]),
+	}
+	for _, u := range cert.URIs {
+		i.URIs = append(i.URIs, u.String())
+	}
+	for _, ip := range cert.IPAddresses {
+		i.IPs = append(i.IPs, ip.String())
+	}
+	if !cert.IsCA {
+		id, err := transport.Identity(cert)
+		i.Identity = id
+		i.wrong(err)
+	}
+	switch {
+	case now.After(cert.NotAfter):
+		i.wrong(fmt.Errorf("ended at %s", i.NotAfter.Format(time.RFC3339)))
+	case now.Before(cert.NotBefore):
+		i.wrong(fmt.Errorf("begins at %s, and now is %s", i.NotBefore.Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
+	}
+	return i
+}
+
+// wrong notes the first problem.
+func (i *Info) wrong(err error) {
+	if err != nil && i.Problem == "" {
+		i.Problem = err.Error()
+	}
+}
+
+func usage(cert *x509.Certificate) []string {
+	list := []string{}
+	for _, u := range cert.ExtKeyUsage {
+		switch u {
+		case x509.ExtKeyUsageServerAuth:
+			list = append(list, "server")
+		case x509.ExtKeyUsageClientAuth:
+			list = append(list, "client")
+		case x509.ExtKeyUsageAny:
+			list = append(list, "server", "client")
+		}
+	}
+	if len(cert.ExtKeyUsage) == 0 && !cert.IsCA {
+		list = append(list, "server", "client") // it is not restricted
+	}
+	return list
+}
+
+// Parse returns the certificates of a PEM bundle, of which there is at least one and
+// all parse. Text between them is skipped.
+func Parse(bundle []byte) ([]*x509.Certificate, error) {
+	var list []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, bundle = pem.Decode(bundle); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("holds a %.64q, want certificates only", block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", len(list)+1, err)
+		}
+		list = append(list, cert)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("holds no certificate in PEM form")
+	}
+	return list, nil
+}
+
+// Fits holds a certificate in PEM form against its key.
+func (i *Info) Fits(cert, key []byte, keyFile string) {
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		i.wrong(fmt.Errorf("the key in %s is not its own", keyFile))
+		return
+	}
+	i.Key = keyFile
+}
+
+// HeldAgainst looks whether one of the authorities of a file vouches for the first
+// certificate of a chain.
+func (i *Info) HeldAgainst(authorities, chain []*x509.Certificate, file string, now time.Time) {
+	err := Vouches(authorities, chain, now)
+	switch unknown := new(x509.UnknownAuthorityError); {
+	case errors.As(err, unknown):
+		i.wrong(fmt.Errorf("no authority in %s vouches for it", file))
+	case err != nil:
+		i.wrong(err)
+	default:
+		i.Vouched = file
+	}
+}
+
+// Vouches returns nil if one of the authorities vouches for the first certificate of a
+// chain, whatever its use.
+func Vouches(authorities, chain []*x509.Certificate, now time.Time) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, a := range authorities {
+		roots.AddCert(a)
+	}
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err
+}

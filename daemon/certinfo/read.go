@@ -1,0 +1,110 @@
+package certinfo
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Files are where a certificate, its key and the authorities that it is held against
+// are. Without a Key or a CA that is not looked at.
+type Files struct {
+	Cert, Key, CA string
+}
+
+// Beside returns the files of a certificate as swpd init lays them: NAME.key and ca.crt
+// in its directory, where they are there and the certificate is not ca.crt itself.
+func Beside(cert string) Files {
+	f := Files{Cert: cert}
+	ca := filepath.Join(filepath.Dir(cert), "ca.crt")
+	if key := strings.TrimSuffix(cert, filepath.Ext(cert)) + ".key"; key != cert && exists(key) {
+		f.Key = key
+	}
+	if filepath.Clean(cert) != ca && exists(ca) {
+		f.CA = ca
+	}
+	return f
+}
+
+func exists(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// In returns the certificates of a directory: its files NAME.crt and NAME.pem that
+// are no keys.
+func In(dir string) ([]Files, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("certinfo: %w", err)
+	}
+	var list []Files
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if ext := filepath.Ext(name); ext != ".crt" && ext != ".pem" || !exists(name) {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("certinfo: %w", err)
+		}
+		if strings.Contains(string(text), "BEGIN CERTIFICATE") {
+			list = append(list, Beside(name))
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("certinfo: %s holds no certificate in a file .crt or .pem", dir)
+	}
+	return list, nil
+}
+
+// Read describes what a file holds: an identity with the intermediates behind it as
+// one, or every authority of a bundle.
+func Read(f Files, now time.Time) ([]Info, error) {
+	text, err := os.ReadFile(f.Cert)
+	if err != nil {
+		return nil, fmt.Errorf("certinfo: %w", err)
+	}
+	chain, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("certinfo: %s: %w", f.Cert, err)
+	}
+	if chain[0].IsCA {
+		return authorities(f.Cert, chain, now), nil
+	}
+	i := Of(chain[0], now)
+	i.File = f.Cert
+	if f.Key != "" {
+		key, err := os.ReadFile(f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("certinfo: %w", err)
+		}
+		i.Fits(text, key, f.Key)
+	}
+	if f.CA != "" {
+		bundle, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, fmt.Errorf("certinfo: %w", err)
+		}
+		vouching, err := Parse(bundle)
+		if err != nil {
+			return nil, fmt.Errorf("certinfo: %s: %w", f.CA, err)
+		}
+		i.HeldAgainst(vouching, chain, f.CA, now)
+	}
+	return []Info{i}, nil
+}
+
+func authorities(file string, bundle []*x509.Certificate, now time.Time) []Info {
+	list := make([]Info, 0, len(bundle))
+	for _, cert := range bundle {
+		i := Of(cert, now)
+		i.File = file
+		list = append(list, i)
+	}
+	return slices.Clip(list)
+}

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+)
+
+func TestEndingIsSaidAMonthOrAThirdOfTheLifeBefore(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Now()
+	for _, row := range []struct {
+		life, left   time.Duration
+		soon, urgent bool
+	}{
+		{365 * day, 30 * day, false, false}, {365 * day, 30*day - 1, true, false},
+		{365 * day, day, true, false}, {365 * day, day - 1, true, true}, {365 * day, -1, true, true},
+		{time.Hour, 20 * time.Minute, false, false}, {time.Hour, 20*time.Minute - 1, true, false},
+		{time.Hour, 6 * time.Minute, true, false}, {time.Hour, 6*time.Minute - 1, true, true},
+	} {
+		end := now.Add(row.left)
+		if soon, urgent := ending(end.Add(-row.life), end, now); soon != row.soon || urgent != row.urgent {
+			t.Errorf("life %v, left %v: soon %v, urgent %v", row.life, row.left, soon, urgent)
+		}
+	}
+}
+
+func TestAuthoritiesThatEndSoonAreSaid(t *testing.T) {
+	dir, partners := t.TempDir(), t.TempDir()
+	if err := devpki.Create(dir, devpki.Options{Name: "spiffe://a.example/swpd"}); err != nil {
+		t.Fatal(err)
+	}
+	issued := time.Now().Add(-365 * 24 * time.Hour) // so that it ends a year before the other
+	if err := devpki.Create(partners, devpki.Options{Now: func() time.Time { return issued }}); err != nil {
+		t.Fatal(err)
+	}
+	f, theirs := devpki.Server(dir), devpki.Server(partners).CA
+	cr, err := newCredentials(&config.Config{
+		Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}},
+		Partners: config.Partners{"b": {Identity: "spiffe://b.example/swpd", Trust: []string{theirs}}},
+	}, zap.NewNop(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end time.Time
+	for _, a := range cr.current.Load().list {
+		if a.partner == "b" {
+			end = a.cert.NotAfter
+		}
+	}
+	if end.IsZero() {
+		t.Fatal("the authority of the partner is not known")
+	}
+	for _, row := range []struct {
+		now  time.Time
+		want []string
+	}{
+		{end.Add(-31 * 24 * time.Hour), nil},
+		{end.Add(-29 * 24 * time.Hour), []string{"^partner b: the authority .* in " + theirs + " ends at .*; ask the partner for the next one$"}},
+		{end.Add(time.Hour), []string{"^partner b: .* ended at .*; take it out"}},
+		{end.Add(340 * 24 * time.Hour), []string{"^trust.ca: the authority .* in " + f.CA + " ends at ", "^partner b: .* ended at "}},
+	} {
+		cr.now = func() time.Time { return row.now }
+		got := cr.anchorWarnings()
+		if len(got) != len(row.want) {
+			t.Errorf("%v: %q", row.now, got)
+			continue
+		}
+		for i, want := range row.want {
+			if !regexp.MustCompile(want).MatchString(got[i]) {
+				t.Errorf("%q, want %s", got[i], want)
+			}
+		}
+	}
+}
+
+// What a partner has shown is known here before it ends: as a warning, in the status and
+// as a metric. What it shows after it has renewed it takes that back.
+func TestTheEndOfAPartnersCertificateIsSaidBefore(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		dir := t.TempDir()
+		pki := filepath.Join(dir, "pki")
+		issued := time.Now().Add(-350 * 24 * time.Hour)
+		if err := devpki.Create(pki, devpki.Options{Name: "spiffe://b.example/swpd", Now: func() time.Time { return issued }}); err != nil {
+			t.Fatal(err)
+		}
+		b := &organisation{startIn(t, dir, "access: {rules: [{identity: '**'}]}\n"), "b", "spiffe://b.example/swpd"}
+		a := open(t, "a", "")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+
+		const warning = "warning: partner b: the certificate that it showed last ends at "
+		if status, body := a.get("/readyz"); status != 200 || !strings.Contains(body, warning) {
+			t.Errorf("/readyz: %d %s", status, body)
+		}
+		if _, body := a.get("/status"); !strings.Contains(body, `"certificate_not_after":"`) || !strings.Contains(body, `"file":"shown by partner b"`) {
+			t.Errorf("/status: %s", body)
+		}
+		if _, body := b.get("/readyz"); strings.Contains(body, "partner a") {
+			t.Errorf("/readyz of the other: %s", body)
+		}
+		_, metrics := a.get("/metrics")
+		for _, name := range []string{"swpd_certificate_expiry_timestamp_seconds ", `swpd_partner_certificate_expiry_timestamp_seconds{partner="b"} `, `swpd_partner_authority_expiry_timestamp_seconds{partner="b"} `} {
+			if !strings.Contains(metrics, "\n"+name) {
+				t.Errorf("no metric %s", name)
+			}
+		}
+
+		authority, err := devpki.Open(pki)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := authority.Renew(devpki.Server(pki), false, 0, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.reloaded()
+		// Another link is another handshake.
+		text, err := os.ReadFile(filepath.Join(a.dir, "swpd.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := strings.Replace(string(text), "  b: {", "  b: {in_flight: 17, ", 1)
+		if err := os.WriteFile(filepath.Join(a.dir, "swpd.yaml"), []byte(again), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a.reloaded()
+		a.until("the new certificate", func() bool {
+			_, body := a.get("/readyz")
+			return a.up("b") && !strings.Contains(body, warning)
+		})
+	})
+}
