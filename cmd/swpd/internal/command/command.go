@@ -81,7 +81,7 @@ mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.`
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newRun(version), newCheck(), newStatus(), newReload(), newVersion(version))
+	root.AddCommand(newInit(), newRun(version), newCheck(), newStatus(), newReload(), newCert(), newVersion(version))
 	return root
 }
 

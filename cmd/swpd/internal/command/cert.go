@@ -1,0 +1,198 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/daemon/devpki"
+)
+
+func newCert() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cert",
+		Short: "Make, renew, show and hand out certificates",
+		Long: `Make, renew and show certificates, and hand the authority behind them to a
+partner. new and renew use the authority that swpd init made, which is for
+development; show and bundle read certificates of any origin.`,
+		Example: `  swpd cert new --name spiffe://example.org/agents/planner --pki edge/pki
+  swpd cert renew edge/pki
+  swpd cert show edge/pki
+  swpd cert bundle --config edge/swpd.yaml > edge.pem`,
+	}
+	cmd.AddCommand(newCertNew(), newCertRenew(), newCertShow(), newCertBundle())
+	return cmd
+}
+
+// pkiFlag adds --pki.
+func pkiFlag(cmd *cobra.Command, usage string) *string {
+	return cmd.Flags().String("pki", "", "`directory` of the authority that swpd init made"+usage)
+}
+
+// daysFlag adds --days.
+func daysFlag(cmd *cobra.Command, usage string) *int {
+	return cmd.Flags().Int("days", 0, "`number` of days that it is valid"+usage)
+}
+
+// life is how long a certificate of so many days lives; 0 is the default.
+func life(cmd *cobra.Command, days int) (time.Duration, error) {
+	if cmd.Flags().Changed("days") && (days < 1 || days > 3650) {
+		return 0, &exitError{exitUsage, fmt.Errorf("--days is %d, want 1 to 3650", days)}
+	}
+	return time.Duration(days) * 24 * time.Hour, nil
+}
+
+func newCertNew() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "new --name URI",
+		Short: "Issue a certificate for a further client or endpoint",
+		Long: `Issue a certificate from the authority that swpd init made, in a directory of its
+own: client.crt, client.key and ca.crt, as swp-client --identity takes them. With
+--server it is that of an endpoint: server.crt and server.key, for identity in a
+swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
+		Example: `  swpd cert new --name spiffe://example.org/agents/planner --pki edge/pki
+  swp-client --identity planner ping swp+tls://127.0.0.1:7777
+  swpd cert new --name spiffe://example.org/ide --pki edge/pki --dir ide --days 30
+  swpd cert new --name spiffe://example.org/edge2 --pki edge/pki --server --host edge2.example.org`,
+		Args: cobra.NoArgs,
+	}
+	name := cmd.Flags().String("name", "", "identity, a `URI` such as spiffe://example.org/agents/planner; required")
+	pki := pkiFlag(cmd, ", default pki")
+	dir := cmd.Flags().String("dir", "", "`directory` to make it in, default the last part of the name")
+	server := cmd.Flags().Bool("server", false, "for an endpoint, which is dialled and dials")
+	hosts := cmd.Flags().StringArray("host", nil, "with --server: DNS `name` or IP address that it is valid for too; repeatable")
+	days := daysFlag(cmd, ", default 365")
+	_ = cmd.MarkFlagRequired("name")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r := devpki.Request{Name: *name, Server: *server, Hosts: *hosts}
+		var err error
+		if r.Life, err = life(cmd, *days); err != nil {
+			return err
+		}
+		if *pki == "" {
+			*pki = "pki"
+		}
+		if *dir == "" {
+			*dir = path.Base(*name)
+		}
+		authority, err := openAuthority(*pki)
+		if err != nil {
+			return err
+		}
+		f, err := authority.Issue(*dir, r)
+		if errors.Is(err, fs.ErrExist) {
+			return &exitError{exitUsage, fmt.Errorf("%w; choose another --dir, or renew it: swpd cert renew %s", err, *dir)}
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return printMade(cmd, f, *server)
+	}
+	return cmd
+}
+
+// openAuthority reads an authority and says where there may be one.
+func openAuthority(pki string) (*devpki.Authority, error) {
+	authority, err := devpki.Open(pki)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s has no authority with its key (ca.crt and ca.key); name the directory that swpd init made with --pki", pki)}
+	}
+	return authority, err
+}
+
+func printMade(cmd *cobra.Command, f devpki.Files, server bool) error {
+	out := cmd.OutOrStdout()
+	infos, err := readInfos(f)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "made %s with the identity %s, valid until %s\n", f.Cert, infos.Identity, day(infos.NotAfter))
+	dir := filepath.Dir(f.Cert)
+	if server {
+		_, _ = fmt.Fprintf(out, "\nin the swpd.yaml of that endpoint:\n  identity: {cert: %s, key: %s}\n  trust: {ca: [%s]}\n", f.Cert, f.Key, f.CA)
+		return nil
+	}
+	_, _ = fmt.Fprintf(out, "\nnext:\n  swp-client --identity %s ping swp+tls://127.0.0.1:7777\n", dir)
+	return nil
+}
+
+func newCertRenew() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "renew [DIR | FILE]...",
+		Short: "Issue certificates anew, for the same names",
+		Long: `Issue the certificates in a directory (default pki), or a single one, anew: same
+names, same uses, same time to live unless --days says otherwise. The key stays, so
+that one file changes and changes at once; --new-key makes another. A running swpd
+shows the new certificate to new connections within two seconds, and connections
+that exist go on. Only what the authority of swpd init has issued is renewed;
+certificates of other authorities are renewed there and put into place.`,
+		Example: `  swpd cert renew edge/pki
+  swpd cert renew edge/pki/server.crt --days 90
+  swpd cert renew planner --pki edge/pki --new-key`,
+	}
+	pki := pkiFlag(cmd, ", default that of the certificate")
+	newKey := cmd.Flags().Bool("new-key", false, "make a new key too")
+	days := daysFlag(cmd, ", default as before")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		life, err := life(cmd, *days)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			args = []string{"pki"}
+		}
+		renewals, err := renewals(args, *pki)
+		if err != nil {
+			return err
+		}
+		for _, r := range renewals {
+			cert, err := r.authority.Renew(r.files, *newKey, life, time.Now())
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "renewed %s, valid until %s\n", r.files.Cert, day(cert.NotAfter))
+		}
+		_, _ = fmt.Fprintln(cmd.OutOrStdout(), "a running swpd shows it to new connections within two seconds; those that exist go on")
+		return nil
+	}
+	return cmd
+}
+
+// renewal is a certificate to renew and the authority that does it.
+type renewal struct {
+	authority *devpki.Authority
+	files     devpki.Files
+}
+
+// renewals looks at everything before anything is renewed.
+func renewals(args []string, pki string) ([]renewal, error) {
+	var list []renewal
+	for _, arg := range args {
+		found := devpki.Leaves(arg)
+		if len(found) == 0 {
+			return nil, &exitError{exitUsage, fmt.Errorf("%s is no certificate with its key beside it, and no directory with server.crt or client.crt", arg)}
+		}
+		from := pki
+		if from == "" {
+			from = filepath.Dir(found[0].Cert)
+		}
+		authority, err := openAuthority(from)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if err := authority.Issued(f); err != nil {
+				return nil, &exitError{exitUsage, err}
+			}
+			list = append(list, renewal{authority, f})
+		}
+	}
+	return list, nil
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,210 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/devpki"
+)
+
+func newCertShow() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show [DIR | FILE]...",
+		Short: "Say what certificates are and whether they are good",
+		Long: `Say of certificates whom peers take their owner for, which names they have, who
+issued them, how long they are valid and their fingerprint; whether the key beside
+a certificate is its own, and whether the ca.crt beside it vouches for it. Without
+DIR or FILE those of a configuration: its identity, its trust and that of its
+partners. With --running those that the swpd on this machine has in force, and
+those its partners have shown. The exit code is 1 if something is wrong with one.`,
+		Example: `  swpd cert show edge/pki
+  swpd cert show acme.pem --json
+  swpd cert show --config edge/swpd.yaml
+  swpd cert show --config edge/swpd.yaml --running`,
+	}
+	file := configFlag(cmd)
+	running := cmd.Flags().Bool("running", false, "ask the swpd that runs with the configuration")
+	at := cmd.Flags().String("admin", "", "with --running: `address` of the admin listener, default as configured")
+	ca := cmd.Flags().String("ca", "", "`file` with the authorities that have to vouch, default ca.crt beside the certificate")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		infos, err := shown(args, *file, *at, *ca, *running)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			err = printJSON(cmd.OutOrStdout(), infos)
+		} else {
+			err = printInfos(cmd.OutOrStdout(), infos)
+		}
+		return errors.Join(err, wrong(infos))
+	}
+	return cmd
+}
+
+// shown returns what the arguments and flags of cert show mean.
+func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, error) {
+	switch {
+	case running && (len(args) > 0 || ca != ""):
+		return nil, &exitError{exitUsage, errors.New("--running asks a swpd, which takes no file and no --ca")}
+	case !running && at != "":
+		return nil, &exitError{exitUsage, errors.New("--admin is for --running")}
+	case running:
+		return inForce(file, at)
+	case len(args) == 0:
+		c, err := load(file)
+		if err != nil {
+			return nil, err
+		}
+		return daemon.Certificates(c, time.Now())
+	}
+	var all []certinfo.Info
+	for _, arg := range args {
+		files := []certinfo.Files{certinfo.Beside(arg)}
+		if info, err := os.Stat(arg); err == nil && info.IsDir() {
+			if files, err = certinfo.In(arg); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range files {
+			if ca != "" {
+				f.CA = ca
+			}
+			infos, err := certinfo.Read(f, time.Now())
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, infos...)
+		}
+	}
+	return all, nil
+}
+
+// inForce asks a running swpd.
+func inForce(file, at string) ([]certinfo.Info, error) {
+	admin, err := adminAddress(at, file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := askStatus(admin)
+	if err != nil {
+		return nil, err
+	}
+	return s.Certificates, nil
+}
+
+func wrong(infos []certinfo.Info) error {
+	var all []error
+	for _, i := range infos {
+		if i.Problem != "" {
+			all = append(all, fmt.Errorf("%s: %s", i.File, i.Problem))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func printInfos(out io.Writer, infos []certinfo.Info) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(title, format string, args ...any) { _, _ = fmt.Fprintf(w, title+"\t"+format+"\n", args...) }
+	some := func(title string, list []string) {
+		if len(list) > 0 {
+			row(title, "%s", strings.Join(list, " "))
+		}
+	}
+	for n, i := range infos {
+		if n > 0 {
+			_, _ = fmt.Fprintln(w)
+		}
+		row("file", "%s", i.File)
+		switch {
+		case i.Authority:
+			row("authority", "%s", i.Subject)
+		case i.Identity == "":
+			row("identity", "none")
+		default:
+			row("identity", "%s", i.Identity)
+		}
+		some("URI", i.URIs)
+		some("DNS", i.DNS)
+		some("IP", i.IPs)
+		row("issuer", "%s", i.Issuer)
+		row("valid", "%s to %s, %s", day(i.NotBefore), day(i.NotAfter), left(i.NotAfter))
+		some("usage", i.Usage)
+		row("SHA-256", "%s", i.Fingerprint)
+		if i.Key != "" {
+			row("key", "%s is its own", i.Key)
+		}
+		if i.Vouched != "" {
+			row("trust", "%s vouches for it", i.Vouched)
+		}
+		if i.Problem != "" {
+			row("wrong", "%s", i.Problem)
+		}
+	}
+	return w.Flush()
+}
+
+// left says how long it is until the end of a certificate.
+func left(end time.Time) string {
+	switch d := time.Until(end); {
+	case d <= 0:
+		return "over"
+	case d < 48*time.Hour:
+		return d.Round(time.Minute).String() + " left"
+	default:
+		return fmt.Sprintf("%d days left", int(d.Hours()/24))
+	}
+}
+
+func newCertBundle() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bundle",
+		Short: "Print what a partner needs to know this endpoint",
+		Long: `Print the authorities of trust.ca that vouch for this endpoint, in PEM form, and
+above them its identity and addresses as text. The partner saves that as a file,
+compares the fingerprints with yours over another channel, and takes it up with
+swpd init --partner FILE, or as trust of an entry of its own. It holds no secret.`,
+		Example: `  swpd cert bundle --config edge/swpd.yaml > edge.pem
+  swpd cert bundle --config edge/swpd.yaml --address swp+tls://edge.example.org:7777 > edge.pem
+  swpd cert show edge.pem`,
+		Args: cobra.NoArgs,
+	}
+	file := configFlag(cmd)
+	addresses := cmd.Flags().StringArray("address", nil, "`address` that the partner dials, default those of listeners; repeatable")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(*file)
+		if err != nil {
+			return err
+		}
+		b, err := daemon.Bundle(c, time.Now())
+		if err != nil {
+			return err
+		}
+		if len(*addresses) > 0 {
+			if err := b.SetAddresses(*addresses); err != nil {
+				return &exitError{exitUsage, err}
+			}
+		}
+		_, err = cmd.OutOrStdout().Write(b.Encode())
+		return err
+	}
+	return cmd
+}
+
+// readInfos describes an identity that was just made.
+func readInfos(f devpki.Files) (certinfo.Info, error) {
+	infos, err := certinfo.Read(certinfo.Files{Cert: f.Cert, Key: f.Key, CA: f.CA}, time.Now())
+	if err != nil {
+		return certinfo.Info{}, err
+	}
+	return infos[0], wrong(infos)
+}
