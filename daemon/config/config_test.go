@@ -312,17 +312,25 @@ func TestTemplateIsValidAndShowsDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := load(t, d, string(Template("spiffe://example.org/edge")))
+	listen, err := ParseListen("127.0.0.1:7777")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Default()
-	want.Source, want.Identity, want.Trust = c.Source, c.Identity, c.Trust
-	want.Limits.FrameBurst = 40_000
-	want.Access = Everything("spiffe://example.org/**")
-	want.Data = filepath.Join(d, "data")
-	if diff := cmp.Diff(want, c); diff != "" {
-		t.Error(diff)
+	for _, full := range []bool{false, true} {
+		c, err := load(t, d, string(Template(New{Identity: "spiffe://example.org/edge", Listen: listen, Full: full})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Default()
+		want.Source, want.Identity, want.Trust = c.Source, c.Identity, c.Trust
+		if full {
+			want.Limits.FrameBurst = 40_000
+		}
+		want.Access = Everything("spiffe://example.org/**")
+		want.Data = filepath.Join(d, "data")
+		if diff := cmp.Diff(want, c); diff != "" {
+			t.Errorf("full %v: %s", full, diff)
+		}
 	}
 }
 

@@ -1,16 +1,74 @@
 package config
 
 import (
-	"bytes"
 	_ "embed"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/slimwire/swp/transport"
 )
 
 //go:embed template.yaml
 var template []byte
 
-// Template returns the commented configuration that swpd init writes. The trust
-// domain of identity, a URI such as spiffe://example.org/edge, is allowed
-// everything in it.
-func Template(identity string) []byte {
-	return bytes.ReplaceAll(template, []byte("TRUST_DOMAIN"), []byte(trustDomain(identity)))
+//go:embed short.yaml
+var short []byte
+
+// New is what a configuration is written from.
+type New struct {
+	Identity string    // such as spiffe://example.org/edge, whose trust domain is allowed everything
+	Listen   []Address // at least one
+	Admin    string    // empty: as AdminBeside says
+	Full     bool      // every key, those that are not needed as comments
+}
+
+// Template returns the configuration that swpd init writes.
+func Template(n New) []byte {
+	text := short
+	if n.Full {
+		text = template
+	}
+	if n.Admin == "" {
+		n.Admin = AdminBeside(n.Listen)
+	}
+	var listeners strings.Builder
+	for _, a := range n.Listen {
+		fmt.Fprintf(&listeners, "  - address: %s\n", a)
+	}
+	return []byte(strings.NewReplacer(
+		"TRUST_DOMAIN", trustDomain(n.Identity), "LISTENERS", strings.TrimSuffix(listeners.String(), "\n"), "ADMIN", n.Admin,
+	).Replace(string(text)))
+}
+
+// ParseListen reads host:port, which means TLS and QUIC there, or one address with its
+// scheme.
+func ParseListen(s string) ([]Address, error) {
+	schemes := []string{"swp+tls://", "swp+quic://"}
+	if strings.Contains(s, "://") {
+		schemes = []string{""}
+	} else if _, _, err := net.SplitHostPort(s); err != nil {
+		return nil, fmt.Errorf("%q, want host:port such as 127.0.0.1:7877, or an address such as swp+tls://127.0.0.1:7877", s)
+	}
+	var list []Address
+	for _, scheme := range schemes {
+		a, err := transport.ParseAddr(scheme + s)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Address{a})
+	}
+	return list, nil
+}
+
+// AdminBeside returns the admin address of an endpoint that listens on addresses: the
+// third port after that of the first, on loopback, so that endpoints on one machine
+// differ in both.
+func AdminBeside(listen []Address) string {
+	port := int(listen[0].Port)
+	if port > 0 {
+		port = (port + 3) % (1 << 16)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -13,46 +17,155 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 )
 
+// setup is what swpd init is asked for.
+type setup struct {
+	dir, name, admin string
+	hosts            []string
+	listen           []string
+	partners         []string
+	full             bool
+}
+
 func newInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make certificates and a commented configuration",
-		Long: `Make a directory that swpd can run from: swpd.yaml with every key commented, and
-pki/ with an authority, a certificate for the server and one for swp-client.
-Nothing is overwritten. The authority is for development: its key lies beside the
-certificates. In production name certificates of your own in swpd.yaml.`,
+		Short: "Make certificates and a configuration",
+		Long: `Make a directory that swpd can run from: swpd.yaml, and pki/ with an authority, a
+certificate for the server and one for swp-client. Nothing is overwritten. The
+authority is for development: its key lies beside the certificates. In production
+name certificates of your own in swpd.yaml. swpd cert makes further ones.
+
+With --partner the endpoint knows another one. That is either a file which the
+partner made with swpd cert bundle; or the directory of an endpoint on this machine,
+which is then changed so that it knows this one, too. Each gets the authority of the
+other, and may use the other's MCP server "shared". Its name is the first part of
+its trust domain, unless NAME= says another.`,
 		Example: `  swpd init
   swpd init --dir edge --name spiffe://example.org/edge
-  swpd init --dir edge --host edge.example.org --host 192.0.2.7`,
+  swpd init --dir edge --host edge.example.org --listen 0.0.0.0:7777 --full
+  swpd init --dir acme --name spiffe://acme.example/swpd
+  swpd init --dir beta --name spiffe://beta.example/swpd --listen 127.0.0.1:7877 --partner acme`,
 		Args: cobra.NoArgs,
 	}
-	dir := cmd.Flags().String("dir", ".", "`directory` to make it in")
-	name := cmd.Flags().String("name", devpki.DefaultName, "identity of the server, a `URI` such as spiffe://example.org/edge")
-	hosts := cmd.Flags().StringArray("host", nil, "DNS `name` or IP address that the certificate is valid for too; repeatable")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		file := filepath.Join(*dir, "swpd.yaml")
-		if _, err := os.Lstat(file); err == nil {
-			return &exitError{exitUsage, fmt.Errorf("%s exists already; choose another --dir or remove it", file)}
-		}
-		pki := filepath.Join(*dir, "pki")
-		switch err := devpki.Create(pki, devpki.Options{Name: *name, Hosts: *hosts}); {
-		case errors.Is(err, fs.ErrExist):
-			return &exitError{exitUsage, fmt.Errorf("%w; choose another --dir or remove it", err)}
-		case err != nil:
-			return err
-		}
-		if err := os.WriteFile(file, config.Template(*name), 0o600); err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(cmd.OutOrStdout(), `made %s
-made %s with the identity %s
+	var s setup
+	f := cmd.Flags()
+	f.StringVar(&s.dir, "dir", ".", "`directory` to make it in")
+	f.StringVar(&s.name, "name", devpki.DefaultName, "identity of the server, a `URI` such as spiffe://example.org/edge")
+	f.StringArrayVar(&s.hosts, "host", nil, "DNS `name` or IP address that the certificate is valid for too; repeatable")
+	f.StringArrayVar(&s.listen, "listen", []string{"127.0.0.1:7777"}, "`address` of listeners: host:port for TLS and QUIC there, or one such as swp+tls://host:port; repeatable")
+	f.StringVar(&s.admin, "admin", "", "`address` of the admin listener, or off; default 127.0.0.1 and the third port after that of the first listener")
+	f.StringArrayVar(&s.partners, "partner", nil, "`[NAME=]SOURCE` of a partner: a file of swpd cert bundle, or the directory of an endpoint here; repeatable")
+	f.BoolVar(&s.full, "full", false, "write every key into swpd.yaml, with comments")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return s.run(cmd) }
+	return cmd
+}
 
+func (s *setup) file() string { return filepath.Join(s.dir, "swpd.yaml") }
+func (s *setup) pki() string  { return filepath.Join(s.dir, "pki") }
+
+func (s *setup) run(cmd *cobra.Command) error {
+	if _, err := os.Lstat(s.file()); err == nil {
+		return &exitError{exitUsage, fmt.Errorf("%s exists already; choose another --dir or remove it", s.file())}
+	}
+	addresses, err := s.addresses()
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	n := config.New{Identity: s.name, Listen: addresses, Admin: s.admin, Full: s.full}
+	if n.Admin == "" {
+		n.Admin = config.AdminBeside(addresses)
+	}
+	partners, err := s.findPartners(&n)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	switch err := devpki.Create(s.pki(), devpki.Options{Name: s.name, Hosts: s.hosts}); {
+	case errors.Is(err, fs.ErrExist):
+		return &exitError{exitUsage, fmt.Errorf("%w; choose another --dir or remove it", err)}
+	case err != nil:
+		return err
+	}
+	if err := s.write(&n, partners); err != nil {
+		return err
+	}
+	return s.report(cmd, &n, partners)
+}
+
+// addresses returns those of the listeners, and has the certificate be valid for their
+// hosts.
+func (s *setup) addresses() ([]config.Address, error) {
+	var all []config.Address
+	for _, l := range s.listen {
+		list, err := config.ParseListen(l)
+		if err != nil {
+			return nil, fmt.Errorf("--listen: %w", err)
+		}
+		all = append(all, list...)
+		host := list[0].Host
+		if ip, err := netip.ParseAddr(host); err == nil && (ip.IsUnspecified() || ip.IsLoopback()) || host == "" || host == "localhost" {
+			continue
+		}
+		s.hosts = append(s.hosts, host)
+	}
+	return all, nil
+}
+
+// write makes swpd.yaml, with the partners, and changes the files of those here.
+func (s *setup) write(n *config.New, partners []*neighbour) error {
+	text := config.Template(*n)
+	for _, p := range partners {
+		var err error
+		if text, err = join(s.file(), text, p.name, p.bundle); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(s.file(), text, 0o600); err != nil {
+		return err
+	}
+	for _, p := range partners {
+		if err := p.tell(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *setup) report(cmd *cobra.Command, n *config.New, partners []*neighbour) error {
+	out := cmd.OutOrStdout()
+	_, _ = fmt.Fprintf(out, "made %s\nmade %s with the identity %s\n", s.file(), s.pki(), s.name)
+	for _, p := range partners {
+		_, _ = fmt.Fprintf(out, "partner %s is %s; it may use the MCP server %q here\n", p.name, p.bundle.Identity, config.Shared)
+		if p.file != "" {
+			_, _ = fmt.Fprintf(out, "changed %s, which knows this endpoint as partner %s\n", p.file, nameOf(s.name))
+		}
+	}
+	for _, a := range n.Listen {
+		if taken(a) {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "swpd: warning: %s is in use on this machine now; stop that program, or choose another port with --listen\n", a)
+			break
+		}
+	}
+	first := n.Listen[0].Addr
+	if ip, err := netip.ParseAddr(first.Host); err == nil && ip.IsUnspecified() {
+		first.Host = "127.0.0.1"
+	}
+	_, _ = fmt.Fprintf(out, `
 next:
   swpd check --config %[1]s
   swpd run --config %[1]s
-  swp-client --identity %[2]s ping swp+tls://127.0.0.1:7777
-`, file, pki, *name)
-		return nil
+  swp-client --identity %[2]s ping %[3]s
+`, s.file(), s.pki(), strings.TrimSuffix(first.String(), "/"))
+	return nil
+}
+
+// taken reports whether another program has the port of a TLS listener.
+func taken(a config.Address) bool {
+	if a.Transport != "tls" || a.Port == 0 {
+		return false
 	}
-	return cmd
+	ln, err := net.Listen("tcp", a.HostPort())
+	if err == nil {
+		_ = ln.Close()
+	}
+	return errors.Is(err, syscall.EADDRINUSE)
 }

@@ -1,0 +1,148 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/config"
+)
+
+// neighbour is a partner that --partner names.
+type neighbour struct {
+	name   string // of the partner here
+	bundle *certinfo.Bundle
+	file   string // configuration of the partner, if it is on this machine
+	conf   *config.Config
+}
+
+// findPartners reads what --partner names and holds it against what is to be made.
+func (s *setup) findPartners(n *config.New) ([]*neighbour, error) {
+	var list []*neighbour
+	for _, arg := range s.partners {
+		p, err := readNeighbour(arg)
+		if err == nil {
+			err = p.besides(n)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--partner %s: %w", arg, err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+func readNeighbour(arg string) (*neighbour, error) {
+	name, source, named := strings.Cut(arg, "=")
+	if !named {
+		source = arg
+	}
+	p := &neighbour{}
+	info, err := os.Stat(source)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		p.file = filepath.Join(source, "swpd.yaml")
+		if p.conf, err = config.Load(p.file, nil); err != nil {
+			return nil, err
+		}
+		p.bundle, err = daemon.Bundle(p.conf, time.Now())
+	default:
+		var text []byte
+		if text, err = os.ReadFile(source); err == nil {
+			p.bundle, err = certinfo.DecodeBundle(text)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.name = name; !named {
+		p.name = nameOf(p.bundle.Identity)
+	}
+	return p, nil
+}
+
+// nameOf is what a partner is called where nobody says another name: the first label of
+// its trust domain.
+func nameOf(identity string) string {
+	_, rest, _ := strings.Cut(identity, "://")
+	domain, _, _ := strings.Cut(rest, "/")
+	label, _, _ := strings.Cut(domain, ".")
+	return label
+}
+
+// besides refuses what two endpoints on a machine cannot share.
+func (p *neighbour) besides(n *config.New) error {
+	if p.bundle.Identity == n.Identity {
+		return fmt.Errorf("it has the identity %s, too; choose another with --name, such as spiffe://beta.example/swpd", n.Identity)
+	}
+	if p.conf == nil {
+		return nil
+	}
+	for _, a := range n.Listen {
+		for _, l := range p.conf.Listeners {
+			if a.Port != 0 && a.Addr == l.Address.Addr {
+				return fmt.Errorf("it listens on %s, too; choose another port, such as --listen 127.0.0.1:%d", a, a.Port+100)
+			}
+		}
+	}
+	if n.Admin == p.conf.Admin && n.Admin != config.AdminOff && !strings.HasSuffix(n.Admin, ":0") {
+		return fmt.Errorf("its admin listener is on %s, too; choose another with --admin", n.Admin)
+	}
+	return nil
+}
+
+// tell has a partner on this machine know the endpoint that was made.
+func (p *neighbour) tell(s *setup) error {
+	if p.file == "" {
+		return nil
+	}
+	c, err := config.Load(s.file(), nil)
+	if err != nil {
+		return err
+	}
+	ours, err := daemon.Bundle(c, time.Now())
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		return err
+	}
+	if text, err = join(p.file, text, nameOf(s.name), ours); err != nil {
+		return err
+	}
+	return config.Rewrite(p.file, text)
+}
+
+// join writes the authorities of a partner beside a configuration and returns the text
+// of the configuration with the partner in it.
+func join(file string, text []byte, name string, b *certinfo.Bundle) ([]byte, error) {
+	if strings.ContainsAny(name, `/\`) || name == "" {
+		return nil, errors.New("the name of a partner has no slash and is not empty; choose one with NAME=")
+	}
+	trust := filepath.Join("partners", name+".pem")
+	at := filepath.Join(filepath.Dir(file), trust)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return nil, err
+	}
+	out, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	_, err = out.Write(b.Encode())
+	if err := errors.Join(err, out.Close()); err != nil {
+		return nil, err
+	}
+	j := config.Joined{Name: name, Identity: b.Identity, Trust: trust}
+	for _, a := range b.Addresses {
+		j.Addresses = append(j.Addresses, config.Address{Addr: a})
+	}
+	return config.Join(file, text, j)
+}
