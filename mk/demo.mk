@@ -1,17 +1,24 @@
 ##@ Demonstration
 
+# build-for builds what a demonstration runs and nothing else, and says how far it is.
+build-for = GO='$(GO)' LDFLAGS='$(LDFLAGS)' scripts/build.sh $(abspath $(BIN)) ./cmd/swpd ./cmd/swp-client
+
 .PHONY: demo
-demo: build ## run a real MCP server behind swpd and call it over TLS and QUIC
-	@mkdir -p $(BIN)/examples
-	$(GO) build -trimpath -o $(BIN)/examples/ ./examples/mcp-modern ./examples/mcp-legacy
+demo: ## run a real MCP server behind swpd and call it over TLS and QUIC
+	@$(build-for) ./examples/mcp-modern ./examples/mcp-legacy
 	@scripts/demo.sh $(abspath $(BIN))
 
 .PHONY: demo-agents
-demo-agents: build ## a task that survives the death of its sender and of swpd
+demo-agents: ## a task that survives the death of its sender and of swpd
+	@$(build-for)
 	@scripts/agents.sh $(abspath $(BIN))
 
 .PHONY: demo-sdl
-demo-sdl: build ## a signed and encrypted request, answered by an MCP tool once and never again
-	@mkdir -p $(BIN)/examples
-	$(GO) build -trimpath -o $(BIN)/examples/ ./examples/mcp-modern
+demo-sdl: ## a signed and encrypted request, answered by an MCP tool once and never again
+	@$(build-for) ./examples/mcp-modern
 	@scripts/sdl.sh $(abspath $(BIN))
+
+.PHONY: first-hour
+first-hour: ## the first commands of README.md and docs/, as printed, with what they should say
+	@$(build-for) ./examples/mcp-modern
+	@scripts/first-hour.sh $(abspath $(BIN))

@@ -10,8 +10,8 @@ run "$bin/swpd" init --dir "$dir"
 cat >>"$dir/swpd.yaml" <<YAML
 mcp:
   servers:
-    modern: {command: $bin/examples/mcp-modern, default: true}
-    legacy: {command: $bin/examples/mcp-legacy}
+    modern: {command: $bin/mcp-modern, default: true}
+    legacy: {command: $bin/mcp-legacy}
 YAML
 run "$bin/swpd" check
 

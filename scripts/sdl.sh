@@ -17,7 +17,7 @@ run "$bin/swpd" init --dir "$dir"
 cat >>"$dir/swpd.yaml" <<YAML
 mcp:
   servers:
-    modern: {command: $bin/examples/mcp-modern}
+    modern: {command: $bin/mcp-modern}
 sdl:
   agent_id: did:web:server.example
   keys: server/keys.json
