@@ -26,7 +26,7 @@ With --as, print what one identity may do: the rules that are for it, the
 agent_ids it may use, and what of this configuration it can reach.`,
 		Example: `  swpd check --config swpd.yaml
   swpd check --config swpd.yaml --json
-  swpd check --config swpd.yaml --as spiffe://partner.example/agents/one`,
+  swpd check --config swpd.yaml --as spiffe://example.org/agents/planner`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)

@@ -73,9 +73,9 @@ func newRoot(version string) *cobra.Command {
 		Long: `swpd connects agents and tools of different organisations over SlimWire:
 mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.`,
 		Example: `  swpd run                              loopback, development certificates, the built-in RPC methods
-  swpd init --dir edge && cd edge       certificates and a commented swpd.yaml
+  swpd init --dir edge && cd edge       certificates and swpd.yaml
   swpd check --config swpd.yaml         what it would serve to whom, or what is wrong with it
-  swpd check --as spiffe://partner.example/agent   what somebody may do
+  swpd check --as spiffe://example.org/agents/planner   what somebody may do
   swpd run --config swpd.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
