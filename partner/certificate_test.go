@@ -45,7 +45,7 @@ func TestALinkLooksForTheNextCertificateOfItsPartner(t *testing.T) {
 			},
 			Attach: near.ep.Attach,
 			Ending: func(p *profiles.Peer) bool { return time.Until(p.NotAfter) < life/3 },
-			Check:  10 * time.Minute,
+			Check:  30 * time.Minute,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@
 # LDFLAGS as make has them.
 set -euo pipefail
 
-go=${GO:-go} dir=$1 every=5
+go=${GO:-go} dir=$1
 shift
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -13,13 +13,14 @@ names=("${@##*/}")
 echo "building ${names[*]} into ${dir##*/}/: some seconds; the first time some minutes"
 packages=$("$go" list -deps "$@" | wc -l) # go says itself what it downloads
 
-"$go" build -v -trimpath -ldflags "${LDFLAGS:-}" -o "$dir/" "$@" 2>"$log" &
+# Without -trimpath, so that tests find the same packages in the cache.
+"$go" build -v -ldflags "${LDFLAGS:-}" -o "$dir/" "$@" 2>"$log" &
 build=$!
 began=$SECONDS
 said=$SECONDS
 while kill -0 "$build" 2>/dev/null; do
 	sleep 0.2
-	if ((SECONDS - said >= every)); then
+	if ((SECONDS - said >= 5 + (SECONDS - began) / 10)); then
 		said=$SECONDS
 		printf '  %d s: %d of at most %d packages begun, the last is %s\n' \
 			$((SECONDS - began)) "$(wc -l <"$log")" "$packages" "$(tail -n 1 "$log")"
