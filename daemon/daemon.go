@@ -222,6 +222,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	}
 	o := all.Options{
 		Version: d.opts.Version,
+		Idle:    c.Limits.Idle,
 		Access:  d.guard,
 		Partner: d.partners.directory.Knows,
 		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers.table)},

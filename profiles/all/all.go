@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -41,6 +42,10 @@ type Options struct {
 	// Partner reports whether an identity is that of a federation partner, for
 	// swp.info. Nil means that none is.
 	Partner func(identity string) bool
+
+	// Idle is after what time without use a connection is ended, for swp.info: that of
+	// the endpoint's Bounds. Zero means that swp.info does not say.
+	Idle time.Duration
 
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
@@ -346,6 +351,7 @@ var honoured = map[uint64][]uint64{
 func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
 		info := rpc.Info{Version: opts.Version, Extensions: honoured, Targets: s.MCP.Targets(peer)}
+		info.IdleMillis = opts.Idle.Milliseconds()
 		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
 		for _, p := range s.Registry.All() {
 			types := make([]uint64, len(p.Types))

@@ -32,6 +32,10 @@ type Info struct {
 	// Partner says that the peer is a federation partner here: a session with it
 	// carries what either end passes on to the other.
 	Partner bool `json:"partner,omitempty"`
+
+	// IdleMillis is after how many milliseconds without a message and with nothing in
+	// flight the endpoint ends a connection. 0 means that it does not say.
+	IdleMillis int64 `json:"idle_ms,omitempty"`
 }
 
 // ProfileInfo is one profile of an Info.
