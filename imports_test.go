@@ -71,6 +71,7 @@ var rules = []rule{
 	{"bridge/mcptools", []string{"profiles", "profiles/mcpmap", "profiles/tooldisc"}, nil, "an MCP client on top of the mapping: no SDK, no store, no transport"},
 	{"bridge/gate", nil, nil, "who calls over HTTP, for whatever is then done for them"},
 	{"bridge/mcpfront", []string{"profiles", "profiles/mcpmap", "profiles/obs", "profiles/rpc", "e1"}, nil, "HTTP callers to MCP servers: no SDK, no store, no transport"},
+	{"bridge/mcpclient", []string{"profiles", "profiles/mcpmap", "profiles/rpc"}, nil, "an MCP client, over as many connections as it takes: no SDK, no store, no transport"},
 	{"bridge/a2afront", []string{"bridge/a2abinding", "profiles", "profiles/a2a", "profiles/agdisc", "profiles/mcpmap", "e1"}, nil, "A2A clients over HTTP: no SDK, no store, no transport; mcpmap is what reads JSON-RPC"},
 	{"bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
 	{"bridge/mcphttp", []string{"bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},

@@ -196,7 +196,7 @@ func (s *session) way(ctx context.Context) (link *Link, remote string, err error
 	if remote == "" {
 		return nil, "", &profiles.Error{Code: profiles.Internal, Detail: "mcp_session", Text: "the session has not been opened yet"}
 	}
-	if link == old {
+	if link.Session == old.Session {
 		return link, remote, nil
 	}
 	if err := link.MCP.Resume(ctx, s.target, remote, s.events()); err != nil {
