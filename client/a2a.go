@@ -73,7 +73,10 @@ func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*a2a.Result, err
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
 	}
-	f := follower{o: o, dial: dial, resume: o.Resume, after: o.After}
+	kept := Keep(KeepOptions{Dial: dial, Timeout: o.Patience})
+	defer kept.Close()
+	defer kept.Watch()()
+	f := follower{o: o, kept: kept, resume: o.Resume, after: o.After}
 	pause, lost := firstPause, time.Now()
 	for {
 		began := time.Now()
@@ -123,7 +126,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // follower is the state of Follow.
 type follower struct {
 	o      FollowOptions
-	dial   Dialer
+	kept   *Kept
 	resume bool   // it may have been sent
 	after  uint64 // number of the last Event that was handed over
 	heard  bool   // something came on this connection
@@ -137,7 +140,7 @@ func (e *finalError) Unwrap() error { return e.error }
 
 // once follows the task over one connection.
 func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
-	c, err := f.dial(ctx)
+	c, err := f.kept.one(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +153,6 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 		return nil, c.Explain(err)
 	}
 	defer d.Close()
-	defer c.keepAlive(f.o.Patience)()
 	if !f.resume && f.o.Sent != nil {
 		f.o.Sent()
 	}

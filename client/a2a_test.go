@@ -251,25 +251,6 @@ func TestAgentThatThePeerCannotTellApartIsRefused(t *testing.T) {
 	})
 }
 
-func TestSilentPeerIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		here, there := transport.Pipe()
-		defer func() { _ = there.Close(0) }()
-		c := &Client{address: "pipe"}
-		if err := c.attach(here); err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		began := time.Now()
-		stop := c.keepAlive(7 * time.Second)
-		defer stop()
-		<-c.Context().Done()
-		if d := time.Since(began); d != aliveEvery+7*time.Second {
-			t.Errorf("after %v", d)
-		}
-	})
-}
-
 // hired starts Work for a site, and returns what it will return.
 func (s *site) hired(ctx context.Context, o WorkOptions) <-chan error {
 	o.Agent, o.Store = "agent", memory(s.t)

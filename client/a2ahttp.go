@@ -1,30 +1,25 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
-// A2AHTTPOptions configure ServeA2AHTTP. Connect, Agent and Listener are required.
+// A2AHTTPOptions configure ServeA2AHTTP. Peer, Agent and Listener are required.
 type A2AHTTPOptions struct {
-	Connect  Dialer
+	Peer     *Kept
 	Agent    string       // agent or partner/agent, as the peer knows it
 	Listener net.Listener // on a loopback address: whoever can connect acts as this client
 
 	// Params and Verbatim are those of a2afront.Options.
 	Params   []string
 	Verbatim bool
-
-	// Patience is how long the peer may take for a sign of life. Default 10 s.
-	Patience time.Duration
 
 	// Ready is called once the peer was reached. Nil: nobody is told.
 	Ready func()
@@ -36,23 +31,18 @@ type A2AHTTPOptions struct {
 // returns when ctx ends, after the calls in flight have had two seconds, with nil; or
 // with what kept the peer from being reached at first, or the listener from being served.
 func ServeA2AHTTP(ctx context.Context, o A2AHTTPOptions) error {
-	links := &lasting[a2afront.Session]{
-		dial: o.Connect, patience: cmp.Or(o.Patience, defaultPatience),
-		open: func(ctx context.Context, c *Client) (a2afront.Session, error) {
-			return a2afront.Session{Session: c.Session, Tasks: c.A2A()}, c.CheckAgent(ctx, o.Agent)
-		},
-	}
-	defer links.close()
 	cards := agdisc.NewCache(agdisc.CacheOptions{})
 	defer cards.Close()
+	way := a2aWay{o.Peer, o.Agent, cards}
+	defer o.Peer.Watch()()
 	partner, _, behind := strings.Cut(o.Agent, "/")
 	front, err := a2afront.New(a2afront.Options{
-		Link: func(string) a2afront.Link { return a2aWay{links, cards} }, Caller: gate.Caller,
+		Link: func(string) a2afront.Link { return way }, Caller: gate.Caller,
 		Partner: func(name string) bool { return behind && name == partner },
 		Default: o.Agent, Single: true, Params: o.Params, Verbatim: o.Verbatim,
 	})
 	if err == nil {
-		_, err = links.get(ctx)
+		_, err = way.Session(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
@@ -62,12 +52,16 @@ func ServeA2AHTTP(ctx context.Context, o A2AHTTPOptions) error {
 
 // a2aWay is the way to the agent, for all who call alike.
 type a2aWay struct {
-	links *lasting[a2afront.Session]
+	peer  *Kept
+	agent string
 	cards *agdisc.Cache
 }
 
 // Session implements a2afront.Link.
-func (w a2aWay) Session(ctx context.Context) (a2afront.Session, error) { return w.links.get(ctx) }
+func (w a2aWay) Session(ctx context.Context) (a2afront.Session, error) {
+	session, tasks, err := w.peer.Tasks(ctx, w.agent)
+	return a2afront.Session{Session: session, Tasks: tasks}, err
+}
 
 // Card implements a2afront.Link.
 func (w a2aWay) Card(ctx context.Context, agent string) (agdisc.Card, error) {

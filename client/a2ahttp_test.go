@@ -56,9 +56,11 @@ func TestA2AOverHTTPIsTheRemoteAgentAndOutlivesItsConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	peer := Keep(KeepOptions{Dial: s.dial})
+	defer peer.Close()
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- ServeA2AHTTP(ctx, A2AHTTPOptions{Connect: s.dial, Agent: "weather", Listener: ln, Ready: func() { close(ready) }})
+		done <- ServeA2AHTTP(ctx, A2AHTTPOptions{Peer: peer, Agent: "weather", Listener: ln, Ready: func() { close(ready) }})
 	}()
 	<-ready
 	url := "http://" + ln.Addr().String()
@@ -119,7 +121,9 @@ func TestA2AOverHTTPIsNotServedWithoutThePeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ServeA2AHTTP(t.Context(), A2AHTTPOptions{Connect: s.dial, Agent: "weather", Listener: ln}); err == nil {
+	peer := Keep(KeepOptions{Dial: s.dial})
+	defer peer.Close()
+	if err := ServeA2AHTTP(t.Context(), A2AHTTPOptions{Peer: peer, Agent: "weather", Listener: ln}); err == nil {
 		t.Error("served")
 	}
 	if c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", ln.Addr().String()); err == nil {

@@ -25,19 +25,18 @@ type again struct {
 // what moves; before anything has, a connection that does not come about is an
 // error at once.
 func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
+	kept := Keep(KeepOptions{Dial: a.connect, Timeout: a.silence})
+	defer kept.Close()
+	defer kept.Watch()()
 	last, pause, known := time.Now(), firstPause, a.known
 	moved := func() { last, pause, known = time.Now(), firstPause, true }
 	for {
-		c, err := a.connect(ctx)
+		c, err := kept.one(ctx)
 		if err != nil && !known {
 			return err // nobody was there to begin with
 		}
 		if err == nil {
-			stop := c.keepAlive(a.silence)
-			err = c.Explain(do(ctx, c, moved))
-			stop()
-			if err == nil {
-				c.Finish()
+			if err = c.Explain(do(ctx, c, moved)); err == nil {
 				return nil
 			}
 			passing := mayPass(err, func() bool { return known && c.gone() })

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -20,6 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -71,7 +74,9 @@ type Client struct {
 	opts    Options
 	ep      *endpoint.Endpoint
 	set     *all.Set
-	end     func() // of set, if it is this connection's own
+	end     func()                   // of set, if it is this connection's own
+	closed  sync.Once                // end was called
+	info    atomic.Pointer[rpc.Info] // what the peer has said that it offers, if a Kept has asked
 }
 
 // SplitTarget splits swp+tls://host:port/target.
@@ -98,6 +103,16 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, c.Explain(err)
 	}
+	if err := c.attach(conn); err != nil {
+		return nil, errors.Join(err, conn.Close(0))
+	}
+	return c, nil
+}
+
+// Attach makes a Client of a connection that was made elsewhere, such as one end of a
+// transport.Pipe. Identity and Expect are of no use then.
+func Attach(conn transport.Conn, opts Options) (*Client, error) {
+	c := &Client{address: conn.Peer().Addr, opts: opts}
 	if err := c.attach(conn); err != nil {
 		return nil, errors.Join(err, conn.Close(0))
 	}
@@ -180,7 +195,7 @@ func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
 // only sent may be lost.
 func (c *Client) Close() {
 	_ = c.ep.Close()
-	c.end()
+	c.closed.Do(c.end)
 }
 
 // lingerTime is how long Finish lets exchanges end and octets leave.

@@ -67,6 +67,7 @@ func attachedTo(t *testing.T, registry *profiles.Registry) *Client {
 type scripted struct {
 	mu   sync.Mutex
 	seen []string // octets of what came, in order
+	open int      // legacy sessions that began
 	do   func(client mcpmap.Counterpart, x *mcpmap.Exchange)
 }
 
@@ -82,12 +83,21 @@ func (s *scripted) came() []string {
 	return slices.Clone(s.seen)
 }
 
+func (s *scripted) opened() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
 func (s *scripted) Do(x *mcpmap.Exchange) {
 	s.note(x.Message.Octets())
 	s.do(nil, x)
 }
 
 func (s *scripted) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open++
 	return &talk{s, client}, nil
 }
 

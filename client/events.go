@@ -58,7 +58,10 @@ type EventsOptions struct {
 // those that Gap is told of.
 func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 	o.Silence = cmp.Or(o.Silence, 10*time.Second)
-	f := eventFollower{o: o, dial: dial}
+	kept := Keep(KeepOptions{Dial: dial, Timeout: o.Silence})
+	defer kept.Close()
+	defer kept.Watch()()
+	f := eventFollower{o: o, kept: kept}
 	pause, lost := firstPause, time.Now()
 	for {
 		f.heard = false
@@ -87,14 +90,14 @@ func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 // eventFollower is the state of FollowEvents.
 type eventFollower struct {
 	o     EventsOptions
-	dial  Dialer
+	kept  *Kept
 	began bool // some subscription was confirmed
 	heard bool // that of this connection was
 }
 
 // once follows over one connection.
 func (f *eventFollower) once(ctx context.Context) error {
-	c, err := f.dial(ctx)
+	c, err := f.kept.one(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,6 @@ func (f *eventFollower) once(ctx context.Context) error {
 		return c.Explain(err)
 	}
 	defer sub.Close()
-	defer c.keepAlive(f.o.Silence)()
 	f.began, f.heard = true, true
 	if sub.Durable() {
 		if after := f.o.After; after != nil && sub.Start() > *after && f.o.Gap != nil {

@@ -113,11 +113,21 @@ func (c *Client) advice(err error) string {
 		return "No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout."
 	case errors.As(err, &closed) && closed.Code == uint64(profiles.RateLimitExceeded):
 		return "The server is full or limits this identity. Try again later."
+	case c.endedInOrder(err):
+		return "The server ended the connection, as it does with one that was idle for its limits.idle, and when it stops. The same again connects anew."
 	case c.id() != "" && (errors.Is(err, endpoint.ErrNoAnswer) || errors.Is(err, endpoint.ErrEnded) || errors.Is(err, syscall.ECONNRESET)):
 		// Over TLS nothing says why.
 		return "The server hung up. If it does so each time, it is full, or does not let this identity in. " + c.ifDenied()
 	}
 	return ""
+}
+
+// endedInOrder reports whether the peer ended a connection that it had let in, without a
+// complaint: over QUIC by code 0, over TLS as it is closed in order.
+func (c *Client) endedInOrder(err error) bool {
+	closed := (*transport.CloseError)(nil)
+	inOrder := errors.Is(err, endpoint.ErrEnded) || errors.As(err, &closed) && closed.Remote && closed.Code == 0
+	return inOrder && c.Session != nil && c.Answered()
 }
 
 // ifDenied is what to do about a server that does not let our identity in.

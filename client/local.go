@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/slimwire/swp/bridge/gate"
 )
@@ -46,52 +44,4 @@ func local(ctx context.Context, ln net.Listener, front interface {
 		return nil
 	}
 	return err
-}
-
-// lasting is the connection that all requests of a front share, and what was made of it.
-// When it is lost it is made anew for the next request. It is safe for concurrent use.
-type lasting[T any] struct {
-	dial     Dialer
-	patience time.Duration // for a sign of life
-	open     func(ctx context.Context, c *Client) (T, error)
-
-	mu   sync.Mutex
-	c    *Client
-	made T
-	stop func()
-}
-
-func (l *lasting[T]) get(ctx context.Context) (T, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.c != nil && l.c.Context().Err() == nil {
-		return l.made, nil
-	}
-	l.drop()
-	c, err := l.dial(ctx)
-	if err != nil {
-		return l.made, err
-	}
-	made, err := l.open(ctx, c)
-	if err != nil {
-		c.Close()
-		return l.made, c.Explain(err)
-	}
-	l.c, l.made, l.stop = c, made, c.keepAlive(l.patience)
-	return made, nil
-}
-
-// drop gives the connection up. The caller holds mu.
-func (l *lasting[T]) drop() {
-	if l.c != nil {
-		l.stop()
-		l.c.Close()
-		l.c = nil
-	}
-}
-
-func (l *lasting[T]) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop()
 }

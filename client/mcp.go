@@ -29,6 +29,9 @@ func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
 
 // honours reports whether the peer says that it acts on an extension type.
 func (c *Client) honours(ctx context.Context, profile, extension uint64) (bool, error) {
+	if info := c.info.Load(); info != nil {
+		return slices.Contains(info.Extensions[profile], extension), nil
+	}
 	info, err := c.Info(ctx)
 	if unknown := (*rpc.Error)(nil); errors.As(err, &unknown) && unknown.Code == rpc.CodeUnknownMethod {
 		return false, nil
@@ -53,6 +56,11 @@ func (c *Client) CheckTarget(ctx context.Context, target string) error {
 		return fmt.Errorf("%s does not say that it tells servers apart, so a call for %q could reach another one; leave the name out", c.address, target)
 	}
 	return nil
+}
+
+// tellsServersApart reports whether a peer honours the name of a server.
+func tellsServersApart(info *rpc.Info) bool {
+	return slices.Contains(info.Extensions[mcpmap.ProfileID], profiles.ExtTarget)
 }
 
 // MCP is a conversation with one MCP server behind the peer, in the era that

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
@@ -79,9 +80,11 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	peer := Keep(KeepOptions{Dial: unlessAway, Patience: time.Second})
+	defer peer.Close()
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- ServeHTTP(ctx, HTTPOptions{Connect: unlessAway, Target: "server", Listener: ln, Ready: func() { close(ready) }})
+		done <- ServeHTTP(ctx, HTTPOptions{Peer: peer, Target: "server", Listener: ln, Ready: func() { close(ready) }})
 	}()
 	<-ready
 	session := ""

@@ -3,25 +3,24 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/bridge/mcpclient"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 // maxLine is the longest message that Stdio reads, in octets.
 const maxLine = 8 << 20
 
-// maxCalls is how many calls Stdio has in flight at once; more are refused.
-const maxCalls = 512
-
-// StdioOptions configure Stdio.
+// StdioOptions configure Stdio. Peer, In and Out are required.
 type StdioOptions struct {
+	Peer   *Kept
 	Target string    // name of the server, or empty for the peer's default
 	In     io.Reader // what the MCP client writes
 	Out    io.Writer // what the MCP client reads
@@ -36,36 +35,32 @@ type StdioOptions struct {
 
 // Stdio is a local MCP server that is really the remote one: it reads messages
 // from In, one a line, and writes what comes back to Out, octet for octet and in
-// both eras. It returns nil when In has ended and every call was answered, else
-// what ended the connection or Out.
-func (c *Client) Stdio(ctx context.Context, o StdioOptions) error {
-	if err := c.CheckTarget(ctx, o.Target); err != nil {
+// both eras. Connections come and go behind it, see package mcpclient.
+//
+// It returns nil when In has ended and every call was answered; what kept the peer from
+// being reached at first; or why Out is of no more use.
+func Stdio(ctx context.Context, o StdioOptions) error {
+	o.Drain = cmp.Or(o.Drain, 10*time.Second)
+	first, err := o.Peer.Get(ctx)
+	if err == nil {
+		err = first.CheckTarget(ctx, o.Target)
+	}
+	if err != nil {
 		return err
-	}
-	if o.Drain == 0 {
-		o.Drain = 10 * time.Second
-	}
-	if o.Complain == nil {
-		o.Complain = func(string) {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(c.Context(), func() { cancel(c.Explain(context.Cause(c.Context()))) })
-	defer stop()
-	s := &stdio{
-		c: c, mcp: c.MCP(), opts: o, cancel: cancel,
-		slots: make(chan struct{}, maxCalls), asked: make(map[string]*mcpmap.Asked), heard: make(chan struct{}, 1),
-	}
-	lines := s.read(ctx)
-	for {
+	s := &stdio{opts: o, cancel: cancel}
+	s.talk = mcpclient.New(ctx, mcpclient.Options{Peer: o.Peer, Target: o.Target, Write: s.write, Complain: o.Complain})
+	defer s.talk.Close()
+	for lines := s.read(ctx); ; {
 		select {
 		case line, ok := <-lines:
 			if !ok {
 				return s.drain(ctx)
 			}
-			s.line(ctx, line)
+			line.pass(s.talk)
 		case <-ctx.Done():
-			s.calls.Wait() // each writes its failure
 			return context.Cause(ctx)
 		}
 	}
@@ -73,43 +68,51 @@ func (c *Client) Stdio(ctx context.Context, o StdioOptions) error {
 
 // stdio is one run of Stdio.
 type stdio struct {
-	c      *Client
-	mcp    *mcpmap.Client
 	opts   StdioOptions
+	talk   *mcpclient.Conversation
 	cancel context.CancelCauseFunc
-	calls  sync.WaitGroup
-	slots  chan struct{} // one for each call in flight
-	heard  chan struct{} // a message came: draining may take longer
+	quiet  atomic.Pointer[time.Timer] // while it drains: until calls are given up
+	buf    []byte
+}
 
-	mu        sync.Mutex
-	session   string                   // legacy
-	asked     map[string]*mcpmap.Asked // requests of the server that wait for the client, by key of their id
-	listening []context.CancelFunc     // calls that never end by themselves
+// line is what was read.
+type line struct {
+	octets []byte
+	err    error
+}
 
-	out sync.Mutex
-	buf []byte
+// pass passes a line on.
+func (l line) pass(to *mcpclient.Conversation) {
+	if l.err != nil {
+		to.Refuse(l.err)
+		return
+	}
+	to.Send(l.octets)
 }
 
 // read reads lines in the background: whoever waits for one can be interrupted,
 // a read of standard input cannot. The line is the receiver's.
-func (s *stdio) read(ctx context.Context) <-chan []byte {
-	lines := make(chan []byte)
+func (s *stdio) read(ctx context.Context) <-chan line {
+	lines := make(chan line)
 	go func() {
 		defer close(lines)
 		r := bufio.NewReaderSize(s.opts.In, 64<<10)
 		for {
-			line, err := readLine(r)
-			if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
+			octets, err := readLine(r)
+			octets = bytes.TrimSuffix(octets, []byte("\n"))
+			next := line{octets: octets}
+			if errors.Is(err, bufio.ErrTooLong) {
+				next.err = &profiles.Error{Code: profiles.InvalidEnvelope, Detail: profiles.PayloadTooLarge.String(), Text: fmt.Sprintf("line longer than %d octets", maxLine)}
+				err = nil
+			}
+			if next.err != nil || len(bytes.TrimSpace(octets)) > 0 {
 				select {
-				case lines <- line:
+				case lines <- next:
 				case <-ctx.Done():
 					return
 				}
 			}
-			switch {
-			case errors.Is(err, bufio.ErrTooLong):
-				s.refuse(nil, &profiles.Error{Code: profiles.InvalidEnvelope, Detail: profiles.PayloadTooLarge.String(), Text: fmt.Sprintf("line longer than %d octets", maxLine)})
-			case err != nil:
+			if err != nil {
 				return
 			}
 		}
@@ -138,129 +141,12 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// line handles one message of the client, in the order in which they came.
-func (s *stdio) line(ctx context.Context, octets []byte) {
-	var m mcpmap.Message
-	if err := m.Scan(octets); err != nil {
-		s.refuse(m.ID(), err)
-		return
-	}
-	switch m.Kind() {
-	case mcpmap.Request:
-		s.request(ctx, &m, octets)
-	case mcpmap.Response:
-		s.response(&m, octets)
-	default:
-		if err := s.mcp.Notify(ctx, s.opts.Target, s.sessionOf(&m), octets); err != nil {
-			s.opts.Complain("notification not sent: " + err.Error())
-		}
-	}
-}
-
-// sessionOf returns the session that a message belongs to: a modern request
-// stands alone.
-func (s *stdio) sessionOf(m *mcpmap.Message) string {
-	if m.Kind() == mcpmap.Request && (m.Modern() || m.Is(mcpmap.MethodInitialize)) {
-		return ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.session
-}
-
-// request starts a call and returns once it is on its way, so that what the
-// client writes next comes after it.
-func (s *stdio) request(ctx context.Context, m *mcpmap.Message, octets []byte) {
-	select {
-	case s.slots <- struct{}{}:
-	default: // to wait would keep the client from cancelling what it waits for
-		s.refuse(m.ID(), profiles.Busy("mcp_calls", "too many calls in flight"))
-		return
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	if m.Is(mcpmap.MethodListen) {
-		s.mu.Lock()
-		s.listening = append(s.listening, cancel)
-		s.mu.Unlock()
-	}
-	call := &mcpmap.Call{Target: s.opts.Target, Session: s.sessionOf(m), Octets: octets}
-	call.Events = mcpmap.Events{Notification: s.write, Request: s.ask}
-	sent := make(chan struct{})
-	var once sync.Once
-	call.Sent = func() { once.Do(func() { close(sent) }) }
-	id := m.ID()
-	s.calls.Go(func() {
-		defer func() { <-s.slots }()
-		defer cancel()
-		defer call.Sent()
-		result, err := s.mcp.Do(ctx, call)
-		switch {
-		case errors.Is(err, mcpmap.ErrCancelled): // who cancels wants no answer
-		case err != nil:
-			s.refuse(id, err)
-		default:
-			if result.Session != "" {
-				s.mu.Lock()
-				s.session = result.Session
-				s.mu.Unlock()
-			}
-			s.write(result.Octets)
-		}
-	})
-	<-sent
-}
-
-// ask passes a request of the server to the client.
-func (s *stdio) ask(a *mcpmap.Asked) {
-	key := mcpmap.TokenKey(a.Message.ID())
-	s.mu.Lock()
-	_, taken := s.asked[key]
-	full := len(s.asked) >= maxCalls
-	if !taken && !full {
-		s.asked[key] = a
-	}
-	s.mu.Unlock()
-	switch {
-	case taken:
-		a.Refuse(&profiles.Error{Code: profiles.DuplicateMsgID, Text: "a request with this id waits for its answer"})
-	case full:
-		a.Refuse(profiles.Busy("mcp_asked", "the client has too many requests to answer"))
-	default:
-		s.write(a.Message.Octets())
-	}
-}
-
-// response passes the client's answer to the request that it belongs to.
-func (s *stdio) response(m *mcpmap.Message, octets []byte) {
-	key := mcpmap.TokenKey(m.ID())
-	s.mu.Lock()
-	a := s.asked[key]
-	delete(s.asked, key)
-	s.mu.Unlock()
-	if a == nil {
-		s.opts.Complain("an answer of the client matches no request of the server")
-		return
-	}
-	if err := a.Answer(octets); err != nil {
-		s.opts.Complain("answer of the client not sent: " + err.Error())
-		a.Refuse(profiles.AsError(err))
-	}
-}
-
-// refuse answers a request, or a line that is none, with a JSON-RPC error.
-func (s *stdio) refuse(id []byte, err error) {
-	s.write(mcpmap.AppendFailure(nil, id, err))
-}
-
 // write writes one message as one line. A raw line break can only stand between
 // tokens; there it becomes a space.
 func (s *stdio) write(octets []byte) {
-	select {
-	case s.heard <- struct{}{}:
-	default:
+	if quiet := s.quiet.Load(); quiet != nil {
+		quiet.Reset(s.opts.Drain)
 	}
-	s.out.Lock()
-	defer s.out.Unlock()
 	s.buf = append(s.buf[:0], octets...)
 	for i, b := range s.buf {
 		if b == '\n' || b == '\r' {
@@ -278,31 +164,12 @@ func (s *stdio) write(octets []byte) {
 
 // drain waits for the answers to what was sent, then ends the session.
 func (s *stdio) drain(ctx context.Context) error {
-	s.mu.Lock()
-	for _, cancel := range s.listening {
-		cancel()
-	}
-	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		s.calls.Wait()
-		close(done)
-	}()
-	quiet := time.NewTimer(s.opts.Drain)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-done:
-			ending, cancel := context.WithTimeout(ctx, s.opts.Drain)
-			defer cancel()
-			s.c.closeSession(ending, s.opts.Target, s.session)
-			return context.Cause(ctx)
-		case <-s.heard:
-			quiet.Reset(s.opts.Drain)
-		case <-quiet.C:
-			s.cancel(fmt.Errorf("client: calls in flight given up: no message for %v after the end of input", s.opts.Drain))
-			<-done
-			return context.Cause(ctx)
-		}
-	}
+	quiet := time.AfterFunc(s.opts.Drain, func() {
+		s.cancel(fmt.Errorf("client: calls in flight given up: no message for %v after the end of input", s.opts.Drain))
+	})
+	s.quiet.Store(quiet)
+	s.talk.Drain(ctx)
+	s.quiet.Store(nil)
+	quiet.Stop()
+	return context.Cause(ctx)
 }

@@ -60,12 +60,19 @@ type console struct {
 
 func open(t *testing.T, c *Client) *console {
 	t.Helper()
+	peer := Keep(KeepOptions{Dial: func(context.Context) (*Client, error) { return c, nil }})
+	t.Cleanup(peer.Close)
+	return openOn(t, peer, patience, nil)
+}
+
+func openOn(t *testing.T, peer *Kept, limit time.Duration, complain func(string)) *console {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	k := &console{t: t, in: inW, out: bufio.NewReader(outR), done: make(chan error, 1)}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	go func() {
-		err := c.Stdio(ctx, StdioOptions{In: inR, Out: outW, Drain: time.Second})
+		err := Stdio(ctx, StdioOptions{Peer: peer, In: inR, Out: outW, Drain: time.Second, Complain: complain})
 		_ = inR.Close()
 		_ = outW.Close()
 		k.done <- err
@@ -268,28 +275,38 @@ func TestEndOfInputGivesUpCallsThatSayNothing(t *testing.T) {
 	}
 }
 
-func TestLostConnectionFailsWhatIsInFlight(t *testing.T) {
+func TestLostConnectionFailsWhatIsInFlightAndNothingElse(t *testing.T) {
 	reached := make(chan struct{})
 	s := &scripted{}
 	s.do = func(_ mcpmap.Counterpart, x *mcpmap.Exchange) {
-		if x.Message.Is(mcpmap.MethodInitialize) {
-			x.Finish([]byte(answer(`"init"`)))
+		if x.Message.Is("never") {
+			close(reached)
 			return
 		}
-		close(reached)
+		x.Finish([]byte(answer(string(x.Message.ID()))))
 	}
-	c := connected(t, s)
-	k := open(t, c)
+	connect, cut := dialled(t, s)
+	peer := Keep(KeepOptions{Dial: connect})
+	t.Cleanup(peer.Close)
+	k := openOn(t, peer, patience, nil)
 	k.write(initialize)
 	k.read()
 	k.write(`{"jsonrpc":"2.0","id":1,"method":"never"}`)
 	<-reached
-	c.Session.Close(0)
+	cut()
 	if got := k.read(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, `"code":-32603`) {
 		t.Errorf("answer %s", got)
 	}
-	if err := <-k.done; err == nil {
-		t.Error("Stdio returned no error")
+	k.write(`{"jsonrpc":"2.0","id":2,"method":"m"}`)
+	if got := k.read(); got != answer("2") {
+		t.Errorf("answer %s", got)
+	}
+	_ = k.in.Close()
+	if err := <-k.done; err != nil {
+		t.Errorf("Stdio: %v", err)
+	}
+	if n := s.opened(); n != 1 {
+		t.Errorf("%d sessions at the server, want the one that was taken up", n)
 	}
 }
 

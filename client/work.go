@@ -87,7 +87,13 @@ func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client,
 		return err
 	}
 	defer set.Close()
-	w := &work{o: o, set: set, connect: connect}
+	kept := Keep(KeepOptions{
+		Dial:    func(ctx context.Context) (*Client, error) { return connect(ctx, set) },
+		Timeout: answerTime,
+	})
+	defer kept.Close()
+	defer kept.Watch()()
+	w := &work{o: o, set: set, kept: kept}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	first, err := w.dial(life)
@@ -112,9 +118,9 @@ func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client,
 
 // work is the state of Work.
 type work struct {
-	o       WorkOptions
-	set     *all.Set
-	connect func(context.Context, *all.Set) (*Client, error)
+	o    WorkOptions
+	set  *all.Set
+	kept *Kept
 
 	mu       sync.Mutex // held while an agent is declared, so that the last word counts
 	current  *Client
@@ -123,7 +129,7 @@ type work struct {
 
 // dial connects and declares the agent.
 func (w *work) dial(ctx context.Context) (*Client, error) {
-	c, err := w.connect(ctx, w.set)
+	c, err := w.kept.one(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -190,12 +196,9 @@ func (w *work) serve(life context.Context, c *Client) {
 	pause := firstPause
 	for {
 		began := time.Now()
-		stop := c.keepAlive(answerTime)
 		select {
 		case <-c.Context().Done():
-			stop()
 		case <-life.Done():
-			stop()
 			if errors.Is(context.Cause(life), errDrained) {
 				c.Finish() // the last Results are on their way
 			} else {

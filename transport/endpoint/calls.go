@@ -236,6 +236,7 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) standing {
 	if !over && terminal {
 		c.ended = true
 	}
+	s.answered = true
 	s.mu.Unlock()
 	if !ok {
 		if size > freeAnswer {

@@ -48,6 +48,7 @@ type Session struct {
 	givenUp   givenUp              // of them, those that were closed early
 	replay    *replay              // nil unless there is a replay window
 	leaving   bool                 // drained, and about to close
+	answered  bool                 // the peer has answered some call
 
 	closed   sync.Once
 	draining atomic.Bool
@@ -70,6 +71,13 @@ func (s *Session) Peer() *profiles.Peer { return &s.peer }
 
 // Context ends when the connection is gone; context.Cause says why.
 func (s *Session) Context() context.Context { return s.ctx }
+
+// Answered reports whether the peer has answered any call: it has let this side in.
+func (s *Session) Answered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}
 
 // Close ends the session at once. Where the transport carries a code the peer
 // sees it. Calls fail, detached handlers see their context end.

@@ -45,7 +45,8 @@ and streams go on over it.`,
 			return err
 		}
 		at := url.URL{Scheme: "http", Host: o.Listener.Addr().String(), Path: a2afront.Path + "/" + agent}
-		o.Connect, o.Agent, o.Patience = f.dialer(args[0]), agent, f.timeout
+		o.Peer, o.Agent = f.keep(args[0]), agent
+		defer o.Peer.Close()
 		o.Ready = func() { f.printf("%s\n", &at) }
 		return client.ServeA2AHTTP(cmd.Context(), o)
 	}

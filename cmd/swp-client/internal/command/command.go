@@ -164,6 +164,19 @@ func (f *flags) dialAs(ctx context.Context, address string, set *all.Set) (*clie
 	return c, nil
 }
 
+// keep keeps a connection with what the flags say.
+func (f *flags) keep(address string) *client.Kept {
+	return client.Keep(client.KeepOptions{
+		Dial:    func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
+		Timeout: f.timeout,
+		Lost: func(err error) {
+			if f.verbose {
+				f.tell("connection lost (%v); it is made anew when it is needed", root(err))
+			}
+		},
+	})
+}
+
 // dialOnly connects with what the flags say.
 func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*client.Client, error) {
 	o, err := f.options(address)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,24 +30,25 @@ func newMCP(f *flags) *cobra.Command {
 	return cmd
 }
 
-// dialServer connects and says which server is meant.
-func (f *flags) dialServer(ctx context.Context, address, server string) (*client.Client, string, error) {
+// serverOf says which server is meant.
+func serverOf(address, server string) (string, error) {
 	_, target, err := client.SplitTarget(address)
 	switch {
 	case err != nil:
-		return nil, "", &usageError{err.Error()}
+		return "", &usageError{err.Error()}
 	case target != "" && server != "" && target != server:
-		return nil, "", &usageError{fmt.Sprintf("the address names the server %q and --server %q; keep one", target, server)}
-	case target == "":
-		target = server
+		return "", &usageError{fmt.Sprintf("the address names the server %q and --server %q; keep one", target, server)}
 	}
-	c, err := f.dial(ctx, address)
-	return c, target, err
+	return cmp.Or(target, server), nil
 }
 
 // openMCP connects to a server and finds out how it wants to be spoken to.
 func (f *flags) openMCP(ctx context.Context, address, server string) (m *client.MCP, done func(), err error) {
-	c, target, err := f.dialServer(ctx, address, server)
+	target, err := serverOf(address, server)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := f.dial(ctx, address)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -322,6 +324,13 @@ endpoint, so that any MCP client can use it by naming this command. Messages pas
 octet for octet. When standard input ends, calls in flight are answered first;
 --timeout is how long the server may then be silent.
 
+The client is not told of connections that end: the next message goes over another one,
+and waits up to ten seconds for an endpoint that is away. A call that was under way is
+answered with an error, because it may have been carried out. A session (MCP up to
+2025-11-25) is kept alive, and goes on at an endpoint that begins anew: it is opened there
+again by what the client said, unless the server has become another one. -v tells of
+connections that are lost.
+
 As an entry of mcpServers:
 
   "files": {"command": "swp-client", "args": ["mcp", "stdio", "swp+tls://edge.example:7777/files"]}`,
@@ -329,13 +338,14 @@ As an entry of mcpServers:
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, target, err := f.dialServer(cmd.Context(), args[0], *server)
+		target, err := serverOf(args[0], *server)
 		if err != nil {
 			return err
 		}
-		defer c.Finish()
-		return c.Stdio(cmd.Context(), client.StdioOptions{
-			Target: target, In: f.in, Out: f.out, Drain: f.timeout,
+		peer := f.keep(args[0])
+		defer peer.Close()
+		return client.Stdio(cmd.Context(), client.StdioOptions{
+			Peer: peer, Target: target, In: f.in, Out: f.out, Drain: f.timeout,
 			Complain: func(text string) { _, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(text)) },
 		})
 	}

@@ -19,27 +19,24 @@ func newMCPHTTP(f *flags, server *string) *cobra.Command {
 the path /mcp. Messages pass octet for octet. Whoever can connect to the address acts
 as this client, so it has to be a loopback address; web pages of elsewhere are refused.
 A connection to the endpoint that is lost is made anew; a legacy session goes on with
-it.`,
+it, and a client whose session is gone is told so by 404, which has it begin another.`,
 		Example: `  swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
 		Args:    cobra.ExactArgs(1),
 	}
 	listen := cmd.Flags().String("listen", "127.0.0.1:8080", "loopback `address` to listen on; port 0 lets the system choose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, target, err := client.SplitTarget(args[0])
-		switch {
-		case err != nil:
-			return &usageError{err.Error()}
-		case target != "" && *server != "" && target != *server:
-			return &usageError{fmt.Sprintf("the address names the server %q and --server %q; keep one", target, *server)}
-		case target == "":
-			target = *server
+		target, err := serverOf(args[0], *server)
+		if err != nil {
+			return err
 		}
 		ln, err := listenLocally(cmd.Context(), *listen)
 		if err != nil {
 			return err
 		}
+		peer := f.keep(args[0])
+		defer peer.Close()
 		return client.ServeHTTP(cmd.Context(), client.HTTPOptions{
-			Connect: f.dialer(args[0]), Target: target, Listener: ln, Patience: f.timeout,
+			Peer: peer, Target: target, Listener: ln,
 			Ready: func() { f.printf("http://%s/mcp\n", ln.Addr()) },
 		})
 	}
