@@ -104,7 +104,9 @@ func deskClient(t *testing.T, s *session) *a2aclient.Client {
 	}
 	factory := a2atransport.Factory(func(context.Context, *sdk.AgentInterface) (*a2atransport.Client, error) {
 		return &a2atransport.Client{
-			Session: func(context.Context) (profiles.Session, error) { return s.Session, nil }, A2A: s.tasks, Agent: "desk",
+			Peer: a2atransport.PeerFunc(func(context.Context, string) (profiles.Session, *a2a.Service, error) {
+				return s.Session, s.tasks, nil
+			}), Agent: "desk",
 		}, nil
 	})
 	client, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithTransport(a2atransport.Protocol, factory))

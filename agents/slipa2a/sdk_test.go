@@ -80,7 +80,9 @@ func dialled(t *testing.T, o slipa2a.Options) *a2aclient.Client {
 		Name: "reviewer", Capabilities: sdk.AgentCapabilities{ExtendedAgentCard: true},
 		SupportedInterfaces: []*sdk.AgentInterface{{URL: "swp+tls://127.0.0.1:7777/reviewer", ProtocolBinding: a2atransport.Protocol, ProtocolVersion: sdk.Version}},
 	}, a2aclient.WithTransport(a2atransport.Protocol, a2atransport.Factory(func(context.Context, *sdk.AgentInterface) (*a2atransport.Client, error) {
-		return &a2atransport.Client{Session: func(context.Context) (profiles.Session, error) { return session, nil }, A2A: near.A2A}, nil
+		return &a2atransport.Client{Peer: a2atransport.PeerFunc(func(context.Context, string) (profiles.Session, *a2a.Service, error) {
+			return session, near.A2A, nil
+		})}, nil
 	})))
 	if err != nil {
 		t.Fatal(err)

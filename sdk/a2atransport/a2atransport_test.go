@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
@@ -102,6 +103,12 @@ func (l *link) get(context.Context) (profiles.Session, error) {
 	return l.session, nil
 }
 
+// Tasks implements a2atransport.Peer.
+func (l *link) Tasks(ctx context.Context, _ string) (profiles.Session, *a2a.Service, error) {
+	session, err := l.get(ctx)
+	return session, l.a2a, err
+}
+
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,18 +133,18 @@ func linked(t *testing.T, kind string, a *agent) (*a2aclient.Client, *link) {
 	near := serve(t, all.Options{})
 	l := &link{t: t, kind: kind, far: far.ep, near: near.ep, a2a: near.set.A2A}
 	factory := a2atransport.Factory(func(context.Context, *sdk.AgentInterface) (*a2atransport.Client, error) {
-		return &a2atransport.Client{Session: l.get, A2A: l.a2a}, nil
+		return &a2atransport.Client{Peer: l}, nil
 	})
 	card := &sdk.AgentCard{
 		Name:                "agent",
 		Capabilities:        sdk.AgentCapabilities{Streaming: true, PushNotifications: true, ExtendedAgentCard: true},
 		SupportedInterfaces: []*sdk.AgentInterface{{URL: "swp+tls://127.0.0.1:7777/agent", ProtocolBinding: a2atransport.Protocol, ProtocolVersion: sdk.Version}},
 	}
-	client, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithTransport(a2atransport.Protocol, factory))
+	program, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithTransport(a2atransport.Protocol, factory))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client, l
+	return program, l
 }
 
 // nothing sends no notifications.
@@ -399,6 +406,71 @@ func TestPushConfigurationsAndExtendedCard(t *testing.T) {
 	if err != nil || card.Name != "agent" {
 		t.Fatalf("%+v, %v", card, err)
 	}
+}
+
+func TestClientOutlivesIdleTimesAndAnEndpointThatBeginsAnew(t *testing.T) {
+	const idle = 300 * time.Millisecond
+	everywhere(t, func(t *testing.T, kind string) {
+		handler := a2asrv.NewHandler(new(agent))
+		db, err := sqlstore.Open(t.Context(), sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		begin := func() (*endpoint.Endpoint, func()) {
+			set, err := all.New(all.Options{Idle: idle, A2A: a2a.Options{
+				Store: db, Workers: []a2a.Registration{{Agent: "one", Kinds: a2abinding.Kinds(), Worker: a2atransport.NewWorker(handler)}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Bounds: endpoint.Bounds{Idle: idle}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ep, func() {
+				_ = ep.Close()
+				set.Close()
+			}
+		}
+		far, end := begin()
+		defer func() { end() }()
+		peer := client.Keep(client.KeepOptions{Dial: func(context.Context) (*client.Client, error) {
+			accepted, dialled := transporttest.Pair(t, kind)
+			far.Attach(accepted)
+			return client.Attach(dialled, client.Options{})
+		}})
+		defer peer.Close()
+		program, err := a2aclient.NewFromEndpoints(t.Context(), []*sdk.AgentInterface{{
+			URL: "swp+tls://localhost:7777/one", ProtocolBinding: a2atransport.Protocol, ProtocolVersion: sdk.Version,
+		}}, a2aclient.WithTransport(a2atransport.Protocol, a2atransport.Factory(func(context.Context, *sdk.AgentInterface) (*a2atransport.Client, error) {
+			return &a2atransport.Client{Peer: peer, Agent: "one"}, nil
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		say := func(text string) {
+			t.Helper()
+			answer, err := program.SendMessage(within(t), &sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))})
+			if m, ok := answer.(*sdk.Message); err != nil || !ok || m.Parts[0].Text() != text {
+				t.Fatalf("%q: %+v, %v", text, answer, err)
+			}
+		}
+		say("first")
+		c, err := peer.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-c.Context().Done():
+		case <-time.After(patience):
+			t.Fatal("the connection did not end")
+		}
+		say("after an idle time")
+		end()
+		far, end = begin()
+		say("anew")
+	})
 }
 
 func TestVersionThatIsNotSpokenIsRefused(t *testing.T) {

@@ -28,12 +28,8 @@ const Protocol = sdk.TransportProtocol(a2abinding.URI)
 // stream goes on over as many sessions as it takes: what was missed is sent again, in
 // order, each event once. It is safe for concurrent use.
 type Client struct {
-	// Session returns the connection to the peer, the same one as long as it is good.
-	// It is called for each operation, and again when its session ends too early.
-	Session func(ctx context.Context) (profiles.Session, error)
-
-	// A2A sends tasks: the Service of the endpoint that the sessions belong to.
-	A2A *a2a.Service
+	// Peer is where the agent is, such as a *client.Kept.
+	Peer Peer
 
 	// Agent is the agent_id; empty leaves the choice to the peer. A name is for peers
 	// only that say in swp.info that they tell agents apart.
@@ -42,6 +38,23 @@ type Client struct {
 	// Patience is how long the peer may be gone in the middle of an operation.
 	// Default 10 s.
 	Patience time.Duration
+}
+
+// Peer is the endpoint in front of agents. It is safe for concurrent use.
+type Peer interface {
+	// Tasks returns the connection to the endpoint, the same one as long as it is good,
+	// and the profile that sends tasks over it. It is called for each operation, and
+	// again when its connection ends too early. It fails for an agent that the endpoint
+	// could take for another.
+	Tasks(ctx context.Context, agent string) (profiles.Session, *a2a.Service, error)
+}
+
+// PeerFunc is a function as a Peer.
+type PeerFunc func(ctx context.Context, agent string) (profiles.Session, *a2a.Service, error)
+
+// Tasks implements Peer.
+func (f PeerFunc) Tasks(ctx context.Context, agent string) (profiles.Session, *a2a.Service, error) {
+	return f(ctx, agent)
 }
 
 var _ a2aclient.Transport = (*Client)(nil)
@@ -120,7 +133,7 @@ func (e *lostError) Unwrap() error { return e.cause }
 
 // once is one session's part of an operation. It reports whether anything came.
 func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, event func([]byte) error) (r *a2a.Result, moved bool, err error) {
-	session, err := t.Session(ctx)
+	session, tasks, err := t.Peer.Tasks(ctx, t.Agent)
 	if err != nil {
 		if o.Resume {
 			err = &lostError{err}
@@ -133,7 +146,7 @@ func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, e
 		}
 		return err
 	}
-	d, err := t.A2A.Send(ctx, session, task, *o)
+	d, err := tasks.Send(ctx, session, task, *o)
 	if err != nil {
 		return nil, false, lost(err)
 	}

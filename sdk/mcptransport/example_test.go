@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/sdk/mcptransport"
@@ -15,8 +16,7 @@ import (
 )
 
 // A server and a client of the SDK, with SlimWire between them. Here both ends are in
-// one program and a pipe is the connection; elsewhere it is what tlsconn or quicconn
-// accepted and dialled.
+// one program and a pipe is the connection; elsewhere Dial is client.To an address.
 func Example() {
 	// The server's end.
 	server := mcp.NewServer(&mcp.Implementation{Name: "greeter", Version: "1"}, nil)
@@ -29,20 +29,28 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	serving, endServing := serve(all.Options{MCP: mcpmap.Options{Backend: servers}})
-	defer endServing()
+	profiles, err := all.New(all.Options{MCP: mcpmap.Options{Backend: servers}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer profiles.Close()
+	serving, err := endpoint.New(endpoint.Options{Registry: profiles.Registry})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer serving.Close()
 
-	// The client's end.
-	calling, endCalling := serve(all.Options{})
-	defer endCalling()
+	// The client's end. The connection is kept: it is made anew whenever it has ended.
+	peer := client.Keep(client.KeepOptions{Dial: func(context.Context) (*client.Client, error) {
+		accepted, dialled := transport.Pipe()
+		serving.Attach(accepted)
+		return client.Attach(dialled, client.Options{})
+	}})
+	defer peer.Close()
 
-	accepted, dialled := transport.Pipe()
-	serving(accepted)
-	session, mapping := calling(dialled)
-
-	client := mcp.NewClient(&mcp.Implementation{Name: "someone", Version: "1"}, nil)
+	program := mcp.NewClient(&mcp.Implementation{Name: "someone", Version: "1"}, nil)
 	ctx := context.Background()
-	conversation, err := client.Connect(ctx, &mcptransport.Client{Session: session, MCP: mapping.Client(session)}, nil)
+	conversation, err := program.Connect(ctx, &mcptransport.Client{Peer: peer}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,21 +61,4 @@ func Example() {
 	}
 	fmt.Println(result.Content[0].(*mcp.TextContent).Text)
 	// Output: hello
-}
-
-// serve makes an endpoint. attach has it speak on a connection, which is over with end.
-func serve(opts all.Options) (attach func(transport.Conn) (*endpoint.Session, *mcpmap.Mapping), end func()) {
-	profiles, err := all.New(opts)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ep, err := endpoint.New(endpoint.Options{Registry: profiles.Registry})
-	if err != nil {
-		log.Fatal(err)
-	}
-	attach = func(conn transport.Conn) (*endpoint.Session, *mcpmap.Mapping) { return ep.Attach(conn), profiles.MCP }
-	return attach, func() {
-		_ = ep.Close()
-		profiles.Close()
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/sdk/mcptransport"
@@ -23,44 +24,86 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds every wait in these tests.
 const patience = time.Minute
 
-// linked returns the transport by which a client reaches a server over a connection
-// of a kind.
-func linked(t *testing.T, kind string, server *mcp.Server) (*mcptransport.Client, *endpoint.Session) {
-	t.Helper()
+// site is an endpoint with an MCP server, which can begin anew.
+type site struct {
+	t    *testing.T
+	kind string
+	idle time.Duration
+	peer *client.Kept
+
+	mu  sync.Mutex
+	ep  *endpoint.Endpoint
+	end func()
+}
+
+// begin starts the endpoint, anew if it was there before, with a server behind it.
+func (s *site) begin(server *mcp.Server) {
+	s.t.Helper()
 	behind := mcptransport.NewServer(server, mcptransport.ServerOptions{})
 	table, err := mcpmap.NewTable(map[string]mcpmap.Server{"server": behind}, "")
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(behind.Close)
-	accepted, dialled := transporttest.Pair(t, kind)
-	serving := attach(t, all.Options{MCP: mcpmap.Options{Backend: table}})
-	serving.ep.Attach(accepted)
-	calling := attach(t, all.Options{})
-	session := calling.ep.Attach(dialled)
-	return &mcptransport.Client{Session: session, MCP: calling.set.MCP.Client(session), Target: "server"}, session
-}
-
-type end struct {
-	set *all.Set
-	ep  *endpoint.Endpoint
-}
-
-func attach(t *testing.T, opts all.Options) end {
-	t.Helper()
-	set, err := all.New(opts)
+	set, err := all.New(all.Options{Idle: s.idle, MCP: mcpmap.Options{Backend: table}})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Bounds: endpoint.Bounds{Idle: s.idle}})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ep, s.end = ep, func() {
 		_ = ep.Close()
 		set.Close()
-	})
-	return end{set, ep}
+		behind.Close()
+	}
+}
+
+func (s *site) stop() {
+	s.mu.Lock()
+	end := s.end
+	s.end = nil
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
+func (s *site) dial(context.Context) (*client.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	accepted, dialled := transporttest.Pair(s.t, s.kind)
+	s.ep.Attach(accepted)
+	return client.Attach(dialled, client.Options{})
+}
+
+// connection is the present one.
+func (s *site) connection() *client.Client {
+	s.t.Helper()
+	c, err := s.peer.Get(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// linked returns the transport by which a client reaches a server over connections
+// of a kind.
+func linked(t *testing.T, kind string, server *mcp.Server) (*mcptransport.Client, *site) {
+	return linkedFor(t, kind, server, 0)
+}
+
+func linkedFor(t *testing.T, kind string, server *mcp.Server, idle time.Duration) (*mcptransport.Client, *site) {
+	t.Helper()
+	s := &site{t: t, kind: kind, idle: idle}
+	s.begin(server)
+	t.Cleanup(s.stop)
+	s.peer = client.Keep(client.KeepOptions{Dial: s.dial})
+	t.Cleanup(s.peer.Close)
+	return &mcptransport.Client{Peer: s.peer, Target: "server"}, s
 }
 
 type text struct {
@@ -113,9 +156,9 @@ func everywhere(t *testing.T, run func(t *testing.T, kind, version string)) {
 
 func connect(t *testing.T, transport mcp.Transport, version string, opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
-	client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, opts)
-	client.AddRoots(&mcp.Root{URI: "file:///here"}) //nolint:staticcheck // what the older protocol has
-	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	program := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, opts)
+	program.AddRoots(&mcp.Root{URI: "file:///here"}) //nolint:staticcheck // what the older protocol has
+	session, err := program.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,24 +299,58 @@ func TestChangesReachTheClient(t *testing.T) {
 	})
 }
 
-func TestLostSessionEndsTheTransport(t *testing.T) {
+func TestSessionOutlivesItsConnections(t *testing.T) {
 	everywhere(t, func(t *testing.T, kind, version string) {
 		stopped := make(chan struct{}, 2)
-		transport, link := linked(t, kind, server(stopped))
+		transport, s := linked(t, kind, server(stopped))
 		session := connect(t, transport, version, nil)
 		go func() {
 			<-stopped
-			link.Close(0)
+			s.connection().Session.Close(0)
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "wait"}); err == nil || ctx.Err() != nil {
-			t.Errorf("%v", err)
+			t.Errorf("under way when the connection ended: %v", err)
 		}
-		if err := session.Wait(); err != nil {
-			t.Logf("wait: %v", err)
+		r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: text{"after"}})
+		if got := said(t, r, err); got != "after" {
+			t.Errorf("over the next connection: %q", got)
+		}
+		if version == eras["legacy"] {
+			r, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "roots"})
+			if got := said(t, r, err); got != "file:///here" {
+				t.Errorf("the server asks over the next connection: %q", got)
+			}
+		}
+		s.begin(server(nil))
+		r, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: text{"anew"}})
+		if got := said(t, r, err); got != "anew" {
+			t.Errorf("at an endpoint that began anew: %q", got)
 		}
 	})
+}
+
+func TestSessionOutlivesIdleTimes(t *testing.T) {
+	const idle = 300 * time.Millisecond
+	for _, kind := range transporttest.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			transport, s := linkedFor(t, kind, server(nil), idle)
+			session := connect(t, transport, eras["modern"], nil)
+			for range 3 {
+				c := s.connection()
+				select {
+				case <-c.Context().Done():
+				case <-time.After(patience):
+					t.Fatal("the connection did not end")
+				}
+				r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: text{"after"}})
+				if got := said(t, r, err); got != "after" {
+					t.Errorf("%q", got)
+				}
+			}
+		})
+	}
 }
 
 func TestClosedServerRefuses(t *testing.T) {
@@ -285,11 +362,12 @@ func TestClosedServerRefuses(t *testing.T) {
 }
 
 func TestAnswersCarryTheIDAsItWasWritten(t *testing.T) {
-	transport, link := linked(t, "pipe", server(nil))
+	_, s := linked(t, "pipe", server(nil))
+	c := s.connection()
 	for _, id := range []string{`9007199254740993`, `1.0`, `1.5`, `-0`, `1e3`, `"A"`, `"x"`} {
 		request := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"t"},"_meta":{` +
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
-		r, err := transport.MCP.Do(link.Context(), &mcpmap.Call{Target: "server", Octets: []byte(request)})
+		r, err := c.MCP().Do(t.Context(), &mcpmap.Call{Target: "server", Octets: []byte(request)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,16 +3,12 @@ package mcptransport
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
-
-// closeTime bounds how long a goodbye may take.
-const closeTime = 5 * time.Second
 
 // Server puts an mcp.Server behind an endpoint, as one of the servers of a
 // mcpmap.Backend. It serves both eras: each session of the legacy era, and each
