@@ -227,3 +227,37 @@ func text(res *mcp.CallToolResult) string {
 	}
 	return ""
 }
+
+// A desktop client starts its servers in the morning and keeps them all day.
+func TestStdioOutlivesIdleTimesAndARestart(t *testing.T) {
+	const idle = 3 * time.Second
+	n := prepared(t)
+	n.more = "limits: {idle: " + idle.String() + "}\nmcp:\n  servers:\n"
+	for _, s := range examples(t) {
+		n.more += "    " + s.name + ": {command: " + s.command + "}\n"
+	}
+	n.untilEnd(t)
+	sessions := make(map[string]*mcp.ClientSession)
+	for name, addr := range n.transports() {
+		for _, server := range []string{"modern", "legacy"} {
+			sessions[name+"/"+server] = connect(t, n, addr+"/"+server, nil, nil)
+		}
+	}
+	echo := func(when string) {
+		t.Helper()
+		for name, s := range sessions {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": when}})
+			cancel()
+			if err != nil || text(res) != when {
+				t.Errorf("%s, %s: %v, %v", name, when, res, err)
+			}
+		}
+	}
+	echo("at first")
+	time.Sleep(10 * idle)
+	echo("after ten idle times")
+	n.stop(t)
+	n.launch(t)
+	echo("after a restart")
+}

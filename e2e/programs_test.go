@@ -188,6 +188,17 @@ func (n *node) kill(t *testing.T) {
 	n.ended <- nil // it did what was wanted
 }
 
+// stop ends swpd in order. Its addresses stay those of the node.
+func (n *node) stop(t *testing.T) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-n.ended; err != nil {
+		t.Errorf("swpd ended with %v; its log:\n%s", err, n.log.String())
+	}
+}
+
 // client returns a swp-client command that is about to run.
 func (n *node) client(args ...string) *exec.Cmd {
 	return exec.Command(n.bin+"/swp-client", append([]string{"--identity", filepath.Join(n.dir, "pki")}, args...)...)
