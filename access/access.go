@@ -8,7 +8,10 @@
 // no name can widen what its sender may reach.
 package access
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Rule allows what all four lists match. A list matches what one of its
 // patterns matches.
@@ -108,6 +111,41 @@ func (p *Policy) Allowed(identity, profile, operation, name string) bool {
 		}
 	}
 	return false
+}
+
+// AllowedBelow reports whether a rule lets an identity carry out an operation of a
+// profile on some name that begins with name and a slash. It is for telling the
+// identity what there is; what it may do is for Allowed to say.
+func (p *Policy) AllowedBelow(identity, profile, operation, name string) bool {
+	if p.Denied(identity) {
+		return false
+	}
+	below := name + "/"
+	for r := range p.rules.of(identity) {
+		if r.profile.orAll(profile) && r.operation.orAll(operation) && (len(r.name) == 0 || r.name.begins(below)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Differs reports whether two policies have other rules for an identity, in a profile
+// and for a name or those that begin with it and a slash. Rules that are written in
+// another way or order differ, whatever they come to.
+func (p *Policy) Differs(from *Policy, identity, profile, name string) bool {
+	return !reflect.DeepEqual(p.about(identity, profile, name), from.about(identity, profile, name))
+}
+
+func (p *Policy) about(identity, profile, name string) (list []Rule) {
+	if p.Denied(identity) {
+		return nil
+	}
+	for _, r := range p.rules.list(identity) {
+		if r.profile.orAll(profile) && (r.name.orAll(name) || r.name.begins(name+"/")) {
+			list = append(list, r.source)
+		}
+	}
+	return list
 }
 
 // Reaches reports whether some rule lets an identity do something in a profile

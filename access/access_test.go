@@ -243,3 +243,54 @@ func BenchmarkAllowed(b *testing.B) {
 		})
 	}
 }
+
+func TestAllowedBelowSaysWhetherAnyNameMayBe(t *testing.T) {
+	p := mustNew(t, Options{Rules: []Rule{
+		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/call"}, Name: []string{"files/read_*", "d*/q"}},
+		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/list"}, Name: []string{"*"}},
+		{Identity: []string{"gate.example", "out.example"}},
+	}, Deny: []string{"out.example"}})
+	for _, tt := range []struct {
+		identity, operation, name string
+		want                      bool
+	}{
+		{partner, "tools/call", "files", true},
+		{partner, "tools/call", "db", true},
+		{partner, "tools/call", "files2", false},
+		{partner, "tools/list", "files", false}, // the server, and nothing below it
+		{partner, "prompts/get", "files", false},
+		{"gate.example", "anything", "files", true},
+		{"out.example", "anything", "files", false},
+		{own, "tools/call", "files", false},
+	} {
+		if got := p.AllowedBelow(tt.identity, "mcp", tt.operation, tt.name); got != tt.want {
+			t.Errorf("AllowedBelow(%q, mcp, %q, %q) = %v", tt.identity, tt.operation, tt.name, got)
+		}
+	}
+}
+
+func TestDiffersSaysWhoseRulesChanged(t *testing.T) {
+	files := Rule{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/call"}, Name: []string{"files/read"}}
+	db := Rule{Identity: []string{partner}, Profile: []string{"mcp"}, Name: []string{"db"}}
+	more := files
+	more.Name = []string{"files/read", "files/write"}
+	before := mustNew(t, Options{Rules: []Rule{files, db}})
+	after := mustNew(t, Options{Rules: []Rule{more, db}})
+	for _, tt := range []struct {
+		now                     *Policy
+		identity, profile, name string
+		want                    bool
+	}{
+		{before, partner, "mcp", "files", false},
+		{after, partner, "mcp", "files", true},
+		{after, partner, "mcp", "db", false},
+		{after, partner, "rpc", "files", false},
+		{after, own, "mcp", "files", false},
+		{mustNew(t, Options{Rules: []Rule{files, db}, Deny: []string{partner}}), partner, "mcp", "files", true},
+		{mustNew(t, Options{Rules: []Rule{files, db}, Deny: []string{own}}), partner, "mcp", "files", false},
+	} {
+		if got := tt.now.Differs(before, tt.identity, tt.profile, tt.name); got != tt.want {
+			t.Errorf("Differs(%q, %q, %q) = %v", tt.identity, tt.profile, tt.name, got)
+		}
+	}
+}

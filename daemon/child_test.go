@@ -21,8 +21,11 @@ const childEnv = "SWPD_TEST_CHILD"
 // id), wait (answers when the socket it is given is closed), hang (never
 // answers), say (writes its argument to standard error).
 func childMain() int {
-	if os.Getenv(childEnv) == "modern" {
+	switch os.Getenv(childEnv) {
+	case "modern":
 		return modernMain()
+	case "lists":
+		return listsMain()
 	}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

@@ -84,6 +84,11 @@ func (g *guard) Would(identity, profile, operation, name string) bool {
 	return g.policy.Load().Allowed(identity, profile, operation, name)
 }
 
+// WouldBelow implements profiles.Surveyor.
+func (g *guard) WouldBelow(identity, profile, operation, name string) bool {
+	return g.policy.Load().AllowedBelow(identity, profile, operation, name)
+}
+
 // Denied reports whether an identity is not to be let in at all.
 func (g *guard) Denied(identity string) bool { return g.policy.Load().Denied(identity) }
 

@@ -47,6 +47,7 @@ func (d *daemon) watch(ctx context.Context) {
 // reload reads files again: all of them, or those that have changed and those
 // that could not be used. Peers are held against what is new.
 func (d *daemon) reload(all bool) Reloaded {
+	before := d.guard.policy.Load()
 	trust, credentials := d.credentials.refresh(all)
 	rules, configuration := d.rules.refresh(all, d.guard)
 	conf, front := d.rules.links()
@@ -54,6 +55,9 @@ func (d *daemon) reload(all bool) Reloaded {
 	callers, fronts := d.fronts.reload(all, front)
 	if trust || rules || bundles || callers {
 		d.recheck()
+	}
+	if now := d.guard.policy.Load(); rules {
+		d.profiles.MCP.RulesChanged(func(identity, server string) bool { return now.Differs(before, identity, "mcp", server) })
 	}
 	if partners == nil {
 		d.partners.apply(conf)

@@ -60,6 +60,20 @@ func Would(a Access, identity, profile, operation, name string) bool {
 	return a.Allowed(identity, profile, operation, name)
 }
 
+// Surveyor is a Forecaster that can tell about many names at once.
+type Surveyor interface {
+	// WouldBelow reports whether Would can be true for some name that begins with
+	// name and a slash. It is no decision: a denial is not audited.
+	WouldBelow(identity, profile, operation, name string) bool
+}
+
+// WouldBelow asks an Access that is a Surveyor; of any other it is not known, and so
+// it may be.
+func WouldBelow(a Access, identity, profile, operation, name string) bool {
+	s, ok := a.(Surveyor)
+	return !ok || s.WouldBelow(identity, profile, operation, name)
+}
+
 // Everyone is the Access that denies nothing.
 var Everyone Access = everyone{}
 

@@ -18,13 +18,7 @@ func (m *Mapping) Drain() {
 	m.mu.Lock()
 	var endless []*Exchange
 	for _, c := range m.conns {
-		c.mu.Lock()
-		for _, x := range c.exchanges {
-			if x.long {
-				endless = append(endless, x)
-			}
-		}
-		c.mu.Unlock()
+		endless = append(endless, c.endless()...)
 	}
 	sessions := make([]*session, 0, len(m.sessions))
 	for _, s := range m.sessions {

@@ -30,6 +30,8 @@ type Exchange struct {
 	m          *Mapping
 	conn       *conn
 	session    *session // nil in the modern era
+	target     string
+	list       *list // that is asked for; nil: none
 	req        *profiles.Request
 	w          profiles.Responder
 	began      time.Time
@@ -44,13 +46,14 @@ type Exchange struct {
 	last    func() // what ends the held request, once nothing is pinned
 	timer   *time.Timer
 	touched time.Time
+	agreed  []string // changes that a subscriptions/listen is to be told of
 	unwatch func() bool
 	cancel  func(octets []byte)
 }
 
-// newExchange holds a request of a session, or of none. msg is its outline.
-// Until watch is called the octets of the request stay, whatever happens.
-func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *Message) (*Exchange, error) {
+// newExchange holds a request of a session, or of none, to a server. msg is its
+// outline. Until watch is called the octets of the request stay, whatever happens.
+func (m *Mapping) newExchange(c *conn, s *session, target string, req *profiles.Request, msg *Message) (*Exchange, error) {
 	ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline)
 	if err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func (m *Mapping) newExchange(c *conn, s *session, req *profiles.Request, msg *M
 	now := time.Now()
 	x := &Exchange{
 		Message: msg.On(held.Payload),
-		m:       m, conn: c, session: s, req: held, w: w,
+		m:       m, conn: c, session: s, target: target, list: listOf(msg), req: held, w: w,
 		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), pins: 1,
 		began: now, touched: now, limit: m.opts.CallLimit,
 	}
@@ -116,6 +119,11 @@ func (x *Exchange) Passage() profiles.Passage {
 	return p
 }
 
+// view is what the peer may see of the server.
+func (x *Exchange) view() view {
+	return view{access: x.m.opts.Access, identity: x.conn.sess.Peer().Identity, server: x.target}
+}
+
 // Key is the TokenKey of the request's id.
 func (x *Exchange) Key() string { return x.key }
 
@@ -159,9 +167,10 @@ func (x *Exchange) Pace(ctx context.Context) {
 }
 
 // Notify passes a notification on that belongs to the request. It renews the
-// deadline. One for which a slow peer leaves no room is dropped. octets are free
-// again when it returns.
+// deadline. One for which a slow peer leaves no room is dropped, and so is one about a
+// list of which the peer may see nothing. octets are free again when it returns.
 func (x *Exchange) Notify(octets []byte) {
+	told := x.view().told(octets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -169,6 +178,17 @@ func (x *Exchange) Notify(octets []byte) {
 		return
 	}
 	x.touched = time.Now()
+	if x.long && x.agreed == nil {
+		x.agreed = acknowledged(octets)
+	}
+	if told {
+		x.notify(octets)
+	}
+}
+
+// notify sends a notification. The caller holds mu, and knows that the exchange is
+// not over.
+func (x *Exchange) notify(octets []byte) {
 	ext := e1.AppendExtension(nil, profiles.ExtRelated, x.req.MsgID)
 	if x.session != nil {
 		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(x.session.id))
@@ -198,7 +218,18 @@ func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }
 
 // FinishStatus is Finish with the HTTP status of the answer (extension 20)
 // where it is not what the response implies; 0 means it is.
+//
+// Of the answer to a request for a list, what the access rules do not let the peer use
+// is left out. If that can not be told, the exchange fails.
 func (x *Exchange) FinishStatus(octets []byte, status int) {
+	if x.list != nil {
+		shown, err := x.view().cut(x.list, octets)
+		if err != nil {
+			x.Fail(err)
+			return
+		}
+		octets = shown
+	}
 	if !x.end() {
 		return
 	}

@@ -14,9 +14,12 @@ import (
 // something to send, so that neither the server nor a read loop waits for a
 // client that is slow or away.
 
-// Notify implements Counterpart.
+// Notify implements Counterpart. What is about a list of which the client may see
+// nothing is not for it.
 func (s *session) Notify(octets []byte) {
-	s.push(message{kind: Notification, octets: slices.Clone(octets)})
+	if s.view().told(octets) {
+		s.push(message{kind: Notification, octets: slices.Clone(octets)})
+	}
 }
 
 // Request implements Counterpart.

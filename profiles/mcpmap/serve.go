@@ -64,7 +64,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 	case msg.Is(MethodInitialize):
 		return m.open(c, req, msg, server, name, false)
 	case msg.Modern():
-		x, err := m.newExchange(c, nil, req, msg)
+		x, err := m.newExchange(c, nil, name, req, msg)
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,8 @@ type session struct {
 	listener *listener   // where the client asked to be told, if it did
 	open     []*Exchange // in flight, oldest first
 	asks     int         // requests that the client has not answered
+	declared []string    // changes that the server tells of, as it said
+	begun    bool        // the client is ready to be told
 	due      []message   // for the client, in order
 	dueSize  int         // octets in due
 	pumping  bool        // a goroutine is sending them
@@ -107,6 +109,11 @@ func (m *Mapping) session(id string, c *conn, target string) *session {
 	return s
 }
 
+// view is what the client may see of the server.
+func (s *session) view() view {
+	return view{access: s.m.opts.Access, identity: s.identity, server: s.target}
+}
+
 func (c *conn) currentSession(target string) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +130,7 @@ func (s *session) named(id string) bool {
 
 // request hands a request of the client to the conversation.
 func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
-	x, err := s.m.newExchange(c, s, req, msg)
+	x, err := s.m.newExchange(c, s, s.target, req, msg)
 	if err != nil {
 		return err
 	}
@@ -152,6 +159,7 @@ func (s *session) notify(c *conn, msg *Message) {
 	s.settle(c)
 	s.mu.Lock()
 	conv, closed := s.conv, s.closed
+	s.begun = s.begun || msg.Is(methodInitialized)
 	s.mu.Unlock()
 	if !closed {
 		conv.Notify(msg)
@@ -175,6 +183,9 @@ func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Ext
 		s.close()
 		return ext
 	}
+	s.mu.Lock()
+	s.declared = declared(octets)
+	s.mu.Unlock()
 	return e1.AppendExtension(ext, profiles.ExtSession, []byte(s.id))
 }
 

@@ -84,6 +84,9 @@ func fromMCP(server, version string, octets []byte) (*entry, error) {
 	if err := json.Unmarshal(members["name"], &name); err != nil || name == "" || strings.ContainsRune(name, utf8.RuneError) {
 		return nil, fmt.Errorf("tooldisc: a tool of %s has no name: %.80q", server, members["name"])
 	}
+	if namesIn(octets) != 1 {
+		return nil, fmt.Errorf("tooldisc: tool %.80q of %s has several names, and parsers disagree about which one counts", name, server)
+	}
 	schema := []byte(members["inputSchema"])
 	if len(schema) == 0 || schema[0] != '{' {
 		return nil, fmt.Errorf("tooldisc: tool %.80q of %s has no inputSchema that is an object", name, server)
@@ -98,6 +101,24 @@ func fromMCP(server, version string, octets []byte) (*entry, error) {
 		return nil, fmt.Errorf("tooldisc: tool %.80q of %s: %w", name, server, err)
 	}
 	return e, nil
+}
+
+// namesIn counts the members of an object that some parser takes for its name: many
+// ignore case, and of several take the first or the last. octets are JSON.
+func namesIn(octets []byte) (n int) {
+	d := json.NewDecoder(bytes.NewReader(octets))
+	_, _ = d.Token() // the brace
+	for d.More() {
+		name, err := d.Token()
+		if text, ok := name.(string); err == nil && ok && strings.EqualFold(text, "name") {
+			n++
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return 0
+		}
+	}
+	return n
 }
 
 // digest is the SHA-256 of a schema.

@@ -1,0 +1,146 @@
+package mcpmap
+
+import (
+	"encoding/json"
+)
+
+// What a client is shown changes with the access rules too. Clients that are told of
+// changes by the server are told of these as well: by this side, in its place.
+
+const (
+	methodInitialized  = "notifications/initialized"
+	methodAcknowledged = "notifications/subscriptions/acknowledged"
+)
+
+// RulesChanged tells clients to ask again for their lists, where differ says that the
+// rules for an identity and a server are others than before: those with a session in
+// which the server said that it tells of changes, and those with a subscriptions/listen
+// in which it agreed to. It does not wait, and is called once the new rules hold.
+func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
+	m.mu.Lock()
+	var sessions []*session
+	for _, s := range m.sessions {
+		sessions = append(sessions, s)
+	}
+	conns := make([]*conn, 0, len(m.conns))
+	for _, c := range m.conns {
+		conns = append(conns, c)
+	}
+	m.mu.Unlock()
+	for _, s := range sessions {
+		if differ(s.identity, s.target) {
+			s.listsChanged()
+		}
+	}
+	for _, c := range conns {
+		for _, x := range c.endless() {
+			if differ(c.sess.Peer().Identity, x.target) {
+				x.listsChanged()
+			}
+		}
+	}
+}
+
+// endless returns the exchanges of a connection that would never end by themselves.
+func (c *conn) endless() (list []*Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range c.exchanges {
+		if x.long {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+func (s *session) listsChanged() {
+	s.mu.Lock()
+	declared := s.declared
+	if !s.begun {
+		declared = nil
+	}
+	s.mu.Unlock()
+	for _, changed := range declared {
+		if s.view().asks(changed) {
+			s.push(message{kind: Notification, octets: []byte(`{"jsonrpc":"2.0","method":"` + changed + `"}`)})
+		}
+	}
+}
+
+func (x *Exchange) listsChanged() {
+	if !x.pin() {
+		return
+	}
+	defer x.unpin()
+	id := string(x.Message.ID())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, changed := range x.agreed {
+		if !x.over && x.view().asks(changed) {
+			x.notify([]byte(`{"jsonrpc":"2.0","method":"` + changed + `","params":{"_meta":{"` + MetaSubscriptionID + `":` + id + `}}}`))
+		}
+	}
+}
+
+// asks says whether a list that has changed may be asked for.
+func (v view) asks(changed string) bool {
+	for i := range lists {
+		if lists[i].changed == changed && v.may(lists[i].method, v.server) {
+			return true
+		}
+	}
+	return false
+}
+
+// declared returns the changes that a server tells of, by its answer to initialize.
+func declared(response []byte) []string {
+	type capability struct {
+		ListChanged bool `json:"listChanged"`
+	}
+	var answer struct {
+		Result struct {
+			Capabilities struct {
+				Tools     capability `json:"tools"`
+				Resources capability `json:"resources"`
+				Prompts   capability `json:"prompts"`
+			} `json:"capabilities"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(response, &answer) != nil {
+		return nil
+	}
+	c := &answer.Result.Capabilities
+	return changesOf(c.Tools.ListChanged, c.Resources.ListChanged, c.Prompts.ListChanged)
+}
+
+// acknowledged returns the changes that a server agreed to tell of, if a notification
+// is its acknowledgement of a subscriptions/listen.
+func acknowledged(notification []byte) []string {
+	var m struct {
+		Method string `json:"method"`
+		Params struct {
+			Notifications struct {
+				Tools     bool `json:"toolsListChanged"`
+				Resources bool `json:"resourcesListChanged"`
+				Prompts   bool `json:"promptsListChanged"`
+			} `json:"notifications"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(notification, &m) != nil || m.Method != methodAcknowledged {
+		return nil
+	}
+	n := &m.Params.Notifications
+	return changesOf(n.Tools, n.Resources, n.Prompts)
+}
+
+func changesOf(tools, resources, prompts bool) (list []string) {
+	for _, c := range []struct {
+		told   bool
+		method string
+	}{{tools, changedTools}, {resources, changedResources}, {prompts, changedPrompts}} {
+		if c.told {
+			list = append(list, c.method)
+		}
+	}
+	return list
+}

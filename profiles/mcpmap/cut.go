@@ -1,0 +1,194 @@
+package mcpmap
+
+import (
+	"bytes"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Members of the result of a list request that are read here, and what is written
+// for how far the result may be cached.
+var cacheScope = []byte("cacheScope")
+
+const (
+	private       = `"private"`
+	privateMember = `,"cacheScope":` + private
+)
+
+// errList refuses an answer of which nobody can say what it shows.
+var errList = &profiles.Error{
+	Code: profiles.Internal, Detail: "mcp_list",
+	Text: "the list of the server can not be read, so it can not be held against the access rules",
+}
+
+// cutList returns a response without the elements of result.<member> that keep
+// refuses. keep is given the name of an element, valid until it returns; an element
+// whose name nobody can be sure of is refused without being asked about.
+//
+// An element goes with one comma, and a result from which something went becomes
+// private for caches: a missing cacheScope means public, and what is left is for one
+// caller. All other octets stay. If every element is kept the response itself is
+// returned. A list that parsers could read in several ways is an error.
+func cutList(response []byte, member string, keep func(name []byte) bool) ([]byte, *profiles.Error) {
+	var m Message
+	if m.Scan(response) != nil || m.Check(Response) != nil {
+		return nil, errList
+	}
+	if !m.result.present() {
+		return response, nil // an error shows nothing
+	}
+	c := cutter{scanner: scanner{b: response, i: m.result.from}, message: &m, keep: keep}
+	if c.peek() != '{' {
+		return nil, errList
+	}
+	c.result(member)
+	switch {
+	case c.unclear || c.bad:
+		return nil, errList
+	case c.out == nil:
+		return response, nil
+	}
+	if !c.scoped {
+		c.replace(span{m.result.to - 1, m.result.to - 1}, privateMember)
+	}
+	return append(c.out, response[c.done:]...), nil
+}
+
+// cutter walks over a response that has been scanned, and writes another one as soon
+// as something is to be left out.
+type cutter struct {
+	scanner
+	message *Message
+	keep    func(name []byte) bool
+
+	found   bool   // the list
+	unclear bool   // what it is
+	scoped  bool   // cacheScope is there
+	public  []span // its values before the first cut that are not private
+	out     []byte // nil: nothing was cut
+	done    int    // up to here out has the response
+}
+
+// each calls f for each part of the object or array whose opener is next, with the
+// place of the comma before it or 0. f walks over the part.
+func (s *scanner) each(f func(comma int)) {
+	closer := s.peek() + 2 // '}' and ']' follow their openers by two
+	comma := 0
+	s.i++
+	for s.space(); !s.bad && s.peek() != closer; s.space() {
+		f(comma)
+		if s.space(); s.peek() == ',' {
+			comma = s.i
+			s.i++
+		}
+	}
+	s.i++
+}
+
+// memberName walks up to the value of a member. The name is valid until the next one.
+func (s *scanner) memberName() []byte {
+	name, escaped := s.key()
+	if escaped {
+		name = s.unescape(name)
+	}
+	s.space()
+	return name
+}
+
+func (c *cutter) result(member string) {
+	list := []byte(member)
+	c.each(func(int) {
+		name := c.memberName()
+		switch {
+		case bytes.EqualFold(name, list): // some parsers ignore case
+			c.unclear = c.unclear || c.found || string(name) != member
+			c.found = true
+			c.list()
+		case bytes.EqualFold(name, cacheScope):
+			c.scoped = c.scoped || string(name) == string(cacheScope)
+			c.scope()
+		default:
+			c.skip(0)
+		}
+	})
+}
+
+// list walks over the list. null is none; what is neither is nothing that could be
+// decided about.
+func (c *cutter) list() {
+	if c.peek() != '[' {
+		c.unclear = c.unclear || c.peek() != 'n'
+		c.skip(0)
+		return
+	}
+	kept := false
+	c.each(func(comma int) {
+		from := c.i
+		name, ok := c.element()
+		ok = ok && c.keep(name)
+		if comma > 0 && !(ok && kept) {
+			c.replace(span{comma, comma + 1}, "")
+		}
+		if !ok {
+			c.replace(span{from, c.i}, "")
+		}
+		kept = kept || ok
+	})
+}
+
+// element walks over an element and returns its name. It must be an object with one
+// name, which is a sequence of characters.
+func (c *cutter) element() (name []byte, ok bool) {
+	if c.peek() != '{' {
+		c.skip(0)
+		return nil, false
+	}
+	var value span
+	exact := false
+	names := 0
+	c.each(func(int) {
+		member := c.memberName()
+		is := bytes.EqualFold(member, nameMember)
+		if is {
+			names++
+			exact = string(member) == string(nameMember)
+		}
+		from := c.i
+		c.skip(0)
+		if is {
+			value = span{from, c.i}
+		}
+	})
+	if names != 1 || !exact {
+		return nil, false
+	}
+	return c.message.text(value)
+}
+
+// scope walks over a cacheScope, which has to be private if anything is cut.
+func (c *cutter) scope() {
+	from := c.i
+	c.skip(0)
+	value := span{from, c.i}
+	if text, ok := c.message.text(value); ok && string(text) == "private" {
+		return
+	}
+	if c.out == nil {
+		c.public = append(c.public, value)
+		return
+	}
+	c.replace(value, private)
+}
+
+// replace has other text in place of the octets at a span, which lies behind all that
+// were replaced before.
+func (c *cutter) replace(at span, text string) {
+	if c.out == nil {
+		c.out = make([]byte, 0, len(c.b)+len(privateMember))
+		for _, scope := range c.public {
+			c.replace(scope, private)
+		}
+	}
+	c.out = append(append(c.out, c.b[c.done:at.from]...), text...)
+	c.done = at.to
+}
