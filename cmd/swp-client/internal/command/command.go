@@ -101,7 +101,7 @@ the data directory of swpd (swpd run makes it).`,
   swp-client mcp list swp+quic://127.0.0.1:7777
   swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt
   swp-client rpc call swp+tls://127.0.0.1:7777 swp.info
-  swp-client --expect spiffe://example.org/swpd ping swp+tls://192.0.2.7
+  swp-client --expect spiffe://example.org/edge ping swp+tls://192.0.2.7
   swp-client dump capture.bin`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
