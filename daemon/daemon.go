@@ -87,6 +87,7 @@ type daemon struct {
 	state       *state
 	memory      *memoryGuard
 	observer    *observer
+	exchanges   *exchanges
 	traces      *traces
 	servers     *servers
 	workers     *workers
@@ -121,9 +122,15 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	log, stop := boundlog.New(boundlog.Options{Level: level, Text: opts.Config.Log.Format == "text", Output: opts.Log})
+	out := zapcore.Lock(zapcore.AddSync(opts.Log)) // of two logs
+	log, stop := boundlog.New(boundlog.Options{Level: level, Text: opts.Config.Log.Format == "text", Output: out})
 	defer stop()
-	d := &daemon{opts: opts, config: opts.Config, log: log, started: time.Now(), reloads: make(chan chan Reloaded)}
+	exchanges, err := newExchanges(&opts.Config.Log, out)
+	if err != nil {
+		return err
+	}
+	defer exchanges.log.Close()
+	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, started: time.Now(), reloads: make(chan chan Reloaded)}
 	if err := d.start(); err != nil {
 		d.close()
 		return err
@@ -186,8 +193,10 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.partners, expiryGauges{d.credentials, d.partners}, d.servers, d.workers, liveTasks(d.profiles.A2A), relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
-	d.observer = newObserver(d.log, d.metrics)
+	d.metrics.registry.MustRegister(d.partners, expiryGauges{d.credentials, d.partners}, d.servers, d.workers, liveTasks(d.profiles.A2A), waitingTasks(d.profiles.A2A), d.state, relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
+	d.metrics.registry.MustRegister(d.exchanges)
+	d.exchanges.server, d.exchanges.partner = d.servers.has, d.partners.of
+	d.observer = newObserver(d.log, d.metrics, d.exchanges)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
 	}

@@ -19,12 +19,13 @@ import (
 // No payload, and nothing of one, is written.
 type observer struct {
 	metrics                   *telemetry
+	exchanges                 *exchanges
 	reject, security, session *zap.Logger
 }
 
-func newObserver(log *zap.Logger, metrics *telemetry) *observer {
+func newObserver(log *zap.Logger, metrics *telemetry, x *exchanges) *observer {
 	return &observer{
-		metrics:  metrics,
+		metrics: metrics, exchanges: x,
 		reject:   log.Named(boundlog.Reject),
 		security: log.Named(boundlog.Security),
 		session:  log.Named(boundlog.Session),
@@ -67,6 +68,9 @@ func (o *observer) Verdict(v endpoint.Verdict) {
 		zap.Error(v.Err),
 	)
 }
+
+// Exchange implements endpoint.ExchangeObserver.
+func (o *observer) Exchange(r endpoint.Report) { o.exchanges.observe(&r) }
 
 // panicked logs where a handler panicked, once for each panic. The value it
 // panicked with may hold what a peer sent and is cut like any other.

@@ -48,6 +48,15 @@ func newPartners(d *daemon) *partners {
 	}
 }
 
+// of returns the partner that the first segment of a name says, if it is one.
+func (p *partners) of(name string) (string, bool) {
+	link, _, ok := p.directory.Split(name)
+	if !ok {
+		return "", false
+	}
+	return link.Name(), true
+}
+
 // backend is the MCP servers of this endpoint and those behind partners.
 func (p *partners) backend(local mcpmap.Backend) mcpmap.Backend {
 	return &partner.Backend{
@@ -237,12 +246,12 @@ func (p *partners) Collect(ch chan<- prometheus.Metric) {
 
 // adopting is an Observer that hands the sessions of partners to their links.
 type adopting struct {
-	endpoint.Observer
+	*observer
 	directory *partner.Directory
 }
 
 // Opened implements endpoint.Observer.
 func (a adopting) Opened(s *endpoint.Session) {
-	a.Observer.Opened(s)
+	a.observer.Opened(s)
 	a.directory.Adopt(s)
 }

@@ -93,6 +93,12 @@ func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
 	return s, err
 }
 
+// has reports whether there is a server of a name.
+func (s *servers) has(name string) bool {
+	_, ok := s.table.Server(name)
+	return ok
+}
+
 // readsApart reports whether a server may have processes that are for reading
 // its tools alone.
 func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }

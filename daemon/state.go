@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/boundlog"
@@ -28,7 +29,10 @@ const (
 // state is the store of a daemon and how it is.
 type state struct {
 	store.Store
+	engine  *sqlstore.Store
 	blobs   store.Blobs // of artifacts; may be nil
+	commits prometheus.Histogram
+	quota   int64
 	log     *zap.Logger
 	failure atomic.Pointer[string] // why it cannot be written now; nil if it can
 }
@@ -36,7 +40,9 @@ type state struct {
 // openState opens the store that a configuration names, or makes it. The error
 // says what to do. A damaged one is opened only with acceptDamage.
 func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *zap.Logger) (*state, error) {
+	commits := newCommits()
 	o := sqlstore.Options{
+		Committed:  func(took time.Duration, _ int) { commits.Observe(took.Seconds()) },
 		Durability: store.Durability(c.Durability), Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity),
 		Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
 		AcceptDamage: acceptDamage, Notice: func(text string) { log.Warn("store", zap.String("notice", text)) },
@@ -55,7 +61,7 @@ func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *za
 	case err != nil:
 		return nil, fmt.Errorf("data: the store in %s can not be opened: %w", o.Dir, err)
 	}
-	s := &state{Store: engine, log: log}
+	s := &state{Store: engine, engine: engine, commits: commits, quota: o.Quota, log: log}
 	if s.blobs, err = openBlobs(ctx, c, engine, acceptDamage, log); err != nil {
 		_ = engine.Close()
 		return nil, err

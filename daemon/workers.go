@@ -170,6 +170,12 @@ func (w *workers) options(c *config.A2A, store a2a.Store, mayUse func(identity, 
 }
 
 // liveTasks counts the tasks of a Service.
+func waitingTasks(s *a2a.Service) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "swpd_a2a_waiting", Help: "Tasks of peers that wait for a worker, or for an agent that is away.",
+	}, func() float64 { return float64(s.Waiting()) })
+}
+
 func liveTasks(s *a2a.Service) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "swpd_a2a_tasks", Help: "Tasks of peers that are not over, wherever they are carried out.",

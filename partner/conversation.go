@@ -108,7 +108,7 @@ func (c *conversation) Do(x *mcpmap.Exchange) {
 	c.begun = true
 	c.mu.Unlock()
 	if leaving {
-		x.FinishStatus(mcpmap.AppendFailure(nil, x.Message.ID(), errEnded), http.StatusNotFound)
+		x.FinishFailed(mcpmap.AppendFailure(nil, x.Message.ID(), errEnded), http.StatusNotFound)
 		return
 	}
 	if stray {

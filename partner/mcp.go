@@ -129,7 +129,11 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	case err != nil:
 		return "", err
 	}
-	x.FinishStatus(result.Octets, result.Status)
+	if result.Failed() {
+		x.FinishFailed(result.Octets, result.Status)
+	} else {
+		x.FinishStatus(result.Octets, result.Status)
+	}
 	return result.Session, nil
 }
 

@@ -33,6 +33,17 @@ type Error struct {
 
 	// Retryable tells the peer that the same message may succeed later.
 	Retryable bool
+
+	// Denied marks a refusal by the access rules of this endpoint, whatever the
+	// peer is told. It is for logs and metrics.
+	Denied bool
+}
+
+// Deny returns a copy of fault that is marked as Denied.
+func Deny(fault *Error) *Error {
+	denied := *fault
+	denied.Denied = true
+	return &denied
 }
 
 func (e *Error) Error() string {

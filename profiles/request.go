@@ -35,6 +35,7 @@ type Exchange interface {
 	Scratch(n int) []byte
 	Defer(req *Request) (done func(error))
 	After(f func()) bool
+	About(s Subject)
 }
 
 // Detach copies the request and runs f with the copy on a goroutine of the

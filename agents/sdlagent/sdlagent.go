@@ -150,10 +150,13 @@ type (
 func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
 	identity := m.Session.Peer().Identity
 	judged := false // what is refused from then on is so for its security
+	denied, claimed := false, ""
 	form, caller := formOf(m.Form), serve.Caller{
 		Identity: identity, Type: sdl.TypeReq, MayUse: func(agentID string) bool {
-			judged = true
-			return a.opts.May(identity, agentID)
+			judged, claimed = true, agentID
+			may := a.opts.May(identity, agentID)
+			denied = !may
+			return may
 		},
 	}
 	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
@@ -163,23 +166,25 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 		caller.Type = sdl.TypeEvt
 		r, refused := a.server.Receive(ctx, m.Body, form, caller)
 		if refused != nil {
-			return carriage.Answer{Fault: faultOf(refused, judged)}
+			fault := faultOf(refused, judged)
+			fault.Denied = denied
+			return carriage.Answer{Claimed: claimed, Fault: fault}
 		}
-		return carriage.Answer{Agent: r.Agent()}
+		return carriage.Answer{Agent: r.Agent(), Claimed: claimed}
 	}
 	out := a.server.Handle(ctx, m.Body, form, caller)
-	answer := carriage.Answer{Body: out.Answer}
+	answer := carriage.Answer{Body: out.Answer, Claimed: claimed}
 	if out.Request != nil {
 		answer.Agent = out.Request.Agent()
 		if err := a.keep(ctx, out); err != nil {
 			a.opts.Report(err)
 			refused := a.server.Refuse(&sdl.Error{Code: sdl.Internal, Retryable: true})
-			return carriage.Answer{Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()}, false)}
+			return carriage.Answer{Claimed: claimed, Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()}, false)}
 		}
 	}
 	if out.Err != nil {
 		answer.Fault = faultOf(out.Err, judged && out.Request == nil)
-		answer.Fault.Mismatch = out.Answer == nil
+		answer.Fault.Mismatch, answer.Fault.Denied = out.Answer == nil, denied
 	}
 	return answer
 }

@@ -105,7 +105,7 @@ func (c *backCall) fail(err error) {
 	c.b.trouble(err)
 	fault := c.b.explain(err)
 	if errors.Is(err, errSessionOver) {
-		c.x.FinishStatus(mcpmap.AppendFailure(nil, c.msg.ID(), fault), http.StatusNotFound)
+		c.x.FinishFailed(mcpmap.AppendFailure(nil, c.msg.ID(), fault), http.StatusNotFound)
 		return
 	}
 	c.x.Fail(fault)
@@ -205,7 +205,7 @@ func (c *backCall) refuse(status int) {
 	if told == 0 {
 		c.x.Fail(fault)
 	} else {
-		c.x.FinishStatus(mcpmap.AppendFailure(nil, c.msg.ID(), fault), told)
+		c.x.FinishFailed(mcpmap.AppendFailure(nil, c.msg.ID(), fault), told)
 	}
 	if gone {
 		c.session.lost()
@@ -228,7 +228,11 @@ func (c *backCall) finish(octets []byte, status int) bool {
 	if status == http.StatusOK || !mcpmap.IsAnswerStatus(status) {
 		status = 0 // as the answer implies
 	}
-	c.x.FinishStatus(octets, status)
+	if m.Error() != nil {
+		c.x.FinishFailed(octets, status)
+	} else {
+		c.x.FinishStatus(octets, status)
+	}
 	return true
 }
 

@@ -51,6 +51,8 @@ func (p *pool) response(c *child, m *mcpmap.Message, fault *profiles.Error) {
 		p.s.stats.dropped.Add(1)
 	case fault != nil:
 		f.x.Fail(fault)
+	case m.Error() != nil:
+		f.x.FinishFailed(m.Octets(), 0)
 	default:
 		f.x.Finish(m.Octets())
 	}

@@ -214,7 +214,8 @@ func (c *Config) checkLimits(p *problems) {
 func (c *Config) checkPolicies(p *problems) {
 	oneOf(p, "freshness.owner", c.Freshness.Owner, "off", "core", "s1")
 	oneOf(p, "log.level", c.Log.Level, "debug", "info", "warn", "error")
-	oneOf(p, "log.format", c.Log.Format, "json", "text")
+	oneOf(p, "log.format", c.Log.Format, "json", LogText)
+	oneOf(p, "log.access", c.Log.Access, AccessOff, AccessDenied, AccessAll)
 	if c.Freshness.Owner == "off" {
 		if c.Freshness.Required {
 			p.add("freshness.required", "is true while freshness.owner is off; set owner to core or s1")

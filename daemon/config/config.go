@@ -119,7 +119,21 @@ type Rate struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error
 	Format string `yaml:"format"` // json or text
+
+	// Access says which exchanges get a line of their own, and AccessFile where;
+	// empty means among the others.
+	Access     string `yaml:"access"` // off, denied or all
+	AccessFile string `yaml:"access_file"`
 }
+
+// Values of Log.
+const (
+	LogText = "text"
+
+	AccessOff    = "off"
+	AccessDenied = "denied"
+	AccessAll    = "all"
+)
 
 // Default returns what holds where a file says nothing: TLS and QUIC on
 // loopback, the built-in RPC methods, a development identity, nobody allowed
@@ -168,7 +182,7 @@ func Default() *Config {
 			Handler:                30 * time.Second,
 		},
 		Rate: Rate{WindowMS: 1000},
-		Log:  Log{Level: "info", Format: "json"},
+		Log:  Log{Level: "info", Format: "json", Access: AccessOff},
 	}
 }
 

@@ -108,7 +108,7 @@ func (c *Config) resolve(dir string) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.Data}
+	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.Data, &c.Log.AccessFile}
 	for i := range c.Trust.CA {
 		paths = append(paths, &c.Trust.CA[i])
 	}

@@ -41,7 +41,7 @@ type host struct {
 const instanceParam = "instance="
 
 var (
-	errAgentDenied = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "agent_id", Text: "a2a: agent_id is not for this identity"}
+	errAgentDenied = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "agent_id", Text: "a2a: agent_id is not for this identity", Denied: true}
 	errAgents      = profiles.Busy("a2a_agents", "too many agents")
 )
 
@@ -53,7 +53,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	session := req.Session
 	identity, id := session.Peer().Identity, string(in.AgentID)
-	if !s.opts.Access.Allowed(identity, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) || s.local(id) {
+	if !req.May(s.opts.Access, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) || s.local(id) {
 		return errAgentDenied
 	}
 	kinds := make([]string, len(in.Capabilities))

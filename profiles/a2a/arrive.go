@@ -56,6 +56,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	if err := a.read(req.Extensions); err != nil {
 		return err
 	}
+	req.About("task", s.nameOf(r.Agent, r.Kind))
 	if !s.knows(a.key) { // and if it did, this request would never be written
 		r.Input = bytes.Clone(in.Input)
 	}

@@ -219,10 +219,11 @@ func (c *cursor) send(events []tailEvent) error {
 		if c.gap > 0 {
 			ext = e1.AppendExtensionUvarint(ext, profiles.ExtFirstHeld, c.gap)
 		}
-		err := c.lane.Send(c.ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: event.payload})
-		if err != nil {
+		env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: event.payload}
+		if err := c.lane.Send(c.ctx, env); err != nil {
 			return err
 		}
+		profiles.Sent(c.w, &env)
 		c.next, c.gap, c.sent = event.seq+1, 0, true
 	}
 	return nil
@@ -232,6 +233,9 @@ func (c *cursor) send(events []tailEvent) error {
 // executor brought about is a message of its own (SWP profiles §2).
 func (c *cursor) finish(e *ending) {
 	if e.By == byInitiator && !c.late || c.ctx.Err() != nil {
+		if e.By == byInitiator && c.ctx.Err() == nil {
+			profiles.Ended(c.w, profiles.OutcomeCancelled)
+		}
 		c.end(nil) // it was the one who said so, or is sent to elsewhere
 		return
 	}
@@ -242,6 +246,7 @@ func (c *cursor) finish(e *ending) {
 	if c.gap > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtFirstHeld, c.gap)
 	}
+	profiles.Ended(c.w, e.outcome())
 	answer := !c.sent && (c.late || e.By == byUs)
 	if answer && len(e.Result) <= finishAtOnce {
 		_ = c.w.Finish(env) // if it can not be sent, nobody is there
@@ -250,5 +255,23 @@ func (c *cursor) finish(e *ending) {
 	if answer {
 		env.MsgID = c.msgID
 	}
-	c.end(c.lane.Send(c.ctx, env))
+	err := c.lane.Send(c.ctx, env)
+	if err == nil {
+		profiles.Sent(c.w, &env)
+	}
+	c.end(err)
+}
+
+// outcome is how the task ended, for those who watch.
+func (e *ending) outcome() profiles.Outcome {
+	var m ResultBody
+	switch err := m.Decode(e.Result); {
+	case err == nil && m.OK:
+		return profiles.OutcomeOK
+	case e.By == byUs && string(m.ErrorMessage) == reasonDenied:
+		return profiles.OutcomeDenied
+	case e.By == byInitiator:
+		return profiles.OutcomeCancelled
+	}
+	return profiles.OutcomeFailed
 }

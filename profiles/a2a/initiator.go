@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -23,6 +24,7 @@ func (s *Service) serveEvent(req *profiles.Request) error {
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.Exchange.About(profiles.Subject{Operation: "event", Name: taskName(in.TaskID), Part: true})
 	at := address{req.Session.Peer().Identity, string(in.TaskID)}
 	if d := s.delivery(at); d != nil {
 		return d.event(req, &in)
@@ -36,6 +38,7 @@ func (s *Service) serveResult(req *profiles.Request) error {
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("result", taskName(in.TaskID))
 	at := address{req.Session.Peer().Identity, string(in.TaskID)}
 	if d := s.delivery(at); d != nil {
 		place, err := placeOf(req.Extensions)
@@ -46,6 +49,9 @@ func (s *Service) serveResult(req *profiles.Request) error {
 	}
 	return s.own(req, at, &in)
 }
+
+// taskName is a task_id for those who watch: octets that a peer has chosen.
+func taskName(id []byte) string { return hex.EncodeToString(id[:min(len(id), 32)]) }
 
 func (s *Service) delivery(at address) *Delivery {
 	s.mu.Lock()

@@ -120,9 +120,11 @@ func (s *Service) patience(t *task) (wait time.Duration, reason string) {
 
 // name is what rules and policies know the task by: its kind, for an agent of this
 // process agent/kind, behind a partner partner/agent/kind.
-func (t *task) name() string {
-	if strings.Contains(t.agent, "/") || t.s.local(t.agent) {
-		return t.agent + "/" + t.kind
+func (t *task) name() string { return t.s.nameOf(t.agent, t.kind) }
+
+func (s *Service) nameOf(agent, kind string) string {
+	if strings.Contains(agent, "/") || s.local(agent) {
+		return agent + "/" + kind
 	}
-	return t.kind
+	return kind
 }

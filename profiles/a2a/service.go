@@ -188,6 +188,22 @@ func (s *Service) Live() int {
 	return len(s.tasks)
 }
 
+// Waiting returns how many of them wait: for their turn with a Worker, or for an
+// agent that is away.
+func (s *Service) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle)
+	counted := make(map[*pool]bool, len(s.pools)) // one has several kinds
+	for _, p := range s.pools {
+		if !counted[p] {
+			counted[p] = true
+			n += p.load - p.running
+		}
+	}
+	return n
+}
+
 // Agents returns the agents that sessions have declared, sorted by ID. Those
 // whose session is gone are kept for a while, because tasks may wait for them.
 func (s *Service) Agents() []Agent {

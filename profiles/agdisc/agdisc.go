@@ -120,8 +120,8 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		return err
 	}
 	agentID := string(in.AgentID)
-	if !s.access.Allowed(req.Session.Peer().Identity, s.profile.Name, "get", agentID) {
-		return errUnknown
+	if !req.May(s.access, s.profile.Name, "get", agentID) {
+		return errHidden
 	}
 	etag := string(in.IfNoneMatch)
 	_, w, err := req.Hold()

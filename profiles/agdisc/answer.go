@@ -24,6 +24,9 @@ var errUnknown = &profiles.Error{
 	Code: profiles.NotFound, Detail: "agdisc_unknown", Text: "agent card not found", Domain: true,
 }
 
+// errHidden is errUnknown for what is not for the peer: to it they look the same.
+var errHidden = profiles.Deny(errUnknown)
+
 // tell ends a GET with the card that was found for it.
 func tell(w profiles.Responder, ifNoneMatch string, card *Card, err error) {
 	if err != nil {

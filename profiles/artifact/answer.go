@@ -65,8 +65,11 @@ func domain(fault *profiles.Error) *profiles.Error {
 // errUnknown refuses what there is not, and what is not for the peer.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: DetailUnknown, Text: "artifact: not found", Domain: true}
 
+// errHidden is errUnknown for what is not for the peer: to it they look the same.
+var errHidden = profiles.Deny(errUnknown)
+
 // errDenied refuses an offer that the rules do not allow.
-var errDenied = &profiles.Error{Code: profiles.SecurityPolicy, Text: "artifact: not allowed to offer this artifact"}
+var errDenied = &profiles.Error{Code: profiles.SecurityPolicy, Text: "artifact: not allowed to offer this artifact", Denied: true}
 
 // errStore refuses offers where nothing can be kept.
 var errStore = &profiles.Error{Code: profiles.NotFound, Detail: DetailStore, Text: "artifact: this endpoint keeps no artifacts"}

@@ -15,8 +15,16 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 	if err != nil {
 		return err
 	}
-	if s.opts.Store == nil || !s.opts.Access.Allowed(identity, s.profile.Name, "offer", id) {
+	part := profiles.Subject{Operation: "chunk", Name: id, Part: !m.IsTerminal}
+	if m.IsTerminal {
+		part.Before = m.Offset
+	}
+	req.Exchange.About(part)
+	switch {
+	case s.opts.Store == nil:
 		return errUnknown
+	case !s.opts.Access.Allowed(identity, s.profile.Name, "offer", id):
+		return errHidden
 	}
 	s.uploads.mu.Lock()
 	defer s.uploads.mu.Unlock()

@@ -57,6 +57,7 @@ func (s *Service) get(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("get", string(m.ArtifactID))
 	if s.opts.Store == nil {
 		return errUnknown
 	}
@@ -111,7 +112,7 @@ func (s *Service) find(ctx context.Context, identity, id string) (*found, error)
 		}
 	}
 	if !s.opts.Access.Allowed(identity, s.profile.Name, "get", id) {
-		return nil, errUnknown
+		return nil, errHidden
 	}
 	var first *found
 	var bad error

@@ -51,7 +51,7 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 		return err
 	}
 	identity, id := req.Session.Peer().Identity, string(m.ArtifactID)
-	if !s.opts.Access.Allowed(identity, s.profile.Name, "offer", id) {
+	if !req.May(s.opts.Access, s.profile.Name, "offer", id) {
 		return errDenied
 	}
 	switch {

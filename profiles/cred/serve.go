@@ -45,10 +45,10 @@ func (s *Service) bounds(credential, chainID []byte) error {
 }
 
 func (s *Service) allowed(req *profiles.Request, operation, kind string) error {
-	if s.opts.Access.Allowed(req.Session.Peer().Identity, s.profile.Name, operation, kind) {
+	if req.May(s.opts.Access, s.profile.Name, operation, kind) {
 		return nil
 	}
-	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "cred: " + operation + " is not allowed"}
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "cred: " + operation + " is not allowed", Denied: true}
 }
 
 // present serves a PRESENT. Without a chain_id the credential is verified, and
@@ -124,6 +124,7 @@ func (s *Service) delegate(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("delegate", "") // until the type of the chain is known
 	if err := s.bounds(m.Delegation, m.ChainID); err != nil {
 		return err
 	}
@@ -198,6 +199,7 @@ func (s *Service) revoke(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("revoke", "")
 	t := &s.table
 	t.mu.Lock()
 	defer t.mu.Unlock()

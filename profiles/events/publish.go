@@ -101,6 +101,7 @@ func (b *Bus) publish(req *profiles.Request) error {
 		return err
 	}
 	producer := req.Session.Peer().Identity
+	req.About("publish", string(m.Event.EventType))
 	if err := b.mayPublish(producer, &m.Event); err != nil {
 		return err
 	}
@@ -123,6 +124,9 @@ func (b *Bus) batch(req *profiles.Request) error {
 	seen := make(map[string]*entry, len(m.Events))
 	for i := range m.Events {
 		r := &m.Events[i]
+		if i == 0 {
+			req.About("publish", string(r.EventType)) // of a batch it is the first that names it
+		}
 		if err := b.mayPublish(producer, r); err != nil {
 			return err
 		}
@@ -146,7 +150,7 @@ func (b *Bus) mayPublish(producer string, r *Record) error {
 		return errEnding
 	}
 	if !b.opts.Access.Allowed(producer, "events", "publish", string(r.EventType)) {
-		return &profiles.Error{Code: profiles.SecurityPolicy, Text: "events: not allowed to publish events of this type"}
+		return &profiles.Error{Code: profiles.SecurityPolicy, Text: "events: not allowed to publish events of this type", Denied: true}
 	}
 	return nil
 }

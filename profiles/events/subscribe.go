@@ -72,6 +72,7 @@ func (b *Bus) newSubscription(req *profiles.Request) (*subscription, error) {
 	if err := m.Decode(req.Payload); err != nil {
 		return nil, err
 	}
+	req.About("subscribe", string(m.Filter))
 	filter, err := ParseFilter(string(m.Filter))
 	if err != nil {
 		return nil, err
@@ -188,6 +189,9 @@ func (s *subscription) next() (changed <-chan struct{}, err error) {
 // send waits while the peer is slow to read.
 func (s *subscription) send(env e1.Envelope) error {
 	err := s.lane.Send(s.ctx, env)
+	if err == nil {
+		profiles.Sent(s.w, &env)
+	}
 	if err != nil && s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
@@ -208,6 +212,7 @@ func (b *Bus) unsubscribe(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("unsubscribe", "")
 	s := b.subs.get(subscriptionKey{req.Session, string(m.SubscriptionID)})
 	if s == nil {
 		return domain(profiles.NotFound, CodeNotFound, "no such subscription on this connection")

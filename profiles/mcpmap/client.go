@@ -73,6 +73,12 @@ type Result struct {
 	Status  int    // HTTP status where the peer gave one that an answer can have (extension 20), else 0
 }
 
+// Failed reports whether the response is an error.
+func (r *Result) Failed() bool {
+	var response Message
+	return response.Scan(r.Octets) == nil && response.Error() != nil
+}
+
 // Client calls the servers of the peer of one connection. It is safe for
 // concurrent use.
 //

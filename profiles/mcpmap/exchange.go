@@ -216,6 +216,12 @@ func (x *Exchange) touch() {
 // are free again when it returns.
 func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }
 
+// FinishFailed is FinishStatus with a response that is an error.
+func (x *Exchange) FinishFailed(octets []byte, status int) {
+	profiles.Ended(x.w, profiles.OutcomeFailed)
+	x.FinishStatus(octets, status)
+}
+
 // FinishStatus is Finish with the HTTP status of the answer (extension 20)
 // where it is not what the response implies; 0 means it is.
 //
@@ -277,6 +283,9 @@ func (x *Exchange) abandon(octets []byte, err *profiles.Error) {
 	}
 	x.close(nil, func([]byte) {
 		if err == nil {
+			if octets != nil {
+				profiles.Ended(x.w, profiles.OutcomeCancelled)
+			}
 			x.w.Fail(nil) // a nil *Error would not be a nil error
 			return
 		}

@@ -19,6 +19,9 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 		return err
 	}
 	c := m.conn(req.Session)
+	if method := msg.Method(); len(method) > 0 {
+		req.About(string(method), "")
+	}
 	switch Kind(req.MsgType) {
 	case Request:
 		if client := c.calling(); client != nil {
@@ -118,10 +121,10 @@ func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) er
 	if msg.Is(MethodToolsCall) {
 		name += "/" + string(msg.Tool())
 	}
-	if m.opts.Access.Allowed(req.Session.Peer().Identity, profileName, string(msg.Method()), name) {
+	if req.May(m.opts.Access, profileName, string(msg.Method()), name) {
 		return nil
 	}
-	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this"}
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this", Denied: true}
 }
 
 // stopped refuses what is to be done under credentials that are of no use. It tells
@@ -248,5 +251,5 @@ func (x *Exchange) FailVersion(supported []string) {
 		return // over: the octets of the request may be gone
 	}
 	defer x.unpin()
-	x.Finish(appendUnsupported(nil, &x.Message, supported))
+	x.FinishFailed(appendUnsupported(nil, &x.Message, supported), 0)
 }

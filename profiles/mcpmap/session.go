@@ -141,7 +141,7 @@ func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
 	s.mu.Unlock()
 	if closed {
 		fault := &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "the session has ended"}
-		x.FinishStatus(AppendFailure(nil, msg.ID(), fault), 404)
+		x.FinishFailed(AppendFailure(nil, msg.ID(), fault), 404)
 		return nil
 	}
 	conv.Do(x)

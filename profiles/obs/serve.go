@@ -62,10 +62,10 @@ func (c *Contexts) get(req *profiles.Request, w profiles.Responder) error {
 }
 
 func (c *Contexts) allowed(req *profiles.Request, operation string) error {
-	if c.access.Allowed(req.Session.Peer().Identity, c.profile.Name, operation, "") {
+	if req.May(c.access, c.profile.Name, operation, "") {
 		return nil
 	}
-	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "obs: " + operation + " is not allowed"}
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "obs: " + operation + " is not allowed", Denied: true}
 }
 
 // check says whether an answer is well formed.

@@ -26,6 +26,7 @@ func (h *Hints) serve(_ context.Context, req *profiles.Request, w profiles.Respo
 		if err := m.Decode(req.Payload); err != nil {
 			return err
 		}
+		req.About("violation", "")
 		if h.opts.Told != nil {
 			h.opts.Told(req.Session.Peer(), m.err())
 		}
@@ -39,8 +40,8 @@ func (h *Hints) set(req *profiles.Request, w profiles.Responder) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	if !h.opts.Access.Allowed(req.Session.Peer().Identity, h.profile.Name, "set", "") {
-		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "policyhint: set is not allowed"}
+	if !req.May(h.opts.Access, h.profile.Name, "set", "") {
+		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "policyhint: set is not allowed", Denied: true}
 	}
 	hints, err := m.hints()
 	if err != nil {
@@ -52,6 +53,7 @@ func (h *Hints) set(req *profiles.Request, w profiles.Responder) error {
 			return err
 		}
 		if violation != nil {
+			profiles.Ended(w, profiles.OutcomeFailed)
 			v := violation.message()
 			return w.Finish(e1.Envelope{MsgType: TypeViolation, Payload: v.Append(req.Scratch(v.Size()))})
 		}

@@ -140,6 +140,34 @@ type Exchange struct {
 	over     bool
 	answers  []e1.Envelope
 	err      error
+	subject  profiles.Subject
+	outcome  profiles.Outcome
+}
+
+// Subject returns what the handler said that the message is about.
+func (x *Exchange) Subject() profiles.Subject {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.subject
+}
+
+// Outcome returns how the exchange ended, by what the handler said of it.
+func (x *Exchange) Outcome() profiles.Outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.outcome
+}
+
+func (x *Exchange) about(s profiles.Subject) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.subject = s
+}
+
+func (x *Exchange) ended(o profiles.Outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.outcome = o
 }
 
 // Wait waits until the exchange has ended, ten seconds at most.
@@ -269,6 +297,16 @@ func (r *exchanger) Scratch(n int) []byte {
 	return x.scratch
 }
 
+func (r *exchanger) About(s profiles.Subject) {
+	x := (*Exchange)(r)
+	x.mu.Lock()
+	if x.mode != modeInline {
+		x.h.t.Error("profiletest: About after Detach, Hold or Defer")
+	}
+	x.mu.Unlock()
+	x.about(s)
+}
+
 // take makes the exchange one that goes on after Serve, with a copy of the
 // request. It returns nil if it cannot be.
 func (x *Exchange) take(req *profiles.Request, m mode) *profiles.Request {
@@ -290,6 +328,9 @@ func (x *inline) Send(env e1.Envelope) error   { return x.send(env, false) }
 func (x *inline) Finish(env e1.Envelope) error { return x.send(env, true) }
 func (x *inline) Fail(error)                   { x.h.t.Error("profiletest: Fail inside Serve") }
 func (x *inline) Context() context.Context     { return x.h.session.ctx }
+func (x *inline) About(s profiles.Subject)     { (*Exchange)(x).about(s) }
+func (x *inline) Ended(o profiles.Outcome)     { (*Exchange)(x).ended(o) }
+func (x *inline) Sent(*e1.Envelope)            {}
 
 func (x *inline) send(env e1.Envelope, terminal bool) error {
 	x.mu.Lock()
@@ -315,6 +356,9 @@ func (x *later) Finish(env e1.Envelope) error {
 
 func (x *later) Fail(err error)           { (*Exchange)(x).end(err) }
 func (x *later) Context() context.Context { return x.h.session.ctx }
+func (x *later) About(s profiles.Subject) { (*Exchange)(x).about(s) }
+func (x *later) Ended(o profiles.Outcome) { (*Exchange)(x).ended(o) }
+func (x *later) Sent(*e1.Envelope)        {}
 
 // taken is the Exchange of a request that was detached or held.
 type taken struct{}
@@ -329,7 +373,8 @@ func (taken) Hold(*profiles.Request, bool) (*profiles.Request, profiles.Responde
 	return nil, nil, errTaken
 }
 
-func (taken) Scratch(n int) []byte { return make([]byte, 0, n) }
+func (taken) Scratch(n int) []byte   { return make([]byte, 0, n) }
+func (taken) About(profiles.Subject) {}
 
 // session is a peer that takes everything and answers nothing.
 type session struct {

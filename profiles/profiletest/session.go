@@ -438,6 +438,9 @@ func (x *exchange) Detach(_ *profiles.Request, f func(context.Context, *profiles
 
 func (x *exchange) Scratch(n int) []byte { return make([]byte, 0, n) }
 
+// About implements profiles.Exchange. Harness is for those who look at it.
+func (x *exchange) About(profiles.Subject) {}
+
 func (x *exchange) Context() context.Context { return x.s.ctx }
 
 func (x *exchange) Send(env e1.Envelope) error {

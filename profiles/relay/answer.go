@@ -67,7 +67,7 @@ var (
 	errConflict = domain(profiles.InvalidProfilePayload, DetailConflict, CodeConflict, "the delivery_id stands for another delivery")
 	errUnknown  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "no such delivery")
 	errNoRelay  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "nothing is relayed here")
-	errDenied   = &profiles.Error{Code: profiles.SecurityPolicy, Text: "relay: not allowed on this topic"}
+	errDenied   = &profiles.Error{Code: profiles.SecurityPolicy, Text: "relay: not allowed on this topic", Denied: true}
 	errEnding   = profiles.Busy("closed", "relay: this endpoint is shutting down")
 )
 

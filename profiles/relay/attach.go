@@ -33,6 +33,9 @@ type Pending interface {
 	// consumer is gone.
 	Context() context.Context
 
+	// About says what the call is about, see profiles.Subject.
+	About(profile, operation, name string)
+
 	Item(item []byte) error // a stream item
 	Fail(err error)         // ends the call with an error
 }
@@ -84,6 +87,7 @@ func (s *Service) Attach(call Pending, params []byte) error {
 		s: s, call: call, identity: call.Session().Peer().Identity, topic: p.Topic,
 		places: min(p.MaxInFlight, s.opts.MaxInFlight), ready: make(chan struct{}, 1),
 	}
+	call.About("relay", "consume", a.topic)
 	if !a.allowed() {
 		return errDenied
 	}

@@ -16,6 +16,7 @@ func (s *Service) publish(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("publish", string(m.Topic))
 	publisher, named := req.Extensions.Lookup(profiles.ExtPublisher)
 	if named {
 		if c := s.inboxes.find(req.Lane, m.Topic); c != nil {

@@ -58,6 +58,7 @@ func (s *Service) ack(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("ack", "")
 	if a := s.attemptOf(req, m.DeliveryID); a != nil {
 		a.answer(processed, nil)
 	}
@@ -71,6 +72,7 @@ func (s *Service) nack(req *profiles.Request, w profiles.Responder) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
+	req.About("nack", "")
 	a := s.attemptOf(req, m.DeliveryID)
 	if a == nil {
 		return s.notice(req, w, &m)
@@ -141,6 +143,7 @@ func (s *Service) status(req *profiles.Request) error {
 	if s.opts.Store == nil {
 		return errNoRelay
 	}
+	req.About("status", "")
 	id := itemID(req.Session.Peer().Identity, m.DeliveryID)
 	s.asked(id)
 	return req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {

@@ -25,6 +25,7 @@ func (l *loop) Scratch(n int) []byte {
 	return l.scratch[:0]
 }
 
+func (l *loop) About(profiles.Subject)       {}
 func (l *loop) Send(env e1.Envelope) error   { l.sent = env; return nil }
 func (l *loop) Finish(env e1.Envelope) error { return l.Send(env) }
 func (l *loop) Fail(error)                   {}

@@ -29,6 +29,12 @@ func (p *Pending) Session() profiles.Session { return p.session }
 // Lane is where the call came; what belongs to it is sent there.
 func (p *Pending) Lane() profiles.Lane { return p.lane }
 
+// About says what the call is about, in the words of the access rules, for those
+// who watch: what it asks them for counts for more than the name of the method.
+func (p *Pending) About(profile, operation, name string) {
+	p.seat.about(profiles.Subject{Profile: profile, Operation: operation, Name: name})
+}
+
 // IdempotencyKey is the key that the caller gave, or empty. It means something
 // for the identity of the caller only.
 func (p *Pending) IdempotencyKey() string { return p.key }

@@ -112,6 +112,15 @@ func (st *seat) item(item []byte) error {
 	return sendItem(st.w, st.rpcID, st.seq, item)
 }
 
+// about says what the call is about.
+func (st *seat) about(s profiles.Subject) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.over {
+		profiles.About(st.w, s)
+	}
+}
+
 // pace waits until there is room for another item.
 func (st *seat) pace(ctx context.Context) error {
 	if p, ok := st.w.(profiles.Pacer); ok {

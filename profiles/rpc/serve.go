@@ -47,9 +47,11 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 	if err != nil {
 		return err
 	}
+	name := subject(m, in.Method)
+	req.About("call", name)
 	keyed := len(in.IdempotencyKey) > 0 && m != nil && !m.always
 	switch {
-	case !s.allowed(req, &in, m):
+	case !s.allowed(req, name):
 		return finishErr(w, in.RPCID, errUnauthorized)
 	case m == nil:
 		return finishErr(w, in.RPCID, errUnknownMethod)
@@ -89,15 +91,16 @@ func (s *service) method(name []byte) *method {
 	return nil
 }
 
-func (s *service) allowed(req *profiles.Request, in *Req, m *method) bool {
-	if s.access == nil {
-		return true
-	}
-	identity := req.Session.Peer().Identity
+// subject is the name of a method, known or not. No string is made of one that is.
+func subject(m *method, name []byte) string {
 	if m == nil {
-		return s.access.Allowed(identity, "rpc", "call", string(in.Method))
+		return string(name)
 	}
-	return s.access.Allowed(identity, "rpc", "call", m.name) // no string is made
+	return m.name
+}
+
+func (s *service) allowed(req *profiles.Request, name string) bool {
+	return s.access == nil || s.access.Allowed(req.Session.Peer().Identity, "rpc", "call", name)
 }
 
 // stopped answers a call that the caller's own policy does not let through.
@@ -206,6 +209,7 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 // cancel ends a call early. An rpc_id that is unknown here, or not the sender's,
 // makes no difference that anyone could see.
 func (s *service) cancel(req *profiles.Request) error {
+	req.About("cancel", "")
 	var in Cancel
 	if err := in.Decode(req.Payload); err != nil {
 		return err
@@ -232,7 +236,19 @@ func finishFailure(w profiles.Responder, rpcID []byte, err error) error {
 }
 
 func finishErr(w profiles.Responder, rpcID []byte, e *Error) error {
+	profiles.Ended(w, ended(e))
 	return w.Finish(errEnvelope(rpcID, e))
+}
+
+// ended is how a call ends with an error, for those who watch.
+func ended(e *Error) profiles.Outcome {
+	switch e {
+	case errUnauthorized:
+		return profiles.OutcomeDenied
+	case errCancelled:
+		return profiles.OutcomeCancelled
+	}
+	return profiles.OutcomeFailed
 }
 
 func errEnvelope(rpcID []byte, e *Error) e1.Envelope {

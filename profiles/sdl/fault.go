@@ -37,6 +37,7 @@ type Fault struct {
 	Reason    string // details.reason; may be empty
 	Retryable bool
 	Security  bool  // what is wrong is the security of the message, whatever its code
+	Denied    bool  // the access rules said no; for those who watch
 	Mismatch  bool  // the envelope has another type than the message; there is no answer
 	Cause     error // for the log; may be nil
 }
@@ -56,7 +57,7 @@ func detailOf(code string) string {
 // verdict returns the *Error of a message, with the answer to a request.
 func (f *Fault) verdict(msgType uint64, answer []byte) error {
 	e := &profiles.Error{
-		Code: profiles.InvalidProfilePayload, Detail: detailOf(f.Code), Text: "sdl: " + f.Code, Cause: f.Cause, Retryable: f.Retryable,
+		Code: profiles.InvalidProfilePayload, Detail: detailOf(f.Code), Text: "sdl: " + f.Code, Cause: f.Cause, Retryable: f.Retryable, Denied: f.Denied,
 	}
 	switch {
 	case f.Mismatch:

@@ -100,6 +100,10 @@ type Answer struct {
 	// What is told to that agent can then be sent to its session; see Service.Session.
 	Agent string
 
+	// Claimed is the agent_id that the sender wanted to speak as, whether it may or
+	// not; for those who watch.
+	Claimed string
+
 	// Fault is why the message was refused, nil if it was not.
 	Fault *Fault
 }

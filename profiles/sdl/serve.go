@@ -29,6 +29,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	} else if bounded && ms > 0 && ms < uint64(limit/time.Millisecond) {
 		limit = time.Duration(ms) * time.Millisecond
 	}
+	req.About("send", "") // until the message is open
 	own, err := s.enter(req.Session)
 	if err != nil {
 		return err
@@ -53,6 +54,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		return err
 	}
 	go s.run(w.Context(), limit, own, &Message{TypeReq, form, held.Payload, held.Session}, func(a Answer, err error) {
+		profiles.About(w, profiles.Subject{Operation: "send", Name: a.Claimed})
 		if err == nil {
 			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // or nobody is left to be told
 			return

@@ -59,6 +59,13 @@ func unreadable(err error) error {
 	return err
 }
 
+// denied refuses what the access rules do not allow.
+func denied(format string, args ...any) *profiles.Error {
+	e := fault(profiles.SecurityPolicy, CodeDenied, format, args...)
+	e.Denied = true
+	return e
+}
+
 // Refuse returns the error by which Receive refuses a message with a code of its own.
 func Refuse(code, text string) error {
 	e := fault(profiles.NotFound, code, "%s", text)

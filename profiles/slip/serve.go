@@ -14,6 +14,7 @@ import (
 // serve takes one message in.
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	if req.MsgType == TypeErr {
+		req.About("return", "")
 		return s.returned(req)
 	}
 	m := s.parsed.Get().(*Message) //nolint:errcheck // the pool holds nothing else
@@ -40,14 +41,15 @@ func (s *Service) pass(req *profiles.Request, m *Message) error {
 		return err
 	}
 	identity := req.Session.Peer().Identity
+	req.About("send", dst)
 	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
 	switch {
 	case err != nil:
 		return err
 	case !s.speaks(identity, src):
-		return fault(profiles.SecurityPolicy, CodeDenied, "agent %.100q is not for this identity to speak as", src)
+		return denied("agent %.100q is not for this identity to speak as", src)
 	case !s.opts.Access.Allowed(identity, s.profile.Name, "send", dst):
-		return fault(profiles.SecurityPolicy, CodeDenied, "sending to agent %.100q is not allowed", dst)
+		return denied("sending to agent %.100q is not allowed", dst)
 	}
 	if err := s.resolve(m, identity, src, dst); err != nil {
 		return err

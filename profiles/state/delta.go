@@ -24,6 +24,7 @@ func (s *Service) delta(req *profiles.Request) error {
 	if !ok {
 		return errNotFound
 	}
+	req.About("delta", nameOf(id))
 	d := &adding{change: s.change(req.Session.Peer().Identity, id, m.ParentIDs), data: m.Append(make([]byte, 0, m.Size()))}
 	d.begin(req.Lane, req.Defer(), d.check, d.store)
 	return nil
@@ -41,6 +42,8 @@ func (d *adding) check(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case f.denied:
+		return errHidden
 	case f.key == "":
 		return errNotFound
 	}
@@ -77,6 +80,8 @@ func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byt
 	switch {
 	case err != nil:
 		return profiles.Unavailable(err)
+	case f.denied:
+		return errHidden
 	case f.key == "":
 		return errNotFound
 	}

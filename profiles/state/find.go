@@ -6,6 +6,8 @@ import "context"
 type found struct {
 	key   key    // empty: there is none
 	value []byte // payload of the PUT; nil if it was not asked for
+
+	denied bool // there is none that the rules let it see
 }
 
 // find returns the state that an identity sees under an id: its own, else for an
@@ -14,8 +16,11 @@ type found struct {
 func (s *Service) find(ctx context.Context, identity string, id ID, operation string, value bool) (found, error) {
 	own, err := s.read(ctx, keyOf(identity, id), value)
 	// The rules come before another look, so that a denial tells nothing.
-	if err != nil || own.key != "" || !s.allowed(identity, operation, id) {
+	if err != nil || own.key != "" {
 		return own, err
+	}
+	if !s.allowed(identity, operation, id) {
+		return found{denied: true}, nil
 	}
 	version, first, err := s.opts.Store.Get(ctx, spaceFirst, string(id[:]))
 	if err != nil {
@@ -31,7 +36,7 @@ func (s *Service) find(ctx context.Context, identity string, id ID, operation st
 	// process ended before it was noted.
 	var some found
 	err = s.opts.Store.Scan(ctx, spaceStates, string(id[:]), "", func(k string, _ uint64, value []byte) bool {
-		some = found{key(k), value}
+		some = found{key: key(k), value: value}
 		return false
 	})
 	return some, err
@@ -48,7 +53,7 @@ func (s *Service) read(ctx context.Context, k key, value bool) (found, error) {
 		return found{}, err
 	}
 	s.remember(k, era)
-	return found{k, octets}, nil
+	return found{key: k, value: octets}, nil
 }
 
 // remember notes that a state is stored, if it stays.

@@ -17,6 +17,7 @@ func (s *Service) get(req *profiles.Request) error {
 	if !ok {
 		return errNotFound
 	}
+	req.About("get", nameOf(id))
 	before := s.turns.pending(keyOf(req.Session.Peer().Identity, id))
 	return req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 		payload, err := s.payload(ctx, req.Session.Peer().Identity, id, before)
@@ -45,6 +46,8 @@ func (s *Service) payload(ctx context.Context, identity string, id ID, before []
 	switch {
 	case err != nil:
 		return nil, profiles.Unavailable(err)
+	case f.denied:
+		return nil, errHidden
 	case f.key == "":
 		return nil, errNotFound
 	}

@@ -23,6 +23,7 @@ func (s *Service) put(req *profiles.Request) error {
 		return err
 	}
 	owner := req.Session.Peer().Identity
+	req.About("put", nameOf(id))
 	switch {
 	case s.opts.Store == nil:
 		return errNotKept

@@ -32,16 +32,20 @@ func check(env *e1.Envelope) error {
 
 // allowed asks the rules.
 func (s *Service) allowed(identity, operation string, id ID) bool {
-	return s.opts.Access.Allowed(identity, s.profile.Name, operation, hex.EncodeToString(id[:]))
+	return s.opts.Access.Allowed(identity, s.profile.Name, operation, nameOf(id))
 }
+
+// nameOf is a state in rules.
+func nameOf(id ID) string { return hex.EncodeToString(id[:]) }
 
 var (
 	errNotKept = &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailKept, Text: "state: this endpoint keeps no states"}
-	errDenied  = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "state: put is not allowed"}
+	errDenied  = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "state: put is not allowed", Denied: true}
 	errEnding  = profiles.Busy("closed", "state: this endpoint is shutting down")
 
 	// errNotFound is for what there is not, and for what the peer may not see.
 	errNotFound = &profiles.Error{Code: profiles.NotFound, Detail: CodeNotFound, Text: "state not found", Domain: true}
+	errHidden   = profiles.Deny(errNotFound) // looks the same
 )
 
 // unavailable is why the store could not be asked.

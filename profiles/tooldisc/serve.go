@@ -18,17 +18,23 @@ const CodeNotFound = "NOT_FOUND"
 // errUnknown refuses what there is not, and what is not for the peer.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: "tooldisc_unknown", Text: "tool not found", Domain: true}
 
+// errHidden is errUnknown for what is not for the peer: to it they look the same.
+var errHidden = profiles.Deny(errUnknown)
+
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	switch req.MsgType {
 	case TypeListReq:
 		if err := new(ListReq).Decode(req.Payload); err != nil {
 			return err
 		}
+		req.About("list", "")
 		return req.Detach(s.list)
 	case TypeGetReq:
-		if err := new(GetReq).Decode(req.Payload); err != nil {
+		var in GetReq
+		if err := in.Decode(req.Payload); err != nil {
 			return err
 		}
+		req.About("get", string(in.ToolID))
 		return req.Detach(s.get)
 	}
 	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
@@ -76,7 +82,7 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	}
 	identity, id := req.Session.Peer().Identity, string(in.ToolID)
 	if !s.mayGet(identity, id) {
-		return errUnknown
+		return errHidden
 	}
 	if server, _, ok := strings.Cut(id, "/"); ok && s.watches[server] != nil {
 		s.await(ctx, map[string]*watch{server: s.watches[server]})

@@ -40,6 +40,21 @@ type lines struct {
 	changed []*line
 	spaces  map[string]*remembered // all
 	counted []*remembered          // those that changed
+
+	waiting, settled tally // now, and as of the last commit
+}
+
+// tally is how many queues have items that are not done, and how many those are.
+type tally struct{ queues, items int64 }
+
+func (t *tally) count(before, after int64) {
+	t.items += after - before
+	switch {
+	case before == 0 && after > 0:
+		t.queues++
+	case before > 0 && after == 0:
+		t.queues--
+	}
 }
 
 // maxLines bounds what is kept at hand between transactions.
@@ -53,6 +68,7 @@ func (l *lines) forget() {
 		r.total, r.changed = r.settled, false
 	}
 	l.counted = l.counted[:0]
+	l.waiting = l.settled
 }
 
 // settle notes that what was counted is committed.
@@ -61,6 +77,7 @@ func (l *lines) settle() {
 		r.settled, r.changed = r.total, false
 	}
 	l.counted = l.counted[:0]
+	l.settled = l.waiting
 	if len(l.byID) > maxLines {
 		clear(l.byName)
 		clear(l.byID)
@@ -85,6 +102,7 @@ func (l *lines) add(q *line) *line {
 
 // count books items.
 func (l *lines) count(q *line, live, kept int64) {
+	l.waiting.count(q.live, q.live+live)
 	q.live += live
 	q.kept += kept
 	q.of.total += kept
@@ -214,8 +232,11 @@ func (w *writer) countLines() (err error) {
 			r := w.lines.space(q.space)
 			r.total += q.kept
 			r.settled = r.total
+			w.lines.waiting.count(0, q.live)
 		}
 		return err == nil
 	}, selectLines)
+	w.lines.settled = w.lines.waiting
+	w.s.stats.show(w.lines.settled)
 	return cmp.Or(failed, err)
 }

@@ -14,6 +14,8 @@ type Stats struct {
 	FileSize     int64  // octets of the database and its log; 0 in memory
 	Queued       int    // operations that wait or are being written
 	QueuedOctets int    // and their size
+	Queues       int    // work queues with items that are not done
+	Items        int    // and those items
 	Commits      uint64 // transactions, each with one fsync at store.Power
 	Operations   uint64 // that were written or answered
 	Failed       uint64 // that failed because the medium did
@@ -29,6 +31,7 @@ func (s *Store) Stats() Stats {
 		Used: c.used.Load(), Commits: c.commits.Load(), Operations: c.operations.Load(), Failed: c.failed.Load(),
 		Refused: c.refused.Load(), Swept: c.swept.Load(), Damaged: c.damaged.Load(),
 	}
+	stats.Queues, stats.Items = int(c.queues.Load()), int(c.items.Load())
 	stats.Queued, stats.QueuedOctets = s.queue.load()
 	if s.file != "" {
 		for _, suffix := range []string{"", "-wal"} {
@@ -42,8 +45,15 @@ func (s *Store) Stats() Stats {
 
 type counters struct {
 	used                        atomic.Int64
+	queues, items               atomic.Int64
 	commits, operations, failed atomic.Uint64
 	refused, swept, damaged     atomic.Uint64
+}
+
+// show notes what waits in work queues.
+func (c *counters) show(t tally) {
+	c.queues.Store(t.queues)
+	c.items.Store(t.items)
 }
 
 // count notes a batch.

@@ -48,6 +48,11 @@ type Options struct {
 	QueueLength int
 	QueueOctets int
 
+	// Committed is told how long each transaction took, and how many operations it
+	// had, by the one goroutine that writes: it must not wait. Nil means that nobody
+	// is.
+	Committed func(took time.Duration, operations int)
+
 	// Readers is how many reads run at once; default 4. More wait.
 	Readers int
 

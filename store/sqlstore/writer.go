@@ -113,6 +113,7 @@ func (w *writer) drain(ops []operation) {
 // batch writes operations in one transaction and tells their callers.
 func (w *writer) batch(ops []operation) {
 	w.errs = append(w.errs[:0], make([]error, len(ops))...)
+	began := time.Now()
 	err := w.transact(func() error {
 		for i, op := range ops {
 			err := op.apply(w)
@@ -125,6 +126,9 @@ func (w *writer) batch(ops []operation) {
 	})
 	switch {
 	case err == nil:
+		if told := w.s.options.Committed; told != nil {
+			told(time.Since(began), len(ops))
+		}
 	case len(ops) > 1 && !errors.Is(err, store.ErrUnavailable):
 		// One of them can not be done. The others shall not suffer from it.
 		for i := range ops {
@@ -256,6 +260,7 @@ func (w *writer) seal() error {
 func (w *writer) committed() {
 	w.owners.settled = w.owners.total
 	w.lines.settle()
+	w.s.stats.show(w.lines.settled)
 	w.s.stats.used.Store(w.owners.total)
 	w.s.stats.commits.Add(1)
 	if w.s.file == "" {

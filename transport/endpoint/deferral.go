@@ -160,6 +160,7 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	profile, _ := s.ep.opts.Registry.Lookup(l.req.ProfileID)
 	d := &deferred{exchange: exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: refuses, ctx: l.reqCtx, ended: l.traced,
+		account: l.account,
 	}}
 	e := &d.exchange
 	e.place = &d.deferral

@@ -30,13 +30,14 @@ var ErrShutdown = errors.New("endpoint: shutting down")
 
 // Endpoint serves connections. It is safe for concurrent use.
 type Endpoint struct {
-	opts     Options
-	pool     frame.Pool
-	memory   memory
-	lanes    sync.Pool // of *lane, for streams of multiplexed connections
-	calls    sync.Pool // of *call
-	handler  atomic.Int64
-	deferred atomic.Int64 // octets of messages whose commit is under way
+	opts      Options
+	exchanges ExchangeObserver // the Observer, if it is one; else nil
+	pool      frame.Pool
+	memory    memory
+	lanes     sync.Pool // of *lane, for streams of multiplexed connections
+	calls     sync.Pool // of *call
+	handler   atomic.Int64
+	deferred  atomic.Int64 // octets of messages whose commit is under way
 
 	mu         sync.Mutex
 	sessions   map[*Session]struct{}
@@ -60,6 +61,7 @@ func New(opts Options) (*Endpoint, error) {
 		listeners:  make(map[transport.Listener]struct{}),
 		empty:      make(chan struct{}),
 	}
+	e.exchanges, _ = opts.Observer.(ExchangeObserver)
 	e.memory.limit = opts.Bounds.InFlightBytes
 	e.lanes.New = func() any { return new(lane) }
 	e.calls.New = func() any { return newCall() }

@@ -20,6 +20,7 @@ func (r *responder) Send(env e1.Envelope) error {
 		return profiles.ErrFinished
 	}
 	l.answering(&l.req, &env, l.now)
+	l.s.ep.count(&l.account, &env)
 	return l.out.send(l.ctx, &env, inline)
 }
 
@@ -98,7 +99,9 @@ type exchange struct {
 	long    bool
 	ctx     context.Context
 	ended   func(Verdict) // see Tracer; may be nil
-	place   *deferral     // of a deferred message, in the order of its stream
+	account account
+	gone    bool      // the peer was, when the exchange ended without an answer
+	place   *deferral // of a deferred message, in the order of its stream
 
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
@@ -125,6 +128,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	profile, _ := s.ep.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.reqCtx, ended: l.traced,
+		account: l.account,
 	}
 	if err := s.board(e); err != nil {
 		s.hold(-n)
@@ -249,6 +253,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 		return profiles.ErrFinished
 	}
 	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
+	e.s.ep.count(&e.account, &env)
 	if terminal {
 		e.leave()
 	}
@@ -261,7 +266,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	if errors.As(err, &fault) && terminal {
 		// The answer itself cannot be sent, for its size. One that can takes
 		// its place, so that the requester is not left waiting.
-		e.l.answerRefusal(e.profile, &e.req, fault, false, p)
+		e.l.answerRefusal(e.profile, &e.req, &e.account, fault, false, p)
 	}
 	e.answered = terminal
 	return err
@@ -313,6 +318,7 @@ func (e *exchange) conclude(err error) Verdict {
 	}
 	switch {
 	case err == nil:
+		e.gone = !e.answered && e.place == nil && e.ctx.Err() != nil
 	case unanswerable(e.ctx, err):
 		v.Detail, v.Err = detailGone, err
 	default:
@@ -328,6 +334,7 @@ func (e *exchange) settle(v Verdict) {
 	if e.ended != nil {
 		e.ended(v)
 	}
+	s.report(&e.account, &v, e.ctx, e.gone)
 	switch v.Action {
 	case Closed:
 		s.close(profiles.RateLimitExceeded, errBudget)
@@ -350,7 +357,7 @@ func (e *exchange) settle(v Verdict) {
 // mu.
 func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
-	told := e.l.answerRefusal(e.profile, &e.req, fault, e.answered, e.last())
+	told := e.l.answerRefusal(e.profile, &e.req, &e.account, fault, e.answered, e.last())
 	if !v.Reject {
 		return
 	}

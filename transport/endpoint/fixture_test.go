@@ -68,6 +68,7 @@ func echo(_ context.Context, req *profiles.Request, w profiles.Responder) error 
 type recorder struct {
 	mu       sync.Mutex
 	verdicts []endpoint.Verdict // but for those of the well-behaved peers
+	reports  []endpoint.Report  // likewise
 	security []transport.SecurityEvent
 	opened   int
 	closed   []error
@@ -107,6 +108,14 @@ func (r *recorder) Verdict(v endpoint.Verdict) {
 		r.seen[at] = true
 		if v.ProfileID != goodProfile {
 			r.verdicts = append(r.verdicts, v)
+		}
+	})
+}
+
+func (r *recorder) Exchange(x endpoint.Report) {
+	r.update(func() {
+		if x.Verdict.ProfileID != goodProfile {
+			r.reports = append(r.reports, x)
 		}
 	})
 }

@@ -65,6 +65,7 @@ type lane struct {
 	// The message being served.
 	req     profiles.Request
 	typ     profiles.Type
+	account account
 	size    int
 	reqCtx  context.Context // its handler's, see Tracer
 	traced  func(Verdict)   // to be called with its verdict, see Tracer; may be nil

@@ -17,7 +17,7 @@ import (
 func (l *lane) receive(body []byte) {
 	opts := &l.s.ep.opts
 	l.size = 4 + len(body)
-	l.taken, l.ended, l.typ = nil, false, profiles.Type{}
+	l.taken, l.ended, l.typ, l.account.opens = nil, false, profiles.Type{}, false
 	l.req = profiles.Request{Session: l.s, Lane: l, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope
 
@@ -53,6 +53,7 @@ func (l *lane) receive(body []byte) {
 			return
 		}
 	}
+	l.begin()
 	if typ.Role&profiles.Initiating != 0 || !listed {
 		if err := l.duplicate(env.MsgID); err != nil { // row 24
 			l.refuse(profile, err, ordinary)
@@ -294,6 +295,7 @@ func (l *lane) refuseFrame(err error) {
 	have, _ := l.rd.Partial()
 	l.size = have
 	l.seq++
+	l.account.opens = false
 	l.req = profiles.Request{Session: l.s, Lane: l, Exchange: (*exchanger)(l)}
 	l.refuse(nil, fault, fatal)
 }
@@ -303,7 +305,7 @@ func (l *lane) refuseFrame(err error) {
 // resets or closes as severity asks, and reports the verdict. profile is nil
 // where no profile may answer.
 func (l *lane) refuse(profile *profiles.Profile, fault *profiles.Error, sev severity) {
-	told := l.answerRefusal(profile, &l.req, fault, l.ended, inline)
+	told := l.answerRefusal(profile, &l.req, &l.account, fault, l.ended, inline)
 	if !fault.Domain {
 		l.punish(fault, sev, told)
 		return
@@ -312,7 +314,7 @@ func (l *lane) refuse(profile *profiles.Profile, fault *profiles.Error, sev seve
 }
 
 // answerRefusal sends the profile's own error message, or an error frame.
-func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, fault *profiles.Error, ended bool, p patience) (told bool) {
+func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a *account, fault *profiles.Error, ended bool, p patience) (told bool) {
 	if ended {
 		return true
 	}
@@ -338,6 +340,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, f
 		answer.MsgID = id[:]
 	}
 	l.complete(&answer, l.s.ep.opts.Now())
+	l.s.ep.count(a, &answer)
 	return l.out.send(l.ctx, &answer, p) == nil
 }
 
@@ -430,4 +433,5 @@ func (l *lane) verdict(code profiles.Code, detail string, err error, reject bool
 		l.traced = nil
 		ended(v)
 	}
+	l.s.report(&l.account, &v, l.reqCtx, false)
 }

@@ -15,7 +15,11 @@ func (e *exchange) Offer(env e1.Envelope) error {
 		return profiles.ErrFinished
 	}
 	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
-	return e.l.out.send(e.ctx, &env, yields)
+	err := e.l.out.send(e.ctx, &env, yields)
+	if err == nil {
+		e.s.ep.count(&e.account, &env)
+	}
+	return err
 }
 
 // Pace implements profiles.Pacer.

@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"io"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slimwire/swp/daemon/accesslog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// exchanges are what peers ask for: a line of the access log for each, and how long
+// they take.
+type exchanges struct {
+	log     *accesslog.Log
+	latency *latency
+
+	server  func(name string) bool           // whether a name is that of an MCP server
+	partner func(name string) (string, bool) // the partner that a name leads to
+}
+
+// accessModes are the values of log.access.
+var accessModes = map[string]accesslog.Mode{
+	config.AccessOff: accesslog.Off, config.AccessDenied: accesslog.Denied, config.AccessAll: accesslog.All,
+}
+
+func newExchanges(c *config.Log, out io.Writer) (*exchanges, error) {
+	x := &exchanges{
+		log:     accesslog.New(accesslog.Options{Text: c.Format == config.LogText, Output: out}),
+		latency: newLatency(),
+		server:  func(string) bool { return false },
+		partner: func(string) (string, bool) { return "", false },
+	}
+	if err := x.use(c); err != nil {
+		x.log.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// use takes up section log, and opens its file anew.
+func (x *exchanges) use(c *config.Log) error {
+	if err := x.log.Reopen(c.AccessFile); err != nil {
+		return err
+	}
+	x.log.Use(accessModes[c.Access])
+	return nil
+}
+
+// observe takes an exchange that has ended.
+func (x *exchanges) observe(r *endpoint.Report) {
+	partner := ""
+	if forwarded[r.Subject.Profile] {
+		partner, _ = x.partner(r.Subject.Name)
+	}
+	x.latency.observe(&r.Subject, r.Outcome, r.Took.Seconds())
+	switch {
+	case partner != "":
+		x.latency.partner(partner, r.Subject.Profile, r.Outcome, r.Took.Seconds())
+	case r.Subject.Profile == "mcp":
+		if server, _, _ := strings.Cut(r.Subject.Name, "/"); server != "" && x.server(server) {
+			x.latency.server(server, r.Outcome, r.Took.Seconds())
+		}
+	}
+	denied := r.Outcome == profiles.OutcomeDenied
+	if !x.log.Wants(denied) || r.Subject.Part && r.Outcome == profiles.OutcomeOK {
+		return
+	}
+	x.write(r, partner)
+}
+
+// forwarded are the profiles in whose names the first segment may be a partner.
+var forwarded = map[string]bool{"mcp": true, "rpc": true, "a2a": true}
+
+func (x *exchanges) write(r *endpoint.Report, partner string) {
+	v := &r.Verdict
+	peer := v.Session.Peer()
+	line := accesslog.Line{
+		Time: r.Began.Add(r.Took), Identity: peer.Identity,
+		Profile: r.Subject.Profile, Operation: r.Subject.Operation, Name: r.Subject.Name, Partner: partner,
+		Outcome: r.Outcome.String(), Denied: r.Outcome == profiles.OutcomeDenied,
+		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Took: r.Took,
+		Transport: peer.Transport, Session: v.Session.ID(), Trace: traceID(profiles.TraceOf(r.Context)),
+	}
+	switch {
+	case r.Outcome == profiles.OutcomeRefused:
+		line.Outcome += ":" + v.Code.String()
+	case isCaller(peer.Identity):
+		line.Transport = "http"
+	}
+	x.log.Write(&line)
+}
+
+// traceID is the trace id of a trace context, empty if there is none.
+func traceID(t profiles.Trace) string {
+	if len(t.Parent) < 35 {
+		return ""
+	}
+	return t.Parent[3:35]
+}
+
+var (
+	accessLines = prometheus.NewDesc("swpd_access_lines_total", "Lines of the access log.", nil, nil)
+	accessLeft  = prometheus.NewDesc("swpd_access_lines_left_out_total", "Lines that the access log does not have, by why.", []string{"reason"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (x *exchanges) Describe(ch chan<- *prometheus.Desc) {
+	ch <- accessLines
+	ch <- accessLeft
+	x.latency.describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (x *exchanges) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(accessLines, prometheus.CounterValue, float64(x.log.Lines()))
+	left := x.log.Left()
+	for _, row := range []struct {
+		reason string
+		n      uint64
+	}{{"rate", left.Rate}, {"buffer", left.Buffer}, {"write", left.Failed}} {
+		ch <- prometheus.MustNewConstMetric(accessLeft, prometheus.CounterValue, float64(row.n), row.reason)
+	}
+	x.latency.collect(ch)
+}

@@ -1,0 +1,224 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/cred"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+	stateprofile "github.com/slimwire/swp/profiles/state"
+	"github.com/slimwire/swp/profiles/tooldisc"
+)
+
+const accessAll = "log: {access: all}\n"
+
+// accessLine is what a line of the access log says.
+type accessLine struct {
+	Class, Msg, Peer, Profile, Operation, Name, Partner, Outcome, Transport, Trace string
+	In, Out, Session                                                               uint64
+	MS                                                                             *float64
+}
+
+// accessLines returns those of the log so far.
+func (r *running) accessLines() (list []accessLine) {
+	r.t.Helper()
+	for text := range strings.Lines(r.log.String()) {
+		var line accessLine
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			r.t.Fatalf("%s: %v", text, err)
+		}
+		if line.Class == "access" && line.Msg == "exchange" {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// awaitLine waits for a line that is about something.
+func (r *running) awaitLine(profile, operation, name string) accessLine {
+	r.t.Helper()
+	for timeout := time.After(patience); ; {
+		for _, line := range r.accessLines() {
+			if line.Profile == profile && line.Operation == operation && line.Name == name {
+				return line
+			}
+		}
+		select {
+		case <-r.log.grown:
+		case <-timeout:
+			r.t.Fatalf("no line %s %s %q:\n%s", profile, operation, name, r.log)
+		}
+	}
+}
+
+// secret is in every payload that has room for it.
+const secret = "not-for-any-log"
+
+func TestEachOperationHasOneLine(t *testing.T) {
+	blob := []byte(secret)
+	sum := sha256.Sum256(blob)
+	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("build.done"), Severity: []byte("info"), Body: blob}
+	hidden := record
+	hidden.EventType = []byte("hidden")
+	rows := []struct {
+		profileID, msgType uint64
+		payload            []byte
+
+		profile, operation, name, outcome string
+	}{
+		{rpc.ProfileID, rpc.TypeReq, (&rpc.Req{RPCID: []byte("1"), Method: []byte("swp.echo"), Params: blob}).Append(nil), "rpc", "call", "swp.echo", "ok"},
+		{rpc.ProfileID, rpc.TypeReq, (&rpc.Req{RPCID: []byte("2"), Method: []byte("nobody.has")}).Append(nil), "rpc", "call", "nobody.has", "failed"},
+		{rpc.ProfileID, rpc.TypeReq, (&rpc.Req{RPCID: []byte("3"), Method: []byte("hidden")}).Append(nil), "rpc", "call", "hidden", "denied"},
+		{rpc.ProfileID, rpc.TypeReq, []byte{0xff}, "rpc", "RPC_REQ", "", "refused:ERR_INVALID_PROFILE_PAYLOAD"},
+		{rpc.ProfileID, rpc.TypeCancel, (&rpc.Cancel{RPCID: []byte("1")}).Append(nil), "rpc", "cancel", "", "ok"},
+		{events.ProfileID, events.TypePublish, (&events.Publish{Event: record}).Append(nil), "events", "publish", "build.done", "ok"},
+		{events.ProfileID, events.TypePublish, (&events.Publish{Event: hidden}).Append(nil), "events", "publish", "hidden", "denied"},
+		{events.ProfileID, events.TypeSubscribe, (&events.Subscribe{Filter: []byte("type=build.*")}).Append(nil), "events", "subscribe", "type=build.*", "lost"},
+		{stateprofile.ProfileID, stateprofile.TypePut, (&stateprofile.Put{StateID: sum[:], Blob: blob}).Append(nil), "state", "put", hex.EncodeToString(sum[:]), "ok"},
+		{artifact.ProfileID, artifact.TypeGet, (&artifact.Get{ArtifactID: []byte("nothing")}).Append(nil), "artifact", "get", "nothing", "failed"},
+		{artifact.ProfileID, artifact.TypeGet, (&artifact.Get{ArtifactID: []byte("hidden")}).Append(nil), "artifact", "get", "hidden", "denied"},
+		{agdisc.ProfileID, agdisc.TypeGet, (&agdisc.Get{AgentID: []byte("nobody")}).Append(nil), "agdisc", "get", "nobody", "failed"},
+		{agdisc.ProfileID, agdisc.TypeGet, (&agdisc.Get{AgentID: []byte("hidden")}).Append(nil), "agdisc", "get", "hidden", "denied"},
+		{tooldisc.ProfileID, tooldisc.TypeListReq, (&tooldisc.ListReq{}).Append(nil), "tooldisc", "list", "", "ok"},
+		{tooldisc.ProfileID, tooldisc.TypeGetReq, (&tooldisc.GetReq{ToolID: []byte("hidden")}).Append(nil), "tooldisc", "get", "hidden", "denied"},
+		{obs.ProfileID, obs.TypeGet, (&obs.Get{}).Append(nil), "obs", "get", "", "ok"},
+		{policyhint.ProfileID, policyhint.TypeSet, (&policyhint.Set{}).Append(nil), "policyhint", "set", "", "ok"},
+		{cred.ProfileID, cred.TypeRevoke, (&cred.Revoke{ChainID: []byte("x")}).Append(nil), "cred", "revoke", "", "ok"},
+		{relay.ProfileID, relay.TypePublish, (&relay.Publish{DeliveryID: []byte("d"), Topic: []byte("builds"), Payload: blob}).Append(nil), "relay", "publish", "builds", "ok"},
+		{relay.ProfileID, relay.TypePublish, (&relay.Publish{DeliveryID: []byte("d"), Topic: []byte("hidden"), Payload: blob}).Append(nil), "relay", "publish", "hidden", "denied"},
+		{a2a.ProfileID, a2a.TypeTask, (&a2a.TaskBody{TaskID: []byte("t1"), Kind: []byte("nobody.does"), Input: blob}).Append(nil), "a2a", "task", "nobody.does", "failed"},
+		{a2a.ProfileID, a2a.TypeTask, (&a2a.TaskBody{TaskID: []byte("t2"), Kind: []byte("hidden"), Input: blob}).Append(nil), "a2a", "task", "hidden", "denied"},
+	}
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := start(t, accessAll+"access: {rules: [{identity: 'spiffe://localhost/**', profile: [obs, policyhint, cred, state]}, "+
+			"{identity: 'spiffe://localhost/**', name: [swp.echo, nobody.has, build.done, builds, nothing, nobody, nobody.does]}]}\n")
+		for _, row := range rows {
+			s := r.raw(r.addrs[transport])
+			octets := message(row.profileID, row.msgType, 0, "an-id-of-its-own", string(row.payload))
+			send(t, s, octets)
+			if row.outcome == "lost" {
+				if _, err := s.Read(make([]byte, 512)); err != nil { // its confirmation
+					t.Fatal(err)
+				}
+				s.Reset(0)
+			}
+			line := r.awaitLine(row.profile, row.operation, row.name)
+			if line.Outcome != row.outcome {
+				t.Errorf("%s %s %q: %s, want %s", row.profile, row.operation, row.name, line.Outcome, row.outcome)
+			}
+			if line.Peer != "spiffe://localhost/swp-client" || line.Transport != []string{"tls", "quic"}[transport] || line.In != uint64(len(octets)) || line.MS == nil || line.Session == 0 {
+				t.Errorf("%+v, of a message of %d octets", line, len(octets))
+			}
+			if answered := row.operation == "call" || row.profile == "tooldisc" || row.profile == "relay"; answered && line.Out == 0 {
+				t.Errorf("%+v: nothing went out", line)
+			}
+		}
+		if n := len(r.accessLines()); n != len(rows) {
+			t.Errorf("%d lines, want %d:\n%s", n, len(rows), r.log)
+		}
+		if strings.Contains(r.log.String(), secret) {
+			t.Errorf("a payload is in the log:\n%s", r.log)
+		}
+		r.counts("swpd_access_lines_total", strconv.Itoa(len(rows)))
+	})
+}
+
+func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pairOf(t, transport, accessAll, accessAll+modernYAML(t))
+		a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
+		here, there := a.awaitLine("mcp", "tools/call", "b/modern/exact"), b.awaitLine("mcp", "tools/call", "modern/exact")
+		if here.Partner != "b" || here.Outcome != "ok" || here.Out == 0 || there.Partner != "" || there.Peer != a.identity {
+			t.Errorf("here %+v\nthere %+v", here, there)
+		}
+		a.counts(`swpd_partner_seconds_count{outcome="ok",partner="b",profile="mcp"}`, "1")
+		b.counts(`swpd_mcp_seconds_count{outcome="ok",server="modern"}`, "1")
+	})
+}
+
+func TestACallOverHTTPHasOneLine(t *testing.T) {
+	d := open(t, "a", accessAll+httpYAML+modernYAML(t))
+	if status, _, got := post(t, d.front()+"/mcp/modern", modernCall, modernHeaders...); status != http.StatusOK {
+		t.Fatalf("%d %s", status, got)
+	}
+	line := d.awaitLine("mcp", "tools/call", "modern/exact")
+	if line.Transport != "http" || line.Outcome != "ok" || len(d.accessLines()) != 1 {
+		t.Errorf("%+v, of %d lines", line, len(d.accessLines()))
+	}
+}
+
+func TestDeniedHasDenialsAlone(t *testing.T) {
+	r := start(t, "log: {access: denied}\naccess: {}\n")
+	s := r.mustDial(r.addrs[0])
+	if err := echo(t, s); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = rpc.Call(t.Context(), s.Session, "hidden", nil)
+	if line := r.awaitLine("rpc", "call", "hidden"); line.Outcome != "denied" || len(r.accessLines()) != 1 {
+		t.Errorf("%+v, of %d lines", line, len(r.accessLines()))
+	}
+}
+
+func TestLatencyHasLabelsOfAClosedSet(t *testing.T) {
+	l := newLatency()
+	for _, s := range []profiles.Subject{
+		{Profile: "mcp", Operation: "tools/call"}, {Profile: "mcp", Operation: "a method of a peer"}, {Profile: "rpc", Operation: "RPC_REQ"},
+		{Profile: "of a peer", Operation: "call"}, {Profile: "rpc", Operation: "call", Name: "a name of a peer"},
+	} {
+		l.observe(&s, profiles.OutcomeOK, 0.1)
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(l.exchanges)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range families[0].GetMetric() {
+		h := m.GetHistogram()
+		if h.GetSampleCount() == 0 || len(h.GetBucket()) == 0 || len(h.GetPositiveSpan()) == 0 {
+			t.Errorf("%v: want buckets of both kinds", m)
+		}
+		of := make(map[string]string)
+		for _, label := range m.GetLabel() {
+			of[label.GetName()] = label.GetValue()
+		}
+		got = append(got, of["profile"]+"/"+of["operation"]+"/"+of["outcome"])
+	}
+	want := "mcp/other/ok mcp/tools/call/ok other/other/ok rpc/call/ok rpc/other/ok"
+	if strings.Join(got, " ") != want {
+		t.Errorf("series %q, want %q", got, want)
+	}
+}
+
+func TestStoreAndQueuesAreMeasured(t *testing.T) {
+	r := start(t, "")
+	s := r.raw(r.addrs[0])
+	for _, id := range []string{"first", "second"} {
+		send(t, s, message(relay.ProfileID, relay.TypePublish, 0, "an-id-of "+id, string((&relay.Publish{DeliveryID: []byte(id), Topic: []byte("builds")}).Append(nil))))
+	}
+	r.counts("swpd_relay_waiting", "2")
+	r.counts("swpd_relay_queues", "1")
+	for _, name := range []string{"swpd_store_used_bytes", "swpd_store_quota_bytes", "swpd_store_file_bytes", "swpd_store_commit_seconds_count", "swpd_store_commits_total"} {
+		if got := r.metric(name); got == "" || got == "0" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	r.counts("swpd_a2a_waiting", "0")
+}

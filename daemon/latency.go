@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// operations are those that have a label of their own. Whatever else a peer asks for
+// is the operation "other" of its profile, so that no peer makes labels.
+var operations = map[string][]string{
+	"mcp": {
+		"initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
+		"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
+		"server/discover", "subscriptions/listen", "sampling/createMessage", "elicitation/create", "roots/list",
+		"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
+	},
+	"a2a":        {"handshake", "task", "event", "result"},
+	"rpc":        {"call", "cancel"},
+	"events":     {"publish", "subscribe", "unsubscribe"},
+	"obs":        {"set", "get"},
+	"policyhint": {"set", "violation"},
+	"cred":       {"present", "delegate", "revoke"},
+	"state":      {"put", "get", "delta"},
+	"artifact":   {"offer", "get", "chunk"},
+	"relay":      {"publish", "consume", "ack", "nack", "status"},
+	"agdisc":     {"get"},
+	"tooldisc":   {"list", "get"},
+	"sdl":        {"send"},
+	"slip":       {"send", "return"},
+}
+
+const otherOperation = "other"
+
+// latency is how long exchanges take.
+type latency struct {
+	exchanges *prometheus.HistogramVec
+	servers   *prometheus.HistogramVec
+	partners  *prometheus.HistogramVec
+
+	known map[[2]string]*byOutcome // by profile and operation; never changes
+}
+
+// byOutcome are the histograms of an operation, found once.
+type byOutcome [profiles.Outcomes]struct {
+	once sync.Once
+	h    prometheus.Observer
+}
+
+func newLatency() *latency {
+	l := &latency{
+		exchanges: histograms("swpd_exchange_seconds", "How long exchanges took that peers opened.", "profile", "operation", "outcome"),
+		servers:   histograms("swpd_mcp_seconds", "How long exchanges took with the MCP servers of this endpoint.", "server", "outcome"),
+		partners:  histograms("swpd_partner_seconds", "How long exchanges took that were passed on to partners.", "partner", "profile", "outcome"),
+		known:     make(map[[2]string]*byOutcome),
+	}
+	for profile, list := range operations {
+		for _, operation := range append(list[:len(list):len(list)], otherOperation) {
+			l.known[[2]string{profile, operation}] = new(byOutcome)
+		}
+	}
+	l.known[[2]string{otherOperation, otherOperation}] = new(byOutcome)
+	return l
+}
+
+// histograms are native ones, for those who scrape them, with buckets for all others.
+func histograms(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help,
+		Buckets:                         []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
+}
+
+// observe counts an exchange.
+func (l *latency) observe(s *profiles.Subject, o profiles.Outcome, seconds float64) {
+	key := [2]string{s.Profile, s.Operation}
+	known := l.known[key]
+	if known == nil {
+		key[1] = otherOperation
+		known = l.known[key]
+	}
+	if known == nil {
+		key[0] = otherOperation
+		known = l.known[key]
+	}
+	one := &known[o]
+	one.once.Do(func() { one.h = l.exchanges.WithLabelValues(key[0], key[1], o.String()) })
+	one.h.Observe(seconds)
+}
+
+// server counts an exchange with an MCP server that is configured.
+func (l *latency) server(name string, o profiles.Outcome, seconds float64) {
+	l.servers.WithLabelValues(name, o.String()).Observe(seconds)
+}
+
+// partner counts an exchange with a partner that is configured. The profile is one of
+// those that are passed on.
+func (l *latency) partner(name, profile string, o profiles.Outcome, seconds float64) {
+	l.partners.WithLabelValues(name, profile, o.String()).Observe(seconds)
+}
+
+func (l *latency) vecs() []*prometheus.HistogramVec {
+	return []*prometheus.HistogramVec{l.exchanges, l.servers, l.partners}
+}
+
+func (l *latency) describe(ch chan<- *prometheus.Desc) {
+	for _, vec := range l.vecs() {
+		vec.Describe(ch)
+	}
+}
+
+func (l *latency) collect(ch chan<- prometheus.Metric) {
+	for _, vec := range l.vecs() {
+		vec.Collect(ch)
+	}
+}

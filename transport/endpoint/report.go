@@ -1,0 +1,140 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+)
+
+// ExchangeObserver is an Observer that wants to know what exchanges came to. For
+// other Observers no time is measured.
+type ExchangeObserver interface {
+	// Exchange is called once for each exchange that the peer opened with a
+	// message of a type that is served here, after the Verdict of that message.
+	// What is said of Observer holds for it.
+	Exchange(r Report)
+}
+
+// Report is what one exchange came to. It is valid until Exchange returns.
+type Report struct {
+	Verdict Verdict // of the message that opened it
+
+	// Subject has a Profile and an Operation always: where the profile has said
+	// nothing they are its name and the name of the message type.
+	Subject profiles.Subject
+	Outcome profiles.Outcome
+
+	Began time.Time     // when the message was read, by Options.Now
+	Took  time.Duration // until the verdict
+	Sent  int           // octets of the frames that answered, prefixes included
+
+	Context context.Context // of the handler, for what it carries
+}
+
+// account is what is known of an exchange for its Report.
+type account struct {
+	subject profiles.Subject
+	outcome profiles.Outcome // as the profile told it
+	sent    int
+	opens   bool   // the message opens an exchange
+	kind    string // name of its type
+	began   time.Time
+}
+
+// begin begins the account of the message being served.
+func (l *lane) begin() {
+	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now}
+}
+
+// count adds a message to what an exchange has sent.
+func (e *Endpoint) count(a *account, env *e1.Envelope) {
+	if e.exchanges != nil {
+		a.sent += frame.HeaderSize + env.Size()
+	}
+}
+
+// report tells of an exchange that has ended. gone says that the peer was not
+// there any more when it would have been answered.
+func (s *Session) report(a *account, v *Verdict, ctx context.Context, gone bool) {
+	watch := s.ep.exchanges
+	if watch == nil || !a.opens {
+		return
+	}
+	r := Report{
+		Verdict: *v, Subject: a.subject, Outcome: a.outcomeOf(v, gone),
+		Began: a.began, Took: max(0, s.ep.opts.Now().Sub(a.began)), Sent: a.sent, Context: ctx,
+	}
+	if r.Subject.Operation == "" {
+		r.Subject.Operation = a.kind
+	}
+	if r.Subject.Profile == "" {
+		profile, _ := s.ep.opts.Registry.Lookup(v.ProfileID) // which has listed the type
+		r.Subject.Profile = profile.Name
+	}
+	watch.Exchange(r)
+}
+
+func (a *account) outcomeOf(v *Verdict, gone bool) profiles.Outcome {
+	switch {
+	case isDenial(v.Err):
+		return profiles.OutcomeDenied
+	case gone, v.Detail == detailGone:
+		return profiles.OutcomeLost
+	case a.outcome != profiles.OutcomeOpen:
+		return a.outcome
+	case v.Code == profiles.OK:
+		return profiles.OutcomeOK
+	case v.Reject && v.Code != profiles.Internal:
+		return profiles.OutcomeRefused
+	}
+	return profiles.OutcomeFailed
+}
+
+func isDenial(err error) bool {
+	if err == nil {
+		return false
+	}
+	fault, ok := errors.AsType[*profiles.Error](err)
+	return ok && fault.Denied
+}
+
+// About implements profiles.Exchange.
+func (x *exchanger) About(s profiles.Subject) { x.account.subject = s }
+
+// About implements profiles.Witness.
+func (r *responder) About(s profiles.Subject) { r.account.subject = s }
+
+// Ended implements profiles.Witness.
+func (r *responder) Ended(o profiles.Outcome) { r.account.outcome = o }
+
+// Sent implements profiles.Witness.
+func (r *responder) Sent(env *e1.Envelope) { r.s.ep.count(&r.account, env) }
+
+// About implements profiles.Exchange: whoever has the copy of a request has its
+// Responder.
+func (taken) About(profiles.Subject) {}
+
+// About implements profiles.Witness.
+func (e *exchange) About(s profiles.Subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.account.subject = s
+}
+
+// Ended implements profiles.Witness.
+func (e *exchange) Ended(o profiles.Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.account.outcome = o
+}
+
+// Sent implements profiles.Witness.
+func (e *exchange) Sent(env *e1.Envelope) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.s.ep.count(&e.account, env)
+}
