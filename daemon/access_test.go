@@ -177,7 +177,7 @@ func TestReloadOverTheAdminListenerSaysWhatCameOfIt(t *testing.T) {
 		t.Error(diff)
 	}
 	r.rewrite("access:", "log: {level: debug}\nquota: {total: 2GiB}\naccess:")
-	if diff := cmp.Diff(Reloaded{Problems: []string{}, Later: []string{"quota", "log"}}, ask()); diff != "" {
+	if diff := cmp.Diff(Reloaded{Problems: []string{}, Later: []string{"quota", "log.level"}}, ask()); diff != "" {
 		t.Error(diff)
 	}
 	r.rewrite("level: debug", "level: loud")

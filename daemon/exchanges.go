@@ -17,6 +17,7 @@ import (
 type exchanges struct {
 	log     *accesslog.Log
 	latency *latency
+	conf    config.Log // in force
 
 	server  func(name string) bool           // whether a name is that of an MCP server
 	partner func(name string) (string, bool) // the partner that a name leads to
@@ -47,7 +48,17 @@ func (x *exchanges) use(c *config.Log) error {
 		return err
 	}
 	x.log.Use(accessModes[c.Access])
+	x.conf = *c
 	return nil
+}
+
+// refresh takes up section log as it is configured now. Always has the file opened
+// anew although nothing has changed.
+func (x *exchanges) refresh(always bool, c *config.Log) error {
+	if !always && *c == x.conf {
+		return nil
+	}
+	return x.use(c)
 }
 
 // observe takes an exchange that has ended.

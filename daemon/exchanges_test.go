@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -221,4 +223,39 @@ func TestStoreAndQueuesAreMeasured(t *testing.T) {
 		}
 	}
 	r.counts("swpd_a2a_waiting", "0")
+}
+
+func TestTheAccessLogFollowsAReload(t *testing.T) {
+	r := start(t, "log: {access: 'off'}\n")
+	s := r.mustDial(r.addrs[0])
+	if err := echo(t, s); err != nil {
+		t.Fatal(err)
+	}
+	r.rewrite("log: {access: 'off'}", "log: {access: all, access_file: access.log}")
+	r.reloaded()
+	file := filepath.Join(r.dir, "access.log")
+	for _, moved := range []string{file + ".1", file + ".2"} {
+		if err := echo(t, s); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), `"name":"swp.echo"`) {
+				break
+			}
+			if time.Since(began) > patience {
+				t.Fatalf("%s has no line", file)
+			}
+		}
+		if err := os.Rename(file, moved); err != nil {
+			t.Fatal(err)
+		}
+		r.reloaded()
+	}
+	if lines := r.accessLines(); len(lines) > 0 {
+		t.Errorf("beside the file: %+v", lines)
+	}
+	r.rewrite("access_file: access.log", "access_file: no/such/place.log")
+	if _, body := r.post(); !strings.Contains(body, "log.access_file") {
+		t.Errorf("a file that can not be opened: %s", body)
+	}
 }

@@ -51,6 +51,7 @@ func (d *daemon) reload(all bool) Reloaded {
 	trust, credentials := d.credentials.refresh(all)
 	rules, configuration := d.rules.refresh(all, d.guard)
 	conf, front := d.rules.links()
+	lines := d.exchanges.refresh(all, d.rules.logged())
 	bundles, partners := d.credentials.usePartners(conf)
 	callers, fronts := d.fronts.reload(all, front)
 	if trust || rules || bundles || callers {
@@ -63,7 +64,7 @@ func (d *daemon) reload(all bool) Reloaded {
 		d.partners.apply(conf)
 	}
 	r := Reloaded{Problems: []string{}, Later: d.rules.later()}
-	for _, err := range []error{credentials, configuration, partners, fronts, d.cards.refresh(all), d.verifiers.refresh(all)} {
+	for _, err := range []error{credentials, configuration, partners, fronts, lines, d.cards.refresh(all), d.verifiers.refresh(all)} {
 		if err != nil {
 			r.Problems = append(r.Problems, err.Error())
 		}
@@ -154,6 +155,13 @@ func (f *ruleFile) links() (config.Partners, *config.HTTP) {
 	return f.latest.Partners, &f.latest.HTTP
 }
 
+// logged returns section log as it was read last.
+func (f *ruleFile) logged() *config.Log {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &f.latest.Log
+}
+
 // later returns the keys whose change takes effect at the next start.
 func (f *ruleFile) later() []string {
 	f.mu.Lock()
@@ -169,6 +177,15 @@ func laterKeys(old, now *config.Config) []string {
 		key := a.Type().Field(i).Tag.Get("yaml")
 		if key == "http" {
 			keys = append(keys, httpLater(&old.HTTP, &now.HTTP)...)
+			continue
+		}
+		if key == "log" {
+			if old.Log.Level != now.Log.Level {
+				keys = append(keys, "log.level")
+			}
+			if old.Log.Format != now.Log.Format {
+				keys = append(keys, "log.format")
+			}
 			continue
 		}
 		if key != "-" && key != "access" && key != "partners" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
