@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +29,10 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-const accessAll = "log: {access: all}\n"
+const (
+	accessAll = "log: {access: all}\n"
+	ruleAll   = "access: {rules: [{identity: '**'}]}\n"
+)
 
 // accessLine is what a line of the access log says.
 type accessLine struct {
@@ -75,7 +79,7 @@ const secret = "not-for-any-log"
 func TestEachOperationHasOneLine(t *testing.T) {
 	blob := []byte(secret)
 	sum := sha256.Sum256(blob)
-	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("build.done"), Severity: []byte("info"), Body: blob}
+	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("build.done"), Severity: []byte("info"), TaskID: []byte("t"), Body: blob}
 	hidden := record
 	hidden.EventType = []byte("hidden")
 	rows := []struct {
@@ -143,7 +147,7 @@ func TestEachOperationHasOneLine(t *testing.T) {
 
 func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		a, b := pairOf(t, transport, accessAll, accessAll+modernYAML(t))
+		a, b := pairOf(t, transport, accessAll+ruleAll, accessAll+ruleAll+modernYAML(t))
 		a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
 		here, there := a.awaitLine("mcp", "tools/call", "b/modern/exact"), b.awaitLine("mcp", "tools/call", "modern/exact")
 		if here.Partner != "b" || here.Outcome != "ok" || here.Out == 0 || there.Partner != "" || there.Peer != a.identity {
@@ -155,7 +159,7 @@ func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
 }
 
 func TestACallOverHTTPHasOneLine(t *testing.T) {
-	d := open(t, "a", accessAll+httpYAML+modernYAML(t))
+	d := open(t, "a", accessAll+ruleAll+httpYAML+modernYAML(t))
 	if status, _, got := post(t, d.front()+"/mcp/modern", modernCall, modernHeaders...); status != http.StatusOK {
 		t.Fatalf("%d %s", status, got)
 	}
@@ -203,6 +207,7 @@ func TestLatencyHasLabelsOfAClosedSet(t *testing.T) {
 		}
 		got = append(got, of["profile"]+"/"+of["operation"]+"/"+of["outcome"])
 	}
+	slices.Sort(got)
 	want := "mcp/other/ok mcp/tools/call/ok other/other/ok rpc/call/ok rpc/other/ok"
 	if strings.Join(got, " ") != want {
 		t.Errorf("series %q, want %q", got, want)
@@ -226,7 +231,7 @@ func TestStoreAndQueuesAreMeasured(t *testing.T) {
 }
 
 func TestTheAccessLogFollowsAReload(t *testing.T) {
-	r := start(t, "log: {access: 'off'}\n")
+	r := start(t, "log: {access: 'off'}\n"+ruleAll)
 	s := r.mustDial(r.addrs[0])
 	if err := echo(t, s); err != nil {
 		t.Fatal(err)
