@@ -95,7 +95,7 @@ func TestEachOperationHasOneLine(t *testing.T) {
 		{rpc.ProfileID, rpc.TypeCancel, (&rpc.Cancel{RPCID: []byte("1")}).Append(nil), "rpc", "cancel", "", "ok"},
 		{events.ProfileID, events.TypePublish, (&events.Publish{Event: record}).Append(nil), "events", "publish", "build.done", "ok"},
 		{events.ProfileID, events.TypePublish, (&events.Publish{Event: hidden}).Append(nil), "events", "publish", "hidden", "denied"},
-		{events.ProfileID, events.TypeSubscribe, (&events.Subscribe{Filter: []byte("type=build.*")}).Append(nil), "events", "subscribe", "type=build.*", "lost"},
+		{events.ProfileID, events.TypeSubscribe, (&events.Subscribe{Filter: []byte("type:build.done")}).Append(nil), "events", "subscribe", "type:build.done", "lost"},
 		{stateprofile.ProfileID, stateprofile.TypePut, (&stateprofile.Put{StateID: sum[:], Blob: blob}).Append(nil), "state", "put", hex.EncodeToString(sum[:]), "ok"},
 		{artifact.ProfileID, artifact.TypeGet, (&artifact.Get{ArtifactID: []byte("nothing")}).Append(nil), "artifact", "get", "nothing", "failed"},
 		{artifact.ProfileID, artifact.TypeGet, (&artifact.Get{ArtifactID: []byte("hidden")}).Append(nil), "artifact", "get", "hidden", "denied"},
