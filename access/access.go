@@ -44,6 +44,7 @@ type Policy struct {
 }
 
 type rule struct {
+	number                   int // position in Options.Rules
 	source                   Rule
 	profile, operation, name patterns
 }
@@ -60,7 +61,7 @@ func New(o Options) (*Policy, error) {
 	p := &Policy{}
 	var err error
 	for i, source := range o.Rules {
-		r := &rule{source: source}
+		r := &rule{number: i, source: source}
 		for _, list := range []struct {
 			key   string
 			texts []string
@@ -106,7 +107,7 @@ func (p *Policy) Allowed(identity, profile, operation, name string) bool {
 		return false
 	}
 	for r := range p.rules.of(identity) {
-		if r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.orAll(name) {
+		if r.allows(profile, operation, name) {
 			return true
 		}
 	}
@@ -146,6 +147,10 @@ func (p *Policy) about(identity, profile, name string) (list []Rule) {
 		}
 	}
 	return list
+}
+
+func (r *rule) allows(profile, operation, name string) bool {
+	return r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.orAll(name)
 }
 
 // Reaches reports whether some rule lets an identity do something in a profile

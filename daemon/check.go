@@ -255,6 +255,7 @@ func (p *Plan) access(c *config.Config) {
 			p.Warnings = append(p.Warnings, l.Address.String()+" serves nobody: its peers have the identity \"loopback\", and no access rule is for that")
 		}
 	}
+	p.Warnings = append(p.Warnings, c.DoubtfulOperations()...)
 	if policy.Denied(p.Identity) {
 		p.Warnings = append(p.Warnings, "access.deny matches this endpoint's own identity "+p.Identity)
 	}

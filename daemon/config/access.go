@@ -139,6 +139,91 @@ func checkOperations(p *problems, key string, rule *AccessRule) {
 	}
 }
 
+// mcpMethods are the methods of MCP, of both eras. A server may have others.
+var mcpMethods = []string{
+	"completion/complete", "initialize", "logging/setLevel", "ping", "prompts/get", "prompts/list",
+	"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
+	"server/discover", "subscriptions/listen", "tasks/cancel", "tasks/get", "tasks/list", "tasks/result", "tasks/update",
+	"tools/call", "tools/list",
+	"notifications/cancelled", "notifications/elicitation/complete", "notifications/initialized", "notifications/message",
+	"notifications/progress", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+	"notifications/resources/updated", "notifications/roots/list_changed", "notifications/tasks/status",
+	"notifications/tools/list_changed",
+}
+
+// OperationAgentID is what the audit trail calls the use of an agent_id, which
+// access.agents allows and no rule does.
+const OperationAgentID = "agent_id"
+
+// CheckOperation reports whether rules are ever asked about an operation of a
+// profile. The error names the choices. A method of MCP that is not known is an error
+// only if it is a typing error away from one that is; otherwise the note says so.
+func CheckOperation(profile, operation string) (note string, err error) {
+	list, ok := operations[profile]
+	switch {
+	case !ok:
+		names := slices.Sorted(maps.Keys(operations))
+		return "", fmt.Errorf("%.64q is no profile with operations%s; they are %s", profile, meant(profile, names), strings.Join(names, ", "))
+	case list == nil:
+		return checkMethod(operation)
+	case slices.Contains(list, operation), profile == "a2a" && operation == OperationAgentID:
+		return "", nil
+	}
+	return "", fmt.Errorf("%.64q is no operation of %s%s; they are %s", operation, profile, meant(operation, list), strings.Join(list, ", "))
+}
+
+// checkMethod is CheckOperation for profile mcp.
+func checkMethod(method string) (note string, err error) {
+	if slices.Contains(mcpMethods, method) {
+		return "", nil
+	}
+	if hint := meant(method, mcpMethods); hint != "" {
+		return "", fmt.Errorf("%.64q is no method of MCP%s", method, hint)
+	}
+	return fmt.Sprintf("%.64q is no method of MCP that is known here; a server may have it all the same", method), nil
+}
+
+// meant asks for the known word that is a typing error away from a word.
+func meant(word string, known []string) string {
+	best, distance := "", 3
+	for _, w := range known {
+		if n := edits(word, w); n < distance {
+			best, distance = w, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", best)
+}
+
+// DoubtfulOperations warns of operations of rules that match no method of MCP that is
+// known, nor an operation of another profile of the rule. Where only other profiles are
+// meant, Load refuses them.
+func (c *Config) DoubtfulOperations() (warnings []string) {
+	for i, rule := range c.Access.Rules {
+		for _, operation := range rule.Operation {
+			if strings.Contains(operation, "*") || slices.Contains(mcpMethods, operation) || ofProfiles(rule.Profile, operation) {
+				continue
+			}
+			warnings = append(warnings, fmt.Sprintf("access.rules[%d].operation: %.64q is no operation that is known here%s", i, operation, meant(operation, mcpMethods)))
+		}
+	}
+	return warnings
+}
+
+// ofProfiles reports whether an operation is one of a list of profiles, which are
+// patterns; an empty list stands for all.
+func ofProfiles(names List, operation string) bool {
+	open := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "*") })
+	for name, list := range operations {
+		if (open || slices.Contains(names, name)) && slices.Contains(list, operation) {
+			return true
+		}
+	}
+	return false
+}
+
 // maxPattern is the length of the longest pattern.
 const maxPattern = 1024
 

@@ -51,6 +51,10 @@ type Config struct {
 
 	// Source is the file that was read; empty means the built-in configuration.
 	Source string `yaml:"-"`
+
+	// Places says where keys were set, as file:line or the environment variable; see
+	// Place.
+	Places map[string]string `yaml:"-"`
 }
 
 // Identity is the certificate this swpd shows, as PEM files. Where both are

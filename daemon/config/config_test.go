@@ -67,7 +67,7 @@ log: {level: debug, format: text}
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Source = filepath.Join(d, "swpd.yaml")
+	want.Source, want.Places = filepath.Join(d, "swpd.yaml"), c.Places
 	want.Identity = Identity{Cert: filepath.Join(d, "a.crt"), Key: filepath.Join(d, "a.key")}
 	want.Trust.CA = []string{filepath.Join(d, "ca.crt")}
 	want.Listeners = []Listener{
@@ -322,7 +322,7 @@ func TestTemplateIsValidAndShowsDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Default()
-		want.Source, want.Identity, want.Trust = c.Source, c.Identity, c.Trust
+		want.Source, want.Places, want.Identity, want.Trust = c.Source, c.Places, c.Identity, c.Trust
 		if full {
 			want.Limits.FrameBurst = 40_000
 		}

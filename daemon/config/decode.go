@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -272,18 +273,10 @@ func join(key, name string) string {
 
 // suggest names the known key that a typing error away from name, or all.
 func suggest(name string, fields map[string]int) string {
-	var names []string
-	best, distance := "", 3
-	for known := range fields {
-		names = append(names, known)
-		if n := edits(name, known); n < distance {
-			best, distance = known, n
-		}
+	names := slices.Sorted(maps.Keys(fields))
+	if hint := meant(name, names); hint != "" {
+		return hint
 	}
-	if best != "" {
-		return fmt.Sprintf("; did you mean %s?", best)
-	}
-	slices.Sort(names)
 	return "; known here: " + strings.Join(names, ", ")
 }
 

@@ -61,6 +61,7 @@ func parse(file string, text []byte, environ []string) (*Config, error) {
 	c := Default()
 	c.Source = file
 	d.value("", root, reflect.ValueOf(c).Elem(), 0)
+	c.Places = d.places()
 	if err := d.err(); err != nil {
 		return nil, err // what follows from a typing error helps nobody
 	}

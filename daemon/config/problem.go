@@ -68,6 +68,19 @@ func (p *problems) find(key string) origin {
 	}
 }
 
+// places returns where each key was set.
+func (p *problems) places() map[string]string {
+	places := make(map[string]string, len(p.origins))
+	for key, from := range p.origins {
+		places[key] = from.where
+	}
+	return places
+}
+
+// Place returns where a key such as access.rules[0] was set, as file:line or the
+// environment variable; empty for what is built in.
+func (c *Config) Place(key string) string { return c.Places[key] }
+
 func (p *problems) isSet(key string) bool {
 	_, ok := p.origins[key]
 	return ok

@@ -41,7 +41,7 @@ telemetry: {otlp: "http://127.0.0.1:4318"}
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Source = filepath.Join(d, "swpd.yaml")
+	want.Source, want.Places = filepath.Join(d, "swpd.yaml"), c.Places
 	want.Store = StoreMemory
 	want.Quota = Quota{Total: 2 << 30, PerIdentity: 3 << 20}
 	want.Access = Access{

@@ -23,19 +23,34 @@ and print what would be served to whom. Nothing is started and nothing is made.
 If something is wrong, every problem is printed and the exit code is 2.
 
 With --as, print what one identity may do: the rules that are for it, the
-agent_ids it may use, and what of this configuration it can reach.`,
+agent_ids it may use, and what of this configuration it can reach.
+
+With --as and --may, answer whether that identity may do one thing: yes or no, and
+the rule that says so, or those that come nearest. NAME is what rules call it:
+SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
+obs and policyhint have none. The exit code is 0 for yes and 1 for no.`,
 		Example: `  swpd check --config swpd.yaml
   swpd check --config swpd.yaml --json
-  swpd check --config swpd.yaml --as spiffe://example.org/agents/planner`,
-		Args: cobra.NoArgs,
+  swpd check --config swpd.yaml --as spiffe://example.org/agents/planner
+  swpd check --config swpd.yaml --as spiffe://example.org/agents/planner --may mcp tools/call files/read_file`,
 	}
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	as := cmd.Flags().String("as", "", "say what an `identity` may do")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	may := cmd.Flags().Bool("may", false, "with --as, answer whether it may do PROFILE OPERATION NAME")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if !*may {
+			return cobra.NoArgs(cmd, args)
+		}
+		return checkQuestion(*as, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := load(*file)
 		if err != nil {
 			return err
+		}
+		if *may {
+			return answerMay(cmd.OutOrStdout(), c, *as, args, *asJSON)
 		}
 		if cmd.Flags().Changed("as") {
 			p, err := daemon.CheckAs(c, *as)
@@ -214,6 +229,8 @@ func printPermissions(out io.Writer, p *daemon.Permissions) error {
 	list("tools", p.Tools)
 	return w.Flush()
 }
+
+func printJSONLine(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }
 
 func printJSON(out io.Writer, v any) error {
 	enc := json.NewEncoder(out)

@@ -28,7 +28,13 @@ type exitError struct {
 	err  error
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return "no" // it was printed
+	}
+	return e.err.Error()
+}
+
 func (e *exitError) Unwrap() error { return e.err }
 
 // Main runs the command line and returns the exit code. An empty version is that
@@ -47,7 +53,9 @@ func Main(version string, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	say(stderr, err)
+	if !errors.Is(err, errNo) {
+		say(stderr, err)
+	}
 	var exit *exitError
 	var problems config.Problems
 	switch {
@@ -81,7 +89,7 @@ mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.`
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newRun(version), newCheck(), newStatus(), newReload(), newCert(), newVersion(version))
+	root.AddCommand(newInit(), newRun(version), newCheck(), newExplain(), newStatus(), newReload(), newCert(), newVersion(version))
 	return root
 }
 

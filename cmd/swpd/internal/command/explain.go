@@ -1,0 +1,121 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
+)
+
+// maxLogLine is the longest line of a log that is read; swpd writes none over 8 KiB.
+const maxLogLine = 64 << 10
+
+func newExplain() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain [LINE]...",
+		Short: "Say why something was denied, from lines of the log",
+		Long: `Read lines of the log of swpd, in JSON or as text, from the arguments or else from
+standard input, and say for each denial who was denied what, by which rule or for
+lack of which, and which entry would allow it and nothing else. For what a partner
+has refused, say whom to ask and what. Lines about something else are passed over.
+
+The rules are those of the configuration as it is now, which may not be those that
+held when the line was written. The exit code is 1 if no line is about a denial.`,
+		Example: `  grep denied swpd.log | swpd explain --config swpd.yaml
+  journalctl -u swpd -o cat | swpd explain --config swpd.yaml --json
+  swpd explain '{"msg":"denied","peer":"spiffe://example.org/a","profile":"rpc","operation":"call","name":"x"}'`,
+	}
+	file := configFlag(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print JSON, one object a line")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := load(*file)
+		if err != nil {
+			return err
+		}
+		from := cmd.InOrStdin()
+		if len(args) > 0 {
+			from = strings.NewReader(strings.Join(args, "\n"))
+		}
+		return explainLines(cmd.OutOrStdout(), c, from, *asJSON)
+	}
+	return cmd
+}
+
+// explainLines explains the denials among lines of a log, each different one once.
+func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxLogLine)
+	seen := make(map[daemon.Denial]bool)
+	for lines.Scan() {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		d, err := daemon.ReadDenial(lines.Text())
+		if errors.Is(err, daemon.ErrNoDenial) {
+			continue
+		}
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("explain: %w: %.100q", err, lines.Text())}
+		}
+		same := *d
+		same.Time = ""
+		if seen[same] {
+			continue
+		}
+		e, err := daemon.ExplainDenial(c, d)
+		if err == nil {
+			err = printExplanation(out, e, asJSON, len(seen) > 0)
+		}
+		if err != nil {
+			return err
+		}
+		seen[same] = true
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	if len(seen) == 0 {
+		return errors.New("explain: no line is about a denial; those that are have msg \"denied\", \"refused by partner\", or \"security event\" with reason \"denied\"")
+	}
+	return nil
+}
+
+// printExplanation prints one explanation, after an empty line if another came before it.
+func printExplanation(out io.Writer, e *daemon.Explanation, asJSON, more bool) error {
+	if asJSON {
+		return printJSONLine(out, e)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
+	if more {
+		row("")
+	}
+	d := e.Denial
+	row("who\t%s", d.Identity)
+	switch {
+	case d.Kept:
+		row("what\tto connect")
+	default:
+		row("what\t%s", strings.TrimSpace(d.Profile+" "+d.Operation+" "+d.Name))
+	}
+	if d.Time != "" {
+		row("when\t%s", d.Time)
+	}
+	if d.Refused != "" {
+		row("by\tpartner %s", d.Partner)
+	}
+	if e.Answer != nil && !d.Kept {
+		printAnswer(w, e.Answer)
+	} else if e.Answer != nil && e.Answer.Deny != nil {
+		row("no\t%s", ruleLine(e.Answer.Deny))
+	}
+	row("do\t%s", strings.ReplaceAll(e.Do, "\n", "\n\t"))
+	return w.Flush()
+}

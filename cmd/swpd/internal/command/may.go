@@ -1,0 +1,87 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
+)
+
+// errNo is the answer no, which was printed.
+var errNo = &exitError{exitFailed, nil}
+
+// checkQuestion reports whether the arguments of check --may are complete.
+func checkQuestion(as string, args []string) error {
+	nameless := len(args) == 2 && (args[0] == "obs" || args[0] == "policyhint")
+	switch {
+	case as == "":
+		return errors.New("check --may: --as IDENTITY is missing: whose question is it?")
+	case len(args) != 3 && !nameless:
+		return fmt.Errorf("check --may: %d arguments, want PROFILE OPERATION NAME, such as: mcp tools/call files/read_file", len(args))
+	}
+	return nil
+}
+
+// answerMay prints the answer of check --may. It fails with errNo if that is no.
+func answerMay(out io.Writer, c *config.Config, as string, args []string, asJSON bool) error {
+	q := daemon.Question{Identity: as, Profile: args[0], Operation: args[1]}
+	if len(args) > 2 {
+		q.Name = args[2]
+	}
+	a, err := daemon.CheckMay(c, q)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("check --may: %w", err)}
+	}
+	if asJSON {
+		err = printJSON(out, a)
+	} else {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		printAnswer(w, a)
+		err = w.Flush()
+	}
+	if err == nil && !a.Allowed {
+		err = errNo
+	}
+	return err
+}
+
+// printAnswer prints an answer in rows of two columns.
+func printAnswer(w io.Writer, a *daemon.Answer) {
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
+	switch {
+	case a.Open:
+		row("yes\tthe method is open to every peer")
+	case a.Allowed:
+		row("yes\t%s", ruleLine(a.Rule))
+	case a.Deny != nil:
+		row("no\tthe identity is denied everything: %s", ruleLine(a.Deny))
+	default:
+		row("no\tno rule matches")
+	}
+	for _, near := range a.Nearest {
+		row("nearest\t%s", ruleLine(&near.RuleText))
+		row("\tdoes not match: %s", strings.Join(near.Misses, ", "))
+	}
+	if p := a.Partner; p != nil {
+		row("partner\t%s (%s) decides the rest, by its own rules for %s:", p.Name, p.Identity, p.Question.Identity)
+		row("\tswpd check --as %s --may %s %s %s, there", p.Question.Identity, p.Question.Profile, p.Question.Operation, p.Question.Name)
+	}
+	for _, note := range a.Notes {
+		row("note\t%s", note)
+	}
+	if a.Allow != "" {
+		row("to allow\t%s", strings.ReplaceAll(strings.TrimRight(a.Allow, "\n"), "\n", "\n\t"))
+	}
+}
+
+func ruleLine(r *daemon.RuleText) string {
+	at := ""
+	if r.Place != "" {
+		at = " (" + r.Place + ")"
+	}
+	return r.Key + at + ": " + r.Text
+}
