@@ -7,11 +7,8 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,6 +128,9 @@ func (c *Client) attach(conn transport.Conn) error {
 	}
 	o := c.opts.Endpoint
 	o.Registry = c.set.Registry
+	if o.Observer == nil {
+		o.Observer = endpoint.Discard // whoever calls is told
+	}
 	if o.Tracer == nil {
 		o.Tracer = endpoint.ContextFunc(c.set.Attach)
 	}
@@ -172,19 +172,11 @@ func dial(ctx context.Context, addr transport.Addr, opts Options) (transport.Con
 }
 
 func (id Identity) load() (*transport.Credentials, error) {
-	pair, err := tls.LoadX509KeyPair(id.Cert, id.Key)
+	creds, err := transport.LoadCredentials(id.Cert, id.Key, id.CA)
 	if err != nil {
-		return nil, fmt.Errorf("client: certificate %s and key %s: %w", id.Cert, id.Key, err)
+		return nil, fmt.Errorf("client: %w", err)
 	}
-	bundle, err := os.ReadFile(id.CA)
-	if err != nil {
-		return nil, fmt.Errorf("client: authorities of peers: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(bundle) {
-		return nil, fmt.Errorf("client: %s holds no certificate in PEM form", id.CA)
-	}
-	return &transport.Credentials{Certificate: &pair, Roots: roots}, nil
+	return creds, nil
 }
 
 // MCP is the calling side of profile 1 on this connection: messages as they are.
