@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/slimwire/swp/bridge/a2aowners"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/events"
@@ -56,6 +58,16 @@ type Options struct {
 	// Read returns the configuration as it is now, for its access rules. Nil
 	// means that they do not change.
 	Read func() (*config.Config, error)
+
+	// Profiles of the program that embeds this one are served beside those that are
+	// built in, to the same peers. What a peer may do in them is their own affair:
+	// the access rules are not asked, but who is denied altogether is not let in.
+	Profiles []*profiles.Profile
+
+	// Methods of RPC are served beside the built-in ones and those of rpc.backends.
+	// The access rules say who may call them, as profile rpc, operation call. A name
+	// that is taken keeps the daemon from starting.
+	Methods map[string]rpc.Method
 
 	// AcceptDamage goes on with what can be read of a damaged store, which is
 	// an error otherwise. The damaged file is kept beside the new one.
@@ -229,14 +241,21 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	if err != nil {
 		return all.Options{}, err
 	}
+	methods := maps.Clone(d.backends.methods)
+	for name, m := range d.opts.Methods {
+		if _, taken := methods[name]; taken {
+			return all.Options{}, fmt.Errorf("daemon: method %q is one of rpc.backends and of this program", name)
+		}
+		methods[name] = m
+	}
 	o := all.Options{
-		Version: d.opts.Version,
+		Version: d.opts.Version, More: d.opts.Profiles,
 		Idle:    c.Limits.Idle,
 		Access:  d.guard,
 		Partner: d.partners.directory.Knows,
 		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers.table)},
 		RPC: rpc.Options{
-			Methods: d.backends.methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
+			Methods: methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse, c.Partners.Identities()),
 		Events: events.Options{Retention: c.Events.Retention},

@@ -123,7 +123,7 @@ func start(t *testing.T, yaml string) *running {
 	return startIn(t, dir, yaml)
 }
 
-func startIn(t *testing.T, dir, yaml string) *running {
+func startIn(t *testing.T, dir, yaml string, more ...func(*Options)) *running {
 	t.Helper()
 	text := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: 127.0.0.1:0\ndata: data\n" + yaml
 	if !strings.Contains(yaml, "access:") {
@@ -150,14 +150,18 @@ func startIn(t *testing.T, dir, yaml string) *running {
 	addrFile := filepath.Join(dir, "addresses")
 	go func() {
 		defer close(r.done)
-		r.err = Run(ctx, Options{
+		o := Options{
 			Config: c, Version: "test", Log: r.log, AddrFile: addrFile, Reload: r.reload, Abort: r.abort, Drain: drain,
 			Read: func() (*config.Config, error) { return config.Load(file, nil) },
 			Ready: func(addrs []string) {
 				r.addrs = addrs
 				close(ready)
 			},
-		})
+		}
+		for _, f := range more {
+			f(&o)
+		}
+		r.err = Run(ctx, o)
 	}()
 	t.Cleanup(func() {
 		r.end()

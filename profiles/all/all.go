@@ -90,6 +90,10 @@ type Options struct {
 	SLIP      slip.Options
 	SLIPRelay SLIPRelay
 
+	// More are profiles of one's own, beside those of this list. They are asked for
+	// what peers may do by nobody but themselves.
+	More []*profiles.Profile
+
 	// RPC configures profile 12. Its Methods are served beside the built-in ones;
 	// Info and Context are of this package's making.
 	RPC rpc.Options
@@ -154,7 +158,7 @@ func New(opts Options) (*Set, error) {
 		err = s.open(&opts)
 	}
 	if err == nil {
-		s.Registry, err = profiles.NewRegistry(
+		s.Registry, err = profiles.NewRegistry(append([]*profiles.Profile{
 			s.MCP.Profile(),
 			s.A2A.Profile(),
 			s.AGDISC.Profile(),
@@ -169,7 +173,7 @@ func New(opts Options) (*Set, error) {
 			s.Relay.Profile(),
 			s.SDL.Profile(),
 			s.SLIP.Profile(),
-		)
+		}, opts.More...)...)
 	}
 	if err != nil {
 		s.Close()
