@@ -47,7 +47,7 @@ var rules = []rule{
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
 	{"transport/endpoint/endpointtest", []string{"transport", "transport/transporttest", "transport/endpoint", "profiles", "e1"}, nil, "a test kit: profiles over every transport"},
-	{"transport/endpoint", []string{"frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger, no profile, no concrete transport"},
+	{"transport/endpoint", []string{"frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
 
 	{"profiles", []string{"e1"}, nil, "the contract between endpoint and profiles"},
 	{"profiles/p1", []string{"profiles"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages"},

@@ -14,7 +14,7 @@ import (
 func recording(s *stage) ([]*profiles.Profile, error) {
 	var list []*profiles.Profile
 	for _, id := range []uint64{1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19} {
-		list = append(list, &profiles.Profile{ID: id, Name: fmt.Sprintf("recorder%d", id), Types: typesOf(id), Handler: recorder{s, id}})
+		list = append(list, &profiles.Profile{ID: id, Name: fmt.Sprintf("recorder%d", id), Types: typesOf(id), Handler: recorder{s, id}, Refusal: profiles.Silent})
 	}
 	return list, nil
 }

@@ -137,6 +137,7 @@ func (f *fronts) openEndpoints() error {
 		return err
 	}
 	near := endpoint.Options{
+		Observer: endpoint.Discard, // the other end tells
 		Registry: f.set.Registry, Tracer: endpoint.ContextFunc(f.set.Attach),
 		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
 	}

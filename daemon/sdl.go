@@ -252,6 +252,7 @@ func (s *speaker) openEndpoints() error {
 		return err
 	}
 	s.near, err = endpoint.New(endpoint.Options{
+		Observer: endpoint.Discard,
 		Registry: s.set.Registry, Tracer: endpoint.ContextFunc(s.set.Attach),
 		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
 	})

@@ -161,6 +161,7 @@ func (t *teams) openEndpoints() error {
 		return err
 	}
 	t.near, err = endpoint.New(endpoint.Options{
+		Observer: endpoint.Discard,
 		Registry: t.set.Registry, Tracer: endpoint.ContextFunc(t.set.Attach),
 		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
 	})

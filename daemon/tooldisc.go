@@ -51,7 +51,7 @@ func insideEndpoint(m *mcpmap.Mapping, servers int, refresh time.Duration) (*end
 		return nil, err
 	}
 	silence := refresh + 10*time.Minute
-	return endpoint.New(endpoint.Options{Registry: registry, Bounds: endpoint.Bounds{
+	return endpoint.New(endpoint.Options{Registry: registry, Observer: endpoint.Discard, Bounds: endpoint.Bounds{
 		Connections: 2 * servers, ConnectionsPerIdentity: 2 * servers, Idle: silence, LongIdle: silence,
 	}})
 }

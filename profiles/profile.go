@@ -7,6 +7,18 @@
 //
 // A profile knows this package, p1, e1 and its own schema, and nothing of
 // frames, transports or other profiles.
+//
+// # Constants
+//
+// The roles of message types are [Initiating], [Answer], [Terminal] and [Concluding].
+// The codes of errors are [OK], [InvalidFrame], [FrameTooLarge], [InvalidUvarint],
+// [UnsupportedVersion], [InvalidEnvelope], [MsgIDInvalid], [PayloadTooLarge],
+// [ExtTooLarge], [UnknownProfile], [SecurityPolicy], [RateLimitExceeded],
+// [UnsupportedMsgType], [InvalidMCPPayload], [InvalidProfilePayload],
+// [DuplicateMsgID], [NotFound], [CompatibilityPolicy] and [Internal]; handlers mostly
+// mean InvalidProfilePayload, NotFound, SecurityPolicy or, by [Busy],
+// RateLimitExceeded. The extensions that more than one package reads begin with Ext;
+// go doc profiles.ExtTarget lists them.
 package profiles
 
 import (
@@ -69,9 +81,18 @@ type Profile struct {
 	// it was refused: for whatever the endpoint refuses by itself (duplicate,
 	// capacity, deadline, panic) and for an *Error without an answer of its own.
 	// ok is false where the profile has none for this message. The result may
-	// alias req. Nil means the profile has no such message.
+	// alias req.
+	//
+	// Nil means that the endpoint tells the sender of a message that opens an exchange
+	// by its own error message (profile 4096), which ends the call, so that no caller
+	// waits for a handler that has failed. A peer that knows nothing of that message
+	// takes it for one of an unknown profile; Silent is for those.
 	Refusal func(req *Request, err *Error) (answer e1.Envelope, ok bool)
 }
+
+// Silent is the Refusal of a profile that has no message to say why: whoever waits
+// for an answer sees its stream reset on QUIC, and nothing elsewhere.
+func Silent(*Request, *Error) (answer e1.Envelope, ok bool) { return e1.Envelope{}, false }
 
 // Type returns the row of a msg_type.
 func (p *Profile) Type(id uint64) (Type, bool) {

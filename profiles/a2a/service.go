@@ -143,6 +143,7 @@ func (s *Service) Profile() *profiles.Profile {
 		Handler:   s,
 		Check:     check,
 		Lifecycle: lifecycle,
+		Refusal:   profiles.Silent, // a task that is refused has a Result of its own
 	}
 }
 

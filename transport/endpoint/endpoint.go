@@ -10,6 +10,12 @@
 // order of arrival and hand over what has to wait. Writing is gathered: answers
 // collect in one buffer per stream until there is nothing more to read.
 // Everything a peer can make this side hold has a bound (Bounds).
+//
+// # Constants
+//
+// The owners of the freshness policy are [FreshnessOff], [FreshnessCore] and
+// [FreshnessS1]. What a refusal did to a stream or connection is [Kept], [Reset] or
+// [Closed].
 package endpoint
 
 import (

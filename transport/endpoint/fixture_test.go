@@ -30,7 +30,7 @@ const (
 // profile returns a profile with three message types and the handler given.
 func profile(h profiles.HandlerFunc) *profiles.Profile {
 	return &profiles.Profile{
-		ID: testProfile, Name: "test", Handler: h,
+		ID: testProfile, Name: "test", Handler: h, Refusal: profiles.Silent,
 		Types: []profiles.Type{
 			{ID: typeRequest, Name: "REQ", Role: profiles.Initiating},
 			{ID: typeAnswer, Name: "ANS", Role: profiles.Answer},

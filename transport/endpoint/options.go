@@ -17,7 +17,8 @@ type Options struct {
 	Registry *profiles.Registry
 
 	// Observer is told of every verdict, every security event and every
-	// session. Nil means nobody is.
+	// session. Nil means that what is refused, handlers that fail or panic among
+	// it, is written to the default logger of log/slog. Discard wants none of it.
 	Observer Observer
 
 	// FrameLimit is MAX_FRAME_BYTES in octets, default 8 MiB. The limits of
@@ -172,7 +173,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.Write, 10*time.Second)
 	orDefault(&b.Handler, 30*time.Second)
 	if o.Observer == nil {
-		o.Observer = nobody{}
+		o.Observer = logging{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

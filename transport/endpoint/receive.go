@@ -323,7 +323,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 		answer, ok = refusal(profile, req, fault)
 	}
 	if !ok {
-		if !l.s.ep.opts.ErrorFrames || req.ProfileID == ErrorProfile {
+		if req.ProfileID == ErrorProfile || !l.s.ep.opts.ErrorFrames && !unspoken(profile, req) {
 			return false
 		}
 		answer = errorFrame(&req.Envelope, fault, &l.s.ep.opts.Envelope)
@@ -342,6 +342,17 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 	l.complete(&answer, l.s.ep.opts.Now())
 	l.s.ep.count(a, &answer)
 	return l.out.send(l.ctx, &answer, p) == nil
+}
+
+// unspoken reports whether a refused message opened an exchange of a profile that
+// says nothing of refusals: without the error message of this endpoint its sender
+// would wait.
+func unspoken(p *profiles.Profile, req *profiles.Request) bool {
+	if p == nil || p.Refusal != nil {
+		return false
+	}
+	t, ok := p.Type(req.MsgType)
+	return ok && t.Role&(profiles.Initiating|profiles.Concluding) == profiles.Initiating
 }
 
 // refusal asks the profile for its own error message. One that panics has none.

@@ -78,11 +78,3 @@ func (a Action) String() string {
 	}
 	return "kept"
 }
-
-type nobody struct{}
-
-func (nobody) Verdict(Verdict)                  {}
-func (nobody) Security(transport.SecurityEvent) {}
-func (nobody) Opened(*Session)                  {}
-func (nobody) Closed(*Session, error)           {}
-func (nobody) Refused(*transport.Peer)          {}
