@@ -15,8 +15,11 @@ TEST_TIMEOUT ?= 9m
 # WHOLE are the packages whose tests run whole programs, or thousands of vectors.
 WHOLE := crash|e2e|cmd/swp-client|conformance
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -X main.version=$(VERSION)
+# VERSION is for those who package a release: without one the programs name the release
+# that is being worked on and the revision that they were built from.
+VERSION ?=
+LDFLAGS  = $(if $(VERSION),-X main.version=$(VERSION))
+PROGRAMS := swpd swp-client spec-vector-runner
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -34,6 +37,20 @@ help: ## this list
 .PHONY: build
 build: ## the three programs, into bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+.PHONY: completions
+completions: build ## what shells complete, into bin/share as a package installs it
+	@mkdir -p $(BIN)/share/bash-completion/completions $(BIN)/share/zsh/site-functions $(BIN)/share/fish/vendor_completions.d
+	@for p in $(PROGRAMS); do \
+	  $(BIN)/$$p completion bash >$(BIN)/share/bash-completion/completions/$$p; \
+	  $(BIN)/$$p completion zsh >$(BIN)/share/zsh/site-functions/_$$p; \
+	  $(BIN)/$$p completion fish >$(BIN)/share/fish/vendor_completions.d/$$p.fish; \
+	done
+
+.PHONY: man
+man: build ## a manual page for each program and command, into bin/share/man/man1
+	@rm -rf $(BIN)/share/man/man1
+	@for p in $(PROGRAMS); do $(BIN)/$$p man $(BIN)/share/man/man1; done
 
 .PHONY: clean
 clean: ## remove what was built; clean-artifacts removes reports

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
@@ -76,15 +78,37 @@ type Client struct {
 	info    atomic.Pointer[rpc.Info] // what the peer has said that it offers, if a Kept has asked
 }
 
-// SplitTarget splits swp+tls://host:port/target.
+// SplitTarget splits swp+tls://host:port/target. The target is the name of a server
+// or of an agent, or the names of partners and then that name, with slashes between
+// them. Names are taken as they are: there is no path to resolve, nothing to decode,
+// and what is no name is an error. Without a slash there is no target.
 func SplitTarget(address string) (addr transport.Addr, target string, err error) {
+	at := address
 	scheme, rest, ok := strings.Cut(address, "://")
-	if ok {
-		hostport, path, _ := strings.Cut(rest, "/")
-		address, target = scheme+"://"+hostport, path
+	hostport, target, named := strings.Cut(rest, "/")
+	if ok && named {
+		at = scheme + "://" + hostport
+		for name := range strings.SplitSeq(target, "/") {
+			if why := noName(name); why != "" {
+				return addr, "", fmt.Errorf("client: address %.256q: %s; after the port there is nothing, or a slash and a name, or names with a slash between them", address, why)
+			}
+		}
 	}
-	addr, err = transport.ParseAddr(address)
+	addr, err = transport.ParseAddr(at)
 	return addr, target, err
+}
+
+// noName says why a part of a target is no name, empty if it is one.
+func noName(name string) string {
+	switch {
+	case name == "":
+		return "there is no name where a slash says that there is one"
+	case name == "." || name == "..":
+		return fmt.Sprintf("%q is no name", name)
+	case strings.ContainsAny(name, "?#%") || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
+		return fmt.Sprintf("%.80q has a character that no name after an address has", name)
+	}
+	return ""
 }
 
 // Dial connects to an address as SplitTarget reads it. It returns once this

@@ -335,7 +335,7 @@ func TestWorkerLetsItsTasksEndWhenItIsInterrupted(t *testing.T) {
 	open()
 	rest, code := send.wait()
 	wantLines(t, rest, secondHalf...)
-	if _, ended := w.wait(); ended != 0 || code != 0 {
+	if _, ended := w.wait(); ended != 130 || code != 0 {
 		t.Errorf("exit status %d of the worker, %d of the sender", ended, code)
 	}
 
@@ -346,7 +346,7 @@ func TestWorkerLetsItsTasksEndWhenItIsInterrupted(t *testing.T) {
 	w.kill(syscall.SIGINT)
 	w.hears("stopping once 1 tasks have ended")
 	w.kill(syscall.SIGTERM)
-	if _, ended := w.wait(); ended != 1 {
+	if _, ended := w.wait(); ended != 130 {
 		t.Errorf("exit status %d of a worker that was interrupted twice", ended)
 	}
 	send.kill(syscall.SIGINT)
@@ -366,7 +366,7 @@ func TestInterruptedSenderLeavesTheTaskAndCancelEndsIt(t *testing.T) {
 	send.kill(syscall.SIGINT)
 	rest, code := send.wait()
 	wantLines(t, rest)
-	if said := send.errs.String(); code != 1 || !strings.Contains(said, "a2a resume "+id) || !strings.Contains(said, "a2a cancel "+id) {
+	if said := send.errs.String(); code != 130 || !strings.Contains(said, "a2a resume "+id) || !strings.Contains(said, "a2a cancel "+id) {
 		t.Errorf("exit status %d, it said %q", code, said)
 	}
 	if _, code := n.begin(t, "a2a", "cancel", id).wait(); code != 0 {

@@ -273,8 +273,8 @@ func TestInterruptCancelsTheCall(t *testing.T) {
 				t.Errorf("the call of %q was closed", got)
 			}
 			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
-				t.Errorf("swp-client ended with %v, want exit code 1", err)
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+				t.Errorf("swp-client ended with %v, want exit code 130", err)
 			}
 		})
 	}

@@ -7,15 +7,9 @@
 // written. docs/spec-vector-runner-output.md describes the output.
 package main
 
-import (
-	"context"
-	"os"
-	"os/signal"
-)
+import "os"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+// version is set by the build: -ldflags "-X main.version=…".
+var version string
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,53 +10,96 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/conformance"
 )
 
-// Exit codes.
-const (
-	passed = 0
-	failed = 1
-	broken = 2
-)
+// errVectors ends a run in which a vector failed; the lines of the run say which.
+var errVectors = errors.New("not every vector passed")
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("spec-vector-runner", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	pattern := flags.String("pattern", "", "comma-separated `globs` of descriptors (default: the 15 official namespaces)")
-	jsonOut := flags.String("json-out", "", "`file` for the JSON summary")
-	noFallback := flags.Bool("no-fallback", false, "strict mode: a vector whose verdict would be taken from its expectation fails (none ever is)")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return passed
-	case err != nil:
-		return broken
-	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "unexpected argument %q; vectors are chosen with -pattern\n", flags.Arg(0))
-		return broken
+// brokenError is why nothing was run, or why its report is not there.
+type brokenError struct{ error }
+
+// run runs a command line and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	p := cli.Program{Root: newRoot(), Version: version, Code: func(err error) int {
+		if errors.As(err, new(brokenError)) {
+			return cli.ExitUsage
+		}
+		return cli.ExitFailed
+	}}
+	return p.Main(twoDashes(args), strings.NewReader(""), stdout, stderr)
+}
+
+// twoDashes has flags with one dash, as the draft prints them, read as those with two.
+func twoDashes(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
+			out[i] = "-" + arg
+		}
 	}
-	globs := split(*pattern)
+	return out
+}
+
+// options say what is played.
+type options struct {
+	pattern, jsonOut string
+	noFallback       bool
+}
+
+func newRoot() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "spec-vector-runner",
+		Short: "Play conformance vectors and report",
+		Long: `Play conformance vectors through the endpoint that swpd runs, print a line for each and
+a summary, and write a report as JSON if asked to. Vectors are read from where the
+repository has them, so it is run from the root of the repository. Flags may have one dash.
+
+Exit status: 0 when every vector passed, 1 when one failed, 2 when nothing could be run,
+or the report not be written, 130 after Ctrl-C.`,
+		Example: `  spec-vector-runner -no-fallback -pattern 'conformance/vectors/core_*.json' -json-out core.json
+  spec-vector-runner --pattern 'conformance/vectors/e1_*.json,conformance/vectors/mcp_*.json'
+  spec-vector-runner version --json`,
+	}
+	var o options
+	cmd.Flags().StringVar(&o.pattern, "pattern", "", "comma-separated `globs` of descriptors (default: the 15 official namespaces)")
+	cmd.Flags().StringVar(&o.jsonOut, "json-out", "", "`file` for the JSON summary")
+	cmd.Flags().BoolVar(&o.noFallback, "no-fallback", false, "strict mode: a vector whose verdict would be taken from its expectation fails (none ever is)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), cmd.OutOrStdout(), o) }
+	return cmd
+}
+
+func play(ctx context.Context, stdout io.Writer, o options) error {
+	globs := split(o.pattern)
 	paths, err := collect(globs)
 	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return broken
+		return brokenError{err}
 	}
 	began := time.Now()
-	results := conformance.Run(ctx, conformance.Local{}, paths, func(r conformance.Result) { fmt.Fprintln(stdout, r) })
+	results := conformance.Run(ctx, conformance.Local{}, paths, func(r conformance.Result) {
+		if ctx.Err() == nil { // later results are those of vectors that were not played
+			_, _ = fmt.Fprintln(stdout, r)
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	report := conformance.NewReport(conformance.RunInfo{
-		Pattern: strings.Join(globs, ","), NoFallback: *noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: conformance.GitSHA(ctx),
+		Pattern: strings.Join(globs, ","), NoFallback: o.noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: conformance.GitSHA(ctx),
 	}, results)
-	fmt.Fprintln(stdout, report.Summary())
-	if *jsonOut != "" {
-		if err := report.Write(*jsonOut); err != nil {
-			fmt.Fprintln(stderr, "write JSON summary failed:", err)
-			return broken
+	_, _ = fmt.Fprintln(stdout, report.Summary())
+	if o.jsonOut != "" {
+		if err := report.Write(o.jsonOut); err != nil {
+			return brokenError{fmt.Errorf("write JSON summary failed: %w", err)}
 		}
 	}
 	if report.Failed > 0 {
-		return failed
+		return errVectors
 	}
-	return passed
+	return nil
 }
 
 // split returns the globs of a -pattern, the default ones if it is empty.

@@ -17,7 +17,7 @@ func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	t.Chdir(filepath.Join("..", ".."))
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, &out, &errs)
+	code = run(args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -121,7 +121,7 @@ func TestWhatCannotRunIsExitTwo(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no vectors matched":        {"-pattern", "conformance/vectors/nothing_*.json"},
 		"collect vectors failed":    {"-pattern", "conformance/vectors/[.json"},
-		"flag provided but not":     {"-fallback"},
+		"unknown flag: --fallback":  {"-fallback"},
 		"unexpected argument":       {"core"},
 		"write JSON summary failed": {"-pattern", "conformance/vectors/core_0003*.json", "-json-out", filepath.Join(file, "x.json")},
 	} {
@@ -135,7 +135,22 @@ func TestWhatCannotRunIsExitTwo(t *testing.T) {
 }
 
 func TestHelpIsNoError(t *testing.T) {
-	if code, _, stderr := runIn(t, "-h"); code != 0 || !strings.Contains(stderr, "-no-fallback") {
-		t.Errorf("exit %d, %q", code, stderr)
+	for _, flag := range []string{"-h", "-help", "--help"} {
+		t.Run(flag, func(t *testing.T) {
+			if code, stdout, stderr := runIn(t, flag); code != 0 || stderr != "" || !strings.Contains(stdout, "-no-fallback") {
+				t.Errorf("exit %d, %q", code, stderr)
+			}
+		})
+	}
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	for _, how := range []string{"version", "-version", "--version"} {
+		t.Run(how, func(t *testing.T) {
+			code, stdout, stderr := runIn(t, how)
+			if code != 0 || !regexp.MustCompile(`^spec-vector-runner \d+\.\d+\.\d+`).MatchString(stdout) {
+				t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+			}
+		})
 	}
 }

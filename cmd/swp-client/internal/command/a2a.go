@@ -40,32 +40,34 @@ characters of it.`,
 
 func newA2ASend(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "send ADDR --kind KIND",
+		Use:   "send ADDR[/AGENT] --kind KIND",
 		Short: "Send a task and print what comes of it",
 		Long: `Send a task. Each of its events is printed as it arrives, a line each: the message,
-or the payload as it is. The output follows. The task id is on standard error.
+or the payload as it is. The output follows. The task id is on standard error. A name
+after the address is that of the agent that it is meant for, as --agent says it; behind
+a partner of the endpoint it is PARTNER/AGENT.
 
 Whenever the connection is lost, this goes on over a new one by itself, for as long
 as --timeout says without an answer. Ctrl-C leaves the task running. Whatever ended
 this program, resume prints what it had not printed.
 
 Exit status: 0 when the task has succeeded, 1 when it has failed or nothing is known
-of it any more, 2 for a wrong command line.`,
+of it any more, 2 for a wrong command line, 130 after Ctrl-C.`,
 		Example: `  swp-client a2a send swp+tls://127.0.0.1:7777 --kind summarize --input "all of it"
   swp-client a2a send swp+quic://127.0.0.1:7777 --kind summarize --input @report.txt --deadline 5m --json
+  swp-client a2a send swp+tls://127.0.0.1:7777/acme/planner --kind plan --input @order.json
   id=$(swp-client a2a send swp+tls://127.0.0.1:7777 --kind build --detach <build.json --input -)`,
-		Args: cobra.ExactArgs(1),
 	}
 	var o sendFlags
 	fl := cmd.Flags()
 	fl.StringVar(&o.kind, "kind", "", "what is to be done (required)")
 	fl.StringVar(&o.input, "input", "", "`text`, - for standard input, or @FILE")
-	fl.StringVar(&o.agent, "agent", "", "`id` of the agent that it is meant for")
+	fl.StringVar(&o.agent, "agent", "", "`id` of the agent that it is meant for, if the address does not say")
 	fl.StringArrayVar(&o.params, "param", nil, "service parameter `name=value`; may be repeated")
 	fl.DurationVar(&o.deadline, "deadline", 0, "when the task ends with a failure; 0 leaves it to the endpoint")
 	fl.BoolVar(&o.detach, "detach", false, "print the task id once the task is taken in, and leave it running")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.send(cmd.Context(), args[0], o) }
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 type sendFlags struct {
@@ -87,7 +89,11 @@ func (f *flags) send(ctx context.Context, address string, o sendFlags) error {
 	if o.deadline < 0 {
 		return &usageError{fmt.Sprintf("--deadline %v, want a duration above 0", o.deadline)}
 	}
-	if _, err := f.options(address); err != nil {
+	at, agent, err := behind(address, "--agent", o.agent)
+	if err != nil {
+		return err
+	}
+	if _, err := f.options(at); err != nil {
 		return err
 	}
 	input, err := f.readInput(o.input)
@@ -101,7 +107,7 @@ func (f *flags) send(ctx context.Context, address string, o sendFlags) error {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	t := client.SentTask{
-		Address: address, ID: hex.EncodeToString(id), Kind: o.kind, Agent: o.agent, Params: o.params, Sent: time.Now(), Input: input,
+		Address: at, ID: hex.EncodeToString(id), Kind: o.kind, Agent: agent, Params: o.params, Sent: time.Now(), Input: input,
 	}
 	if o.deadline > 0 {
 		t.Deadline = t.Sent.Add(o.deadline)
@@ -138,14 +144,14 @@ func openJournal() (*client.Journal, error) {
 
 func newA2AResume(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "resume [ADDR] TASK_ID",
+		Use:   "resume [ADDR[/AGENT]] TASK_ID",
 		Short: "Go on with a task where its printing ended",
 		Long: `Send a task of the journal again, which does not execute it again, and print the
 events that were not printed yet, then the output. An address takes the place of the
-one it was sent to: any endpoint that knows the task will do.`,
+one it was sent to, and a name after it that of the agent: any endpoint that knows the
+task will do.`,
 		Example: `  swp-client a2a resume 3fa94c01
   swp-client a2a resume swp+quic://127.0.0.1:7777 3fa94c01 --json`,
-		Args: cobra.RangeArgs(1, 2),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		entry, err := findTask(args[len(args)-1])
@@ -154,11 +160,26 @@ one it was sent to: any endpoint that knows the task will do.`,
 		}
 		defer entry.Close()
 		if len(args) == 2 {
-			entry.Address = args[0]
+			if err := moveTo(entry, args[0]); err != nil {
+				return err
+			}
 		}
 		return f.follow(cmd.Context(), &follow{entry: entry, resume: true, after: entry.After, mark: true})
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
+}
+
+// moveTo has a task of the journal asked for at another address, which may name the
+// agent there.
+func moveTo(entry *client.Entry, address string) error {
+	addr, agent, err := split(address)
+	if err != nil {
+		return err
+	}
+	if entry.Address = addr.String(); agent != "" {
+		entry.Agent = agent
+	}
+	return nil
 }
 
 func findTask(id string) (*client.Entry, error) {
@@ -176,7 +197,6 @@ func newA2AWatch(f *flags) *cobra.Command {
 		Long: `Print all events of a task of the journal from the first, as far as they are held,
 then the output. What resume will print stays the same.`,
 		Example: `  swp-client a2a watch 3fa94c01`,
-		Args:    cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		entry, err := findTask(args[0])
@@ -186,7 +206,7 @@ then the output. What resume will print stays the same.`,
 		defer entry.Close()
 		return f.follow(cmd.Context(), &follow{entry: entry, resume: true})
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 func newA2ACancel(f *flags) *cobra.Command {
@@ -196,7 +216,6 @@ func newA2ACancel(f *flags) *cobra.Command {
 		Long: `End a task of the journal before it is done: its worker is stopped, and it has failed.
 If it had ended by itself before, this fails and changes nothing.`,
 		Example: `  swp-client a2a cancel 3fa94c01`,
-		Args:    cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		entry, err := findTask(args[0])
@@ -206,7 +225,7 @@ If it had ended by itself before, this fails and changes nothing.`,
 		defer entry.Close()
 		return f.cancel(cmd.Context(), entry)
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 func newA2AList(f *flags) *cobra.Command {
@@ -217,7 +236,6 @@ func newA2AList(f *flags) *cobra.Command {
 fifty, and all others of the last thirty days.`,
 		Example: `  swp-client a2a list
   swp-client a2a list --json`,
-		Args: cobra.NoArgs,
 	}
 	cmd.RunE = func(*cobra.Command, []string) error {
 		journal, err := openJournal()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 )
 
 func newA2AHTTP(f *flags) *cobra.Command {
@@ -22,19 +23,15 @@ pages of elsewhere are refused. A connection to the endpoint that is lost is mad
 and streams go on over it.`,
 		Example: `  swp-client a2a http swp+tls://127.0.0.1:7777/billing --listen 127.0.0.1:8081
   swp-client a2a http swp+quic://127.0.0.1:7777/acme/billing --param x-request-class`,
-		Args: cobra.ExactArgs(1),
 	}
 	var o client.A2AHTTPOptions
 	listen := cmd.Flags().String("listen", "127.0.0.1:8081", "loopback `address` to listen on; port 0 lets the system choose")
 	cmd.Flags().StringArrayVar(&o.Params, "param", nil, "`header` that is a service parameter, besides those that begin with A2A-; may be repeated")
 	cmd.Flags().BoolVar(&o.Verbatim, "verbatim", false, "tell the card as its author wrote it, with the interfaces and signatures that it has")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, agent, err := client.SplitTarget(args[0])
-		switch {
-		case err != nil:
-			return &usageError{err.Error()}
-		case agent == "" || strings.Count(agent, "/") > 1 || strings.HasPrefix(agent, "/") || strings.HasSuffix(agent, "/"):
-			return &usageError{"the address has to end with the name of an agent, or of a partner and its agent, as in swp+tls://127.0.0.1:7777/billing"}
+		to, agent, err := split(args[0])
+		if err != nil {
+			return err
 		}
 		for _, name := range o.Params {
 			if err := a2afront.CheckParam(name); err != nil {
@@ -45,10 +42,10 @@ and streams go on over it.`,
 			return err
 		}
 		at := url.URL{Scheme: "http", Host: o.Listener.Addr().String(), Path: a2afront.Path + "/" + agent}
-		o.Peer, o.Agent = f.keep(args[0]), agent
+		o.Peer, o.Agent = f.keep(to.String()), agent
 		defer o.Peer.Close()
 		o.Ready = func() { f.printf("%s\n", &at) }
 		return client.ServeA2AHTTP(cmd.Context(), o)
 	}
-	return cmd
+	return cli.UntilStopped(cmd)
 }

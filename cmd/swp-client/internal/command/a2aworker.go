@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +17,7 @@ import (
 	"github.com/slimwire/swp/bridge/proc"
 	"github.com/slimwire/swp/bridge/worker"
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -34,7 +33,7 @@ type workerFlags struct {
 
 func newA2AWorker(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "worker ADDR --agent ID --kind KIND [--kind KIND] -- COMMAND [ARG...]",
+		Use:   "worker ADDR --agent ID --kind KIND [--kind KIND]... -- COMMAND [ARG]...",
 		Short: "Carry out the tasks of an endpoint with a command",
 		Long: `Declare an agent at an endpoint, and carry out the tasks of its kinds that arrive
 there: the command is run for each, without a shell. It gets the input of the task on
@@ -52,7 +51,6 @@ them.`,
 		Example: `  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --card card.json --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+quic://edge.example:7777 --agent ci --kind build --kind test --tasks 2 -- python3 ci.py`,
-		Args: cobra.ArbitraryArgs,
 	}
 	var o workerFlags
 	fl := cmd.Flags()
@@ -62,12 +60,9 @@ them.`,
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that tasks have to end after Ctrl-C")
 	fl.StringVar(&o.card, "card", "", "`file` with the card of the agent, which the endpoint tells to whoever may get it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-			return &usageError{"want one address, then --, then the command, as in: a2a worker ADDR --agent ID --kind KIND -- COMMAND"}
-		}
 		return f.work(cmd.Context(), args[0], args[1:], o)
 	}
-	return cmd
+	return cli.UntilStopped(takes(cmd, connects))
 }
 
 func (f *flags) work(ctx context.Context, address string, command []string, o workerFlags) error {
@@ -100,8 +95,6 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 	if err != nil {
 		return err
 	}
-	abort, stop := secondSignal()
-	defer stop()
 	err = client.Work(ctx,
 		func(ctx context.Context, set *all.Set) (*client.Client, error) {
 			options.Profiles = set
@@ -110,7 +103,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 			return client.Dial(ctx, address, options)
 		},
 		client.WorkOptions{
-			Agent: o.agent, Card: card, Store: store, Drain: o.drain, Abort: abort,
+			Agent: o.agent, Card: card, Store: store, Drain: o.drain, Abort: cli.Abort(ctx),
 			Registration: a2a.Registration{Kinds: o.kinds, Worker: log.around(cmd), Tasks: o.tasks},
 			Connected:    func(c *client.Client) { log.connected(c, o) },
 			Lost:         log.lost,
@@ -151,27 +144,6 @@ func environment() []string {
 		name, _, ok := strings.Cut(kv, "=")
 		return !ok || name == "" || name == "PATH"
 	})
-}
-
-// secondSignal returns a channel that the second signal from now on closes. The
-// first one ends the context of the command.
-func secondSignal() (abort chan struct{}, stop func()) {
-	signals, abort, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		for range 2 {
-			select {
-			case <-signals:
-			case <-over:
-				return
-			}
-		}
-		close(abort)
-	}()
-	return abort, func() {
-		signal.Stop(signals)
-		close(over)
-	}
 }
 
 // workLog says on standard error what a worker does; as JSON on standard output.

@@ -37,7 +37,6 @@ the card as far as it is known without asking the agent. With --json one object 
 line.`,
 		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
   swp-client agents ls --json swp+quic://127.0.0.1:7777`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
@@ -74,7 +73,6 @@ With --etag the card is printed only if it is another one by now.`,
 		Example: `  swp-client agents get swp+tls://127.0.0.1:7777 agent.demo >card.json
   swp-client agents get --json swp+tls://127.0.0.1:7777 agent.demo
   swp-client agents get --etag sha256:… swp+quic://127.0.0.1:7777 agent.demo`,
-		Args: cobra.ExactArgs(2),
 	}
 	etag := cmd.Flags().String("etag", "", "`etag` of the card that is there already")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -93,7 +93,6 @@ others that the access rules let it list. A line each: size in octets, when it w
 completed, SHA-256, and id; * marks this identity's own.`,
 		Example: `  swp-client artifact ls swp+tls://127.0.0.1:7777
   swp-client artifact ls swp+tls://127.0.0.1:7777 --json | jq -r .artifact_id`,
-		Args: cobra.RangeArgs(1, 2),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var in artifact.ListParams
@@ -140,7 +139,6 @@ func newArtifactForget(f *flags) *cobra.Command {
 		Long: `Have an artifact of this identity forgotten, and what was uploaded of it if that is not
 complete. It succeeds if there is neither.`,
 		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 				if err := c.ForgetArtifact(ctx, args[1]); err != nil {

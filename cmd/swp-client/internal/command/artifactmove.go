@@ -28,7 +28,6 @@ The digest goes ahead of the octets. So the file is read twice, and standard inp
 is kept in a temporary file first.`,
 		Example: `  swp-client artifact put swp+tls://127.0.0.1:7777 model.bin --meta application/octet-stream
   pg_dump db | swp-client artifact put swp+tls://127.0.0.1:7777 - --id backups/db`,
-		Args: cobra.ExactArgs(2),
 	}
 	id := cmd.Flags().String("id", "", "`artifact_id` (default: sha256: and the digest)")
 	meta := cmd.Flags().String("meta", "", "metadata: `text`, or @FILE")
@@ -115,7 +114,6 @@ got so far, and FILE.part.json: the same command goes on with them. Standard out
 can not be taken back; whether it was right is the exit code.`,
 		Example: `  swp-client artifact get swp+tls://127.0.0.1:7777 backups/db db.sql
   swp-client artifact get swp+quic://127.0.0.1:7777 src.tar - | tar x`,
-		Args: cobra.ExactArgs(3),
 	}
 	sum := cmd.Flags().String("sha256", "", "`digest` that the octets must have, in hex")
 	unverified := cmd.Flags().Bool("unverified", false, "take the octets even if no digest is known")
@@ -124,6 +122,9 @@ can not be taken back; whether it was right is the exit code.`,
 		want, err := digest(*sum)
 		if err != nil {
 			return err
+		}
+		if want != nil && *unverified {
+			return &usageError{"--sha256 is verified and --unverified is not; keep one"}
 		}
 		if args[2] == "-" && f.asJSON {
 			return &usageError{"--json describes what was got, which can not be in standard output with it; name a FILE"}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,6 @@ in its usual configuration paces each connection at 20,000 frames a second
 (limits.frame_rate); for what it can do, turn that off there.`,
 		Example: `  swp-client bench swp+tls://127.0.0.1:7777
   swp-client bench --conns 8 --inflight 64 --size 4096 --duration 10s --json swp+quic://127.0.0.1:7777`,
-		Args: cobra.ExactArgs(1),
 	}
 	o := client.BenchOptions{}
 	cmd.Flags().IntVar(&o.Conns, "conns", 1, "connections")
@@ -31,6 +31,9 @@ in its usual configuration paces each connection at 20,000 frames a second
 		opts, err := f.options(args[0])
 		if err != nil {
 			return err
+		}
+		if o.KeepStream && !strings.HasPrefix(args[0], "swp+quic:") {
+			return &usageError{"--keep-stream has no effect but over swp+quic, which alone has streams; leave it out"}
 		}
 		r, err := client.Bench(cmd.Context(), args[0], opts, o)
 		if r == nil {
@@ -48,5 +51,5 @@ in its usual configuration paces each connection at 20,000 frames a second
 		f.printf("latency: min %v, mean %v, p50 %v, p99 %v, max %v\n", us(r.Times.Min), us(r.Times.Mean), us(r.Times.P50), us(r.Times.P99), us(r.Times.Max))
 		return err
 	}
-	return cmd
+	return takes(cmd, connects)
 }

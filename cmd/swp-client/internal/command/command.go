@@ -8,27 +8,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
-)
-
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1 // it was tried and failed
-	exitUsage  = 2 // the command line is wrong
 )
 
 // flags are those of every command that connects.
@@ -50,34 +42,38 @@ type flags struct {
 // Main runs the command line and returns the exit code.
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := &flags{in: stdin, out: stdout, errOut: stderr}
-	root := newRoot(f)
-	root.Version = version
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	ran := false
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		ran = true
-		chain, err := parseChain("--chain", f.chain)
-		if err == nil && len(chain) > 0 {
-			cmd.SetContext(profiles.WithChain(cmd.Context(), chain))
-		}
+	p := cli.Program{
+		Root: newRoot(f), Version: version, Arguments: usageArguments(), Before: f.before, Describe: connection,
+	}
+	return p.Main(args, stdin, stdout, stderr)
+}
+
+// before refuses flags of root without effect in cmd, and names the chain of
+// credentials that all is done under.
+func (f *flags) before(cmd *cobra.Command) error {
+	if err := f.checkEffect(cmd); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitOK
+	chain, err := parseChain("--chain", f.chain)
+	if err == nil && len(chain) > 0 {
+		cmd.SetContext(profiles.WithChain(cmd.Context(), chain))
 	}
-	for line := range strings.Lines(err.Error()) {
-		_, _ = fmt.Fprintf(stderr, "swp-client: %s\n", strings.TrimSuffix(line, "\n"))
+	return err
+}
+
+// connection says as JSON what is known about an error of a connection.
+func connection(err error, r *cli.Report) {
+	explained, ok := errors.AsType[*client.Explained](err)
+	if !ok {
+		return
 	}
-	if !ran || errors.As(err, new(*usageError)) {
-		return exitUsage
+	r.Kind, r.Address, r.Advice = cli.KindConnection, explained.What, explained.Do
+	if explained.Do != "" {
+		r.Message = strings.Replace(r.Message, "\n"+explained.Do, "", 1)
 	}
-	return exitFailed
+	if fault, ok := errors.AsType[*profiles.Error](err); ok {
+		r.Kind, r.Code = cli.KindRefused, fault.Code.String()
+	}
 }
 
 // usageError is a mistake in the command line found after it was parsed.
@@ -85,26 +81,37 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// UsageLine implements cli.UsageError.
+func (*usageError) UsageLine() string { return "" }
+
 func newRoot(f *flags) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "swp-client",
 		Short: "Talk to SWP endpoints",
 		Long: `Talk to SWP endpoints. An address is swp+tls://host:port, swp+quic://host:port or,
 for plaintext on this machine, swp+tcp://127.0.0.1:port; without a port it is 7777.
-A server behind an endpoint is named after a slash, or with --server.
+Where the usage of a command says so, the name of an MCP server or of an agent behind
+the endpoint follows after a slash (ADDR/SERVER, ADDR/AGENT), and that of one behind a
+partner of the endpoint after the partner's (ADDR/PARTNER/SERVER). All other commands
+talk to the endpoint itself, and refuse an address that names more.
 
 Over TLS and QUIC this client shows a certificate. Where --cert, --key and --ca do
 not say which, it takes client.crt, client.key and ca.crt from the first of these
 directories that has them: --identity, $SWP_IDENTITY, ./pki (swpd init makes it) and
-the data directory of swpd (swpd run makes it).`,
+the data directory of swpd (swpd run makes it).
+
+Results are on standard output. Errors are on standard error, with --json as an object
+in its last line: {"error":{"kind":…,"message":…,"exit_code":…}}.
+
+Exit status: 0 when it was done, 1 when it was tried and failed, 2 when the command line
+is wrong, 130 after Ctrl-C and 143 after SIGTERM. Commands that run until they are told
+to stop end in order, and with 0 after SIGTERM.`,
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client mcp list swp+quic://127.0.0.1:7777
   swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt
   swp-client rpc call swp+tls://127.0.0.1:7777 swp.info
   swp-client --expect spiffe://example.org/edge ping swp+tls://192.0.2.7
   swp-client dump capture.bin`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
 	p := root.PersistentFlags()
 	p.StringVar(&f.identity, "identity", "", "`directory` with client.crt, client.key and ca.crt")
@@ -119,7 +126,6 @@ the data directory of swpd (swpd run makes it).`,
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
 	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
 	p.StringVar(&f.chain, "chain", "", "`id` of the chain of credentials that it is done under, in hexadecimal (see cred)")
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newSDL(f), newDump(f))
 	return root
 }
@@ -190,13 +196,13 @@ func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*cl
 }
 
 func (f *flags) options(address string) (client.Options, error) {
-	addr, _, err := client.SplitTarget(address)
+	addr, err := plain(address)
 	if err != nil {
-		return client.Options{}, &usageError{strings.TrimPrefix(err.Error(), "transport: ")}
+		return client.Options{}, err
 	}
 	o := client.Options{Expect: f.expect, Stopped: f.stopped, Notice: f.notice}
 	if addr.Transport == "tcp" {
-		return o, nil
+		return o, f.checkPlaintext()
 	}
 	o.Identity, err = f.findIdentity()
 	return o, err
@@ -210,6 +216,9 @@ func (f *flags) findIdentity() (client.Identity, error) {
 		return id, &usageError{"--cert and --key belong together: set both or neither"}
 	}
 	if id.Cert != "" && id.CA != "" {
+		if f.identity != "" {
+			return id, &usageError{"--identity has no effect beside --cert, --key and --ca; leave it out"}
+		}
 		return id, nil
 	}
 	dirs := []string{f.identity}

@@ -42,7 +42,6 @@ func newCredPresent(f *flags) *cobra.Command {
 under the same id changes nothing.`,
 		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
   pass show api-key | swp-client cred present swp+tls://127.0.0.1:7777 - --type opaque --json`,
-		Args: cobra.ExactArgs(2),
 	}
 	kind := cmd.Flags().String("type", cred.JWT, "`type` of the credential: jwt, mtls or opaque")
 	id := cmd.Flags().String("id", "", "chain_id in `hex` (default 16 random octets)")
@@ -80,7 +79,6 @@ func newCredDelegate(f *flags) *cobra.Command {
 		Long: `Add a delegation to a chain of this identity. In a chain of tokens it is a token that the
 subject of the one before it has issued, to whom it names as sub.`,
 		Example: `  swp-client cred delegate swp+tls://127.0.0.1:7777 0f3c… delegation.jwt --expires 10m`,
-		Args:    cobra.ExactArgs(3),
 	}
 	expires := cmd.Flags().Duration("expires", time.Hour, "after which it ends; what it is made from may end before")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -109,7 +107,6 @@ func newCredRevoke(f *flags) *cobra.Command {
 		Long: `End a chain of this identity for good: for whoever uses it, and also where its credential
 is shown again under the same id. That there is no such chain is no error.`,
 		Example: `  swp-client cred revoke swp+tls://127.0.0.1:7777 0f3c… --reason 'laptop lost'`,
-		Args:    cobra.ExactArgs(2),
 	}
 	reason := cmd.Flags().String("reason", "", "`text` for people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

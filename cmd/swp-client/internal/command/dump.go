@@ -15,7 +15,7 @@ import (
 
 func newDump(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "dump FILE | -",
+		Use:   "dump FILE|-",
 		Short: "Show frames as JSON, offline",
 		Long: `Read frames from a file, or from standard input, and print each as a JSON object:
 indented, or one a line with --json. A frame that breaks a rule is printed with what
@@ -23,7 +23,6 @@ could be read of it, the offset and the rule; if any does, the exit code is 1.`,
 		Example: `  swp-client dump capture.bin
   swp-client dump --json capture.bin | jq .msg_type
   echo 00000018 01 01 01 00 00 10 00112233445566778899aabbccddeeff 00 00 | swp-client dump --hex -`,
-		Args: cobra.ExactArgs(1),
 	}
 	asHex := cmd.Flags().Bool("hex", false, "the input is in hexadecimal; white space is skipped")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {

@@ -56,7 +56,6 @@ them a message id is made from --id.`,
 		Example: `  swp-client events publish swp+tls://127.0.0.1:7777 --type build.done --severity warn --task 3fa94c01 --body @report.json
   swp-client events publish swp+tls://127.0.0.1:7777 --type app.log --lines <app.log
   swp-client events publish swp+quic://127.0.0.1:7777 --type app.log --lines --id 7f9c1e --time 1767225600000 --skip 512 <app.log`,
-		Args: cobra.ExactArgs(1),
 	}
 	var p publishFlags
 	fl := cmd.Flags()

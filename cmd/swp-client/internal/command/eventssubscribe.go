@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 )
@@ -44,7 +45,6 @@ that is held. What is no longer held is said on standard error.`,
 		Example: `  swp-client events subscribe swp+tls://127.0.0.1:7777
   swp-client events subscribe swp+tls://127.0.0.1:7777 --filter type:build.done,severity:warn,severity:error
   swp-client events subscribe swp+quic://127.0.0.1:7777 --name dashboard --json | jq .body`,
-		Args: cobra.ExactArgs(1),
 	}
 	var o subscribeFlags
 	fl := cmd.Flags()
@@ -57,7 +57,7 @@ that is held. What is no longer held is said on standard error.`,
 		o.given = fl.Changed("after")
 		return f.subscribe(cmd.Context(), args[0], o)
 	}
-	return cmd
+	return cli.UntilStopped(cmd)
 }
 
 // errEnough ends a subscription that has printed what it was asked for.

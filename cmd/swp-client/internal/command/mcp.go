@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 )
 
 func newMCP(f *flags) *cobra.Command {
@@ -30,25 +30,13 @@ func newMCP(f *flags) *cobra.Command {
 	return cmd
 }
 
-// serverOf says which server is meant.
-func serverOf(address, server string) (string, error) {
-	_, target, err := client.SplitTarget(address)
-	switch {
-	case err != nil:
-		return "", &usageError{err.Error()}
-	case target != "" && server != "" && target != server:
-		return "", &usageError{fmt.Sprintf("the address names the server %q and --server %q; keep one", target, server)}
-	}
-	return cmp.Or(target, server), nil
-}
-
 // openMCP connects to a server and finds out how it wants to be spoken to.
 func (f *flags) openMCP(ctx context.Context, address, server string) (m *client.MCP, done func(), err error) {
-	target, err := serverOf(address, server)
+	at, target, err := behind(address, "--server", server)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := f.dial(ctx, address)
+	c, err := f.dial(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,11 +56,10 @@ func (f *flags) openMCP(ctx context.Context, address, server string) (m *client.
 
 func newMCPList(f *flags, server *string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list ADDR",
+		Use:   "list ADDR[/SERVER]",
 		Short: "List the tools of a server",
 		Example: `  swp-client mcp list swp+tls://127.0.0.1:7777
   swp-client mcp list --json swp+quic://127.0.0.1:7777/files`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, done, err := f.openMCP(cmd.Context(), args[0], *server)
@@ -98,7 +85,7 @@ func newMCPList(f *flags, server *string) *cobra.Command {
 		}
 		return f.printTools(tools)
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 func (f *flags) printTools(tools []client.Tool) error {
@@ -141,7 +128,7 @@ func arguments(t *client.Tool) string {
 
 func newMCPCall(f *flags, server *string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "call ADDR TOOL [NAME=VALUE | NAME:=JSON]…",
+		Use:   "call ADDR[/SERVER] TOOL [NAME=VALUE|NAME:=JSON]...",
 		Short: "Call a tool",
 		Long: `Call a tool and print what it answers. NAME=VALUE is taken for the type that the
 tool's schema gives it; NAME:=JSON is taken as it is; --args gives all arguments at
@@ -151,7 +138,6 @@ error the exit code is 1.`,
 		Example: `  swp-client mcp call swp+tls://127.0.0.1:7777 add a=1 b=2
   swp-client mcp call swp+tls://127.0.0.1:7777/files write_file path=/a.txt 'tags:=["x","y"]'
   swp-client mcp call --json swp+quic://127.0.0.1:7777 add --args '{"a":1,"b":2}'`,
-		Args: cobra.MinimumNArgs(2),
 	}
 	given := cmd.Flags().String("args", "", "all arguments as a `JSON` object")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -173,7 +159,7 @@ error the exit code is 1.`,
 		}
 		return f.call(cmd.Context(), m, args[1], arguments)
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 func objectOf(text string) (json.RawMessage, error) {
@@ -317,7 +303,7 @@ func (f *flags) progress(octets []byte) {
 
 func newMCPStdio(f *flags, server *string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stdio ADDR",
+		Use:   "stdio ADDR[/SERVER]",
 		Short: "Be a local MCP server that is really the remote one",
 		Long: `Be an MCP server on standard input and output that is really the one behind the
 endpoint, so that any MCP client can use it by naming this command. Messages pass
@@ -335,19 +321,18 @@ As an entry of mcpServers:
 
   "files": {"command": "swp-client", "args": ["mcp", "stdio", "swp+tls://edge.example:7777/files"]}`,
 		Example: `  swp-client mcp stdio swp+tls://127.0.0.1:7777/files`,
-		Args:    cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		target, err := serverOf(args[0], *server)
+		at, target, err := behind(args[0], "--server", *server)
 		if err != nil {
 			return err
 		}
-		peer := f.keep(args[0])
+		peer := f.keep(at)
 		defer peer.Close()
 		return client.Stdio(cmd.Context(), client.StdioOptions{
 			Peer: peer, Target: target, In: f.in, Out: f.out, Drain: f.timeout,
 			Complain: func(text string) { _, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(text)) },
 		})
 	}
-	return cmd
+	return cli.UntilStopped(takes(cmd, connects, traces, hints, chains))
 }

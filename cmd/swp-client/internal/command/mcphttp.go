@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 )
 
 func newMCPHTTP(f *flags, server *string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "http ADDR",
+		Use:   "http ADDR[/SERVER]",
 		Short: "Be a local MCP server over HTTP that is really the remote one",
 		Long: `Be an MCP server over Streamable HTTP that is really the one behind the endpoint, at
 the path /mcp. Messages pass octet for octet. Whoever can connect to the address acts
@@ -21,11 +22,10 @@ as this client, so it has to be a loopback address; web pages of elsewhere are r
 A connection to the endpoint that is lost is made anew; a legacy session goes on with
 it, and a client whose session is gone is told so by 404, which has it begin another.`,
 		Example: `  swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
-		Args:    cobra.ExactArgs(1),
 	}
 	listen := cmd.Flags().String("listen", "127.0.0.1:8080", "loopback `address` to listen on; port 0 lets the system choose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		target, err := serverOf(args[0], *server)
+		at, target, err := behind(args[0], "--server", *server)
 		if err != nil {
 			return err
 		}
@@ -33,14 +33,14 @@ it, and a client whose session is gone is told so by 404, which has it begin ano
 		if err != nil {
 			return err
 		}
-		peer := f.keep(args[0])
+		peer := f.keep(at)
 		defer peer.Close()
 		return client.ServeHTTP(cmd.Context(), client.HTTPOptions{
 			Peer: peer, Target: target, Listener: ln,
 			Ready: func() { f.printf("http://%s/mcp\n", ln.Addr()) },
 		})
 	}
-	return cmd
+	return cli.UntilStopped(cmd)
 }
 
 // listenLocally listens on the loopback address that --listen names.

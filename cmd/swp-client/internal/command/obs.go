@@ -42,7 +42,6 @@ forgotten with the connection, so this is for trying an endpoint. An id is text,
 octets as hex:….`,
 		Example: `  swp-client obs set swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
   swp-client obs set swp+quic://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 --tracestate congo=t61 --task-id hex:0102 --json`,
-		Args: cobra.ExactArgs(1),
 	}
 	msgID := cmd.Flags().String("msg-id", "", "`id` of a message that it belongs to")
 	taskID := cmd.Flags().String("task-id", "", "`id` of a task that it belongs to")
@@ -76,7 +75,7 @@ octets as hex:….`,
 		}
 		return f.printLast(ctx, c)
 	}
-	return cmd
+	return takes(cmd, connects, traces)
 }
 
 func newOBSGet(f *flags) *cobra.Command {
@@ -88,7 +87,6 @@ func newOBSGet(f *flags) *cobra.Command {
 for every command, or nothing.`,
 		Example: `  swp-client obs get swp+tls://127.0.0.1:7777
   swp-client obs get swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 --json`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.on(cmd.Context(), args[0], f.printLast)

@@ -16,7 +16,6 @@ func newPing(f *flags) *cobra.Command {
 		Short: "Measure round trips to an endpoint",
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client ping --count 100 --interval 0 swp+quic://127.0.0.1:7777 --json`,
-		Args: cobra.ExactArgs(1),
 	}
 	count := cmd.Flags().IntP("count", "c", 4, "how many")
 	interval := cmd.Flags().DurationP("interval", "i", 200*time.Millisecond, "pause between two")

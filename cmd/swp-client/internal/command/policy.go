@@ -38,7 +38,6 @@ func newPolicySet(f *flags) *cobra.Command {
 the connection, so this is for trying an endpoint.`,
 		Example: `  swp-client policy set swp+tls://127.0.0.1:7777 region=eu,ch no_pii=true:SHOULD
   swp-client policy set swp+tls://127.0.0.1:7777 cost_limit='0.05 EUR' --scope target:files --json`,
-		Args: cobra.MinimumNArgs(2),
 	}
 	scope := cmd.Flags().String("scope", "", "connection, task:<hex>, rpc:<hex> or target:<name> (default connection)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -82,7 +82,6 @@ func newRelayStatus(f *flags) *cobra.Command {
 attempt is due, under way or was the last; and why it is dead.`,
 		Example: `  swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
   swp-client relay status swp+quic://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543 --json | jq -r .state`,
-		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := deliveryID("DELIVERY_ID", args[1], relay.MaxDeliveryID)
 			if err != nil {
@@ -153,7 +152,6 @@ of their death.`,
 		Example: `  swp-client relay dead swp+tls://127.0.0.1:7777
   swp-client relay dead swp+tls://127.0.0.1:7777 builds --json | jq -r .reason_code | sort | uniq -c
   swp-client relay dead swp+quic://127.0.0.1:7777 --json --payload --max 1 | jq .payload`,
-		Args: cobra.RangeArgs(1, 2),
 	}
 	var in relay.DeadParams
 	most := cmd.Flags().Int("max", 0, "how many to list at most; 0 = all")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/proc"
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles/relay"
 )
 
@@ -57,7 +58,6 @@ ends it.`, exitData),
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec './import.sh || exit 65' --max-in-flight 4
   swp-client relay consume swp+quic://127.0.0.1:7777 builds --count 1 --raw >report.json
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --json | jq -r .delivery_id`,
-		Args: cobra.ExactArgs(2),
 	}
 	var o consumeFlags
 	fl := cmd.Flags()
@@ -83,7 +83,7 @@ ends it.`, exitData),
 		}
 		return f.consume(cmd.Context(), args[0], args[1], o)
 	}
-	return cmd
+	return cli.UntilStopped(cmd)
 }
 
 // printedInFlight is how many deliveries may be on their way to be written.
@@ -118,9 +118,7 @@ func (f *flags) consume(ctx context.Context, address, topic string, o consumeFla
 		}
 		c.Process, c.Parallel = run.process, c.MaxInFlight
 	}
-	abort, stop := secondSignal()
-	defer stop()
-	c.Abort = abort
+	c.Abort = cli.Abort(ctx)
 	return relayAdvice(c.Consume(ctx))
 }
 

@@ -53,7 +53,6 @@ relay dead lists it.`,
 		Example: `  swp-client relay publish swp+tls://127.0.0.1:7777 builds @report.json --ttl 1h
   swp-client relay publish swp+tls://127.0.0.1:7777 builds '{"n":1}' --id 8f14e45fceea167a --wait
   tail -f app.log | swp-client relay publish swp+quic://127.0.0.1:7777 app.log --lines`,
-		Args: cobra.RangeArgs(2, 3),
 	}
 	var o relayFlags
 	fl := cmd.Flags()

@@ -105,7 +105,7 @@ func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]
 
 func newRPCCall(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "call ADDR METHOD [PARAMS | @FILE | -]",
+		Use:   "call ADDR METHOD [PARAMS|@FILE|-]",
 		Short: "Call a method and print its result",
 		Long: `Call a method and print its result. Stream items that come before are counted on a
 terminal and listed with --json. --timeout is how long the method may be silent:
@@ -113,7 +113,6 @@ items renew it.`,
 		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.echo hello
   swp-client rpc call swp+tls://127.0.0.1:7777 orders.create @order.json --idempotency-key 7f9c1e --json
   swp-client rpc call swp+tls://127.0.0.1:7777 reports.build - --deadline 5m <query.json >report.pdf`,
-		Args: cobra.RangeArgs(2, 3),
 	}
 	var r rpcFlags
 	r.add(cmd)
@@ -147,7 +146,7 @@ items renew it.`,
 		}
 		return failed(out)
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 // maxItems bounds the items that call --json collects, in octets.
@@ -155,14 +154,13 @@ const maxItems = 64 << 20
 
 func newRPCStream(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stream ADDR METHOD [PARAMS | @FILE | -]",
+		Use:   "stream ADDR METHOD [PARAMS|@FILE|-]",
 		Short: "Call a method and print its stream items as they come",
 		Long: `Call a method and print its stream items as they come, a line each, and the result
 as the last line. With --json each line is an object. --timeout is how long the
 method may be silent: items renew it.`,
 		Example: `  swp-client rpc stream swp+tcp://127.0.0.1:7777 demo.stream.count '{"count":3}'
   swp-client rpc stream --json --timeout 5m swp+tls://127.0.0.1:7777 builds.watch '{"id":7}'`,
-		Args: cobra.RangeArgs(2, 3),
 	}
 	var r rpcFlags
 	r.add(cmd)
@@ -184,7 +182,7 @@ method may be silent: items renew it.`,
 		}
 		return errors.Join(err, failed(out))
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints, chains)
 }
 
 // rpcCalled is the end of a call as JSON.

@@ -13,7 +13,7 @@ import (
 
 func newSDLCheck(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check [--keys FILE] FILE...",
+		Use:   "check [--keys FILE] [FILE]...",
 		Short: "Play data files against this implementation, offline",
 		Long: `Play data files of A2A-SDL against this implementation, offline, and print one JSON
 object a line for each case: its name, whether it passes, the result of each delivery,

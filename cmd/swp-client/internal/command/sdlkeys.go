@@ -39,7 +39,6 @@ others need of them, as KID=PUBLIC:
 Files with a private key are for their owner only (mode 0600).`,
 		Example: `  swp-client sdl keygen --agent did:key:caller caller
   swp-client sdl keygen --agent did:web:example.org --trust @caller/sign.pub server`,
-		Args: cobra.ExactArgs(1),
 	}
 	agent := cmd.Flags().String("agent", "", "`agent_id` of whose keys they are (required)")
 	label := cmd.Flags().String("label", "1", "what follows the agent_id and # in a kid")

@@ -27,12 +27,15 @@ type sealing struct {
 	cbor            bool
 }
 
+// formDefault is what a signature covers.
+const formDefault = "cbor"
+
 func addSealing(cmd *cobra.Command) *sealing {
 	s := new(sealing)
 	p := cmd.Flags()
 	p.StringVar(&s.sign, "sign", "", "`file` with the Ed25519 key that signs")
 	p.StringVar(&s.kid, "kid", "", "`kid` of that key (default: as the .pub file beside it says)")
-	p.StringVar(&s.form, "form", "cbor", "what the signature covers: `cbor` or json")
+	p.StringVar(&s.form, "form", formDefault, "what the signature covers: `cbor` or json")
 	p.StringArrayVar(&s.to, "encrypt", nil, "`KID=PUBLIC`, or @FILE, of a recipient (repeatable)")
 	p.StringVar(&s.nonce, "nonce", "", "`text` that is used once (default: a random one, with --sign)")
 	p.DurationVar(&s.expires, "expires", 5*time.Minute, "how long the envelope is good")
@@ -55,8 +58,12 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 		return out, &usageError{"--expires: want a duration above 0, such as 5m"}
 	}
 	if out.To, err = f.recipients("--encrypt", s.to); err != nil || s.sign == "" {
-		if err == nil && s.kid != "" {
+		switch {
+		case err != nil:
+		case s.kid != "":
 			err = &usageError{"--kid names the key of --sign, which is missing"}
+		case s.form != formDefault:
+			err = &usageError{"--form says what the signature of --sign covers, which is missing"}
 		}
 		return out, err
 	}
@@ -75,7 +82,7 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 		return out, &usageError{"--kid is missing, and there is no .pub file beside the key of --sign"}
 	}
 	switch s.form {
-	case "cbor":
+	case formDefault:
 	case "json":
 		out.Signer.Form = seal.JSON
 	default:
@@ -122,7 +129,6 @@ func newSDLSeal(f *flags) *cobra.Command {
 the flags say so. What is written has to be a valid envelope; it is not sent.`,
 		Example: `  swp-client sdl seal --sign caller/sign.key --encrypt @server/box.pub @request.json >sealed.json
   swp-client sdl seal --sign caller/sign.key --cbor - <request.json | swp-client sdl open --keys server/keys.json -`,
-		Args: cobra.ExactArgs(1),
 	}
 	s := addSealing(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -157,7 +163,6 @@ it was seen before is not known offline.
 Exit status: 1 if it is not to be believed, or can not be decrypted.`,
 		Example: `  swp-client sdl open --keys server/keys.json @sealed.json
   swp-client sdl open --keys server/keys.json - <sealed.cbor`,
-		Args: cobra.ExactArgs(1),
 	}
 	keys := cmd.Flags().String("keys", "", "`file` with trusted_signing_keys and decrypt_private_keys (required)")
 	local := cmd.Flags().String("agent", "", "`agent_id` that it has to be addressed to")

@@ -39,7 +39,6 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
   swp-client sdl send swp+tls://127.0.0.1:7777 @task.json --ct task.v1 --from did:key:caller --to did:web:example.org --follow \
     --sign caller/sign.key --encrypt @server/box.pub --trust @server/sign.pub
   swp-client sdl seal @request.json --sign caller/sign.key | swp-client sdl send swp+quic://127.0.0.1:7777 - --envelope`,
-		Args: cobra.ExactArgs(2),
 	}
 	s := &sdlSend{sealing: addSealing(cmd)}
 	p := cmd.Flags()

@@ -34,7 +34,7 @@ the first two to agents, and be an agent that hears them.`,
 
 func newSLIPDecode(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "decode [FILE | -]",
+		Use:   "decode [FILE|-]",
 		Short: "Show messages as JSON",
 		Long: `Read one message from each line, an empty line being one too, and print a JSON object for
 each: {"ok":true,"message":{…}}, or {"ok":false,"error":"…"} with what is wrong as the
@@ -50,7 +50,6 @@ else for SLIP v1; with --jsonl the member format, where it names one, comes firs
 		Example: `  echo '@a3|f0|c3|S0|d1|T1|gH|kg|q2|t"refactor_auth"#' | swp-client slip decode
   swp-client slip decode --format slip-v1 messages.txt | jq -r 'select(.ok | not) | .error'
   swp-client slip decode --jsonl --format a2a <messages.jsonl`,
-		Args: cobra.MaximumNArgs(1),
 	}
 	o := addSLIPFlags(cmd)
 	jsonl := cmd.Flags().Bool("jsonl", false, "each line is a JSON object with the member wire, input or message")
@@ -89,7 +88,7 @@ func (f *flags) printRefused(class string) error {
 
 func newSLIPEncode(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "encode [FILE | -]",
+		Use:   "encode [FILE|-]",
 		Short: "Write messages that are shown as JSON",
 		Long: `The inverse of decode: read one JSON object from each line, as decode prints it or only
 the message, and print the message in its strict form. For one that can not be written an
@@ -99,7 +98,6 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 {"ok":false,"error":"…"}.`,
 		Example: `  swp-client slip decode <log.txt | jq -c 'select(.ok)' | swp-client slip encode
   echo '{"src":"planner","dst":"reviewer","anchor":{"mnemonic":"RequestReview"},"payload":[]}' | swp-client slip encode`,
-		Args: cobra.MaximumNArgs(1),
 	}
 	o := addSLIPFlags(cmd)
 	jsonl := cmd.Flags().Bool("jsonl", false, "print a JSON object for each")
@@ -143,7 +141,7 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 
 func newSLIPUCR(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "ucr [FILE | -]",
+		Use:   "ucr [FILE|-]",
 		Short: "Print the hash of anchors",
 		Long: `Print the ucrHash of the anchors in a file, by which two sides find out that they mean the
 same by them: of all that it has, those of an installation too. A file has JSON objects
@@ -151,7 +149,6 @@ with the member anchors (index, mnemonic, canonical, coords); a hash is printed 
 Without a file it is that of the core anchors of UCR ` + ucr.Version + `.`,
 		Example: `  swp-client slip ucr
   swp-client slip ucr anchors.json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return f.printHash(ucr.Core())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/vectors/datatest"
 )
 
@@ -58,7 +59,7 @@ func TestDecodeEveryRowOfTheSharedData(t *testing.T) {
 	for name, n := range map[string]int{"nslip.jsonl": 165, "slip-v1.jsonl": 205, "malformed.jsonl": 42, "slip-a2a.jsonl": 20} {
 		octets := datatest.Read(t, "slip/"+name)
 		rows := rowsOf(t, octets)
-		lines := run(t, octets, exitOK, "slip", "decode", "--jsonl")
+		lines := run(t, octets, cli.ExitOK, "slip", "decode", "--jsonl")
 		if len(rows) != n || len(lines) != n {
 			t.Errorf("%s: %d lines for %d rows, want %d", name, len(lines), len(rows), n)
 			continue
@@ -91,7 +92,7 @@ func TestDecodeEveryRowOfTheSharedData(t *testing.T) {
 func TestDecodeTheSharedDataAsLines(t *testing.T) {
 	for name, format := range map[string]string{"nslip.jsonl": "nslip", "slip-v1.jsonl": "slip-v1", "malformed.jsonl": "nslip"} {
 		octets := datatest.Read(t, "slip/"+name)
-		want := run(t, octets, exitOK, "slip", "decode", "--jsonl")
+		want := run(t, octets, cli.ExitOK, "slip", "decode", "--jsonl")
 		var text bytes.Buffer
 		var kept []string
 		for i, r := range rowsOf(t, octets) {
@@ -102,16 +103,16 @@ func TestDecodeTheSharedDataAsLines(t *testing.T) {
 			text.WriteString(wire + "\n")
 			kept = append(kept, want[i])
 		}
-		if diff := cmp.Diff(kept, run(t, text.Bytes(), exitOK, "slip", "decode", "--format", format)); diff != "" || len(kept) < 25 {
+		if diff := cmp.Diff(kept, run(t, text.Bytes(), cli.ExitOK, "slip", "decode", "--format", format)); diff != "" || len(kept) < 25 {
 			t.Errorf("%s: %d lines: %s", name, len(kept), diff)
 		}
 	}
 }
 
 func TestEncodeTheSharedData(t *testing.T) {
-	for name, test := range map[string]struct{ same, other, code int }{"nslip.jsonl": {165, 0, exitOK}, "slip-v1.jsonl": {139, 66, exitFailed}} {
+	for name, test := range map[string]struct{ same, other, code int }{"nslip.jsonl": {165, 0, cli.ExitOK}, "slip-v1.jsonl": {139, 66, cli.ExitFailed}} {
 		octets := datatest.Read(t, "slip/"+name)
-		decoded := strings.Join(run(t, octets, exitOK, "slip", "decode", "--jsonl"), "")
+		decoded := strings.Join(run(t, octets, cli.ExitOK, "slip", "decode", "--jsonl"), "")
 		lines := run(t, []byte(decoded), test.code, "slip", "encode", "--jsonl")
 		same, other := 0, 0
 		for i, r := range rowsOf(t, octets) {
@@ -151,7 +152,7 @@ func TestUCRHashesOfTheSharedData(t *testing.T) {
 			}
 			want = append(want, r.UCRHash+"\n")
 		}
-		if diff := cmp.Diff(want, run(t, octets, exitOK, "slip", "ucr", "-")); diff != "" || len(want) == 0 {
+		if diff := cmp.Diff(want, run(t, octets, cli.ExitOK, "slip", "ucr", "-")); diff != "" || len(want) == 0 {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -160,12 +161,12 @@ func TestUCRHashesOfTheSharedData(t *testing.T) {
 func TestDecodeBoundsLines(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), maxSLIPLine-1)
 	input := slices.Concat(long, []byte("\n"), long, []byte("xx\n\nSLIP v1 a b MetaAck"))
-	lines := run(t, input, exitOK, "slip", "decode", "--format", "nslip")
+	lines := run(t, input, cli.ExitOK, "slip", "decode", "--format", "nslip")
 	want := []string{refused("too_long"), refused("too_long"), refused("framing"), refused("framing")}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
-	lines = run(t, input, exitOK, "slip", "decode", "--jsonl")
+	lines = run(t, input, cli.ExitOK, "slip", "decode", "--jsonl")
 	want = []string{refused("bad_json"), refused("too_long"), refused("bad_json"), refused("bad_json")}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/client/slipjson"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/slip/slipstream"
 )
@@ -27,7 +28,6 @@ topic slip/AGENT.`,
 		Example: `  swp-client slip listen swp+tls://127.0.0.1:7777 reviewer
   swp-client --json slip listen swp+tls://127.0.0.1:7777 reviewer | jq -r .message.anchor.mnemonic
   swp-client relay consume swp+tls://127.0.0.1:7777 slip/reviewer`,
-		Args: cobra.ExactArgs(2),
 	}
 	var table string
 	var count uint64
@@ -39,7 +39,7 @@ topic slip/AGENT.`,
 		}
 		return f.listenSLIP(cmd.Context(), args[0], args[1], table, count)
 	}
-	return cmd
+	return cli.UntilStopped(cmd)
 }
 
 func (f *flags) listenSLIP(ctx context.Context, address, agent, file string, count uint64) error {

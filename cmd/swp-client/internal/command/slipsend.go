@@ -31,7 +31,6 @@ With --json a JSON object is printed: {"msg_id":"…","ok":true}, or with "ok":f
 		Example: `  swp-client slip send swp+tls://127.0.0.1:7777 'SLIP v1 planner reviewer RequestReview auth_module'
   swp-client slip send swp+tls://127.0.0.1:7777 '@a3|f0|c3|S0|d1|T1|kg#' --handle k=task:3fa94c01
   swp-client slip encode message.json | swp-client slip send swp+quic://127.0.0.1:7777 - --wait 0`,
-		Args: cobra.ExactArgs(2),
 	}
 	var handles []string
 	cmd.Flags().StringArrayVar(&handles, "handle", nil, "`SLOT=KIND:ID` that a handle of nSLIP stands for: slot g, k, p or r, kind task, artifact or state (repeatable)")

@@ -80,7 +80,6 @@ func newStatePut(f *flags) *cobra.Command {
 the blob. The same state may be put again. Its parents are there already.`,
 		Example: `  swp-client state put swp+tls://127.0.0.1:7777 @plan.json --meta @plan.meta
   swp-client state put swp+tls://127.0.0.1:7777 - --parent 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae <next.json`,
-		Args: cobra.ExactArgs(2),
 	}
 	parents := cmd.Flags().StringArray("parent", nil, "`id` of a state that it was made from (repeatable)")
 	meta := cmd.Flags().String("meta", "", "metadata: `text`, - for standard input, or @FILE")
@@ -145,7 +144,6 @@ func newStateGet(f *flags) *cobra.Command {
 unless that is a terminal. With --json its parents and metadata are there as well.`,
 		Example: `  swp-client state get swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae >plan.json
   swp-client state get swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json`,
-		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := stateIDs("STATE_ID", args[1])
 			if err != nil {
@@ -176,7 +174,6 @@ before farther ones. One that the endpoint does not have, or does not show, is m
 Each state is got as a whole.`,
 		Example: `  swp-client state log swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --max 20
   swp-client state log swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json | jq -r .state_id`,
-		Args: cobra.ExactArgs(2),
 	}
 	most := cmd.Flags().Int("max", 100, "how many states to print at most")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

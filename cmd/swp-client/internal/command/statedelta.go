@@ -18,7 +18,6 @@ func newStateDelta(f *flags) *cobra.Command {
 		Long: `Add a delta to a state and wait until the endpoint has stored it. What it means is
 between those who write and read it. The same delta may be added again.`,
 		Example: `  diff old new | swp-client state delta swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae -`,
-		Args:    cobra.ExactArgs(3),
 	}
 	parents := cmd.Flags().StringArray("parent", nil, "`id` of a state that it was made from (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -49,7 +48,6 @@ func newStateDeltas(f *flags) *cobra.Command {
 		Use:     "deltas ADDR STATE_ID",
 		Short:   "Print the deltas of a state, a line each",
 		Example: `  swp-client state deltas swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json`,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := stateIDs("STATE_ID", args[1])
 			if err != nil {
@@ -78,7 +76,6 @@ func newStateForget(f *flags) *cobra.Command {
 		Long: `Have a state that this identity has put forgotten, with its deltas, and its room given
 back. States that were made from it stay; where they name it, it is missing.`,
 		Example: `  swp-client state forget swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae`,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := stateIDs("STATE_ID", args[1])
 			if err != nil {

@@ -56,7 +56,6 @@ all of them, with their version and what their descriptor says of them. With --j
 one object a line.`,
 		Example: `  swp-client tools ls swp+tls://127.0.0.1:7777
   swp-client tools ls --json swp+quic://127.0.0.1:7777 read`,
-		Args: cobra.RangeArgs(1, 2),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
@@ -109,7 +108,6 @@ server what the server says of it.`,
 		Example: `  swp-client tools get swp+tls://127.0.0.1:7777 files/read_file
   swp-client tools get --raw swp+tls://127.0.0.1:7777 files/read_file >tool.json
   swp-client tools get --json --version 1.2.0 swp+quic://127.0.0.1:7777 search`,
-		Args: cobra.ExactArgs(2),
 	}
 	version := cmd.Flags().String("version", "", "`version` of the tool")
 	raw := cmd.Flags().Bool("raw", false, "print the descriptor_payload alone")

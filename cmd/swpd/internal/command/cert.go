@@ -59,7 +59,6 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
   swp-client --identity planner ping swp+tls://127.0.0.1:7777
   swpd cert new --name spiffe://example.org/ide --pki edge/pki --dir ide --days 30
   swpd cert new --name spiffe://example.org/edge2 --pki edge/pki --server --host edge2.example.org`,
-		Args: cobra.NoArgs,
 	}
 	name := cmd.Flags().String("name", "", "identity, a `URI` such as spiffe://example.org/agents/planner; required")
 	pki := pkiFlag(cmd, ", default pki")
@@ -123,7 +122,7 @@ func printMade(cmd *cobra.Command, f devpki.Files, server bool) error {
 
 func newCertRenew() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "renew [DIR | FILE]...",
+		Use:   "renew [DIR|FILE]...",
 		Short: "Issue certificates anew, for the same names",
 		Long: `Issue the certificates in a directory (default pki), or a single one, anew: same
 names, same uses, same time to live unless --days says otherwise. The key stays, so

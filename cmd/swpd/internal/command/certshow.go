@@ -18,7 +18,7 @@ import (
 
 func newCertShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show [DIR | FILE]...",
+		Use:   "show [DIR|FILE]...",
 		Short: "Say what certificates are and whether they are good",
 		Long: `Say of certificates whom peers take their owner for, which names they have, who
 issued them, how long they are valid and their fingerprint; whether the key beside
@@ -176,7 +176,6 @@ swpd init --partner FILE, or as trust of an entry of its own. It holds no secret
 		Example: `  swpd cert bundle --config edge/swpd.yaml > edge.pem
   swpd cert bundle --config edge/swpd.yaml --address swp+tls://edge.example.org:7777 > edge.pem
   swpd cert show edge.pem`,
-		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	addresses := cmd.Flags().StringArray("address", nil, "`address` that the partner dials, default those of listeners; repeatable")

@@ -16,7 +16,7 @@ import (
 
 func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check",
+		Use:   "check [PROFILE] [OPERATION] [NAME]",
 		Short: "Check a configuration and say what it would serve to whom",
 		Long: `Read a configuration, the certificates and the programs it names, as run would,
 and print what would be served to whom. Nothing is started and nothing is made.

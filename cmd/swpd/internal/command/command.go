@@ -3,23 +3,20 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/config"
 )
 
-// Exit codes.
+// Exit codes besides those of package cli.
 const (
-	exitOK     = 0
-	exitFailed = 1 // it was tried and failed
-	exitUsage  = 2 // the command line or the configuration is wrong
-	exitUnwell = 3 // status: running but not ready
+	exitFailed = cli.ExitFailed
+	exitUsage  = cli.ExitUsage // the command line or the configuration is wrong
+	exitUnwell = 3             // status: running but not ready
 )
 
 // exitError is an error with an exit code of its own.
@@ -28,50 +25,26 @@ type exitError struct {
 	err  error
 }
 
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return "no" // it was printed
-	}
-	return e.err.Error()
-}
-
+func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
 // Main runs the command line and returns the exit code. An empty version is that
 // of the build information.
 func Main(version string, args []string, stdout, stderr io.Writer) int {
-	if version == "" {
-		version = buildVersion()
-	}
-	root := newRoot(version)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	ran := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
-	err := root.Execute()
-	if err == nil {
-		return exitOK
-	}
-	if !errors.Is(err, errNo) {
-		say(stderr, err)
-	}
-	var exit *exitError
-	var problems config.Problems
-	switch {
-	case errors.As(err, &exit):
-		return exit.code
-	case errors.As(err, &problems), !ran:
-		return exitUsage
-	}
-	return exitFailed
+	version = cli.Version(version)
+	p := cli.Program{Root: newRoot(version), Version: version, Code: code}
+	return p.Main(args, os.Stdin, stdout, stderr)
 }
 
-// say prints each line of an error on a line of its own.
-func say(w io.Writer, err error) {
-	for line := range strings.Lines(err.Error()) {
-		_, _ = fmt.Fprintf(w, "swpd: %s\n", strings.TrimSuffix(line, "\n"))
+// code returns the exit code of what came of a command.
+func code(err error) int {
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
 	}
+	if _, ok := errors.AsType[config.Problems](err); ok {
+		return exitUsage
+	}
+	return cli.ExitFailed
 }
 
 func newRoot(version string) *cobra.Command {
@@ -79,17 +52,18 @@ func newRoot(version string) *cobra.Command {
 		Use:   "swpd",
 		Short: "A federation endpoint for agents and tools",
 		Long: `swpd connects agents and tools of different organisations over SlimWire:
-mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.`,
+mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.
+
+Exit status: 0 when it was done, 1 when it was tried and failed, 2 when the command line
+or the configuration is wrong, 130 after Ctrl-C; run ends in order with 0. Errors are on standard error; with --json
+as an object in its last line: {"error":{"kind":…,"message":…,"exit_code":…}}.`,
 		Example: `  swpd run                              loopback, development certificates, the built-in RPC methods
   swpd init --dir edge && cd edge       certificates and swpd.yaml
   swpd check --config swpd.yaml         what it would serve to whom, or what is wrong with it
   swpd check --as spiffe://example.org/agents/planner   what somebody may do
   swpd run --config swpd.yaml`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newRun(version), newCheck(), newExplain(), newStatus(), newReload(), newCert(), newVersion(version))
+	root.AddCommand(newInit(), newRun(version), newCheck(), newExplain(), newStatus(), newReload(), newCert())
 	return root
 }
 
@@ -100,13 +74,4 @@ func configFlag(cmd *cobra.Command) *string {
 
 func load(file string) (*config.Config, error) {
 	return config.Load(file, os.Environ())
-}
-
-// buildVersion is the version of the module.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

@@ -45,7 +45,6 @@ its trust domain, unless NAME= says another.`,
   swpd init --dir edge --host edge.example.org --listen 0.0.0.0:7777 --full
   swpd init --dir acme --name spiffe://acme.example/swpd
   swpd init --dir beta --name spiffe://beta.example/swpd --listen 127.0.0.1:7877 --partner acme`,
-		Args: cobra.NoArgs,
 	}
 	var s setup
 	f := cmd.Flags()

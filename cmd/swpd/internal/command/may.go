@@ -7,12 +7,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/config"
 )
 
 // errNo is the answer no, which was printed.
-var errNo = &exitError{exitFailed, nil}
+var errNo = &exitError{exitFailed, cli.ErrPrinted}
 
 // checkQuestion reports whether the arguments of check --may are complete.
 func checkQuestion(as string, args []string) error {

@@ -24,7 +24,6 @@ changed file is read within two seconds without being asked for.`,
 		Example: `  swpd reload
   swpd reload --config swpd.yaml
   swpd reload --admin 127.0.0.1:7790 --json`,
-		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")

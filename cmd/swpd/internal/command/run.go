@@ -1,14 +1,13 @@
 package command
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/config"
 )
@@ -19,7 +18,8 @@ func newRun(version string) *cobra.Command {
 		Short: "Serve until told to stop",
 		Long: `Serve until SIGTERM or SIGINT. Then no new connection is accepted, what is in
 flight has 8 s to end, and MCP servers and the commands of workers have 2 s more;
-a second signal ends everything at once. SIGHUP has certificates, trust and access rules read
+a second signal ends everything at once. The exit code of an orderly end is 0, of
+one by a second signal 130 (SIGINT) or 143 (SIGTERM). SIGHUP has certificates, trust and access rules read
 again, and so do swpd reload and a change of their files.
 
 Without a configuration swpd serves the built-in RPC methods over TLS and QUIC on
@@ -29,7 +29,6 @@ The log goes to standard error.`,
   swpd run --config swpd.yaml
   SWPD_LOG_LEVEL=debug swpd run --config swpd.yaml
   SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:0 swpd run --addr-file addresses`,
-		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	addrFile := cmd.Flags().String("addr-file", "", "write the addresses to `file`, one a line, once everything listens")
@@ -39,7 +38,7 @@ The log goes to standard error.`,
 		if err != nil {
 			return err
 		}
-		ctx, reload, abort := signals(cmd.Context())
+		ctx := cmd.Context()
 		if os.Getenv("GOGC") == "" {
 			collectEarly(ctx, liveHeap, setPercent)
 		}
@@ -49,29 +48,18 @@ The log goes to standard error.`,
 			Log:          cmd.ErrOrStderr(),
 			AddrFile:     *addrFile,
 			AcceptDamage: *acceptDamage,
-			Reload:       reload,
+			Reload:       hangUps(),
 			Read:         func() (*config.Config, error) { return load(*file) },
-			Abort:        abort,
+			Abort:        cli.Abort(ctx),
 		})
 	}
-	return cmd
+	return cli.Service(cmd)
 }
 
-// atOnce is how long a second signal waits for what it asked to end.
-const atOnce = time.Second
-
-// signals returns a context that the first SIGTERM or SIGINT ends, a channel
-// with a value for each SIGHUP, and one that the second SIGTERM or SIGINT
-// closes. The program ends soon after that whatever happens.
-func signals(parent context.Context) (ctx context.Context, reload, abort <-chan struct{}) {
-	if parent == nil {
-		parent = context.Background()
-	}
-	ctx, cancel := context.WithCancel(parent)
-	stop, hup := make(chan os.Signal, 2), make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+// hangUps returns a channel with a value for each SIGHUP.
+func hangUps() <-chan struct{} {
+	hup, again := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	again, now := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		for range hup {
 			select {
@@ -80,13 +68,5 @@ func signals(parent context.Context) (ctx context.Context, reload, abort <-chan 
 			}
 		}
 	}()
-	go func() {
-		<-stop
-		cancel()
-		<-stop
-		close(now)
-		time.Sleep(atOnce)
-		os.Exit(exitFailed)
-	}()
-	return ctx, again, now
+	return again
 }

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
-	"runtime/debug"
+	"os"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/config"
 )
@@ -30,7 +30,6 @@ answer.`,
 		Example: `  swpd status
   swpd status --config swpd.yaml
   swpd status --admin 127.0.0.1:7790 --json`,
-		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
@@ -60,6 +59,9 @@ answer.`,
 // adminAddress is where the swpd of a configuration is asked: at, or else what
 // the file says.
 func adminAddress(at, file string) (string, error) {
+	if at != "" && file != "" && file != os.Getenv("SWPD_CONFIG") {
+		return "", cli.Usagef("--config has no effect beside --admin, which says where to ask; keep one")
+	}
 	if at != "" {
 		return strings.TrimPrefix(at, "http://"), nil
 	}
@@ -142,35 +144,4 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
 	}
 	return w.Flush()
-}
-
-func newVersion(version string) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  swpd version --json",
-		Args:    cobra.NoArgs,
-	}
-	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		v := struct {
-			Version  string `json:"version"`
-			Revision string `json:"revision,omitempty"`
-			Go       string `json:"go"`
-			Platform string `json:"platform"`
-		}{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-		if info, ok := debug.ReadBuildInfo(); ok {
-			for _, s := range info.Settings {
-				if s.Key == "vcs.revision" {
-					v.Revision = s.Value
-				}
-			}
-		}
-		if *asJSON {
-			return printJSON(cmd.OutOrStdout(), v)
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "swpd %s %s %s %s\n", v.Version, v.Revision, v.Go, v.Platform)
-		return err
-	}
-	return cmd
 }

@@ -1,0 +1,120 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/transport"
+)
+
+// What the usage line of a command calls its address declares what may follow host
+// and port in it. Everything else is refused before anything is read or dialled.
+const (
+	addrPlain   = "ADDR"           // nothing
+	addrServer  = "ADDR[/SERVER]"  // perhaps an MCP server, or partner/server
+	addrAgent   = "ADDR[/AGENT]"   // perhaps an agent, or partner/agent
+	addrOfAgent = "ADDR/AGENT"     // an agent, or partner/agent
+	addrNew     = "[ADDR[/AGENT]]" // as addrAgent, and may be left out
+)
+
+// usageArguments are those of usage lines that are checked and completed alike in all
+// commands.
+func usageArguments() map[string]cli.Argument {
+	target := func(address string) error {
+		_, _, err := split(address)
+		return err
+	}
+	named := func(address string) error {
+		_, agent, err := split(address)
+		if err == nil && (agent == "" || strings.Count(agent, "/") > 1) {
+			err = &usageError{"the address has to end with the name of an agent, or of a partner and its agent, as in swp+tls://127.0.0.1:7777/billing"}
+		}
+		return err
+	}
+	return map[string]cli.Argument{
+		addrPlain:   {Check: func(address string) error { _, err := plain(address); return err }, Complete: schemes},
+		addrServer:  {Check: target, Complete: schemes},
+		addrAgent:   {Check: target, Complete: schemes},
+		addrOfAgent: {Check: named, Complete: schemes},
+		"TASK_ID":   {Complete: sentTasks},
+	}
+}
+
+// split reads an address and the names that follow host and port.
+func split(address string) (addr transport.Addr, target string, err error) {
+	addr, target, err = client.SplitTarget(address)
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), "transport: ")
+		err = &usageError{strings.TrimPrefix(text, "client: ")}
+	}
+	return addr, target, err
+}
+
+// plain reads an address that names nothing but an endpoint.
+func plain(address string) (transport.Addr, error) {
+	addr, target, err := split(address)
+	if err == nil && target != "" {
+		err = &usageError{fmt.Sprintf("address %.256q: this command is for the endpoint itself and cannot pass %q on\n"+
+			"Leave /%[2]s out if you mean %s; else give the address of the endpoint that you mean.", address, target, addr)}
+	}
+	return addr, err
+}
+
+// behind reads an address with the name of what is behind the endpoint, which a flag
+// may give as well.
+func behind(address, flag, value string) (at, name string, err error) {
+	addr, target, err := split(address)
+	switch {
+	case err != nil:
+		return "", "", err
+	case target != "" && value != "" && target != value:
+		return "", "", &usageError{fmt.Sprintf("the address names %q and %s %q; keep one", target, flag, value)}
+	case target == "":
+		target = value
+	}
+	return addr.String(), target, nil
+}
+
+// checkPlaintext refuses what says who is who where nobody shows a certificate.
+func (f *flags) checkPlaintext() error {
+	for _, flag := range []struct{ name, value string }{
+		{"--identity", f.identity}, {"--cert", f.cert}, {"--key", f.key}, {"--ca", f.ca}, {"--expect", f.expect},
+	} {
+		if flag.value != "" {
+			return &usageError{flag.name + " has no effect over swp+tcp, where nobody shows a certificate; leave it out, or use swp+tls or swp+quic"}
+		}
+	}
+	return nil
+}
+
+// schemes completes the begin of an address.
+func schemes(typed string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+	for _, scheme := range []string{"swp+tls://", "swp+quic://", "swp+tcp://127.0.0.1"} {
+		if strings.HasPrefix(scheme, typed) {
+			list = append(list, scheme)
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// sentTasks completes the id of a task of the journal.
+func sentTasks(typed string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+	journal, err := openJournal()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	tasks, err := journal.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, t := range tasks {
+		if strings.HasPrefix(t.ID, typed) {
+			list = append(list, cobra.CompletionWithDesc(t.ID, t.Kind))
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
