@@ -259,5 +259,9 @@ func TestStdioOutlivesIdleTimesAndARestart(t *testing.T) {
 	echo("after ten idle times")
 	n.stop(t)
 	n.launch(t)
+	// A call that leaves before the end of its connection is known fails: the next does not.
+	for _, s := range sessions {
+		_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "restarted?"}})
+	}
 	echo("after a restart")
 }

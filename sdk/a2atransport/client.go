@@ -141,7 +141,7 @@ func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, e
 		return nil, false, err
 	}
 	lost := func(err error) error {
-		if session.Context().Err() != nil {
+		if ended(session, err) {
 			return &lostError{err}
 		}
 		return err
@@ -171,6 +171,23 @@ func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, e
 			leave(session, d)
 			return nil, moved, err
 		}
+	}
+}
+
+// endTime is how much later than what was under way the end of a session may show.
+const endTime = time.Second
+
+// ended reports whether an operation failed because its session has ended, or does so in
+// a moment.
+func ended(session profiles.Session, err error) bool {
+	if errors.As(err, new(*profiles.Error)) {
+		return session.Context().Err() != nil
+	}
+	select {
+	case <-session.Context().Done():
+		return true
+	case <-time.After(endTime):
+		return false
 	}
 }
 

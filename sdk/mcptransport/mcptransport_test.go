@@ -323,7 +323,9 @@ func TestSessionOutlivesItsConnections(t *testing.T) {
 				t.Errorf("the server asks over the next connection: %q", got)
 			}
 		}
+		before := s.connection()
 		s.begin(server(nil))
+		<-before.Context().Done() // what is sent before that is known is under way, and fails
 		r, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: text{"anew"}})
 		if got := said(t, r, err); got != "anew" {
 			t.Errorf("at an endpoint that began anew: %q", got)
