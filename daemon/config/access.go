@@ -113,13 +113,13 @@ func (c *Config) checkAccess(p *problems) {
 func checkOperations(p *problems, key string, rule *AccessRule) {
 	known := make(map[string]bool)
 	open := len(rule.Profile) == 0
-	for _, name := range rule.Profile {
+	for i, name := range rule.Profile {
 		list, ok := operations[name]
 		switch {
 		case strings.Contains(name, "*"):
 			open = true
 		case !ok:
-			p.add(key+".profile", "%.64q is no profile with operations; they are %s", name, strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
+			p.addItem(key+".profile", i, "%.64q is no profile with operations; they are %s", name, strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
 			return
 		case list == nil:
 			open = true
@@ -131,9 +131,9 @@ func checkOperations(p *problems, key string, rule *AccessRule) {
 	if open {
 		return
 	}
-	for _, operation := range rule.Operation {
+	for i, operation := range rule.Operation {
 		if !known[operation] && !strings.Contains(operation, "*") {
-			p.add(key+".operation", "%.64q is no operation of %s; they are %s", operation,
+			p.addItem(key+".operation", i, "%.64q is no operation of %s; they are %s", operation,
 				strings.Join(rule.Profile, ", "), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 	}
@@ -228,12 +228,12 @@ func ofProfiles(names List, operation string) bool {
 const maxPattern = 1024
 
 func checkPatterns(p *problems, key string, patterns List) {
-	for _, pattern := range patterns {
+	for i, pattern := range patterns {
 		switch {
 		case pattern == "":
-			p.add(key, "contains an empty pattern; write \"**\" for anything, or remove it")
+			p.addItem(key, i, "contains an empty pattern; write \"**\" for anything, or remove it")
 		case len(pattern) > maxPattern:
-			p.add(key, "contains a pattern of %d octets, want at most %d", len(pattern), maxPattern)
+			p.addItem(key, i, "contains a pattern of %d octets, want at most %d", len(pattern), maxPattern)
 		}
 	}
 }
@@ -245,9 +245,9 @@ func checkIdentities(p *problems, key string, patterns List) {
 		p.add(key, "missing; name who the rule is for, such as spiffe://example.org/** for everyone of a trust domain, or \"**\" for everyone")
 	}
 	checkPatterns(p, key, patterns)
-	for _, pattern := range patterns {
+	for i, pattern := range patterns {
 		if hint := crossesDomains(pattern); hint != "" {
-			p.add(key, "%.200q also matches identities of other trust domains; write %s", pattern, hint)
+			p.addItem(key, i, "%.200q also matches identities of other trust domains; write %s", pattern, hint)
 		}
 	}
 }

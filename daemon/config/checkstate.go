@@ -56,10 +56,10 @@ func (c *Config) checkWorkers(p *problems) {
 		if len(w.Kinds) == 0 {
 			p.add(key+".kinds", "missing; list the kinds of task it carries out")
 		}
-		for _, kind := range w.Kinds {
-			literal(p, key+".kinds", kind)
+		for i, kind := range w.Kinds {
+			literal(p, key+".kinds", i, kind)
 			if other, taken := served[kind]; taken {
-				p.add(key+".kinds", "%.200q is carried out by %s already; one worker serves a kind", kind, other)
+				p.addItem(key+".kinds", i, "%.200q is carried out by %s already; one worker serves a kind", kind, other)
 			}
 			served[kind] = name
 		}
@@ -91,19 +91,19 @@ func (c *Config) checkBackends(p *problems) {
 		if len(b.Methods) == 0 {
 			p.add(key+".methods", "missing; list the methods it serves")
 		}
-		for _, method := range b.Methods {
-			literal(p, key+".methods", method)
+		for i, method := range b.Methods {
+			literal(p, key+".methods", i, method)
 			if strings.HasPrefix(method, "swp.") {
-				p.add(key+".methods", "%.200q is reserved: names that begin with swp. are built in", method)
+				p.addItem(key+".methods", i, "%.200q is reserved: names that begin with swp. are built in", method)
 			}
 			if other, taken := served[method]; taken {
-				p.add(key+".methods", "%.200q is served by %s already", method, other)
+				p.addItem(key+".methods", i, "%.200q is served by %s already", method, other)
 			}
 			served[method] = name
 		}
-		for _, method := range b.Repeatable {
+		for i, method := range b.Repeatable {
 			if !slices.Contains(b.Methods, method) {
-				p.add(key+".repeatable", "%.200q is not in methods", method)
+				p.addItem(key+".repeatable", i, "%.200q is not in methods", method)
 			}
 		}
 		if b.Timeout <= 0 {
@@ -112,16 +112,16 @@ func (c *Config) checkBackends(p *problems) {
 	}
 }
 
-// literal wants a name and no pattern: a name with a wildcard would be served
+// literal wants a name and no pattern as element i of a list: a name with a wildcard would be served
 // under that very name, which nobody means.
-func literal(p *problems, key, name string) {
+func literal(p *problems, key string, i int, name string) {
 	switch {
 	case name == "":
-		p.add(key, "contains an empty name; remove it")
+		p.addItem(key, i, "contains an empty name; remove it")
 	case len(name) > maxPattern:
-		p.add(key, "contains a name of %d octets, want at most %d", len(name), maxPattern)
+		p.addItem(key, i, "contains a name of %d octets, want at most %d", len(name), maxPattern)
 	case strings.Contains(name, "*"):
-		p.add(key, "%.200q is a pattern, want names in full", name)
+		p.addItem(key, i, "%.200q is a pattern, want names in full", name)
 	}
 }
 

@@ -66,9 +66,9 @@ func (c *Config) checkCred(p *problems) {
 		}
 	}
 	readable(p, "cred.opaque", c.Cred.Opaque)
-	for _, name := range c.Cred.Audience {
+	for i, name := range c.Cred.Audience {
 		if name == "" {
-			p.add("cred.audience", "contains an empty name; remove it")
+			p.addItem("cred.audience", i, "contains an empty name; remove it")
 		}
 	}
 	if most := 5 * time.Minute; c.Cred.Leeway > most {

@@ -27,8 +27,8 @@ type decoder struct {
 // maxDepth is deeper than any key; aliases that contain themselves end here.
 const maxDepth = 8
 
+// value reads a node into v. The caller has said where key is set.
 func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
-	d.origins[key] = d.originOf(n)
 	if depth > maxDepth {
 		d.add(key, "nested too deeply")
 		return
@@ -127,12 +127,14 @@ func (d *decoder) object(key string, n *yaml.Node, v reflect.Value, depth int) {
 	}
 	fields := fieldsOf(v.Type())
 	for name, child := range d.pairs(key, n) {
-		if i, ok := fields[name]; ok {
+		switch i, ok := fields[name]; {
+		case ok:
 			d.value(join(key, name), child, v.Field(i), depth+1)
-			continue
+		case name == "<<":
+			d.add(join(key, name), "merging mappings is not supported; write the keys out")
+		default:
+			d.add(join(key, name), "unknown key%s", suggest(name, fields))
 		}
-		d.origins[join(key, name)] = d.originOf(child)
-		d.add(join(key, name), "unknown key%s", suggest(name, fields))
 	}
 }
 
@@ -186,24 +188,41 @@ func (d *decoder) list(key string, n *yaml.Node, v reflect.Value, depth int) {
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, child := range n.Content {
-		d.value(fmt.Sprintf("%s[%d]", key, i), child, list.Index(i), depth+1)
+		at := fmt.Sprintf("%s[%d]", key, i)
+		d.origins[at] = d.originOf(child)
+		d.value(at, child, list.Index(i), depth+1)
 	}
 	v.Set(list)
 }
 
-// pairs yields the keys and values of a mapping; a repeated key is a problem.
+// pairs yields the keys and values of a mapping, and notes where each is set: in the
+// line of the key, wherever its value is. A key that is repeated, or is no text, is
+// a problem.
 func (d *decoder) pairs(key string, n *yaml.Node) func(func(string, *yaml.Node) bool) {
 	return func(yield func(string, *yaml.Node) bool) {
 		first := make(map[string]int)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			name := n.Content[i].Value
+			label, child := n.Content[i], n.Content[i+1]
+			if label.Kind == yaml.AliasNode {
+				label = label.Alias
+			}
+			name := label.Value
+			if label.Kind != yaml.ScalarNode {
+				d.addAt(key, n.Content[i], "a key %s, want text", d.describe(key, label))
+				continue
+			}
 			if line, again := first[name]; again {
 				full := join(key, name)
 				d.addAt(full, n.Content[i], "set twice, first in line %d; keep one", line)
 				continue
 			}
 			first[name] = n.Content[i].Line
-			if !yield(name, n.Content[i+1]) {
+			if full := join(key, name); d.named[child] != "" {
+				d.origins[full] = d.originOf(child)
+			} else {
+				d.origins[full] = d.originOf(n.Content[i])
+			}
+			if !yield(name, child) {
 				return
 			}
 		}
@@ -223,8 +242,10 @@ func (d *decoder) originOf(n *yaml.Node) origin {
 	if n.Line == 0 {
 		return origin{where: d.file}
 	}
-	return origin{where: fmt.Sprintf("%s:%d", d.file, n.Line), line: n.Line}
+	return origin{where: placeAt(d.file, n.Line), line: n.Line}
 }
+
+func placeAt(file string, line int) string { return fmt.Sprintf("%s:%d", file, line) }
 
 func (d *decoder) duration(key, s string, v reflect.Value) {
 	dur, err := time.ParseDuration(s)

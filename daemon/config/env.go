@@ -46,6 +46,9 @@ func (d *decoder) override(root *yaml.Node, environ []string) {
 // set descends from n, which holds a value of type t, along rest and sets the
 // scalar it arrives at. It changes nothing if rest leads nowhere.
 func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bool {
+	if n.Kind == yaml.AliasNode {
+		*n = *clone(n.Alias) // what else refers to the anchor keeps its values
+	}
 	switch {
 	case t == reflect.TypeFor[Address](), t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[Size]():
 		return d.setScalar(n, name, rest, value, "!!str")
@@ -100,6 +103,7 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 		if !d.set(t.Elem(), child, name, below, value) {
 			return false
 		}
+		d.named[child] = name
 		*n = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Content: append(n.Content, child)}
 		return true
 	}
@@ -117,6 +121,7 @@ func (d *decoder) setUnder(t reflect.Type, n *yaml.Node, key, name, rest, value 
 	if !d.set(t, child, name, rest, value) {
 		return false
 	}
+	d.named[child] = name
 	label := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}
 	*n = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Content: append(n.Content, label, child)}
 	return true
@@ -132,6 +137,16 @@ func (d *decoder) setScalar(n *yaml.Node, name, rest, value, tag string) bool {
 	}
 	d.named[n] = name
 	return true
+}
+
+// clone copies a node and what it contains. Aliases in it stay aliases.
+func clone(n *yaml.Node) *yaml.Node {
+	c := *n
+	c.Content = make([]*yaml.Node, len(n.Content))
+	for i, child := range n.Content {
+		c.Content[i] = clone(child)
+	}
+	return &c
 }
 
 func emptyNode(t reflect.Type) *yaml.Node {

@@ -27,9 +27,9 @@ func (h *Hints) Target() *policyhint.Target {
 }
 
 func (h *Hints) check(p *problems, key string) {
-	for _, region := range h.Region {
+	for i, region := range h.Region {
 		if _, err := policyhint.ParseRegions(region); err != nil || strings.Contains(region, ",") {
-			p.add(key+".region", "%.80q is no region, want lower-case letters, digits and hyphens, such as eu-west-1", region)
+			p.addItem(key+".region", i, "%.80q is no region, want lower-case letters, digits and hyphens, such as eu-west-1", region)
 		}
 	}
 	if h.Cost == "" {

@@ -60,6 +60,9 @@ func parse(file string, text []byte, environ []string) (*Config, error) {
 	d.override(root, environ)
 	c := Default()
 	c.Source = file
+	if root.Kind != yaml.MappingNode {
+		d.origins[""] = d.originOf(root)
+	}
 	d.value("", root, reflect.ValueOf(c).Elem(), 0)
 	c.Places = d.places()
 	if err := d.err(); err != nil {
@@ -84,17 +87,18 @@ func parse(file string, text []byte, environ []string) (*Config, error) {
 
 // document returns the mapping that the file consists of.
 func document(file string, text []byte) (*yaml.Node, error) {
-	fail := func(text string) error { return Problems{{Where: file, Text: text}} }
 	var doc, more yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
 			return emptyNode(reflect.TypeFor[Config]()), nil
 		}
-		return nil, fail(err.Error())
+		return nil, Problems{syntaxProblem(file, text, err)}
 	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, fail("holds more than one YAML document; keep one")
+	if err := dec.Decode(&more); err == nil {
+		return nil, Problems{{Where: placeAt(file, more.Line), Text: "a second YAML document begins here; keep one", line: more.Line}}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, Problems{syntaxProblem(file, text, err)}
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {

@@ -54,6 +54,13 @@ func (p *problems) add(key, format string, args ...any) {
 	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
 }
 
+// addItem is add for element i of the list under key: the line is that of the
+// element.
+func (p *problems) addItem(key string, i int, format string, args ...any) {
+	from := p.find(fmt.Sprintf("%s[%d]", key, i))
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
+}
+
 // find returns where key was set, or else what it would belong to.
 func (p *problems) find(key string) origin {
 	for {
