@@ -41,7 +41,7 @@ func openBlobs(ctx context.Context, c *config.Config, records store.Records, acc
 	blobs, err := filestore.Open(ctx, o)
 	switch {
 	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: the artifacts in %s are damaged, and nothing was changed; restore them from a copy, or start once with --accept-damage to go on with what can be read: %w", o.Dir, err)
+		return nil, fmt.Errorf("data: artifacts: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to go on with what can be read", err, o.Dir)
 	case errors.Is(err, store.ErrVersion):
 		return nil, fmt.Errorf("data: %s: the artifacts in %s were written by another release, and nothing of them was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
 	case err != nil:

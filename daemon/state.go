@@ -57,7 +57,9 @@ func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *za
 	case errors.Is(err, store.ErrVersion):
 		return nil, fmt.Errorf("data: %s: the store in %s was written by another release, and nothing in it was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
 	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: the store in %s is damaged, and nothing in it was changed; restore it from a copy, or start once with --accept-damage to go on with what can be read: %w", o.Dir, err)
+		return nil, fmt.Errorf("data: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to go on with what can be read", err, o.Dir)
+	case errors.Is(err, store.ErrFull):
+		return nil, fmt.Errorf("data: the volume of %s is full; make room on it, or name another directory: %w", o.Dir, err)
 	case err != nil:
 		return nil, fmt.Errorf("data: the store in %s can not be opened: %w", o.Dir, err)
 	}
@@ -119,8 +121,19 @@ func (s *state) probe(ctx context.Context) {
 	}
 	text := boundlog.Clean(err.Error())
 	if old := s.failure.Swap(&text); old == nil || *old != text {
-		s.log.Error("the store can not be written", zap.Error(err))
+		s.log.Error(unwell(err), zap.Error(err))
 	}
+}
+
+// unwell says what the failure of a probe is, and what to do.
+func unwell(err error) string {
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return "the store is damaged: what cannot be read is not served; restore it from a copy, or start once with --accept-damage"
+	case errors.Is(err, store.ErrFull):
+		return "the store cannot be written: the volume is full; make room on it, and it goes on by itself"
+	}
+	return "the store cannot be written"
 }
 
 // describeStore says what is kept and what an acknowledgement promises.

@@ -32,7 +32,7 @@ func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
 	s := r.mustDial(r.addrs[0])
 	ballast := filepath.Join(data, "ballast")
 	fill(t, ballast)
-	r.await("the store can not be written")
+	r.await("the store cannot be written: the volume is full")
 	if status, body := r.get("/readyz"); status != http.StatusServiceUnavailable || !strings.HasPrefix(body, "store: ") || !strings.Contains(body, "full") {
 		t.Errorf("full: /readyz says %d %q", status, body)
 	}

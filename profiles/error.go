@@ -83,8 +83,13 @@ func AsError(err error) *Error {
 	return &Error{Code: Internal, Text: "internal error", Cause: err}
 }
 
-// quotaDetail is what a store says where there is no room for more.
-const quotaDetail = "store_quota"
+// What a store says where its owner or itself keeps as much as it may, where its volume
+// is full, and where it cannot read what it had kept.
+const (
+	quotaDetail   = "store_quota"
+	fullDetail    = "store_full"
+	damagedDetail = "store_damaged"
+)
 
 // Unavailable returns the *Error for a store that refused or failed: retryable
 // if the store says so, and charged to the budget for pace. Nothing of err is in
@@ -100,12 +105,19 @@ func Unavailable(err error) *Error {
 	if !errors.As(err, &kind) {
 		return &Error{Code: Internal, Detail: "store", Text: "internal error", Cause: err}
 	}
-	if !kind.Retryable() {
-		return &Error{Code: Internal, Detail: kind.StoreDetail(), Text: "the state of this endpoint can not be read or written", Cause: err}
-	}
 	text := "the state of this endpoint can not be written now"
-	if kind.StoreDetail() == quotaDetail {
+	switch detail := kind.StoreDetail(); {
+	case detail == damagedDetail:
+		text = "this is damaged in the store of this endpoint and is not served; its operator finds it in the log"
+	case !kind.Retryable():
+		text = "the state of this endpoint can not be read or written"
+	case detail == quotaDetail:
 		text = "no room: this identity or this endpoint keeps as much as it may, which its operator can raise as quota"
+	case detail == fullDetail:
+		text = "the volume of this endpoint's store is full; nothing is kept until its operator has made room on the disk"
+	}
+	if !kind.Retryable() {
+		return &Error{Code: Internal, Detail: kind.StoreDetail(), Text: text, Cause: err}
 	}
 	return &Error{
 		Code: RateLimitExceeded, Detail: kind.StoreDetail(), Text: text,

@@ -27,7 +27,9 @@ func TestUnavailableTellsFullFromBroken(t *testing.T) {
 	}{
 		{fmt.Errorf("put: %w", &refusal{"store_quota", true}), profiles.RateLimitExceeded, "operator can raise"},
 		{&refusal{"store_unavailable", true}, profiles.RateLimitExceeded, "can not be written now"},
-		{&refusal{"store_damaged", false}, profiles.Internal, "can not be read or written"},
+		{&refusal{"store_full", true}, profiles.RateLimitExceeded, "the volume of this endpoint's store is full"},
+		{&refusal{"store_damaged", false}, profiles.Internal, "is damaged in the store"},
+		{&refusal{"store_version", false}, profiles.Internal, "can not be read or written"},
 		{fmt.Errorf("secret"), profiles.Internal, "internal error"},
 	} {
 		got := profiles.Unavailable(test.err)

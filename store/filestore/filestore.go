@@ -184,7 +184,7 @@ func unavailable(err error) error {
 	if err == nil || errors.Is(err, store.ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	return store.Unavailable(err)
 }
 
 // damaged notes damage. The first that is found Check repeats.

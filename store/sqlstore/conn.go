@@ -217,7 +217,9 @@ func failure(err error) error {
 	}
 	f := &failed{cause: err}
 	switch fault.Code() & 0xff {
-	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_NOMEM, codes.SQLITE_BUSY, codes.SQLITE_LOCKED,
+	case codes.SQLITE_FULL:
+		f.kind = store.ErrFull
+	case codes.SQLITE_IOERR, codes.SQLITE_NOMEM, codes.SQLITE_BUSY, codes.SQLITE_LOCKED,
 		codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PROTOCOL, codes.SQLITE_INTERRUPT:
 		f.kind = store.ErrUnavailable
 	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:

@@ -98,10 +98,10 @@ func (w *writer) openFile(ctx context.Context) error {
 		return err
 	}
 	if w.conn, err = s.connectWriter(); err != nil {
-		return err
+		return s.asDamage(err)
 	}
 	if err = w.load(); err != nil {
-		return err
+		return s.unreadable(err)
 	}
 	s.readers = make(chan *conn, s.options.Readers)
 	for range s.options.Readers {
@@ -112,7 +112,7 @@ func (w *writer) openFile(ctx context.Context) error {
 	for range s.options.Readers {
 		c, err := s.connectReader()
 		if err != nil {
-			return err
+			return s.asDamage(err)
 		}
 		<-s.readers
 		s.readers <- c
@@ -250,9 +250,4 @@ func syncDir(path string) error {
 }
 
 // unavailable is an error of the file system, for callers.
-func unavailable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-}
+func unavailable(err error) error { return store.Unavailable(err) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -156,7 +157,8 @@ func (s *Store) checkStructure(ctx context.Context, c *conn) error {
 	case err != nil:
 		return s.unreadable(err)
 	case found != "ok":
-		return s.damaged("%s", found)
+		// SQLite says where in lines of its own.
+		return s.damaged("%s", strings.Join(strings.Fields(strings.ReplaceAll(found, "***", "")), " "))
 	}
 	return nil
 }

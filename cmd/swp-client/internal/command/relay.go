@@ -41,7 +41,7 @@ func relayAdvice(err error) error {
 	case errors.As(err, &fault) && fault.Code == relay.CodeConflict:
 		return advise(err, "This identity has published something else under that id: another topic or another payload.")
 	case errors.As(err, &fault) && fault.Code == profiles.RateLimitExceeded.Alias():
-		return advise(err, "The topic is full, or this identity or the relay keeps as much as it may; the operator of the endpoint\ncan raise relay.waiting, relay.remembered or quota, and a consumer of the topic makes room.")
+		return advise(err, "The relay says why it has no room or no time for this now; the same command may work later. A topic that is full\nis emptied by its consumers, a limit is raised by the operator of the endpoint.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it is no relay.")
 	}
