@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,10 +133,19 @@ func TestTL02DowngradesAreRefused(t *testing.T) {
 			edit(config)
 			conn := tls.Client(dialTCP(t, s.addr()), config)
 			_ = conn.SetDeadline(time.Now().Add(transporttest.Patience))
-			if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("read %d octets, %v", n, err)
+			n, err := conn.Read(make([]byte, 1))
+			if n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("read %d octets, %v", n, err)
 			}
-			s.event(t, transport.ReasonDowngrade)
+			e := s.event(t, transport.ReasonDowngrade)
+			if config.MaxVersion != tls.VersionTLS13 {
+				s.serves(t)
+				return
+			}
+			// Who speaks another protocol is told so, and the log says it.
+			if !strings.Contains(err.Error(), "no application protocol") || !strings.Contains(e.Err.Error(), "application protocol") {
+				t.Errorf("the peer is told %q, the log %q", err, e.Err)
+			}
 			s.serves(t)
 		})
 		t.Run("server with "+name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,13 +39,32 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 	l := &Listener{
 		Queue:  transport.NewQueue(),
 		ln:     ln,
-		config: policy.Server(),
+		config: serverConfig(policy),
 		policy: policy,
 		opts:   opts,
 		slots:  make(chan struct{}, opts.Handshakes),
 	}
 	l.tasks.Go(func() { transport.AcceptTCP(ln, l.handle) })
 	return l, nil
+}
+
+// serverConfig is that of a policy, which refuses whoever names no application
+// protocol with the alert for it. crypto/tls would go on and have VerifyConnection
+// blame the certificate.
+func serverConfig(policy *transport.Policy) *tls.Config {
+	c := policy.Server()
+	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if len(hello.SupportedProtos) > 0 || !slices.Contains(hello.SupportedVersions, tls.VersionTLS13) {
+			return nil, nil // which crypto/tls judges
+		}
+		if w, ok := hello.Conn.(*wire); ok {
+			w.alert(alertNoApplicationProtocol)
+		}
+		return nil, &transport.RefusedError{
+			Reason: transport.ReasonDowngrade, Err: fmt.Errorf("tlsconn: the peer names no application protocol (ALPN), want %q", transport.ALPN),
+		}
+	}
+	return c
 }
 
 // Addr implements transport.Listener.

@@ -35,6 +35,17 @@ type wire struct {
 	shaking *handshake // nil once the handshake is over
 	failed  error      // what the last Read returned
 	closing atomic.Bool
+	said    bool // the last word was said: what crypto/tls writes after it is dropped
+}
+
+// alertNoApplicationProtocol is the number of an alert of TLS.
+const alertNoApplicationProtocol = 120
+
+// alert ends a handshake, of which nothing is encrypted yet, with a fatal alert of
+// our own in the place of the one that crypto/tls would send.
+func (w *wire) alert(number byte) {
+	_, _ = w.Write([]byte{21, 3, 3, 0, 2, 2, number})
+	w.said = true
 }
 
 // handshake is the state of a wire while its handshake runs.
@@ -82,6 +93,9 @@ func (w *wire) read(p []byte) (int, error) {
 }
 
 func (w *wire) Write(p []byte) (int, error) {
+	if w.said {
+		return len(p), nil
+	}
 	if h := w.shaking; h != nil {
 		h.release()
 		defer h.acquire()
