@@ -200,6 +200,10 @@ func (id Identity) load() (*transport.Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	// Whether it is valid now is for the clock of the peer to say.
+	if err := id.fault(time.Now()); err != nil && !errors.As(err, new(*transport.ValidityError)) {
+		return nil, err
+	}
 	return creds, nil
 }
 

@@ -188,7 +188,7 @@ func (l *lane) silent() {
 	case l.isIdle(now):
 		l.stopped = true
 		if !l.s.conn.Multiplexed() {
-			l.s.close(profiles.OK, errIdle)
+			l.s.close(profiles.OK, ErrIdle)
 			return
 		}
 		l.stream.Reset(uint64(profiles.OK))

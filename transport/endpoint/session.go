@@ -236,7 +236,7 @@ func (s *Session) awaitAnswers(l *lane) {
 		}
 		left := wait - time.Since(l.quietSince())
 		if left <= 0 {
-			s.cancel(errIdle)
+			s.cancel(ErrIdle)
 			return
 		}
 		timer.Reset(left)
@@ -280,14 +280,16 @@ func (s *Session) watchIdle() {
 			left -= time.Since(time.UnixMicro(s.touched.Load()))
 		}
 		if left <= 0 {
-			s.close(profiles.OK, errIdle)
+			s.close(profiles.OK, ErrIdle)
 			return
 		}
 		timer.Reset(left)
 	}
 }
 
-var errIdle = errors.New("endpoint: idle too long")
+// ErrIdle is the cause of sessions that this end closed because nothing was in flight
+// for Bounds.Idle.
+var ErrIdle = errors.New("endpoint: idle too long")
 
 func (s *Session) touch(now time.Time) { s.touched.Store(now.UnixMicro()) }
 

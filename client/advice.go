@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// advice is what to do about an error of a connection. Each has a test that provokes
+// it, over TLS and QUIC where both can.
+type advice struct {
+	name  string // for the tests
+	fits  func(f *failure) bool
+	words func(f *failure) string
+}
+
+// failure is an error of a connection with what is known about the connection.
+type failure struct {
+	c      *Client
+	err    error
+	text   string
+	closed *transport.CloseError // nil unless an end closed it with a code
+	own    error                 // what is wrong with the certificate of this side
+}
+
+// advise returns what to do about an error, and the name of that advice; both are empty
+// if nothing is known about it.
+func (c *Client) advise(err error) (name, words string) {
+	f := &failure{c: c, err: err, text: err.Error(), own: c.opts.Identity.fault(time.Now())}
+	errors.As(err, &f.closed)
+	for _, a := range advices {
+		if a.fits(f) {
+			return a.name, a.words(f)
+		}
+	}
+	return "", ""
+}
+
+// advices are tried in order: what is said by the error itself before what can only be
+// concluded.
+var advices = []advice{
+	{"no identity", func(f *failure) bool { return errors.Is(f.err, fs.ErrNotExist) }, always(
+		"Make a development identity with: swpd init, or name files with --cert, --key and --ca.")},
+	{"own certificate", func(f *failure) bool { return errors.As(f.err, new(*ownError)) }, always(
+		"No peer accepts this certificate, whatever authority it is from. Get one with one URI name (or one DNS name) that may be used by clients, or name another with --cert and --key.")},
+	{"authority of the server", func(f *failure) bool { return errors.As(f.err, new(x509.UnknownAuthorityError)) }, func(f *failure) string {
+		return fmt.Sprintf("The server's certificate is not from an authority in %s. If you trust the server, pass its authority with --ca FILE.", f.c.opts.Identity.CA)
+	}},
+	{"name of the server", func(f *failure) bool { return errors.As(f.err, new(x509.HostnameError)) }, always(
+		"The server's certificate is for another name. If the server is known by an identity instead, pass it with --expect, such as --expect spiffe://example.org/swpd.")},
+	{"time of the server", func(f *failure) bool { return f.invalid(x509.Expired) }, always(
+		"The server's certificate is not valid now. Check the clock of both machines; if they are right, the certificate has to be renewed.")},
+	{"usage of the server", func(f *failure) bool { return f.invalid(x509.IncompatibleUsage) }, always(
+		"The server's certificate may not be used by servers: its extended key usage lacks serverAuth. Its operator needs another one.")},
+	{"identity of the server", func(f *failure) bool { return f.refusedHere(transport.ReasonIdentity) }, always(
+		"The server's certificate does not say who it is: it needs one URI name, or one DNS name. Its operator needs another one.")},
+	{"another identity", func(f *failure) bool { return strings.Contains(f.text, "expected \"") }, always(
+		"Another identity was expected. Correct --expect, or find out who answers there.")},
+	{"nothing listens", func(f *failure) bool { return errors.Is(f.err, syscall.ECONNREFUSED) }, always(
+		"Nothing listens there. Is swpd running, and is this its address? Its log says where it listens.")},
+	{"unknown host", func(f *failure) bool { return errors.As(f.err, new(*net.DNSError)) }, always(
+		"The host name is not known here.")},
+	{"not SWP", (*failure).otherProtocol, always(
+		"What listens there does not speak SWP over TLS. Is the port, and is the scheme of the address right?")},
+	{"denied", func(f *failure) bool { return f.code(profiles.SecurityPolicy) && f.c.lost() }, func(f *failure) string {
+		return "The server trusts this client's certificate but does not let its identity in. " + f.c.ifDenied()
+	}},
+	{"refused message", func(f *failure) bool { return f.code(profiles.SecurityPolicy) }, always(
+		"The server lets this identity in, but refused this message: its access rules do not allow it, or the chain of credentials that it names (--chain) is revoked, expired or unknown. The log of the server says which.")},
+	{"own certificate out of time", func(f *failure) bool { return f.refusedThere() && f.own != nil }, func(f *failure) string {
+		return fmt.Sprintf("The server refused this client's certificate, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", trimmed(f.own))
+	}},
+	{"refused certificate", (*failure).refusedThere, func(f *failure) string {
+		return fmt.Sprintf("The server refused this client's certificate %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", f.c.opts.Identity.Cert)
+	}},
+	{"no answer in time", (*failure).late, always(
+		"No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout.")},
+	{"full", func(f *failure) bool { return f.code(profiles.RateLimitExceeded) }, always(
+		"The server is full or limits this identity. Try again later.")},
+	{"idle here", func(f *failure) bool { return errors.Is(f.err, endpoint.ErrIdle) }, always(
+		"Nothing was in flight for so long that this client closed the connection. Run the command again.")},
+	{"ended after use", func(f *failure) bool { return f.ended() && f.c.Session != nil && f.c.Answered() }, always(
+		"The server closed a connection that was in use before: it was idle for longer than limits.idle of the server, the server stops or restarts, or its operator changed its rules. Run the command again.")},
+	{"ended, plaintext", func(f *failure) bool { return f.ended() && strings.HasPrefix(f.c.address, "swp+tcp:") }, always(
+		"What listens there hung up without a word. Is it a plaintext listener (swp+tcp) of swpd? If it is, it may be full; try again later.")},
+	{"ended, own certificate out of time", func(f *failure) bool { return f.ended() && f.own != nil }, func(f *failure) string {
+		return fmt.Sprintf("The server hung up, perhaps for this reason: %s. Renew it, or show another one with --cert and --key.", trimmed(f.own))
+	}},
+	{"ended before use", (*failure).ended, func(f *failure) string {
+		// Over TLS nothing says why.
+		return "The server hung up. If it does so each time, it is full, or does not let this identity in. " + f.c.ifDenied()
+	}},
+}
+
+// lost reports whether there is no connection: that of a stream that failed may last.
+func (c *Client) lost() bool { return c.Session == nil || c.gone() }
+
+func always(words string) func(*failure) string { return func(*failure) string { return words } }
+
+func trimmed(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "client: "), ": transport: ", ": ")
+}
+
+// ifDenied is what to do about a server that does not let our identity in.
+func (c *Client) ifDenied() string {
+	return fmt.Sprintf("Its operator finds %q in its log with reason \"denied\" and would have to take it out of access.deny; swpd reload then lets it in.", c.id())
+}
+
+func (f *failure) code(code profiles.Code) bool {
+	return f.closed != nil && f.closed.Code == uint64(code)
+}
+
+// invalid reports whether the certificate of the peer was refused here for a reason.
+func (f *failure) invalid(reason x509.InvalidReason) bool {
+	var invalid x509.CertificateInvalidError
+	return errors.As(f.err, &invalid) && invalid.Reason == reason
+}
+
+func (f *failure) refusedHere(reason string) bool {
+	var refused *transport.RefusedError
+	return errors.As(f.err, &refused) && refused.Reason == reason
+}
+
+// otherProtocol reports whether there is something at the address that is no SWP over
+// TLS.
+func (f *failure) otherProtocol() bool {
+	cut := f.c.Session == nil && (errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, io.EOF) || errors.Is(f.err, syscall.ECONNRESET))
+	return cut || f.refusedHere(transport.ReasonDowngrade) ||
+		strings.Contains(f.text, "no application protocol") || strings.Contains(f.text, "protocol version not supported") ||
+		strings.Contains(f.text, "first record does not look like a TLS handshake")
+}
+
+// refusedThere reports whether the peer sent an alert about our certificate. crypto/tls
+// gives the alerts that a peer sent no type, quic-go only a number.
+func (f *failure) refusedThere() bool {
+	for _, alert := range []string{
+		"bad certificate", "unknown certificate", "certificate required", "certificate unknown", "expired certificate",
+		"unsupported certificate", "revoked certificate", "access denied", "unknown certificate authority",
+	} {
+		if strings.Contains(f.text, "tls: "+alert) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *failure) late() bool {
+	return errors.Is(f.err, context.DeadlineExceeded) || strings.Contains(f.text, "timeout") ||
+		strings.Contains(f.text, "no recent network activity")
+}
+
+// ended reports whether the peer closed the connection and said no reason.
+func (f *failure) ended() bool {
+	orderly := f.closed != nil && f.closed.Code == 0 && f.closed.Remote
+	return orderly || errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, endpoint.ErrNoAnswer) || errors.Is(f.err, endpoint.ErrEnded) || errors.Is(f.err, syscall.ECONNRESET)
+}
