@@ -202,7 +202,7 @@ func TestTasksForAPartnerNeedARuleAndAPartner(t *testing.T) {
 	s := a.mustDial(a.addrs[0])
 	for agent, want := range map[string]string{"b/far": "", "b/other": "denied", "c/far": "unsupported capability"} {
 		_, result := s.hand(t, &a2a.Task{Kind: "k"}, a2a.SendOptions{Agent: agent})
-		if result.OK != (want == "") || result.Reason != want {
+		if result.OK != (want == "") || !strings.HasPrefix(result.Reason, want) || want == "" && result.Reason != "" {
 			t.Errorf("%s: %+v, want %q", agent, result, want)
 		}
 	}

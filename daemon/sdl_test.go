@@ -360,7 +360,7 @@ func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
 	if got := string(accepted.Payload.Get("patch").AppendJSON(nil)); !strings.Contains(got, `"value":"accepted"`) {
 		t.Fatalf("%s", got)
 	}
-	if got, want := s.states(t), fmt.Sprintf(replaceStatus, "failed")+`,{"op":"add","path":"/reason","value":"unsupported capability"}]`; got != want {
+	if got, want := s.states(t), fmt.Sprintf(replaceStatus, "failed")+`,{"op":"add","path":"/reason","value":"unsupported capability: nobody here carries out `; !strings.HasPrefix(got, want) {
 		t.Errorf("a task for nobody: %s, want %s", got, want)
 	}
 	inputs, end := make(chan string, 2), make(chan struct{})

@@ -28,16 +28,23 @@ type Delegation struct {
 type Chains interface {
 	// Delegation returns what a chain says for a peer at this moment. A Peer of
 	// nothing but an Identity stands for one that is not connected. The error is
-	// ErrChain if there is no such chain, or none that this peer may use now. It
-	// does not block, and is safe for concurrent use.
+	// ErrChain if there is no such chain, or none that this peer may use now;
+	// ErrRevoked or ErrExpired if it is the peer's own. It does not block, and is safe for concurrent use.
 	Delegation(peer *Peer, chainID []byte) (*Delegation, error)
 }
 
 // ErrChain refuses an exchange whose chain is not there, is somebody else's, has
-// expired or was revoked: which of them it is, is not told.
+// expired or was revoked: which of them it is, is told to its owner alone.
 var ErrChain = &Error{
-	Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now",
+	Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: " +
+		"it is not known here, has expired, or is not for this identity",
 }
+
+// ErrRevoked and ErrExpired are ErrChain for whoever has presented the chain.
+var (
+	ErrRevoked = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it was revoked"}
+	ErrExpired = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it has expired"}
+)
 
 type delegationKey struct{}
 
@@ -55,9 +62,17 @@ func DelegationOf(ctx context.Context) *Delegation {
 	return d
 }
 
+type chainFaultKey struct{}
+
+// WithoutDelegation returns ctx in which Delegated refuses with err a message that
+// names a chain.
+func WithoutDelegation(ctx context.Context, err error) context.Context {
+	return context.WithValue(ctx, chainFaultKey{}, err)
+}
+
 // Delegated returns the delegation of a message, nil if it names no chain. A
 // message that names one without having its delegation in ctx is refused with
-// ErrChain: nothing is done without the credentials that it was to be done with.
+// ErrChain, or what ctx says: nothing is done without the credentials that it was to be done with.
 func Delegated(ctx context.Context, ext e1.Extensions) (*Delegation, error) {
 	id, named := ext.Lookup(ExtChain)
 	if !named {
@@ -65,6 +80,9 @@ func Delegated(ctx context.Context, ext e1.Extensions) (*Delegation, error) {
 	}
 	if d := DelegationOf(ctx); d != nil && d.ChainID == string(id) {
 		return d, nil
+	}
+	if err, ok := ctx.Value(chainFaultKey{}).(error); ok {
+		return nil, err
 	}
 	return nil, ErrChain
 }

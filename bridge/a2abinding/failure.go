@@ -171,14 +171,20 @@ func OfResult(r *a2a.Result) (f *Failure, octets []byte) {
 // ofReason is a failure that an endpoint said in words.
 func ofReason(reason string) *Failure {
 	switch reason {
-	case a2a.ReasonUnsupported, a2a.ReasonHops:
+	case a2a.ReasonHops:
 		return Own(NoRoute, reason)
-	case a2a.ReasonDenied, a2a.ReasonChain:
+	case a2a.ReasonDenied:
 		return Own(Denied, reason)
 	case a2a.ReasonDeadline:
 		return Own(Deadline, reason)
 	case a2a.ReasonSize, a2a.ReasonEvents:
 		return Own(TooLarge, reason)
+	}
+	if strings.HasPrefix(reason, a2a.ReasonUnsupported) {
+		return Own(NoRoute, reason)
+	}
+	if strings.HasPrefix(reason, a2a.ReasonChain) {
+		return Own(Denied, reason)
 	}
 	if strings.HasPrefix(reason, a2a.ReasonMalformed) {
 		return Fail(CodeInvalidParams, reason)

@@ -251,7 +251,7 @@ func TestAnAgentIsChosen(t *testing.T) {
 		q.given("k", "")
 		// Only who was meant may have it.
 		id := p.send(task("other", "k", ""), param(profiles.ExtAgent, "c"))
-		p.want(message{Type: 4, MsgID: id, ID: "other", Reason: "unsupported capability"})
+		p.want(message{Type: 4, MsgID: id, ID: "other", Reason: `unsupported capability: nobody here carries out "k" as agent "c"; this identity may ask for k, local`})
 		p.send(task("here", "local", ""))
 		w.started(t)
 		p.send(task("there", "local", ""), param(profiles.ExtAgent, "a"))
@@ -382,7 +382,7 @@ func TestATaskWaitsForAnAgentThatIsAway(t *testing.T) {
 		synctest.Wait() // or the task is given to it, and lost with it
 		p.send(task("t", "k", "input"))
 		p.send(task("u", "other", ""))
-		p.want(message{Type: 4, ID: "u", Reason: "unsupported capability"})
+		p.want(message{Type: 4, ID: "u", Reason: `unsupported capability: nobody here carries out "other"; this identity may ask for k`})
 		time.Sleep(30 * time.Second)
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
 		q = script(t, s, bob)
@@ -640,7 +640,7 @@ func TestATaskWaitsAfterARestartForTheAgentThatDeclaredItsKind(t *testing.T) {
 				s = service(t, a2a.Options{Store: d.open(t)})
 				p := script(t, s, alice)
 				id := p.send(task("x", "dropped", ""))
-				p.want(message{Type: 4, MsgID: id, ID: "x", Reason: "unsupported capability"})
+				p.want(message{Type: 4, MsgID: id, ID: "x", Reason: `unsupported capability: nobody here carries out "dropped"; this identity may ask for k`})
 				p.send(task("t", "k", ""))
 				p.quiet()
 				if !back {

@@ -38,7 +38,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 		return err
 	}
 	if s.opts.Store == nil {
-		m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(reasonUnsupported)}
+		m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(reasonUnsupported + ": this endpoint carries out no tasks")}
 		return w.Finish(e1.Envelope{MsgType: TypeResult, Payload: m.Append(req.Scratch(m.Size()))})
 	}
 	d, err := profiles.Delegated(ctx, req.Extensions)

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"strings"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -24,10 +25,18 @@ func (t *task) credited(ctx context.Context) (context.Context, error) {
 	return profiles.WithDelegation(ctx, d), nil
 }
 
+// chainReason is reasonChain, followed by what is wrong with the chain.
+func chainReason(err error) string {
+	if _, why, ok := strings.Cut(profiles.AsError(err).Text, ": "); ok {
+		return reasonChain + ": " + why
+	}
+	return reasonChain
+}
+
 // chainless refuses a Task whose chain is of no use, with a Result that says so.
 func chainless(taskID []byte, err error) error {
 	fault := *profiles.AsError(err)
-	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(reasonChain)}
+	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(chainReason(err))}
 	fault.Answer = e1.Envelope{MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))}
 	return &fault
 }

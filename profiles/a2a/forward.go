@@ -90,7 +90,7 @@ func (t *task) dispatch(input []byte, wait bool) {
 	s.mu.Unlock()
 	switch {
 	case !known && !wait:
-		t.fail(reasonUnsupported)
+		t.fail(t.unsupported())
 		return
 	case patience <= 0:
 		t.fail(reason)

@@ -261,7 +261,7 @@ func TestVector0013UnsupportedCapabilityFails(t *testing.T) {
 			p := script(t, s, alice)
 			for range 2 {
 				id := p.send(task("t", "unsupported", ""))
-				p.want(message{Type: 4, MsgID: id, ID: "t", Reason: "unsupported capability"})
+				p.want(message{Type: 4, MsgID: id, ID: "t", Reason: `unsupported capability: nobody here carries out "unsupported"; this identity may ask for no other kind`})
 			}
 			p.quiet()
 			if n := s.Live(); n != 0 {

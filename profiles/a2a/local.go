@@ -157,7 +157,7 @@ func (t *task) execute(w Worker, input []byte) {
 	}
 	credited, err := t.credited(t.ctx)
 	if err != nil {
-		t.fail(reasonChain)
+		t.fail(chainReason(err))
 		return
 	}
 	var last []byte

@@ -25,8 +25,8 @@ const (
 )
 
 // The reasons by which an endpoint ends a task that its agent did not end, for those
-// who have to say them in another protocol. ReasonMalformed is followed by what is
-// wrong.
+// who have to say them in another protocol. ReasonUnsupported is
+// followed by what there is, ReasonMalformed and ReasonChain by what is wrong.
 const (
 	ReasonUnsupported = reasonUnsupported
 	ReasonDenied      = reasonDenied

@@ -21,7 +21,12 @@ func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Del
 	if c == nil {
 		c = t.delegated(peer.Identity, id, now)
 	}
-	if c == nil || c.revoked || c.ended(now) || !s.trusted(c) || !c.usable(peer) {
+	switch own := c != nil && c.owner == peer.Identity; {
+	case own && c.revoked:
+		return nil, profiles.ErrRevoked
+	case own && c.ended(now):
+		return nil, profiles.ErrExpired
+	case c == nil, c.revoked, c.ended(now), !s.trusted(c), !c.usable(peer):
 		return nil, profiles.ErrChain
 	}
 	first, last := &c.links[0], &c.links[len(c.links)-1]
@@ -71,7 +76,7 @@ func (s *Service) Attach(ctx context.Context, _ *profiles.Profile, req *profiles
 	}
 	d, err := s.Delegation(req.Session.Peer(), id)
 	if err != nil {
-		return ctx
+		return profiles.WithoutDelegation(ctx, err)
 	}
 	return profiles.WithDelegation(ctx, d)
 }
