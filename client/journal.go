@@ -36,8 +36,9 @@ const (
 	markFormat    = "%020d %s\n"
 	markOctets    = 20 + 1 + 4 + 1
 
-	markOpen = "open"
-	markDone = "done"
+	markOpen   = "open"
+	markDone   = "done"
+	markFailed = "fail"
 )
 
 // SentTask is a task as it was sent.
@@ -61,8 +62,9 @@ func (t *SentTask) TaskID() []byte {
 // Entry is a task of a Journal. It is used by one goroutine at a time.
 type Entry struct {
 	SentTask
-	After uint64 // number of the last Event that was printed
-	Done  bool   // the Result was printed
+	After  uint64 // number of the last Event that was printed
+	Done   bool   // the Result was printed
+	Failed bool   // and said that the task has failed
 
 	file *os.File
 	path string
@@ -190,7 +192,7 @@ func (e *Entry) read(id string) error {
 	if _, err := hex.DecodeString(e.ID); err != nil || e.ID != id {
 		return fmt.Errorf("client: journal: %s: task_id %q", e.file.Name(), e.ID)
 	}
-	e.Done = state == markDone
+	e.Done, e.Failed = state == markDone || state == markFailed, state == markFailed
 	return nil
 }
 
@@ -200,15 +202,19 @@ func (e *Entry) Mark(seq uint64) error {
 	return e.mark()
 }
 
-// Finish notes that the Result was printed.
-func (e *Entry) Finish() error {
-	e.Done = true
+// Finish notes that the Result was printed, and whether the task was done or has
+// failed.
+func (e *Entry) Finish(ok bool) error {
+	e.Done, e.Failed = true, !ok
 	return e.mark()
 }
 
 func (e *Entry) mark() error {
 	state := markOpen
-	if e.Done {
+	switch {
+	case e.Failed:
+		state = markFailed
+	case e.Done:
 		state = markDone
 	}
 	if _, err := e.file.WriteAt(fmt.Appendf(nil, markFormat, e.After, state), 0); err != nil {

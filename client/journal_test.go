@@ -62,10 +62,10 @@ func TestJournalKeepsATaskAndItsMark(t *testing.T) {
 			t.Errorf("after %d: %+v", seq, got)
 		}
 	}
-	if err := e.Finish(); err != nil {
+	if err := e.Finish(true); err != nil {
 		t.Fatal(err)
 	}
-	if got := find(t, j, "00ff10"); got.After != 1<<64-1 || !got.Done {
+	if got := find(t, j, "00ff10"); got.After != 1<<64-1 || !got.Done || got.Failed {
 		t.Errorf("finished: %+v", got)
 	}
 	info, err := os.Stat(filepath.Join(dir, "00ff10.task"))
@@ -133,7 +133,7 @@ func TestJournalForgetsTheOldest(t *testing.T) {
 	now := time.Now()
 	for i := range keepDone + 10 {
 		e := add(t, j, SentTask{ID: fmt.Sprintf("d%05d", i), Sent: now.Add(time.Duration(i) * time.Second)})
-		if err := e.Finish(); err != nil {
+		if err := e.Finish(true); err != nil {
 			t.Fatal(err)
 		}
 	}

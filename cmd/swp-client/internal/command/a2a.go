@@ -259,19 +259,27 @@ type listed struct {
 	Sent    time.Time `json:"sent"`
 	After   uint64    `json:"printed"`
 	Done    bool      `json:"done"`
+	OK      *bool     `json:"ok,omitempty"` // once it is done
 }
 
 func (f *flags) printTasks(list []*client.Entry) error {
 	w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 	for _, e := range list {
 		if f.asJSON {
-			if err := f.printJSON(listed{e.ID, e.Kind, e.Address, e.Sent, e.After, e.Done}); err != nil {
+			l := listed{Task: e.ID, Kind: e.Kind, Address: e.Address, Sent: e.Sent, After: e.After, Done: e.Done}
+			if ok := !e.Failed; e.Done {
+				l.OK = &ok
+			}
+			if err := f.printJSON(l); err != nil {
 				return err
 			}
 			continue
 		}
 		state := "open"
-		if e.Done {
+		switch {
+		case e.Failed:
+			state = "failed"
+		case e.Done:
 			state = "done"
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d events printed\t%s\n",
@@ -330,7 +338,7 @@ func (f *flags) cancel(ctx context.Context, e *client.Entry) error {
 	case result.OK || result.Reason != cancelReason:
 		return fmt.Errorf("the task had ended before; print what came of it with: swp-client a2a resume %s", e.ID)
 	}
-	return e.Finish()
+	return e.Finish(false)
 }
 
 func (f *flags) sendCancel(ctx context.Context, e *client.Entry) error {

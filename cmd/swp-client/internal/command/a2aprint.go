@@ -174,7 +174,7 @@ func (p *follow) result(r *a2a.Result) error {
 		return err
 	}
 	if p.mark {
-		if err := p.entry.Finish(); err != nil {
+		if err := p.entry.Finish(r.OK); err != nil {
 			return err
 		}
 	}
