@@ -3,6 +3,7 @@ package partner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -53,6 +54,9 @@ func (l *Link) choose(cause error) {
 	}
 	l.current = best
 	l.since = time.Now()
+	if best == nil && cause != nil {
+		l.failure = fmt.Errorf("its connection was lost: %w", cause)
+	}
 	if best != nil {
 		l.failure = nil
 		l.connects++
