@@ -95,7 +95,7 @@ func (k *cards) refresh(always bool) error {
 	k.stamp = stamp
 	table, err := k.read()
 	if err != nil {
-		text := boundlog.Clean(err.Error())
+		text := boundlog.CleanLines(err.Error())
 		if old := k.failure.Swap(&text); old == nil || *old != text {
 			k.log.Error("agent cards not reloaded, the old ones stay", zap.Error(err))
 		}

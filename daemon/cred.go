@@ -129,7 +129,7 @@ func (v *verifiers) refresh(always bool) error {
 	changed := stamp != v.stamp
 	v.stamp = stamp
 	if err := v.read(); err != nil {
-		text := boundlog.Clean(err.Error())
+		text := boundlog.CleanLines(err.Error())
 		if old := v.failure.Swap(&text); old == nil || *old != text {
 			v.log.Error("keys of credentials not reloaded, the old ones stay in force", zap.Error(err))
 		}

@@ -86,7 +86,7 @@ func (c *credentials) usePartners(conf config.Partners) (trustChanged bool, err 
 	l, err := c.read()
 	if err != nil {
 		c.partners = old
-		text := boundlog.Clean(err.Error())
+		text := boundlog.CleanLines(err.Error())
 		if last := c.refused.Swap(&text); last == nil || *last != text {
 			c.log.Error("partners not reloaded, the old ones stay", zap.Error(err))
 		}
@@ -127,7 +127,7 @@ func (c *credentials) reload() (trustChanged bool, err error) {
 	c.stamp = c.look()
 	l, err := c.read()
 	if err != nil {
-		text := boundlog.Clean(err.Error())
+		text := boundlog.CleanLines(err.Error())
 		if old := c.failure.Swap(&text); old == nil || *old != text {
 			c.log.Error("certificates not reloaded, the old ones stay in use", zap.Error(err))
 		}

@@ -120,7 +120,7 @@ func (d *httpDoor) refresh(always bool, started, now *config.HTTP, log *zap.Logg
 		err = d.gate.Set(gateOptions(&next))
 	}
 	if err != nil {
-		text := boundlog.Clean(err.Error())
+		text := boundlog.CleanLines(err.Error())
 		if old := d.failure.Swap(&text); old == nil || *old != text {
 			log.Error("http not reloaded, what was there stays in force", zap.Error(err))
 		}

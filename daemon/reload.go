@@ -121,7 +121,7 @@ func (f *ruleFile) refresh(always bool, g *guard) (changed bool, err error) {
 		err = f.use(c, g)
 	}
 	if err != nil {
-		text := boundlog.Clean(err.Error())
+		text := boundlog.CleanLines(err.Error())
 		if old := f.failure.Swap(&text); old == nil || *old != text {
 			f.log.Error("access rules not reloaded, the old ones stay in force", zap.Error(err))
 		}

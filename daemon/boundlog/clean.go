@@ -19,8 +19,8 @@ const (
 	maxFields = 24
 )
 
-// Clean returns s fit for a log: control and format characters, line
-// separators and invalid UTF-8 become escapes, quotes and backslashes stay but
+// Clean returns s fit for a log: a line break becomes "; ", control and format
+// characters, other line separators and invalid UTF-8 become escapes, quotes and backslashes stay but
 // count twice, because JSON doubles them, and what exceeds MaxValue is cut.
 func Clean(s string) string {
 	if fits(s) {
@@ -34,6 +34,9 @@ func Clean(s string) string {
 		piece := s[i : i+n]
 		var size int
 		switch {
+		case r == '\n':
+			piece = "; "
+			size = len(piece)
 		case r == utf8.RuneError && n == 1:
 			piece = fmt.Sprintf(`\x%02x`, s[i])
 			size = len(piece) + 1
@@ -52,6 +55,24 @@ func Clean(s string) string {
 	}
 	return b.String()
 }
+
+// CleanLines is Clean for each line of a text that may have several, such as all that
+// is wrong with a configuration.
+func CleanLines(s string) string {
+	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	more := len(lines) - maxLines
+	lines = lines[:min(len(lines), maxLines)]
+	for i, line := range lines {
+		lines[i] = Clean(line)
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// maxLines is how many lines of a text are kept.
+const maxLines = 16
 
 // fits reports whether s needs neither an escape nor a cut. Of a long one it
 // looks at the beginning only.
