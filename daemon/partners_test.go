@@ -430,6 +430,10 @@ func TestLegacySessionsEndWithTheirLink(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer listening.Close()
+			// By the time that this is answered the session is listened to.
+			if _, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)}); err != nil {
+				t.Fatal(err)
+			}
 			a.rewrite(change[0], change[1])
 			a.reloaded()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)

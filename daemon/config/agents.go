@@ -61,9 +61,6 @@ func (c *Config) checkAgents(p *problems) {
 		if !serverName.MatchString(name) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from its agent", name)
 		}
-		if _, taken := c.Partners[name]; taken {
-			p.add(key, "has the name of partners.%s; rules could not tell one from the other, so rename one", name)
-		}
 		if _, taken := c.AGDISC.Cards[name]; taken && a.Card != "" {
 			p.add(key+".card", "is set while agdisc.cards.%s holds the card of this agent; remove one", name)
 		}

@@ -20,6 +20,7 @@ func (c *Config) check(p *problems) {
 	c.checkAdmin(p)
 	c.checkServers(p)
 	c.checkPartners(p)
+	c.checkNames(p)
 	c.checkHTTP(p)
 	c.checkLimits(p)
 	c.checkPolicies(p)

@@ -62,16 +62,6 @@ func (c *Config) checkPartners(p *problems) {
 		if !serverName.MatchString(name) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from what is behind it", name)
 		}
-		if _, taken := c.MCP.Servers[name]; taken {
-			p.add(key, "has the name of mcp.servers.%s; rules could not tell one from the other, so rename one", name)
-		}
-		for _, backend := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
-			for _, method := range c.RPC.Backends[backend].Methods {
-				if strings.HasPrefix(method, name+"/") {
-					p.add(key, "has the name that the method %.80q of rpc.backends.%s begins with; rename one", method, backend)
-				}
-			}
-		}
 		checkPartnerIdentity(p, key+".identity", conf.Identity)
 		if other, taken := byIdentity[conf.Identity]; taken && conf.Identity != "" {
 			p.add(key+".identity", "%.200q is that of partners.%s too", conf.Identity, other)

@@ -68,9 +68,6 @@ func (c *Config) checkTeams(p *problems) {
 		if !serverName.MatchString(name) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from its agent", name)
 		}
-		if _, taken := c.Partners[name]; taken {
-			p.add(key, "has the name of partners.%s; rules could not tell one from the other, so rename one", name)
-		}
 		if _, taken := c.A2A.Agents[name]; taken {
 			p.add(key, "has the name of a2a.agents.%s; peers could not name either, so rename one", name)
 		}
