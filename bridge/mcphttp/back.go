@@ -118,6 +118,7 @@ type Backend struct {
 
 	mu       sync.Mutex
 	closed   bool // nothing new is accepted
+	retiring bool // it closes once nothing uses it
 	over     bool // no goroutine is started any more
 	flights  int
 	idle     chan struct{} // closed when closed and nothing is in flight
@@ -219,7 +220,20 @@ func (b *Backend) begin(x *mcpmap.Exchange, s *backSession) (*backCall, *profile
 func (b *Backend) finished() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.flights--; b.closed && b.flights == 0 {
+	b.flights--
+	b.settle()
+}
+
+// settle closes idle once there is nothing to wait for. The caller holds mu.
+func (b *Backend) settle() {
+	unused := b.closed || b.retiring && len(b.sessions) == 0
+	if b.flights > 0 || !unused {
+		return
+	}
+	b.closed = true
+	select {
+	case <-b.idle:
+	default:
 		close(b.idle)
 	}
 }
@@ -240,12 +254,8 @@ func (b *Backend) spawn(f func()) bool {
 // it ended first.
 func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Lock()
-	if !b.closed {
-		b.closed = true
-		if b.flights == 0 {
-			close(b.idle)
-		}
-	}
+	b.closed = true
+	b.settle()
 	b.mu.Unlock()
 	var err error
 	select {
@@ -271,6 +281,21 @@ func (b *Backend) Close(ctx context.Context) error {
 		client.Close()
 	}
 	return err
+}
+
+// Retire waits until no request is in flight and no session is open, or ctx ends, and
+// then closes the server like Close. Whatever comes meanwhile is served. The error is
+// that of ctx if it ended first.
+func (b *Backend) Retire(ctx context.Context) error {
+	b.mu.Lock()
+	b.retiring = true
+	b.settle()
+	b.mu.Unlock()
+	select {
+	case <-b.idle:
+	case <-ctx.Done():
+	}
+	return b.Close(ctx)
 }
 
 var (

@@ -109,6 +109,7 @@ func (s *backSession) Close() {
 	if !s.b.over {
 		s.b.work.Go(s.depart)
 	}
+	s.b.settle()
 }
 
 // depart takes leave of the server.

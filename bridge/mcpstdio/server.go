@@ -46,7 +46,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	closed   bool
-	children int // processes, starting and stopping ones included
+	retiring bool // it closes once nothing uses it
+	children int  // processes, starting and stopping ones included
 	shared   *pool
 	pools    map[*pool]struct{} // shared, and one for each session
 	era      era
@@ -139,12 +140,8 @@ func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 // ended first.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		if s.flights == 0 {
-			close(s.idle)
-		}
-	}
+	s.closed = true
+	s.settle()
 	s.mu.Unlock()
 	s.serveWaiting()
 	var err error
@@ -170,6 +167,35 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	s.work.Wait()
 	return err
+}
+
+// Retire waits until no request is in flight and no session is open, or ctx ends, and
+// then closes the server like Close. Whatever comes meanwhile is served. The error is
+// that of ctx if it ended first.
+func (s *Server) Retire(ctx context.Context) error {
+	s.mu.Lock()
+	s.retiring = true
+	s.settle()
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+	}
+	return s.Close(ctx)
+}
+
+// settle closes idle once there is nothing to wait for. The caller holds mu.
+func (s *Server) settle() {
+	unused := s.closed || s.retiring && len(s.pools) == 1 // which is the shared one
+	if s.flights > 0 || !unused {
+		return
+	}
+	s.closed = true
+	select {
+	case <-s.idle:
+	default:
+		close(s.idle)
+	}
 }
 
 var errClosed = &profiles.Error{
@@ -243,13 +269,8 @@ func (s *Server) serveWaiting() {
 func (s *Server) begun() { s.flights++ }
 
 func (s *Server) finished() {
-	if s.flights--; s.flights == 0 && s.closed {
-		select {
-		case <-s.idle:
-		default:
-			close(s.idle)
-		}
-	}
+	s.flights--
+	s.settle()
 }
 
 var errProbe = errors.New("mcpstdio: the server answered neither server/discover nor initialize")

@@ -13,7 +13,8 @@ type Backend interface {
 	// request without a target goes to: "" if it must name one.
 	Targets() (names []string, def string)
 
-	// Server returns the server of a name.
+	// Server returns the server of a name. What is under way there, sessions among it,
+	// goes on although it returns another one later, or none.
 	Server(name string) (Server, bool)
 }
 

@@ -9,17 +9,41 @@ var errDraining = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this endpoint is shutting down", Pace: true, Retryable: true, Domain: true,
 }
 
+// errLeft ends what has no end of its own when its server is another one from now on, or
+// there is none any more.
+var errLeft = &profiles.Error{
+	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this server was changed or removed", Pace: true, Retryable: true, Domain: true,
+}
+
+// Leave ends what peers have open at a server that would never end by itself, as Drain
+// does for all servers: so one that is no longer in the Backend comes to rest. It does
+// not wait.
+func (m *Mapping) Leave(target string) {
+	for _, x := range m.endless() {
+		if x.target == target {
+			x.abandon(nil, errLeft)
+		}
+	}
+}
+
+// endless returns the exchanges that have no end of their own.
+func (m *Mapping) endless() (list []*Exchange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		list = append(list, c.endless()...)
+	}
+	return list
+}
+
 // Drain ends what peers have open that would never end by itself, with an error that
 // says to come again: subscriptions/listen, whose server is told, and swp.mcp.listen.
 // The sessions that were listened to stay. It comes before the sessions of the endpoint
 // are drained, does not wait, and may be called more than once.
 func (m *Mapping) Drain() {
 	m.draining.Store(true)
+	endless := m.endless()
 	m.mu.Lock()
-	var endless []*Exchange
-	for _, c := range m.conns {
-		endless = append(endless, c.endless()...)
-	}
 	sessions := make([]*session, 0, len(m.sessions))
 	for _, s := range m.sessions {
 		sessions = append(sessions, s)

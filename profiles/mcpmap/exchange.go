@@ -30,8 +30,8 @@ type Exchange struct {
 	m          *Mapping
 	conn       *conn
 	session    *session // nil in the modern era
-	target     string
-	list       *list // that is asked for; nil: none
+	target     string   // name of the server
+	list       *list    // that is asked for; nil: none
 	req        *profiles.Request
 	w          profiles.Responder
 	began      time.Time

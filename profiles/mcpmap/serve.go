@@ -56,14 +56,17 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 		}
 		return s.request(c, req, msg)
 	}
-	server, name, err := m.route(req, msg)
+	server, name, err := m.route(c, req, msg)
 	if err != nil {
 		return err
 	}
 	if err := m.stopped(ctx, req, w, name); err != nil {
 		return err
 	}
+	s := c.sessionFor(msg, name)
 	switch {
+	case s != nil:
+		return s.request(c, req, msg)
 	case msg.Is(MethodInitialize):
 		return m.open(c, req, msg, server, name, false)
 	case msg.Modern():
@@ -75,10 +78,16 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 		x.watch()
 		return nil
 	}
-	if s := c.currentSession(name); s != nil {
-		return s.request(c, req, msg)
-	}
 	return m.open(c, req, msg, server, name, true)
+}
+
+// sessionFor returns the session that a request belongs to although it names none, or
+// nil.
+func (c *conn) sessionFor(msg *Message, target string) *session {
+	if msg.Is(MethodInitialize) || msg.Modern() {
+		return nil
+	}
+	return c.currentSession(target)
 }
 
 // notification passes a notification of a client on. One that has nowhere to
@@ -181,8 +190,9 @@ func (m *Mapping) Targets(peer *profiles.Peer) []string {
 // route finds the server that a request is for, and asks whether the peer may
 // send it there: first of all, so that a server that the peer may not reach
 // looks like one that is not there. The error is a JSON-RPC error; where there
-// is no such server it names the choices.
-func (m *Mapping) route(req *profiles.Request, msg *Message) (Server, string, error) {
+// is no such server it names the choices. A session outlives its server in the Backend:
+// there is no Server then.
+func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, string, error) {
 	name, ok := m.named(req)
 	if ok {
 		if err := m.allowed(req, msg, name); err != nil {
@@ -193,6 +203,9 @@ func (m *Mapping) route(req *profiles.Request, msg *Message) (Server, string, er
 		if server, found := m.opts.Backend.Server(name); found {
 			return server, name, nil
 		}
+	}
+	if ok && c.sessionFor(msg, name) != nil {
+		return nil, name, nil
 	}
 	names := m.Targets(req.Session.Peer())
 	text := "no target given"
