@@ -60,12 +60,13 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 // reached returns the watches of the servers that an identity has anything to do
 // with. Nobody else can have a server started, or waits for it.
 func (s *Service) reached(identity string) map[string]*watch {
+	watches := *s.watches.Load()
 	rules, ok := s.opts.Access.(profiles.Reacher)
 	if !ok {
-		return s.watches
+		return watches
 	}
 	some := make(map[string]*watch)
-	for name, w := range s.watches {
+	for name, w := range watches {
 		if rules.Reaches(identity, "mcp", name) {
 			some[name] = w
 		}
@@ -84,8 +85,8 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	if !s.mayGet(identity, id) {
 		return errHidden
 	}
-	if server, _, ok := strings.Cut(id, "/"); ok && s.watches[server] != nil {
-		s.await(ctx, map[string]*watch{server: s.watches[server]})
+	if server, w := s.watch(id); w != nil {
+		s.await(ctx, map[string]*watch{server: w})
 	}
 	e := s.catalogue.Load().find(id, string(in.Version))
 	if e == nil {
@@ -95,10 +96,19 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	return w.Finish(e1.Envelope{MsgType: TypeGetResp, Payload: out.Append(make([]byte, 0, out.Size()))})
 }
 
+// watch returns the server that a tool is of, with its name, or nil.
+func (s *Service) watch(id string) (server string, w *watch) {
+	server, _, ok := strings.Cut(id, "/")
+	if !ok {
+		return "", nil
+	}
+	return server, (*s.watches.Load())[server]
+}
+
 // mayGet decides whether an identity may get a tool. That it may not call one is
 // no attempt to call it, and is not audited as one.
 func (s *Service) mayGet(identity, id string) bool {
-	if server, _, ok := strings.Cut(id, "/"); ok && s.watches[server] != nil {
+	if _, w := s.watch(id); w != nil {
 		return s.mayCall(identity, id)
 	}
 	return s.opts.Access.Allowed(identity, s.profile.Name, "get", id)

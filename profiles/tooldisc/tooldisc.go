@@ -130,11 +130,6 @@ func (o *Options) validate() error {
 	if o.Refresh < 0 || o.Idle < 0 || o.Wait < 0 || o.Reading < 0 || o.ServerOctets < 0 || o.ServerOctets > MaxServerOctets {
 		return errors.New("tooldisc: a duration or a bound is negative, or too high")
 	}
-	for name := range o.Servers {
-		if name == "" || strings.Contains(name, "/") {
-			return fmt.Errorf("tooldisc: server %q, want a name without a slash", name)
-		}
-	}
 	return nil
 }
 
@@ -143,8 +138,8 @@ type Service struct {
 	opts      Options
 	profile   *profiles.Profile
 	tokens    tokens
-	watches   map[string]*watch // by server
-	reading   chan struct{}     // slots for those that are read
+	reading   chan struct{}                     // slots for those that are read
+	watches   atomic.Pointer[map[string]*watch] // by server; a map never changes
 	catalogue atomic.Pointer[catalogue]
 
 	ctx  context.Context // ends with Close
@@ -164,12 +159,8 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{
-		opts: opts, watches: make(map[string]*watch), reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry),
-	}
-	if err := s.Replace(opts.Tools); err != nil {
-		return nil, err
-	}
+	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
+	s.watches.Store(new(map[string]*watch))
 	_, _ = rand.Read(s.tokens.key[:]) // never fails
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.profile = &profiles.Profile{
@@ -186,38 +177,81 @@ func New(opts Options) (*Service, error) {
 		Check:   check,
 		Refusal: refusal,
 	}
-	for name, server := range opts.Servers {
-		w := &watch{s: s, name: name, server: server}
-		s.watches[name] = w
-		if opts.Eager {
-			w.ask()
-		}
+	if err := s.Set(opts.Servers, opts.Tools); err != nil {
+		s.stop()
+		return nil, err
 	}
 	return s, nil
 }
 
-// Replace has other tools told in place of those that are configured. If it
-// fails, for the reasons of New, nothing has changed.
-func (s *Service) Replace(tools []Configured) error {
+// Set has the tools of other servers told, and others beside them, in place of those that
+// New or Set was given last. A server that is the same value under the same name is
+// followed on. If it fails, for the reasons of New, nothing has changed.
+func (s *Service) Set(servers map[string]Server, tools []Configured) error {
+	list, err := configured(servers, tools)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	old, next := *s.watches.Load(), make(map[string]*watch, len(servers))
+	for name, server := range servers {
+		if w := old[name]; w != nil && w.server == server {
+			next[name] = w
+			continue
+		}
+		next[name] = &watch{s: s, name: name, server: server}
+		delete(s.lists, name)
+	}
+	for name := range old {
+		if next[name] == nil {
+			delete(s.lists, name)
+		}
+	}
+	s.configured = list
+	s.watches.Store(&next)
+	s.publish()
+	s.mu.Unlock()
+	for name, w := range old {
+		if next[name] != w {
+			w.stop()
+		}
+	}
+	for _, w := range next {
+		if s.opts.Eager {
+			w.ask()
+		}
+	}
+	return nil
+}
+
+// Check returns why Set would refuse servers and tools, or nil.
+func Check(servers map[string]Server, tools []Configured) error {
+	_, err := configured(servers, tools)
+	return err
+}
+
+// configured returns the entries of tools that are told beside those of servers.
+func configured(servers map[string]Server, tools []Configured) ([]*entry, error) {
+	for name := range servers {
+		if name == "" || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("tooldisc: server %q, want a name without a slash", name)
+		}
+	}
 	list := make([]*entry, len(tools))
 	for i := range tools {
 		e, err := tools[i].entry()
 		if err != nil {
-			return fmt.Errorf("tooldisc: tool %.80q: %w", tools[i].ID, err)
+			return nil, fmt.Errorf("tooldisc: tool %.80q: %w", tools[i].ID, err)
 		}
-		if server, _, ok := strings.Cut(e.ID, "/"); ok && s.opts.Servers[server] != nil {
-			return fmt.Errorf("tooldisc: tool %.80q: %q is an MCP server, which describes its tools itself", e.ID, server)
+		if server, _, ok := strings.Cut(e.ID, "/"); ok && servers[server] != nil {
+			return nil, fmt.Errorf("tooldisc: tool %.80q: %q is an MCP server, which describes its tools itself", e.ID, server)
 		}
 		list[i] = e
 	}
 	if len(newCatalogue(list).entries) < len(list) {
-		return errors.New("tooldisc: a tool is configured twice in the same version")
+		return nil, errors.New("tooldisc: a tool is configured twice in the same version")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.configured = list
-	s.publish()
-	return nil
+	return list, nil
 }
 
 // publish makes the catalogue of all lists. The caller holds mu.

@@ -277,13 +277,13 @@ func TestNewRefusesToolsThatNobodyWouldTake(t *testing.T) {
 func TestConfiguredToolsCanBeReplaced(t *testing.T) {
 	service := newService(t, tooldisc.Options{Tools: tools(3)})
 	session := dial(t, service, "spiffe://test/a")
-	if err := service.Replace([]tooldisc.Configured{tool("other", "1")}); err != nil {
+	if err := service.Set(nil, []tooldisc.Configured{tool("other", "1")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(t, session); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("tools %v", got)
 	}
-	if service.Replace(append(tools(1), tools(1)...)) == nil || service.Replace(tools(0)) != nil {
+	if service.Set(nil, append(tools(1), tools(1)...)) == nil || service.Set(nil, tools(0)) != nil {
 		t.Error("a tool that is there twice was taken, or none were not")
 	}
 	if got := ids(t, session); got != nil {

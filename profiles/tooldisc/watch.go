@@ -27,9 +27,10 @@ type watch struct {
 	name   string
 	server Server
 
-	mu   sync.Mutex
-	run  *run      // nil while nobody asks
-	read time.Time // when the last listing came; zero: none did
+	mu      sync.Mutex
+	run     *run      // nil while nobody asks
+	read    time.Time // when the last listing came; zero: none did
+	stopped bool      // for good
 }
 
 // run is one time of following a server.
@@ -48,6 +49,7 @@ func (w *watch) ask() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case w.stopped:
 	case w.run == nil:
 		w.start()
 	case w.run.idle != nil:
@@ -79,6 +81,17 @@ func (w *watch) start() {
 		defer r.settle()
 		w.follow(ctx, r)
 	})
+}
+
+// stop stops following the server for good. It is another one now, or none.
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	if r := w.run; r != nil {
+		w.run = nil
+		r.cancel()
+	}
 }
 
 // end stops following the server because nobody asks for it.
@@ -153,7 +166,7 @@ func (w *watch) take(r *run, l *Listing) {
 		return
 	}
 	w.s.opts.Report(w.name, fault)
-	w.s.replace(w.name, list)
+	w.s.replace(w, list)
 }
 
 // noVersion is the version of the tools of a server that has none.
@@ -196,11 +209,14 @@ func entries(server string, l *Listing, maxOctets int) (list []*entry, fault err
 	return list, fault
 }
 
-// replace makes list the tools of a server.
-func (s *Service) replace(server string, list []*entry) {
+// replace makes list the tools of a server, unless that is another one by now.
+func (s *Service) replace(w *watch, list []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lists[server] = list
+	if (*s.watches.Load())[w.name] != w {
+		return
+	}
+	s.lists[w.name] = list
 	s.publish()
 }
 

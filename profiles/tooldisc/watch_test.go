@@ -518,3 +518,35 @@ func TestCloseEndsWhatIsFollowed(t *testing.T) {
 		}
 	})
 }
+
+func TestServersCanBeReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept, old := newServer(), newServer()
+		kept.set(tooldisc.Listing{Tools: raw("a")})
+		old.set(tooldisc.Listing{Tools: raw("b")})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"kept": kept, "changed": old}})
+		session := dial(t, service, "spiffe://test/a")
+		if got := ids(t, session); !slices.Equal(got, []string{"changed/b", "kept/a"}) {
+			t.Errorf("tools %v", got)
+		}
+		now := newServer()
+		now.set(tooldisc.Listing{Tools: raw("c")})
+		if err := service.Set(map[string]tooldisc.Server{"kept": kept, "changed": now, "new": newServer()}, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if old.running != 0 || kept.running != 1 || len(kept.begun) != 1 {
+			t.Errorf("the old server is followed %d times, the one that stays %d of %d", old.running, kept.running, len(kept.begun))
+		}
+		old.set(tooldisc.Listing{Tools: raw("late")}) // nobody hears it
+		if got := ids(t, session); !slices.Equal(got, []string{"changed/c", "kept/a"}) {
+			t.Errorf("tools %v", got)
+		}
+		if err := service.Set(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, session); got != nil {
+			t.Errorf("tools %v", got)
+		}
+	})
+}
