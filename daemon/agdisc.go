@@ -7,54 +7,63 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
 // cards are the cards of agents that the configuration names, as their files
 // have them. It implements agdisc.Source.
-type cards struct {
-	config  *config.AGDISC
-	log     *zap.Logger
-	table   atomic.Pointer[agdisc.Table]
-	failure atomic.Pointer[string] // why the files cannot be used now; nil if they can
+type cards struct{ table atomic.Pointer[agdisc.Table] }
 
-	mu    sync.Mutex
-	stamp string // what the files looked like when they were read last
-}
-
-func newCards(c *config.Config, log *zap.Logger) (*cards, error) {
-	k := &cards{config: &c.AGDISC, log: log}
-	k.stamp = k.look()
-	table, err := k.read()
+func newCards(c *config.Config) (*cards, error) {
+	table, err := readCards(c)
 	if err != nil {
 		return nil, err
 	}
+	k := new(cards)
 	k.table.Store(table)
 	return k, nil
 }
 
-func (k *cards) read() (*agdisc.Table, error) {
+// prepareCards reads the cards of a configuration.
+func (d *daemon) prepareCards(c *config.Config) (change, error) {
+	table, err := readCards(c)
+	return change{
+		fields: []zap.Field{zap.Int("cards", len(c.AGDISC.Cards))},
+		commit: func() bool {
+			d.cards.table.Store(table)
+			return false
+		},
+	}, err
+}
+
+func readCards(c *config.Config) (*agdisc.Table, error) {
 	var list []agdisc.Card
-	for _, id := range slices.Sorted(maps.Keys(k.config.Cards)) {
-		c := k.config.Cards[id]
-		octets, err := readUpTo(c.File, agdisc.MaxCard)
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		conf := c.AGDISC.Cards[id]
+		octets, err := readUpTo(conf.File, agdisc.MaxCard)
 		if err != nil {
 			return nil, fmt.Errorf("agdisc.cards.%s.file: %w", id, err)
 		}
-		list = append(list, agdisc.Card{AgentID: id, Revision: c.Revision, Payload: octets, MaxAge: c.MaxAge})
+		list = append(list, agdisc.Card{AgentID: id, Revision: conf.Revision, Payload: octets, MaxAge: conf.MaxAge})
 	}
 	table, err := agdisc.NewTable(list...)
 	if err != nil {
 		return nil, fmt.Errorf("agdisc.cards: %w", err)
 	}
 	return table, nil
+}
+
+// cardFiles are those that section agent cards reads again.
+func cardFiles(c *config.Config) (files []string) {
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		files = append(files, c.AGDISC.Cards[id].File)
+	}
+	return files
 }
 
 // readUpTo reads a file of at most limit octets.
@@ -71,41 +80,6 @@ func readUpTo(name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s has more than %d octets", name, limit)
 	}
 	return octets, nil
-}
-
-// look describes the files without opening them.
-func (k *cards) look() string {
-	var files []string
-	for _, id := range slices.Sorted(maps.Keys(k.config.Cards)) {
-		files = append(files, k.config.Cards[id].File)
-	}
-	return stampOf(files...)
-}
-
-// refresh reads the files again if they have changed, or could not be used, or
-// always. What was read before stays if they cannot be used.
-func (k *cards) refresh(always bool) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	stamp := k.look()
-	if !always && stamp == k.stamp && k.failure.Load() == nil {
-		return nil
-	}
-	changed := stamp != k.stamp
-	k.stamp = stamp
-	table, err := k.read()
-	if err != nil {
-		text := boundlog.CleanLines(err.Error())
-		if old := k.failure.Swap(&text); old == nil || *old != text {
-			k.log.Error("agent cards not reloaded, the old ones stay", zap.Error(err))
-		}
-		return err
-	}
-	k.table.Store(table)
-	if k.failure.Swap(nil) != nil || changed {
-		k.log.Info("agent cards reloaded", zap.Int("cards", len(k.config.Cards)))
-	}
-	return nil
 }
 
 // Agents implements agdisc.Source.

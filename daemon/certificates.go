@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/transport"
@@ -20,14 +18,14 @@ import (
 // Certificates describes the certificates that a configuration names: its identity,
 // its trust anchors and those of its partners.
 func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
-	cr := credentialsOf(c, zap.NewNop(), time.Now)
+	cr := credentialsOf(c, time.Now)
 	var all []certinfo.Info
-	own := certinfo.Files{Cert: cr.cert, Key: cr.key}
-	if len(cr.ca) == 1 {
-		own.CA = cr.ca[0]
+	own := certinfo.Files{Cert: cr.files.cert, Key: cr.files.key}
+	if len(cr.files.ca) == 1 {
+		own.CA = cr.files.ca[0]
 	}
 	files := []certinfo.Files{own}
-	for _, ca := range cr.ca {
+	for _, ca := range cr.files.ca {
 		files = append(files, certinfo.Files{Cert: ca})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
@@ -48,7 +46,7 @@ func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
 // Bundle returns what a partner needs to know of the endpoint of a configuration: its
 // identity, its addresses, and those of its trust anchors that vouch for it.
 func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
-	cr := credentialsOf(c, zap.NewNop(), func() time.Time { return now })
+	cr := credentialsOf(c, func() time.Time { return now })
 	l, err := cr.read()
 	if err != nil {
 		return nil, err
@@ -62,7 +60,7 @@ func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
 		}
 		chain = append(chain, cert)
 	}
-	for _, name := range cr.ca {
+	for _, name := range cr.files.ca {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca: %w", err)

@@ -187,10 +187,10 @@ func (p *Plan) services(c *config.Config) error {
 		return err
 	}
 	b.stop()
-	if _, err := newCards(c, zap.NewNop()); err != nil {
+	if _, err := newCards(c); err != nil {
 		return err
 	}
-	if _, err := newVerifiers(c, zap.NewNop()); err != nil {
+	if _, err := newVerifiers(c); err != nil {
 		return err
 	}
 	o, err := toolOptions(c, new(servers), nil, zap.NewNop())
@@ -267,13 +267,13 @@ func (p *Plan) identity(c *config.Config) error {
 		p.Warnings = append(p.Warnings, "a development identity will be made in "+c.IdentityDir())
 		return nil
 	}
-	cr := credentialsOf(c, zap.NewNop(), time.Now)
+	cr := credentialsOf(c, time.Now)
 	l, err := cr.read()
 	if err != nil {
 		return err
 	}
 	cr.current.Store(l)
-	p.Identity, p.NotAfter, p.Trust = l.identity, l.Certificate.Leaf.NotAfter, cr.ca
+	p.Identity, p.NotAfter, p.Trust = l.identity, l.Certificate.Leaf.NotAfter, cr.files.ca
 	if reason, _ := cr.expiry(); reason != "" {
 		p.Warnings = append(p.Warnings, reason)
 	}

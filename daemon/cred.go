@@ -8,13 +8,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/access/token"
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/cred"
 )
@@ -23,19 +21,30 @@ import (
 // as their files have them. It implements cred.Digests.
 type verifiers struct {
 	config  *config.Cred
-	log     *zap.Logger
 	tokens  *token.Verifier
 	digests atomic.Pointer[[][sha256.Size]byte]
-	failure atomic.Pointer[string] // why the files cannot be used now; nil if they can
-
-	mu    sync.Mutex
-	stamp string // what the files looked like when they were read last
 }
 
-func newVerifiers(c *config.Config, log *zap.Logger) (*verifiers, error) {
-	v := &verifiers{config: &c.Cred, log: log, tokens: token.New(nil)}
-	v.stamp = v.look()
-	return v, v.read()
+func newVerifiers(c *config.Config) (*verifiers, error) {
+	v := &verifiers{config: &c.Cred, tokens: token.New(nil)}
+	put, err := v.read()
+	if err != nil {
+		return nil, err
+	}
+	put()
+	return v, nil
+}
+
+// prepareVerifiers reads the keys and digests. Which files those are does not change.
+func (d *daemon) prepareVerifiers(*config.Config) (change, error) {
+	put, err := d.verifiers.read()
+	return change{
+		fields: []zap.Field{zap.Int("issuers", len(d.verifiers.config.Issuers))},
+		commit: func() bool {
+			put()
+			return false
+		},
+	}, err
 }
 
 // maxKeyFile and maxDigestFile bound what is read, in octets.
@@ -44,27 +53,28 @@ const (
 	maxDigestFile = 1 << 20
 )
 
-// read reads all files, and puts them in force if all are good.
-func (v *verifiers) read() error {
+// read reads all files, and returns what puts them in force.
+func (v *verifiers) read() (put func(), err error) {
 	issuers := make(map[string]token.Issuer)
 	for i, c := range v.config.Issuers {
 		file, err := readUpTo(c.Keys, maxKeyFile)
 		if err != nil {
-			return fmt.Errorf("cred.issuers[%d].keys: %w", i, err)
+			return nil, fmt.Errorf("cred.issuers[%d].keys: %w", i, err)
 		}
 		keys, err := token.ParseKeys(file)
 		if err != nil {
-			return fmt.Errorf("cred.issuers[%d].keys: %s: %w", i, c.Keys, err)
+			return nil, fmt.Errorf("cred.issuers[%d].keys: %s: %w", i, c.Keys, err)
 		}
 		issuers[c.Issuer] = token.Issuer{Keys: keys, Bearer: c.Bearer, Delegates: c.Delegates}
 	}
 	digests, err := v.readDigests()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v.tokens.Set(issuers)
-	v.digests.Store(&digests)
-	return nil
+	return func() {
+		v.tokens.Set(issuers)
+		v.digests.Store(&digests)
+	}, nil
 }
 
 // readDigests reads the digests: 64 hexadecimal digits a line, then what anybody
@@ -105,40 +115,15 @@ func (v *verifiers) Listed(sum [sha256.Size]byte) bool {
 	return found == 1
 }
 
-// look describes the files without opening them.
-func (v *verifiers) look() string {
-	var files []string
-	if v.config.Opaque != "" {
-		files = append(files, v.config.Opaque)
+// verifierFiles are those that section keys of credentials reads again.
+func verifierFiles(c *config.Config) (files []string) {
+	if c.Cred.Opaque != "" {
+		files = append(files, c.Cred.Opaque)
 	}
-	for _, issuer := range v.config.Issuers {
+	for _, issuer := range c.Cred.Issuers {
 		files = append(files, issuer.Keys)
 	}
-	return stampOf(files...)
-}
-
-// refresh reads the files again if they have changed, or could not be used, or
-// always. What was read before stays if they cannot be used.
-func (v *verifiers) refresh(always bool) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	stamp := v.look()
-	if !always && stamp == v.stamp && v.failure.Load() == nil {
-		return nil
-	}
-	changed := stamp != v.stamp
-	v.stamp = stamp
-	if err := v.read(); err != nil {
-		text := boundlog.CleanLines(err.Error())
-		if old := v.failure.Swap(&text); old == nil || *old != text {
-			v.log.Error("keys of credentials not reloaded, the old ones stay in force", zap.Error(err))
-		}
-		return err
-	}
-	if v.failure.Swap(nil) != nil || changed {
-		v.log.Info("keys of credentials reloaded", zap.Int("issuers", len(v.config.Issuers)))
-	}
-	return nil
+	return files
 }
 
 // options configure CRED. identity is that of this endpoint.

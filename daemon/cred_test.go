@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/slimwire/swp/access/token"
 	"github.com/slimwire/swp/daemon/config"
 )
@@ -50,7 +48,7 @@ func TestKeysAndDigestsOfCredentialsAreReadAgain(t *testing.T) {
 	write(keys, one)
 	write(digests, []byte("# of the build\n\n"+strings.ToUpper(hex.EncodeToString(secret[:]))+" since May\n"))
 	c := &config.Config{Cred: config.Cred{Issuers: []config.Issuer{{Issuer: "i", Keys: keys}}, Opaque: digests}}
-	v, err := newVerifiers(c, zap.NewNop())
+	v, err := newVerifiers(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,20 +56,27 @@ func TestKeysAndDigestsOfCredentialsAreReadAgain(t *testing.T) {
 	if !trusts(one) || trusts(two) || !v.Listed(secret) || v.Listed(sha256.Sum256([]byte("other"))) {
 		t.Error("what is in the files is not what is in force")
 	}
+	again := func() error {
+		put, err := v.read()
+		if err == nil {
+			put()
+		}
+		return err
+	}
 	write(keys, two)
-	if err := v.refresh(true); err != nil || trusts(one) || !trusts(two) {
+	if err := again(); err != nil || trusts(one) || !trusts(two) {
 		t.Errorf("after the key was replaced: %v", err)
 	}
 	write(digests, []byte("canary-of-a-credential\n"))
-	err = v.refresh(true)
-	if err == nil || strings.Contains(err.Error(), "canary") || !v.Listed(secret) || !trusts(two) || v.failure.Load() == nil {
+	err = again()
+	if err == nil || strings.Contains(err.Error(), "canary") || !v.Listed(secret) || !trusts(two) {
 		t.Errorf("after the digests were damaged: %v", err)
 	}
 	write(digests, nil)
-	if err := v.refresh(false); err != nil || v.Listed(secret) || v.failure.Load() != nil {
+	if err := again(); err != nil || v.Listed(secret) {
 		t.Errorf("after they were emptied: %v", err)
 	}
-	if _, err := newVerifiers(&config.Config{Cred: config.Cred{Issuers: []config.Issuer{{Issuer: "i", Keys: digests}}}}, zap.NewNop()); err == nil {
+	if _, err := newVerifiers(&config.Config{Cred: config.Cred{Issuers: []config.Issuer{{Issuer: "i", Keys: digests}}}}); err == nil {
 		t.Error("an empty file was taken as keys")
 	}
 }

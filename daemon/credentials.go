@@ -8,57 +8,79 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/transport"
 )
 
-// credentials are the certificate and the trust anchors in force, and the files
-// they came from. What was loaded last stays in force while the files cannot be
-// used.
+// credentials are the certificate and the trust anchors in force, and who may show which.
 type credentials struct {
+	files keyFiles
+	conf  config.Partners // whose bundles are for their identities alone
+	now   func() time.Time
+
+	current atomic.Pointer[loaded] // replaced by one goroutine at a time
+}
+
+// keyFiles are the certificate of this endpoint, its key, and the bundles of those that
+// are trusted.
+type keyFiles struct {
 	cert, key string
 	ca        []string
-	now       func() time.Time
-	log       *zap.Logger
-
-	current atomic.Pointer[loaded]
-	failure atomic.Pointer[string] // why the files cannot be used now; nil if they can
-	refused atomic.Pointer[string] // why the partners as they are configured now cannot be; nil if they can
-
-	mu       sync.Mutex      // held while files are read
-	partners config.Partners // whose bundles are for their identities alone
-	stamp    string          // what the files looked like when they were read last
 }
 
 // loaded is what one reading of the files gave.
 type loaded struct {
 	transport.Credentials
 	identity string
-	anchors  string // the bundles, to tell whether trust changed
-	list     []anchor
+	file     string // the certificate's
+	anchors  string // the bundles for everybody, to tell whether trust changed
+	vouching []anchor
+	partners bundles
+}
+
+// bundles are what vouches for single identities.
+type bundles struct {
+	pools    map[string]*x509.CertPool // by identity
+	anchors  string                    // to tell whether trust changed
+	vouching []anchor
+}
+
+// list returns all trust anchors.
+func (l *loaded) list() []anchor { return slices.Concat(l.vouching, l.partners.vouching) }
+
+// with returns the same with other bundles.
+func (l *loaded) with(b bundles) *loaded {
+	next := *l
+	next.partners, next.Bundles = b, b.pools
+	return &next
+}
+
+// filesOf names the files that a configuration means.
+func filesOf(c *config.Config) keyFiles {
+	if c.Development() {
+		f := devpki.Server(c.IdentityDir())
+		return keyFiles{f.Cert, f.Key, []string{f.CA}}
+	}
+	return keyFiles{c.Identity.Cert, c.Identity.Key, c.Trust.CA}
 }
 
 // credentialsOf names the files that a configuration means and reads none.
-func credentialsOf(c *config.Config, log *zap.Logger, now func() time.Time) *credentials {
-	cr := &credentials{
-		cert: c.Identity.Cert, key: c.Identity.Key, ca: c.Trust.CA, partners: c.Partners, log: log, now: now,
-	}
-	if c.Development() {
-		f := devpki.Server(c.IdentityDir())
-		cr.cert, cr.key, cr.ca = f.Cert, f.Key, []string{f.CA}
-	}
-	return cr
+func credentialsOf(c *config.Config, now func() time.Time) *credentials {
+	return &credentials{files: filesOf(c), conf: c.Partners, now: now}
+}
+
+// identityFiles are those that section certificates reads again.
+func identityFiles(c *config.Config) []string {
+	f := filesOf(c)
+	return append([]string{f.cert, f.key}, f.ca...)
 }
 
 // bundlesOf names the bundles of partners that have some of their own, by identity.
@@ -72,40 +94,23 @@ func bundlesOf(conf config.Partners) map[string][]string {
 	return files
 }
 
-// usePartners has the partners be those of a configuration. If their bundles cannot be
-// used, or one of them has the identity of this endpoint, the old ones stay in force.
-func (c *credentials) usePartners(conf config.Partners) (trustChanged bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := c.partners
-	if reflect.DeepEqual(old, conf) {
-		c.refused.Store(nil)
-		return false, nil
+// bundleFiles are those that section partners reads again.
+func bundleFiles(c *config.Config) (files []string) {
+	bundles := bundlesOf(c.Partners)
+	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
+		files = append(files, bundles[identity]...)
 	}
-	c.partners = conf
-	l, err := c.read()
-	if err != nil {
-		c.partners = old
-		text := boundlog.CleanLines(err.Error())
-		if last := c.refused.Swap(&text); last == nil || *last != text {
-			c.log.Error("partners not reloaded, the old ones stay", zap.Error(err))
-		}
-		return false, err
-	}
-	c.refused.Store(nil)
-	c.stamp = c.look()
-	return c.current.Swap(l).anchors != l.anchors, nil
+	return files
 }
 
 // newCredentials reads the files for the first time; here an error is final.
-func newCredentials(c *config.Config, log *zap.Logger, now func() time.Time) (*credentials, error) {
+func newCredentials(c *config.Config, now func() time.Time) (*credentials, error) {
 	if c.Development() {
 		if err := devpki.Ensure(c.IdentityDir(), devpki.Options{Now: now}); err != nil {
 			return nil, err
 		}
 	}
-	cr := credentialsOf(c, log, now)
-	cr.stamp = cr.look()
+	cr := credentialsOf(c, now)
 	l, err := cr.read()
 	if err != nil {
 		return nil, err
@@ -120,66 +125,77 @@ func (c *credentials) Credentials() *transport.Credentials { return &c.current.L
 // identity is the name by which peers know this endpoint.
 func (c *credentials) identity() string { return c.current.Load().identity }
 
-// reload reads the files again. It reports whether the trust anchors changed.
-func (c *credentials) reload() (trustChanged bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stamp = c.look()
-	l, err := c.read()
+// prepareCertificates reads the certificate of this endpoint, and whom everybody's is of.
+func (d *daemon) prepareCertificates(c *config.Config) (change, error) {
+	l, err := readIdentity(filesOf(c), d.credentials.now())
 	if err != nil {
-		text := boundlog.CleanLines(err.Error())
-		if old := c.failure.Swap(&text); old == nil || *old != text {
-			c.log.Error("certificates not reloaded, the old ones stay in use", zap.Error(err))
-		}
-		return false, err
+		return change{}, err
 	}
-	c.failure.Store(nil)
-	old := c.current.Swap(l)
-	c.log.Info("certificates reloaded", zap.String("identity", l.identity), zap.Time("not_after", l.Certificate.Leaf.NotAfter))
-	return old.anchors != l.anchors, nil
+	return change{
+		identity: l.identity,
+		fields:   []zap.Field{zap.String("identity", l.identity), zap.Time("not_after", l.Certificate.Leaf.NotAfter)},
+		commit: func() bool {
+			old := d.credentials.current.Load()
+			d.credentials.current.Store(l.with(old.partners))
+			return l.anchors != old.anchors
+		},
+	}, nil
 }
 
-// refresh reads the files again: always, or if one has changed or could not be
-// used. It reports whether the trust anchors changed.
-func (c *credentials) refresh(always bool) (trustChanged bool, err error) {
-	c.mu.Lock()
-	same := c.look() == c.stamp
-	c.mu.Unlock()
-	if !always && same && c.failure.Load() == nil {
-		return false, nil
+// preparePartners reads the bundles of partners. The links follow once peers were held
+// against those.
+func (d *daemon) preparePartners(c *config.Config) (change, error) {
+	theirs, err := readBundles(c.Partners)
+	if err != nil {
+		return change{}, err
 	}
-	return c.reload()
+	return change{
+		fields: []zap.Field{zap.Int("partners", len(c.Partners))},
+		commit: func() bool {
+			old := d.credentials.current.Load()
+			d.credentials.current.Store(old.with(theirs))
+			return old.partners.anchors != theirs.anchors
+		},
+		then: func() {
+			d.servers.yield(c.Partners)
+			d.partners.apply(c.Partners)
+		},
+	}, nil
 }
 
-// look describes the files without opening them.
-func (c *credentials) look() string {
-	files := append([]string{c.cert, c.key}, c.ca...)
-	bundles := bundlesOf(c.partners)
-	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
-		files = append(files, bundles[identity]...)
-	}
-	return stampOf(files...)
-}
-
+// read reads all files.
 func (c *credentials) read() (*loaded, error) {
-	if err := config.CheckPrivate(c.key); err != nil {
+	l, err := readIdentity(c.files, c.now())
+	if err != nil {
+		return nil, err
+	}
+	if err := notSelf(c.conf, l.identity); err != nil {
+		return nil, err
+	}
+	theirs, err := readBundles(c.conf)
+	return l.with(theirs), err
+}
+
+// readIdentity reads the certificate of this endpoint and the bundles for everybody.
+func readIdentity(f keyFiles, now time.Time) (*loaded, error) {
+	if err := config.CheckPrivate(f.key); err != nil {
 		return nil, fmt.Errorf("identity.key: %w", err)
 	}
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
-		return nil, fmt.Errorf("identity: %s and %s: %w", c.cert, c.key, plain(err))
+		return nil, fmt.Errorf("identity: %s and %s: %w", f.cert, f.key, plain(err))
 	}
 	id, err := transport.Identity(pair.Leaf)
 	if err != nil {
-		return nil, fmt.Errorf("identity.cert: %s: %w", c.cert, err)
+		return nil, fmt.Errorf("identity.cert: %s: %w", f.cert, err)
 	}
-	if now := c.now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
-		return nil, fmt.Errorf("identity.cert: %s is valid from %s to %s, and now is %s; renew it", c.cert,
+	if now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		return nil, fmt.Errorf("identity.cert: %s is valid from %s to %s, and now is %s; renew it", f.cert,
 			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
-	l := &loaded{identity: id}
+	l := &loaded{identity: id, file: f.cert}
 	l.Certificate, l.Roots = &pair, x509.NewCertPool()
-	for i, name := range c.ca {
+	for i, name := range f.ca {
 		bundle, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca[%d]: %w", i, err)
@@ -188,43 +204,37 @@ func (c *credentials) read() (*loaded, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca[%d]: %s: %w", i, name, err)
 		}
-		l.list = append(l.list, anchors...)
+		l.vouching = append(l.vouching, anchors...)
 		l.anchors += string(bundle)
-	}
-	if err := c.readPartners(l); err != nil {
-		return nil, err
 	}
 	return l, nil
 }
 
-// readPartners reads the bundles of single identities.
-func (c *credentials) readPartners(l *loaded) error {
-	if err := notSelf(c.partners, l.identity); err != nil {
-		return err
-	}
-	bundles, names := bundlesOf(c.partners), make(map[string]string)
-	for name, p := range c.partners {
+// readBundles reads the bundles of single identities.
+func readBundles(conf config.Partners) (b bundles, err error) {
+	files, names := bundlesOf(conf), make(map[string]string)
+	for name, p := range conf {
 		names[p.Identity] = name
 	}
-	l.Bundles = make(map[string]*x509.CertPool, len(bundles))
-	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
+	b.pools = make(map[string]*x509.CertPool, len(files))
+	for _, identity := range slices.Sorted(maps.Keys(files)) {
 		pool := x509.NewCertPool()
-		l.anchors += "\n" + identity + "\n"
-		for _, name := range bundles[identity] {
+		b.anchors += "\n" + identity + "\n"
+		for _, name := range files[identity] {
 			bundle, err := os.ReadFile(name)
 			if err != nil {
-				return fmt.Errorf("trust of the partner %s: %w", identity, err)
+				return b, fmt.Errorf("trust of the partner %s: %w", identity, err)
 			}
 			anchors, err := addAnchors(pool, bundle, names[identity], name)
 			if err != nil {
-				return fmt.Errorf("trust of the partner %s: %s: %w", identity, name, err)
+				return b, fmt.Errorf("trust of the partner %s: %s: %w", identity, name, err)
 			}
-			l.list = append(l.list, anchors...)
-			l.anchors += string(bundle)
+			b.vouching = append(b.vouching, anchors...)
+			b.anchors += string(bundle)
 		}
-		l.Bundles[identity] = pool
+		b.pools[identity] = pool
 	}
-	return nil
+	return b, nil
 }
 
 // plain drops what an error of the library quotes from a file.

@@ -51,12 +51,11 @@ type Options struct {
 	// as swp-client takes them, the admin address as http://host:port.
 	AddrFile string
 
-	// Reload has certificates, trust and access rules read again, on each
+	// Reload has the configuration and the files that it names read again, on each
 	// receive.
 	Reload <-chan struct{}
 
-	// Read returns the configuration as it is now, for its access rules. Nil
-	// means that they do not change.
+	// Read returns the configuration as it is now. Nil means that it does not change.
 	Read func() (*config.Config, error)
 
 	// Profiles of the program that embeds this one are served beside those that are
@@ -94,7 +93,7 @@ type daemon struct {
 	health      *health
 	credentials *credentials
 	guard       *guard
-	rules       *ruleFile
+	reloader    *reloader
 	reloads     chan chan Reloaded
 	state       *state
 	memory      *memoryGuard
@@ -102,6 +101,7 @@ type daemon struct {
 	exchanges   *exchanges
 	traces      *traces
 	servers     *servers
+	targets     declared
 	workers     *workers
 	agents      *agents
 	backends    *backends
@@ -153,13 +153,14 @@ func Run(ctx context.Context, opts Options) error {
 // start makes everything that can fail for reasons of configuration.
 func (d *daemon) start() error {
 	var err error
-	if d.credentials, err = newCredentials(d.config, d.log, time.Now); err != nil {
+	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
+	d.reloader.identity, d.reloader.recheck = func() string { return d.credentials.identity() }, d.recheck
+	if d.credentials, err = newCredentials(d.config, time.Now); err != nil {
 		return err
 	}
 	if d.guard, err = newGuard(d.config, d.log); err != nil {
 		return err
 	}
-	d.rules = newRuleFile(d.config, d.opts.Read, d.log)
 	if d.state, err = openState(context.Background(), d.config, d.opts.AcceptDamage, d.log); err != nil {
 		return err
 	}
@@ -167,6 +168,7 @@ func (d *daemon) start() error {
 	if d.servers, err = newServers(d.config, d.log); err != nil {
 		return err
 	}
+	d.targets.set(d.config)
 	if d.workers, err = newWorkers(d.config, d.log); err != nil {
 		return err
 	}
@@ -176,10 +178,10 @@ func (d *daemon) start() error {
 	if d.backends, err = newBackends(d.config, d.log); err != nil {
 		return err
 	}
-	if d.cards, err = newCards(d.config, d.log); err != nil {
+	if d.cards, err = newCards(d.config); err != nil {
 		return err
 	}
-	if d.verifiers, err = newVerifiers(d.config, d.log); err != nil {
+	if d.verifiers, err = newVerifiers(d.config); err != nil {
 		return err
 	}
 	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
@@ -194,8 +196,8 @@ func (d *daemon) start() error {
 		return err
 	}
 	d.health = &health{
-		credentials: d.credentials, rules: d.rules, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
-		cards: d.cards, verifiers: d.verifiers, partners: d.partners,
+		credentials: d.credentials, reloader: d.reloader, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
+		partners: d.partners,
 	}
 	profileOptions, err := d.profileOptions()
 	if err != nil {
@@ -208,6 +210,7 @@ func (d *daemon) start() error {
 	d.metrics.registry.MustRegister(d.partners, expiryGauges{d.credentials, d.partners}, d.servers, d.workers, liveTasks(d.profiles.A2A), waitingTasks(d.profiles.A2A), d.state, relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
 	d.metrics.registry.MustRegister(d.exchanges)
 	d.exchanges.server, d.exchanges.partner = d.servers.has, d.partners.of
+	d.servers.latency = d.exchanges.latency
 	d.observer = newObserver(d.log, d.metrics, d.exchanges)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
@@ -215,7 +218,6 @@ func (d *daemon) start() error {
 	if d.fronts, err = newFronts(d); err != nil {
 		return err
 	}
-	d.health.fronts = d.fronts
 	d.metrics.registry.MustRegister(d.fronts)
 	if err := d.listen(); err != nil {
 		return err
@@ -253,13 +255,13 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Idle:    c.Limits.Idle,
 		Access:  d.guard,
 		Partner: d.partners.directory.Knows,
-		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers.table)},
+		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers)},
 		RPC: rpc.Options{
 			Methods: methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse, c.Partners.Identities()),
 		Events: events.Options{Retention: c.Events.Retention},
-		Hints:  hintOptions(c, d.partners, d.log),
+		Hints:  hintOptions(&d.targets, d.partners, d.log),
 		Cred:   d.verifiers.options(d.state, d.credentials.identity()),
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 

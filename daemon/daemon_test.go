@@ -299,7 +299,7 @@ func connect(t *testing.T, address string, f devpki.Files) (transport.Conn, erro
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
-	l, err := credentialsOf(c, nil, time.Now).read()
+	l, err := credentialsOf(c, time.Now).read()
 	if err != nil {
 		t.Fatal(err)
 	}

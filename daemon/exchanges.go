@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/accesslog"
 	"github.com/slimwire/swp/daemon/config"
@@ -17,7 +18,6 @@ import (
 type exchanges struct {
 	log     *accesslog.Log
 	latency *latency
-	conf    config.Log // in force
 
 	server  func(name string) bool           // whether a name is that of an MCP server
 	partner func(name string) (string, bool) // the partner that a name leads to
@@ -48,17 +48,19 @@ func (x *exchanges) use(c *config.Log) error {
 		return err
 	}
 	x.log.Use(accessModes[c.Access])
-	x.conf = *c
 	return nil
 }
 
-// refresh takes up section log as it is configured now. Always has the file opened
-// anew although nothing has changed.
-func (x *exchanges) refresh(always bool, c *config.Log) error {
-	if !always && *c == x.conf {
-		return nil
-	}
-	return x.use(c)
+// prepareAccessLog opens the file anew, also if nothing has changed: it may have been moved
+// away. It is of nobody else's concern, so that it is in use at once.
+func (d *daemon) prepareAccessLog(c *config.Config) (change, error) {
+	return change{
+		fields: []zap.Field{zap.String("access", c.Log.Access)},
+		commit: func() bool {
+			d.exchanges.log.Use(accessModes[c.Log.Access])
+			return false
+		},
+	}, d.exchanges.log.Reopen(c.Log.AccessFile)
 }
 
 // observe takes an exchange that has ended.

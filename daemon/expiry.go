@@ -31,12 +31,13 @@ func end(notAfter, now time.Time) string {
 // expiry says whether the certificate ends so soon that peers should be sent
 // elsewhere, or that somebody should know.
 func (c *credentials) expiry() (reason string, urgent bool) {
-	leaf, now := c.current.Load().Certificate.Leaf, c.now()
+	l, now := c.current.Load(), c.now()
+	leaf := l.Certificate.Leaf
 	soon, urgent := ending(leaf.NotBefore, leaf.NotAfter, now)
 	if !soon {
 		return "", false
 	}
-	return "certificate " + c.cert + " " + end(leaf.NotAfter, now), urgent
+	return "certificate " + l.file + " " + end(leaf.NotAfter, now), urgent
 }
 
 // anchor is a trust anchor and where it was read from.
@@ -50,7 +51,7 @@ type anchor struct {
 func (c *credentials) anchorWarnings() []string {
 	var list []string
 	now := c.now()
-	for _, a := range c.current.Load().list {
+	for _, a := range c.current.Load().list() {
 		soon, _ := ending(a.cert.NotBefore, a.cert.NotAfter, now)
 		if !soon {
 			continue
@@ -89,9 +90,9 @@ func (p *partners) expiries() []string {
 func (d *daemon) inForce() []certinfo.Info {
 	l, now := d.credentials.current.Load(), d.credentials.now()
 	own := certinfo.Of(l.Certificate.Leaf, now)
-	own.File = d.credentials.cert
+	own.File = l.file
 	list := []certinfo.Info{own}
-	for _, a := range l.list {
+	for _, a := range l.list() {
 		i := certinfo.Of(a.cert, now)
 		i.File = a.file
 		list = append(list, i)
@@ -139,7 +140,7 @@ func (e expiryGauges) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	first := make(map[string]time.Time)
-	for _, a := range l.list {
+	for _, a := range l.list() {
 		if t, ok := first[a.partner]; a.partner != "" && (!ok || a.cert.NotAfter.Before(t)) {
 			first[a.partner] = a.cert.NotAfter
 		}

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 )
@@ -46,12 +44,12 @@ func TestAuthoritiesThatEndSoonAreSaid(t *testing.T) {
 	cr, err := newCredentials(&config.Config{
 		Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}},
 		Partners: config.Partners{"b": {Identity: "spiffe://b.example/swpd", Trust: []string{theirs}}},
-	}, zap.NewNop(), time.Now)
+	}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var end time.Time
-	for _, a := range cr.current.Load().list {
+	for _, a := range cr.current.Load().list() {
 		if a.partner == "b" {
 			end = a.cert.NotAfter
 		}

@@ -19,16 +19,13 @@ const (
 type health struct {
 	phase       atomic.Int32
 	credentials *credentials
-	rules       *ruleFile
+	reloader    *reloader
 	state       *state
 	memory      *memoryGuard
 	servers     *servers
 	agents      *agents
 	backends    *backends
-	cards       *cards
-	verifiers   *verifiers
 	partners    *partners
-	fronts      *fronts // nil: not yet
 }
 
 // Health is what /readyz and /status say.
@@ -59,24 +56,7 @@ func (h *health) look() Health {
 		v.Warnings = append(v.Warnings, reason)
 	}
 	v.Warnings = append(v.Warnings, h.credentials.anchorWarnings()...)
-	if failure := h.credentials.failure.Load(); failure != nil {
-		v.Warnings = append(v.Warnings, "certificates not reloaded, the old ones stay in use: "+*failure)
-	}
-	if failure := h.credentials.refused.Load(); failure != nil {
-		v.Warnings = append(v.Warnings, "partners not reloaded, the old ones stay: "+*failure)
-	}
-	if warning := h.fronts.warning(); warning != "" {
-		v.Warnings = append(v.Warnings, warning)
-	}
-	if failure := h.rules.failure.Load(); failure != nil {
-		v.Warnings = append(v.Warnings, "access rules not reloaded, the old ones stay in force: "+*failure)
-	}
-	if failure := h.verifiers.failure.Load(); failure != nil {
-		v.Warnings = append(v.Warnings, "keys of credentials not reloaded, the old ones stay in force: "+*failure)
-	}
-	if failure := h.cards.failure.Load(); failure != nil {
-		v.Warnings = append(v.Warnings, "agent cards not reloaded, the old ones stay: "+*failure)
-	}
+	v.Warnings = append(v.Warnings, h.reloader.warnings()...)
 	v.Warnings = append(v.Warnings, h.servers.troubles.warnings("mcp server")...)
 	v.Warnings = append(v.Warnings, h.agents.troubles.warnings("a2a agent")...)
 	v.Warnings = append(v.Warnings, h.backends.troubles.warnings("rpc backend")...)

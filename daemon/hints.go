@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -48,32 +49,42 @@ func (t targets) Target(profile, name string) (*policyhint.Target, bool) {
 	return target, ok
 }
 
+// declared are the targets in force. It implements policyhint.Targets.
+type declared struct{ now atomic.Pointer[targets] }
+
+func (d *declared) set(c *config.Config) { d.now.Store(new(newTargets(c))) }
+
+// Target implements policyhint.Targets.
+func (d *declared) Target(profile, name string) (*policyhint.Target, bool) {
+	return d.now.Load().Target(profile, name)
+}
+
 // allTargets are those here, and behind them the partners: what is declared of one
 // holds for all that is behind it.
 type allTargets struct {
-	targets
+	*declared
 	partners *partners
 }
 
 // Target implements policyhint.Targets.
 func (a allTargets) Target(profile, name string) (*policyhint.Target, bool) {
-	if target, ok := a.targets.Target(profile, name); ok {
+	if target, ok := a.declared.Target(profile, name); ok {
 		return target, true
 	}
 	first, _, behind := strings.Cut(name, "/")
-	declared := a.partners.declared.Load()
-	if !behind || declared == nil {
+	partners := a.partners.declared.Load()
+	if !behind || partners == nil {
 		return nil, false
 	}
-	target, ok := (*declared)[first]
+	target, ok := (*partners)[first]
 	return target, ok
 }
 
 // hintOptions configure POLICYHINT.
-func hintOptions(c *config.Config, links *partners, log *zap.Logger) policyhint.Options {
+func hintOptions(here *declared, links *partners, log *zap.Logger) policyhint.Options {
 	log = log.Named(boundlog.Security)
 	return policyhint.Options{
-		Targets: allTargets{newTargets(c), links},
+		Targets: allTargets{here, links},
 		Told: func(peer *profiles.Peer, v *policyhint.ViolationError) {
 			log.Warn("a peer says that a hint stopped something", zap.String("peer", peer.Identity),
 				zap.String("key", v.Key), zap.String("scope", v.Scope), zap.String("reason", v.Reason))

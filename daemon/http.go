@@ -239,27 +239,6 @@ func (f *fronts) recheck() (kept, closed int) {
 	return kept, closed
 }
 
-// reload takes up section http as it is configured now. It reports whether somebody may
-// not be let in any more.
-func (f *fronts) reload(always bool, now *config.HTTP) (changed bool, err error) {
-	if f.listener == nil {
-		return false, nil
-	}
-	return f.door.refresh(always, f.conf, now, f.d.log)
-}
-
-// warning says why section http is not in force as it is configured, empty if it is,
-// or if f is nil.
-func (f *fronts) warning() string {
-	if f == nil || f.listener == nil {
-		return ""
-	}
-	if failure := f.door.failure.Load(); failure != nil {
-		return "http not reloaded, what was there stays in force: " + *failure
-	}
-	return ""
-}
-
 // isCaller reports whether an identity is one of callers of a front, which no
 // certificate may have (ABUSE TL-11).
 func isCaller(identity string) bool {

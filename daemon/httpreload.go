@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/bridge/gate"
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/transport"
 )
@@ -21,14 +19,9 @@ import (
 // httpDoor is who the fronts let in and how they speak TLS: what of section http may
 // change while they serve.
 type httpDoor struct {
-	gate    *gate.Gate
-	secure  atomic.Pointer[secured] // nil: plain HTTP
-	failure atomic.Pointer[string]  // why the section or its files cannot be used now; nil if they can
-	known   certified
-
-	mu    sync.Mutex
-	conf  config.HTTP // in force
-	stamp string      // what the files looked like when they were read last
+	gate   *gate.Gate
+	secure atomic.Pointer[secured] // nil: plain HTTP
+	known  certified
 }
 
 // secured is one reading of the files of http.tls.
@@ -44,7 +37,7 @@ func (s *secured) trusts(chain []*x509.Certificate) bool {
 }
 
 func newHTTPDoor(conf *config.HTTP) (*httpDoor, error) {
-	d := &httpDoor{conf: *conf, stamp: stampOf(tlsFiles(&conf.TLS)...)}
+	d := new(httpDoor)
 	d.known.good = func(chain []*x509.Certificate) bool { return d.secure.Load().trusts(chain) }
 	var err error
 	if d.gate, err = gate.New(gateOptions(conf)); err != nil || conf.TLS.Cert == "" {
@@ -78,62 +71,39 @@ func (d *httpDoor) config() *tls.Config {
 	}
 }
 
-// httpLater returns the keys of section http whose change waits for the next start. What
-// is right for one address may not be for another, so that with a new address all
-// of it waits.
-func httpLater(old, now *config.HTTP) (keys []string) {
-	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
-	moved := old.Address != now.Address || (old.TLS.Cert == "") != (now.TLS.Cert == "")
-	for i := range a.NumField() {
-		key := a.Type().Field(i).Tag.Get("yaml")
-		if (moved || !httpNow[key]) && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-			keys = append(keys, "http."+key)
-		}
-	}
-	return keys
+// sameFront reports whether a configuration is for the listener that was started.
+func sameFront(started, now *config.HTTP) bool {
+	return started.Address == now.Address && (started.TLS.Cert == "") == (now.TLS.Cert == "")
 }
 
-// httpNow are the keys of section http that hold at once.
-var httpNow = map[string]bool{"callers": true, "anonymous": true, "hosts": true, "origins": true, "tls": true}
-
-// refresh takes up a configuration and reads its files again: always, or if something
-// has changed or could not be used. It reports whether somebody may not be let in
-// any more. What cannot be used changes nothing.
-func (d *httpDoor) refresh(always bool, started, now *config.HTTP, log *zap.Logger) (changed bool, err error) {
-	next := *started
-	if started.Address == now.Address && (started.TLS.Cert == "") == (now.TLS.Cert == "") {
-		next.Callers, next.Anonymous, next.Hosts, next.Origins, next.TLS = now.Callers, now.Anonymous, now.Hosts, now.Origins, now.TLS
+// prepareHTTP reads the files of http.tls, and who may call.
+func (d *daemon) prepareHTTP(c *config.Config) (change, error) {
+	door := d.fronts.door
+	if door == nil { // it is off
+		return change{commit: func() bool { return false }}, nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	stamp := stampOf(tlsFiles(&next.TLS)...)
-	same := reflect.DeepEqual(next, d.conf)
-	if !always && same && stamp == d.stamp && d.failure.Load() == nil {
-		return false, nil
+	conf := &c.HTTP
+	if _, err := gate.New(gateOptions(conf)); err != nil {
+		return change{}, err
 	}
-	d.stamp = stamp
 	var secure *secured
-	if next.TLS.Cert != "" {
-		secure, err = tlsOf(&next.TLS)
-	}
-	if err == nil {
-		err = d.gate.Set(gateOptions(&next))
-	}
-	if err != nil {
-		text := boundlog.CleanLines(err.Error())
-		if old := d.failure.Swap(&text); old == nil || *old != text {
-			log.Error("http not reloaded, what was there stays in force", zap.Error(err))
+	if conf.TLS.Cert != "" {
+		var err error
+		if secure, err = tlsOf(&conf.TLS); err != nil {
+			return change{}, err
 		}
-		return false, err
 	}
-	d.failure.Store(nil)
-	d.conf = next
-	trust := false
-	if secure != nil {
-		trust = d.secure.Swap(secure).anchors != secure.anchors
-	}
-	log.Info("http reloaded", zap.Int("callers", len(next.Callers)), zap.Bool("tls", secure != nil), zap.Int("authorities", len(next.TLS.CA)))
-	return trust || !same, nil
+	changed := len(config.Changed(d.reloader.running, c)) > 0
+	return change{
+		fields: []zap.Field{zap.Int("callers", len(conf.Callers)), zap.Bool("tls", secure != nil), zap.Int("authorities", len(conf.TLS.CA))},
+		commit: func() bool {
+			_ = door.gate.Set(gateOptions(conf)) // what New takes Set takes
+			if secure != nil && door.secure.Swap(secure).anchors != secure.anchors {
+				changed = true
+			}
+			return changed
+		},
+	}, nil
 }
 
 // certified are the open connections of clients that have shown a certificate, so that

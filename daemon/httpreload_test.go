@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/transport/transporttest"
 )
@@ -44,15 +46,20 @@ func TestCallersOverHTTPAreReadAgain(t *testing.T) {
 // What is right for one address may not be for another.
 func TestANewAddressOfTheFrontWaitsWithAllThatBelongsToIt(t *testing.T) {
 	old := &config.HTTP{Address: "0.0.0.0:1", Callers: map[string]config.HTTPCaller{"a": {}}, TLS: config.HTTPTLS{Cert: "x"}}
+	started := config.Default()
+	started.HTTP = *old
 	for want, now := range map[string]config.HTTP{
-		"":                            {Address: "0.0.0.0:1", Anonymous: "me", TLS: config.HTTPTLS{Cert: "y"}},
-		"http.url":                    {Address: "0.0.0.0:1", URL: "https://x.example", TLS: config.HTTPTLS{Cert: "x"}, Hosts: []string{"x"}},
-		"http.callers http.tls":       {Address: "0.0.0.0:1"},
-		"http.address http.anonymous": {Address: "127.0.0.1:1", Anonymous: "me", Callers: old.Callers, TLS: old.TLS},
-		"http.address http.hosts":     {Address: "off", Hosts: []string{"x"}, Callers: old.Callers, TLS: old.TLS},
-		"http.calls http.a2a":         {Address: "0.0.0.0:1", Calls: 1, A2A: config.HTTPA2A{Default: "x"}, TLS: old.TLS},
+		"":                             {Address: "0.0.0.0:1", Anonymous: "me", TLS: config.HTTPTLS{Cert: "y"}},
+		"http.url":                     {Address: "0.0.0.0:1", URL: "https://x.example", TLS: config.HTTPTLS{Cert: "x"}, Hosts: []string{"x"}},
+		"http.callers.a http.tls.cert": {Address: "0.0.0.0:1"},
+		"http.address http.anonymous":  {Address: "127.0.0.1:1", Anonymous: "me", Callers: old.Callers, TLS: old.TLS},
+		"http.address http.hosts":      {Address: "off", Hosts: []string{"x"}, Callers: old.Callers, TLS: old.TLS},
+		"http.a2a.default http.calls":  {Address: "0.0.0.0:1", Calls: 1, A2A: config.HTTPA2A{Default: "x"}, TLS: old.TLS},
 	} {
-		if got := strings.Join(httpLater(old, &now), " "); got != want {
+		r := newReloader(started, nil, new(daemon).sections(), zap.NewNop())
+		r.latest = config.Default()
+		r.latest.HTTP = now
+		if got := strings.Join(r.wait(), " "); got != want {
 			t.Errorf("%+v: %q, want %q", now, got, want)
 		}
 	}

@@ -105,6 +105,11 @@ func (l *latency) partner(name, profile string, o profiles.Outcome, seconds floa
 	l.partners.WithLabelValues(name, profile, o.String()).Observe(seconds)
 }
 
+// forgetServer drops what is counted of an MCP server that there is no more.
+func (l *latency) forgetServer(name string) {
+	l.servers.DeletePartialMatch(prometheus.Labels{"server": name})
+}
+
 func (l *latency) vecs() []*prometheus.HistogramVec {
 	return []*prometheus.HistogramVec{l.exchanges, l.servers, l.partners}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/e1"
@@ -309,7 +311,7 @@ func TestEveryProfileHasALabelOfItsOwn(t *testing.T) {
 // quiet is the health of a daemon that has certificates and nothing else.
 func quiet(certs *credentials) *health {
 	return &health{
-		credentials: certs, memory: &memoryGuard{}, rules: &ruleFile{}, state: &state{}, servers: &servers{},
-		agents: &agents{}, backends: &backends{}, cards: &cards{}, partners: &partners{}, verifiers: &verifiers{},
+		credentials: certs, memory: &memoryGuard{}, reloader: newReloader(config.Default(), nil, nil, zap.NewNop()), state: &state{}, servers: &servers{},
+		agents: &agents{}, backends: &backends{}, partners: &partners{},
 	}
 }

@@ -2,11 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"reflect"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +21,7 @@ const pollEvery = 2 * time.Second
 
 // Reloaded is what reading the files again came to.
 type Reloaded struct {
+	Changed  []string `json:"changed"`  // keys that have been taken up
 	Problems []string `json:"problems"` // what could not be used; what it should have replaced stays in force
 	Later    []string `json:"later"`    // keys that have changed and take effect at the next start
 }
@@ -35,41 +36,13 @@ func (d *daemon) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.opts.Reload:
-			d.reload(true)
+			d.reloader.reload(true)
 		case answer := <-d.reloads:
-			answer <- d.reload(true)
+			answer <- d.reloader.reload(true)
 		case <-tick.C:
-			d.reload(false)
+			d.reloader.reload(false)
 		}
 	}
-}
-
-// reload reads files again: all of them, or those that have changed and those
-// that could not be used. Peers are held against what is new.
-func (d *daemon) reload(all bool) Reloaded {
-	before := d.guard.policy.Load()
-	trust, credentials := d.credentials.refresh(all)
-	rules, configuration := d.rules.refresh(all, d.guard)
-	conf, front := d.rules.links()
-	lines := d.exchanges.refresh(all, d.rules.logged())
-	bundles, partners := d.credentials.usePartners(conf)
-	callers, fronts := d.fronts.reload(all, front)
-	if trust || rules || bundles || callers {
-		d.recheck()
-	}
-	if now := d.guard.policy.Load(); rules {
-		d.profiles.MCP.RulesChanged(func(identity, server string) bool { return now.Differs(before, identity, "mcp", server) })
-	}
-	if partners == nil {
-		d.partners.apply(conf)
-	}
-	r := Reloaded{Problems: []string{}, Later: d.rules.later()}
-	for _, err := range []error{credentials, configuration, partners, fronts, lines, d.cards.refresh(all), d.verifiers.refresh(all)} {
-		if err != nil {
-			r.Problems = append(r.Problems, err.Error())
-		}
-	}
-	return r
 }
 
 // askReload has the files read by whoever watches them.
@@ -83,116 +56,214 @@ func (d *daemon) askReload(ctx context.Context) (Reloaded, error) {
 	}
 }
 
-// ruleFile is the configuration file as the source of the access rules. What
-// was loaded last stays in force while the file cannot be used.
-type ruleFile struct {
-	read    func() (*config.Config, error) // nil means that there is no file
-	started *config.Config
-	log     *zap.Logger
-	failure atomic.Pointer[string] // why the file cannot be used now; nil if it can
+// reloader knows what is in force of the configuration. One goroutine at a time reloads;
+// warnings may be asked for meanwhile.
+type reloader struct {
+	read     func() (*config.Config, error) // nil: there is no file
+	log      *zap.Logger
+	sections []*section
+	identity func() string // of this endpoint
+	recheck  func()        // holds peers against what is in force
 
-	mu     sync.Mutex
-	stamp  string         // what the file looked like when it was read last
-	latest *config.Config // as read last
+	started *config.Config // what is in force of all that is in no section
+	running *config.Config // what is in force
+	latest  *config.Config // as it was read last
+	stamp   string         // what the file looked like then
+
+	failure atomic.Pointer[string]   // why the file cannot be used now; nil if it can
+	later   atomic.Pointer[[]string] // keys that wait for the next start
 }
 
-func newRuleFile(c *config.Config, read func() (*config.Config, error), log *zap.Logger) *ruleFile {
+// newReloader takes a configuration for what is in force. It comes before the files are
+// read: what changes from then on is noticed.
+func newReloader(c *config.Config, read func() (*config.Config, error), sections []*section, log *zap.Logger) *reloader {
 	if c.Source == "" {
 		read = nil
 	}
-	return &ruleFile{read: read, started: c, latest: c, log: log, stamp: stampOf(c.Source)}
+	r := &reloader{read: read, log: log, sections: sections, started: c, running: c, latest: c, stamp: stampOf(c.Source)}
+	r.later.Store(new([]string))
+	for _, s := range sections {
+		s.stamp = s.look(c)
+	}
+	return r
 }
 
-// refresh reads the file again and gives the rules to g. It reports whether
-// they have changed.
-func (f *ruleFile) refresh(always bool, g *guard) (changed bool, err error) {
-	if f.read == nil {
-		return false, nil
+// reload reads files again: all of them, or those that have changed and those that could
+// not be used, and takes up what can be. Each section changes as a whole or not at all.
+func (r *reloader) reload(all bool) Reloaded {
+	problems := []string{}
+	if err := r.readFile(all); err != nil {
+		problems = append(problems, err.Error())
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	stamp := stampOf(f.started.Source)
-	if !always && stamp == f.stamp && f.failure.Load() == nil {
-		return false, nil
+	ready, refused := r.prepare(all)
+	ready, clashing := r.compatible(ready)
+	for _, err := range slices.Concat(refused, clashing) {
+		problems = append(problems, err.Error())
 	}
-	f.stamp = stamp
-	c, err := f.read()
-	if err == nil {
-		err = f.use(c, g)
+	before := r.running
+	r.take(ready)
+	answer := Reloaded{Changed: append([]string{}, config.Changed(before, r.running)...), Problems: problems, Later: r.wait()}
+	if all {
+		r.log.Info("reloaded", zap.Strings("changed", answer.Changed), zap.Int("problems", len(problems)), zap.Strings("later", answer.Later))
 	}
-	if err != nil {
-		text := boundlog.CleanLines(err.Error())
-		if old := f.failure.Swap(&text); old == nil || *old != text {
-			f.log.Error("access rules not reloaded, the old ones stay in force", zap.Error(err))
-		}
-		return false, err
-	}
-	recovered := f.failure.Swap(nil) != nil
-	changed = !reflect.DeepEqual(c.Access, f.latest.Access)
-	f.latest = c
-	if changed || recovered {
-		f.log.Info("access rules reloaded", zap.Int("rules", len(c.Access.Rules)), zap.Int("agents", len(c.Access.Agents)), zap.Int("denied", len(c.Access.Deny)))
-	}
-	if later := laterKeys(f.started, c); len(later) > 0 {
-		f.log.Warn("changes of the configuration that take effect at the next start", zap.String("keys", strings.Join(later, " ")))
-	}
-	return changed, nil
+	return answer
 }
 
-func (f *ruleFile) use(c *config.Config, g *guard) error {
-	policy, err := newPolicy(&c.Access)
+// readFile reads the configuration file again. While it cannot be used, the one that was
+// read before is the latest.
+func (r *reloader) readFile(always bool) error {
+	if r.read == nil {
+		return nil
+	}
+	stamp := stampOf(r.started.Source)
+	if !always && stamp == r.stamp && r.failure.Load() == nil {
+		return nil
+	}
+	r.stamp = stamp
+	c, err := r.read()
 	if err != nil {
+		r.failed(&r.failure, "configuration not reloaded, the old one stays in force", err)
 		return err
 	}
-	g.policy.Store(policy)
+	if r.failure.Swap(nil) != nil {
+		r.log.Info("configuration can be used again")
+	}
+	r.latest = c
 	return nil
 }
 
-// links returns the partners, and the section http, as they were read last.
-func (f *ruleFile) links() (config.Partners, *config.HTTP) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.latest.Partners, &f.latest.HTTP
+// failed remembers why something cannot be used, and logs it once.
+func (r *reloader) failed(failure *atomic.Pointer[string], what string, err error) {
+	text := boundlog.CleanLines(err.Error())
+	if old := failure.Swap(&text); old == nil || *old != text {
+		r.log.Error(what, zap.Error(err))
+	}
 }
 
-// logged returns section log as it was read last.
-func (f *ruleFile) logged() *config.Log {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return &f.latest.Log
+// candidate is a section that is ready, with the configuration that it then is of.
+type candidate struct {
+	*section
+	change
+	config *config.Config
+	news   bool // it is not as it was
 }
 
-// later returns the keys whose change takes effect at the next start.
-func (f *ruleFile) later() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return laterKeys(f.started, f.latest)
-}
-
-// laterKeys compares two configurations, but for what is in force at once.
-func laterKeys(old, now *config.Config) []string {
-	keys := []string{}
-	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
-	for i := range a.NumField() {
-		key := a.Type().Field(i).Tag.Get("yaml")
-		if key == "http" {
-			keys = append(keys, httpLater(&old.HTTP, &now.HTTP)...)
+// prepare makes the sections ready that have changed, or all.
+func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
+	for _, s := range r.sections {
+		c := r.running
+		if s.fitting(r.started, r.latest) {
+			c = c.With(r.latest, s.keys...)
+		}
+		stamp := s.look(c)
+		news := stamp != s.stamp || s.failure.Load() != nil || len(config.Changed(r.running, c)) > 0
+		if !all && !news {
 			continue
 		}
-		if key == "log" {
-			if old.Log.Level != now.Log.Level {
-				keys = append(keys, "log.level")
-			}
-			if old.Log.Format != now.Log.Format {
-				keys = append(keys, "log.format")
-			}
+		s.stamp = stamp
+		change, err := s.prepare(c)
+		if err != nil {
+			r.failed(&s.failure, s.trouble(), err)
+			refused = append(refused, err)
 			continue
 		}
-		if key != "-" && key != "access" && key != "partners" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-			keys = append(keys, key)
+		ready = append(ready, candidate{s, change, c, news})
+	}
+	return ready, refused
+}
+
+// compatible returns the candidates that can be in force together with what stays: the
+// file fits together, but of its sections one may have been refused. The one is refused
+// without which there is no clash, or else all.
+func (r *reloader) compatible(ready []candidate) (fit []candidate, refused []error) {
+	clash := r.clash(ready)
+	if clash == nil {
+		return ready, nil
+	}
+	for i := len(ready) - 1; i >= 0; i-- {
+		if rest := slices.Delete(slices.Clone(ready), i, i+1); r.clash(rest) == nil {
+			r.refuse(&ready[i], clash)
+			return rest, []error{clash}
 		}
 	}
+	for i := range ready {
+		r.refuse(&ready[i], clash)
+	}
+	return nil, []error{clash}
+}
+
+func (r *reloader) refuse(c *candidate, why error) {
+	if c.abandon != nil {
+		c.abandon()
+	}
+	r.failed(&c.failure, c.trouble(), why)
+}
+
+// clash says what is wrong with what would be in force.
+func (r *reloader) clash(ready []candidate) error {
+	c, identity := r.running, r.identity()
+	for i := range ready {
+		c = c.With(ready[i].config, ready[i].keys...)
+		if ready[i].identity != "" {
+			identity = ready[i].identity
+		}
+	}
+	return errors.Join(c.Clashes(), notSelf(c.Partners, identity))
+}
+
+// take puts candidates in force.
+func (r *reloader) take(ready []candidate) {
+	stricter := false
+	for i := range ready {
+		c := &ready[i]
+		stricter = c.commit() || stricter
+		r.running = r.running.With(c.config, c.keys...)
+		c.failure.Store(nil)
+		if c.news {
+			r.log.Info(c.name+" reloaded", c.fields...)
+		}
+	}
+	if stricter {
+		r.recheck()
+	}
+	for i := range ready {
+		if then := ready[i].then; then != nil {
+			then()
+		}
+	}
+}
+
+// wait returns the keys that wait for the next start, and logs them when they change.
+func (r *reloader) wait() []string {
+	keys := append([]string{}, slices.DeleteFunc(config.Changed(r.running, r.latest), r.takesUp)...)
+	if old := r.later.Swap(&keys); len(keys) > 0 && !slices.Equal(*old, keys) {
+		r.log.Warn("changes of the configuration that take effect at the next start", zap.String("keys", strings.Join(keys, " ")))
+	}
 	return keys
+}
+
+// takesUp reports whether a key of the latest configuration is taken up without a new
+// start. If it is not in force it will be as soon as its section can be used.
+func (r *reloader) takesUp(key string) bool {
+	return slices.ContainsFunc(r.sections, func(s *section) bool {
+		return s.has(key) && s.fitting(r.started, r.latest)
+	})
+}
+
+// warnings says where what is in force is not what the files say.
+func (r *reloader) warnings() (list []string) {
+	if failure := r.failure.Load(); failure != nil {
+		list = append(list, "configuration not reloaded, the old one stays in force: "+*failure)
+	}
+	for _, s := range r.sections {
+		if failure := s.failure.Load(); failure != nil {
+			list = append(list, s.trouble()+": "+*failure)
+		}
+	}
+	if keys := *r.later.Load(); len(keys) > 0 {
+		list = append(list, "changed since the start, in force at the next start: "+strings.Join(keys, ", "))
+	}
+	return list
 }
 
 // stampOf describes files without opening them.

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
@@ -211,9 +210,70 @@ func credentialsIn(t *testing.T, dir string) *credentials {
 	t.Helper()
 	f := devpki.Server(dir)
 	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
-	cr, err := newCredentials(c, zap.NewNop(), time.Now)
+	cr, err := newCredentials(c, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cr
+}
+
+// The list itself changes, not only the files that it names.
+func TestTL10AuthoritiesAreAddedToTheListAndTakenFromIt(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := start(t, "")
+		other := foreign(t)
+		stranger := devpki.Client(other)
+		ca := stranger.CA
+		stranger.CA = filepath.Join(r.dir, "pki", "ca.crt")
+		kept := r.mustDial(r.addrs[transport])
+		r.rewrite("ca: [pki/ca.crt]", "ca: [pki/ca.crt, '"+ca+"']")
+		if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
+			t.Errorf("answer %+v", got)
+		}
+		gone, err := dialWith(t, r.addrs[transport], stranger)
+		if err == nil {
+			err = echo(t, gone)
+		}
+		if err != nil {
+			t.Fatalf("a peer of the new authority: %v", err)
+		}
+		r.rewrite("ca: [pki/ca.crt, '"+ca+"']", "ca: [pki/ca.crt]")
+		r.reloaded()
+		select {
+		case <-gone.Context().Done():
+		case <-time.After(patience):
+			t.Fatal("a peer that is not trusted any more is still connected")
+		}
+		if s, err := dialWith(t, r.addrs[transport], stranger); err == nil && echo(t, s) == nil {
+			t.Error("a peer that is not trusted any more was let in")
+		}
+		if err := echo(t, kept); err != nil {
+			t.Errorf("a trusted peer: %v", err)
+		}
+	})
+}
+
+func TestTL10AnotherCertificateIsNamed(t *testing.T) {
+	r := start(t, "")
+	other := devpki.Server(foreign(t))
+	before := r.mustDial(r.addrs[0])
+	r.rewrite("cert: pki/server.crt, key: pki/server.key", "cert: '"+other.Cert+"', key: '"+other.Key+"'")
+	if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
+		t.Errorf("answer %+v", got)
+	}
+	appendFile(t, other.CA, filepath.Join(r.dir, "pki", "ca.crt")) // for the client
+	if got := r.mustDial(r.addrs[0]).Peer().Identity; got != "spiffe://other/swpd" {
+		t.Errorf("the server is %q, want the new identity", got)
+	}
+	if err := echo(t, before); err != nil {
+		t.Errorf("a peer that was connected: %v", err)
+	}
+	// Whether there is one at all is decided at the start.
+	r.rewrite("identity: {cert: '"+other.Cert+"', key: '"+other.Key+"'}\ntrust: {ca: [pki/ca.crt]}\n", "")
+	if got := r.reloads(); !slices.Equal(got.Later, []string{"identity.cert", "identity.key", "trust.ca"}) || len(got.Problems)+len(got.Changed) > 0 {
+		t.Errorf("answer %+v", got)
+	}
+	if status, body := r.get("/status"); status != 200 || !strings.Contains(body, "spiffe://other/swpd") {
+		t.Errorf("/status says %d %s", status, body)
+	}
 }

@@ -214,7 +214,7 @@ func (s *speaker) target(name string) (server, tool string, ok bool) {
 		server, tool, ok := strings.Cut(rest, "/")
 		return link.Name() + "/" + server, tool, ok && server != "" && tool != ""
 	}
-	_, ok = s.d.servers.table.Server(first)
+	_, ok = s.d.servers.Server(first)
 	return first, tool, ok && tool != ""
 }
 

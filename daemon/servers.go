@@ -7,16 +7,17 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/bridge/mcpstdio"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
 // childGrace is how long a child has between SIGTERM and SIGKILL.
@@ -27,85 +28,247 @@ const childGrace = 2 * time.Second
 // follows them then never mixes with what peers call.
 const readingChildren = 2
 
-// servers are the MCP servers behind this endpoint. A command is started when it is
-// first needed, a URL is asked when it is.
+// servers are the MCP servers behind this endpoint, as peers find them. A command is
+// started when it is needed, a URL is asked when it is. Reloads come one at a time;
+// everything else may be done meanwhile. It implements mcpmap.Backend.
 type servers struct {
-	list    []*mcpstdio.Server          // by name
-	urls    []*mcphttp.Backend          // by name
-	readers map[string]*mcpstdio.Server // those with processes of their own for reading tools
-	table   *mcpmap.Table               // for peers
-	inside  *mcpmap.Table               // for reading tools
-	log     *zap.Logger
+	log    *zap.Logger
+	table  atomic.Pointer[mcpmap.Table] // for peers
+	inside atomic.Pointer[mcpmap.Table] // for reading tools
 
 	starts, exits, failures *prometheus.CounterVec
+	latency                 *latency // which forgets those that have left
 
 	troubles troubles
+
+	mu      sync.Mutex
+	now     map[string]*server // in force, by name
+	leaving map[*server]context.CancelFunc
+	work    sync.WaitGroup // of those that leave
 }
 
 func newServers(c *config.Config, log *zap.Logger) (*servers, error) {
-	s := &servers{log: log.Named(boundlog.MCP), readers: make(map[string]*mcpstdio.Server)}
+	s := &servers{log: log.Named(boundlog.MCP), now: make(map[string]*server), leaving: make(map[*server]context.CancelFunc)}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
 	s.exits = childCounter("swpd_mcp_child_exits_total", "Processes ended, for whatever reason.")
 	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started.")
-	byName, inside, def := make(map[string]mcpmap.Server), make(map[string]mcpmap.Server), ""
-	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
-		conf := c.MCP.Servers[name]
-		if conf.Default {
-			def = name
-		}
-		if conf.URL != "" {
-			server, err := s.backend(name, &conf)
-			if err != nil {
-				return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
-			}
-			s.urls = append(s.urls, server)
-			byName[name], inside[name] = server, server
-			continue
-		}
-		if readsApart(&conf) {
-			reading := s.config(name, conf)
-			reading.MaxChildren, reading.MaxShared, reading.Idle = readingChildren, 1, min(conf.Idle, time.Minute)
-			reader, err := mcpstdio.New(reading)
-			if err != nil {
-				return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
-			}
-			s.readers[name], inside[name] = reader, reader
-			conf.MaxChildren -= readingChildren
-		}
-		server, err := mcpstdio.New(s.config(name, conf))
-		if err != nil {
-			return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
-		}
-		s.list = append(s.list, server)
-		byName[name] = server
-		if inside[name] == nil {
-			inside[name] = server
-		}
-		for _, vec := range []*prometheus.CounterVec{s.starts, s.exits, s.failures} {
-			vec.WithLabelValues(name)
-		}
-	}
-	var err error
-	if s.inside, err = mcpmap.NewTable(inside, ""); err != nil {
+	next, err := s.prepare(c)
+	if err != nil {
 		return nil, err
 	}
-	s.table, err = mcpmap.NewTable(byName, def)
-	return s, err
+	s.put(next, defaultOf(c))
+	return s, nil
+}
+
+// Targets implements mcpmap.Backend.
+func (s *servers) Targets() (names []string, def string) { return s.table.Load().Targets() }
+
+// Server implements mcpmap.Backend.
+func (s *servers) Server(name string) (mcpmap.Server, bool) { return s.table.Load().Server(name) }
+
+// insiders are the servers for reading their tools. It implements mcpmap.Backend.
+type insiders struct{ *servers }
+
+// Targets implements mcpmap.Backend.
+func (i insiders) Targets() (names []string, def string) { return i.inside.Load().Targets() }
+
+// Server implements mcpmap.Backend.
+func (i insiders) Server(name string) (mcpmap.Server, bool) { return i.inside.Load().Server(name) }
+
+// prepare returns the servers of a configuration: those that are in force where their
+// entry is the same, else new ones, of which nothing is started yet.
+func (s *servers) prepare(c *config.Config) (map[string]*server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(map[string]*server, len(c.MCP.Servers))
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		conf := c.MCP.Servers[name]
+		if old := s.now[name]; old != nil && old.runs(&conf) {
+			next[name] = old
+			continue
+		}
+		one, err := s.open(name, &conf)
+		if err != nil {
+			s.discard(next)
+			return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
+		}
+		next[name] = one
+	}
+	return next, nil
+}
+
+// named returns the server that has a name now, or nil.
+func (s *servers) named(name string) *server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now[name]
+}
+
+// discard gives back what prepare has made. The caller holds mu.
+func (s *servers) discard(next map[string]*server) {
+	for name, one := range next {
+		if s.now[name] != one {
+			one.close(ended())
+		}
+	}
+}
+
+// put has peers find other servers. It returns those that they do not find any more.
+func (s *servers) put(next map[string]*server, def string) (left []*server) {
+	peers, inside := make(map[string]mcpmap.Server), make(map[string]mcpmap.Server)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, one := range next {
+		peers[name], inside[name] = &place{s, one}, one.inside()
+		if one.at == nil {
+			s.count(name)
+		}
+	}
+	for name, one := range s.now {
+		if next[name] != one {
+			left = append(left, one)
+		}
+	}
+	s.now = next
+	s.troubles.only(slices.Collect(maps.Keys(next)))
+	s.table.Store(tableOf(peers, def))
+	s.inside.Store(tableOf(inside, ""))
+	return left
+}
+
+// tableOf returns the Table of servers. What the configuration allows is allowed.
+func tableOf(of map[string]mcpmap.Server, def string) *mcpmap.Table {
+	table, err := mcpmap.NewTable(of, def)
+	if err != nil {
+		panic(err)
+	}
+	return table
+}
+
+func defaultOf(c *config.Config) string {
+	for name, conf := range c.MCP.Servers {
+		if conf.Default {
+			return name
+		}
+	}
+	return ""
+}
+
+// count has the counters of a server show from the start on.
+func (s *servers) count(name string) {
+	for _, vec := range s.counters() {
+		vec.WithLabelValues(name)
+	}
+}
+
+// prepareServers makes the servers ready that have changed, with the tools that are
+// described beside those that they describe themselves.
+func (d *daemon) prepareServers(c *config.Config) (change, error) {
+	next, err := d.servers.prepare(c)
+	if err != nil {
+		return change{}, err
+	}
+	tools, err := readTools(c)
+	if err == nil {
+		err = tooldisc.Check(nil, tools) // names of servers are checked with the configuration
+	}
+	if err != nil {
+		d.servers.abandon(next)
+		return change{}, err
+	}
+	return change{
+		fields: []zap.Field{zap.String("mcp_servers", named(next))},
+		commit: func() bool {
+			left := d.servers.put(next, defaultOf(c))
+			d.targets.set(c)
+			_ = d.profiles.TOOLDISC.Set(d.servers.readers(d.inside, c.TOOLDISC.Refresh), tools) // which were checked
+			for _, one := range left {
+				d.servers.leave(one, d.profiles.MCP.Leave)
+			}
+			return false
+		},
+		abandon: func() { d.servers.abandon(next) },
+	}, nil
+}
+
+func (s *servers) abandon(next map[string]*server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discard(next)
+}
+
+// leave lets what is under way at a server end, and then ends the server. endless ends
+// what would never do so by itself.
+func (s *servers) leave(one *server, endless func(name string)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.mu.Lock()
+	s.leaving[one] = cancel
+	s.mu.Unlock()
+	s.log.Info("server leaves, once what is under way there has ended", zap.String("server", one.name))
+	s.work.Go(func() {
+		defer cancel()
+		one.shut()
+		endless(one.name)
+		one.retire(ctx)
+		s.forget(one)
+		s.log.Info("server has left", zap.String("server", one.name))
+	})
+}
+
+// forget drops what is known of a server that has left. Its name may be that of another.
+func (s *servers) forget(one *server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leaving, one)
+	if now := s.now[one.name]; now != nil {
+		now.past = now.past.plus(one.figures().counted())
+		return
+	}
+	for left := range s.leaving {
+		if left.name == one.name {
+			left.past = left.past.plus(one.figures().counted())
+			return
+		}
+	}
+	for _, vec := range s.counters() {
+		vec.DeleteLabelValues(one.name)
+	}
+	s.latency.forgetServer(one.name)
+}
+
+// yield ends what is still under way at servers that have left a name to a partner: rules
+// that name it are about the partner now.
+func (s *servers) yield(to config.Partners) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one, end := range s.leaving {
+		if _, taken := to[one.name]; taken {
+			end()
+		}
+	}
+}
+
+// departing returns the names of the servers that have not yet left, sorted.
+func (s *servers) departing() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{} // never nil, which JSON shows as null
+	for one := range s.leaving {
+		names = append(names, one.name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // has reports whether there is a server of a name.
 func (s *servers) has(name string) bool {
-	_, ok := s.table.Server(name)
+	_, ok := s.Server(name)
 	return ok
 }
 
 // readsApart reports whether a server may have processes that are for reading
 // its tools alone.
 func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }
-
-func childCounter(name, help string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"server"})
-}
 
 func (s *servers) config(name string, c config.MCPServer) mcpstdio.Config {
 	env := make([]string, 0, len(c.Env))
@@ -148,95 +311,30 @@ func (s *servers) observe(ev mcpstdio.Event) {
 }
 
 func (s *servers) names() []string {
-	names, _ := s.table.Targets()
+	names, _ := s.Targets()
 	return append([]string{}, names...) // never nil, which JSON shows as null
 }
 
 // stop ends all children and sessions at URLs, and returns when they are gone. It
 // waits for no call: it is for when nobody is left to answer.
 func (s *servers) stop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	s.mu.Lock()
+	now := s.now
+	for _, end := range s.leaving {
+		end()
+	}
+	s.mu.Unlock()
 	var all sync.WaitGroup
-	for _, server := range s.list {
-		all.Go(func() { _ = server.Close(ctx) }) // its error is that of ctx
-	}
-	for _, server := range s.urls {
-		all.Go(func() { _ = server.Close(ctx) })
-	}
-	for _, reader := range s.readers {
-		all.Go(func() { _ = reader.Close(ctx) })
+	for _, one := range now {
+		all.Go(func() { one.close(ended()) })
 	}
 	all.Wait()
+	s.work.Wait()
 }
 
-// Describe and Collect make servers a prometheus.Collector. Labels are names
-// from the configuration.
-func (s *servers) Describe(ch chan<- *prometheus.Desc) {
-	for _, row := range childRows {
-		ch <- row.desc
-	}
-	for _, row := range urlRows {
-		ch <- row.desc
-	}
-	s.starts.Describe(ch)
-	s.exits.Describe(ch)
-	s.failures.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (s *servers) Collect(ch chan<- prometheus.Metric) {
-	for _, server := range s.list {
-		stats := server.Stats()
-		if reader := s.readers[server.Name()]; reader != nil {
-			stats = sum(stats, reader.Stats())
-		}
-		for _, row := range childRows {
-			ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats), server.Name())
-		}
-	}
-	for _, server := range s.urls {
-		stats := server.Stats()
-		for _, row := range urlRows {
-			ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats), server.Name())
-		}
-	}
-	s.starts.Collect(ch)
-	s.exits.Collect(ch)
-	s.failures.Collect(ch)
-}
-
-func sum(a, b mcpstdio.Stats) mcpstdio.Stats {
-	return mcpstdio.Stats{
-		Children: a.Children + b.Children, InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
-		Noise: a.Noise + b.Noise, Dropped: a.Dropped + b.Dropped, Replaced: a.Replaced + b.Replaced, Unlogged: a.Unlogged + b.Unlogged,
-	}
-}
-
-// statRow is a metric that is read from the figures of a server.
-type statRow[S any] struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*S) float64
-}
-
-func newRow[S any](name, help string, kind prometheus.ValueType, value func(*S) float64) statRow[S] {
-	return statRow[S]{prometheus.NewDesc(name, help, []string{"server"}, nil), kind, value}
-}
-
-// What is said of both kinds of server.
-const (
-	helpInFlight = "Calls in flight."
-	helpNoise    = "What a server wrote that is no message: lines of standard output, events."
-	helpDropped  = "Messages that belonged to nothing, or could not be brought on their way."
-)
-
-var childRows = []statRow[mcpstdio.Stats]{
-	newRow("swpd_mcp_children", "Processes now.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Children) }),
-	newRow("swpd_mcp_in_flight", helpInFlight, prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.InFlight) }),
-	newRow("swpd_mcp_waiting", "Calls that wait for a child.", prometheus.GaugeValue, func(s *mcpstdio.Stats) float64 { return float64(s.Waiting) }),
-	newRow("swpd_mcp_noise_total", helpNoise, prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Noise) }),
-	newRow("swpd_mcp_dropped_total", helpDropped, prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Dropped) }),
-	newRow("swpd_mcp_replaced_total", "Raw line breaks between tokens that became spaces.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Replaced) }),
-	newRow("swpd_mcp_unlogged_total", "Lines of standard error above the rate.", prometheus.CounterValue, func(s *mcpstdio.Stats) float64 { return float64(s.Unlogged) }),
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

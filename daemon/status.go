@@ -21,6 +21,7 @@ type Status struct {
 	NotAfter  time.Time `json:"certificate_not_after"`
 	Store     string    `json:"store"` // what is kept, and what an acknowledgement promises
 	Servers   []string  `json:"mcp_servers"`
+	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with something still under way
 
 	Partners []partner.Status `json:"partners"`
 
@@ -42,6 +43,7 @@ func (d *daemon) status() Status {
 		NotAfter:  d.credentials.current.Load().Certificate.Leaf.NotAfter,
 		Store:     describeStore(d.config),
 		Servers:   d.servers.names(),
+		Departing: d.servers.departing(),
 		Partners:  d.partners.status(),
 
 		Certificates: d.inForce(),

@@ -26,33 +26,36 @@ type inside struct {
 }
 
 func newInside(s *servers, refresh time.Duration) (*inside, error) {
-	n := max(len(s.list)+len(s.urls), 1)
 	in := &inside{
 		// A session that is left is left for good.
 		served: mcpmap.New(mcpmap.Options{
-			Backend: s.inside, MaxSessions: 2 * n, MaxSessionsPerPeer: 2 * n, SessionGrace: time.Millisecond,
+			Backend: insiders{s}, MaxSessions: maxInside, MaxSessionsPerPeer: maxInside, SessionGrace: time.Millisecond,
 		}),
 		calling: mcpmap.New(mcpmap.Options{}),
 	}
 	var err error
-	if in.far, err = insideEndpoint(in.served, n, refresh); err != nil {
+	if in.far, err = insideEndpoint(in.served, refresh); err != nil {
 		return nil, err
 	}
-	if in.near, err = insideEndpoint(in.calling, n, refresh); err != nil {
+	if in.near, err = insideEndpoint(in.calling, refresh); err != nil {
 		return nil, err
 	}
 	return in, nil
 }
 
+// maxInside bounds what is open to read tools: some for each server, of which there may
+// be more after a reload.
+const maxInside = 1 << 20
+
 // insideEndpoint makes one end. Between readings a connection is silent.
-func insideEndpoint(m *mcpmap.Mapping, servers int, refresh time.Duration) (*endpoint.Endpoint, error) {
+func insideEndpoint(m *mcpmap.Mapping, refresh time.Duration) (*endpoint.Endpoint, error) {
 	registry, err := profiles.NewRegistry(m.Profile())
 	if err != nil {
 		return nil, err
 	}
 	silence := refresh + 10*time.Minute
 	return endpoint.New(endpoint.Options{Registry: registry, Observer: endpoint.Discard, Bounds: endpoint.Bounds{
-		Connections: 2 * servers, ConnectionsPerIdentity: 2 * servers, Idle: silence, LongIdle: silence,
+		Connections: maxInside, ConnectionsPerIdentity: maxInside, Idle: silence, LongIdle: silence,
 	}})
 }
 
@@ -85,30 +88,59 @@ func (in *inside) close() {
 // the configuration describes.
 func toolOptions(c *config.Config, s *servers, in *inside, log *zap.Logger) (tooldisc.Options, error) {
 	log = log.Named(boundlog.MCP)
-	o := tooldisc.Options{
-		Servers: make(map[string]tooldisc.Server), Refresh: c.TOOLDISC.Refresh, Idle: c.TOOLDISC.Idle, Eager: c.TOOLDISC.Eager,
+	tools, err := readTools(c)
+	return tooldisc.Options{
+		Servers: s.readers(in, c.TOOLDISC.Refresh), Tools: tools,
+		Refresh: c.TOOLDISC.Refresh, Idle: c.TOOLDISC.Idle, Eager: c.TOOLDISC.Eager,
 		Report: func(server string, err error) {
 			if err != nil {
 				log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
 				s.troubles.note(server, "its tools are not all known: "+err.Error())
 			}
 		},
+	}, err
+}
+
+// readers read the tools of the servers that are in force. Each server keeps its own.
+func (s *servers) readers(in *inside, refresh time.Duration) map[string]tooldisc.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make(map[string]tooldisc.Server, len(s.now))
+	for name, one := range s.now {
+		if one.tools == nil {
+			one.tools = mcptools.New(mcptools.Options{
+				Connect: in.connect, Target: name, Refresh: refresh,
+				// Its few children must not be taken from those who want to call it.
+				Brief: one.at == nil && one.reader == nil,
+			})
+		}
+		list[name] = one.tools
 	}
-	for name, server := range c.MCP.Servers {
-		o.Servers[name] = mcptools.New(mcptools.Options{
-			Connect: in.connect, Target: name, Refresh: c.TOOLDISC.Refresh,
-			// Its few children must not be taken from those who want to call it.
-			Brief: server.URL == "" && !readsApart(&server),
-		})
+	return list
+}
+
+// toolFiles are those that section mcp servers reads again.
+func toolFiles(c *config.Config) (files []string) {
+	for i := range c.TOOLDISC.Tools {
+		for _, file := range []string{c.TOOLDISC.Tools[i].Schema, c.TOOLDISC.Tools[i].Descriptor} {
+			if file != "" {
+				files = append(files, file)
+			}
+		}
 	}
+	return files
+}
+
+// readTools reads the tools that the configuration describes.
+func readTools(c *config.Config) (list []tooldisc.Configured, err error) {
 	for i := range c.TOOLDISC.Tools {
 		tool, err := readTool(&c.TOOLDISC.Tools[i])
 		if err != nil {
-			return o, fmt.Errorf("tooldisc.tools[%d]: %w", i, err)
+			return nil, fmt.Errorf("tooldisc.tools[%d]: %w", i, err)
 		}
-		o.Tools = append(o.Tools, tool)
+		list = append(list, tool)
 	}
-	return o, nil
+	return list, nil
 }
 
 func readTool(t *config.Tool) (tooldisc.Configured, error) {

@@ -17,8 +17,9 @@ const freshTrouble = time.Minute
 // troubles are how things behind this endpoint failed last, by their names from
 // the configuration. The zero value is ready.
 type troubles struct {
-	mu   sync.Mutex
-	last map[string]trouble
+	mu    sync.Mutex
+	last  map[string]trouble
+	known map[string]bool // names that are kept; nil: all
 }
 
 type trouble struct {
@@ -29,10 +30,24 @@ type trouble struct {
 func (t *troubles) note(name, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.known != nil && !t.known[name] {
+		return
+	}
 	if t.last == nil {
 		t.last = make(map[string]trouble)
 	}
 	t.last[name] = trouble{boundlog.Clean(text), time.Now()}
+}
+
+// only forgets all names but some, for good.
+func (t *troubles) only(names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = make(map[string]bool, len(names))
+	for _, name := range names {
+		t.known[name] = true
+	}
+	maps.DeleteFunc(t.last, func(name string, _ trouble) bool { return !t.known[name] })
 }
 
 // warnings says what had trouble of late, each line beginning with kind.

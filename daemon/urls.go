@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/bridge/mcphttp"
@@ -69,12 +68,4 @@ func readHeader(file string) (string, error) {
 		return "", fmt.Errorf("daemon: %s has more than %d octets", file, maxHeaderValue)
 	}
 	return string(bytes.TrimRight(value, "\r\n")), nil
-}
-
-var urlRows = []statRow[mcphttp.BackendStats]{
-	newRow("swpd_mcp_in_flight", helpInFlight, prometheus.GaugeValue, func(s *mcphttp.BackendStats) float64 { return float64(s.InFlight) }),
-	newRow("swpd_mcp_url_sessions", "Sessions at a URL.", prometheus.GaugeValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Sessions) }),
-	newRow("swpd_mcp_url_failures_total", "Requests to a URL without a proper response.", prometheus.CounterValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Failed) }),
-	newRow("swpd_mcp_noise_total", helpNoise, prometheus.CounterValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Noise) }),
-	newRow("swpd_mcp_dropped_total", helpDropped, prometheus.CounterValue, func(s *mcphttp.BackendStats) float64 { return float64(s.Dropped) }),
 }

@@ -17,6 +17,7 @@ const (
 	exitFailed = cli.ExitFailed
 	exitUsage  = cli.ExitUsage // the command line or the configuration is wrong
 	exitUnwell = 3             // status: running but not ready
+	exitLater  = 4             // reload: something waits for the next start
 )
 
 // exitError is an error with an exit code of its own.

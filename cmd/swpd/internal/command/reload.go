@@ -14,13 +14,24 @@ import (
 func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running swpd read certificates, rules, cards, keys and partners again",
-		Long: `Have the swpd on this machine, through its admin listener, read again and say
-what came of it: certificates, trust, access rules, partners, the files of agent
-cards, and those of cred (keys of issuers, digests of opaque credentials). Peers
-that are not let in any more are disconnected. What cannot be used is reported, the exit code is 1,
-and what was in force stays so. SIGHUP does the same without an answer, and a
-changed file is read within two seconds without being asked for.`,
+		Short: "Have a running swpd take up its configuration and files as they are now",
+		Long: `Have the swpd on this machine, through its admin listener, read its configuration
+and the files that it names again, and say what came of it. Taken up are:
+certificates and the list trust.ca, access rules, MCP servers, partners, agent
+cards, tools that are described, who calls over HTTP, and the files of cred (keys
+of issuers, digests of opaque credentials).
+
+What an MCP server that was removed or changed has under way goes on until it
+ends; new requests are refused, or go to the server as it is now. Peers that are
+not let in any more are disconnected. Each section is taken up as a whole or not at
+all: what cannot be used is reported, and what was in force stays so. What takes
+effect at the next start only is named.
+
+SIGHUP does the same without an answer, and a changed file is read within two
+seconds without being asked for.
+
+Exit codes: 0, all of the file is in force; 1, something could not be used, or
+swpd could not be asked; 4, something waits for the next start.`,
 		Example: `  swpd reload
   swpd reload --config swpd.yaml
   swpd reload --admin 127.0.0.1:7790 --json`,
@@ -41,18 +52,30 @@ changed file is read within two seconds without being asked for.`,
 			if err := printJSON(cmd.OutOrStdout(), result); err != nil {
 				return err
 			}
+		} else {
+			changed := "nothing has changed"
+			if len(result.Changed) > 0 {
+				changed = "taken up: " + strings.Join(result.Changed, ", ")
+			}
+			_, _ = fmt.Fprintln(cmd.OutOrStdout(), changed)
 		}
-		if len(result.Problems) > 0 {
-			return errors.New(strings.Join(result.Problems, "\n"))
-		}
-		if *asJSON {
-			return nil
-		}
-		_, _ = fmt.Fprintln(cmd.OutOrStdout(), "certificates, trust, access rules, partners, agent cards and keys of credentials were read again")
-		if len(result.Later) > 0 {
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "changed too, and in force at the next start: %s\n", strings.Join(result.Later, ", "))
-		}
-		return nil
+		return shortOf(&result)
 	}
 	return cmd
+}
+
+// shortOf says where what is in force is not what the files say.
+func shortOf(r *daemon.Reloaded) error {
+	var later error
+	if len(r.Later) > 0 {
+		later = &exitError{exitLater, fmt.Errorf("in force at the next start: %s", strings.Join(r.Later, ", "))}
+	}
+	if len(r.Problems) == 0 {
+		return later
+	}
+	problems := errors.New(strings.Join(r.Problems, "\n"))
+	if later != nil {
+		problems = fmt.Errorf("%w\n%v", problems, later)
+	}
+	return problems
 }

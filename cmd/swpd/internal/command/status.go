@@ -136,6 +136,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	for _, server := range s.Servers {
 		row("MCP server", "%s", server)
 	}
+	for _, server := range s.Departing {
+		row("MCP server", "%s, removed or changed: ends with what is under way there", server)
+	}
 	for _, p := range s.Partners {
 		state := "away"
 		if p.Up {
