@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -81,9 +82,31 @@ type MCPError struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
+
+	// Author is the endpoint that wrote the error, if none of the server's.
+	Author
 }
 
-func (e *MCPError) Error() string { return fmt.Sprintf("%s (JSON-RPC error %d)", e.Message, e.Code) }
+func (e *MCPError) Error() string {
+	s := fmt.Sprintf("%s (JSON-RPC error %d)", e.Message, e.Code)
+	if by := e.Author.String(); by != "" {
+		s += "; " + by
+	}
+	return s
+}
+
+// endpoint returns the identity of the endpoint that wrote the error, if one did and
+// says so.
+func (e *MCPError) endpoint() string {
+	var data struct {
+		Code     string `json:"code"`
+		Endpoint string `json:"endpoint"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil || !strings.HasPrefix(data.Code, "ERR_") {
+		return ""
+	}
+	return data.Endpoint
+}
 
 // legacyVersion is the newest version with sessions.
 const legacyVersion = "2025-11-25"
@@ -162,6 +185,7 @@ func (m *MCP) Call(ctx context.Context, method string, params map[string]any, no
 	case err != nil:
 		return nil, fmt.Errorf("client: %s: answer: %w", method, err)
 	case response.Error != nil:
+		response.Error.Author = authorOf(m.c.Session.Peer().Identity, response.Error.endpoint(), m.target)
 		return nil, response.Error
 	}
 	return response.Result, nil

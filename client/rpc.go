@@ -33,6 +33,7 @@ type RPCOutcome struct {
 	RPCID  []byte
 	Result []byte
 	Err    *rpc.Error // nil: Result
+	By     Author     // the endpoint that refused the call, if one did
 }
 
 // parting is how long a call that is cancelled has to end.
@@ -82,6 +83,7 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 			out.Result = stream.Result()
 			return out, nil
 		case errors.As(err, &out.Err):
+			out.By = authorOf(c.Session.Peer().Identity, out.Err.Endpoint, call.Method)
 			return out, nil
 		}
 		if ctx.Err() != nil && call.Key == "" {

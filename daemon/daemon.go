@@ -251,7 +251,8 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		methods[name] = m
 	}
 	o := all.Options{
-		Version: d.opts.Version, More: d.opts.Profiles,
+		Identity: d.credentials.identity(),
+		Version:  d.opts.Version, More: d.opts.Profiles,
 		Idle:    c.Limits.Idle,
 		Access:  d.guard,
 		Partner: d.partners.directory.Knows,

@@ -144,6 +144,7 @@ func (d *daemon) openEndpoints() error {
 // endpointOptions are those of an endpoint with or without error path.
 func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
 	o := endpointOptions(d.config)
+	o.Identity = d.credentials.identity
 	o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, errorFrames
 	o.InFlightOf = d.partners.inFlight
 	o.Tracer = hinted{d.traces, d.profiles.Hints, d.profiles.Cred}

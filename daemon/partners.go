@@ -31,6 +31,8 @@ type partners struct {
 	directory partner.Directory
 	daemon    *daemon
 	log       *zap.Logger
+	audit     *zap.Logger
+	refusals  *prometheus.CounterVec
 	endpoints map[bool]*endpoint.Endpoint // for the sessions that are dialled, by their error path
 	dialled   connections
 	declared  atomic.Pointer[map[string]*policyhint.Target] // of the partners, by name
@@ -44,7 +46,7 @@ type partners struct {
 func newPartners(d *daemon) *partners {
 	return &partners{
 		daemon: d, log: d.log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
-		endpoints: make(map[bool]*endpoint.Endpoint),
+		endpoints: make(map[bool]*endpoint.Endpoint), audit: d.log.Named(boundlog.Security), refusals: newRefusals(),
 	}
 }
 
@@ -123,7 +125,7 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 			return p.daemon.profiles.Present(ctx, lane)
 		},
 		Tasks:   p.daemon.profiles.A2A,
-		Observe: p.observe, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
+		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)
@@ -229,6 +231,7 @@ func (p *partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerUp
 	ch <- partnerConnects
 	ch <- partnerFailures
+	p.refusals.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -242,6 +245,7 @@ func (p *partners) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(partnerConnects, prometheus.CounterValue, float64(s.Connects), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerFailures, prometheus.CounterValue, float64(s.Failures), s.Name)
 	}
+	p.refusals.Collect(ch)
 }
 
 // adopting is an Observer that hands the sessions of partners to their links.

@@ -247,7 +247,7 @@ func TestPartnerThatIsNotThereIsARetryableError(t *testing.T) {
 	}
 	a.until("the loss of b", func() bool { return !a.up("b") })
 	got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
-	if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,"message":"partner b cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}}`; got != want {
+	if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,"message":"partner b cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true,"endpoint":"spiffe://a.example/swpd"}}}`; got != want {
 		t.Errorf("answer %s, want %s", got, want)
 	}
 	a.counts(`swpd_partner_up{partner="b"}`, "0")

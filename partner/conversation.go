@@ -56,6 +56,7 @@ type outgoing struct {
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
 	notification []byte
+	asked        Refusal // with a request
 }
 
 func (o *outgoing) size() int {
@@ -108,7 +109,7 @@ func (c *conversation) Do(x *mcpmap.Exchange) {
 	c.begun = true
 	c.mu.Unlock()
 	if leaving {
-		x.FinishFailed(mcpmap.AppendFailure(nil, x.Message.ID(), errEnded), http.StatusNotFound)
+		x.FailStatus(errEnded, http.StatusNotFound)
 		return
 	}
 	if stray {
@@ -116,7 +117,7 @@ func (c *conversation) Do(x *mcpmap.Exchange) {
 		c.client.Ended()
 		return
 	}
-	o := outgoing{x: x, call: c.server.call(x), passage: x.Passage()}
+	o := outgoing{x: x, call: c.server.call(x), passage: x.Passage(), asked: c.server.asks(x)}
 	o.call.Events.Request = func(a *mcpmap.Asked) { c.asked(x, a) }
 	o.ctx, o.cancel = cancellable(x)
 	if !c.push(o) {
@@ -217,7 +218,7 @@ func (c *conversation) request(o outgoing) {
 	if err == nil {
 		o.call.Session = id
 		var opened string
-		if opened, err = c.server.pass(ctx, up, o.x, o.passage, o.call); opened != "" {
+		if opened, err = c.server.pass(ctx, up, o.x, o.passage, o.call, o.asked); opened != "" {
 			c.opened(up, opened)
 		}
 	}

@@ -56,12 +56,13 @@ type server struct {
 // Do implements mcpmap.Server.
 func (s *server) Do(x *mcpmap.Exchange) {
 	call, passage := s.call(x), x.Passage()
+	asked := s.asks(x)
 	ctx, cancel := cancellable(x)
 	go func() {
 		defer cancel(nil)
 		up, err := s.ready(ctx)
 		if err == nil {
-			_, err = s.pass(ctx, up, x, passage, call)
+			_, err = s.pass(ctx, up, x, passage, call, asked)
 		}
 		if err != nil {
 			x.Fail(mcpmap.Failure(err))
@@ -117,7 +118,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 
 // pass passes a request on and its answer back, which ends the exchange. It returns
 // the session that an initialize has opened.
-func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
+func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call, asked Refusal) (session string, err error) {
 	ctx, call.Extensions, err = s.link.onward(ctx, p, nil)
 	if err != nil {
 		return "", err
@@ -129,6 +130,7 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	case err != nil:
 		return "", err
 	}
+	s.refusedMCP(result.Octets, asked)
 	if result.Failed() {
 		x.FinishFailed(result.Octets, result.Status)
 	} else {

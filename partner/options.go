@@ -63,6 +63,11 @@ type Options struct {
 	// not block. Nil: nobody is told.
 	Observe func(Event)
 
+	// Refused is told what the partner, or an endpoint behind it, has refused of what
+	// was passed on. It is called by several goroutines and must not block. Nil: nobody
+	// is told.
+	Refused func(Refusal)
+
 	DialTimeout  time.Duration // of one address, its swp.info included, default 10 s
 	Wait         time.Duration // for a link that has just gone down, of what is to be passed on, default 5 s
 	Check        time.Duration // how often the other end is asked what it offers, default 30 s
@@ -90,6 +95,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Ending == nil {
 		o.Ending = func(*profiles.Peer) bool { return false }
+	}
+	if o.Refused == nil {
+		o.Refused = func(Refusal) {}
 	}
 	if o.Observe == nil {
 		o.Observe = func(Event) {}

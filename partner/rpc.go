@@ -60,6 +60,7 @@ type call struct {
 
 func (c *call) run() {
 	if err := c.pass(c.pending.Context()); err != nil {
+		c.refused(err)
 		c.pending.Fail(err)
 	}
 }

@@ -28,6 +28,7 @@ const (
 	ExtHops     = 48 // any profile: uvarint, at most MaxHops
 	ExtDeadline = 49 // any profile: uvarint, milliseconds left
 	ExtChain    = 50 // any profile: chain_id of the credentials that it is done under
+	ExtEndpoint = 53 // any profile: on an error, identity of the endpoint that wrote it
 )
 
 // MaxHops is how many endpoints a forwarded message may pass.

@@ -105,7 +105,7 @@ func (c *backCall) fail(err error) {
 	c.b.trouble(err)
 	fault := c.b.explain(err)
 	if errors.Is(err, errSessionOver) {
-		c.x.FinishFailed(mcpmap.AppendFailure(nil, c.msg.ID(), fault), http.StatusNotFound)
+		c.x.FailStatus(fault, http.StatusNotFound)
 		return
 	}
 	c.x.Fail(fault)
@@ -205,7 +205,7 @@ func (c *backCall) refuse(status int) {
 	if told == 0 {
 		c.x.Fail(fault)
 	} else {
-		c.x.FinishFailed(mcpmap.AppendFailure(nil, c.msg.ID(), fault), told)
+		c.x.FailStatus(fault, told)
 	}
 	if gone {
 		c.session.lost()

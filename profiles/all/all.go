@@ -35,6 +35,10 @@ type Options struct {
 	// Version of the software, for swp.info.
 	Version string
 
+	// Identity is that of this endpoint, by which its own errors are told from those of
+	// others. Empty: they do not say whose they are.
+	Identity string
+
 	// Access says what peers may do, in every profile: it takes the place of the
 	// Access in the options of each. Nil means everyone may do everything.
 	Access profiles.Access
@@ -133,6 +137,7 @@ func New(opts Options) (*Set, error) {
 	opts.Cred.Access, opts.SLIP.Access = opts.Access, opts.Access
 	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
+	opts.MCP.Identity, opts.RPC.Identity = opts.Identity, opts.Identity
 	s.MCP = mcpmap.New(opts.MCP)
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},

@@ -23,6 +23,8 @@ const (
 const (
 	maxErrorID   = 150 // a longer id is answered as null
 	maxErrorText = 220 // octets of message, escaped
+	maxEndpoint  = 128 // a longer identity is left out
+	maxAnswer    = 512
 )
 
 // rpcCode maps a code to that of a JSON-RPC error (SWP profiles §1; the codes
@@ -47,19 +49,41 @@ func rpcCode(c profiles.Code) int {
 // absent or very long one. The answer has at most 512 octets.
 //
 //	{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"…","data":{"code":"ERR_…","retryable":false}}}
-func AppendFailure(dst, id []byte, err error) []byte {
+func AppendFailure(dst, id []byte, err error) []byte { return AppendFailureOf(dst, id, err, "") }
+
+// AppendFailureOf is AppendFailure with the identity of the endpoint that writes it,
+// as data.endpoint: by that a caller tells the failure of an endpoint from that of
+// another one behind it. An empty identity is left out, and so is one so long that it
+// would leave no room for the message.
+func AppendFailureOf(dst, id []byte, err error, endpoint string) []byte {
 	e := Failure(err)
 	text := e.Text
 	if text == "" {
 		text = "request failed"
 	}
-	dst = appendErrorHead(dst, id, rpcCode(e.Code), text)
+	return appendData(appendErrorHead(dst, id, rpcCode(e.Code), text, textRoom(id, endpoint)), e, endpoint)
+}
+
+// appendData appends the data of an error and closes the answer.
+func appendData(dst []byte, e *profiles.Error, endpoint string) []byte {
 	dst = append(dst, `,"data":{"code":"`...)
 	dst = append(dst, e.Code.String()...)
-	if e.Retryable {
-		return append(dst, `","retryable":true}}}`...)
+	dst = append(dst, `","retryable":`...)
+	dst = strconv.AppendBool(dst, e.Retryable)
+	if endpoint != "" && len(endpoint) <= maxEndpoint {
+		dst = append(dst, `,"endpoint":`...)
+		dst = appendQuoted(dst, endpoint, maxEndpoint)
 	}
-	return append(dst, `","retryable":false}}}`...)
+	return append(dst, "}}}"...)
+}
+
+// textRoom is what an answer has room for as its message.
+func textRoom(id []byte, endpoint string) int {
+	if endpoint == "" || len(endpoint) > maxEndpoint {
+		return maxErrorText
+	}
+	const rest = 160 // what is always there, and the names of members
+	return min(maxErrorText, maxAnswer-rest-min(len(id), maxErrorID)-len(endpoint))
 }
 
 // Failure names the code of an error that ended a call: what Client.Do returned.
@@ -78,9 +102,9 @@ func Failure(err error) *profiles.Error {
 	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err}
 }
 
-// appendErrorHead appends an error answer up to its message; the caller closes
-// the error and the answer.
-func appendErrorHead(dst, id []byte, code int, text string) []byte {
+// appendErrorHead appends an error answer up to its message, which is cut to room; the
+// caller closes the error and the answer.
+func appendErrorHead(dst, id []byte, code int, text string, room int) []byte {
 	if len(id) == 0 || len(id) > maxErrorID {
 		id = []byte("null")
 	}
@@ -89,12 +113,12 @@ func appendErrorHead(dst, id []byte, code int, text string) []byte {
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(code), 10)
 	dst = append(dst, `,"message":`...)
-	return appendQuoted(dst, text, maxErrorText)
+	return appendQuoted(dst, text, room)
 }
 
 // appendError appends a JSON-RPC error without data.
 func appendError(dst, id []byte, code int, text string) []byte {
-	return append(appendErrorHead(dst, id, code, text), "}}"...)
+	return append(appendErrorHead(dst, id, code, text, maxErrorText), "}}"...)
 }
 
 // appendQuoted appends text as a JSON string whose content has at most limit

@@ -34,6 +34,10 @@ type Options struct {
 	// Backend is the servers offered to peers. Nil: none.
 	Backend Backend
 
+	// Identity is that of this endpoint, which goes into each error that it writes
+	// itself, as data.endpoint. Empty: none of them has it.
+	Identity string
+
 	// Access is asked about each request and notification that a peer sends to
 	// a server: profile "mcp", the JSON-RPC method, the server, or server/tool
 	// for tools/call. What is denied is refused with SecurityPolicy before the
@@ -150,7 +154,7 @@ func (m *Mapping) Profile() *profiles.Profile {
 		},
 		Handler: m,
 		Check:   check,
-		Refusal: refusal,
+		Refusal: m.refusal,
 	}
 }
 
@@ -165,7 +169,7 @@ func check(env *e1.Envelope) error {
 
 // refusal answers a refused request with a JSON-RPC error, and nothing else:
 // an error never answers an error, nor a notification.
-func refusal(req *profiles.Request, err *profiles.Error) (e1.Envelope, bool) {
+func (m *Mapping) refusal(req *profiles.Request, err *profiles.Error) (e1.Envelope, bool) {
 	if Kind(req.MsgType) != Request {
 		return e1.Envelope{}, false
 	}
@@ -174,7 +178,7 @@ func refusal(req *profiles.Request, err *profiles.Error) (e1.Envelope, bool) {
 	return e1.Envelope{
 		MsgType: uint64(Response),
 		MsgID:   req.MsgID,
-		Payload: AppendFailure(req.Scratch(512), msg.ID(), err),
+		Payload: AppendFailureOf(req.Scratch(512), msg.ID(), err, m.opts.Identity),
 	}, true
 }
 

@@ -46,7 +46,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
 		s := m.session(string(id), c, target(req))
 		if s == nil {
-			return sessionGone(req, msg)
+			return m.sessionGone(req, msg)
 		}
 		if err := m.allowed(req, msg, s.target); err != nil {
 			return err
@@ -217,25 +217,29 @@ func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, s
 	} else {
 		text += "; choose one of: " + strings.Join(names, ", ")
 	}
-	return nil, "", &profiles.Error{
-		Code: profiles.NotFound, Detail: "mcp_target", Text: text, Domain: true,
-		Answer: e1.Envelope{
-			MsgType: uint64(Response),
-			MsgID:   req.MsgID,
-			Payload: appendError(req.Scratch(512), msg.ID(), codeInvalidParams, text),
-		},
+	fault := &profiles.Error{Code: profiles.NotFound, Detail: "mcp_target", Text: text, Domain: true}
+	fault.Answer = e1.Envelope{MsgType: uint64(Response), MsgID: req.MsgID, Payload: m.unknownTarget(req.Scratch(512), msg.ID(), fault)}
+	return nil, "", fault
+}
+
+// unknownTarget appends the answer to a request for a server that there is not. Only an
+// endpoint with an identity says more of it than MCP asks for.
+func (m *Mapping) unknownTarget(dst, id []byte, fault *profiles.Error) []byte {
+	if m.opts.Identity == "" {
+		return appendError(dst, id, codeInvalidParams, fault.Text)
 	}
+	return appendData(appendErrorHead(dst, id, codeInvalidParams, fault.Text, textRoom(id, m.opts.Identity)), fault, m.opts.Identity)
 }
 
 // sessionGone is the answer to a request for a session that is not this
 // peer's, or no more: which of the two is not said.
-func sessionGone(req *profiles.Request, msg *Message) error {
+func (m *Mapping) sessionGone(req *profiles.Request, msg *Message) error {
 	fault := &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "unknown session", Domain: true}
 	fault.Answer = e1.Envelope{
 		MsgType:    uint64(Response),
 		MsgID:      req.MsgID,
 		Extensions: e1.AppendExtensionUvarint(nil, profiles.ExtHTTPStatus, 404),
-		Payload:    AppendFailure(req.Scratch(512), msg.ID(), fault),
+		Payload:    AppendFailureOf(req.Scratch(512), msg.ID(), fault, m.opts.Identity),
 	}
 	return fault
 }
@@ -244,7 +248,7 @@ func sessionGone(req *profiles.Request, msg *Message) error {
 //
 //	{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"…","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}
 func appendUnsupported(dst []byte, msg *Message, supported []string) []byte {
-	dst = appendErrorHead(dst, msg.ID(), codeUnsupportedVersion, "unsupported protocol version")
+	dst = appendErrorHead(dst, msg.ID(), codeUnsupportedVersion, "unsupported protocol version", maxErrorText)
 	dst = append(dst, `,"data":{"supported":[`...)
 	for i, v := range supported[:min(len(supported), 6)] {
 		if i > 0 {
@@ -255,6 +259,15 @@ func appendUnsupported(dst []byte, msg *Message, supported []string) []byte {
 	dst = append(dst, `],"requested":`...)
 	dst = appendQuoted(dst, msg.Version(), 32)
 	return append(dst, "}}}"...)
+}
+
+// FailStatus is Fail with an HTTP status (extension 20). The failure is not reported.
+func (x *Exchange) FailStatus(err *profiles.Error, status int) {
+	if !x.pin() {
+		return // over: the octets of the request may be gone
+	}
+	defer x.unpin()
+	x.FinishFailed(AppendFailureOf(nil, x.Message.ID(), err, x.m.opts.Identity), status)
 }
 
 // FailVersion ends a modern exchange whose server has only the versions given,

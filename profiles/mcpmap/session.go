@@ -68,7 +68,7 @@ func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Serv
 	s.mu.Unlock()
 	if closed {
 		conv.Close()
-		return sessionGone(req, msg)
+		return m.sessionGone(req, msg)
 	}
 	c.mu.Lock()
 	c.current[name] = s
@@ -141,7 +141,7 @@ func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
 	s.mu.Unlock()
 	if closed {
 		fault := &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "the session has ended"}
-		x.FinishFailed(AppendFailure(nil, msg.ID(), fault), 404)
+		x.FailStatus(fault, 404)
 		return nil
 	}
 	conv.Do(x)

@@ -156,7 +156,8 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 			return nil, violation("answer has the rpc_id of another call")
 		}
 		s.over = true
-		return nil, &Error{Code: string(m.ErrorCode), Message: string(m.ErrorMessage), Retryable: m.Retryable}
+		author, _ := env.Extensions.Lookup(profiles.ExtEndpoint)
+		return nil, &Error{Code: string(m.ErrorCode), Message: string(m.ErrorMessage), Retryable: m.Retryable, Endpoint: string(author)}
 	}
 	var m StreamItem
 	if err := m.Decode(env.Payload); err != nil {

@@ -30,6 +30,10 @@ type Error struct {
 	// has done nothing that it must not do again: the call is then run again when
 	// it is repeated under its idempotency_key.
 	Retryable bool
+
+	// Endpoint is the identity of the endpoint that has refused the call (extension
+	// 53). Empty: the method failed, or the endpoint does not say who it is.
+	Endpoint string
 }
 
 func (e *Error) Error() string { return "rpc: " + e.Code + ": " + e.Message }

@@ -61,6 +61,10 @@ type Options struct {
 	// answered unauthorized, after its notice. Nil stops nothing.
 	Policy profiles.Policy
 
+	// Identity is that of this endpoint, which goes beside the errors by which it
+	// refuses a call. Empty: it does not.
+	Identity string
+
 	// Outcomes keeps what ended the calls that had an idempotency_key. Nil means
 	// that such requests are served for Repeatable methods only.
 	Outcomes Outcomes
@@ -104,7 +108,7 @@ func New(opts Options) (*profiles.Profile, error) {
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
-	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve, identity: opts.Identity}
 	for name, m := range builtin(opts.Info) {
 		s.methods[name] = &method{Method: m, name: name}
 	}

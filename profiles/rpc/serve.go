@@ -12,12 +12,13 @@ import (
 
 // service is the handler of the profile.
 type service struct {
-	methods map[string]*method
-	resolve func(name string) (Method, bool) // nil knows none
-	live    *table
-	access  profiles.Access // nil allows everything
-	policy  profiles.Policy // nil stops nothing
-	runs    *runs           // nil: idempotency keys are not kept
+	identity string // of this endpoint; may be empty
+	methods  map[string]*method
+	resolve  func(name string) (Method, bool) // nil knows none
+	live     *table
+	access   profiles.Access // nil allows everything
+	policy   profiles.Policy // nil stops nothing
+	runs     *runs           // nil: idempotency keys are not kept
 }
 
 // Serve handles one message.
@@ -52,15 +53,15 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 	keyed := len(in.IdempotencyKey) > 0 && m != nil && !m.always
 	switch {
 	case !s.allowed(req, name):
-		return finishErr(w, in.RPCID, errUnauthorized)
+		return s.refuse(w, in.RPCID, errUnauthorized)
 	case m == nil:
-		return finishErr(w, in.RPCID, errUnknownMethod)
+		return s.refuse(w, in.RPCID, errUnknownMethod)
 	case len(in.IdempotencyKey) > maxKey:
-		return finishErr(w, in.RPCID, errKeyLength)
+		return s.refuse(w, in.RPCID, errKeyLength)
 	case keyed && s.runs == nil && !m.Repeatable:
-		return finishErr(w, in.RPCID, errKey)
+		return s.refuse(w, in.RPCID, errKey)
 	case bounded && left == 0:
-		return finishErr(w, in.RPCID, errTimeout)
+		return s.refuse(w, in.RPCID, errTimeout)
 	}
 	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (s *service) stopped(ctx context.Context, w profiles.Responder, in *Req, m 
 	if err := w.Send(v.Notice); err != nil {
 		return true, err
 	}
-	return true, finishErr(w, in.RPCID, &Error{Code: CodeUnauthorized, Message: v.Text()})
+	return true, s.refuse(w, in.RPCID, &Error{Code: CodeUnauthorized, Message: v.Text()})
 }
 
 // inline answers at once. Nothing here allocates.
@@ -235,6 +236,13 @@ func finishFailure(w profiles.Responder, rpcID []byte, err error) error {
 	return finishErr(w, rpcID, answer)
 }
 
+// refuse answers with an error of this endpoint.
+func (s *service) refuse(w profiles.Responder, rpcID []byte, e *Error) error {
+	own := *e
+	own.Endpoint = s.identity
+	return finishErr(w, rpcID, &own)
+}
+
 func finishErr(w profiles.Responder, rpcID []byte, e *Error) error {
 	profiles.Ended(w, ended(e))
 	return w.Finish(errEnvelope(rpcID, e))
@@ -260,7 +268,11 @@ func errEnvelope(rpcID []byte, e *Error) e1.Envelope {
 	if len(m.ErrorMessage) == 0 {
 		m.ErrorMessage = m.ErrorCode
 	}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
+	env := e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
+	if e.Endpoint != "" {
+		env.Extensions = e1.AppendExtension(nil, profiles.ExtEndpoint, []byte(e.Endpoint))
+	}
+	return env
 }
 
 func sendItem(w profiles.Responder, rpcID []byte, seq uint64, item []byte) error {

@@ -25,6 +25,10 @@ type Options struct {
 	// envelopes are checked independently of it (SWP Core §4).
 	FrameLimit int
 
+	// Identity returns the identity of this endpoint, which goes beside each error that
+	// it writes itself (extension 53). Nil, or an empty one: nothing does.
+	Identity func() string
+
 	// Envelope holds the limits of E1, in octets.
 	Envelope e1.Limits
 

@@ -340,6 +340,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 		answer.MsgID = id[:]
 	}
 	l.complete(&answer, l.s.ep.opts.Now())
+	l.s.ep.sign(&answer)
 	l.s.ep.count(a, &answer)
 	return l.out.send(l.ctx, &answer, p) == nil
 }

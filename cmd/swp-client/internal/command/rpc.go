@@ -197,12 +197,13 @@ type rpcError struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`
+	client.Author
 }
 
 func called(out *client.RPCOutcome, items []any) rpcCalled {
 	c := rpcCalled{RPCID: hex.EncodeToString(out.RPCID), Items: items}
 	if e := out.Err; e != nil {
-		c.Error = &rpcError{e.Code, e.Message, e.Retryable}
+		c.Error = &rpcError{e.Code, e.Message, e.Retryable, out.By}
 	} else {
 		c.Result = readable(out.Result)
 	}
@@ -219,7 +220,10 @@ func failed(out *client.RPCOutcome) error {
 		again = "retryable: the same call may succeed later"
 	}
 	text := fmt.Sprintf("%s: %s (%s)", visible(out.Err.Code), visible(out.Err.Message), again)
-	if out.Err.Code == rpc.CodeUnauthorized {
+	switch by := out.By.String(); {
+	case by != "":
+		text += "\n" + visible(by)
+	case out.Err.Code == rpc.CodeUnauthorized:
 		text += "\nThe access rules of the endpoint do not let this identity call that method."
 	}
 	return errors.New(text)

@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/partner"
+)
+
+// refusals counts what partners have refused. Labels are names from the configuration
+// and codes.
+func newRefusals() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "swpd_partner_refusals_total", Help: "What the partner, or an endpoint behind it, has refused of what was passed on.",
+	}, []string{"partner", "code"})
+}
+
+// refused writes to the audit trail that a partner has refused something. What was
+// asked is what a peer wrote, and who refused it what the partner says: the log cuts
+// and escapes both.
+func (p *partners) refused(r partner.Refusal) {
+	p.refusals.WithLabelValues(r.Partner, r.Code.String()).Inc()
+	p.audit.Warn(msgRefused,
+		zap.Stringer("err_code", r.Code),
+		zap.String("partner", r.Partner),
+		zap.String("endpoint", r.Endpoint),
+		zap.String("peer", r.Caller),
+		zap.String("profile", r.Profile),
+		zap.String("operation", r.Operation),
+		zap.String("name", r.Name),
+	)
+}

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Each of three organisations in a row refuses, and says that it was who did.
+func TestARefusalSaysWhoseItIs(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		c := open(t, "c", "access: {rules: [{identity: 'spiffe://b.example/swpd', profile: mcp, name: 'modern/exact'}]}\n"+modernYAML(t))
+		b := open(t, "b", "access: {rules: [{identity: 'spiffe://a.example/swpd', profile: [mcp, rpc], name: ['c/modern/**', 'c/secret']}]}\n"+modernYAML(t))
+		a := open(t, "a", "access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc], name: ['b/modern/**', 'b/c/**', 'b/swp.*', 'b/secret']}]}\n")
+		c.trusting("b", b)
+		b.trusting("c", c, c.addrs[transport])
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		b.connected("c")
+		s := a.mustDial(a.addrs[transport])
+
+		if got := s.mustAsk(t, "b/c/modern", modernCall); !strings.Contains(got, sayTool) {
+			t.Errorf("what all three allow: %s", got)
+		}
+		for target, by := range map[string]string{"modern": "a", "b/modern": "b", "b/c/other": "b", "b/c/modern": "c"} {
+			request := strings.Replace(modernCall, `\u0065xact`, "write", 1)
+			if got, want := s.mustAsk(t, target, request), `"data":{"code":"ERR_SECURITY_POLICY","retryable":false,"endpoint":"spiffe://`+by+`.example/swpd"}`; !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s", target, got, want)
+			}
+		}
+		a.await(`"msg":"refused by partner","err_code":"ERR_SECURITY_POLICY","partner":"b","endpoint":"spiffe://c.example/swpd",` +
+			`"peer":"spiffe://a.example/client","profile":"mcp","operation":"tools/call","name":"b/c/modern/write"`)
+		b.await(`"partner":"c","endpoint":"spiffe://c.example/swpd","peer":"spiffe://a.example/swpd"`)
+
+		for method, by := range map[string]string{"secret": "a", "b/secret": "b", "b/c/secret": "c"} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			_, err := rpc.Call(ctx, s.Session, method, nil)
+			cancel()
+			e, ok := errors.AsType[*rpc.Error](err)
+			if !ok || e.Code != rpc.CodeUnauthorized || e.Endpoint != "spiffe://"+by+".example/swpd" {
+				t.Errorf("%s: %#v, want a refusal by %s", method, err, by)
+			}
+		}
+		a.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="b"}`, "5")
+		b.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="c"}`, "2")
+	})
+}
