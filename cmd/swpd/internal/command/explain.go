@@ -30,7 +30,7 @@ The rules are those of the configuration as it is now, which may not be those th
 held when the line was written. The exit code is 1 if no line is about a denial.`,
 		Example: `  grep denied swpd.log | swpd explain --config swpd.yaml
   journalctl -u swpd -o cat | swpd explain --config swpd.yaml --json
-  swpd explain '{"msg":"denied","peer":"spiffe://example.org/a","profile":"rpc","operation":"call","name":"x"}'`,
+  swpd explain '{"msg":"denied","peer":"spiffe://example.org/agents/planner","profile":"rpc","operation":"call","name":"x"}'`,
 	}
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON, one object a line")
