@@ -83,7 +83,7 @@ func (d *toolDesk) take(payload []byte) error {
 			ID: string(t.ToolID), Name: string(t.Name), Version: string(t.Version), SchemaRef: string(t.SchemaRef), Payload: t.DescriptorPayload,
 		}})
 	}
-	return d.service.Replace(list)
+	return d.service.Set(nil, list)
 }
 
 // failed tells the application that the peer has no answer. Of one that is

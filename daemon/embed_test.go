@@ -17,8 +17,8 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// greeter is a profile of a program that embeds this package.
-func greeter() *profiles.Profile {
+// greeting is a profile of a program that embeds this package.
+func greeting() *profiles.Profile {
 	return &profiles.Profile{
 		ID: 5000, Name: "greeter",
 		Types: []profiles.Type{
@@ -41,7 +41,7 @@ func TestProfilesAndMethodsOfTheProgramAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	yaml := "access: {rules: [{identity: '**', profile: rpc, operation: call, name: own.twice}]}\n"
-	r := startIn(t, dir, yaml, func(o *Options) { o.Profiles, o.Methods = []*profiles.Profile{greeter()}, twice })
+	r := startIn(t, dir, yaml, func(o *Options) { o.Profiles, o.Methods = []*profiles.Profile{greeting()}, twice })
 	for _, address := range r.addrs {
 		if got, err := rpc.Call(t.Context(), r.mustDial(address).Session, "own.twice", []byte("ab")); err != nil || string(got) != "abab" {
 			t.Errorf("%s: own.twice: %q, %v", address, got, err)
@@ -50,7 +50,7 @@ func TestProfilesAndMethodsOfTheProgramAreServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		registry, err := profiles.NewRegistry(greeter())
+		registry, err := profiles.NewRegistry(greeting())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestProfilesAndMethodsOfTheProgramAreServed(t *testing.T) {
 }
 
 func TestNamesThatAreTakenKeepTheDaemonFromStarting(t *testing.T) {
-	taken := greeter()
+	taken := greeting()
 	taken.ID = 12
 	for name, set := range map[string]func(*Options){
 		`method "swp.ping" is built in`: func(o *Options) { o.Methods = map[string]rpc.Method{"swp.ping": twice["own.twice"]} },
