@@ -33,7 +33,7 @@ func TestARefusalSaysWhoseItIs(t *testing.T) {
 			}
 		}
 		a.await(`"msg":"refused by partner","err_code":"ERR_SECURITY_POLICY","partner":"b","endpoint":"spiffe://c.example/swpd",` +
-			`"peer":"spiffe://a.example/client","profile":"mcp","operation":"tools/call","name":"b/c/modern/write"`)
+			`"peer":"spiffe://a.example/swp-client","profile":"mcp","operation":"tools/call","name":"b/c/modern/write"`)
 		b.await(`"partner":"c","endpoint":"spiffe://c.example/swpd","peer":"spiffe://a.example/swpd"`)
 
 		for method, by := range map[string]string{"secret": "a", "b/secret": "b", "b/c/secret": "c"} {
