@@ -45,7 +45,7 @@ func TestALinkLooksForTheNextCertificateOfItsPartner(t *testing.T) {
 			},
 			Attach: near.ep.Attach,
 			Ending: func(p *profiles.Peer) bool { return time.Until(p.NotAfter) < life/3 },
-			Check:  30 * time.Minute,
+			Check:  9 * time.Minute, // before the session ends because it is idle
 		})
 		if err != nil {
 			t.Fatal(err)

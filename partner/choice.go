@@ -61,7 +61,7 @@ func (l *Link) choose(cause error) {
 		l.failure = nil
 		l.connects++
 	}
-	close(l.changed)
+	changed := l.changed
 	l.changed = make(chan struct{})
 	l.mu.Unlock()
 	if old != nil {
@@ -70,6 +70,7 @@ func (l *Link) choose(cause error) {
 		}
 		l.opts.Observe(Event{Name: l.opts.Name, What: Lost, Up: old, Err: cause})
 	}
+	close(changed) // after Lost is told: whoever is woken may tell what came of dialling
 	if best != nil {
 		l.reached(best)
 		l.opts.Observe(Event{Name: l.opts.Name, What: Connected, Up: best})
