@@ -312,6 +312,6 @@ func TestEveryProfileHasALabelOfItsOwn(t *testing.T) {
 func quiet(certs *credentials) *health {
 	return &health{
 		credentials: certs, memory: &memoryGuard{}, reloader: newReloader(config.Default(), nil, nil, zap.NewNop()), state: &state{}, servers: &servers{},
-		agents: &agents{}, backends: &backends{}, partners: &partners{},
+		agents: &agents{}, backends: &backends{}, partners: &partners{daemon: &daemon{credentials: certs}},
 	}
 }

@@ -84,7 +84,7 @@ log: {level: debug, format: text}
 	want.Freshness = Freshness{Owner: "s1", Skew: 30 * time.Second, Required: true}
 	want.Limits.FrameBytes, want.Limits.PayloadBytes, want.Limits.FrameRate, want.Limits.Idle = 1<<20, 4096, 0, time.Minute
 	want.Rate = Rate{Frames: 128, WindowMS: 500}
-	want.Log = Log{Level: "debug", Format: "text"}
+	want.Log = Log{Level: "debug", Format: "text", Access: "off"}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
 	}

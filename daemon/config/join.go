@@ -66,7 +66,7 @@ func Join(file string, text []byte, j Joined) ([]byte, error) {
 		return nil, j.byHand(file, fmt.Errorf("its layout is not understood"))
 	}
 	rest := *after
-	rest.Partners, rest.Access.Rules = before.Partners, before.Access.Rules
+	rest.Partners, rest.Access.Rules, rest.Places = before.Partners, before.Access.Rules, before.Places // lines have moved
 	if !reflect.DeepEqual(&rest, before) {
 		return nil, j.byHand(file, fmt.Errorf("its layout is not understood"))
 	}

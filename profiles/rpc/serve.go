@@ -240,7 +240,8 @@ func finishFailure(w profiles.Responder, rpcID []byte, err error) error {
 func (s *service) refuse(w profiles.Responder, rpcID []byte, e *Error) error {
 	own := *e
 	own.Endpoint = s.identity
-	return finishErr(w, rpcID, &own)
+	profiles.Ended(w, ended(e))
+	return w.Finish(errEnvelope(rpcID, &own))
 }
 
 func finishErr(w profiles.Responder, rpcID []byte, e *Error) error {

@@ -49,7 +49,7 @@ func inEffect(cmd *cobra.Command) []string {
 // checkEffect refuses a flag of root that has no effect in a command.
 func (f *flags) checkEffect(cmd *cobra.Command) error {
 	effective, refused := inEffect(cmd), ""
-	cmd.InheritedFlags().VisitAll(func(flag *pflag.Flag) {
+	cmd.Root().PersistentFlags().VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed && !slices.Contains(effective, flag.Name) {
 			refused = flag.Name
 		}
