@@ -10,7 +10,7 @@ TOOL     = $(GO) tool -modfile=tools/$(1)/go.mod $(1)
 BUF     := $(call TOOL,buf)
 LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
-TEST_TIMEOUT ?= 9m
+TEST_TIMEOUT ?= 20m
 
 # WHOLE are the packages whose tests run whole programs, or thousands of vectors.
 WHOLE := crash|e2e|cmd/swp-client|conformance
