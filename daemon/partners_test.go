@@ -400,7 +400,7 @@ func TestALegacySessionOutlivesTheLink(t *testing.T) {
 	}()
 	b.until("the call", func() bool { return b.metric(`swpd_mcp_in_flight{server="child"}`) == "1" })
 	link.cut()
-	if got, want := <-failed, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false}}}`; got != want {
+	if got, want := <-failed, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false,"endpoint":"spiffe://a.example/swpd"}}}`; got != want {
 		t.Errorf("in flight: %s, want %s", got, want)
 	}
 	after, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
@@ -550,7 +550,7 @@ func TestOP03StopDoesNotWaitForPartnersThatListen(t *testing.T) {
 			if err := b.end(); err != nil || strings.Contains(b.log.String(), "in flight") {
 				t.Errorf("%v\n%s", err, b.log)
 			}
-			if got, want := <-answer, `{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"this endpoint is shutting down","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}}}`; got != want {
+			if got, want := <-answer, `{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"this endpoint is shutting down","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true,"endpoint":"spiffe://b.example/swpd"}}}`; got != want {
 				t.Errorf("answer %s, want %s", got, want)
 			}
 		})

@@ -193,7 +193,7 @@ func TestARemovedServerEndsWithWhatIsUnderWay(t *testing.T) {
 		r.rewrite(serverYAML(t, "gone", "1"), "")
 		r.reloaded()
 		late := r.mustDial(r.addrs[transport]).mustAsk(t, "gone", initialize)
-		if want := `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"unknown target; choose one of: kept"}}`; late != want {
+		if want := `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"unknown target; choose one of: kept","data":{"code":"ERR_NOT_FOUND","retryable":false,"endpoint":"spiffe://localhost/swpd"}}}`; late != want {
 			t.Errorf("a new session: %s, want %s", late, want)
 		}
 		if got := s.tools(t); slices.ContainsFunc(got, func(id string) bool { return strings.HasPrefix(id, "gone/") }) {
@@ -237,7 +237,7 @@ func TestWhoListensToAServerThatLeavesIsToldToComeAgain(t *testing.T) {
 	r.await("listening 3")
 	r.rewrite("ROUND: '0'", "ROUND: '1'")
 	r.reloaded()
-	if got, want := <-answer, `{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"this server was changed or removed","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}}}`; got != want {
+	if got, want := <-answer, `{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"this server was changed or removed","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true,"endpoint":"spiffe://localhost/swpd"}}}`; got != want {
 		t.Errorf("answer %s, want %s", got, want)
 	}
 	r.eventually("the end of the server", func() bool { return len(r.status().Departing) == 0 })
