@@ -34,7 +34,7 @@ type program struct {
 func (n *node) begin(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, cmd: n.client(args...), lines: make(chan string, 1000), said: make(chan string, 1000), ended: make(chan error, 1)}
-	p.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(n.dir, "state"), "DIR="+n.dir)
+	p.cmd.Env = append(p.cmd.Env, "XDG_STATE_HOME="+filepath.Join(n.dir, "state"), "DIR="+n.dir)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -201,7 +201,9 @@ func (n *node) stop(t *testing.T) {
 
 // client returns a swp-client command that is about to run.
 func (n *node) client(args ...string) *exec.Cmd {
-	return exec.Command(n.bin+"/swp-client", append([]string{"--identity", filepath.Join(n.dir, "pki")}, args...)...)
+	cmd := exec.Command(n.bin+"/swp-client", args...)
+	cmd.Env = append(os.Environ(), "SWP_IDENTITY="+filepath.Join(n.dir, "pki"))
+	return cmd
 }
 
 // transports yields both addresses by name.

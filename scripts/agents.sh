@@ -5,11 +5,11 @@
 set -euo pipefail
 
 source "${BASH_SOURCE%/*}/stage.sh"
-export XDG_STATE_HOME=$dir/state
+export XDG_STATE_HOME=$dir/state SWP_IDENTITY=$dir/pki
 
 client() {
 	show "$bin/swp-client" "$@" >&2
-	"$bin/swp-client" --identity "$dir/pki" "$@"
+	"$bin/swp-client" "$@"
 }
 
 # What the worker runs for each task: it reads the input, reports its progress,
@@ -35,14 +35,14 @@ serve
 address=$tls
 export SWPD_LISTENERS_0_ADDRESS=$address # it comes back there
 show "$bin/swp-client" a2a worker "$address" --agent shouter --kind shout -- "$dir/shout.sh"
-MARKS=$dir/marks "$bin/swp-client" --identity "$dir/pki" a2a worker "$address" --agent shouter --kind shout -- "$dir/shout.sh" 2>"$dir/worker.log" &
+MARKS=$dir/marks "$bin/swp-client" a2a worker "$address" --agent shouter --kind shout -- "$dir/shout.sh" 2>"$dir/worker.log" &
 worker=$!
 until_true grep -q "connected to" "$dir/worker.log"
 
 # sent LINES sends a task and waits until so many lines of it were printed.
 sent() {
 	show "$bin/swp-client" a2a send "$address" --kind shout --input "@$dir/words.txt"
-	"$bin/swp-client" --identity "$dir/pki" a2a send "$address" --kind shout --input "@$dir/words.txt" >"$dir/printed" 2>"$dir/said" &
+	"$bin/swp-client" a2a send "$address" --kind shout --input "@$dir/words.txt" >"$dir/printed" 2>"$dir/said" &
 	sender=$!
 	until_true sh -c "test \$(wc -l <$dir/printed) -ge $1"
 	id=$(sed -n 's/^task //p' "$dir/said")

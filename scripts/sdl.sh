@@ -5,8 +5,9 @@
 set -euo pipefail
 
 source "${BASH_SOURCE%/*}/stage.sh"
+export SWP_IDENTITY=$dir/pki
 
-client() { run "$bin/swp-client" --identity "$dir/pki" "$@"; }
+client() { run "$bin/swp-client" "$@"; }
 
 say "keys of a caller and of the endpoint, which trusts the caller's signature"
 client sdl keygen --agent did:key:caller "$dir/caller"
