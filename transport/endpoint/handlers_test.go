@@ -348,3 +348,17 @@ func TestAPeerThatLeavesIsNotAReject(t *testing.T) {
 		r.wantVerdict(t, 1, profiles.OK, "gone", endpoint.Kept)
 	}, telling(profile(slowEcho(nil))))
 }
+
+func TestAStoreThatWaitedForAPeerThatLeavesIsNotAReject(t *testing.T) {
+	onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		r.send(t, request("0123456789abcdef", "x"))
+		for r.ep.Stats().Handlers == 0 {
+			runtime.Gosched()
+		}
+		_ = r.conn.Close(0)
+		r.wantVerdict(t, 1, profiles.OK, "gone", endpoint.Kept)
+	}, telling(profile(detached(func(ctx context.Context, _ *profiles.Request, _ profiles.Responder) error {
+		<-ctx.Done()
+		return profiles.Unavailable(context.Cause(ctx))
+	}))))
+}

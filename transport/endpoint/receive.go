@@ -215,6 +215,9 @@ func unanswerable(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() == nil {
 		return false
 	}
+	if errors.Is(err, context.Cause(ctx)) {
+		return true // also where a store, which waited for it, made an *Error of that
+	}
 	var refused *profiles.Error
 	var panicked *PanicError
 	return !errors.As(err, &refused) && !errors.As(err, &panicked)
