@@ -196,6 +196,8 @@ type exchange struct {
 	done chan error
 }
 
+func (x *exchange) About(profiles.Subject) {}
+
 func (x *exchange) Defer(*profiles.Request) func(error) {
 	x.done = make(chan error, 1)
 	return func(err error) {
