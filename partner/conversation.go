@@ -56,7 +56,6 @@ type outgoing struct {
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
 	notification []byte
-	asked        Refusal // with a request
 }
 
 func (o *outgoing) size() int {
@@ -117,7 +116,7 @@ func (c *conversation) Do(x *mcpmap.Exchange) {
 		c.client.Ended()
 		return
 	}
-	o := outgoing{x: x, call: c.server.call(x), passage: x.Passage(), asked: c.server.asks(x)}
+	o := outgoing{x: x, call: c.server.call(x), passage: x.Passage()}
 	o.call.Events.Request = func(a *mcpmap.Asked) { c.asked(x, a) }
 	o.ctx, o.cancel = cancellable(x)
 	if !c.push(o) {
@@ -218,7 +217,7 @@ func (c *conversation) request(o outgoing) {
 	if err == nil {
 		o.call.Session = id
 		var opened string
-		if opened, err = c.server.pass(ctx, up, o.x, o.passage, o.call, o.asked); opened != "" {
+		if opened, err = c.server.pass(ctx, up, o.x, o.passage, o.call); opened != "" {
 			c.opened(up, opened)
 		}
 	}

@@ -56,13 +56,12 @@ type server struct {
 // Do implements mcpmap.Server.
 func (s *server) Do(x *mcpmap.Exchange) {
 	call, passage := s.call(x), x.Passage()
-	asked := s.asks(x)
 	ctx, cancel := cancellable(x)
 	go func() {
 		defer cancel(nil)
 		up, err := s.ready(ctx)
 		if err == nil {
-			_, err = s.pass(ctx, up, x, passage, call, asked)
+			_, err = s.pass(ctx, up, x, passage, call)
 		}
 		if err != nil {
 			x.Fail(mcpmap.Failure(err))
@@ -118,7 +117,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 
 // pass passes a request on and its answer back, which ends the exchange. It returns
 // the session that an initialize has opened.
-func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call, asked Refusal) (session string, err error) {
+func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
 	ctx, call.Extensions, err = s.link.onward(ctx, p, nil)
 	if err != nil {
 		return "", err
@@ -130,8 +129,8 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	case err != nil:
 		return "", err
 	}
-	s.refusedMCP(result.Octets, asked)
-	if result.Failed() {
+	if failure := result.Error(); failure != nil {
+		s.refused(failure, x.Peer().Identity, call.Octets)
 		x.FinishFailed(result.Octets, result.Status)
 	} else {
 		x.FinishStatus(result.Octets, result.Status)

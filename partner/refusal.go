@@ -21,36 +21,30 @@ type Refusal struct {
 	Endpoint  string        // identity of the endpoint that refused, as it says; may be empty
 }
 
-// refusedMCP tells of a response by which an endpoint has refused what was asked.
-func (s *server) refusedMCP(octets []byte, asked Refusal) {
-	var m mcpmap.Message
-	if m.Scan(octets) != nil || m.Error() == nil {
-		return
-	}
+// refused tells of a JSON-RPC error by which an endpoint has refused a request.
+func (s *server) refused(failure []byte, caller string, request []byte) {
 	var e struct {
 		Data struct {
 			Code     string `json:"code"`
 			Endpoint string `json:"endpoint"`
 		} `json:"data"`
 	}
-	if json.Unmarshal(m.Error(), &e) != nil {
+	if json.Unmarshal(failure, &e) != nil {
 		return // data is of the server's own form
 	}
 	code, ok := profiles.ParseCode(e.Data.Code)
-	if !ok {
+	var m mcpmap.Message
+	if !ok || m.Scan(request) != nil {
 		return
 	}
-	asked.Code, asked.Endpoint = code, e.Data.Endpoint
-	s.link.opts.Refused(asked)
-}
-
-// asks says what a request asks for, before its octets are gone.
-func (s *server) asks(x *mcpmap.Exchange) Refusal {
 	name := s.link.opts.Name + "/" + s.target
-	if x.Message.Is(mcpmap.MethodToolsCall) {
-		name += "/" + string(x.Message.Tool())
+	if m.Is(mcpmap.MethodToolsCall) {
+		name += "/" + string(m.Tool())
 	}
-	return Refusal{Partner: s.link.opts.Name, Caller: x.Peer().Identity, Profile: "mcp", Operation: string(x.Message.Method()), Name: name}
+	s.link.opts.Refused(Refusal{
+		Partner: s.link.opts.Name, Caller: caller, Profile: "mcp", Operation: string(m.Method()), Name: name,
+		Code: code, Endpoint: e.Data.Endpoint,
+	})
 }
 
 // codes are what refusals of RPC come to.

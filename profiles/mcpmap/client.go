@@ -73,10 +73,14 @@ type Result struct {
 	Status  int    // HTTP status where the peer gave one that an answer can have (extension 20), else 0
 }
 
-// Failed reports whether the response is an error.
-func (r *Result) Failed() bool {
+// Error returns the JSON-RPC error of the response, a window into its octets, or nil
+// if it is none.
+func (r *Result) Error() []byte {
 	var response Message
-	return response.Scan(r.Octets) == nil && response.Error() != nil
+	if response.Scan(r.Octets) != nil {
+		return nil
+	}
+	return response.Error()
 }
 
 // Client calls the servers of the peer of one connection. It is safe for
