@@ -16,10 +16,12 @@ type asking struct {
 	s     *stage
 	call  *call
 	msgID []byte
+	asked chan struct{} // closed when the question is on its way and known
 }
 
-// Call makes the call known before its answer can come.
+// Call makes the call known before the script goes on, and so before its answer.
 func (a *asking) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
+	defer close(a.asked)
 	c, err := a.Session.Call(ctx, env)
 	if err != nil {
 		return nil, err
@@ -29,8 +31,8 @@ func (a *asking) Call(ctx context.Context, env e1.Envelope) (profiles.Call, erro
 	return c, nil
 }
 
-// asks has the application ask the peer of a connection something, in the
-// background. The error of ask is what it makes of the answer.
+// asks has the application ask the peer of a connection something. It returns when
+// the question is on its way. The error of ask, later, is what it makes of the answer.
 func (s *stage) asks(conn string, ask func(ctx context.Context, on profiles.Session) error) error {
 	session := s.sessions[conn]
 	if session == nil {
@@ -39,14 +41,18 @@ func (s *stage) asks(conn string, ask func(ctx context.Context, on profiles.Sess
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.onClose(func() { cancel(); <-done })
+	a := &asking{Session: session, s: s, asked: make(chan struct{})}
 	go func() {
 		defer close(done)
-		a := &asking{Session: session, s: s}
 		err := ask(ctx, a)
 		if a.call != nil {
 			s.judged(a.call, err)
 			s.over(a.msgID)
 		}
 	}()
+	select {
+	case <-a.asked:
+	case <-done:
+	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 type call struct {
 	taken  []taken // answers that were handed over and are not judged
 	judged []error // judgements of answers whose verdict is still to come
+	over   bool    // the caller judges no more
 }
 
 // taken is the verdict of an answer that the endpoint has handed over.
@@ -38,8 +39,24 @@ func (s *stage) judged(c *call, err error) {
 	})
 }
 
-// over ends a call: what comes for it from now on is for the endpoint alone.
-func (s *stage) over(msgID []byte) { s.change(func() { delete(s.calls, string(msgID)) }) }
+// over ends a call once the verdicts of the answers that were judged have come: a
+// caller may be quicker than its endpoint. What comes after them is for the endpoint
+// alone.
+func (s *stage) over(msgID []byte) {
+	s.change(func() {
+		if c := s.calls[string(msgID)]; c != nil {
+			c.over = true
+			s.leave(string(msgID), c)
+		}
+	})
+}
+
+// leave forgets a call that is over. The caller holds mu.
+func (s *stage) leave(msgID string, c *call) {
+	if c.over && len(c.judged) == 0 {
+		delete(s.calls, msgID)
+	}
+}
 
 // judge makes verdicts of what was handed over and judged. The caller holds mu.
 func (s *stage) judge(c *call) {

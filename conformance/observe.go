@@ -75,6 +75,7 @@ func (s *stage) Verdict(v endpoint.Verdict) {
 		if c := s.calls[at.msgID]; c != nil && v.Code == profiles.OK && v.Detail == "" {
 			c.taken = append(c.taken, taken{conn, v})
 			s.judge(c)
+			s.leave(at.msgID, c)
 			return
 		}
 		s.verdicts[conn][v.Seq] = v
