@@ -100,6 +100,9 @@ func (k *Kept) Get(ctx context.Context) (*Client, error) {
 		return nil, ErrKeptClosed
 	}
 	defer func() { <-k.turn }()
+	if k.ctx.Err() != nil {
+		return nil, ErrKeptClosed
+	}
 	if h := k.current(); h != nil && (h.fresh() || h.sign(k.o.Timeout)) {
 		return h.c, nil
 	}

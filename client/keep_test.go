@@ -331,6 +331,7 @@ func TestAnswerToALostQuestionIsDropped(t *testing.T) {
 			t.Fatalf("question %s", got)
 		}
 		h.begin(s)
+		synctest.Wait()
 		answers = nil
 		if got := k.read(); !strings.Contains(got, `"id":7,"error"`) {
 			t.Errorf("answer %s", got)
@@ -347,6 +348,7 @@ func TestAnswerToALostQuestionIsDropped(t *testing.T) {
 		if got, want := k.read(), answer("8"); got != want {
 			t.Errorf("answer %s, want %s", got, want)
 		}
+		synctest.Wait()
 		if all := strings.Join(answers, "\n"); !strings.Contains(all, "[1]") || strings.Contains(all, "[]") {
 			t.Errorf("the server was answered %q", answers)
 		}

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// complaint is a line of standard error.
+var complaint = strings.Repeat("complaint ", 100)
+
 // script is a server that does, well or badly, what the requests tell it to.
 // mode is a list of words that say how it starts.
 func script(mode string) int {
@@ -164,7 +167,7 @@ func (s *scripted) do(line []byte, c command) {
 	case "complain": // 100 MiB of standard error, one line of 1 MiB among them
 		long := bytes.Repeat([]byte("e"), 1<<20)
 		_, _ = os.Stderr.Write(append(long, '\n'))
-		chunk := bytes.Repeat([]byte("complaint\n"), 1<<20/10)
+		chunk := bytes.Repeat([]byte(complaint+"\n"), 1<<20/(len(complaint)+1))
 		for range 100 {
 			_, _ = os.Stderr.Write(chunk)
 		}

@@ -189,7 +189,7 @@ func TestGW03StderrIsDrainedAndCut(t *testing.T) {
 		t.Fatalf("%d lines, want the first one of 8 KiB", len(lines))
 	}
 	for _, l := range lines[1:] {
-		want(t, "line", string(l), "complaint")
+		want(t, "line", string(l), complaint)
 	}
 }
 
