@@ -67,9 +67,15 @@ const (
 	lastPause  = 5 * time.Second
 )
 
+// TaskResult is how a task that was followed has ended.
+type TaskResult struct {
+	a2a.Result
+	By Author // the endpoint that refused the task, if one did
+}
+
 // Follow sends a task and stays with it over as many connections as it takes,
 // until its Result. The task goes on at the peer whatever Follow returns.
-func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*a2a.Result, error) {
+func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
 	}
@@ -139,7 +145,7 @@ type finalError struct{ error }
 func (e *finalError) Unwrap() error { return e.error }
 
 // once follows the task over one connection.
-func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
+func (f *follower) once(ctx context.Context) (*TaskResult, error) {
 	c, err := f.kept.one(ctx)
 	if err != nil {
 		return nil, err
@@ -165,7 +171,7 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 		case unheard.Err() != nil && ctx.Err() == nil:
 			return nil, &finalError{context.Cause(unheard)}
 		case errors.Is(err, io.EOF):
-			return d.Result(), nil
+			return f.ended(c, d.Result()), nil
 		case err != nil:
 			return nil, c.Explain(err)
 		}
@@ -177,6 +183,14 @@ func (f *follower) once(ctx context.Context) (*a2a.Result, error) {
 			f.after = event.Seq
 		}
 	}
+}
+
+func (f *follower) ended(c *Client, r *a2a.Result) *TaskResult {
+	t := &TaskResult{Result: *r}
+	if _, refused := a2a.RefusalCode(r.Reason); refused && !r.OK {
+		t.By = authorOf(c.Session.Peer().Identity, r.Endpoint, f.o.Agent)
+	}
+	return t
 }
 
 var errUnacknowledged = errors.New("client: the peer does not say that it has taken the task in; it may have refused it, for which A2A has no answer")

@@ -273,6 +273,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), slipKept(c.SLIP.Relay), d.remoteCards)...)},
 		TOOLDISC: tools,
 	}
+	o.A2A.Refused = d.partners.refusedTask
 	o.A2A.Ward = a2aowners.New(a2aowners.Options{Records: d.state}).Ward
 	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
 	if c.Events.Retention > 0 {

@@ -65,7 +65,9 @@ func newFronts(d *daemon) (*fronts, error) {
 	if f.door, err = newHTTPDoor(f.conf); err != nil {
 		return nil, err
 	}
-	f.mcp = mcpfront.New(mcpfront.Options{Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, MaxBody: int64(d.config.Limits.PayloadBytes)})
+	f.mcp = mcpfront.New(mcpfront.Options{
+		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Identity: d.credentials.identity(), MaxBody: int64(d.config.Limits.PayloadBytes),
+	})
 	f.server = f.door.gate.Server(http.HandlerFunc(f.route))
 	f.server.ConnState = f.door.known.state
 	if err := f.listen(); err != nil {

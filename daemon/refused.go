@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/partner"
+	"github.com/slimwire/swp/profiles/a2a"
 )
 
 // refusals counts what partners have refused. Labels are names from the configuration
@@ -13,6 +16,14 @@ func newRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "swpd_partner_refusals_total", Help: "What the partner, or an endpoint behind it, has refused of what was passed on.",
 	}, []string{"partner", "code"})
+}
+
+// refusedTask is refused for a task, whose name begins with that of the partner.
+func (p *partners) refusedTask(r a2a.Refusal) {
+	name, _, _ := strings.Cut(r.Name, "/")
+	p.refused(partner.Refusal{
+		Partner: name, Caller: r.Owner, Profile: "a2a", Operation: "task", Name: r.Name, Code: r.Code, Endpoint: r.Endpoint,
+	})
 }
 
 // refused writes to the audit trail that a partner has refused something. What was

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -13,8 +14,8 @@ import (
 func TestARefusalSaysWhoseItIs(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		c := open(t, "c", "access: {rules: [{identity: 'spiffe://b.example/swpd', profile: mcp, name: 'modern/exact'}]}\n"+modernYAML(t))
-		b := open(t, "b", "access: {rules: [{identity: 'spiffe://a.example/swpd', profile: [mcp, rpc], name: ['c/modern/**', 'c/secret']}]}\n"+modernYAML(t))
-		a := open(t, "a", "access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc], name: ['b/modern/**', 'b/c/**', 'b/swp.*', 'b/secret']}]}\n")
+		b := open(t, "b", "access: {rules: [{identity: 'spiffe://a.example/swpd', profile: [mcp, rpc, a2a], name: ['c/modern/**', 'c/secret', 'c/x/*']}]}\n"+modernYAML(t))
+		a := open(t, "a", "access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc, a2a], name: ['b/modern/**', 'b/c/**', 'b/swp.*', 'b/secret', 'b/x/*']}]}\n")
 		c.trusting("b", b)
 		b.trusting("c", c, c.addrs[transport])
 		b.trusting("a", a)
@@ -45,7 +46,14 @@ func TestARefusalSaysWhoseItIs(t *testing.T) {
 				t.Errorf("%s: %#v, want a refusal by %s", method, err, by)
 			}
 		}
-		a.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="b"}`, "5")
-		b.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="c"}`, "2")
+		for agent, by := range map[string]string{"x": "a", "b/x": "b", "b/c/x": "c"} {
+			_, result := s.hand(t, &a2a.Task{Kind: "secret"}, a2a.SendOptions{Agent: agent})
+			if result.OK || result.Reason != a2a.ReasonDenied || result.Endpoint != "spiffe://"+by+".example/swpd" {
+				t.Errorf("task for %s: %+v, want a refusal by %s", agent, result, by)
+			}
+		}
+		a.await(`"endpoint":"spiffe://c.example/swpd","peer":"spiffe://a.example/swp-client","profile":"a2a","operation":"task","name":"b/c/x/secret"`)
+		a.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="b"}`, "7")
+		b.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="c"}`, "3")
 	})
 }

@@ -2,6 +2,7 @@ package a2abinding
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,7 +70,7 @@ func TestStatusOfEveryCode(t *testing.T) {
 		}
 	}
 	// An agent can not claim a failure of ours under another domain.
-	f := &Failure{Code: CodeInternal, Data: errorInfo("DENIED", "example.com")}
+	f := &Failure{Code: CodeInternal, Data: errorInfo("DENIED", "example.com", "")}
 	if got := f.Status(); got != 500 {
 		t.Errorf("status %d", got)
 	}
@@ -113,6 +114,10 @@ func TestResultWithoutAnErrorIsOurs(t *testing.T) {
 		f, octets := OfResult(&a2a.Result{Reason: reason})
 		if f.Status() != want || !json.Valid(octets) || f.Message != reason {
 			t.Errorf("%q: status %d, %s", reason, f.Status(), octets)
+		}
+		signed, octets := OfResult(&a2a.Result{Reason: reason, Endpoint: `spiffe://a/"b`})
+		if signed.Status() != want || !json.Valid(octets) || !strings.Contains(string(octets), `,"metadata":{"endpoint":"spiffe://a/\"b"}}]`) {
+			t.Errorf("%q of an endpoint: status %d, %s", reason, signed.Status(), octets)
 		}
 	}
 }

@@ -103,16 +103,22 @@ func (f *Failure) Error() string { return fmt.Sprintf("a2a: %s (error %d)", f.Me
 // Fail returns a Failure with a code of A2A or JSON-RPC, and the ErrorInfo that
 // belongs to it.
 func Fail(code int, message string) *Failure {
-	return &Failure{Code: code, Message: message, Data: errorInfo(ofCode(code).reason, DomainA2A)}
+	return &Failure{Code: code, Message: message, Data: errorInfo(ofCode(code).reason, DomainA2A, "")}
 }
 
 // Own returns a Failure of this side (mcp-a2a mapping R6).
 func Own(reason Reason, message string) *Failure {
-	return &Failure{Code: CodeInternal, Message: message, Data: errorInfo(string(reason), domainOwn)}
+	return &Failure{Code: CodeInternal, Message: message, Data: errorInfo(string(reason), domainOwn, "")}
 }
 
-func errorInfo(reason, domain string) []byte {
-	return fmt.Appendf(nil, `[{"@type":%q,"reason":%q,"domain":%q}]`, typeErrorInfo, reason, domain)
+// errorInfo is the detail that says why, and which endpoint says so unless that is
+// empty.
+func errorInfo(reason, domain, endpoint string) []byte {
+	data := fmt.Appendf(nil, `[{"@type":%q,"reason":%q,"domain":%q`, typeErrorInfo, reason, domain)
+	if by, err := json.Marshal(endpoint); endpoint != "" && err == nil {
+		data = append(append(append(data, `,"metadata":{"endpoint":`...), by...), '}')
+	}
+	return append(data, "}]"...)
 }
 
 // Append appends the error object. Members stand in the order code, message, data.
@@ -159,12 +165,16 @@ func (f *Failure) Result() *a2a.Failure {
 
 // OfResult returns how the Result of a Task with ok = false has failed. octets is the
 // error object as it came, for those that pass it on. A Result without one is an
-// endpoint's own, on this side or the other.
+// endpoint's own, on this side or the other: metadata of its ErrorInfo names it, if the
+// Result does.
 func OfResult(r *a2a.Result) (f *Failure, octets []byte) {
 	if f, err := Parse(r.Output); err == nil {
 		return f, r.Output
 	}
 	f = ofReason(r.Reason)
+	if i := f.info(); i != nil && r.Endpoint != "" {
+		f.Data = errorInfo(i.Reason, i.Domain, r.Endpoint)
+	}
 	return f, f.Append(nil)
 }
 

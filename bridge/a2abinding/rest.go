@@ -22,7 +22,7 @@ func (f *Failure) AppendREST(dst []byte) []byte {
 	dst = append(dst, `,"details":`...)
 	switch data := bytes.TrimSpace(f.Data); {
 	case len(data) == 0:
-		dst = append(dst, errorInfo(ofCode(f.Code).reason, DomainA2A)...)
+		dst = append(dst, errorInfo(ofCode(f.Code).reason, DomainA2A, "")...)
 	case data[0] == '[':
 		dst = append(dst, data...)
 	default:

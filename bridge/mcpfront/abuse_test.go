@@ -236,7 +236,7 @@ func TestGW09ForeignHostOrOriginComesToNoServer(t *testing.T) {
 	}
 	connected := 0
 	front := mcpfront.New(mcpfront.Options{
-		Caller: gate.Caller,
+		Caller: gate.Caller, Identity: "spiffe://here/swpd",
 		Connect: func(context.Context, string) (*mcpfront.Link, error) {
 			connected++
 			return nil, fmt.Errorf("not here")
@@ -255,6 +255,6 @@ func TestGW09ForeignHostOrOriginComesToNoServer(t *testing.T) {
 	}
 	want(t, "connections", connected, 0)
 	r := s.send("POST", "", request, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex")
-	want(t, "what fails on the way", r.all(), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false}}}`)
+	want(t, "what fails on the way", r.all(), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false,"endpoint":"spiffe://here/swpd"}}}`)
 	want(t, "connections", connected, 1)
 }

@@ -41,7 +41,7 @@ type Link struct {
 // the default that is named.
 type Options struct {
 	// Connect returns the link of a caller: the same one as long as it lives, then
-	// another. It may wait. The error is told to the client by mcpmap.AppendFailure.
+	// another. It may wait. The error is told to the client by mcpmap.AppendFailureOf.
 	Connect func(ctx context.Context, caller string) (*Link, error)
 
 	// Caller returns who sends a request.
@@ -50,6 +50,10 @@ type Options struct {
 	// Trace returns the trace context that a request goes on with, zero for none. Nil
 	// means that none goes on.
 	Trace func(*http.Request) profiles.Trace
+
+	// Identity is that of the endpoint of the front, which goes into the errors that the
+	// front writes itself (data.endpoint). Empty means that none does.
+	Identity string
 
 	// Single means that only /mcp is served, which stands for Target: a server, or
 	// the default one if it is empty.
@@ -75,6 +79,11 @@ type Options struct {
 
 	Write time.Duration // for one message to be taken by the client, default 30 s
 	Body  time.Duration // for a request to arrive: this plus a second per 64 KiB, default 5 s
+}
+
+// failure is the answer to a request that has failed here.
+func (f *Front) failure(id []byte, err error) []byte {
+	return mcpmap.AppendFailureOf(nil, id, err, f.opts.Identity)
 }
 
 func (o Options) withDefaults() Options {

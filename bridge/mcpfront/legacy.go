@@ -76,7 +76,7 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 	caller := f.opts.Caller(r)
 	link, err := f.opts.Connect(r.Context(), caller)
 	if err != nil {
-		f.writeJSON(w, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+		f.writeJSON(w, http.StatusOK, f.failure(m.ID(), err))
 		return
 	}
 	s, ok := f.open(caller, target, link)
@@ -123,7 +123,7 @@ func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 		link = s.link // nobody else has it yet
 		call.Events = s.initial(fd)
 	} else if link, call.Session, err = s.way(s.ctx); err != nil {
-		s.finish(fd, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+		s.finish(fd, http.StatusOK, s.f.failure(m.ID(), err))
 		return
 	}
 	result, err := link.MCP.Do(ctx, call)
@@ -131,7 +131,7 @@ func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 	case errors.Is(err, mcpmap.ErrCancelled): // who cancels wants no answer
 		s.finish(fd, http.StatusOK, nil)
 	case err != nil:
-		s.finish(fd, http.StatusOK, mcpmap.AppendFailure(nil, m.ID(), err))
+		s.finish(fd, http.StatusOK, s.f.failure(m.ID(), err))
 	default:
 		s.finish(fd, max(result.Status, http.StatusOK), s.opened(initialize, m, result))
 		if result.Status == http.StatusNotFound && !initialize {
@@ -176,7 +176,7 @@ func (s *session) opened(initialize bool, m *mcpmap.Message, result *mcpmap.Resu
 		return result.Octets
 	}
 	if result.Session == "" {
-		return mcpmap.AppendFailure(nil, m.ID(), &profiles.Error{
+		return s.f.failure(m.ID(), &profiles.Error{
 			Code: profiles.Internal, Detail: "mcp_session", Text: "the other end gives its sessions no names, so two of them could be taken for one",
 		})
 	}
@@ -193,7 +193,7 @@ func (s *session) notify(w http.ResponseWriter, r *http.Request, m *mcpmap.Messa
 		err = link.MCP.Notify(r.Context(), s.target, remote, m.Octets())
 	}
 	if err != nil {
-		s.f.writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
+		s.f.writeJSON(w, http.StatusServiceUnavailable, s.f.failure(nil, err))
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)

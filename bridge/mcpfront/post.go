@@ -81,7 +81,7 @@ func (f *Front) notify(w http.ResponseWriter, r *http.Request, target, session s
 		err = link.MCP.Notify(r.Context(), target, session, octets)
 	}
 	if err != nil {
-		f.writeJSON(w, http.StatusServiceUnavailable, mcpmap.AppendFailure(nil, nil, err))
+		f.writeJSON(w, http.StatusServiceUnavailable, f.failure(nil, err))
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -127,7 +127,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	switch {
 	case ctx.Err() != nil: // nobody listens
 	case err != nil:
-		octets := mcpmap.AppendFailure(nil, m.ID(), err)
+		octets := f.failure(m.ID(), err)
 		out.finish(statusOf(octets), octets)
 	case result.Status != 0:
 		out.finish(result.Status, result.Octets)

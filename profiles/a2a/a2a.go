@@ -103,6 +103,14 @@ type Options struct {
 	Agents           int // agent_ids that are known, here or not, default 1,024
 	AgentsPerSession int // of them, of one session, default 64
 
+	// Identity is that of this endpoint, which goes beside the Results by which it
+	// ends tasks itself (extension 53). Empty means that none does.
+	Identity string
+
+	// Refused is told of each task that was refused by a partner, or by an endpoint
+	// behind it. It must not block. Nil means nobody is told.
+	Refused func(Refusal)
+
 	// Report is told what went wrong here and no peer learns: errors and panics of
 	// Workers, a store that fails. It must not block. Nil means nobody is told.
 	Report func(error)

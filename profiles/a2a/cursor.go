@@ -246,6 +246,9 @@ func (c *cursor) finish(e *ending) {
 	if c.gap > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtFirstHeld, c.gap)
 	}
+	if endpoint := c.t.s.author(e); endpoint != "" {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtEndpoint, []byte(endpoint))
+	}
 	profiles.Ended(c.w, e.outcome())
 	answer := !c.sent && (c.late || e.By == byUs)
 	if answer && len(e.Result) <= finishAtOnce {
@@ -260,6 +263,15 @@ func (c *cursor) finish(e *ending) {
 		profiles.Sent(c.w, &env)
 	}
 	c.end(err)
+}
+
+// author is the identity of the endpoint that wrote a Result in place of the
+// executor; empty if none did, or none says so.
+func (s *Service) author(e *ending) string {
+	if e.By == byUs {
+		return s.opts.Identity
+	}
+	return string(e.Endpoint)
 }
 
 // outcome is how the task ended, for those who watch.

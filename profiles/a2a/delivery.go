@@ -35,6 +35,10 @@ type Result struct {
 	// FirstHeld, if it is not 0, says that Events are no longer held, and none
 	// came after them.
 	FirstHeld uint64
+
+	// Endpoint is the identity of the endpoint that ended the task in place of its
+	// executor (extension 53), as it says itself; empty if none says so.
+	Endpoint string
 }
 
 // receiver is who a Delivery is for: an application, or a task that was passed
@@ -54,7 +58,7 @@ type receiver interface {
 	event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error
 
 	// result takes the Result; req is nil if it came in answer to the Task.
-	result(req *profiles.Request, m *ResultBody, last, firstHeld uint64) error
+	result(req *profiles.Request, m *ResultBody, at place) error
 
 	// lost says that nothing more comes, because the session is gone or refused
 	// the Task.

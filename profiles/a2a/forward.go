@@ -320,9 +320,9 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 
 // result implements receiver. The Result is accepted when it is stored, after
 // the Events before it.
-func (f *forward) result(req *profiles.Request, m *ResultBody, _, firstHeld uint64) error {
+func (f *forward) result(req *profiles.Request, m *ResultBody, at place) error {
 	t := f.t
-	if firstHeld > 0 {
+	if at.first > 0 {
 		t.add(entry{payload: t.event("the last events of the worker are lost", nil), id: anonymous(), done: func(error) {}})
 	}
 	done := func(error) {}
@@ -330,8 +330,10 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, _, firstHeld uint
 		done = req.Defer()
 	}
 	kept := &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
+	endpoint := bytes.Clone(at.endpoint)
 	finish := func() {
-		if !t.finish(byExecutor, kept, nil, func(err error) { done(unavailable(err)) }) {
+		f.refused(kept, endpoint)
+		if !t.finish(&ending{By: byExecutor, Endpoint: endpoint}, kept, func(err error) { done(unavailable(err)) }) {
 			done(nil)
 		}
 	}
@@ -353,6 +355,17 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, _, firstHeld uint
 		}
 	})
 	return nil
+}
+
+// refused tells of a Result by which a partner, or an endpoint behind it, refused.
+func (f *forward) refused(m *ResultBody, endpoint []byte) {
+	t := f.t
+	if m.OK || len(endpoint) == 0 || !strings.Contains(t.agent, "/") {
+		return
+	}
+	if code, ok := RefusalCode(string(m.ErrorMessage)); ok {
+		t.s.opts.Refused(Refusal{Owner: t.owner, Name: t.name(), Code: code, Endpoint: string(endpoint)})
+	}
 }
 
 // lost implements receiver.

@@ -97,11 +97,14 @@ func (b *inbox) event(_ *profiles.Request, m *EventBody, number, firstHeld uint6
 }
 
 // result implements receiver.
-func (b *inbox) result(_ *profiles.Request, m *ResultBody, last, firstHeld uint64) error {
+func (b *inbox) result(_ *profiles.Request, m *ResultBody, at place) error {
 	b.mu.Lock()
 	if b.err == nil {
 		b.err = io.EOF
-		b.end = &Result{OK: m.OK, Output: bytes.Clone(m.Output), Reason: string(m.ErrorMessage), Last: last, FirstHeld: firstHeld}
+		b.end = &Result{
+			OK: m.OK, Output: bytes.Clone(m.Output), Reason: string(m.ErrorMessage),
+			Last: at.number, FirstHeld: at.first, Endpoint: string(at.endpoint),
+		}
 		b.poke()
 	}
 	b.mu.Unlock()

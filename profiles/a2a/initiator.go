@@ -138,7 +138,7 @@ func (t *task) hear(m *ResultBody, sum *digest, done func(error)) {
 	s.mu.Lock()
 	ends := m != nil && t.ends()
 	s.mu.Unlock()
-	if ends && t.finish(byInitiator, m, sum, func(err error) { done(unavailable(err)) }) {
+	if ends && t.finish(&ending{By: byInitiator, Initiator: sum[:]}, m, func(err error) { done(unavailable(err)) }) {
 		return
 	}
 	s.mu.Lock()

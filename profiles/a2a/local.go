@@ -186,11 +186,11 @@ func (t *task) execute(w Worker, input []byte) {
 	}
 	switch {
 	case err == nil:
-		t.finish(byExecutor, &ResultBody{OK: true, Output: output}, nil, nil)
+		t.finish(&ending{By: byExecutor}, &ResultBody{OK: true, Output: output}, nil)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		t.fail(reasonDeadline)
 	default:
-		t.finish(byExecutor, t.failure(err), nil, nil)
+		t.finish(&ending{By: byExecutor}, t.failure(err), nil)
 	}
 }
 

@@ -14,12 +14,14 @@ type place struct {
 	number   uint64 // of the Event; on a Result, of the last one
 	numbered bool
 	first    uint64 // that is still held, if that is said; else 0
+	endpoint []byte // that wrote a Result of its own, if that is said
 }
 
 func placeOf(ext e1.Extensions) (p place, err error) {
 	if p.number, p.numbered, err = profiles.Uvarint(ext, profiles.ExtSequence); err != nil {
 		return p, err
 	}
+	p.endpoint, _ = ext.Lookup(profiles.ExtEndpoint)
 	p.first, _, err = profiles.Uvarint(ext, profiles.ExtFirstHeld)
 	return p, err
 }
@@ -123,7 +125,7 @@ func (d *Delivery) result(req *profiles.Request, m *ResultBody, at place) error 
 	d.mu.Unlock()
 	sum := sumResult(m)
 	d.leave(&sum)
-	return d.to.result(req, m, last, first)
+	return d.to.result(req, m, at)
 }
 
 // after takes what comes after the end. sum is that of a Result, nil for an

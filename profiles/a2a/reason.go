@@ -1,6 +1,10 @@
 package a2a
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+)
 
 // What the Results of this endpoint say.
 const (
@@ -37,6 +41,31 @@ const (
 	ReasonSize        = reasonSize
 	ReasonChain       = reasonChain
 )
+
+// Refusal is a task that was passed on to a partner and refused there.
+type Refusal struct {
+	Owner    string // identity of whoever sent it here
+	Name     string // as rules know it: partner/agent/kind
+	Code     profiles.Code
+	Endpoint string // identity of the endpoint that refused, as it says itself
+}
+
+// RefusalCode returns the code that the reason of a Result comes to, if an endpoint
+// refuses tasks with it.
+func RefusalCode(reason string) (code profiles.Code, ok bool) {
+	head, _, _ := strings.Cut(reason, ":") // what is wrong with it may follow
+	switch head {
+	case reasonDenied, reasonChain:
+		return profiles.SecurityPolicy, true
+	case reasonUnsupported:
+		return profiles.NotFound, true
+	case reasonMalformed, reasonHops:
+		return profiles.InvalidProfilePayload, true
+	case reasonQuota:
+		return profiles.RateLimitExceeded, true
+	}
+	return profiles.OK, false
+}
 
 // delegated reports whether tasks of a kind are operations of A2A 1.0: they
 // get no Event that is not the executor's, and a Result of the initiator ends

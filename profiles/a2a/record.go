@@ -286,6 +286,7 @@ type ending struct {
 	By        author
 	Result    []byte // the payload that is sent
 	Initiator []byte // digest of the initiator's Result, empty while there is none
+	Endpoint  []byte // that wrote the executor's Result in its place, if it says so
 
 	poor bool // not the owner's to pay for; not stored
 }
@@ -294,7 +295,8 @@ func (e *ending) encode() []byte {
 	dst := make([]byte, 0, len(e.Result)+64)
 	dst = p1.AppendUint(dst, 1, uint64(e.By))
 	dst = p1.AppendBytes(dst, 2, e.Result)
-	return p1.AppendBytes(dst, 3, e.Initiator)
+	dst = p1.AppendBytes(dst, 3, e.Initiator)
+	return p1.AppendBytes(dst, 4, e.Endpoint)
 }
 
 // decode reads e from value, which it keeps.
@@ -309,6 +311,8 @@ func (e *ending) decode(value []byte) error {
 			f.Bytes(&e.Result)
 		case 3:
 			f.Bytes(&e.Initiator)
+		case 4:
+			f.Bytes(&e.Endpoint)
 		}
 	}
 	if err := f.Err(); err != nil {

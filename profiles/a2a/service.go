@@ -103,6 +103,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Refused == nil {
+		o.Refused = func(Refusal) {}
+	}
 	if o.Report == nil {
 		o.Report = func(error) {}
 	}

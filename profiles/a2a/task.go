@@ -124,22 +124,19 @@ func (t *task) event(message string, payload []byte) []byte {
 
 // fail ends the task with a Result of ours.
 func (t *task) fail(reason string) {
-	t.finish(byUs, &ResultBody{ErrorMessage: []byte(reason)}, nil, nil)
+	t.finish(&ending{By: byUs}, &ResultBody{ErrorMessage: []byte(reason)}, nil)
 }
 
-// finish decides how the task ends. The first caller decides; then, if it is
-// not nil, is called when that is stored, or with the error if it could not be
-// at the first try. It reports whether this caller decided; if not, then is not
-// called.
-func (t *task) finish(by author, m *ResultBody, initiator *digest, then func(error)) bool {
+// finish decides how the task ends: as e says, with m. The first caller decides;
+// then, if it is not nil, is called when that is stored, or with the error if it
+// could not be at the first try. It reports whether this caller decided; if not,
+// then is not called.
+func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 	m.TaskID = t.id
 	if m.Size() > e1.DefaultMaxPayload {
 		*m = ResultBody{TaskID: t.id, ErrorMessage: []byte(reasonSize)}
 	}
-	e := &ending{By: by, Result: m.Append(make([]byte, 0, m.Size()))}
-	if initiator != nil {
-		e.Initiator = initiator[:]
-	}
+	e.Result = m.Append(make([]byte, 0, m.Size()))
 	s := t.s
 	s.mu.Lock()
 	if t.over || s.closed {
@@ -147,8 +144,8 @@ func (t *task) finish(by author, m *ResultBody, initiator *digest, then func(err
 		return false
 	}
 	t.over, t.ending = true, e
-	if initiator != nil {
-		t.closed = initiator
+	if len(e.Initiator) > 0 {
+		t.closed = (*digest)(e.Initiator)
 	}
 	if then != nil {
 		t.then = append(t.then, then)
@@ -162,9 +159,9 @@ func (t *task) finish(by author, m *ResultBody, initiator *digest, then func(err
 
 	switch { // before the context of out ends
 	case out == nil:
-	case by == byExecutor:
+	case e.By == byExecutor:
 		out.close(profiles.ErrFinished)
-	case by == byInitiator && m.OK:
+	case e.By == byInitiator && m.OK:
 		out.abort(&ResultBody{ErrorMessage: []byte(reasonCancelled)})
 	default:
 		out.abort(&ResultBody{ErrorMessage: bytes.Clone(m.ErrorMessage)})

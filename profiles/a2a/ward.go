@@ -65,7 +65,7 @@ func (t *task) warded(do func() error) bool {
 			return false
 		}
 		if told, ok := errors.AsType[*Failure](err); ok {
-			t.finish(byUs, t.failure(told), nil, nil)
+			t.finish(&ending{By: byUs}, t.failure(told), nil)
 			return false
 		}
 		if n == 0 {

@@ -137,7 +137,7 @@ func New(opts Options) (*Set, error) {
 	opts.Cred.Access, opts.SLIP.Access = opts.Access, opts.Access
 	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
-	opts.MCP.Identity, opts.RPC.Identity = opts.Identity, opts.Identity
+	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity
 	s.MCP = mcpmap.New(opts.MCP)
 	methods := map[string]rpc.Method{
 		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},

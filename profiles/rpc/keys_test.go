@@ -319,6 +319,21 @@ func TestRetryableErrorsAreNotKept(t *testing.T) {
 	a.start(ask("aa", "test.later", "other", "key")).want("err aa invalid_request")
 }
 
+func TestAKeptErrorSaysWhichEndpointRefused(t *testing.T) {
+	db := openStore(t, "", nil)
+	for range 2 { // the second service has what the first one kept
+		a := dial(t, "spiffe://test/a", newProfile(t, rpc.Options{Outcomes: db, Methods: map[string]rpc.Method{
+			"test.refused": {Inline: func(*profiles.Request, []byte) ([]byte, error) {
+				return nil, &rpc.Error{Code: rpc.CodeUnauthorized, Message: "no", Endpoint: "spiffe://partner/swpd"}
+			}},
+		}}))
+		answers := a.start(ask("aa", "test.refused", "p", "key")).wait()
+		if by, _ := answers[0].Extensions.Lookup(profiles.ExtEndpoint); string(by) != "spiffe://partner/swpd" {
+			t.Errorf("refused by %q", by)
+		}
+	}
+}
+
 func TestKeysHaveALimit(t *testing.T) {
 	c := new(tally)
 	a := dial(t, "spiffe://test/a", newProfile(t, rpc.Options{Methods: counted(c), Outcomes: openStore(t, "", nil)}))

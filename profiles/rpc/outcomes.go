@@ -79,7 +79,8 @@ func inputsOf(method string, params []byte) (sum [sha256.Size]byte) {
 //	version(1) state(1) until_unix_ms(8) inputs(32) rest
 //
 // rest is empty for a call that runs, the result for one that ended well, and
-// code(bytes) message(bytes) for one that failed.
+// code(bytes) message(bytes) for one that failed, followed by endpoint(bytes) if the
+// error says which endpoint refused the call.
 type record struct {
 	state  byte
 	until  time.Time // the end of the replay window, to the millisecond
@@ -105,7 +106,10 @@ func (r *record) append(dst []byte) []byte {
 		return append(dst, r.result...)
 	case recordError:
 		dst = e1.AppendBytes(dst, []byte(r.failed.Code))
-		return e1.AppendBytes(dst, []byte(r.failed.Message))
+		dst = e1.AppendBytes(dst, []byte(r.failed.Message))
+		if r.failed.Endpoint != "" {
+			dst = e1.AppendBytes(dst, []byte(r.failed.Endpoint))
+		}
 	}
 	return dst
 }
@@ -129,8 +133,12 @@ func parseRecord(b []byte) (record, error) {
 	case r.state == recordError:
 		code, rest, ok1 := cutBytes(rest)
 		message, rest, ok2 := cutBytes(rest)
+		var endpoint []byte
+		if ok1 && ok2 && len(rest) > 0 {
+			endpoint, rest, ok2 = cutBytes(rest)
+		}
 		if ok1 && ok2 && len(rest) == 0 {
-			r.failed = &Error{Code: string(code), Message: string(message)}
+			r.failed = &Error{Code: string(code), Message: string(message), Endpoint: string(endpoint)}
 			return r, nil
 		}
 	}

@@ -40,6 +40,7 @@ type line struct {
 	Output        json.RawMessage `json:"output,omitempty"`
 	OutputBase64  []byte          `json:"output_base64,omitempty"`
 	Reason        string          `json:"reason,omitempty"`
+	client.Author
 }
 
 func (f *flags) follow(ctx context.Context, p *follow) error {
@@ -160,12 +161,12 @@ func (p *follow) printOctets(octets []byte) error {
 	return err
 }
 
-func (p *follow) result(r *a2a.Result) error {
+func (p *follow) result(r *client.TaskResult) error {
 	if err := p.gap(r.FirstHeld); err != nil {
 		return err
 	}
 	if p.f.asJSON {
-		l := line{Type: "result", Task: p.entry.ID, OK: &r.OK, Reason: r.Reason}
+		l := line{Type: "result", Task: p.entry.ID, OK: &r.OK, Reason: r.Reason, Author: r.By}
 		l.Output, l.OutputBase64 = embed(r.Output)
 		if err := p.f.printJSON(l); err != nil {
 			return err
@@ -179,7 +180,11 @@ func (p *follow) result(r *a2a.Result) error {
 		}
 	}
 	if !r.OK {
-		return fmt.Errorf("the task has failed: %s", visible(r.Reason))
+		text := "the task has failed: " + visible(r.Reason)
+		if by := r.By.String(); by != "" {
+			text += "\n" + visible(by)
+		}
+		return errors.New(text)
 	}
 	return nil
 }
