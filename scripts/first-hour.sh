@@ -134,6 +134,16 @@ if cmp -s acme/pki/ca.crt beta/pki/ca.crt; then
 fi
 step "a client of one uses a server of the other" docs/partners.md "swpd run --config beta/swpd.yaml"
 want '^partner +acme: up' '"sum":42' '^file +shown by partner acme$' '^identity +spiffe://acme.example/swpd$'
+echo
+echo "== what a partner refuses says that it was the partner"
+ends 1 swp-client --identity beta/pki mcp call "swp+tls://127.0.0.1:$second/acme/other" add a=2 b=40
+want 'refused by partner acme \(spiffe://acme.example/swpd\)'
+ends 1 swp-client --identity beta/pki a2a send "swp+tls://127.0.0.1:$second/acme/helper" --kind report --input '{}'
+want 'the task has failed: denied' 'refused by partner acme \(spiffe://acme.example/swpd\)'
+grep 'refused by partner' beta/log | tail -n 1 >denial
+ends 0 swpd explain --config beta/swpd.yaml <denial
+want 'swpd check --as spiffe://beta.example/swpd --may a2a task helper/report'
+
 step "what a partner on another machine needs to know" docs/partners.md "swpd cert bundle --config acme/swpd.yaml"
 want '^file +acme.pem$' '^authority +CN=swpd development authority$' '^SHA-256 +[0-9a-f]{64}$' '^partner acme is spiffe://acme.example/swpd'
 ends 0 swpd check --config gamma/swpd.yaml
