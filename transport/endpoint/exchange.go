@@ -319,7 +319,7 @@ func (e *exchange) conclude(err error) Verdict {
 	switch {
 	case err == nil:
 		e.gone = !e.answered && e.place == nil && e.ctx.Err() != nil
-	case unanswerable(e.ctx, err):
+	case e.s.unanswerable(e.ctx, err):
 		v.Detail, v.Err = detailGone, err
 	default:
 		e.refuse(profiles.AsError(err), &v)

@@ -362,3 +362,14 @@ func TestAStoreThatWaitedForAPeerThatLeavesIsNotAReject(t *testing.T) {
 		return profiles.Unavailable(context.Cause(ctx))
 	}))))
 }
+
+func TestWhatASessionThatIsClosedCanNotTakeIsNotAReject(t *testing.T) {
+	onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		r.send(t, request("0123456789abcdef", "x"))
+		r.wantVerdict(t, 1, profiles.OK, "gone", endpoint.Kept)
+	}, telling(profile(detached(func(ctx context.Context, req *profiles.Request, _ profiles.Responder) error {
+		req.Session.(*endpoint.Session).Close(profiles.OK)
+		_, err := req.Session.Open(ctx)
+		return profiles.Unavailable(err)
+	}))))
+}

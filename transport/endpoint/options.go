@@ -131,7 +131,7 @@ type Bounds struct {
 	Idle     time.Duration // at a frame boundary with nothing in flight, default 10 min
 	LongIdle time.Duration // of a connection with long exchanges open, default 10 min without a message
 	Body     time.Duration // to receive a frame: this plus a second per 64 KiB, default 5 s
-	Write    time.Duration // to write a frame, default 10 s
+	Write    time.Duration // to write a frame, or each 512 KiB of a larger one, default 10 s
 	Handler  time.Duration // for a detached handler, default 30 s
 }
 

@@ -357,8 +357,12 @@ func (o *output) writeOnce(tail []byte) {
 	o.signal()
 }
 
-// writeChunk writes without mu. The deadline is that of a frame, from its first
-// octet to its last, not that of all that is queued.
+// stride is how much of a frame has a deadline of its own: who takes 8 MiB at the pace
+// of a slow link is not stalled.
+const stride = 512 << 10
+
+// writeChunk writes without mu. The deadline is that of a frame, or of a stride of a
+// larger one, not that of all that is queued.
 func (o *output) writeChunk(p []byte) error {
 	now := time.Now()
 	o.began, o.last = now, now
@@ -367,6 +371,17 @@ func (o *output) writeChunk(p []byte) error {
 	}
 	o.mu.Unlock()
 	defer o.mu.Lock()
+	for len(p) > stride {
+		if err := o.writeWithin(p[:stride], now); err != nil {
+			return err
+		}
+		p, now = p[stride:], time.Now()
+	}
+	return o.writeWithin(p, now)
+}
+
+// writeWithin writes before the deadline that begins now.
+func (o *output) writeWithin(p []byte, now time.Time) error {
 	stream := o.l.stream
 	// A deadline moved for each write wakes the poller each time. One that is
 	// up to a tenth late moves once a second.

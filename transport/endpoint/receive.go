@@ -167,7 +167,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 			// What it was handed to still has the copy, unless there is none.
 			l.taken.end(err, l.taken.place != nil)
 		}
-	case unanswerable(l.ctx, err):
+	case l.s.unanswerable(l.ctx, err):
 		l.verdict(profiles.OK, detailGone, err, false, Kept)
 	case err != nil:
 		l.refuse(profile, profiles.AsError(err), ordinary)
@@ -206,17 +206,23 @@ func check(p *profiles.Profile, env *e1.Envelope) (err error) {
 // answered any more.
 const detailGone = "gone"
 
-// unanswerable reports whether a handler failed because its peer is gone,
-// which is nobody's violation.
-func unanswerable(ctx context.Context, err error) bool {
+// unanswerable reports whether a handler failed because its peer is gone, which is
+// nobody's violation. ctx is that of the message.
+func (s *Session) unanswerable(ctx context.Context, err error) bool {
 	if errors.Is(err, profiles.ErrFinished) {
 		return true // the stream has said its last word already
 	}
-	if err == nil || ctx.Err() == nil {
+	if err == nil {
+		return false
+	}
+	if why := context.Cause(s.ctx); why != nil && errors.Is(err, why) {
+		return true // also where a handler made an *Error of it
+	}
+	if ctx.Err() == nil {
 		return false
 	}
 	if errors.Is(err, context.Cause(ctx)) {
-		return true // also where a store, which waited for it, made an *Error of that
+		return true
 	}
 	var refused *profiles.Error
 	var panicked *PanicError

@@ -93,6 +93,27 @@ func TestRS05AConsumerThatReadsIsNotClosed(t *testing.T) {
 	})
 }
 
+// A large frame over a slow link takes longer than a stalled peer is given.
+func TestRS05APeerThatTakesALargeFrameSlowlyIsServed(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		payload := make([]byte, 6<<20)
+		answer := detached(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
+			return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: payload})
+		})
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: endpoint.Bounds{Handler: time.Hour}}, profile(answer))
+		r.send(t, request("0123456789abcdef", "x"))
+		buf := make([]byte, 128<<10)
+		for took := 0; took < len(payload); {
+			time.Sleep(time.Second)
+			n, err := r.raw.Read(buf)
+			if took += n; err != nil {
+				t.Fatalf("after %d octets: %v", took, err)
+			}
+		}
+		r.wantVerdict(t, 1, profiles.OK, "", endpoint.Kept)
+	})
+}
+
 func TestRS05WorkThatMayWaitWaitsForASlowReader(t *testing.T) {
 	virtually(t, func(t *testing.T, pipe pipe) {
 		const items, size = 200, 20 << 10
