@@ -115,8 +115,10 @@ func TestEachOwnerHasAStateOfItsOwn(t *testing.T) {
 			t.Errorf("%v, %v, want the one of bob", got, err)
 		}
 	}
-	// A first one that comes later is the first there is a note of.
+	// A first one that comes later is the first there is a note of, which is written
+	// before what comes after it.
 	a.mustPut(one)
+	a.mustPut(of("later"))
 	if got, err := c.get(one.ID); err != nil || string(got.Metadata) != "of alice" {
 		t.Errorf("%v, %v", got, err)
 	}
