@@ -12,8 +12,14 @@ LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
 TEST_TIMEOUT ?= 20m
 
-# WHOLE are the packages whose tests run whole programs, or thousands of vectors.
-WHOLE := crash|e2e|cmd/swp-client|conformance
+# WHOLE are the packages whose tests run whole programs, thousands of vectors, or a disk:
+# the race detector makes hours of their minutes, so it is for test-long. What they call
+# is tested with it by test.
+WHOLE := crash|e2e|cmd/(swpd|swp-client|spec-vector-runner)|conformance|conformance/pack|daemon|sdl/check|store/(sqlstore|filestore)
+
+# RACE has the race detector watch all but SQLite, which is C that was translated into Go:
+# watched, it makes the tests of whatever is stored take three times as long.
+RACE := -race '-gcflags=modernc.org/...=-race=false'
 
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
@@ -59,12 +65,15 @@ clean: ## remove what was built; clean-artifacts removes reports
 ##@ Tests
 
 .PHONY: test
-test: ## all tests, with the race detector and leak checks, a few minutes
-	$(GO) test -race -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
-	@# For these the race detector costs minutes; what they call is tested with it above.
+test: ## all tests, most with the race detector, and leak checks
+	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
 	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
 	@# The race detector empties pools at random, so allocations are counted without it.
 	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./slip/... ./transport/endpoint
+
+.PHONY: test-long
+test-long: ## before a release: all tests under the race detector and in full length, hours
+	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h ./...
 
 .PHONY: test-race
 test-race: test ## the same, under the name of the draft

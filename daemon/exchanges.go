@@ -35,20 +35,12 @@ func newExchanges(c *config.Log, out io.Writer) (*exchanges, error) {
 		server:  func(string) bool { return false },
 		partner: func(string) (string, bool) { return "", false },
 	}
-	if err := x.use(c); err != nil {
+	if err := x.log.Reopen(c.AccessFile); err != nil {
 		x.log.Close()
 		return nil, err
 	}
-	return x, nil
-}
-
-// use takes up section log, and opens its file anew.
-func (x *exchanges) use(c *config.Log) error {
-	if err := x.log.Reopen(c.AccessFile); err != nil {
-		return err
-	}
 	x.log.Use(accessModes[c.Access])
-	return nil
+	return x, nil
 }
 
 // prepareAccessLog opens the file anew, also if nothing has changed: it may have been moved

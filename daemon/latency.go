@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -66,15 +67,21 @@ func newLatency() *latency {
 	return l
 }
 
-// histograms are native ones, for those who scrape them, with buckets for all others.
 func histograms(name, help string, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return prometheus.NewHistogramVec(histogram(name, help, 300), labels)
+}
+
+// histogram is a native one, for those who scrape them, with buckets of up to so many
+// seconds for all others.
+func histogram(name, help string, longest float64) prometheus.HistogramOpts {
+	buckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+	return prometheus.HistogramOpts{
 		Name: name, Help: help,
-		Buckets:                         []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		Buckets:                         buckets[:slices.Index(buckets, longest)+1],
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  100,
 		NativeHistogramMinResetDuration: time.Hour,
-	}, labels)
+	}
 }
 
 // observe counts an exchange.

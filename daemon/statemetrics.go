@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slimwire/swp/store/sqlstore"
@@ -39,13 +37,7 @@ var storeRows = []storeRow{
 var storeQuota = prometheus.NewDesc("swpd_store_quota_bytes", "What swpd_store_used_bytes may come to.", nil, nil)
 
 func newCommits() prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "swpd_store_commit_seconds", Help: "How long transactions took, their fsync included.",
-		Buckets:                         []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
-		NativeHistogramBucketFactor:     1.1,
-		NativeHistogramMaxBucketNumber:  100,
-		NativeHistogramMinResetDuration: time.Hour,
-	})
+	return prometheus.NewHistogram(histogram("swpd_store_commit_seconds", "How long transactions took, their fsync included.", 10))
 }
 
 // Describe implements prometheus.Collector.

@@ -236,9 +236,9 @@ func TestSubscriptionThatLosesItsPlaceIsCutOff(t *testing.T) {
 }
 
 func TestPR07NothingIsLostOverReconnections(t *testing.T) {
-	total := 100_000
-	if testing.Short() || raceEnabled {
-		total = 5_000
+	total := 5_000
+	if profiletest.Long() {
+		total = 100_000
 	}
 	for _, kind := range []string{"pipe", "tls", "quic"} {
 		t.Run(kind, func(t *testing.T) {

@@ -148,9 +148,9 @@ func TestLargeEventsOutOfTheStoreKeepTheirPlace(t *testing.T) {
 }
 
 func TestRS08NothingGrowsWithWhatPeersChoose(t *testing.T) {
-	total := 200_000
-	if raceEnabled {
-		total = 20_000
+	total := 20_000
+	if profiletest.Long() {
+		total = 200_000
 	}
 	b := newBus(t, events.Options{TailEntries: 1000})
 	h := profiletest.New(t, b.Profile())

@@ -1,5 +1,0 @@
-//go:build !race
-
-package events_test
-
-const raceEnabled = false

@@ -1,0 +1,16 @@
+package profiletest
+
+import "os"
+
+// Long reports whether tests take the time that they may take before a release: make
+// test-long sets SWP_LONG.
+func Long() bool { return os.Getenv("SWP_LONG") != "" }
+
+// Rounds returns how often a test does the same with other random numbers: full times
+// where tests are Long, and a fifth of that elsewhere.
+func Rounds(full int) int {
+	if Long() {
+		return full
+	}
+	return (full + 4) / 5
+}
