@@ -232,8 +232,11 @@ func (l *Link) keep() {
 	for l.ctx.Err() == nil {
 		l.mu.Lock()
 		up, changed := l.current, l.changed
-		l.mu.Unlock()
 		wait := l.opts.Check
+		if up != nil {
+			wait = up.every(wait)
+		}
+		l.mu.Unlock()
 		switch {
 		case up != nil:
 			pause = l.opts.FirstPause
@@ -257,6 +260,17 @@ func (l *Link) keep() {
 		}
 		timer.Stop()
 	}
+}
+
+// every is how often the other end is asked for a sign of life: twice in the time after
+// which it ends what is idle, but not more often than each second. The caller holds mu
+// of the Link.
+func (u *Up) every(most time.Duration) time.Duration {
+	idle := time.Duration(min(u.info.IdleMillis, most.Milliseconds()*2)) * time.Millisecond
+	if idle <= 0 {
+		return most
+	}
+	return min(most, max(idle/2, time.Second))
 }
 
 // dial tries the addresses in order. A session that the partner has dialled

@@ -90,11 +90,17 @@ type end struct {
 
 func newEnd(t *testing.T, knows string) *end {
 	t.Helper()
-	set, err := all.New(all.Options{Partner: func(identity string) bool { return identity == knows }})
+	return newEndWith(t, knows, 0)
+}
+
+// newEndWith is newEnd with a time after which it ends what is idle; 0 is the default.
+func newEndWith(t *testing.T, knows string, idle time.Duration) *end {
+	t.Helper()
+	set, err := all.New(all.Options{Idle: idle, Partner: func(identity string) bool { return identity == knows }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Bounds: endpoint.Bounds{Idle: idle}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +116,30 @@ func (e *end) pipe() transport.Conn {
 	ours, theirs := transport.Pipe()
 	e.ep.Attach(theirs)
 	return ours
+}
+
+// A partner ends what is idle for it, however short a time that is, and says so.
+func TestALinkIsNeverIdleForItsPartner(t *testing.T) {
+	for _, idle := range []time.Duration{3 * time.Second, 20 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			const self, other = "spiffe://a.example/swpd", "spiffe://b.example/swpd"
+			far, near := newEndWith(t, self, idle), newEnd(t, other)
+			l, err := partner.New(partner.Options{
+				Name: "b", Identity: other, Self: func() string { return self }, Addresses: []transport.Addr{{Transport: "tls", Host: "b", Port: 1}},
+				Dial:   func(context.Context, transport.Addr) (transport.Conn, error) { return far.pipe(), nil },
+				Attach: near.ep.Attach,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if s := l.Status(); !s.Up || s.Connects != 1 {
+				t.Errorf("idle time %v: up %v after %d connections", idle, s.Up, s.Connects)
+			}
+		})
+	}
 }
 
 func TestALinkComesBackAndReadyWaitsForIt(t *testing.T) {
