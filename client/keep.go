@@ -23,8 +23,8 @@ type KeepOptions struct {
 	// Default 10 s.
 	Timeout time.Duration
 
-	// Patience is how long Get waits for a peer that was there before and is away.
-	// Default 10 s.
+	// Patience is how long a peer that was there before may be away until Get does not
+	// wait for it any more, but tries once. Default 10 s.
 	Patience time.Duration
 
 	// Lost is told why a connection has ended that Close did not end. It must not
@@ -85,9 +85,9 @@ func To(address string, opts Options) Dialer {
 // sent over it is then not lost to an end that is known to the peer alone.
 //
 // The Client is good until its Context ends; a caller that asks for it with each use is
-// never left with one that has ended. It is not the caller's to close. While the peer is
-// away Get waits for Patience; if it never was there the first error is returned at once.
-// The error is that of Dial, ErrKeptClosed, or the cause of ctx.
+// never left with one that has ended. It is not the caller's to close. Get waits for a
+// peer that has been away for less than Patience; if it never was there the first error
+// is returned at once. The error is that of Dial, ErrKeptClosed, or the cause of ctx.
 func (k *Kept) Get(ctx context.Context) (*Client, error) {
 	if h := k.current(); h != nil && h.fresh() {
 		return h.c, nil

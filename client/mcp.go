@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -99,10 +98,9 @@ func (e *MCPError) Error() string {
 // says so.
 func (e *MCPError) endpoint() string {
 	var data struct {
-		Code     string `json:"code"`
 		Endpoint string `json:"endpoint"`
 	}
-	if json.Unmarshal(e.Data, &data) != nil || !strings.HasPrefix(data.Code, "ERR_") {
+	if e.endpointCode() == "" || json.Unmarshal(e.Data, &data) != nil {
 		return ""
 	}
 	return data.Endpoint

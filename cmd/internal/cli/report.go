@@ -23,10 +23,12 @@ const (
 type Report struct {
 	Kind     string `json:"kind"`
 	Message  string `json:"message"`
-	Advice   string `json:"advice,omitempty"`  // what to do about it
-	Address  string `json:"address,omitempty"` // of the connection
-	Code     string `json:"code,omitempty"`    // what the other end has answered
-	Usage    string `json:"usage,omitempty"`   // line that was not kept to
+	Advice   string `json:"advice,omitempty"`   // what to do about it
+	Address  string `json:"address,omitempty"`  // of the connection
+	Code     string `json:"code,omitempty"`     // what the other end has answered
+	Endpoint string `json:"endpoint,omitempty"` // identity of the one that has refused
+	Partner  string `json:"partner,omitempty"`  // of the other end, through which that was reached
+	Usage    string `json:"usage,omitempty"`    // line that was not kept to
 	ExitCode int    `json:"exit_code"`
 
 	help string // command whose help says more
@@ -47,6 +49,9 @@ func (p *Program) report(cmd *cobra.Command, s *signals, err error, code int) *R
 		}
 	case code == ExitUsage:
 		r.Kind = KindUsage
+	}
+	if message, advice, ok := strings.Cut(r.Message, "\n"); ok && r.Kind == KindUsage {
+		r.Message, r.Advice = message, advice
 	}
 	if p.Describe != nil {
 		p.Describe(err, r)

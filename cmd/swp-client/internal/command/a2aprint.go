@@ -184,6 +184,9 @@ func (p *follow) result(r *client.TaskResult) error {
 		if by := r.By.String(); by != "" {
 			text += "\n" + visible(by)
 		}
+		if code, ok := a2a.RefusalCode(r.Reason); ok {
+			return &client.AnswerError{Text: text, Code: code.String(), By: r.By}
+		}
 		return errors.New(text)
 	}
 	return nil

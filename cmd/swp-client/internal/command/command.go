@@ -43,7 +43,7 @@ type flags struct {
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := &flags{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{
-		Root: newRoot(f), Version: version, Arguments: usageArguments(), Before: f.before, Describe: connection,
+		Root: newRoot(f), Version: version, Arguments: usageArguments(), Before: f.before, Describe: report,
 	}
 	return p.Main(args, stdin, stdout, stderr)
 }
@@ -61,18 +61,20 @@ func (f *flags) before(cmd *cobra.Command) error {
 	return err
 }
 
-// connection says as JSON what is known about an error of a connection.
-func connection(err error, r *cli.Report) {
-	explained, ok := errors.AsType[*client.Explained](err)
-	if !ok {
-		return
+// report says as JSON what is known about an error of a connection, or of the other
+// end.
+func report(err error, r *cli.Report) {
+	if explained, ok := errors.AsType[*client.Explained](err); ok {
+		r.Address, r.Advice = explained.What, explained.Do
+		if r.Address != "" {
+			r.Kind = cli.KindConnection
+		}
+		if explained.Do != "" {
+			r.Message = strings.Replace(r.Message, "\n"+explained.Do, "", 1)
+		}
 	}
-	r.Kind, r.Address, r.Advice = cli.KindConnection, explained.What, explained.Do
-	if explained.Do != "" {
-		r.Message = strings.Replace(r.Message, "\n"+explained.Do, "", 1)
-	}
-	if fault, ok := errors.AsType[*profiles.Error](err); ok {
-		r.Kind, r.Code = cli.KindRefused, fault.Code.String()
+	if code, by, ok := client.Refusal(err); ok {
+		r.Kind, r.Code, r.Endpoint, r.Partner = cli.KindRefused, code, by.Endpoint, by.Partner
 	}
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func newMCPList(f *flags, server *string) *cobra.Command {
 
 func (f *flags) printTools(tools []client.Tool) error {
 	if len(tools) == 0 {
-		f.printf("the server has no tools\n")
+		f.printf("the server has no tools that this identity may use\n")
 	}
 	w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 	for i := range tools {
@@ -188,7 +189,10 @@ func (f *flags) typed(ctx context.Context, m *client.MCP, name string, pairs []s
 		for i := range tools {
 			names = append(names, tools[i].Name)
 		}
-		return nil, fmt.Errorf("the server has no tool %q; it has: %s", name, visible(strings.Join(names, ", ")))
+		return nil, &client.Explained{
+			Err: fmt.Errorf("the server has no tool %q that this identity may use; it may use: %s", name, cmp.Or(visible(strings.Join(names, ", ")), "none")),
+			Do:  "If there is one, access rules hide it. Whose they are sees it with: swpd check --as ID --may mcp tools/call SERVER/" + visible(name),
+		}
 	}
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
@@ -311,7 +315,7 @@ octet for octet. When standard input ends, calls in flight are answered first;
 --timeout is how long the server may then be silent.
 
 The client is not told of connections that end: the next message goes over another one,
-and waits up to ten seconds for an endpoint that is away. A call that was under way is
+which is tried until the endpoint has been away for ten seconds, and once after that. A call that was under way is
 answered with an error, because it may have been carried out. A session (MCP up to
 2025-11-25) is kept alive, and goes on at an endpoint that begins anew: it is opened there
 again by what the client said, unless the server has become another one. -v tells of

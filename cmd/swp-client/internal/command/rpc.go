@@ -225,8 +225,10 @@ func failed(out *client.RPCOutcome) error {
 		text += "\n" + visible(by)
 	case out.Err.Code == rpc.CodeUnauthorized:
 		text += "\nThe access rules of the endpoint do not let this identity call that method."
+	default:
+		return errors.New(text)
 	}
-	return errors.New(text)
+	return &client.AnswerError{Text: text, Code: out.Err.Code, By: out.By}
 }
 
 // readable is octets as JSON: JSON as it is, other text as a string, anything

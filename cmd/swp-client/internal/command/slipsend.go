@@ -137,7 +137,8 @@ func (f *flags) printSent(msgID []byte, why *slip.PeerError) error {
 
 // refusedAdvice says what to do about a refusal.
 func refusedAdvice(why *slip.PeerError) error {
-	err := &client.Explained{What: "refused", Err: fmt.Errorf("%s: %s", visible(why.Code), visible(strings.TrimPrefix(why.Message, "slip: ")))}
+	text := fmt.Sprintf("refused: %s: %s", visible(why.Code), visible(strings.TrimPrefix(why.Message, "slip: ")))
+	err := &client.Explained{Err: &client.AnswerError{Text: text, Code: why.Code}}
 	switch why.Code {
 	case slip.CodeDenied:
 		err.Do = "The agent that speaks has to be one that this identity may use, and nobody else's there (access.agents); access.rules say to whom it may speak."

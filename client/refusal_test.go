@@ -1,0 +1,51 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/cred"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/profiles/state"
+	"github.com/slimwire/swp/profiles/tooldisc"
+)
+
+func TestRefusalsOfEveryProfileSayTheirCode(t *testing.T) {
+	by := Author{Endpoint: "spiffe://b/swpd", Partner: "b"}
+	mcp := func(data string) error { return &MCPError{Data: json.RawMessage(data), Author: by} }
+	for _, row := range []struct {
+		err  error
+		code string // empty: no refusal
+		by   Author
+	}{
+		{&agdisc.PeerError{Code: "X"}, "X", Author{}},
+		{&artifact.PeerError{Code: "X"}, "X", Author{}},
+		{&cred.PeerError{Code: "X"}, "X", Author{}},
+		{&events.PeerError{Code: "X"}, "X", Author{}},
+		{&policyhint.PeerError{Code: "X"}, "X", Author{}},
+		{&relay.PeerError{Code: "X"}, "X", Author{}},
+		{&slip.PeerError{Code: "X"}, "X", Author{}},
+		{&state.PeerError{Code: "X"}, "X", Author{}},
+		{&tooldisc.PeerError{Code: "X"}, "X", Author{}},
+		{&Explained{Err: &artifact.PeerError{Code: "TOO_LARGE"}}, "TOO_LARGE", Author{}},
+		{&Explained{Err: profiles.Errorf(profiles.SecurityPolicy, "no")}, "ERR_SECURITY_POLICY", Author{}},
+		{fmt.Errorf("more: %w", &AnswerError{Code: "unauthorized", By: by}), "unauthorized", by},
+		{mcp(`{"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://b/swpd"}`), "ERR_SECURITY_POLICY", by},
+		{mcp(`{"code":-32602}`), "", Author{}},                       // of the server
+		{profiles.Errorf(profiles.InvalidFrame, "no"), "", Author{}}, // of this side
+		{&Explained{Err: errors.New("connection refused")}, "", Author{}},
+	} {
+		code, author, ok := Refusal(row.err)
+		if ok != (row.code != "") || code != row.code || ok && author != row.by {
+			t.Errorf("%T %v: %q by %v, %v; want %q by %v", row.err, row.err, code, author, ok, row.code, row.by)
+		}
+	}
+}
