@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
 )
 
 // Denial is what a line of the log says of something that was denied or refused.
@@ -147,6 +148,11 @@ func (e *Explanation) refused(c *config.Config) error {
 	var own Plan
 	if err := own.identity(c); err != nil {
 		return err
+	}
+	if d.Refused == profiles.NotFound.String() {
+		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. swpd status says what it shows.",
+			d.Partner, conf.Identity, own.Identity)
+		return nil
 	}
 	e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) refused it with %s. Its operator can say why:\n  swpd check --as %s --may %s %s %s",
 		d.Partner, conf.Identity, d.Refused, own.Identity, d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/"))

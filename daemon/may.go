@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/access"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 // Question is what access rules are asked.
@@ -139,6 +140,9 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 func (a *Answer) beyond(c *config.Config) error {
 	first, rest, deeper := strings.Cut(a.Name, "/")
 	conf, partner := c.Partners[first]
+	if segments := strings.Count(a.Name, "/") + 1; a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && (segments < 2 || partner && segments < 3) {
+		a.Notes = append(a.Notes, fmt.Sprintf("the name of a call ends with the tool: %s/TOOL", a.Name))
+	}
 	switch {
 	case partner && deeper && slices.Contains(reachable, a.Profile):
 		var own Plan

@@ -154,6 +154,11 @@ next:
   swpd run --config %[1]s
   swp-client --identity %[2]s ping %[3]s
 `, s.file(), s.pki(), strings.TrimSuffix(first.String(), "/"))
+	for _, p := range partners {
+		if p.file == "" {
+			_, _ = fmt.Fprintf(out, "and for the operator of %s, who has to add this endpoint as a partner:\n  swpd cert bundle --config %s\n", p.name, s.file())
+		}
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ swpd could not be asked; 4, something waits for the next start.`,
 				return err
 			}
 		} else {
-			changed := "nothing has changed"
+			changed := "nothing new; a changed file is taken up by itself within two seconds"
 			if len(result.Changed) > 0 {
 				changed = "taken up: " + strings.Join(result.Changed, ", ")
 			}
