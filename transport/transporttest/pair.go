@@ -21,6 +21,10 @@ const (
 // Patience is how long a test waits for what must happen.
 const Patience = time.Minute
 
+// handshake is how long one may take here: a test that keeps every processor busy must
+// not lose the connection that it makes meanwhile.
+const handshake = Patience / 2
+
 // Kinds are what Pair and Listen accept: "pipe", "mux", "tcp", "tls" and
 // "quic". The last three are over loopback.
 func Kinds() []string { return []string{"pipe", "mux", "tcp", "tls", "quic"} }
@@ -49,9 +53,9 @@ func Listen(t testing.TB, kind string, policy *transport.Policy, onSecurity func
 	case "tcp":
 		ln, err = transport.ListenLoopback(addr, transport.PlainOptions{OnSecurity: onSecurity})
 	case "tls":
-		ln, err = tlsconn.Listen(addr, policy, tlsconn.Options{OnSecurity: onSecurity})
+		ln, err = tlsconn.Listen(addr, policy, tlsconn.Options{OnSecurity: onSecurity, HandshakeTimeout: handshake})
 	case "quic":
-		ln, err = quicconn.Listen(addr, policy, quicconn.Options{OnSecurity: onSecurity})
+		ln, err = quicconn.Listen(addr, policy, quicconn.Options{OnSecurity: onSecurity, HandshakeTimeout: handshake})
 	default:
 		t.Fatalf("transporttest: no kind %q", kind)
 	}
@@ -66,9 +70,9 @@ func Listen(t testing.TB, kind string, policy *transport.Policy, onSecurity func
 func Dial(ctx context.Context, kind, addr string, policy *transport.Policy) (transport.Conn, error) {
 	switch kind {
 	case "tls":
-		return tlsconn.Dial(ctx, addr, policy, tlsconn.Options{})
+		return tlsconn.Dial(ctx, addr, policy, tlsconn.Options{HandshakeTimeout: handshake})
 	case "quic":
-		return quicconn.Dial(ctx, addr, policy, quicconn.Options{})
+		return quicconn.Dial(ctx, addr, policy, quicconn.Options{HandshakeTimeout: handshake})
 	}
 	return transport.DialLoopback(ctx, addr)
 }
