@@ -109,10 +109,19 @@ func (c *NetConn) Write(p []byte) (int, error) {
 }
 
 // SetReadDeadline implements Stream.
-func (c *NetConn) SetReadDeadline(t time.Time) error { return c.conn.SetReadDeadline(t) }
+func (c *NetConn) SetReadDeadline(t time.Time) error { return c.because(c.conn.SetReadDeadline(t)) }
 
 // SetWriteDeadline implements Stream.
-func (c *NetConn) SetWriteDeadline(t time.Time) error { return c.conn.SetWriteDeadline(t) }
+func (c *NetConn) SetWriteDeadline(t time.Time) error { return c.because(c.conn.SetWriteDeadline(t)) }
+
+// because returns the reason why the connection has ended in place of an error that says
+// no more than that it has.
+func (c *NetConn) because(err error) error {
+	if err != nil && c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	return err
+}
 
 // CloseWrite implements Stream.
 func (c *NetConn) CloseWrite() error {

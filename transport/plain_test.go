@@ -138,3 +138,18 @@ func TestQueueClosesWhatNobodyTakes(t *testing.T) {
 		t.Errorf("accept: %v", err)
 	}
 }
+
+func TestADeadlineOfAConnectionThatHasEndedFailsWithTheReason(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	c := NewNetConn(here, &Peer{})
+	if err := c.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close(7)
+	for name, set := range map[string]func(time.Time) error{"read": c.SetReadDeadline, "write": c.SetWriteDeadline} {
+		if why, ok := errors.AsType[*CloseError](set(time.Now())); !ok || why.Code != 7 {
+			t.Errorf("%s: %v", name, set(time.Now()))
+		}
+	}
+}
