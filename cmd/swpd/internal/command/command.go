@@ -74,5 +74,9 @@ func configFlag(cmd *cobra.Command) *string {
 }
 
 func load(file string) (*config.Config, error) {
-	return config.Load(file, os.Environ())
+	c, err := config.Load(file, os.Environ())
+	if err != nil {
+		return nil, &exitError{exitUsage, err} // one that cannot be read is wrong, too
+	}
+	return c, nil
 }
