@@ -10,7 +10,7 @@ TOOL     = $(GO) tool -modfile=tools/$(1)/go.mod $(1)
 BUF     := $(call TOOL,buf)
 LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 40m
 
 # WHOLE are the packages whose tests run whole programs, thousands of vectors, or a disk:
 # the race detector makes hours of their minutes, so it is for test-long. What they call
