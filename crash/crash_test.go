@@ -54,7 +54,7 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	life, stop := context.WithTimeout(t.Context(), d+4*patient)
+	life, stop := context.WithTimeout(t.Context(), d+14*patient)
 	defer stop()
 	var all sync.WaitGroup
 	for _, w := range work {
