@@ -105,7 +105,7 @@ func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}
-	life, stop := context.WithTimeout(t.Context(), 4*patient)
+	life, stop := context.WithTimeout(t.Context(), 14*patient)
 	defer stop()
 	ctx, cancel := context.WithTimeout(life, time.Second)
 	defer cancel()
