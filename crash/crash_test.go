@@ -54,7 +54,7 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	life, stop := context.WithTimeout(t.Context(), d+14*patient)
+	life, stop := context.WithTimeout(t.Context(), d+afterLoad)
 	defer stop()
 	var all sync.WaitGroup
 	for _, w := range work {
@@ -105,7 +105,7 @@ func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}
-	life, stop := context.WithTimeout(t.Context(), 14*patient)
+	life, stop := context.WithTimeout(t.Context(), afterLoad)
 	defer stop()
 	ctx, cancel := context.WithTimeout(life, time.Second)
 	defer cancel()
@@ -147,8 +147,8 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 func median(times []time.Duration) time.Duration {
-	slices.Sort(times)
-	return times[len(times)/2]
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
 }
 
 // fill makes a store of more than 400 MiB that swpd has to open each time.

@@ -51,8 +51,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patient is how long anything may take that has to happen.
-const patient = time.Minute
+const (
+	// patient is how long anything may take that has to happen, and startPatience a
+	// start: asserted are times only where SWP_CRASH is set.
+	patient       = time.Minute
+	startPatience = 5 * patient
+
+	// afterLoad is how long work that has begun may take to end, a last start of swpd
+	// and the checks with it.
+	afterLoad = 2*startPatience + 4*patient
+)
 
 // rig is a swpd that is killed and started again on the same data. Every start
 // has other ports.
@@ -74,6 +82,9 @@ type rig struct {
 // to its configuration.
 func newRig(t *testing.T, data, extra string) *rig {
 	t.Helper()
+	if _, err := program(); err != nil { // now, not in the time of the first start
+		t.Fatal(err)
+	}
 	r := &rig{t: t, dir: t.TempDir()}
 	if err := devpki.Create(filepath.Join(r.dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)
@@ -128,7 +139,7 @@ func (r *rig) start() (time.Duration, error) {
 	if err := r.launch(); err != nil {
 		return 0, err
 	}
-	for time.Since(began) < 5*patient { // asserted are times only where SWP_CRASH is set
+	for time.Since(began) < startPatience {
 		if r.ready() {
 			return time.Since(began), nil
 		}
@@ -138,7 +149,7 @@ func (r *rig) start() (time.Duration, error) {
 		case <-time.After(2 * time.Millisecond): // another process is awaited
 		}
 	}
-	return 0, fmt.Errorf("swpd is not ready after %v: %s", 5*patient, r.log)
+	return 0, fmt.Errorf("swpd is not ready after %v: %s", startPatience, r.log)
 }
 
 // ready asks swpd, once it has said where it listens.

@@ -83,13 +83,16 @@ func (w *tasks) agent(ctx context.Context, dial dialer, here func()) {
 			wait(ctx, 5*time.Millisecond) // another process is awaited
 		}
 	}
-	err = client.Work(ctx, connect, client.WorkOptions{
-		Agent: "crash", Store: state,
-		Registration: a2a.Registration{Kinds: []string{kind}, Worker: w, Tasks: 64},
-		Connected:    func(*client.Client) { here() },
-		Report:       func(err error) { w.add("agent: %v", err) },
-	})
-	if err != nil && ctx.Err() == nil {
+	declared := false
+	for ctx.Err() == nil && !declared { // without a first connection Work ends
+		err = client.Work(ctx, connect, client.WorkOptions{
+			Agent: "crash", Store: state,
+			Registration: a2a.Registration{Kinds: []string{kind}, Worker: w, Tasks: 64},
+			Connected:    func(*client.Client) { declared = true; here() },
+			Report:       func(err error) { w.add("agent: %v", err) },
+		})
+	}
+	if err != nil && (ctx.Err() == nil || !declared) {
 		w.add("agent: %v", err)
 	}
 }
@@ -103,11 +106,11 @@ func (w *tasks) run(ctx, life context.Context, dial dialer) {
 	defer end()
 	select {
 	case <-here:
-	case <-ctx.Done():
+	case <-life.Done():
 	}
 	for i := range w.initiators {
 		initiators.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
+			for n := 0; n == 0 || ctx.Err() == nil; n++ { // one at least, however slow the machine is
 				w.hand(life, dial, fmt.Sprintf("initiator %d task %d", i, n))
 			}
 		})
@@ -184,6 +187,9 @@ func (w *tasks) result(input string, last uint64, r *a2a.Result) {
 
 // check has nothing left to finish: an initiator follows its task to the end.
 func (w *tasks) check(context.Context, dialer) {
+	if done := int(w.done.Load()); done < w.initiators {
+		w.add("%d tasks done, want one of each of %d initiators at least", done, w.initiators)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for input, n := range w.runs {
