@@ -15,7 +15,8 @@ func TestAnErrorSaysWhoHasRefused(t *testing.T) {
 		{`"its own"`, "b/files", "no (JSON-RPC error -32603)", ""},
 	} {
 		e := &MCPError{Code: -32603, Message: "no", Data: json.RawMessage(row.data)}
-		e.Author = authorOf("spiffe://a/swpd", e.endpoint(), row.target)
+		_, endpoint := e.endpoint()
+		e.Author = authorOf("spiffe://a/swpd", endpoint, row.target)
 		if got := e.Error(); got != row.want {
 			t.Errorf("%s: %q, want %q", row.data, got, row.want)
 		}

@@ -9,13 +9,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/artifact"
-	"github.com/slimwire/swp/profiles/cred"
-	"github.com/slimwire/swp/profiles/events"
-	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
-	"github.com/slimwire/swp/profiles/slip"
-	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -67,9 +61,7 @@ func (c *Client) Explain(err error) error {
 
 // said reports whether an error is what the peer said.
 func said(err error) bool {
-	return errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error)) || errors.As(err, new(*events.PeerError)) ||
-		errors.As(err, new(*relay.PeerError)) || errors.As(err, new(*artifact.PeerError)) || errors.As(err, new(*state.PeerError)) ||
-		errors.As(err, new(*cred.PeerError)) || errors.As(err, new(*slip.PeerError))
+	return errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error)) || peerCode(err) != ""
 }
 
 // tooLargeError is that of a message which never left.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -94,16 +95,17 @@ func (e *MCPError) Error() string {
 	return s
 }
 
-// endpoint returns the identity of the endpoint that wrote the error, if one did and
-// says so.
-func (e *MCPError) endpoint() string {
+// endpoint returns the code of an error that an endpoint wrote, and its identity if it
+// says so; empty for an error of the server.
+func (e *MCPError) endpoint() (code, identity string) {
 	var data struct {
+		Code     string `json:"code"`
 		Endpoint string `json:"endpoint"`
 	}
-	if e.endpointCode() == "" || json.Unmarshal(e.Data, &data) != nil {
-		return ""
+	if json.Unmarshal(e.Data, &data) != nil || !strings.HasPrefix(data.Code, "ERR_") {
+		return "", ""
 	}
-	return data.Endpoint
+	return data.Code, data.Endpoint
 }
 
 // legacyVersion is the newest version with sessions.
@@ -183,7 +185,8 @@ func (m *MCP) Call(ctx context.Context, method string, params map[string]any, no
 	case err != nil:
 		return nil, fmt.Errorf("client: %s: answer: %w", method, err)
 	case response.Error != nil:
-		response.Error.Author = authorOf(m.c.Session.Peer().Identity, response.Error.endpoint(), m.target)
+		_, endpoint := response.Error.endpoint()
+		response.Error.Author = authorOf(m.c.Session.Peer().Identity, endpoint, m.target)
 		return nil, response.Error
 	}
 	return response.Result, nil

@@ -1,9 +1,7 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -34,13 +32,11 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		return refused.Code, refused.By, true
 	}
 	if mcp, is := errors.AsType[*MCPError](err); is {
-		code = mcp.endpointCode()
+		code, _ = mcp.endpoint()
 		return code, mcp.Author, code != ""
 	}
-	for _, codeOf := range peerErrors {
-		if code := codeOf(err); code != "" {
-			return code, Author{}, true
-		}
+	if code = peerCode(err); code != "" {
+		return code, Author{}, true
 	}
 	explained, is := errors.AsType[*Explained](err) // others may be of this side
 	if !is {
@@ -50,6 +46,16 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		return fault.Code.String(), Author{}, true
 	}
 	return "", Author{}, false
+}
+
+// peerCode returns the code of an error message of a profile, empty if it is none.
+func peerCode(err error) string {
+	for _, codeOf := range peerErrors {
+		if code := codeOf(err); code != "" {
+			return code
+		}
+	}
+	return ""
 }
 
 // peerErrors return the code of an error message of a profile, if it is one.
@@ -72,16 +78,4 @@ func peerError[E error](code func(E) string) func(error) string {
 		}
 		return ""
 	}
-}
-
-// endpointCode returns the code of an error that an endpoint wrote; empty for one of the
-// server.
-func (e *MCPError) endpointCode() string {
-	var data struct {
-		Code string `json:"code"`
-	}
-	if json.Unmarshal(e.Data, &data) != nil || !strings.HasPrefix(data.Code, "ERR_") {
-		return ""
-	}
-	return data.Code
 }
