@@ -102,13 +102,17 @@ func (f *Failure) Error() string { return fmt.Sprintf("a2a: %s (error %d)", f.Me
 
 // Fail returns a Failure with a code of A2A or JSON-RPC, and the ErrorInfo that
 // belongs to it.
-func Fail(code int, message string) *Failure {
-	return &Failure{Code: code, Message: message, Data: errorInfo(ofCode(code).reason, DomainA2A, "")}
-}
+func Fail(code int, message string) *Failure { return fail(code, message, "") }
 
 // Own returns a Failure of this side (mcp-a2a mapping R6).
-func Own(reason Reason, message string) *Failure {
-	return &Failure{Code: CodeInternal, Message: message, Data: errorInfo(string(reason), domainOwn, "")}
+func Own(reason Reason, message string) *Failure { return own(reason, message, "") }
+
+func fail(code int, message, endpoint string) *Failure {
+	return &Failure{Code: code, Message: message, Data: errorInfo(ofCode(code).reason, DomainA2A, endpoint)}
+}
+
+func own(reason Reason, message, endpoint string) *Failure {
+	return &Failure{Code: CodeInternal, Message: message, Data: errorInfo(string(reason), domainOwn, endpoint)}
 }
 
 // errorInfo is the detail that says why, and which endpoint says so unless that is
@@ -171,35 +175,33 @@ func OfResult(r *a2a.Result) (f *Failure, octets []byte) {
 	if f, err := Parse(r.Output); err == nil {
 		return f, r.Output
 	}
-	f = ofReason(r.Reason)
-	if i := f.info(); i != nil && r.Endpoint != "" {
-		f.Data = errorInfo(i.Reason, i.Domain, r.Endpoint)
-	}
+	f = ofReason(r.Reason, r.Endpoint)
 	return f, f.Append(nil)
 }
 
-// ofReason is a failure that an endpoint said in words.
-func ofReason(reason string) *Failure {
+// ofReason is a failure that an endpoint said in words. endpoint is who, empty if that
+// is not known.
+func ofReason(reason, endpoint string) *Failure {
 	switch reason {
 	case a2a.ReasonHops:
-		return Own(NoRoute, reason)
+		return own(NoRoute, reason, endpoint)
 	case a2a.ReasonDenied:
-		return Own(Denied, reason)
+		return own(Denied, reason, endpoint)
 	case a2a.ReasonDeadline:
-		return Own(Deadline, reason)
+		return own(Deadline, reason, endpoint)
 	case a2a.ReasonSize, a2a.ReasonEvents:
-		return Own(TooLarge, reason)
+		return own(TooLarge, reason, endpoint)
 	}
 	if strings.HasPrefix(reason, a2a.ReasonUnsupported) {
-		return Own(NoRoute, reason)
+		return own(NoRoute, reason, endpoint)
 	}
 	if strings.HasPrefix(reason, a2a.ReasonChain) {
-		return Own(Denied, reason)
+		return own(Denied, reason, endpoint)
 	}
 	if strings.HasPrefix(reason, a2a.ReasonMalformed) {
-		return Fail(CodeInvalidParams, reason)
+		return fail(CodeInvalidParams, reason, endpoint)
 	}
-	return Own(LinkLost, reason)
+	return own(LinkLost, reason, endpoint)
 }
 
 // Status is the HTTP status for the failure.

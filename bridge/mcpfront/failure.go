@@ -85,6 +85,11 @@ func (e *refusal) append(dst []byte) []byte {
 	return append(dst, "}}"...)
 }
 
+// failure is the answer to a request that has failed here.
+func (f *Front) failure(id []byte, err error) []byte {
+	return mcpmap.AppendFailureOf(nil, id, err, f.opts.Identity)
+}
+
 // refuse answers a request that goes no further.
 func (f *Front) refuse(w http.ResponseWriter, status int, e refusal) {
 	f.counts.refused.Add(1)

@@ -81,11 +81,6 @@ type Options struct {
 	Body  time.Duration // for a request to arrive: this plus a second per 64 KiB, default 5 s
 }
 
-// failure is the answer to a request that has failed here.
-func (f *Front) failure(id []byte, err error) []byte {
-	return mcpmap.AppendFailureOf(nil, id, err, f.opts.Identity)
-}
-
 func (o Options) withDefaults() Options {
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20-8<<10)
 	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)

@@ -20,7 +20,7 @@ var Requests = map[string]string{
 	"unknown members":         `{"jsonrpc":"2.0","id":1,"method":"hex","x":{"id":2},"methods":"no","params":{%s,"y":[null,1.50]}}`,
 	"duplicate unknown names": `{"jsonrpc":"2.0","x":1,"x":2,"id":1,"method":"hex","params":{%s}}`,
 	"characters":              `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"é😀\ud83d\ude00\ud800\u0000","n":-0.0e+0,%s}}`,
-	"a string of 192 KiB":     `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 12<<10) + `",%s}}`,
+	"a string of a MiB":       `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 1<<16) + `",%s}}`,
 }
 
 // Response is one on its way back.
@@ -43,7 +43,7 @@ var Responses = map[string]Response{
 	"no id":                {`1`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"?","data":[1.0]}}`},
 	"unknown members":      {`1`, `{"jsonrpc":"2.0","id":1,"x":"\u0041","result":{"y":1E400},"x":2}`},
 	"characters":           {`1`, `{"jsonrpc":"2.0","id":1,"result":"é😀\ud83d\ude00\udc00\u0000\/"}`},
-	"a string of 144 KiB":  {`1`, `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<14) + `"}`},
+	"a string of a MiB":    {`1`, `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<17) + `"}`},
 }
 
 var (
