@@ -56,8 +56,8 @@ func (h *held) fresh() bool {
 // idle is after what time without use the connection ends, at either end.
 func (h *held) idle() time.Duration {
 	own := cmp.Or(h.c.opts.Endpoint.Bounds.Idle, defaultIdle)
-	if ms := h.c.info.Load().IdleMillis; ms > 0 {
-		return min(own, time.Duration(ms)*time.Millisecond)
+	if idle := h.c.info.Load().Idle(); idle > 0 {
+		return min(own, idle)
 	}
 	return min(own, defaultIdle)
 }

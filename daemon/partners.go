@@ -125,8 +125,7 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 			return p.daemon.profiles.Present(ctx, lane)
 		},
 		Tasks: p.daemon.profiles.A2A,
-		// Nor is it to be idle for this end, if the partner asks for less.
-		Check:   min(30*time.Second, max(p.daemon.config.Limits.Idle/2, time.Second)),
+		Idle:    p.daemon.config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
 	}
 	for _, a := range c.Addresses {

@@ -234,7 +234,7 @@ func (l *Link) keep() {
 		up, changed := l.current, l.changed
 		wait := l.opts.Check
 		if up != nil {
-			wait = up.every(wait)
+			wait = l.every(up)
 		}
 		l.mu.Unlock()
 		switch {
@@ -263,14 +263,16 @@ func (l *Link) keep() {
 }
 
 // every is how often the other end is asked for a sign of life: twice in the time after
-// which it ends what is idle, but not more often than each second. The caller holds mu
-// of the Link.
-func (u *Up) every(most time.Duration) time.Duration {
-	idle := time.Duration(min(u.info.IdleMillis, most.Milliseconds()*2)) * time.Millisecond
-	if idle <= 0 {
-		return most
+// which either end ends what is idle, but not more often than each second. The caller
+// holds mu.
+func (l *Link) every(u *Up) time.Duration {
+	most := l.opts.Check
+	for _, idle := range []time.Duration{l.opts.Idle, u.info.Idle()} {
+		if idle > 0 {
+			most = min(most, max(idle/2, time.Second))
+		}
 	}
-	return min(most, max(idle/2, time.Second))
+	return most
 }
 
 // dial tries the addresses in order. A session that the partner has dialled

@@ -70,7 +70,8 @@ type Options struct {
 
 	DialTimeout  time.Duration // of one address, its swp.info included, default 10 s
 	Wait         time.Duration // for a link that has just gone down, of what is to be passed on, default 5 s
-	Check        time.Duration // how often the other end is asked what it offers, default 30 s
+	Idle         time.Duration // after which this end ends an idle session; 0: it does not
+	Check        time.Duration // how often at least the other end is asked what it offers, default 30 s
 	FirstPause   time.Duration // after a round of addresses that failed, default 250 ms; it doubles each time
 	LongestPause time.Duration // default 30 s
 }

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"encoding/json"
+	"math"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -36,6 +38,11 @@ type Info struct {
 	// IdleMillis is after how many milliseconds without a message and with nothing in
 	// flight the endpoint ends a connection. 0 means that it does not say.
 	IdleMillis int64 `json:"idle_ms,omitempty"`
+}
+
+// Idle returns IdleMillis as a time, one above all that is of use where that is too long.
+func (i *Info) Idle() time.Duration {
+	return time.Duration(min(i.IdleMillis, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // ProfileInfo is one profile of an Info.
