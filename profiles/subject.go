@@ -51,9 +51,6 @@ type Witness interface {
 // About says what the request is about. It is called in Serve, before Detach, Hold
 // or Defer; later ones replace earlier ones.
 func (r *Request) About(operation, name string) {
-	if r.Exchange == nil {
-		return // of a caller that keeps no account of exchanges
-	}
 	r.Exchange.About(Subject{Operation: operation, Name: name})
 }
 

@@ -207,6 +207,11 @@ func newPeer(t *testing.T) *peer {
 func (p *peer) Context() context.Context { return p.ctx }
 func (p *peer) Peer() *profiles.Peer     { return &profiles.Peer{Identity: "spiffe://test/peer"} }
 
+// unwitnessed keeps no account of what an exchange is about.
+type unwitnessed struct{ profiles.Exchange }
+
+func (unwitnessed) About(profiles.Subject) {}
+
 // set has a peer send a SET.
 func (p *peer) set(t testing.TB, c *obs.Contexts, parent string, ids obs.IDs) {
 	t.Helper()
@@ -215,7 +220,7 @@ func (p *peer) set(t testing.TB, c *obs.Contexts, parent string, ids obs.IDs) {
 
 func (p *peer) setWith(t testing.TB, c *obs.Contexts, parent, state string, ids obs.IDs) {
 	t.Helper()
-	req := &profiles.Request{Session: p, Envelope: e1.Envelope{ProfileID: obs.ProfileID, MsgType: obs.TypeSet, Payload: set(parent, state, ids)}}
+	req := &profiles.Request{Session: p, Exchange: unwitnessed{}, Envelope: e1.Envelope{ProfileID: obs.ProfileID, MsgType: obs.TypeSet, Payload: set(parent, state, ids)}}
 	if err := c.Profile().Handler.Serve(context.Background(), req, nil); err != nil {
 		t.Fatal(err)
 	}
