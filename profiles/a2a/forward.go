@@ -332,10 +332,11 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at place) error {
 	kept := &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
 	endpoint := bytes.Clone(at.endpoint)
 	finish := func() {
-		f.refused(kept, endpoint)
 		if !t.finish(&ending{By: byExecutor, Endpoint: endpoint}, kept, func(err error) { done(unavailable(err)) }) {
-			done(nil)
+			done(nil) // it ended otherwise
+			return
 		}
+		f.refused(kept, endpoint)
 	}
 	t.drain(func() {
 		if f.ward == nil || !kept.OK {
