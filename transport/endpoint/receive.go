@@ -209,24 +209,22 @@ const detailGone = "gone"
 // unanswerable reports whether a handler failed because its peer is gone, which is
 // nobody's violation. ctx is that of the message.
 func (s *Session) unanswerable(ctx context.Context, err error) bool {
-	if errors.Is(err, profiles.ErrFinished) {
-		return true // the stream has said its last word already
-	}
 	if err == nil {
 		return false
 	}
-	if why := context.Cause(s.ctx); why != nil && errors.Is(err, why) {
-		return true // also where a handler made an *Error of it
-	}
-	if ctx.Err() == nil {
-		return false
-	}
-	if errors.Is(err, context.Cause(ctx)) {
+	if errors.Is(err, profiles.ErrFinished) { // the stream has said its last word already
 		return true
 	}
-	var refused *profiles.Error
-	var panicked *PanicError
-	return !errors.As(err, &refused) && !errors.As(err, &panicked)
+	if caused(err, s.ctx) || caused(err, ctx) { // also where a handler made an *Error of it
+		return true
+	}
+	return ctx.Err() != nil && !errors.As(err, new(*profiles.Error)) && !errors.As(err, new(*PanicError))
+}
+
+// caused reports whether the end of ctx is behind err.
+func caused(err error, ctx context.Context) bool {
+	why := context.Cause(ctx)
+	return why != nil && errors.Is(err, why)
 }
 
 // PanicError is the cause of a verdict whose handler panicked.
