@@ -70,7 +70,11 @@ const (
 // TaskResult is how a task that was followed has ended.
 type TaskResult struct {
 	a2a.Result
-	By Author // the endpoint that refused the task, if one did
+
+	// Refused is the code by which an endpoint refused the task, OK if its agent ended
+	// it, and By the endpoint.
+	Refused profiles.Code
+	By      Author
 }
 
 // Follow sends a task and stays with it over as many connections as it takes,
@@ -187,8 +191,8 @@ func (f *follower) once(ctx context.Context) (*TaskResult, error) {
 
 func (f *follower) ended(c *Client, r *a2a.Result) *TaskResult {
 	t := &TaskResult{Result: *r}
-	if _, refused := a2a.RefusalCode(r.Reason); refused && !r.OK {
-		t.By = authorOf(c.Session.Peer().Identity, r.Endpoint, f.o.Agent)
+	if code, refused := a2a.RefusalCode(r.Reason); refused && !r.OK && r.Endpoint != "" {
+		t.Refused, t.By = code, authorOf(c.Session.Peer().Identity, r.Endpoint, f.o.Agent)
 	}
 	return t
 }

@@ -60,7 +60,7 @@ func newSiteWith(t *testing.T, opts a2a.Options, cards agdisc.Options) *site {
 	if opts.Store == nil {
 		opts.Store = memory(t)
 	}
-	set, err := all.New(all.Options{A2A: opts, AGDISC: cards})
+	set, err := all.New(all.Options{Identity: opts.Identity, A2A: opts, AGDISC: cards})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,4 +451,23 @@ func TestProgressIsTakenAwayForWhatIsPrinted(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("%q", out.String())
 	}
+}
+
+func TestATaskThatItsAgentFailsIsNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := doing(a2a.WorkerFunc(func(context.Context, *a2a.Task, func(string, []byte) error) ([]byte, error) {
+			return nil, &a2a.Failure{Reason: a2a.ReasonDenied}
+		}))
+		opts.Identity = "spiffe://site/swpd"
+		s := newSite(t, opts)
+		for kind, refused := range map[string]profiles.Code{"k": profiles.OK, "unknown": profiles.NotFound} {
+			result, err := Follow(t.Context(), s.dial, FollowOptions{
+				Task:  &a2a.Task{Kind: kind, Input: []byte("in")},
+				Event: func(*a2a.Event) error { return nil },
+			})
+			if err != nil || result.OK || result.Refused != refused || (result.By == Author{}) != (refused == profiles.OK) {
+				t.Errorf("a task of kind %q: %+v, %v; want refused with %v", kind, result, err, refused)
+			}
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -184,8 +185,8 @@ func (p *follow) result(r *client.TaskResult) error {
 		if by := r.By.String(); by != "" {
 			text += "\n" + visible(by)
 		}
-		if code, ok := a2a.RefusalCode(r.Reason); ok {
-			return &client.AnswerError{Text: text, Code: code.String(), By: r.By}
+		if r.Refused != profiles.OK {
+			return &client.AnswerError{Text: text, Code: r.Refused.String(), By: r.By}
 		}
 		return errors.New(text)
 	}
