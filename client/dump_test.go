@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/vectors"
 )
 
 func framed(env e1.Envelope) []byte {
@@ -122,11 +121,8 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func FuzzDump(f *testing.F) {
-	files, _ := filepath.Glob("../vectors/*.bin")
-	for _, name := range files {
-		if b, err := os.ReadFile(name); err == nil && len(b) < 1<<16 {
-			f.Add(b)
-		}
+	for _, octets := range vectors.Frames() {
+		f.Add(octets)
 	}
 	f.Add([]byte(strings.Repeat("\x00\x00\x00\x01\x01", 3)))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -31,7 +31,7 @@ func (sc *scene) compareFrame(i int, x *vectors.Expect, s *Seen) string {
 	if want := sc.frames[i]; want != nil {
 		w, err := decode(want)
 		if err != nil {
-			return "bin_file of an out step: " + err.Error()
+			return "octets of an out step: " + err.Error()
 		}
 		switch {
 		case w.ProfileID != got.ProfileID || w.MsgType != got.MsgType || w.Flags != got.Flags:
@@ -129,7 +129,7 @@ func decode(octets []byte) (*e1.Envelope, error) {
 func compareFields(free []uint64, want, got *e1.Envelope) string {
 	w, err := fieldsOfBody(want.Payload, want.MsgType)
 	if err != nil {
-		return "bin_file: " + err.Error()
+		return "octets that are expected: " + err.Error()
 	}
 	g, err := fieldsOfBody(got.Payload, got.MsgType)
 	if err != nil {

@@ -58,14 +58,39 @@ func newModule(t *testing.T, id string) module {
 	for _, doc := range []string{"versioning-compatibility.md", "conformance.md"} {
 		m.copy(t, filepath.Join("..", "docs", doc), filepath.Join(root, "docs", doc))
 	}
-	paths, err := filepath.Glob(filepath.Join(vectorDir, id+".*"))
-	if err != nil || len(paths) < 2 {
-		t.Fatalf("vector %q: %q, %v", id, paths, err)
+	files, err := vectorFiles()
+	if err != nil || len(files[id]) < 2 {
+		t.Fatalf("vector %q: %q, %v", id, files[id], err)
 	}
-	for _, p := range paths {
-		m.copy(t, p, filepath.Join(m.dir, filepath.Base(p)))
+	for _, name := range files[id] {
+		m.copy(t, filepath.Join(vectorDir, name), filepath.Join(m.dir, name))
 	}
 	return m
+}
+
+// vectorFiles are the names of the files of each vector of ours, by its id.
+var vectorFiles = sync.OnceValues(func() (map[string][]string, error) {
+	entries, err := os.ReadDir(vectorDir)
+	files := make(map[string][]string)
+	for _, e := range entries {
+		id, _, _ := strings.Cut(e.Name(), ".")
+		files[id] = append(files[id], e.Name())
+	}
+	return files, err
+})
+
+// eachVector calls f for the descriptor of each vector of ours, several at once, and
+// returns when all have.
+func eachVector(t *testing.T, f func(t *testing.T, path string)) {
+	t.Helper()
+	t.Run("vectors", func(t *testing.T) {
+		for _, path := range descriptors(t) {
+			t.Run(idOf(path), func(t *testing.T) {
+				t.Parallel()
+				f(t, path)
+			})
+		}
+	})
 }
 
 func (m module) copy(t *testing.T, from, to string) {
@@ -92,11 +117,16 @@ func (m module) path(id string) string { return filepath.Join(m.dir, id+".json")
 // put writes a descriptor.
 func (m module) put(t *testing.T, id string, d any) {
 	t.Helper()
+	m.write(t, m.path(id), textOf(t, d))
+}
+
+func textOf(t *testing.T, d any) []byte {
+	t.Helper()
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.write(t, m.path(id), text)
+	return text
 }
 
 // parsed reads a descriptor of ours as plain JSON.

@@ -18,10 +18,16 @@ func Load(path string) (*Vector, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Parse(path, text)
+}
+
+// Parse is Load of a descriptor whose text is given: path says where it belongs, and need
+// not be there.
+func Parse(path string, text []byte) (*Vector, error) {
 	d, kit := vectors.Parse(text)
 	if kit != nil {
-		d, err = parsePoC(text)
-		if err != nil {
+		var err error
+		if d, err = parsePoC(text); err != nil {
 			return nil, kit
 		}
 	}
@@ -106,17 +112,17 @@ func (l *loader) scene(name string, s vectors.Sibling) (scene, error) {
 	sc.input = l.circumstances(&s)
 	steps := s.Transcript
 	if steps == nil {
-		if s.BinFile == "" {
-			return sc, errors.New("no bin_file")
+		if s.BinFile == "" && s.Hex == nil {
+			return sc, errNoOctets
 		}
 		if s.Expect == nil {
 			return sc, errors.New("no expect")
 		}
-		steps = []vectors.Step{{Dir: vectors.In, BinFile: s.BinFile, End: true, Expect: s.Expect}}
+		steps = []vectors.Step{{Dir: vectors.In, BinFile: s.BinFile, Hex: s.Hex, End: true, Expect: s.Expect}}
 	} else {
 		sc.allOuts = true
-		if name != "" && (s.BinFile != "" || s.Expect != nil) {
-			return sc, errors.New("a transcript beside a bin_file or expect")
+		if name != "" && (s.BinFile != "" || s.Hex != nil || s.Expect != nil) {
+			return sc, errors.New("a transcript beside a bin_file, hex or expect")
 		}
 	}
 	if name == "" {
@@ -189,7 +195,7 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 		expect = x
 	case expect == nil && st.Dir == vectors.Told:
 		expect = new(vectors.Expect)
-	case st.Dir == vectors.Wait && (st.BinFile != "" || expect != nil || st.AtMs == 0):
+	case st.Dir == vectors.Wait && (st.BinFile != "" || st.Hex != nil || expect != nil || st.AtMs == 0):
 		return errors.New("a wait says at_ms and nothing else")
 	case expect == nil && st.Dir != vectors.App && st.Dir != vectors.Wait:
 		return errors.New("no expect")
@@ -207,18 +213,16 @@ func (l *loader) step(sc *scene, st vectors.Step, main bool) error {
 	}
 	out := Step{Dir: st.Dir, Conn: conn, AtMs: st.AtMs, End: st.End, Answers: st.Answers, Relates: st.Relates, Gathers: st.Gathers, Continues: st.Continues, Flip: st.Flip}
 	var frame []byte
-	if st.BinFile != "" {
-		octets, err := l.read(st.BinFile)
-		if err != nil {
-			return err
-		}
-		if st.Dir == vectors.Out || st.Dir == vectors.Told {
-			frame = octets
-		} else {
-			out.Octets = octets
-		}
-	} else if st.Dir == vectors.App || st.Dir == vectors.Told || st.Dir == vectors.In && !st.End {
-		return errors.New("no bin_file")
+	octets, err := l.octets(st.BinFile, st.Hex)
+	switch {
+	case err != nil:
+		return err
+	case octets == nil && (st.Dir == vectors.App || st.Dir == vectors.Told || st.Dir == vectors.In && !st.End):
+		return errNoOctets
+	case st.Dir == vectors.Out || st.Dir == vectors.Told:
+		frame = octets
+	default:
+		out.Octets = octets
 	}
 	sc.input.Steps = append(sc.input.Steps, out)
 	sc.expect = append(sc.expect, expect)
@@ -263,6 +267,19 @@ func (l *loader) mainExpect(x *vectors.Expect) (*vectors.Expect, error) {
 		}
 	}
 	return &e, nil
+}
+
+var errNoOctets = errors.New("no bin_file and no hex")
+
+// octets returns those that a step has or names, nil if it does neither.
+func (l *loader) octets(file string, inline vectors.Hex) ([]byte, error) {
+	switch {
+	case file == "":
+		return inline, nil
+	case inline != nil:
+		return nil, errors.New("hex beside a bin_file")
+	}
+	return l.read(file)
 }
 
 func (l *loader) read(name string) ([]byte, error) {

@@ -57,19 +57,26 @@ func TestLoadRefusesIncompleteDescriptors(t *testing.T) {
 		edit func(d, expected, fixture map[string]any)
 		want string
 	}{
-		"no id":            {func(d, _, _ map[string]any) { delete(d, "vector_id") }, "missing vector_id"},
-		"no outcome":       {func(_, e, _ map[string]any) { delete(e, "outcome") }, "missing expected.outcome"},
-		"no evidence type": {func(_, e, _ map[string]any) { delete(e, "evidence_type") }, "missing expected.evidence_type"},
-		"odd outcome":      {func(_, e, _ map[string]any) { e["outcome"] = "ok" }, `expected.outcome is "ok"`},
-		"odd evidence":     {func(_, e, _ map[string]any) { e["evidence_type"] = "rumour" }, `expected.evidence_type is "rumour"`},
-		"no evidence file": {func(_, e, _ map[string]any) { e["outcome"] = "process_check" }, "without an evidence_file"},
-		"no bin":           {func(_, _, f map[string]any) { delete(f, "bin_file"); delete(f, "transcript") }, "no bin_file"},
-		"missing bin":      {func(_, _, f map[string]any) { f["bin_file"] = "gone.bin"; delete(f, "transcript") }, "gone.bin"},
-		"bin elsewhere":    {func(_, _, f map[string]any) { f["bin_file"] = "../go.mod"; delete(f, "transcript") }, "not beside its descriptor"},
-		"bin in no step":   {func(_, _, f map[string]any) { f["bin_file"] = sample + ".01.bin.bin" }, "named by no step"},
-		"bin in two steps": {func(_, _, f map[string]any) { step(f, 0)["bin_file"] = f["bin_file"] }, "named by two steps"},
-		"missing step bin": {func(_, _, f map[string]any) { step(f, 0)["bin_file"] = "gone.bin" }, "gone.bin"},
-		"step without bin": {func(_, _, f map[string]any) { delete(step(f, 0), "bin_file") }, "no bin_file"},
+		"no id":               {func(d, _, _ map[string]any) { delete(d, "vector_id") }, "missing vector_id"},
+		"no outcome":          {func(_, e, _ map[string]any) { delete(e, "outcome") }, "missing expected.outcome"},
+		"no evidence type":    {func(_, e, _ map[string]any) { delete(e, "evidence_type") }, "missing expected.evidence_type"},
+		"odd outcome":         {func(_, e, _ map[string]any) { e["outcome"] = "ok" }, `expected.outcome is "ok"`},
+		"odd evidence":        {func(_, e, _ map[string]any) { e["evidence_type"] = "rumour" }, `expected.evidence_type is "rumour"`},
+		"no evidence file":    {func(_, e, _ map[string]any) { e["outcome"] = "process_check" }, "without an evidence_file"},
+		"no bin":              {func(_, _, f map[string]any) { delete(f, "bin_file"); delete(f, "transcript") }, "no bin_file"},
+		"missing bin":         {func(_, _, f map[string]any) { f["bin_file"] = "gone.bin"; delete(f, "transcript") }, "gone.bin"},
+		"bin elsewhere":       {func(_, _, f map[string]any) { f["bin_file"] = "../go.mod"; delete(f, "transcript") }, "not beside its descriptor"},
+		"bin in no step":      {func(_, _, f map[string]any) { f["bin_file"] = sample + ".01.bin" }, "named by no step"},
+		"bin in two steps":    {func(_, _, f map[string]any) { step(f, 0)["bin_file"] = f["bin_file"]; delete(step(f, 0), "hex") }, "named by two steps"},
+		"missing step bin":    {func(_, _, f map[string]any) { step(f, 0)["bin_file"] = "gone.bin"; delete(step(f, 0), "hex") }, "gone.bin"},
+		"step without octets": {func(_, _, f map[string]any) { delete(step(f, 0), "hex") }, "no bin_file and no hex"},
+		"bin and hex":         {func(_, _, f map[string]any) { step(f, 0)["bin_file"] = sample + ".01.bin" }, "hex beside a bin_file"},
+		"half an octet":       {func(_, _, f map[string]any) { step(f, 0)["hex"] = "0" }, "odd length"},
+		"no digits":           {func(_, _, f map[string]any) { step(f, 0)["hex"] = "zz" }, "invalid byte"},
+		"hex in a wait": {func(_, _, f map[string]any) {
+			step(f, 0)["dir"], step(f, 0)["at_ms"] = "wait", 1
+			delete(step(f, 0), "expect")
+		}, "a wait says at_ms"},
 		"no expect":        {func(_, _, f map[string]any) { delete(step(f, 0), "expect") }, "no expect"},
 		"empty expect":     {func(_, _, f map[string]any) { step(f, 0)["expect"] = map[string]any{} }, "no expect.outcome"},
 		"odd step outcome": {func(_, _, f map[string]any) { step(f, 0)["expect"] = map[string]any{"outcome": "fine"} }, `outcome is "fine"`},
@@ -79,6 +86,7 @@ func TestLoadRefusesIncompleteDescriptors(t *testing.T) {
 			step(f, 0)["expect"] = map[string]any{"outcome": "accept", "same_as": map[string]any{"step": 2}}
 		}, "same_as names step 2"},
 		"sibling twice": {func(_, _, f map[string]any) { sibling(f)["bin_file"] = f["bin_file"] }, "a transcript beside"},
+		"sibling hex":   {func(_, _, f map[string]any) { sibling(f)["hex"] = "00" }, "a transcript beside"},
 		"sibling empty": {func(_, _, f map[string]any) { delete(sibling(f), "transcript") }, "no bin_file"},
 	} {
 		m := newModule(t, sample)

@@ -79,7 +79,7 @@ func sdlProfiles(s *stage, signed bool) ([]*profiles.Profile, error) {
 func compareMembers(free []string, want, got *e1.Envelope) string {
 	w, err := sdlDocument(want.Payload)
 	if err != nil {
-		return "bin_file: " + err.Error()
+		return "octets that are expected: " + err.Error()
 	}
 	g, err := sdlDocument(got.Payload)
 	if err != nil {

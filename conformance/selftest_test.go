@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,21 +22,18 @@ import (
 // TestEveryFlippedExpectationFails changes each thing that a descriptor expects,
 // one at a time. A run that passes all the same would not have looked.
 func TestEveryFlippedExpectationFails(t *testing.T) {
-	target := newMemo()
-	total := 0
-	for _, path := range descriptors(t) {
-		id := idOf(path)
+	var total atomic.Int64
+	eachVector(t, func(t *testing.T, path string) {
+		id, target := idOf(path), newMemo()
 		m := newModule(t, id)
-		m.write(t, filepath.Join(m.dir, otherFile), frame.Append(nil, (&e1.Envelope{
-			Version: 1, ProfileID: 1, MsgType: 2, MsgID: []byte("12345678"), Payload: []byte(`{"jsonrpc":"2.0"}`),
-		}).Append(nil)))
+		m.write(t, filepath.Join(m.dir, otherFile), other)
 		d := parsed(t, path)
 		for _, flip := range flips(d) {
 			undo := flip.apply()
-			m.put(t, id, d)
+			text := textOf(t, d)
 			undo()
-			total++
-			v, err := conformance.Load(m.path(id))
+			total.Add(1)
+			v, err := conformance.Parse(m.path(id), text)
 			if err != nil {
 				continue // refused before it was played: not passed
 			}
@@ -42,14 +41,18 @@ func TestEveryFlippedExpectationFails(t *testing.T) {
 				t.Errorf("%s passes with another %s", id, flip.name)
 			}
 		}
-	}
-	t.Logf("%d expectations changed", total)
-	if total < 500 {
-		t.Errorf("%d expectations found, want at least 500", total)
+	})
+	t.Logf("%d expectations changed", total.Load())
+	if n := total.Load(); n < 500 {
+		t.Errorf("%d expectations found, want at least 500", n)
 	}
 }
 
-// otherFile is a good frame that no vector expects.
+// other is a good frame that no vector expects, and otherFile where it is.
+var other = frame.Append(nil, (&e1.Envelope{
+	Version: 1, ProfileID: 1, MsgType: 2, MsgID: []byte("12345678"), Payload: []byte(`{"jsonrpc":"2.0"}`),
+}).Append(nil))
+
 const otherFile = "other.bin"
 
 // flip is one change to a descriptor.
@@ -101,12 +104,13 @@ func stepFlips(name string, transcript any) []flip {
 	for i, s := range steps {
 		step, name := object(s), fmt.Sprintf("%s %d", name, i+1)
 		list = append(list, expectFlips(name, step["expect"])...)
-		if step["dir"] == "out" && step["bin_file"] != nil {
-			list = append(list, flip{name + ".bin_file", func() func() {
-				was := step["bin_file"]
-				step["bin_file"] = otherFile
-				return func() { step["bin_file"] = was }
-			}})
+		for key, value := range map[string]string{"bin_file": otherFile, "hex": hex.EncodeToString(other)} {
+			if was := step[key]; step["dir"] == "out" && was != nil {
+				list = append(list, flip{name + "." + key, func() func() {
+					step[key] = value
+					return func() { step[key] = was }
+				}})
+			}
 		}
 	}
 	return list
@@ -198,10 +202,9 @@ func another(key string, v any) any {
 // once as it is and once with a wrong expectation.
 func TestRenamedVectorKeepsItsVerdict(t *testing.T) {
 	paths := descriptors(t)
-	target := newMemo()
-	for i, path := range paths {
-		id, other := idOf(path), idOf(paths[(i+7)%len(paths)])
-		m := newModule(t, id)
+	eachVector(t, func(t *testing.T, path string) {
+		id, other := idOf(path), idOf(paths[(slices.Index(paths, path)+7)%len(paths)])
+		m, target := newModule(t, id), newMemo()
 		d := parsed(t, path)
 		for _, wrong := range []bool{false, true} {
 			if wrong {
@@ -211,8 +214,7 @@ func TestRenamedVectorKeepsItsVerdict(t *testing.T) {
 			var verdicts []conformance.Result
 			for _, name := range []string{id, other} {
 				d["vector_id"] = name
-				m.put(t, name, d)
-				v, err := conformance.Load(m.path(name))
+				v, err := conformance.Parse(m.path(name), textOf(t, d))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -227,7 +229,7 @@ func TestRenamedVectorKeepsItsVerdict(t *testing.T) {
 				t.Errorf("%s passes: %t with a wrong expectation: %t", id, verdicts[0].Pass, wrong)
 			}
 		}
-	}
+	})
 }
 
 // TestFlippedOctetInAcceptedFrameFails changes one octet of each frame that has
@@ -237,66 +239,97 @@ func TestRenamedVectorKeepsItsVerdict(t *testing.T) {
 func TestFlippedOctetInAcceptedFrameFails(t *testing.T) {
 	target := conformance.Local{Patience: 100 * time.Millisecond} // spent where an answer does not come
 	several := make(chan struct{}, 32)                            // at once: they mostly wait
-	var plays sync.WaitGroup
-	defer plays.Wait()
-	for _, path := range descriptors(t) {
-		id := idOf(path)
-		d := parsed(t, path)
+	var total atomic.Int64
+	eachVector(t, func(t *testing.T, path string) {
+		id, d := idOf(path), parsed(t, path)
+		m := newModule(t, id)
+		var plays sync.WaitGroup
+		defer plays.Wait()
 		for _, f := range acceptedFrames(d) {
 			offsets := []int{4, 5, 6}
 			if f.payload {
 				offsets = append(offsets, -1)
 			}
+			octets := f.octets(t)
 			if f.body {
-				offsets = append(offsets, bodyAt(t, filepath.Join(vectorDir, f.file)))
+				offsets = append(offsets, bodyAt(octets))
 			}
 			for _, at := range offsets {
-				m := newModule(t, id)
-				file := filepath.Join(m.dir, f.file)
-				octets, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
 				if at < 0 && octets[5] == errorProfile {
 					continue // it ends with text for people
 				}
 				if at < 0 {
 					at += len(octets)
 				}
-				octets[at] ^= 0x40
-				m.write(t, file, octets)
-				v, err := conformance.Load(m.path(id))
+				changed := slices.Clone(octets)
+				changed[at] ^= 0x40
+				v, err := conformance.Parse(m.path(id), f.replace(t, m, changed))
 				if err != nil {
 					t.Fatal(err)
 				}
+				total.Add(1)
 				several <- struct{}{}
 				plays.Go(func() {
 					defer func() { <-several }()
 					if r := v.Play(t.Context(), target); r.Pass {
-						t.Errorf("%s passes with octet %d of %s changed", id, at, f.file)
+						t.Errorf("%s passes with octet %d of %s changed", id, at, f.name)
 					}
 				})
 			}
+			f.replace(t, m, octets)
 		}
+	})
+	t.Logf("%d octets changed", total.Load())
+	if n := total.Load(); n < 1000 {
+		t.Errorf("%d octets changed, want at least 1000", n)
 	}
 }
 
 // errorProfile is the first octet of the profile_id of error frames, 4096.
 const errorProfile = 0x80
 
+// acceptedFrame is what the peers send and the endpoint must accept: the content of a
+// file, or octets that stand in the descriptor, wherever they are sent.
 type acceptedFrame struct {
-	file    string
-	payload bool // something is said about its payload
-	body    bool // which is one of P1
+	name    string // of the file, or of the first step
+	file    bool
+	d       map[string]any   // the descriptor
+	steps   []map[string]any // in which the octets stand
+	payload bool             // something is said about its payload
+	body    bool             // which is one of P1
 }
 
-// bodyAt is where the payload of a frame begins.
-func bodyAt(t *testing.T, path string) int {
+func (f *acceptedFrame) octets(t *testing.T) []byte {
 	t.Helper()
-	octets, err := os.ReadFile(path)
+	var octets []byte
+	var err error
+	if f.file {
+		octets, err = os.ReadFile(filepath.Join(vectorDir, f.name))
+	} else {
+		text, _ := f.steps[0]["hex"].(string)
+		octets, err = hex.DecodeString(text)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return octets
+}
+
+// replace makes other octets of it in a module, and returns the descriptor for them.
+func (f *acceptedFrame) replace(t *testing.T, m module, octets []byte) []byte {
+	t.Helper()
+	if f.file {
+		m.write(t, filepath.Join(m.dir, f.name), octets)
+	} else {
+		for _, s := range f.steps {
+			s["hex"] = hex.EncodeToString(octets)
+		}
+	}
+	return textOf(t, f.d)
+}
+
+// bodyAt is where the payload of a frame begins.
+func bodyAt(octets []byte) int {
 	var env e1.Envelope
 	if err := env.Decode(octets[frame.HeaderSize:], new(e1.Limits{}.WithDefaults())); err != nil {
 		return frame.HeaderSize // several frames
@@ -307,48 +340,54 @@ func bodyAt(t *testing.T, path string) int {
 // onP1 are the categories whose payloads are of P1 and not for recorders.
 var onP1 = []string{"a2a", "rpc", "events", "obs", "relay"}
 
-// acceptedFrames are the files of what the peers send and the endpoint must
-// accept.
-func acceptedFrames(d map[string]any) []acceptedFrame {
-	var list []acceptedFrame
+// acceptedFrames are those of a descriptor.
+func acceptedFrames(d map[string]any) []*acceptedFrame {
+	var list []*acceptedFrame
 	played := false // in the transcript of a vector on P1: each payload leads to something
-	add := func(file, expect any) {
-		if name, ok := file.(string); ok && object(expect)["outcome"] == "accept" {
-			e := object(expect)
-			f := acceptedFrame{
-				file: name, payload: played || d["category"] == "mcp" || e["same_as"] != nil || object(e["envelope"])["payload_hex"] != nil,
-				body: slices.Contains(onP1, fmt.Sprint(d["category"])),
-			}
-			if i := slices.IndexFunc(list, func(known acceptedFrame) bool { return known.file == f.file }); i < 0 {
-				list = append(list, f)
-			} else {
-				list[i].payload = list[i].payload || f.payload
-			}
+	add := func(name string, step map[string]any, expect any) {
+		if object(expect)["outcome"] != "accept" || step["bin_file"] == nil && step["hex"] == nil {
+			return
 		}
+		e := object(expect)
+		payload := played || d["category"] == "mcp" || e["same_as"] != nil || object(e["envelope"])["payload_hex"] != nil
+		i := slices.IndexFunc(list, func(known *acceptedFrame) bool {
+			return known.file && known.name == step["bin_file"] || !known.file && known.steps[0]["hex"] == step["hex"]
+		})
+		if i < 0 {
+			f := &acceptedFrame{name: name, d: d, body: slices.Contains(onP1, fmt.Sprint(d["category"]))}
+			if file, ok := step["bin_file"].(string); ok {
+				f.name, f.file = file, true
+			}
+			i, list = len(list), append(list, f)
+		}
+		list[i].payload = list[i].payload || payload
+		list[i].steps = append(list[i].steps, step)
 	}
 	expected := object(d["expected"])
 	fixture := object(expected["fixture"])
 	official := map[string]any{"outcome": expected["outcome"], "envelope": object(expected["assertions"])["envelope"]}
-	steps := func(transcript any) {
+	steps := func(name string, transcript any) {
 		all, _ := transcript.([]any)
-		for _, s := range all {
-			step := object(s)
+		for i, s := range all {
+			step, name := object(s), fmt.Sprintf("%s %d", name, i+1)
 			switch {
-			case step["dir"] == "in" && step["conn"] != "json" && step["bin_file"] == fixture["bin_file"]:
-				add(step["bin_file"], official)
-			case step["dir"] == "in" && step["conn"] != "json":
-				add(step["bin_file"], step["expect"])
+			case step["dir"] != "in" || step["conn"] == "json":
+			case step["bin_file"] != nil && step["bin_file"] == fixture["bin_file"]:
+				add(name, step, official)
+			default:
+				add(name, step, step["expect"])
 			}
 		}
 	}
 	played = fixture["transcript"] != nil && slices.Contains(onP1, fmt.Sprint(d["category"]))
-	add(fixture["bin_file"], official)
-	steps(fixture["transcript"])
+	add("the vector", map[string]any{"bin_file": fixture["bin_file"]}, official)
+	steps("step", fixture["transcript"])
 	played = false
 	siblings, _ := fixture["siblings"].([]any)
-	for _, s := range siblings {
-		add(object(s)["bin_file"], object(s)["expect"])
-		steps(object(s)["transcript"])
+	for i, s := range siblings {
+		name := fmt.Sprintf("sibling %d", i+1)
+		add(name, object(s), object(s)["expect"])
+		steps(name+" step", object(s)["transcript"])
 	}
 	return list
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,10 @@ import (
 	"github.com/slimwire/swp/vectors/datatest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // thousands of endpoints live for milliseconds
+	goleak.VerifyTestMain(m)
+}
 
 const vectorDir = "../vectors"
 

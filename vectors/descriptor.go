@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,10 +183,11 @@ type Step struct {
 	// but for those that are equal up to a dot.
 	Conn string `json:"conn,omitempty"`
 
-	// BinFile holds what is sent, or for Out and Told the frame that the
+	// BinFile or Hex is what is sent, or for Out and Told the frame that the
 	// endpoint's must equal in profile_id, msg_type, flags and payload, and in its
 	// extensions if it has any.
 	BinFile string `json:"bin_file,omitempty"`
+	Hex     Hex    `json:"hex,omitzero"`
 
 	// AtMs is when, on the endpoint's clock, counted from the start; where it is
 	// 0, when the step before was.
@@ -218,18 +220,32 @@ type Step struct {
 	Expect *Expect `json:"expect,omitempty"`
 }
 
+// Hex are octets that stand in the descriptor, as lower-case hexadecimal digits. Nil
+// stands for none; octets that are empty are not nil.
+type Hex []byte
+
+// MarshalText writes the digits.
+func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
+
+// UnmarshalText reads digits, of either case.
+func (h *Hex) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.AppendDecode(make([]byte, 0, len(text)/2), text)
+	return err
+}
+
 // Sibling is a neighbouring case. It inherits the assertions of the vector but
 // for those it gives itself.
 type Sibling struct {
 	Why        string   `json:"why"`
 	BinFile    string   `json:"bin_file,omitempty"`
+	Hex        Hex      `json:"hex,omitzero"` // in place of BinFile
 	Transcript []Step   `json:"transcript,omitempty"`
 	Limits     *Limits  `json:"limits,omitempty"`
 	Policy     *Policy  `json:"policy,omitempty"`
 	Clock      *Clock   `json:"clock,omitempty"`
 	Channel    *Channel `json:"channel,omitempty"`
 	Setup      string   `json:"setup,omitempty"`
-	Expect     *Expect  `json:"expect,omitempty"` // of BinFile
+	Expect     *Expect  `json:"expect,omitempty"` // of BinFile or Hex
 }
 
 // Expect is what a step must lead to. Absent fields are not compared.

@@ -1,6 +1,6 @@
 // Package vectors holds the golden vectors of SWP and the form they are
-// written in: descriptors (.json), the exact octets that go on the wire (.bin)
-// and review evidence (.evidence.md). What they mean is in docs/conformance.md;
+// written in: descriptors (.json) with the octets of their steps, the octets that they are
+// about (.bin) and review evidence (.evidence.md). What they mean is in docs/conformance.md;
 // package conformance plays them.
 //
 // The files are written by `go run ./vectors/gen`, except for the evidence,
@@ -10,9 +10,10 @@ package vectors
 
 import (
 	"embed"
+	"fmt"
 	"io/fs"
 	"iter"
-	"strings"
+	"path/filepath"
 )
 
 //go:embed *.json *.bin *.md
@@ -21,9 +22,9 @@ var files embed.FS
 // Files returns the vectors as they lie in this directory.
 func Files() fs.FS { return files }
 
-// Frames yields the name and the octets of each fixture, in the order of their
-// names. Most hold one frame, some several, some a deliberately broken one. The
-// slice is the caller's own.
+// Frames yields the octets of each fixture and step with a name for each: that of the
+// file, or of the descriptor and a number. Most are one frame, some several, some a
+// deliberately broken one. The slice is the caller's own.
 func Frames() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		entries, err := files.ReadDir(".")
@@ -31,16 +32,46 @@ func Frames() iter.Seq2[string, []byte] {
 			panic(err) // an embedded directory can be read
 		}
 		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), ".bin") {
-				continue
-			}
 			octets, err := files.ReadFile(e.Name())
 			if err != nil {
 				panic(err)
 			}
-			if !yield(e.Name(), octets) {
-				return
+			switch filepath.Ext(e.Name()) {
+			case ".bin":
+				if !yield(e.Name(), octets) {
+					return
+				}
+			case ".json":
+				for i, octets := range inline(octets) {
+					if !yield(fmt.Sprintf("%s %d", e.Name(), i+1), octets) {
+						return
+					}
+				}
 			}
 		}
 	}
+}
+
+// inline returns the octets that stand in a descriptor.
+func inline(text []byte) (list [][]byte) {
+	d, err := Parse(text)
+	if err != nil {
+		return nil // one in the poc_ form, which has none
+	}
+	add := func(h Hex) {
+		if h != nil {
+			list = append(list, h)
+		}
+	}
+	f := &d.Expected.Fixture
+	for _, s := range f.Transcript {
+		add(s.Hex)
+	}
+	for _, s := range f.Siblings {
+		add(s.Hex)
+		for _, s := range s.Transcript {
+			add(s.Hex)
+		}
+	}
+	return list
 }

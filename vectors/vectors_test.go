@@ -18,8 +18,12 @@ func TestEveryFileIsEmbedded(t *testing.T) {
 			t.Errorf("%s: %d files, %d embedded", kind, len(there), len(embedded))
 		}
 	}
-	n := 0
+	n, steps := 0, 0
 	for name, octets := range vectors.Frames() {
+		if strings.Contains(name, ".json ") {
+			steps++
+			continue
+		}
 		want, err := os.ReadFile(name)
 		if err != nil || string(want) != string(octets) {
 			t.Errorf("%s: %v", name, err)
@@ -28,6 +32,23 @@ func TestEveryFileIsEmbedded(t *testing.T) {
 	}
 	if there, _ := filepath.Glob("*.bin"); n != len(there) {
 		t.Errorf("Frames yields %d files of %d", n, len(there))
+	}
+	if steps < 1000 {
+		t.Errorf("Frames yields the octets of %d steps, want 1000 at least", steps)
+	}
+}
+
+// Whoever opens the folder finds a vector and not its steps.
+func TestStepsStandInTheirDescriptors(t *testing.T) {
+	files, _ := filepath.Glob("*")
+	if len(files) > 420 {
+		t.Errorf("%d files, want 420 at most", len(files))
+	}
+	parts, _ := filepath.Glob("*.[0-9][0-9].bin")
+	for _, name := range parts {
+		if info, err := os.Stat(name); err != nil || info.Size() <= 4<<10 {
+			t.Errorf("%s: a file for octets that fit the descriptor, %v", name, err)
+		}
 	}
 }
 

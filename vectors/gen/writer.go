@@ -8,15 +8,18 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// writer turns one entry of the catalogue into a descriptor and names its
-// fixtures: <id>.bin for the octets the vector is about, <id>.NN.bin for the
-// others, in order of appearance.
+// writer turns one entry of the catalogue into a descriptor. The octets that the vector
+// is about are in the file <id>.bin. Others stand in the descriptor, but those of more
+// than maxHex octets, which are in <id>.NN.bin in order of appearance.
 type writer struct {
 	id    string
 	main  []byte
 	files map[string][]byte
 	named []fixture // files of this vector other than the main one
 }
+
+// maxHex is how many octets stand in a descriptor at most.
+const maxHex = 4 << 10
 
 // fixture is a file that a step or sibling names.
 type fixture struct {
@@ -84,7 +87,7 @@ func (w *writer) steps(list []step, reuse bool) []vectors.Step {
 		case s.main:
 			s.BinFile = w.id + ".bin"
 		case s.octets != nil:
-			s.BinFile = w.name(s.octets, reuse, s.Dir == vectors.Out || s.Dir == vectors.Told)
+			s.BinFile, s.Hex = w.place(s.octets, reuse, s.Dir == vectors.Out || s.Dir == vectors.Told)
 		}
 		steps = append(steps, s.Step)
 	}
@@ -98,26 +101,29 @@ func (w *writer) sibling(s sibling) vectors.Sibling {
 	case s.octets == nil:
 		s.BinFile = w.id + ".bin"
 	default:
-		s.BinFile = w.name(s.octets, true, false)
+		s.BinFile, s.Hex = w.place(s.octets, true, false)
 	}
 	return s.Sibling
 }
 
-// name returns the file for octets, a new one unless this vector has them
-// already. The main file is named by one step of the transcript only, so it is
-// reused in siblings alone. What is sent and what is expected to come never
-// share a file: one that changes does not change the other.
-func (w *writer) name(octets []byte, reuseMain, expected bool) string {
+// place returns where octets stand, the name of a file or the octets themselves. The
+// main file is named by one step of the transcript only, so it is reused in siblings
+// alone. What is sent and what is expected to come never share a file: one that changes
+// does not change the other.
+func (w *writer) place(octets []byte, reuseMain, expected bool) (file string, inline vectors.Hex) {
 	if reuseMain && !expected && bytes.Equal(octets, w.main) {
-		return w.id + ".bin"
+		return w.id + ".bin", nil
+	}
+	if len(octets) <= maxHex {
+		return "", append(vectors.Hex{}, octets...)
 	}
 	for _, f := range w.named {
 		if f.expected == expected && bytes.Equal(w.files[f.name], octets) {
-			return f.name
+			return f.name, nil
 		}
 	}
 	name := fmt.Sprintf("%s.%02d.bin", w.id, len(w.named)+1)
 	w.put(name, octets)
 	w.named = append(w.named, fixture{name, expected})
-	return name
+	return name, nil
 }
