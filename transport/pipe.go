@@ -246,7 +246,7 @@ func (s *pipeStream) Reset(code uint64) {
 		_ = s.conn.Close(code)
 		return
 	}
-	here, there := &CloseError{Code: code}, &CloseError{Code: code, Remote: true}
+	here, there := &CloseError{Code: code, Stream: true}, &CloseError{Code: code, Remote: true, Stream: true}
 	s.out.abort(there, here) // first, as whoever reads may give the stream up, too, with another code
 	s.in.abort(here, there)
 	s.stop()

@@ -105,6 +105,7 @@ type Peer struct {
 type CloseError struct {
 	Code   uint64
 	Remote bool // the peer's doing, not ours
+	Stream bool // it ended one of several streams, the connection goes on
 }
 
 func (e *CloseError) Error() string {
@@ -116,6 +117,28 @@ func (e *CloseError) Error() string {
 		return "transport: closed " + who
 	}
 	return "transport: closed " + who + " with code " + strconv.FormatUint(e.Code, 10)
+}
+
+// BrokenError is an error of a stream whose connection ended without a word of the peer:
+// it fell silent, or the transport failed. Its text is that of Err.
+type BrokenError struct{ Err error }
+
+func (e *BrokenError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// ConnectionError returns why the connection of a stream has ended if an error of the
+// stream says so, else nil. The stream may say so before the Context of the connection
+// ends.
+func ConnectionError(err error) error {
+	if closed, ok := errors.AsType[*CloseError](err); ok && !closed.Stream {
+		return closed
+	}
+	if broken, ok := errors.AsType[*BrokenError](err); ok {
+		return broken.Err
+	}
+	return nil
 }
 
 // ErrNotLoopback refuses plaintext to or from anywhere but this machine (SWP

@@ -302,6 +302,10 @@ func (l *lane) end(err error) {
 	switch {
 	case l.s.ctx.Err() != nil:
 		// Closed here; nobody is to blame.
+	case l.s.conn.Multiplexed() && transport.ConnectionError(err) != nil:
+		// Also inside a frame, and before the connection says so itself: whoever waits
+		// for an answer is to see that the session is over, and no refusal.
+		l.s.close(profiles.OK, transport.ConnectionError(err))
 	case err == errDrained:
 		l.depart()
 	case errors.As(err, &fault), CodeOf(err).Code != profiles.Internal, have > 0:

@@ -82,17 +82,17 @@ func (s *stream) q() *quic.Stream { return (*quic.Stream)(s) }
 
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.q().Read(p)
-	return n, cause(err)
+	return n, ofStream(err)
 }
 
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.q().Write(p)
-	return n, cause(err)
+	return n, ofStream(err)
 }
 
 func (s *stream) SetReadDeadline(t time.Time) error  { return s.q().SetReadDeadline(t) }
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.q().SetWriteDeadline(t) }
-func (s *stream) CloseWrite() error                  { return cause(s.q().Close()) }
+func (s *stream) CloseWrite() error                  { return ofStream(s.q().Close()) }
 
 func (s *stream) Context() context.Context { return s.q().Context() }
 
@@ -110,10 +110,26 @@ func cause(err error) error {
 		return nil
 	}
 	if s := (*quic.StreamError)(nil); errors.As(err, &s) {
-		return &transport.CloseError{Code: uint64(s.ErrorCode), Remote: s.Remote}
+		return &transport.CloseError{Code: uint64(s.ErrorCode), Remote: s.Remote, Stream: true}
 	}
 	if a := (*quic.ApplicationError)(nil); errors.As(err, &a) {
 		return &transport.CloseError{Code: uint64(a.ErrorCode), Remote: a.Remote}
 	}
 	return err
+}
+
+// ofStream is cause for an error of a stream, which says whether the connection has ended.
+func ofStream(err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = cause(err); is[*quic.IdleTimeoutError](err) || is[*quic.TransportError](err) || is[*quic.StatelessResetError](err) {
+		return &transport.BrokenError{Err: err}
+	}
+	return err
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
