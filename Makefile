@@ -1,6 +1,6 @@
 # make          the targets
 # make demo     a real MCP server behind swpd, called over TLS and QUIC
-# make test     all tests with the race detector
+# make test     all tests, most with the race detector
 #
 # Larger families of targets have files of their own: mk/*.mk.
 
@@ -12,14 +12,18 @@ LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
 TEST_TIMEOUT ?= 40m
 
-# WHOLE are the packages whose tests run whole programs, thousands of vectors, or a disk:
-# the race detector makes hours of their minutes, so it is for test-long. What they call
-# is tested with it by test.
-WHOLE := crash|e2e|cmd/(swpd|swp-client|spec-vector-runner)|conformance|conformance/pack|daemon|sdl/check|store/(sqlstore|filestore)
+# WHOLE are the packages whose tests run whole programs, thousands of vectors, a disk, or
+# megabytes of JSON: the race detector makes hours of their minutes, so it is for
+# test-long. What they call is tested with it by test.
+WHOLE := bridge/schema|crash|e2e|cmd/(swpd|swp-client|spec-vector-runner)|conformance|conformance/pack|daemon|sdl/check|store/(sqlstore|filestore)
 
 # RACE has the race detector watch all but SQLite, which is C that was translated into Go:
 # watched, it makes the tests of whatever is stored take three times as long.
 RACE := -race '-gcflags=modernc.org/...=-race=false'
+
+# UNWATCHED are tests that count allocations, for which the race detector empties pools
+# too often, or do a fifth of their work under it.
+UNWATCHED := Alloc|OctetsArriveAsTheyWereSent|RulesHold|CuttingThenReading
 
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
@@ -68,8 +72,7 @@ clean: ## remove what was built; clean-artifacts removes reports
 test: ## all tests, most with the race detector, and leak checks
 	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
 	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
-	@# The race detector empties pools at random, so allocations are counted without it.
-	$(GO) test -run Alloc ./frame ./e1 ./profiles/... ./slip/... ./transport/endpoint
+	$(GO) test -timeout $(TEST_TIMEOUT) -run '$(UNWATCHED)' $$(grep -rlE --include=*_test.go 'func Test\w*($(UNWATCHED))' . | xargs -n1 dirname | grep -v ^./bench | sort -u)
 
 .PHONY: test-long
 test-long: ## before a release: all tests under the race detector and in full length, hours

@@ -30,7 +30,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "swpd")
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/swpd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../cmd/swpd").CombinedOutput(); err != nil {
 		return path, fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil

@@ -21,7 +21,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", dir+"/", "../cmd/swpd", "../cmd/swp-client", "../examples/mcp-modern", "../examples/mcp-legacy", "../examples/rpc-backend")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/", "../cmd/swpd", "../cmd/swp-client", "../examples/mcp-modern", "../examples/mcp-legacy", "../examples/rpc-backend")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("%w: %s", err, out)
 	}

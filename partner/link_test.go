@@ -133,7 +133,7 @@ func TestALinkIsNeverIdleForItsPartner(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			time.Sleep(time.Hour)
+			time.Sleep(10 * time.Minute)
 			synctest.Wait()
 			if s := l.Status(); !s.Up || s.Connects != 1 {
 				t.Errorf("idle time %v: up %v after %d connections", idle, s.Up, s.Connects)

@@ -2,7 +2,20 @@
 // octets are passed on: whoever decodes and encodes them makes others of them.
 package mcptest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/slimwire/swp/profiles/profiletest"
+)
+
+// long is how many octets the longest strings have: a MiB, which goes out in several
+// pieces, where that is a matter of milliseconds.
+var long = func() int {
+	if profiletest.Watched {
+		return 64 << 10
+	}
+	return 1 << 20
+}()
 
 // Requests is the corpus on its way to a server, which answers the method "hex"
 // with the octets that it got: %s is to be replaced by a member of params.
@@ -20,7 +33,7 @@ var Requests = map[string]string{
 	"unknown members":         `{"jsonrpc":"2.0","id":1,"method":"hex","x":{"id":2},"methods":"no","params":{%s,"y":[null,1.50]}}`,
 	"duplicate unknown names": `{"jsonrpc":"2.0","x":1,"x":2,"id":1,"method":"hex","params":{%s}}`,
 	"characters":              `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"é😀\ud83d\ude00\ud800\u0000","n":-0.0e+0,%s}}`,
-	"a string of a MiB":       `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", 1<<16) + `",%s}}`,
+	"a long string":           `{"jsonrpc":"2.0","id":1,"method":"hex","params":{"t":"` + strings.Repeat("0123456789abcdef", long/16) + `",%s}}`,
 }
 
 // Response is one on its way back.
@@ -43,7 +56,7 @@ var Responses = map[string]Response{
 	"no id":                {`1`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"?","data":[1.0]}}`},
 	"unknown members":      {`1`, `{"jsonrpc":"2.0","id":1,"x":"\u0041","result":{"y":1E400},"x":2}`},
 	"characters":           {`1`, `{"jsonrpc":"2.0","id":1,"result":"é😀\ud83d\ude00\udc00\u0000\/"}`},
-	"a string of a MiB":    {`1`, `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", 1<<17) + `"}`},
+	"a long string":        {`1`, `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("\\u00e9é=", long/9) + `"}`},
 }
 
 var (

@@ -2,7 +2,6 @@ package rpchttp_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/rpchttp"
 	"github.com/slimwire/swp/bridge/upstream"
+	"github.com/slimwire/swp/bridge/upstream/upstreamtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -287,9 +287,7 @@ func TestGW09TheServerCannotHoldOrFloodACall(t *testing.T) {
 		"1 GiB": {func(w http.ResponseWriter, _ *http.Request) { big(w) }, rpc.CodeInternal},
 		"a gzip bomb": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
-			big(z)
-			_ = z.Close()
+			_ = upstreamtest.Bomb(w, 1<<30)
 		}, rpc.CodeInternal},
 		"a line of 1 GiB": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-ndjson")

@@ -3,7 +3,6 @@ package upstream_test
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/bridge/upstream"
+	"github.com/slimwire/swp/bridge/upstream/upstreamtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -271,9 +271,7 @@ func TestGW09HugeBodiesAreCutOff(t *testing.T) {
 			t.Error("gzip is not accepted")
 		}
 		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		endless(z, gib)
-		_ = z.Close()
+		_ = upstreamtest.Bomb(w, gib)
 	})
 	c := newClient(t, upstream.Options{MaxBody: 1 << 20, MaxLine: 1 << 20})
 	for name, url := range map[string]string{"chunked": chunked, "announced": announced, "gzip bomb": bomb} {

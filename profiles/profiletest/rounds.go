@@ -6,10 +6,10 @@ import "os"
 // test-long sets SWP_LONG.
 func Long() bool { return os.Getenv("SWP_LONG") != "" }
 
-// Rounds returns how often a test does the same with other random numbers: full times
-// where tests are Long, and a fifth of that elsewhere.
+// Rounds returns how often a test does the same with other random numbers: full times,
+// but a fifth of that under the race detector where tests are not Long.
 func Rounds(full int) int {
-	if Long() {
+	if Long() || !Watched {
 		return full
 	}
 	return (full + 4) / 5
