@@ -15,15 +15,21 @@ TEST_TIMEOUT ?= 40m
 # WHOLE are the packages whose tests run whole programs, thousands of vectors, a disk, or
 # megabytes of JSON: the race detector makes hours of their minutes, so it is for
 # test-long. What they call is tested with it by test.
-WHOLE := bridge/schema|crash|e2e|cmd/(swpd|swp-client|spec-vector-runner)|conformance|conformance/pack|daemon|sdl/check|store/(sqlstore|filestore)
+WHOLE := bridge/schema|crash|e2e|cmd/(swpd|swp-client|spec-vector-runner)|conformance|conformance/pack|daemon|$\
+  sdl/(canonical|check|schema|seal)|store/(sqlstore|filestore)
 
 # RACE has the race detector watch all but SQLite, which is C that was translated into Go:
 # watched, it makes the tests of whatever is stored take three times as long.
 RACE := -race '-gcflags=modernc.org/...=-race=false'
 
 # UNWATCHED are tests that count allocations, for which the race detector empties pools
-# too often, or do a fifth of their work under it.
-UNWATCHED := Alloc|OctetsArriveAsTheyWereSent|RulesHold|CuttingThenReading
+# too often, and those that do a fifth of their work under it or none: what looks at every
+# octet takes twenty times as long. Those that call profiletest.Unwatched or Rounds have to
+# be here.
+UNWATCHED := Alloc|OctetsArriveAsTheyWereSent|RulesHold|CuttingThenReading|ADocumentToWhoDoesNotRead|$\
+  LargeAnswersAreRefused|LargestEventPasses|JSONBombs|ToolsOfAServerAreBounded|OctetsOfAllConnectionsAreBounded|$\
+  LargeInputsAndOutputs|CallsUnderKeysAreBounded|EveryLineIsOneBoundedObject|NothingIsLostOverReconnections|$\
+  AnEventIsSentOnce|WhatWasUploaded|FuzzActors|FuzzDump
 
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
@@ -72,7 +78,7 @@ clean: ## remove what was built; clean-artifacts removes reports
 test: ## all tests, most with the race detector, and leak checks
 	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
 	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
-	$(GO) test -timeout $(TEST_TIMEOUT) -run '$(UNWATCHED)' $$(grep -rlE --include=*_test.go 'func Test\w*($(UNWATCHED))' . | xargs -n1 dirname | grep -v ^./bench | sort -u)
+	$(GO) test -timeout $(TEST_TIMEOUT) -run '$(UNWATCHED)' $$(grep -rlE --include=*_test.go 'func (Test|Fuzz)\w*($(UNWATCHED))' . | xargs -n1 dirname | grep -v ^./bench | sort -u)
 
 .PHONY: test-long
 test-long: ## before a release: all tests under the race detector and in full length, hours

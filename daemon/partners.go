@@ -124,7 +124,7 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 		Credentials: func(ctx context.Context, lane profiles.Lane) (context.Context, error) {
 			return p.daemon.profiles.Present(ctx, lane)
 		},
-		Tasks: p.daemon.profiles.A2A,
+		Tasks:   p.daemon.profiles.A2A,
 		Idle:    p.daemon.config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
 	}

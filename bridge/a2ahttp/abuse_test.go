@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 // elsewhere is a server that nobody must reach.
@@ -152,6 +153,7 @@ func TestGW09CommentsKeepAStreamAlive(t *testing.T) {
 }
 
 func TestGW09LargeAnswersAreRefused(t *testing.T) {
+	profiletest.Unwatched(t)
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(bytes.Repeat([]byte{' '}, maxBody+1))
@@ -185,6 +187,7 @@ func TestGW09LargeAnswersAreRefused(t *testing.T) {
 }
 
 func TestGW09TheLargestEventPasses(t *testing.T) {
+	profiletest.Unwatched(t)
 	event := `{"statusUpdate":{"x":"` + strings.Repeat("x", maxBody-len(`{"statusUpdate":{"x":""}}`)) + `"}}`
 	agent := newAgent(t, func(w http.ResponseWriter, r *http.Request, _ asked) {
 		more := ""

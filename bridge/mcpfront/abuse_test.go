@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 func TestGW06WhatIsNoMessageGoesNoFurther(t *testing.T) {
@@ -216,6 +217,7 @@ func TestGW09AnEndlessStreamToWhoDoesNotReadIsBounded(t *testing.T) {
 
 // The same for a client that asks for one large document.
 func TestGW09ADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
+	profiletest.Unwatched(t)
 	s := open(t, mcpfront.Options{Write: 100 * time.Millisecond, MaxBody: 16 << 20})
 	body := modernRequest("1", "hex", `"text":"`+strings.Repeat("x", 3<<20)+`"`) // comes back twice as long
 	for _, answer := range []*reply{

@@ -14,6 +14,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 func lines(t *testing.T, out []byte) []map[string]any {
@@ -44,6 +46,7 @@ var nasty = []string{
 }
 
 func TestOP01EveryLineIsOneBoundedObjectWithoutControlBytes(t *testing.T) {
+	profiletest.Unwatched(t)
 	for _, s := range nasty {
 		var out bytes.Buffer
 		log, stop := New(Options{Output: &out})

@@ -429,7 +429,7 @@ func TestAnotherDeliveryOfATaskReplacesTheFirst(t *testing.T) {
 // Who repeats a Task gets what is stored from then on. An Event that is on its
 // way into the store belongs to one of the two, never to both.
 func TestAnEventIsSentOnceAlthoughItsTaskIsRepeatedMeanwhile(t *testing.T) {
-	const events = 2000
+	events := profiletest.Rounds(2000)
 	w := newWorker()
 	p := script(t, service(t, a2a.Options{Workers: kinds(w, "k"), Events: 2 * events}), alice)
 	p.send(task("t", "k", ""))

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/store/sqlstore"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -210,6 +211,7 @@ func (o organisation) follow(t *testing.T, client *a2a.Service, ep *endpoint.End
 }
 
 func TestWireCarriesLargeInputsAndOutputs(t *testing.T) {
+	profiletest.Unwatched(t)
 	for _, kind := range []string{"tls", "quic"} {
 		t.Run(kind, func(t *testing.T) {
 			const large = 8<<20 - 8<<10 - 64 // with its wrapper, nearly what a payload may have

@@ -10,6 +10,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -19,7 +20,7 @@ func TestWhatWasUploadedIsDownloaded(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			s := serve(t, kind, artifact.Options{Chunk: 64 << 10}, endpoint.Bounds{})
 			p := s.dial(alice)
-			for _, n := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 5 << 20} {
+			for _, n := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, profiletest.Rounds(5 << 20)} {
 				octets := random(n)
 				u := upload(fmt.Sprint(n), octets)
 				u.Chunk = 100_000

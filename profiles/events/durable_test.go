@@ -236,7 +236,7 @@ func TestSubscriptionThatLosesItsPlaceIsCutOff(t *testing.T) {
 }
 
 func TestPR07NothingIsLostOverReconnections(t *testing.T) {
-	total := 5_000
+	total := profiletest.Rounds(5_000)
 	if profiletest.Long() {
 		total = 100_000
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 func scan(t *testing.T, text string) (Message, error) {
@@ -173,6 +174,7 @@ var bombs = []struct {
 }
 
 func TestRS07JSONBombsAreCheapToRefuse(t *testing.T) {
+	profiletest.Unwatched(t)
 	for _, b := range bombs {
 		payload := []byte(b.text)
 		var m Message

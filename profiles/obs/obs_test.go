@@ -337,6 +337,7 @@ func TestRS08TheOctetsOfAConnectionAreBounded(t *testing.T) {
 }
 
 func TestRS08TheOctetsOfAllConnectionsAreBounded(t *testing.T) {
+	profiletest.Unwatched(t)
 	synctest.Test(t, theOctetsOfAllConnectionsAreBounded)
 }
 

@@ -1,6 +1,9 @@
 package profiletest
 
-import "os"
+import (
+	"os"
+	"testing"
+)
 
 // Long reports whether tests take the time that they may take before a release: make
 // test-long sets SWP_LONG.
@@ -13,4 +16,13 @@ func Rounds(full int) int {
 		return full
 	}
 	return (full + 4) / 5
+}
+
+// Unwatched skips a test of many megabytes under the race detector, unless tests are Long.
+// UNWATCHED in the Makefile names it, so that it is run without the detector.
+func Unwatched(t testing.TB) {
+	t.Helper()
+	if Watched && !Long() {
+		t.Skip("moves many megabytes; it is run without the race detector")
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store"
 )
@@ -379,6 +380,7 @@ func TestLargeResultsAreKept(t *testing.T) {
 }
 
 func TestCallsUnderKeysAreBounded(t *testing.T) {
+	profiletest.Unwatched(t)
 	c, gate, started := new(tally), make(chan struct{}), make(chan string)
 	p := newProfile(t, rpc.Options{Methods: gated(c, gate, started), Outcomes: openStore(t, "", nil)})
 	// 64 MiB of params, whoever sends them.

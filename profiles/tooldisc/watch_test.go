@@ -449,6 +449,7 @@ func TestToolsThatNobodyWouldTakeAreLeftOut(t *testing.T) {
 }
 
 func TestRS08ToolsOfAServerAreBounded(t *testing.T) {
+	profiletest.Unwatched(t)
 	var names []string
 	for i := range tooldisc.MaxServerTools + 1 {
 		names = append(names, fmt.Sprintf("tool-%05d", i))

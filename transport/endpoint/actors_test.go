@@ -29,11 +29,13 @@ func FuzzActors(f *testing.F) {
 		f.Add([]byte{1, a, 1, 0, 2, a, 200, 9, 0, a, 3})
 		f.Add([]byte{a & 1, 1, 1, 2, 2, a, 1, 6, 20, 0, 3, a, 4, 6, 255})
 	}
-	for name, octets := range vectors.Frames() {
-		_ = name
-		if len(octets) > 512 {
+	seen := make(map[string]bool)
+	for _, octets := range vectors.Frames() {
+		if len(octets) > 512 || seen[string(octets)] || raceEnabled && len(seen)%5 > 0 {
+			seen[string(octets)] = true
 			continue
 		}
+		seen[string(octets)] = true
 		program := []byte{0}
 		for _, b := range octets {
 			program = append(program, actOctet, b)
