@@ -105,6 +105,7 @@ var never = []struct{ packages, imports, why string }{
 	{"...", "profiles/profiletest", "test kits stay in tests"},
 	{"...", "transport/transporttest", "test kits stay in tests"},
 	{"...", "transport/endpoint/endpointtest", "test kits stay in tests"},
+	{"...", "bridge/upstream/upstreamtest", "test kits stay in tests"},
 	{"...", "bridge/mcptest", "test kits stay in tests"},
 	{"daemon/...", "conformance/...", "the product does not contain its test"},
 	{"client/...", "daemon/...", "the client is no server"},
