@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // UsageError is a mistake in the command line. The exit code is ExitUsage.
@@ -266,7 +267,29 @@ func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.Annotations[groupMark] != "" && len(args) > 0 {
 		return unknown(cmd, args[0])
 	}
-	return &usageError{err.Error(), cmd.UseLine()}
+	text := err.Error()
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if found := like(missing.GetSpecifiedName(), names); len(found) > 0 {
+			text += "; did you mean --" + strings.Join(found, " or --") + "?"
+		}
+	}
+	return &usageError{text, cmd.UseLine()}
+}
+
+// like returns those of some names that somebody may have meant, as cobra does it for
+// commands.
+func like(name string, names []string) []string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, n := range names {
+		all.AddCommand(&cobra.Command{Use: n, Run: func(*cobra.Command, []string) {}})
+	}
+	return all.SuggestionsFor(name)
 }
 
 func newHelp() *cobra.Command {

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,7 +60,10 @@ func (f *flags) dump(src io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if faults > 0 {
+	switch {
+	case faults == 1:
+		return errors.New("1 frame breaks a rule")
+	case faults > 1:
 		return fmt.Errorf("%d frames break a rule", faults)
 	}
 	return nil
