@@ -8,7 +8,7 @@ import (
 )
 
 // member is how many octets a member of a Bomb unpacks to.
-const member = 16 << 20
+const member = 1 << 20
 
 // Bomb writes a gzip stream that unpacks to size octets, until w fails. It is as small as
 // gzip makes it, and made of many equal members, so that it costs the one who writes it
