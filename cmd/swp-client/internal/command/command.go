@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,7 @@ type flags struct {
 	policy                  []string
 	chain                   string
 	notice                  func(relay.Notice) bool // of relay publish
+	warned                  sync.Once               // of the mode of the private key
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -206,8 +208,20 @@ func (f *flags) options(address string) (client.Options, error) {
 	if addr.Transport == "tcp" {
 		return o, f.checkPlaintext()
 	}
-	o.Identity, err = f.findIdentity()
+	if o.Identity, err = f.findIdentity(); err == nil {
+		f.warnOfKey(o.Identity.Key)
+	}
 	return o, err
+}
+
+// warnOfKey says once that every user of the machine can read a private key, which swpd
+// refuses for its own.
+func (f *flags) warnOfKey(file string) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
+		f.warned.Do(func() {
+			f.tell("every user of this machine can reach the private key %s; run: chmod 600 %s", file, file)
+		})
+	}
 }
 
 // findIdentity returns the files that the flags name, and for those they do not
