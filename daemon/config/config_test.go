@@ -365,3 +365,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTheAdminAddressIsReadWhateverElseIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"admin: 127.0.0.1:7790\nlisteners: 7\nmistyped: {a: b}\n": "127.0.0.1:7790",
+		"listeners: []\nlimits: {idle: soon}\n":                   "127.0.0.1:7780",
+		"admin: off\ntrust: {ca: [gone.crt]}\n":                   "off",
+		"admin: [1]\n":                                            "",
+		"admin: 0.0.0.0:7780\nmistyped: 1\n":                      "",
+		"admin: 127.0.0.1:7790\n  listeners: [\n":                 "",
+	} {
+		file := filepath.Join(t.TempDir(), "swpd.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := AdminAddress(file, nil)
+		if got != want || (err == nil) != (want != "") || err != nil && strings.Contains(err.Error(), "mistyped") {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if got, err := AdminAddress("", []string{"SWPD_ADMIN=127.0.0.1:1"}); got != "127.0.0.1:1" || err != nil {
+		t.Errorf("of the environment: %q, %v", got, err)
+	}
+}

@@ -29,25 +29,53 @@ var (
 // the result. Relative paths in it are relative to the file. The error is a
 // Problems, or what the system said when the file could not be read.
 func Load(file string, environ []string) (*Config, error) {
-	var text []byte
-	if file != "" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("config: %w", err)
-		}
-		text, err = io.ReadAll(io.LimitReader(f, maxFile+1))
-		_ = f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("config: %w", err)
-		}
-		if len(text) > maxFile {
-			return nil, fmt.Errorf("config: %s: larger than %d octets", file, maxFile)
-		}
+	text, err := read(file)
+	if err != nil {
+		return nil, err
 	}
 	return parse(file, text, environ)
 }
 
-func parse(file string, text []byte, environ []string) (*Config, error) {
+// AdminAddress returns the key admin of a configuration as Load does, whatever else is
+// wrong with the file: it may be edited while the swpd that was started with it runs.
+func AdminAddress(file string, environ []string) (string, error) {
+	text, err := read(file)
+	if err != nil {
+		return "", err
+	}
+	c, d, err := decodeKeys(file, text, environ)
+	if err != nil {
+		return "", err
+	}
+	c.checkAdmin(&d.problems)
+	if own := slices.DeleteFunc(d.problems.list, func(p Problem) bool { return p.Key != "admin" }); len(own) > 0 {
+		return "", own
+	}
+	return c.Admin, nil
+}
+
+// read returns the text of a file, nothing if file is empty.
+func read(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	_ = f.Close()
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("config: %s: larger than %d octets", file, maxFile)
+	}
+	return text, nil
+}
+
+// decodeKeys reads the keys of a configuration; problems of single ones are with the decoder.
+func decodeKeys(file string, text []byte, environ []string) (*Config, *decoder, error) {
 	d := &decoder{
 		problems: problems{origins: map[string]origin{"": {where: file}}},
 		file:     file,
@@ -55,7 +83,7 @@ func parse(file string, text []byte, environ []string) (*Config, error) {
 	}
 	root, err := document(file, text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d.override(root, environ)
 	c := Default()
@@ -65,6 +93,14 @@ func parse(file string, text []byte, environ []string) (*Config, error) {
 	}
 	d.value("", root, reflect.ValueOf(c).Elem(), 0)
 	c.Places = d.places()
+	return c, d, nil
+}
+
+func parse(file string, text []byte, environ []string) (*Config, error) {
+	c, d, err := decodeKeys(file, text, environ)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.err(); err != nil {
 		return nil, err // what follows from a typing error helps nobody
 	}

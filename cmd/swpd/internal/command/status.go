@@ -65,14 +65,14 @@ func adminAddress(at, file string) (string, error) {
 	if at != "" {
 		return strings.TrimPrefix(at, "http://"), nil
 	}
-	c, err := load(file)
+	admin, err := config.AdminAddress(file, os.Environ())
 	if err != nil {
-		return "", err
+		return "", &exitError{exitUsage, err}
 	}
-	if c.Admin == config.AdminOff {
+	if admin == config.AdminOff {
 		return "", errors.New("admin is off in this configuration, so there is nothing to ask")
 	}
-	return c.Admin, nil
+	return admin, nil
 }
 
 func askStatus(at string) (*daemon.Status, error) {
