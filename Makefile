@@ -84,6 +84,14 @@ test: ## all tests, most with the race detector, and leak checks
 test-long: ## before a release: all tests under the race detector and in full length, hours
 	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h ./...
 
+ROUNDS ?= 30
+LOOPS  ?= 2
+PKG    ?= ./...
+
+.PHONY: flaky
+flaky: ## hunt tests that depend on load: PKG (default ./...) ROUNDS times (30) beside LOOPS busy loops (2)
+	GO='$(GO)' TESTFLAGS='$(TESTFLAGS)' scripts/flaky.sh $(ROUNDS) $(LOOPS) $(PKG)
+
 .PHONY: test-race
 test-race: test ## the same, under the name of the draft
 
