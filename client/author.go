@@ -1,6 +1,12 @@
 package client
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+)
 
 // Author is the endpoint that has refused something. The zero value is one that does not
 // say who it is, or no endpoint at all: the failure of a server or a method.
@@ -21,16 +27,32 @@ func authorOf(peer, endpoint, name string) Author {
 	return a
 }
 
-// String says by whom something was refused, such as "refused by partner acme
-// (spiffe://acme.example/swpd)"; nothing of an endpoint that does not say who it is.
+// String says who it is, such as "partner acme (spiffe://acme.example/swpd)"; nothing of
+// an endpoint that does not say who it is.
 func (a Author) String() string {
 	switch {
 	case a.Endpoint == "":
 		return ""
 	case a.Partner == "":
-		return "refused by " + a.Endpoint
+		return a.Endpoint
 	case a.behind:
-		return "refused by " + a.Endpoint + ", reached through partner " + a.Partner
+		return a.Endpoint + ", reached through partner " + a.Partner
 	}
-	return "refused by partner " + a.Partner + " (" + a.Endpoint + ")"
+	return "partner " + a.Partner + " (" + a.Endpoint + ")"
 }
+
+// Said says by whom something was refused or, where code is not one of a refusal but, say,
+// of a name that is not known, who has said so; empty where String is.
+func (a Author) Said(code string) string {
+	by := a.String()
+	switch {
+	case by == "":
+		return ""
+	case slices.Contains(refusals, code):
+		return "refused by " + by
+	}
+	return "said by " + by
+}
+
+// refusals are the codes by which an endpoint refuses what it could do.
+var refusals = []string{profiles.SecurityPolicy.String(), profiles.RateLimitExceeded.String(), rpc.CodeUnauthorized}

@@ -10,6 +10,7 @@ func TestAnErrorSaysWhoHasRefused(t *testing.T) {
 		{`{"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://a/swpd"}`, "b/files", "no (JSON-RPC error -32603); refused by spiffe://a/swpd", `"endpoint":"spiffe://a/swpd"`},
 		{`{"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://b/swpd"}`, "b/files", "no (JSON-RPC error -32603); refused by partner b (spiffe://b/swpd)", `"endpoint":"spiffe://b/swpd","partner":"b"`},
 		{`{"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://c/swpd"}`, "b/c/files", "no (JSON-RPC error -32603); refused by spiffe://c/swpd, reached through partner b", `"endpoint":"spiffe://c/swpd","partner":"b"`},
+		{`{"code":"ERR_NOT_FOUND","endpoint":"spiffe://b/swpd"}`, "b/files", "no (JSON-RPC error -32603); said by partner b (spiffe://b/swpd)", `"endpoint":"spiffe://b/swpd","partner":"b"`},
 		{`{"code":"ERR_SECURITY_POLICY"}`, "b/files", "no (JSON-RPC error -32603)", ""},
 		{`{"code":7,"endpoint":"spiffe://b/swpd"}`, "b/files", "no (JSON-RPC error -32603)", ""},
 		{`"its own"`, "b/files", "no (JSON-RPC error -32603)", ""},

@@ -89,7 +89,8 @@ type MCPError struct {
 
 func (e *MCPError) Error() string {
 	s := fmt.Sprintf("%s (JSON-RPC error %d)", e.Message, e.Code)
-	if by := e.Author.String(); by != "" {
+	code, _ := e.endpoint()
+	if by := e.Author.Said(code); by != "" {
 		s += "; " + by
 	}
 	return s

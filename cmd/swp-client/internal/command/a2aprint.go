@@ -182,7 +182,7 @@ func (p *follow) result(r *client.TaskResult) error {
 	}
 	if !r.OK {
 		text := "the task has failed: " + visible(r.Reason)
-		if by := r.By.String(); by != "" {
+		if by := r.By.Said(r.Refused.String()); by != "" {
 			text += "\n" + visible(by)
 		}
 		if r.Refused != profiles.OK {

@@ -220,7 +220,7 @@ func failed(out *client.RPCOutcome) error {
 		again = "retryable: the same call may succeed later"
 	}
 	text := fmt.Sprintf("%s: %s (%s)", visible(out.Err.Code), visible(out.Err.Message), again)
-	switch by := out.By.String(); {
+	switch by := out.By.Said(out.Err.Code); {
 	case by != "":
 		text += "\n" + visible(by)
 	case out.Err.Code == rpc.CodeUnauthorized:
