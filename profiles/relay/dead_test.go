@@ -36,20 +36,20 @@ var reasons = []struct {
 	{relay.TTLExpired, 1, relay.Options{}, time.Minute, func(*testing.T, *server) {
 		time.Sleep(time.Minute)
 	}},
-	{relay.TTLExpired, 1, relay.Options{TTL: time.Minute, Backoff: time.Hour, MaxBackoff: time.Hour}, 0, func(t *testing.T, s *server) {
+	{relay.TTLExpired, 1, relay.Options{TTL: time.Minute, Backoff: 5 * time.Minute, MaxBackoff: 5 * time.Minute}, 0, func(t *testing.T, s *server) {
 		c := s.dial(consumer).consume("orders", 0)
 		nack(t, receive(t, c, "id"), true)
 		time.Sleep(time.Minute)
 	}},
-	{relay.NoConsumer, 1, relay.Options{Retention: time.Hour}, 0, func(*testing.T, *server) {
-		time.Sleep(time.Hour)
+	{relay.NoConsumer, 1, relay.Options{Retention: 5 * time.Minute}, 0, func(*testing.T, *server) {
+		time.Sleep(5 * time.Minute)
 	}},
-	{relay.NoConsumer, 1, relay.Options{Retention: time.Hour}, math.MaxInt64, func(*testing.T, *server) {
-		time.Sleep(time.Hour)
+	{relay.NoConsumer, 1, relay.Options{Retention: 5 * time.Minute}, math.MaxInt64, func(*testing.T, *server) {
+		time.Sleep(5 * time.Minute)
 	}},
-	{relay.LimitExceeded, 1, relay.Options{Retention: time.Hour, Backoff: 2 * time.Hour, MaxBackoff: 2 * time.Hour}, 0, func(t *testing.T, s *server) {
+	{relay.LimitExceeded, 1, relay.Options{Retention: 5 * time.Minute, Backoff: 10 * time.Minute, MaxBackoff: 10 * time.Minute}, 0, func(t *testing.T, s *server) {
 		nack(t, receive(t, s.dial(consumer).consume("orders", 0), "id"), true)
-		time.Sleep(time.Hour)
+		time.Sleep(5 * time.Minute)
 	}},
 }
 
@@ -57,6 +57,7 @@ func TestRelay0004TheDeadAreToldWithAReasonUntilStatusAnswers(t *testing.T) {
 	for i, test := range reasons {
 		t.Run(fmt.Sprint(i, test.reason), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, kind string) {
+				test.opts.DeadRetention = 26 * time.Hour // longer than the window of ids
 				s := serve(t, kind, test.opts)
 				deaf := s.dialWith(publisher, relay.Options{Notice: newNotices(false).notice})
 				r, err := deaf.send(relay.Publication{ID: []byte("id"), Topic: "orders", Payload: []byte("payload of id"), TTL: test.ttl})
@@ -104,7 +105,7 @@ func TestRelay0004TheDeadAreToldWithAReasonUntilStatusAnswers(t *testing.T) {
 				heard.wait(t)
 				synctest.Wait()
 				told := len(heard.all())
-				time.Sleep(10 * most)
+				time.Sleep(2 * min(8*pause, most)) // the next one would come in the middle
 				if n := len(heard.all()); n != told {
 					t.Errorf("told %d times more after STATUS has answered", n-told)
 				}
@@ -119,7 +120,7 @@ func TestRelay0004TheDeadAreToldWithAReasonUntilStatusAnswers(t *testing.T) {
 				nothing(t, c)
 
 				// Nor is it kept for ever.
-				time.Sleep(8 * 24 * time.Hour)
+				time.Sleep(test.opts.DeadRetention)
 				synctest.Wait()
 				if listed := p.dead(relay.DeadParams{}); len(listed) != 0 {
 					t.Errorf("listed after its retention: %+v", listed)
