@@ -19,7 +19,7 @@ import (
 // How long the load lasts, unless SWP_CRASH says otherwise, and how soon swpd
 // has to be ready.
 const (
-	usual     = time.Minute
+	usual     = 30 * time.Second
 	readyTime = 5 * time.Second
 )
 
