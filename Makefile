@@ -78,7 +78,7 @@ clean: ## remove what was built; clean-artifacts removes reports
 test: ## all tests, most with the race detector, and leak checks
 	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
 	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
-	$(GO) test -timeout $(TEST_TIMEOUT) -run '$(UNWATCHED)' $$(grep -rlE --include=*_test.go 'func (Test|Fuzz)\w*($(UNWATCHED))' . | xargs -n1 dirname | grep -v ^./bench | sort -u)
+	$(GO) test -timeout $(TEST_TIMEOUT) -run '$(UNWATCHED)' $$(grep -rlE --include=*_test.go '^func \w*($(UNWATCHED))\w*\([tf] \*testing' . | xargs -n1 dirname | grep -v ^./bench | sort -u)
 
 .PHONY: test-long
 test-long: ## before a release: all tests under the race detector and in full length, hours
