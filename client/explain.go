@@ -61,7 +61,8 @@ func (c *Client) Explain(err error) error {
 
 // said reports whether an error is what the peer said.
 func said(err error) bool {
-	return errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error)) || peerCode(err) != ""
+	_, peers := peerCode(err)
+	return peers || errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error))
 }
 
 // tooLargeError is that of a message which never left.

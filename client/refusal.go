@@ -35,7 +35,7 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		code, _ = mcp.endpoint()
 		return code, mcp.Author, code != ""
 	}
-	if code = peerCode(err); code != "" {
+	if code, ok = peerCode(err); ok {
 		return code, Author{}, true
 	}
 	explained, is := errors.AsType[*Explained](err) // others may be of this side
@@ -48,18 +48,18 @@ func Refusal(err error) (code string, by Author, ok bool) {
 	return "", Author{}, false
 }
 
-// peerCode returns the code of an error message of a profile, empty if it is none.
-func peerCode(err error) string {
+// peerCode returns the code of an error message of a profile, if that is what it is.
+func peerCode(err error) (code string, ok bool) {
 	for _, codeOf := range peerErrors {
-		if code := codeOf(err); code != "" {
-			return code
+		if code, ok = codeOf(err); ok {
+			return code, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // peerErrors return the code of an error message of a profile, if it is one.
-var peerErrors = []func(error) string{
+var peerErrors = []func(error) (string, bool){
 	peerError(func(e *agdisc.PeerError) string { return e.Code }),
 	peerError(func(e *artifact.PeerError) string { return e.Code }),
 	peerError(func(e *cred.PeerError) string { return e.Code }),
@@ -71,11 +71,11 @@ var peerErrors = []func(error) string{
 	peerError(func(e *tooldisc.PeerError) string { return e.Code }),
 }
 
-func peerError[E error](code func(E) string) func(error) string {
-	return func(err error) string {
+func peerError[E error](code func(E) string) func(error) (string, bool) {
+	return func(err error) (string, bool) {
 		if e, ok := errors.AsType[E](err); ok {
-			return code(e)
+			return code(e), true
 		}
-		return ""
+		return "", false
 	}
 }

@@ -21,6 +21,9 @@ import (
 func TestRefusalsOfEveryProfileSayTheirCode(t *testing.T) {
 	by := Author{Endpoint: "spiffe://b/swpd", Partner: "b"}
 	mcp := func(data string) error { return &MCPError{Data: json.RawMessage(data), Author: by} }
+	if !said(&artifact.PeerError{}) {
+		t.Error("what a peer said without a code is not said")
+	}
 	for _, row := range []struct {
 		err  error
 		code string // empty: no refusal

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -214,13 +215,11 @@ func (f *flags) options(address string) (client.Options, error) {
 	return o, err
 }
 
-// warnOfKey says once that every user of the machine can read a private key, which swpd
-// refuses for its own.
+// warnOfKey says once what swpd would refuse a private key of its own for. A file that is
+// not there is an error of the connection.
 func (f *flags) warnOfKey(file string) {
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		f.warned.Do(func() {
-			f.tell("every user of this machine can reach the private key %s; run: chmod 600 %s", file, file)
-		})
+	if err := config.CheckPrivate(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.warned.Do(func() { f.tell("%v", err) })
 	}
 }
 
