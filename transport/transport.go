@@ -9,6 +9,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -132,6 +133,9 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 // stream says so, else nil. The stream may say so before the Context of the connection
 // ends.
 func ConnectionError(err error) error {
+	if err == io.EOF { // as each stream that a peer finishes ends
+		return nil
+	}
 	if closed, ok := errors.AsType[*CloseError](err); ok && !closed.Stream {
 		return closed
 	}

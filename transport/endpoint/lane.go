@@ -299,13 +299,14 @@ func (l *lane) end(err error) {
 	l.stopped = true
 	var fault *profiles.Error
 	have, _ := l.rd.Partial()
+	why := transport.ConnectionError(err)
 	switch {
 	case l.s.ctx.Err() != nil:
 		// Closed here; nobody is to blame.
-	case l.s.conn.Multiplexed() && transport.ConnectionError(err) != nil:
+	case why != nil && l.s.conn.Multiplexed():
 		// Also inside a frame, and before the connection says so itself: whoever waits
 		// for an answer is to see that the session is over, and no refusal.
-		l.s.close(profiles.OK, transport.ConnectionError(err))
+		l.s.close(profiles.OK, why)
 	case err == errDrained:
 		l.depart()
 	case errors.As(err, &fault), CodeOf(err).Code != profiles.Internal, have > 0:

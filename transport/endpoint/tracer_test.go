@@ -189,7 +189,7 @@ func (blind) Begin(ctx context.Context, _ *profiles.Profile, _ *profiles.Request
 	return ctx, nil
 }
 
-func TestATracerThatWantsNothingCostsNothing(t *testing.T) {
+func TestATracerThatWantsNothingAllocatesNothing(t *testing.T) {
 	reg, err := profiles.NewRegistry(profile(echo))
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package quicconn
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -120,8 +121,8 @@ func cause(err error) error {
 
 // ofStream is cause for an error of a stream, which says whether the connection has ended.
 func ofStream(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || err == io.EOF { // as each stream that a peer finishes ends
+		return err
 	}
 	if err = cause(err); is[*quic.IdleTimeoutError](err) || is[*quic.TransportError](err) || is[*quic.StatelessResetError](err) {
 		return &transport.BrokenError{Err: err}
