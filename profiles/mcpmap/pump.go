@@ -107,15 +107,20 @@ func (s *session) pump() {
 			s.mu.Unlock()
 			return
 		}
+		s.sending = true
 		s.mu.Unlock()
 		err := s.send(&msg, path)
 		path.unpin()
 
 		s.mu.Lock()
-		if s.closed {
+		s.sending = false
+		if s.closed { // which has taken care of what was due behind it
 			s.pumping = false
 			s.mu.Unlock()
-			return // close has taken care of what was due
+			if err != nil {
+				s.undelivered(&msg)
+			}
+			return
 		}
 		if err != nil && path.sess.Context().Err() != nil {
 			// The way is gone, not the message. It stays due for the next one,

@@ -36,6 +36,7 @@ type session struct {
 	due      []message   // for the client, in order
 	dueSize  int         // octets in due
 	pumping  bool        // a goroutine is sending them
+	sending  bool        // the first of them is with that goroutine
 	expiry   *time.Timer
 }
 
@@ -270,6 +271,9 @@ func (s *session) close() {
 	s.closed = true
 	conv, listener, due, home := s.conv, s.listener, s.due, s.home
 	s.listener, s.due = nil, nil
+	if s.sending {
+		due = due[1:]
+	}
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
