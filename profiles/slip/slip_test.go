@@ -322,6 +322,9 @@ func TestPR18ShapeAndAnchors(t *testing.T) {
 		}
 		if ok {
 			to.gets()
+			if v := from.verdict(n); v.Code != profiles.OK { // told after the message has gone on
+				t.Errorf("%q: %+v", hash, v)
+			}
 		} else {
 			if code := from.refused(string(id)); code != slip.CodeMismatch {
 				t.Errorf("%q: %s", hash, code)
