@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -104,6 +105,7 @@ func TestRS05WhatIsOfferedYields(t *testing.T) {
 		}
 		r.wantEcho(t, "request-00000001", string(make([]byte, bound/8)))
 		r.wantEcho(t, "request-00000001", "answer")
+		synctest.Wait() // until the writer has given back the room
 		if err := list[0].(profiles.Offerer).Offer(note); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
