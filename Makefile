@@ -12,24 +12,14 @@ LINT    := $(call TOOL,golangci-lint)
 FUZZ_TIME ?= 30s
 TEST_TIMEOUT ?= 40m
 
-# WHOLE are the packages whose tests run whole programs, thousands of vectors, a disk, or
-# megabytes of JSON: the race detector makes hours of their minutes, so it is for
-# test-long. What they call is tested with it by test.
-WHOLE := bridge/schema|crash|e2e|cmd/(swpd|swp-client|spec-vector-runner)|conformance|conformance/pack|daemon|$\
-  sdl/(canonical|check|schema|seal)|store/(sqlstore|filestore)
+# WATCHED are the packages whose goroutines share most: in make test the race detector
+# watches them. make test-long has it watch all, and CI a slice of those for each commit.
+WATCHED := client|partner|transport(/.*)?|profiles/(a2a|artifact|events|relay|rpc|state)|$\
+  bridge/(a2afront|mcpfront|mcphttp|mcpstdio)
 
 # RACE has the race detector watch all but SQLite, which is C that was translated into Go:
 # watched, it makes the tests of whatever is stored take three times as long.
 RACE := -race '-gcflags=modernc.org/...=-race=false'
-
-# UNWATCHED are tests that count allocations, for which the race detector empties pools
-# too often, and those that do a fifth of their work under it or none: what looks at every
-# octet takes twenty times as long. Those that call profiletest.Unwatched or Rounds have to
-# be here.
-UNWATCHED := Alloc|OctetsArriveAsTheyWereSent|RulesHold|CuttingThenReading|ADocumentToWhoDoesNotRead|$\
-  LargeAnswersAreRefused|LargestEventPasses|JSONBombs|ToolsOfAServerAreBounded|OctetsOfAllConnectionsAreBounded|$\
-  LargeInputsAndOutputs|CallsUnderKeysAreBounded|EveryLineIsOneBoundedObject|NothingIsLostOverReconnections|$\
-  AnEventIsSentOnce|WhatWasUploaded|FuzzActors|FuzzDump
 
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
@@ -74,15 +64,24 @@ clean: ## remove what was built; clean-artifacts removes reports
 
 ##@ Tests
 
+# packages lists the packages that match a pattern, or with a flag -v those that do not.
+packages = $$($(GO) list ./... | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
+
 .PHONY: test
-test: ## all tests, most with the race detector, and leak checks
-	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -vE '/($(WHOLE))$$')
-	$(GO) test -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -E '/($(WHOLE))$$')
-	$(GO) test -timeout $(TEST_TIMEOUT) -run '$(UNWATCHED)' $$(grep -rlE --include=*_test.go '^func \w*($(UNWATCHED))\w*\([tf] \*testing' . | xargs -n1 dirname | grep -v ^./bench | sort -u)
+test: ## all tests, with leak checks, the race detector where it matters most; last what it cannot watch there
+	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
+	$(GO) test -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
+	@files=$$(grep -rlE --include=*_test.go 'effort\.(Unw|W)atched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED)))); \
+	names=$$(awk -F '[ (]' '/^func Test/ {name = $$2} /effort\.(Unw|W)atched/ {print name}' $$files | sort -u | paste -sd '|'); \
+	set -x; $(GO) test -timeout $(TEST_TIMEOUT) -run "^($$names)$$" $$(dirname $$files | sort -u)
+
+# SLICE is which part of the packages test-long takes: 3/40 takes those whose number in
+# the list leaves 3 when it is divided by 40.
+SLICE ?= 0/1
 
 .PHONY: test-long
-test-long: ## before a release: all tests under the race detector and in full length, hours
-	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h ./...
+test-long: ## before a release: all tests under the race detector and in full length, hours; SLICE=K/N takes a part
+	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h $$($(GO) list ./... | awk -v k=$(word 1,$(subst /, ,$(SLICE))) -v n=$(word 2,$(subst /, ,$(SLICE))) 'NR % n == k')
 
 ROUNDS ?= 30
 LOOPS  ?= 2

@@ -42,6 +42,9 @@ var rules = []rule{
 	{"vectors/datatest", nil, nil, "opens files, for the tests of any package"},
 	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
 
+	{"internal/effort", nil, nil, "how much work tests do, for the tests of any package"},
+	{"internal/programs", nil, nil, "the programs, for the tests that run them"},
+
 	{"transport", nil, nil, "TLS policy and interfaces stand on crypto/tls alone"},
 	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
@@ -64,9 +67,9 @@ var rules = []rule{
 	{"store", nil, nil, "small interfaces over standard types"},
 	{"store/sqlstore", []string{"store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/filestore", []string{"store"}, nil, "files beside a database that it knows as records"},
-	{"store/storetest", []string{"store"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
+	{"store/storetest", []string{"store", "internal/effort"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"bridge/proc", nil, []string{"golang.org/x/sys/unix"}, "process groups and pipes, for whatever is spoken through them"},
-	{"bridge/mcptest", []string{"profiles/profiletest"}, nil, "a corpus for the tests of every bridge"},
+	{"bridge/mcptest", []string{"internal/effort"}, nil, "a corpus for the tests of every bridge"},
 	{"bridge/upstream/upstreamtest", nil, nil, "answers for the tests of whoever asks HTTP servers"},
 	{"bridge/mcpstdio", []string{"bridge/proc", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP on standard streams: no SDK, no store, no transport"},
 	{"bridge/mcptools", []string{"profiles", "profiles/mcpmap", "profiles/tooldisc"}, nil, "an MCP client on top of the mapping: no SDK, no store, no transport"},
@@ -107,6 +110,8 @@ var never = []struct{ packages, imports, why string }{
 	{"...", "transport/endpoint/endpointtest", "test kits stay in tests"},
 	{"...", "bridge/upstream/upstreamtest", "test kits stay in tests"},
 	{"...", "bridge/mcptest", "test kits stay in tests"},
+	{"...", "internal/effort", "test kits stay in tests"},
+	{"...", "internal/programs", "test kits stay in tests"},
 	{"daemon/...", "conformance/...", "the product does not contain its test"},
 	{"client/...", "daemon/...", "the client is no server"},
 	{"daemon/...", "client/...", "the server is no client"},
@@ -199,7 +204,7 @@ func refused(r rule, name, imported string) string {
 		return r.why
 	}
 	for _, n := range never {
-		kits := strings.HasSuffix(name, "test") && strings.HasSuffix(other, "test")
+		kits := strings.HasSuffix(name, "test") && (strings.HasSuffix(other, "test") || other == "internal/effort")
 		if matches(n.packages, name) && matches(n.imports, other) && !matches(n.imports, name) && !kits {
 			return n.why
 		}

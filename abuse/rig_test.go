@@ -21,6 +21,7 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/programs"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -34,21 +35,12 @@ const (
 var bin string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "swp-abuse-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		out, err := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "../cmd/swpd", "../cmd/swp-client").CombinedOutput()
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "%v: %s", err, out)
-			return 1
-		}
-		bin = dir
-		return m.Run()
-	}())
+	var err error
+	if bin, err = programs.Build("cmd/swpd", "cmd/swp-client"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
 }
 
 // victim is a running swpd.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/all"
-	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/vectors"
 )
@@ -124,7 +124,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func FuzzDump(f *testing.F) {
 	n := 0
 	for _, octets := range vectors.Frames() {
-		if n++; n%5 == 0 || !profiletest.Watched {
+		if n++; effort.Due(n, 20) {
 			f.Add(octets)
 		}
 	}

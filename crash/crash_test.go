@@ -12,25 +12,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
-// How long the load lasts, unless SWP_CRASH says otherwise, and how soon swpd
-// has to be ready.
-const (
-	usual     = 30 * time.Second
-	readyTime = 5 * time.Second
-)
+// readyTime is how soon swpd has to be ready.
+const readyTime = 5 * time.Second
 
+// howLong is how long the load lasts, unless SWP_CRASH says otherwise.
 func howLong(t *testing.T) time.Duration {
 	t.Helper()
 	s := os.Getenv("SWP_CRASH")
-	if s == "" {
-		if testing.Short() {
-			return 5 * time.Second
-		}
-		return usual
+	switch {
+	case s == "" && effort.Long():
+		return time.Minute
+	case s == "":
+		return 10 * time.Second
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {

@@ -20,20 +20,14 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/programs"
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// program builds swpd once for all tests of a run.
+// program builds swpd, once, and returns its path.
 var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "swp-crash-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "swpd")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../cmd/swpd").CombinedOutput(); err != nil {
-		return path, fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
+	dir, err := programs.Build("cmd/swpd")
+	return filepath.Join(dir, "swpd"), err
 })
 
 func TestMain(m *testing.M) {
@@ -44,11 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
-	if path, _ := program(); path != "" {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 const (

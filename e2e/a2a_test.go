@@ -152,6 +152,7 @@ func told(t *testing.T, e sdk.Event, err error) string {
 // A client and an agent that know nothing of SlimWire, each written with the Go SDK of
 // A2A, do all that A2A has through two organisations.
 func TestA2AProgramsNeedNotKnowWhatIsBetweenThem(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"tls", "quic"} {
 		for _, binding := range []string{"jsonrpc", "rest"} {
 			t.Run(transport+"/"+binding, func(t *testing.T) {

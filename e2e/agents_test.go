@@ -225,6 +225,7 @@ func overTransports(t *testing.T, f func(t *testing.T, n *node, addr string)) {
 }
 
 func TestKilledSenderIsResumedWithExactlyTheRest(t *testing.T) {
+	t.Parallel()
 	overTransports(t, func(t *testing.T, n *node, addr string) {
 		open := n.gate(t)
 		n.worker(t, addr, counting)
@@ -258,6 +259,7 @@ func TestKilledSenderIsResumedWithExactlyTheRest(t *testing.T) {
 }
 
 func TestTaskSurvivesTheDeathOfSwpd(t *testing.T) {
+	t.Parallel()
 	overTransports(t, func(t *testing.T, n *node, addr string) {
 		open := n.gate(t)
 		n.worker(t, addr, counting)
@@ -279,6 +281,7 @@ func TestTaskSurvivesTheDeathOfSwpd(t *testing.T) {
 }
 
 func TestSenderAndSwpdDieTogether(t *testing.T) {
+	t.Parallel()
 	overTransports(t, func(t *testing.T, n *node, addr string) {
 		open := n.gate(t)
 		n.worker(t, addr, counting)
@@ -300,6 +303,7 @@ func TestSenderAndSwpdDieTogether(t *testing.T) {
 }
 
 func TestKilledWorkerFailsTheTaskAndItIsNotRunTwice(t *testing.T) {
+	t.Parallel()
 	for _, returns := range []bool{false, true} {
 		t.Run(fmt.Sprintf("another comes %v", returns), func(t *testing.T) {
 			n := configured(t, "a2a: {abandoned: 1s}\n")
@@ -325,6 +329,7 @@ func TestKilledWorkerFailsTheTaskAndItIsNotRunTwice(t *testing.T) {
 }
 
 func TestWorkerLetsItsTasksEndWhenItIsInterrupted(t *testing.T) {
+	t.Parallel()
 	n := configured(t, "a2a: {abandoned: 30s}\n")
 	open := n.gate(t)
 	w := n.worker(t, n.quic, counting)
@@ -354,6 +359,7 @@ func TestWorkerLetsItsTasksEndWhenItIsInterrupted(t *testing.T) {
 }
 
 func TestInterruptedSenderLeavesTheTaskAndCancelEndsIt(t *testing.T) {
+	t.Parallel()
 	n := configured(t, "a2a: {abandoned: 30s}\n")
 	n.gate(t)
 	w := n.worker(t, n.tls, `trap 'echo x >"$DIR/gate2"; exit 1' TERM; echo started; while :; do read go <"$DIR/gate"; done`)
@@ -400,6 +406,7 @@ func workersYAML(dir, url string) string {
 }
 
 func TestWorkersOfTheConfiguration(t *testing.T) {
+	t.Parallel()
 	type request struct{ id, kind, peer, input string }
 	requests := make(chan request, 10)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -444,7 +451,10 @@ func TestWorkersOfTheConfiguration(t *testing.T) {
 				send := n.begin(t, append([]string{"a2a", "send", addr}, test.args...)...)
 				id := send.task()
 				lines, code := send.wait()
-				wantLines(t, lines, test.lines...)
+				// Before a deadline a slow machine may get as far as the first line or not.
+				if !strings.HasPrefix(test.name, "deadline") || len(lines) > 0 {
+					wantLines(t, lines, test.lines...)
+				}
 				if code != test.code || !strings.Contains(send.errs.String(), test.said) || strings.Contains(send.errs.String(), "SECRET") {
 					t.Errorf("exit status %d, want %d; it said %q", code, test.code, send.errs.String())
 				}
@@ -477,6 +487,7 @@ func TestWorkersOfTheConfiguration(t *testing.T) {
 }
 
 func TestDetachedTaskGoesOnAndIsResumed(t *testing.T) {
+	t.Parallel()
 	n := configured(t, "a2a: {abandoned: 30s}\n")
 	open := n.gate(t)
 	n.worker(t, n.tls, counting)
@@ -493,6 +504,7 @@ func TestDetachedTaskGoesOnAndIsResumed(t *testing.T) {
 }
 
 func TestStopOfSwpdGivesRunningTasksTheTimeToEnd(t *testing.T) {
+	t.Parallel()
 	script := `echo one; read go <gate; echo two; echo "{\"output\":3}"`
 	n := configured(t, fmt.Sprintf("a2a: {workers: {sh: {kinds: count, command: sh, args: [-c, %q], dir: @DIR@}}}\n", script))
 	open := n.gate(t)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // artifactSize is how large the artifact of the test is, in octets: 64 MiB, or as
@@ -22,7 +24,7 @@ func artifactSize(t *testing.T) (size int64, asked bool) {
 	t.Helper()
 	text := os.Getenv("SWP_ARTIFACT_SIZE")
 	if text == "" {
-		return 64 << 20, false
+		return int64(effort.Rounds(160 << 20)), false
 	}
 	size, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || size < 1<<20 {
@@ -170,6 +172,7 @@ func digestOf(t *testing.T, path string) string {
 // and then downloaded the same way. What was durable is not sent again, the digest
 // is right at either end, and neither process needs more memory for more octets.
 func TestPR10ALargeArtifactSurvivesKills(t *testing.T) {
+	t.Parallel()
 	size, asked := artifactSize(t)
 	n := configured(t, "")
 	file := filepath.Join(n.dir, "large")

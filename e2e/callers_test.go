@@ -62,6 +62,7 @@ func taskIn(t *testing.T, answer string) string {
 // Two callers of one swpd are one identity to the partner behind which the agent is.
 // Of each other's tasks they learn nothing, before and after a restart of their swpd.
 func TestPR04CallersDoNotReachEachOthersTasksBehindAPartner(t *testing.T) {
+	t.Parallel()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	agent := &sdkAgent{steps: make(chan struct{}, 8)}
 	url := serveAgents(t, agent)

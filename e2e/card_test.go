@@ -87,6 +87,7 @@ func verify(t *testing.T, card string, key *ecdsa.PublicKey) error {
 // What the author of a card has signed verifies at the far end; the card for clients of
 // the front is another one, and does not say that its author has signed it.
 func TestSignedCardsVerifyAtTheFarEnd(t *testing.T) {
+	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

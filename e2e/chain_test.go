@@ -48,6 +48,7 @@ func row(t *testing.T, transport, servers string, names ...string) *node {
 // A request goes through an organisation that is between two others, octet for octet;
 // one that is sent in a circle ends at the eighth hop.
 func TestPartnersOfPartners(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // What the documents print is what the programs do: the script takes its commands from
 // README.md and docs/, and holds what they say against what is wanted.
 func TestFirstHourGoesAsTheDocumentsSay(t *testing.T) {
-	bin, err := programs()
+	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func each(t *testing.T, f func(t *testing.T, n *node, addr string)) {
 
 func examples(t *testing.T) []server {
 	t.Helper()
-	bin, err := programs()
+	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,7 @@ func examples(t *testing.T) []server {
 }
 
 func TestUnmodifiedClientListsAndCallsTools(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, n *node, addr string) {
 		s := connect(t, n, addr, nil, nil)
 		list, err := s.ListTools(t.Context(), nil)
@@ -82,6 +83,7 @@ func TestUnmodifiedClientListsAndCallsTools(t *testing.T) {
 }
 
 func TestProgressReachesTheClientInOrder(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, n *node, addr string) {
 		seen := make(chan float64, 100)
 		s := connect(t, n, addr, &mcp.ClientOptions{
@@ -109,6 +111,7 @@ func TestProgressReachesTheClientInOrder(t *testing.T) {
 }
 
 func TestCancellationStopsTheTool(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, n *node, addr string) {
 		started := make(chan struct{}, 1000)
 		s := connect(t, n, addr, &mcp.ClientOptions{
@@ -149,6 +152,7 @@ func TestCancellationStopsTheTool(t *testing.T) {
 }
 
 func TestLegacyServerAsksTheClient(t *testing.T) {
+	t.Parallel()
 	n := start(t, examples(t)...)
 	for name, addr := range n.transports() {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +234,7 @@ func text(res *mcp.CallToolResult) string {
 
 // A desktop client starts its servers in the morning and keeps them all day.
 func TestStdioOutlivesIdleTimesAndARestart(t *testing.T) {
+	t.Parallel()
 	const idle = 3 * time.Second
 	n := prepared(t)
 	n.more = "limits: {idle: " + idle.String() + "}\nmcp:\n  servers:\n"

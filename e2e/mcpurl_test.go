@@ -48,6 +48,7 @@ func atURL(t *testing.T, opts *mcp.StreamableHTTPOptions) (url string, server *m
 }
 
 func TestUnmodifiedClientUsesServersAtURLs(t *testing.T) {
+	t.Parallel()
 	for era, opts := range map[string]*mcp.StreamableHTTPOptions{"modern": {Stateless: true, PropagateRequestCancellation: true}, "legacy": nil} {
 		url, server, cancelled := atURL(t, opts)
 		n := configured(t, fmt.Sprintf("mcp: {servers: {far: {url: '%s'}}}\n", url))

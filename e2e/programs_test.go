@@ -12,20 +12,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/internal/programs"
 )
 
-// programs builds the commands once for all tests of a run and returns the
-// directory they are in.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "swp-e2e-")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/", "../cmd/swpd", "../cmd/swp-client", "../examples/mcp-modern", "../examples/mcp-legacy", "../examples/rpc-backend")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("%w: %s", err, out)
-	}
-	return dir, nil
+// built builds what the tests run, once, and returns the directory it is in.
+var built = sync.OnceValues(func() (string, error) {
+	return programs.Build("cmd/swpd", "cmd/swp-client", "examples/mcp-modern", "examples/mcp-legacy", "examples/rpc-backend")
 })
 
 func TestMain(m *testing.M) {
@@ -33,11 +26,7 @@ func TestMain(m *testing.M) {
 		scriptedOnStdio(os.Args[2])
 		return
 	}
-	code := m.Run()
-	if dir, _ := programs(); dir != "" {
-		_ = os.RemoveAll(dir)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // node is a running swpd.
@@ -96,7 +85,7 @@ func configured(t *testing.T, more string) *node {
 // prepared makes the directory of a node, with args for swpd init. It is not begun.
 func prepared(t *testing.T, args ...string) *node {
 	t.Helper()
-	bin, err := programs()
+	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

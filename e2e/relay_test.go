@@ -57,6 +57,7 @@ func appeared(t *testing.T, file, text string) {
 // A delivery outlives its consumer, killed after it has it and before it is
 // acknowledged, and its relay, killed after custody; another consumer gets it.
 func TestADeliveryOutlivesItsConsumerAndItsRelay(t *testing.T) {
+	t.Parallel()
 	n := configured(t, relayYAML)
 	for _, transport := range []string{"tls", "quic"} {
 		t.Run(transport, func(t *testing.T) {
@@ -100,6 +101,7 @@ func TestADeliveryOutlivesItsConsumerAndItsRelay(t *testing.T) {
 // A publisher and a consumer work on while the relay is killed between them:
 // whatever was confirmed is processed, and in the end everything is.
 func TestPublisherAndConsumerOutliveKillsOfTheRelay(t *testing.T) {
+	t.Parallel()
 	const lines, kills = 3000, 3
 	n := configured(t, "relay: {backoff: 50ms, max_backoff: 200ms, ack_timeout: 2s, max_attempts: 100}\n")
 	dir := t.TempDir()

@@ -27,7 +27,7 @@ import (
 // backend runs examples/rpc-backend until the test ends and returns its URL.
 func backend(t *testing.T) string {
 	t.Helper()
-	bin, err := programs()
+	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +133,7 @@ func countRequest(t *testing.T) []byte {
 }
 
 func TestTheKitsDemonstrationClientIsServed(t *testing.T) {
+	t.Parallel()
 	// The kit's client does not introduce itself, which servers on the official
 	// SDK insist on: this one does not mind.
 	const easy = `while read -r line; do echo '{"jsonrpc":"2.0","id":"1","result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}'; done`
@@ -182,6 +183,7 @@ func count(t *testing.T, k *kit) {
 }
 
 func TestMethodsFromTheCommandLine(t *testing.T) {
+	t.Parallel()
 	n := configured(t, demoYAML(t))
 	for name, addr := range n.transports() {
 		t.Run(name, func(t *testing.T) {
@@ -250,6 +252,7 @@ func (s *slow) yaml() string {
 }
 
 func TestInterruptCancelsTheCall(t *testing.T) {
+	t.Parallel()
 	s := newSlow(t)
 	n := configured(t, s.yaml())
 	for name, addr := range n.transports() {
@@ -283,6 +286,7 @@ func TestInterruptCancelsTheCall(t *testing.T) {
 // A key is for a call whose outcome is worth more than the wait for it: neither
 // Ctrl-C nor --timeout makes "cancelled" of it.
 func TestCallUnderAKeyGoesOnWithoutItsCaller(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"tls", "quic"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSlow(t)
@@ -326,6 +330,7 @@ func TestCallUnderAKeyGoesOnWithoutItsCaller(t *testing.T) {
 // its record, what was cut off is resolved by its rule, and nothing else runs
 // twice.
 func TestPR01KeysHoldAfterAKill(t *testing.T) {
+	t.Parallel()
 	s := newSlow(t)
 	n := configured(t, s.yaml())
 	call := func(method, params, key string) (string, error) {

@@ -23,6 +23,7 @@ mcp:
 // over mutual TLS and QUIC, and is refused when it comes again: at once, and after swpd
 // was killed and started anew (ABUSE PR-18).
 func TestSealedRequestIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	n := prepared(t)
 	path := func(name string) string { return filepath.Join(n.dir, name) }
 	run(t, n.bin+"/swp-client", "sdl", "keygen", "--agent", "did:key:caller", path("caller"))

@@ -15,8 +15,8 @@ import (
 
 	"github.com/slimwire/swp/bridge/a2abinding"
 	"github.com/slimwire/swp/bridge/a2afront"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/a2a"
-	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 // stream is a response of server-sent events, read as it comes.
@@ -293,7 +293,7 @@ func TestAnAnswerThatTakesLongIsNoStream(t *testing.T) {
 
 // TestADocumentToWhoDoesNotReadIsGivenUp is ABUSE GW-09.
 func TestADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	b := newBench(t, "", a2a.Options{}, a2afront.Options{Write: 100 * time.Millisecond}, fixed(`"`+strings.Repeat("x", 7<<20)+`"`))
 	resp := b.open(t.Context(), "POST", "/a2a/weather/message:send", `{}`)
 	defer func() { _ = resp.Body.Close() }()

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/a2abinding"
-	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // elsewhere is a server that nobody must reach.
@@ -153,7 +153,7 @@ func TestGW09CommentsKeepAStreamAlive(t *testing.T) {
 }
 
 func TestGW09LargeAnswersAreRefused(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(bytes.Repeat([]byte{' '}, maxBody+1))
@@ -187,7 +187,7 @@ func TestGW09LargeAnswersAreRefused(t *testing.T) {
 }
 
 func TestGW09TheLargestEventPasses(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	event := `{"statusUpdate":{"x":"` + strings.Repeat("x", maxBody-len(`{"statusUpdate":{"x":""}}`)) + `"}}`
 	agent := newAgent(t, func(w http.ResponseWriter, r *http.Request, _ asked) {
 		more := ""

@@ -12,7 +12,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/bridge/mcpfront"
-	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 func TestGW06WhatIsNoMessageGoesNoFurther(t *testing.T) {
@@ -193,6 +193,7 @@ func TestGW09SlowHeadersAndBodiesAreCutOff(t *testing.T) {
 // A client that opens streams and reads nothing holds what its windows take, and is
 // gone after Options.Write.
 func TestGW09AnEndlessStreamToWhoDoesNotReadIsBounded(t *testing.T) {
+	effort.Unwatched(t)
 	for _, era := range []string{"modern", "legacy"} {
 		s := open(t, mcpfront.Options{Write: 100 * time.Millisecond, MaxStored: 64 << 10})
 		if era == "modern" {
@@ -217,7 +218,7 @@ func TestGW09AnEndlessStreamToWhoDoesNotReadIsBounded(t *testing.T) {
 
 // The same for a client that asks for one large document.
 func TestGW09ADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	s := open(t, mcpfront.Options{Write: 100 * time.Millisecond, MaxBody: 16 << 20})
 	body := modernRequest("1", "hex", `"text":"`+strings.Repeat("x", 3<<20)+`"`) // comes back twice as long
 	for _, answer := range []*reply{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/bridge/upstream/upstreamtest"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -236,6 +237,7 @@ func fails(t *testing.T, opts mcphttp.BackendOptions, f func(w http.ResponseWrit
 }
 
 func TestGW09BadServersCostTheCallAndNothingElse(t *testing.T) {
+	effort.Unwatched(t)
 	const limit = 64 << 10
 	endless := func(w http.ResponseWriter, p *posted, piece string) {
 		for p.Context().Err() == nil {

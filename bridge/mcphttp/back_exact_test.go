@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/bridge/mcptest"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -45,6 +46,7 @@ func saying(t *testing.T, events bool) http.Handler {
 }
 
 func TestGW07OctetsArriveAsTheyWereSent(t *testing.T) {
+	effort.Unwatched(t)
 	for _, era := range []string{"stateless", "session"} {
 		for _, events := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, events %v", era, events), func(t *testing.T) {

@@ -7,10 +7,12 @@ import (
 
 	"github.com/slimwire/swp/bridge/mcpstdio"
 	"github.com/slimwire/swp/bridge/mcptest"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 func TestGW07OctetsArriveAsTheyWereSent(t *testing.T) {
+	effort.Unwatched(t)
 	overAll(t, func(t *testing.T, kind string) {
 		for _, era := range []string{"modern", "legacy"} {
 			s := serve(t, era, mcpstdio.Config{})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/bridge/mcpstdio"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -181,6 +182,7 @@ func TestGW03NoiseIsSkipped(t *testing.T) {
 }
 
 func TestGW03StderrIsDrainedAndCut(t *testing.T) {
+	effort.Unwatched(t)
 	s := serve(t, "modern", mcpstdio.Config{})
 	c := s.dial("alice")
 	want(t, "result", decode[string](t, c.do(modern("1", "complain", ""))), "done")

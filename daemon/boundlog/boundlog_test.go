@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 func lines(t *testing.T, out []byte) []map[string]any {
@@ -46,7 +46,7 @@ var nasty = []string{
 }
 
 func TestOP01EveryLineIsOneBoundedObjectWithoutControlBytes(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	for _, s := range nasty {
 		var out bytes.Buffer
 		log, stop := New(Options{Output: &out})

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
-	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 // modelTask is what there is to know of a task of an initiator.
@@ -233,7 +233,7 @@ func (m *model) fail(format string, args ...any) {
 }
 
 func TestPR03RulesHoldForWhateverInitiatorsSendAlsoAfterARestart(t *testing.T) {
-	for seed := range uint64(profiletest.Rounds(150)) {
+	for seed := range uint64(effort.Rounds(150)) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &model{
 				t: t, r: rand.New(rand.NewPCG(seed, 3)), disk: newDisk(), w: newWorker(),
@@ -259,7 +259,7 @@ type modelSent struct {
 }
 
 func TestPR03RulesHoldForWhateverExecutorsSend(t *testing.T) {
-	for seed := range uint64(profiletest.Rounds(150)) {
+	for seed := range uint64(effort.Rounds(150)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 4))
 			s := service(t, a2a.Options{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -314,7 +315,7 @@ func TestEveryTaskIsAnsweredOnceItIsOver(t *testing.T) {
 
 func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 5000 // several times what waits for Recv
+		n := effort.Rounds(15_000) // several times what waits for Recv
 		server := service(t, a2a.Options{Workers: kinds(counting(n), "k")})
 		client := bare(t)
 		session, _ := connect(t, alice, client, bob, server)
@@ -429,7 +430,7 @@ func TestAnotherDeliveryOfATaskReplacesTheFirst(t *testing.T) {
 // Who repeats a Task gets what is stored from then on. An Event that is on its
 // way into the store belongs to one of the two, never to both.
 func TestAnEventIsSentOnceAlthoughItsTaskIsRepeatedMeanwhile(t *testing.T) {
-	events := profiletest.Rounds(2000)
+	events := effort.Rounds(2000)
 	w := newWorker()
 	p := script(t, service(t, a2a.Options{Workers: kinds(w, "k"), Events: 2 * events}), alice)
 	p.send(task("t", "k", ""))

@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
-	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/store/sqlstore"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -26,6 +26,7 @@ import (
 )
 
 func TestRS05AnInitiatorThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	effort.Unwatched(t)
 	for name, pipe := range map[string]func() (a, b transport.Conn){"one stream": transport.Pipe, "many": transport.MuxPipe} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,7 +89,8 @@ type organisation struct {
 func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 	for _, kind := range []string{"tls", "quic"} {
 		t.Run(kind, func(t *testing.T) {
-			const initiators, each, events = 4, 5, 20
+			const initiators, events = 4, 20
+			each := effort.Rounds(5)
 			db, err := sqlstore.Open(t.Context(), sqlstore.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -143,7 +145,7 @@ func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 			sending.Wait()
 			cancel()
 			work.Wait()
-			if n := runs.Load(); n != initiators*each {
+			if n := runs.Load(); n != int64(initiators*each) {
 				t.Errorf("executed %d times, want %d", n, initiators*each)
 			}
 		})
@@ -211,7 +213,7 @@ func (o organisation) follow(t *testing.T, client *a2a.Service, ep *endpoint.End
 }
 
 func TestWireCarriesLargeInputsAndOutputs(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	for _, kind := range []string{"tls", "quic"} {
 		t.Run(kind, func(t *testing.T) {
 			const large = 8<<20 - 8<<10 - 64 // with its wrapper, nearly what a payload may have

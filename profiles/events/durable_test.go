@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -236,8 +237,8 @@ func TestSubscriptionThatLosesItsPlaceIsCutOff(t *testing.T) {
 }
 
 func TestPR07NothingIsLostOverReconnections(t *testing.T) {
-	total := profiletest.Rounds(5_000)
-	if profiletest.Long() {
+	total := effort.Rounds(5_000)
+	if effort.Long() {
 		total = 100_000
 	}
 	for _, kind := range []string{"pipe", "tls", "quic"} {
@@ -250,7 +251,8 @@ func TestPR07NothingIsLostOverReconnections(t *testing.T) {
 // soak has 10 producers publish while a subscriber reconnects 50 times, each
 // time in the middle of what it is sent.
 func soak(t *testing.T, s *server, total int) {
-	const producers, reconnections = 10, 50
+	const producers = 10
+	reconnections := effort.Rounds(50)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	zero := uint64(0)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -125,6 +126,7 @@ func TestRetentionEnds(t *testing.T) {
 }
 
 func TestLargeEventsOutOfTheStoreKeepTheirPlace(t *testing.T) {
+	effort.Unwatched(t)
 	engine := open(t, sqlstore.Options{Dir: t.TempDir()})
 	s := serve(t, "tls", events.Options{Store: engine, TailEntries: 1}, endpoint.Bounds{})
 	sizes := []int{10, 60 << 10, 2 << 20, 10, 10, 64 << 10, 65 << 10, 3 << 20, 10}
@@ -148,8 +150,9 @@ func TestLargeEventsOutOfTheStoreKeepTheirPlace(t *testing.T) {
 }
 
 func TestRS08NothingGrowsWithWhatPeersChoose(t *testing.T) {
+	effort.Unwatched(t)
 	total := 20_000
-	if profiletest.Long() {
+	if effort.Long() {
 		total = 200_000
 	}
 	b := newBus(t, events.Options{TailEntries: 1000})

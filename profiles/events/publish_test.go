@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/p1"
@@ -272,6 +273,7 @@ func TestPendingOctetsAreBounded(t *testing.T) {
 // so that what they hold stays with them, and afterwards everything happens
 // once.
 func TestST06StalledStoreHoldsUpPublishers(t *testing.T) {
+	effort.Unwatched(t)
 	synctest.Test(t, func(t *testing.T) {
 		const total, deferred = 2000, 100
 		store := newMemory(t)

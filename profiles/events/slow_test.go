@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -18,6 +19,7 @@ import (
 // A peer that does not read: it is closed when a write takes too long, and
 // publishers never notice.
 func TestRS05PeerThatDoesNotReadIsClosed(t *testing.T) {
+	effort.Unwatched(t)
 	each(t, func(t *testing.T, opts events.Options) {
 		synctest.Test(t, func(t *testing.T) {
 			if opts.Store != nil {
@@ -144,6 +146,7 @@ func TestSlowDurableSubscriptionMissesNothing(t *testing.T) {
 // A program that does not receive what its connection brings loses its
 // subscription, and can go on where it was.
 func TestSubscriptionThatIsNotReceivedGoesOnByCursor(t *testing.T) {
+	effort.Unwatched(t)
 	for _, kind := range []string{"mux", "tls"} {
 		s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
 		p := s.dial(subscriber)
@@ -181,6 +184,7 @@ func TestSubscriptionThatIsNotReceivedGoesOnByCursor(t *testing.T) {
 }
 
 func TestLargestEventIsDelivered(t *testing.T) {
+	effort.Unwatched(t)
 	s := serve(t, "tls", events.Options{Store: newMemory(t)}, endpoint.Bounds{})
 	sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
 	r := record("large")

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/slimwire/swp/bridge/mcptest"
-	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // list of tools, of which those that begin with "x" are to go.
@@ -193,7 +193,7 @@ func parsed(t testing.TB, response string) (tools []json.RawMessage, rest map[st
 // Cutting the octets and reading what is left comes to the same as reading all and
 // leaving elements out; and the octets around them are the same.
 func TestCuttingThenReadingIsReadingThenCutting(t *testing.T) {
-	for seed := range uint64(profiletest.Rounds(1000)) {
+	for seed := range uint64(effort.Rounds(1000)) {
 		s := &spaced{Rand: rand.New(rand.NewPCG(seed, 1))}
 		keep := []bool{}
 		gaps := [2]string{} // what is before and after the list

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 func scan(t *testing.T, text string) (Message, error) {
@@ -174,7 +174,7 @@ var bombs = []struct {
 }
 
 func TestRS07JSONBombsAreCheapToRefuse(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	for _, b := range bombs {
 		payload := []byte(b.text)
 		var m Message

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -337,7 +338,7 @@ func TestRS08TheOctetsOfAConnectionAreBounded(t *testing.T) {
 }
 
 func TestRS08TheOctetsOfAllConnectionsAreBounded(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	synctest.Test(t, theOctetsOfAllConnectionsAreBounded)
 }
 

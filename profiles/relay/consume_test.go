@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -107,6 +108,7 @@ func TestMaxInFlightIsBounded(t *testing.T) {
 }
 
 func TestRS05ConsumerThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	effort.Unwatched(t)
 	inBubble(t, func(t *testing.T, kind string) {
 		s := serve(t, kind, relay.Options{})
 		p := s.dial(publisher)
@@ -329,6 +331,7 @@ func TestAConnectionIsKeptWhileAConsumerWaits(t *testing.T) {
 }
 
 func TestLargeDeliveriesGoThrough(t *testing.T) {
+	effort.Unwatched(t)
 	inBubble(t, func(t *testing.T, kind string) {
 		s := serve(t, kind, relay.Options{})
 		p := s.dial(publisher)

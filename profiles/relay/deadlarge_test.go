@@ -5,12 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/relay"
 )
 
 // TestDeadListsWhatIsTooLargeForAnAnswer has a dead delivery whose payload, as
 // JSON, has no room in a frame. It is listed without it, and hides no other.
 func TestDeadListsWhatIsTooLargeForAnAnswer(t *testing.T) {
+	effort.Unwatched(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, "pipe", relay.Options{})
 		p := s.dial(publisher)

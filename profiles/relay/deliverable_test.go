@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 )
@@ -16,6 +17,7 @@ import (
 // where the relay adds to them what makes them too long. The largest that is taken
 // arrives.
 func TestWhatFitsNoDeliveryIsRefused(t *testing.T) {
+	effort.Unwatched(t)
 	id, topic := []byte("id"), "orders"
 	// What a delivery has beside the payload: with a ttl_ms of the relay's, which its
 	// publisher did not send, and without.

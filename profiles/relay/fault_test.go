@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -119,6 +120,7 @@ func TestPR16OneMiBOfDeliveriesIsKept(t *testing.T) {
 // TestRS08NothingGrowsWithWhatPeersChoose publishes under ever new topics,
 // delivery_ids and identities.
 func TestRS08NothingGrowsWithWhatPeersChoose(t *testing.T) {
+	effort.Unwatched(t)
 	synctest.Test(t, func(t *testing.T) {
 		const remembered, rounds = 250, 6
 		s := serve(t, "pipe", relay.Options{
@@ -221,6 +223,7 @@ func (d *disk) Nack(space, id string, lease uint64, due time.Time, counts bool, 
 // take 20 s: nothing is acknowledged before it is stored, what waits is bounded,
 // and afterwards each delivery is made once.
 func TestST06ASlowDiskSlowsPublishersDown(t *testing.T) {
+	effort.Unwatched(t)
 	for name, pause := range map[string]time.Duration{"fsync of 500 ms": 500 * time.Millisecond, "stall of 20 s": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store"
@@ -161,7 +162,8 @@ func (p *peer) request(id string, in asked, method string) string {
 // calls had been made one after the other, and no method that must not runs
 // twice.
 func TestST09HistoriesOfKeysAreLinearizable(t *testing.T) {
-	const clients, keys, kills, each = 4, 12, 8, 30
+	const clients, keys, kills = 4, 12, 8
+	each := effort.Rounds(50)
 	for _, repeatable := range []bool{false, true} {
 		t.Run(fmt.Sprintf("repeatable %v", repeatable), func(t *testing.T) {
 			dir := t.TempDir()

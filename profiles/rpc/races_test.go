@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -19,7 +20,7 @@ type ends struct{ done, cancelled int }
 // A cancel races the completion of a call a thousand times: each ends once, one
 // way or the other, and nothing comes after that.
 func TestPR02CancelRacesCompletion(t *testing.T) {
-	const times = 1000
+	times := effort.Rounds(1000)
 	finish := func(params []byte) ([]byte, error) { return append([]byte("done "), params...), nil }
 	methods := map[string]rpc.Method{
 		"test.detached": {Detached: func(_ context.Context, _ *profiles.Request, params []byte, _ func([]byte) error) ([]byte, error) {

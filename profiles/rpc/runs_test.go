@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store"
 )
@@ -360,6 +360,7 @@ func (h *held) Put(space, key string, was uint64, owner string, value []byte, ex
 }
 
 func TestLargeResultsAreKept(t *testing.T) {
+	effort.Unwatched(t)
 	big := bytes.Repeat([]byte("x"), 4<<20)
 	c := new(tally)
 	methods := counted(c)
@@ -380,7 +381,7 @@ func TestLargeResultsAreKept(t *testing.T) {
 }
 
 func TestCallsUnderKeysAreBounded(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	c, gate, started := new(tally), make(chan struct{}), make(chan string)
 	p := newProfile(t, rpc.Options{Methods: gated(c, gate, started), Outcomes: openStore(t, "", nil)})
 	// 64 MiB of params, whoever sends them.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -58,6 +59,7 @@ func TestContract(t *testing.T) { profiletest.Run(t, fresh, contract()...) }
 func FuzzServe(f *testing.F) { profiletest.Fuzz(f, fresh, contract()...) }
 
 func TestAStateComesBackAsItWasPut(t *testing.T) {
+	effort.Unwatched(t)
 	for _, kind := range []string{"pipe", "mux"} {
 		t.Run(kind, func(t *testing.T) {
 			s := serve(t, state.Options{Store: open(t, sqlstore.Options{})})
@@ -99,12 +101,12 @@ func TestWhatIsPutIsThereForAGetBehindIt(t *testing.T) {
 func TestChildrenMayFollowTheirParentsWithoutWaiting(t *testing.T) {
 	s := serve(t, state.Options{Store: open(t, sqlstore.Options{Dir: t.TempDir()})})
 	list := []state.State{of("0"), of("1")}
-	for i := 2; i < 500; i++ { // each has two parents, the later of which was only just sent
+	for i := 2; i < effort.Rounds(500); i++ { // each has two parents, the later of which was only just sent
 		list = append(list, of(fmt.Sprint(i), list[i-1], list[i-2]))
 	}
 	p := s.dial(alice)
 	p.mustPut(list...)
-	if got, err := p.get(list[499].ID); err != nil || len(got.Parents) != 2 {
+	if got, err := p.get(list[len(list)-1].ID); err != nil || len(got.Parents) != 2 {
 		t.Errorf("the last is %v, %v", got, err)
 	}
 	// The other way round the first to come is refused, and those after it.
@@ -213,6 +215,7 @@ func TestPR11TheSameStateAgainChangesNothing(t *testing.T) {
 
 // RS-06, as far as parent_ids are concerned.
 func TestRS06MillionsOfParentsCostNothing(t *testing.T) {
+	effort.Unwatched(t)
 	h := profiletest.New(t, fresh(t))
 	id := of("b").ID
 	body := p1.AppendBytes(p1.AppendBytes(nil, 1, id[:]), 2, []byte("b"))

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -449,7 +450,7 @@ func TestToolsThatNobodyWouldTakeAreLeftOut(t *testing.T) {
 }
 
 func TestRS08ToolsOfAServerAreBounded(t *testing.T) {
-	profiletest.Unwatched(t)
+	effort.Unwatched(t)
 	var names []string
 	for i := range tooldisc.MaxServerTools + 1 {
 		names = append(names, fmt.Sprintf("tool-%05d", i))

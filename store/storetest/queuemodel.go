@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/store"
 )
 
@@ -24,7 +25,7 @@ type modelItem struct {
 // modelQueues does random things to a store and to a list of items, and wants
 // both to answer the same.
 func modelQueues(k *kit) {
-	const steps = 600
+	steps := effort.Rounds(1500)
 	seed := rand.Uint64()               //nolint:gosec // no secret
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	defer func() {

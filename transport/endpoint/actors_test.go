@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -34,8 +35,8 @@ func FuzzActors(f *testing.F) {
 		if len(octets) > 512 || seen[string(octets)] {
 			continue
 		}
-		if seen[string(octets)] = true; raceEnabled && len(seen)%5 > 0 {
-			continue // the others are run without the race detector
+		if seen[string(octets)] = true; !effort.Due(len(seen), 10) {
+			continue
 		}
 		program := []byte{0}
 		for _, b := range octets {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -623,7 +624,7 @@ func TestADeferredMessageCostsTwoAllocations(t *testing.T) {
 	conn.run(batch)
 	allocs := testing.AllocsPerRun(100, func() { conn.run(batch) })
 	t.Logf("%.2f allocations a message", allocs/n)
-	if allocs > 2*n+4 && !raceEnabled {
+	if allocs > 2*n+4 && !effort.Watched {
 		t.Errorf("%.0f allocations for %d messages, want 2 for each", allocs, n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -190,6 +191,7 @@ func TestReplayWindowBeginsWithTheAnswer(t *testing.T) {
 }
 
 func TestReplayWindowIsBoundedAndForgetsTheOldest(t *testing.T) {
+	effort.Unwatched(t)
 	const bound = 65_536
 	r := newRig(t, endpoint.Options{ReplayWindow: time.Hour}, telling(profile(echo)))
 	id := func(i int) string { return fmt.Sprintf("msg-id-%09d", i) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -21,6 +22,7 @@ func (r *rig) halfAFrame(t *testing.T, size int) {
 }
 
 func TestRS03LargeFramesShareABudgetAndSmallOnesNeedNone(t *testing.T) {
+	effort.Unwatched(t)
 	const budget = 4 << 20
 	virtually(t, func(t *testing.T, pipe pipe) {
 		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytes: budget}}
@@ -130,6 +132,7 @@ func TestRS03AConnectionHasABudgetOfItsOwn(t *testing.T) {
 // A stream keeps the buffer that grew for its last frame for a moment. What a
 // peer is not sending any more is no reason to refuse what it sends now.
 func TestRS03StreamsThatRestGiveTheirBuffersToTheOthers(t *testing.T) {
+	effort.Unwatched(t)
 	const perConn, large = 4 << 20, 1<<20 - 100
 	goOn := make(chan struct{})
 	close(goOn)

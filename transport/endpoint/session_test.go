@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -52,7 +53,7 @@ func TestCallsRunConcurrentlyAndGetTheirOwnAnswers(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 64 {
 				wg.Go(func() {
-					for j := range 50 {
+					for j := range effort.Rounds(50) {
 						want := fmt.Sprintf("%d/%d", i, j)
 						if got := ask(t, a, want); got != want {
 							t.Errorf("answer %q, want %q", got, want)
@@ -66,6 +67,7 @@ func TestCallsRunConcurrentlyAndGetTheirOwnAnswers(t *testing.T) {
 }
 
 func TestLargePayloadsCrossInBothDirections(t *testing.T) {
+	effort.Unwatched(t)
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			a, _ := pair(t, k.pipe, echo)

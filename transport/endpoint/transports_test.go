@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -102,6 +103,7 @@ func TestWireEchoesManyCallsAtOnce(t *testing.T) {
 }
 
 func TestWireCarriesTheLargestPayload(t *testing.T) {
+	effort.Unwatched(t)
 	overWire(t, func(t *testing.T, kind string) {
 		patient := endpoint.Options{Bounds: endpoint.Bounds{Write: transporttest.Patience}} // of a busy machine
 		s := listen(t, kind, patient, profile(echo)).session(t)
@@ -326,6 +328,7 @@ func TestQU01OverQUIC(t *testing.T) {
 
 // QU-03 on QUIC itself: what the peer may have under way is bounded by windows.
 func TestQU03OverQUIC(t *testing.T) {
+	effort.Unwatched(t)
 	transporttest.NoLeaks(t)
 	const perConn = 4 << 20
 	opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytesPerConn: perConn}}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/transport/quicconn"
 	"github.com/slimwire/swp/transport/transporttest"
 )
@@ -14,6 +15,7 @@ import (
 // However many connections there are, their windows grow within one bound, and
 // without room to grow everything still arrives.
 func TestQU03WindowsOfAllConnectionsGrowWithinOneBound(t *testing.T) {
+	effort.Unwatched(t)
 	for _, limit := range []int{1, 3 << 20} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			const size = 8 << 20
@@ -54,6 +56,7 @@ func TestQU03WindowsOfAllConnectionsGrowWithinOneBound(t *testing.T) {
 }
 
 func TestQU03WindowsOfAClosedConnectionAreGivenBack(t *testing.T) {
+	effort.Unwatched(t)
 	ca := transporttest.NewCA(t)
 	ln, err := quicconn.Listen("127.0.0.1:0", ca.Policy(t, transporttest.Server), quicconn.Options{})
 	if err != nil {

@@ -1,0 +1,34 @@
+// Package effort says how much work a test does: what a developer waits for, or all of it
+// before a release.
+package effort
+
+import (
+	"os"
+	"testing"
+)
+
+// Long reports whether tests do all of their work: make test-long sets SWP_LONG.
+func Long() bool { return os.Getenv("SWP_LONG") != "" }
+
+// Rounds returns how often a test repeats itself with other random numbers or with more
+// data: full times where tests are Long, otherwise one time in five.
+func Rounds(full int) int {
+	if Long() {
+		return full
+	}
+	return (full + 4) / 5
+}
+
+// Due reports whether case i of an exhaustive test is to be run: each where tests are
+// Long, otherwise one in n.
+func Due(i, n int) bool { return Long() || i%n == 0 }
+
+// Unwatched skips a test of many megabytes, or of the number of allocations, under the
+// race detector, unless tests are Long. Of the packages that the race detector watches,
+// make test runs again without it whatever test calls this or reads Watched.
+func Unwatched(t testing.TB) {
+	t.Helper()
+	if Watched && !Long() {
+		t.Skip("it is run without the race detector")
+	}
+}

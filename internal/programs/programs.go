@@ -1,0 +1,68 @@
+// Package programs builds the programs of this module for the tests that run them.
+package programs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// Build builds packages, named by their paths below the module, and returns the directory
+// with their executables, which stays: bin/test of the module. An executable that is up
+// to date is not linked again. Tests of several packages may call it at once.
+func Build(packages ...string) (dir string, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(root, "bin", "test")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	unlock, err := lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	args := []string{"build", "-ldflags=-s -w", "-o", dir + "/"}
+	for _, p := range packages {
+		args = append(args, "./"+p)
+	}
+	build := exec.Command("go", args...)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// moduleRoot is the directory of go.mod, from that of a test.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", err
+}
+
+// lock waits until no other process holds the lock of a file.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock of %s: %w", path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
