@@ -73,7 +73,8 @@ test: ## all tests, with leak checks, the race detector where it matters most; l
 	$(GO) test -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
 	@files=$$(grep -rlE --include=*_test.go 'effort\.(Unw|W)atched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED)))); \
 	names=$$(awk -F '[ (]' '/^func Test/ {name = $$2} /effort\.(Unw|W)atched/ {print name}' $$files | sort -u | paste -sd '|'); \
-	set -x; $(GO) test -timeout $(TEST_TIMEOUT) -run "^($$names)$$" $$(dirname $$files | sort -u)
+	echo "without the race detector: $$names"; \
+	$(GO) test -timeout $(TEST_TIMEOUT) -run "^($$names)$$" $$(dirname $$files | sort -u)
 
 # SLICE is which part of the packages test-long takes: 3/40 takes those whose number in
 # the list leaves 3 when it is divided by 40.
