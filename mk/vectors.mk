@@ -74,7 +74,7 @@ conformance-claims: conformance-core conformance-all ## what these runs allow to
 
 .PHONY: vector-runner
 vector-runner:
-	@$(GO) build -trimpath -o $(VECTOR_RUNNER) ./cmd/spec-vector-runner
+	@$(GO) build -o $(VECTOR_RUNNER) ./cmd/spec-vector-runner
 
 .PHONY: gen-vectors gen-c1-vectors gen-remaining-vectors
 gen-vectors gen-c1-vectors gen-remaining-vectors: ## write vectors/ from its catalogue, all of it

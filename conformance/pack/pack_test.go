@@ -27,14 +27,14 @@ func toRoot(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 }
 
-// make runs targets of the Makefile into a directory of the test's own, with a
-// runner that is played from there.
+// conformanceMake runs targets of the Makefile into a directory of the test's own, with a
+// runner beside the other programs that tests build.
 func conformanceMake(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not here")
 	}
-	args = append([]string{"--no-print-directory", "CONFORMANCE_DIR=" + dir, "BIN=" + filepath.Join(dir, "bin")}, args...)
+	args = append([]string{"--no-print-directory", "CONFORMANCE_DIR=" + dir, "BIN=bin/test"}, args...)
 	cmd := exec.CommandContext(t.Context(), "make", args...)
 	// What make told a make that runs these tests is not for this one.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
