@@ -43,7 +43,7 @@ var rules = []rule{
 	{"vectors/gen", []string{"vectors"}, nil, "fixtures are written octet by octet, not by the code they test"},
 
 	{"internal/effort", nil, nil, "how much work tests do, for the tests of any package"},
-	{"internal/programs", nil, nil, "the programs, for the tests that run them"},
+	{"internal/programs", []string{"vectors/datatest"}, nil, "the programs, for the tests that run them"},
 
 	{"transport", nil, nil, "TLS policy and interfaces stand on crypto/tls alone"},
 	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},

@@ -79,15 +79,15 @@ var vectorFiles = sync.OnceValues(func() (map[string][]string, error) {
 	return files, err
 })
 
-// eachVector calls f for the descriptor of each vector of ours, several at once, and
-// returns when all have.
-func eachVector(t *testing.T, f func(t *testing.T, path string)) {
+// eachVector calls f for the descriptor of each vector of ours and its number, several at
+// once, and returns when all have.
+func eachVector(t *testing.T, f func(t *testing.T, path string, number int)) {
 	t.Helper()
 	t.Run("vectors", func(t *testing.T) {
-		for _, path := range descriptors(t) {
+		for i, path := range descriptors(t) {
 			t.Run(idOf(path), func(t *testing.T) {
 				t.Parallel()
-				f(t, path)
+				f(t, path, i)
 			})
 		}
 	})

@@ -7,9 +7,11 @@ import (
 
 	"github.com/slimwire/swp/bridge/mcpfront"
 	"github.com/slimwire/swp/bridge/mcptest"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 func TestGW07OctetsArriveAsTheyWereSentLegacy(t *testing.T) {
+	effort.Unwatched(t)
 	l := open(t, mcpfront.Options{}).initialize("", "alice")
 	for name, form := range mcptest.Requests {
 		sent := fmt.Sprintf(form, `"z":0`)

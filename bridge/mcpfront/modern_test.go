@@ -11,9 +11,11 @@ import (
 
 	"github.com/slimwire/swp/bridge/mcpfront"
 	"github.com/slimwire/swp/bridge/mcptest"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 func TestGW07OctetsArriveAsTheyWereSentModern(t *testing.T) {
+	effort.Unwatched(t)
 	s := open(t, mcpfront.Options{})
 	for name, form := range mcptest.Requests {
 		sent := fmt.Sprintf(form, meta)

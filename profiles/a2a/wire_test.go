@@ -90,7 +90,7 @@ func TestWireAgentsAndInitiatorsLoseTheirConnections(t *testing.T) {
 	for _, kind := range []string{"tls", "quic"} {
 		t.Run(kind, func(t *testing.T) {
 			const initiators, events = 4, 20
-			each := effort.Rounds(5)
+			each := effort.Rounds(10)
 			db, err := sqlstore.Open(t.Context(), sqlstore.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/store/filestore"
@@ -235,10 +236,11 @@ func TestOthersGetTheOneThatWasCompletedFirst(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
+	effort.Unwatched(t)
 	s := serve(t, "pipe", artifact.Options{MaxMetadata: 1 << 20}, endpoint.Bounds{})
 	p := s.dial(alice)
 	var want []string
-	for i := range 120 {
+	for i := range 250 {
 		id := fmt.Sprintf("id %03d", i)
 		if i == 7 {
 			id = "id 006\x00after"
@@ -252,9 +254,9 @@ func TestList(t *testing.T) {
 	}
 	var got []string
 	in := artifact.ListParams{}
-	for _, n := range []int{100, 20} {
+	for _, n := range []int{100, 100, 50} {
 		page := list(t, s, bob, in)
-		if len(page.Artifacts) != n || (page.Next == "") != (n == 20) {
+		if len(page.Artifacts) != n || (page.Next == "") != (n == 50) {
 			t.Fatalf("%d on a page, next %q, want %d", len(page.Artifacts), page.Next, n)
 		}
 		for _, e := range page.Artifacts {

@@ -248,12 +248,13 @@ func TestPR09TheSameIDOfferedBySomeoneElseHarmsNothing(t *testing.T) {
 }
 
 func TestPR09AbandonedUploadsExpire(t *testing.T) {
+	effort.Unwatched(t)
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	store := disk(t, "", filestore.Options{ItemsPerOwner: 200, Now: func() time.Time { return now }})
+	store := disk(t, "", filestore.Options{ItemsPerOwner: 1000, Now: func() time.Time { return now }})
 	s := serve(t, "pipe", artifact.Options{Store: store}, endpoint.Bounds{})
 	p := s.dial(alice)
 	l := p.lane(t)
-	for i := range 200 {
+	for i := range 1000 {
 		wantSilence(t, "OFFER", offer(t, l, offerOf(fmt.Sprint(i), []byte("x"))))
 	}
 	wantErr(t, "OFFER over the bound", offer(t, l, offerOf("one more", []byte("x"))), artifact.CodeQuota)
@@ -353,7 +354,7 @@ func TestUploadsGoOnAfterEveryConnectionThatIsLost(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			s := serve(t, kind, artifact.Options{}, endpoint.Bounds{})
-			octets := random(effort.Rounds(10 << 20))
+			octets := random(4 << 20)
 			u := upload("a", octets)
 			u.Chunk = 64 << 10
 			durable := uint64(0)
@@ -372,8 +373,8 @@ func TestUploadsGoOnAfterEveryConnectionThatIsLost(t *testing.T) {
 					p.wantOctets(t, "a", octets)
 					return
 				}
-				if busy := new(artifact.PeerError); cut > 40 {
-					t.Fatalf("%v, %v after 40 connections", err, busy)
+				if busy := new(artifact.PeerError); cut > 20 {
+					t.Fatalf("%v, %v after 20 connections", err, busy)
 				}
 			}
 		})

@@ -248,7 +248,7 @@ func TestPR07NothingIsLostOverReconnections(t *testing.T) {
 	}
 }
 
-// soak has 10 producers publish while a subscriber reconnects 50 times, each
+// soak has 10 producers publish while a subscriber reconnects up to 50 times, each
 // time in the middle of what it is sent.
 func soak(t *testing.T, s *server, total int) {
 	const producers = 10

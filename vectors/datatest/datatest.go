@@ -16,7 +16,7 @@ import (
 // skips the test if that is not there.
 func Path(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := root()
+	dir, err := Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +70,9 @@ func Rows[T any](t testing.TB, name string, each func(row T)) {
 	}
 }
 
-// root returns the folder of the repository: the first with a go.mod, from that of the
+// Root returns the folder of the repository: the first with a go.mod, from that of the
 // test upwards.
-func root() (string, error) {
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
