@@ -14,8 +14,8 @@ TEST_TIMEOUT ?= 40m
 
 # WATCHED are the packages whose goroutines share most: in make test the race detector
 # watches them. make test-long has it watch all, and CI a slice of those for each commit.
-WATCHED := client|partner|transport(/.*)?|profiles/(a2a|artifact|events|relay|rpc|state)|$\
-  bridge/(a2afront|mcpfront|mcphttp|mcpstdio)
+WATCHED := client|internal/partner|transport(/.*)?|profiles/(a2a|artifact|events|relay|rpc|state)|$\
+  internal/bridge/(a2afront|mcpfront|mcphttp|mcpstdio)
 
 # RACE has the race detector watch all but SQLite, which is C that was translated into Go:
 # watched, it makes the tests of whatever is stored take three times as long.

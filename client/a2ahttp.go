@@ -6,8 +6,8 @@ import (
 	"net"
 	"strings"
 
-	"github.com/slimwire/swp/bridge/a2afront"
-	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
@@ -17,8 +17,11 @@ type A2AHTTPOptions struct {
 	Agent    string       // agent or partner/agent, as the peer knows it
 	Listener net.Listener // on a loopback address: whoever can connect acts as this client
 
-	// Params and Verbatim are those of a2afront.Options.
-	Params   []string
+	// Params are the names of headers that are service parameters besides those of A2A.
+	Params []string
+
+	// Verbatim has cards told as they are, with the interfaces and signatures that their
+	// authors gave them.
 	Verbatim bool
 
 	// Ready is called once the peer was reached. Nil: nobody is told.
@@ -26,7 +29,7 @@ type A2AHTTPOptions struct {
 }
 
 // ServeA2AHTTP is a local A2A agent over JSON-RPC and REST, with its card at
-// /.well-known/agent-card.json, that is really the remote one: package a2afront says how
+// /.well-known/agent-card.json, that is really the remote one: docs/http-front.md says how
 // it behaves. A connection that is lost is made anew, and streams go on over it. It
 // returns when ctx ends, after the calls in flight have had two seconds, with nil; or
 // with what kept the peer from being reached at first, or the listener from being served.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/bridge/mcpclient"
+	"github.com/slimwire/swp/internal/bridge/mcpclient"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -132,7 +132,7 @@ func (k *Kept) add(count *int, n int) {
 	}
 }
 
-// Link implements mcpclient.Peer.
+// Link implements mcptransport.Peer, for an MCP client over this connection.
 func (k *Kept) Link(ctx context.Context) (mcpclient.Link, error) {
 	c, err := k.Get(ctx)
 	if err != nil {

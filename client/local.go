@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/gate"
 )
 
 // local serves what is remote to whoever can connect to ln, which it closes, until ctx

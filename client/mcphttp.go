@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net"
 
-	"github.com/slimwire/swp/bridge/gate"
-	"github.com/slimwire/swp/bridge/mcpclient"
-	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/mcpclient"
+	"github.com/slimwire/swp/internal/bridge/mcpfront"
 )
 
 // HTTPOptions configure ServeHTTP. Peer and Listener are required.

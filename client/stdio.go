@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slimwire/swp/bridge/mcpclient"
+	"github.com/slimwire/swp/internal/bridge/mcpclient"
 	"github.com/slimwire/swp/profiles"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slimwire/swp/access/token"
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/access/token"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/rpc"

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slimwire/swp/agents/sdlagent"
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/agents/sdlagent"
 	"github.com/slimwire/swp/profiles"
 	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"

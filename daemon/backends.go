@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/bridge/rpchttp"
-	"github.com/slimwire/swp/bridge/upstream"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/rpchttp"
+	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 

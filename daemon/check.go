@@ -8,10 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/access"
-	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/bridge/mcphttp"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )

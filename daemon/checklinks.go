@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slimwire/swp/access"
-	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/bridge/gate"
 )
 
 // PlanPartner is a partner of a Plan.

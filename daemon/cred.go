@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/access/token"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/access/token"
 	"github.com/slimwire/swp/profiles/cred"
 )
 

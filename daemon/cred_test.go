@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slimwire/swp/access/token"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/access/token"
 )
 
 func publicKey(t *testing.T, name string) []byte {

@@ -15,10 +15,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/bridge/a2afront"
-	"github.com/slimwire/swp/bridge/gate"
-	"github.com/slimwire/swp/bridge/mcpfront"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/mcpfront"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"

@@ -3,9 +3,9 @@ package daemon
 import (
 	"context"
 
-	"github.com/slimwire/swp/bridge/a2afront"
-	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 

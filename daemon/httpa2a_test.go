@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 

@@ -3,8 +3,8 @@ package daemon
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/slimwire/swp/bridge/a2afront"
-	"github.com/slimwire/swp/bridge/mcpfront"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/mcpfront"
 )
 
 // frontRow is a metric of a front, S being what the front has counted.

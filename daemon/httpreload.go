@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/bridge/gate"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/transport"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slimwire/swp/access"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )

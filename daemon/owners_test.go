@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 

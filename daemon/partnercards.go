@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/partner"
+	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 )

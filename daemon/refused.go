@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/partner"
+	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 

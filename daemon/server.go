@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/bridge/mcphttp"
-	"github.com/slimwire/swp/bridge/mcpstdio"
-	"github.com/slimwire/swp/bridge/mcptools"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/mcphttp"
+	"github.com/slimwire/swp/internal/bridge/mcpstdio"
+	"github.com/slimwire/swp/internal/bridge/mcptools"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )

@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/agents/slipa2a"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 )

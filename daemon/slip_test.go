@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/agents/slipa2a"
-	"github.com/slimwire/swp/bridge/a2abinding"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/slip/slipstream"

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/access"
 	"github.com/slimwire/swp/daemon/config"
-	"github.com/slimwire/swp/partner"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/daemon/certinfo"
-	"github.com/slimwire/swp/partner"
+	"github.com/slimwire/swp/internal/partner"
 )
 
 // Status is what swpd status shows: no argument, no environment, no payload.

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/bridge/mcphttp"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/mcphttp"
 )
 
 // backend is an MCP server at a URL.

@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/bridge/proc"
-	"github.com/slimwire/swp/bridge/schema"
-	"github.com/slimwire/swp/bridge/upstream"
-	"github.com/slimwire/swp/bridge/worker"
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/bridge/schema"
+	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/bridge/worker"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 

@@ -1,4 +1,4 @@
-# Benchmarks: bench/ is a module of its own, because gRPC and NATS are no
+# Benchmarks: test/bench/ is a module of its own, because gRPC and NATS are no
 # dependencies of the product. Figures of a shared machine drift; only ratios
 # taken in one run count (PERFORMANCE).
 
@@ -18,17 +18,17 @@ bench-quick: build swp-bench ## only the loads with a promise, under 2 minutes
 
 .PHONY: bench-micro
 bench-micro: ## frame, E1, A2A-SDL and SLIP beside protobuf and JSON, and the product's own Go benchmarks
-	cd bench && $(GO) test -run '^$$' -bench . ./codec ./language
+	cd test/bench && $(GO) test -run '^$$' -bench . ./codec ./language
 	$(GO) test -run '^$$' -bench . -benchmem ./frame ./e1 ./profiles/p1 ./transport/endpoint ./sdl/...
 
 .PHONY: bench-test
 bench-test: ## the tests of the benchmark itself
-	cd bench && $(GO) vet ./... && $(GO) test -race ./...
+	cd test/bench && $(GO) vet ./... && $(GO) test -race ./...
 
 .PHONY: bench-generate
-bench-generate: ## code from the schemas in bench/
-	buf="$$($(GO) tool -n -modfile=tools/buf/go.mod buf)" && cd bench && "$$buf" generate
+bench-generate: ## code from the schemas in test/bench/
+	buf="$$($(GO) tool -n -modfile=tools/buf/go.mod buf)" && cd test/bench && "$$buf" generate
 
 .PHONY: swp-bench
 swp-bench:
-	cd bench && $(GO) build -trimpath -o ../$(BENCH) ./cmd/swp-bench
+	cd test/bench && $(GO) build -trimpath -o ../../$(BENCH) ./cmd/swp-bench

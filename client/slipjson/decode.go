@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slimwire/swp/agents/slipa2a"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/slip/nslip"
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"

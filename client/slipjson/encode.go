@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/slimwire/swp/agents/slipa2a"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/slip/nslip"
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"

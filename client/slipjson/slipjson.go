@@ -18,7 +18,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/slimwire/swp/agents/slipa2a"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/slip/nslip"
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"

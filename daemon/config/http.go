@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slimwire/swp/bridge/a2afront"
-	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/transport"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slimwire/swp/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/gate"
 )
 
 // Partners are by the name that begins the names of what is behind them.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slimwire/swp/agents/team"
+	"github.com/slimwire/swp/internal/agents/team"
 )
 
 // Teams are by the name that they have as agents.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/access/token"
+	"github.com/slimwire/swp/internal/access/token"
 	"github.com/slimwire/swp/profiles/cred"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/access/token"
+	"github.com/slimwire/swp/internal/access/token"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/profiletest"

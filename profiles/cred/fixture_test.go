@@ -16,8 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
 
-	"github.com/slimwire/swp/access/token"
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/access/token"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/store/sqlstore"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slimwire/swp/bridge/mcptest"
+	"github.com/slimwire/swp/internal/bridge/mcptest"
 	"github.com/slimwire/swp/internal/effort"
 )
 

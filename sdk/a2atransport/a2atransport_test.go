@@ -15,8 +15,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv/push"
 	"go.uber.org/goleak"
 
-	"github.com/slimwire/swp/bridge/a2abinding"
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
@@ -128,7 +128,7 @@ func linked(t *testing.T, kind string, a *agent) (*a2aclient.Client, *link) {
 	t.Cleanup(func() { _ = db.Close() })
 	far := serve(t, all.Options{A2A: a2a.Options{
 		Store:   db,
-		Workers: []a2a.Registration{{Kinds: a2abinding.Kinds(), Worker: a2atransport.NewWorker(handler)}},
+		Workers: []a2a.Registration{{Kinds: a2atransport.Kinds(), Worker: a2atransport.NewWorker(handler)}},
 	}})
 	near := serve(t, all.Options{})
 	l := &link{t: t, kind: kind, far: far.ep, near: near.ep, a2a: near.set.A2A}
@@ -419,7 +419,7 @@ func TestClientOutlivesIdleTimesAndAnEndpointThatBeginsAnew(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		begin := func() (*endpoint.Endpoint, func()) {
 			set, err := all.New(all.Options{Idle: idle, A2A: a2a.Options{
-				Store: db, Workers: []a2a.Registration{{Agent: "one", Kinds: a2abinding.Kinds(), Worker: a2atransport.NewWorker(handler)}},
+				Store: db, Workers: []a2a.Registration{{Agent: "one", Kinds: a2atransport.Kinds(), Worker: a2atransport.NewWorker(handler)}},
 			}})
 			if err != nil {
 				t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
 
-	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
 // codes are the SDK's errors and what they are on the wire.

@@ -9,12 +9,16 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
-	"github.com/slimwire/swp/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
+// Kinds returns the kinds of all operations of A2A, for an a2a.Registration. The caller
+// may keep it.
+func Kinds() []string { return a2abinding.Kinds() }
+
 // NewWorker returns the Worker that has a request handler of the SDK carry out the
-// operations of A2A. Register it for a2abinding.Kinds. The handler sees the identity
+// operations of A2A. Register it for Kinds. The handler sees the identity
 // of the peer as the authenticated user of its call context, and the service
 // parameters. It is safe for concurrent use if the handler is.
 func NewWorker(handler a2asrv.RequestHandler) a2a.Worker {

@@ -8,17 +8,19 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/slimwire/swp/bridge/mcpclient"
+	"github.com/slimwire/swp/internal/bridge/mcpclient"
 )
+
+// Peer is the endpoint in front of a server. A *client.Kept is one.
+type Peer = mcpclient.Peer
 
 // Client is the mcp.Transport by which an mcp.Client reaches a server of a peer, in
 // either era. It outlives the connections to the peer, see package mcpclient: an
 // mcp.ClientSession goes on when the peer was away or has begun anew. It is for one call
 // of mcp.Client.Connect, as the SDK has it; any number of them share a peer.
 type Client struct {
-	// Peer is where the server is, such as a *client.Kept. It stays when the transport
-	// is closed.
-	Peer mcpclient.Peer
+	// Peer is where the server is. It stays when the transport is closed.
+	Peer Peer
 
 	// Target is the name of the server; empty means the default of the peer. A name
 	// is sent only to peers that say in swp.info that they tell servers apart.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slimwire/swp/bridge/a2afront"
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
 )
 
 func newA2AHTTP(f *flags) *cobra.Command {

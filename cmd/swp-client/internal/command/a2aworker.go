@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slimwire/swp/bridge/proc"
-	"github.com/slimwire/swp/bridge/worker"
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/bridge/worker"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/store/sqlstore"

@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slimwire/swp/bridge/proc"
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/profiles/relay"
 )
 

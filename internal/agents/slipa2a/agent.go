@@ -1,0 +1,158 @@
+package slipa2a
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// Incoming is what an agent behind Wrap learns about the message that it was sent.
+type Incoming struct {
+	Received
+
+	// OptedIn says that the client offered the extension with its request.
+	OptedIn bool
+
+	// TakesSLIP says that the answer may be in SLIP: the client has opted in, takes
+	// text/slip, and does not know other anchors. Otherwise it is plain text.
+	TakesSLIP bool
+}
+
+type incomingKey struct{}
+
+// Of returns what came in, for an agent in Go whose Worker is behind Wrap. ctx is that
+// of Run; ok is false for operations that send no message.
+func Of(ctx context.Context) (in *Incoming, ok bool) {
+	in, ok = ctx.Value(incomingKey{}).(*Incoming)
+	return in, ok
+}
+
+// Wrap puts the extension before an agent: a Worker for kinds of package a2abinding.
+//
+// A message in SLIP reaches the agent as it is, octet for octet, once it has been
+// found good; what is not good is refused with InvalidParams. A message that falls back
+// reaches it as plain text: neither the message nor the service parameters name the
+// extension any more, all else is as it was. Messages that are not marked, and other
+// operations, pass as they are. The extended card is told with the declaration, unless
+// it has one or is signed.
+//
+// The Worker that is returned is a Resumer if the agent is.
+func (x *Extension) Wrap(agent a2a.Worker) a2a.Worker {
+	w := &wrapped{x, agent}
+	if again, ok := agent.(a2a.Resumer); ok {
+		return &resumer{w, again}
+	}
+	return w
+}
+
+type wrapped struct {
+	x     *Extension
+	agent a2a.Worker
+}
+
+type resumer struct {
+	*wrapped
+	again a2a.Resumer
+}
+
+// Run implements a2a.Worker.
+func (w *wrapped) Run(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+	ctx, t, err := w.x.admit(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	output, err := w.agent.Run(ctx, t, event)
+	if o, _ := a2abinding.OfKind(t.Kind); o.Name == a2abinding.GetExtendedAgentCard && err == nil {
+		if declared, err := w.x.Declare(output); err == nil {
+			return declared, nil
+		}
+	}
+	return output, err
+}
+
+// Resume implements a2a.Resumer.
+func (r *resumer) Resume(ctx context.Context, t *a2a.Task, last []byte, event func(string, []byte) error) ([]byte, error) {
+	ctx, t, err := r.x.admit(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return r.again.Resume(ctx, t, last, event)
+}
+
+// admit returns the task as the agent is to have it, or the failure that its initiator
+// gets.
+func (x *Extension) admit(ctx context.Context, t *a2a.Task) (context.Context, *a2a.Task, error) {
+	o, _ := a2abinding.OfKind(t.Kind)
+	if o.Name != a2abinding.SendMessage && o.Name != a2abinding.SendStreamingMessage {
+		return ctx, t, nil
+	}
+	in, input, err := x.receive(t)
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return ctx, nil, refused.Failure().Result()
+	}
+	if failure, ok := errors.AsType[*a2abinding.Failure](err); ok {
+		return ctx, nil, failure.Result()
+	}
+	if err != nil {
+		return ctx, nil, err
+	}
+	if in.Kind == Plain {
+		changed := *t
+		changed.Input, changed.Params = input, optedOut(t.Params)
+		t = &changed
+	}
+	return context.WithValue(ctx, incomingKey{}, in), t, nil
+}
+
+// receive reads the input of a send. The input that is returned is the one for the
+// agent.
+func (x *Extension) receive(t *a2a.Task) (*Incoming, []byte, error) {
+	in := &Incoming{OptedIn: OptedIn(t.Params)}
+	if x.opts.Required && !in.OptedIn {
+		return nil, nil, a2abinding.Fail(a2abinding.CodeNeedsExtension, "the extension "+URI+" is required")
+	}
+	if !json.Valid(t.Input) {
+		return nil, nil, fault(BadMessage, "the input is no JSON")
+	}
+	root, err := parseObject(t.Input, whole(t.Input))
+	if err != nil {
+		return nil, nil, fault(BadMessage, "input: %v", err)
+	}
+	m, err := root.inner("message")
+	if err != nil {
+		return nil, nil, fault(BadMessage, "message: %v", err)
+	}
+	if m == nil {
+		return in, t.Input, nil // the agent says what is missing
+	}
+	if n := m.at.to - m.at.from; n > x.opts.MaxMessage {
+		return nil, nil, fault(BadMessage, "%d octets, want at most %d", n, x.opts.MaxMessage)
+	}
+	r, err := x.decode(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	in.Received = *r
+	if r.Kind == Plain {
+		input, err := plain(t.Input, messageOf)
+		return in, input, err
+	}
+	if in.OptedIn {
+		if in.TakesSLIP, err = takes(root); err != nil {
+			return nil, nil, fault(BadMessage, "acceptedOutputModes: %v", err)
+		}
+	}
+	return in, t.Input, nil
+}
+
+// messageOf finds the message in the input of a send.
+func messageOf(input []byte) (*object, error) {
+	root, err := parseObject(input, whole(input))
+	if err != nil {
+		return nil, err
+	}
+	return root.inner("message")
+}

@@ -1,0 +1,310 @@
+package team
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// Why a message could not be routed: ErrorInfo.reason of a CodeInternal.
+const (
+	HopLimit         a2abinding.Reason = "HOP_LIMIT"
+	AgentNotFound    a2abinding.Reason = "AGENT_NOT_FOUND"
+	InvalidRecipient a2abinding.Reason = "INVALID_RECIPIENT"
+	AgentFailed      a2abinding.Reason = "AGENT_FAILED"
+	EmptyInput       a2abinding.Reason = "EMPTY_INPUT"
+)
+
+var (
+	errHops      = a2abinding.Own(HopLimit, "the message went to as many agents as it may")
+	errUnknown   = a2abinding.Own(AgentNotFound, "an agent named a recipient that is not in the team")
+	errItself    = a2abinding.Own(InvalidRecipient, "an agent named itself as the recipient")
+	errAgent     = a2abinding.Own(AgentFailed, "an agent of the team failed")
+	errEmpty     = a2abinding.Own(EmptyInput, "an agent answered with nothing that could be passed on")
+	errTooLarge  = a2abinding.Own(a2abinding.TooLarge, "an agent answered with more than can be held back")
+	errNoTask    = a2abinding.Fail(a2abinding.CodeTaskNotFound, "task not found")
+	errNoMessage = a2abinding.Fail(a2abinding.CodeInvalidParams, "no message that can be understood")
+	errNoParams  = a2abinding.Fail(a2abinding.CodeInvalidParams, "not a JSON object")
+	errNoPush    = a2abinding.Fail(a2abinding.CodeNoPush, "push notifications are not supported")
+)
+
+// request is one message of a caller on its way. It belongs to one goroutine, and
+// nothing of it outlives the operation.
+type request struct {
+	*Team
+	ctx    context.Context
+	task   *a2a.Task
+	event  func(octets []byte) error // to the caller, if the operation streams
+	input  object                    // of the operation
+	tenant string                    // of it
+	opted  bool                      // the caller offers the extension
+	hops   int
+	left   *int   // deliveries that are left, for all teams that the message is in
+	known  string // task of which is kept which member has it
+}
+
+// hop is a message on its way to a member.
+type hop struct {
+	message  object // without routing data
+	target   string
+	sender   string
+	handoffs []string // empty: all peers
+}
+
+// send routes a message. Its steps are those of the specification, §6.
+func (r *request) send(streams bool) ([]byte, error) {
+	h, contextID, err := r.begin()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if r.hops >= r.opts.MaxHops || *r.left <= 0 {
+			return nil, errHops
+		}
+		r.hops++
+		*r.left--
+		m := r.members[h.target]
+		if m == nil {
+			return nil, errUnknown
+		}
+		told := Hop{Team: r.opts.Name, N: r.hops, Sender: h.sender, Member: m.id}
+		a, p, err := r.deliver(m, h, streams)
+		if err != nil {
+			if r.ctx.Err() != nil {
+				return nil, context.Cause(r.ctx)
+			}
+			m.forget()
+			told.Err = err
+			r.opts.Observe(told)
+			return nil, r.failed(m, err)
+		}
+		if a == nil { // it was passed on as it came
+			told.Next = User
+			r.opts.Observe(told)
+			return nil, nil
+		}
+		var d decision
+		told.Next, d, err = r.decide(m, p, a, h.sender)
+		told.Reason, told.Err = d.reason, err
+		r.opts.Observe(told)
+		if err != nil {
+			return nil, err
+		}
+		if told.Next == User {
+			return r.give(m, a, streams)
+		}
+		if contextID == "" {
+			contextID = a.contextID
+		}
+		message, err := a.forward(contextID)
+		if err != nil {
+			if errors.Is(err, errNoParts) {
+				return nil, errEmpty
+			}
+			return nil, errAgent
+		}
+		h = hop{message: message, target: told.Next, sender: m.id, handoffs: d.handoffs}
+	}
+}
+
+// begin reads what the caller sent. Routing data in it has no effect.
+func (r *request) begin() (h hop, contextID string, err error) {
+	settings, err := r.input.inner("configuration")
+	if err != nil {
+		return hop{}, "", errNoParams
+	}
+	if push, err := settings.get("taskPushNotificationConfig"); err != nil || push != nil {
+		return hop{}, "", errNoPush
+	}
+	message, err := r.input.inner("message")
+	if err != nil || message == nil {
+		return hop{}, "", errNoMessage
+	}
+	taskID, err := message.text("taskId")
+	if err != nil {
+		return hop{}, "", errNoMessage
+	}
+	if contextID, err = message.text("contextId"); err != nil {
+		return hop{}, "", errNoMessage
+	}
+	if message, err = stripped(message); err != nil {
+		return hop{}, "", errNoMessage
+	}
+	if err := r.references(message); err != nil {
+		return hop{}, "", err
+	}
+	h = hop{message: message, target: r.opts.Default, sender: User}
+	if taskID != "" {
+		m, err := r.find(taskID)
+		if err != nil {
+			return hop{}, "", err
+		}
+		if m == nil {
+			return hop{}, "", errNoTask
+		}
+		h.target = m.id
+	}
+	return h, contextID, nil
+}
+
+// maxReferences bounds the tasks that one message may refer to.
+const maxReferences = 64
+
+// references refuses a message that refers to tasks which are not the caller's: to the
+// members all callers are the team.
+func (r *request) references(message object) error {
+	list, err := message.list("referenceTaskIds")
+	if err != nil || len(list) > maxReferences {
+		return errNoMessage
+	}
+	for _, value := range list {
+		id, ok := text(value)
+		if !ok || len(id) > maxID {
+			return errNoMessage
+		}
+		if m, err := r.find(id); err != nil || m == nil {
+			return cmp.Or(err, error(errNoTask))
+		}
+	}
+	return nil
+}
+
+// deliver sends a message to a member and returns its answer. Where it is known
+// beforehand that the answer is the caller's, what streams is passed on as it comes,
+// and the answer is nil.
+func (r *request) deliver(m *participant, h hop, streams bool) (*answer, *profile, error) {
+	p, err := r.describe(r.ctx, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	message := h.message
+	if p.peer.SupportsClientRouting {
+		data := routingData(r.peers(r.ctx, m, h.handoffs), h.sender, m.Form, r.opts.Context)
+		if message, err = injected(message, data); err != nil {
+			return nil, nil, err
+		}
+	}
+	task := &a2a.Task{
+		Kind: r.task.Kind, Input: r.input.with("message", message.octets()).octets(), Peer: r.task.Peer,
+		Params: paramsFor(r.task.Params, p.peer.SupportsClientRouting), Deadline: r.task.Deadline,
+	}
+	if streams && !p.peer.SupportsClientRouting && r.atEnd(m) {
+		_, err := r.exchange(m, task, func(octets []byte) error { return r.pass(m, octets) })
+		return nil, p, err
+	}
+	a := new(answer)
+	output, err := r.exchange(m, task, func(octets []byte) error {
+		if !streams {
+			return errEvent
+		}
+		return a.take(octets, r.opts.Held)
+	})
+	if err == nil && !streams {
+		err = a.take(output, max(r.opts.Held, len(output)))
+	}
+	if err == nil && a.empty() {
+		err = errors.New("team: no answer")
+	}
+	return a, p, err
+}
+
+// atEnd reports whether what a member without the extension answers is the caller's:
+// with the default agent as its recipient, the default agent would answer itself for
+// ever.
+func (r *request) atEnd(m *participant) bool {
+	return m.id == r.opts.Default || r.opts.BasicReply == ToUser
+}
+
+// failed is what the caller learns of an error of a member.
+func (r *request) failed(m *participant, err error) error {
+	if errors.Is(err, errHeld) {
+		return errTooLarge
+	}
+	if f, ok := errors.AsType[*a2abinding.Failure](err); ok && m.team != nil {
+		return f // it is one of a team's own
+	}
+	return errAgent
+}
+
+// decide returns who is next (§7), User if that is the caller.
+func (r *request) decide(m *participant, p *profile, a *answer, sender string) (next string, d decision, err error) {
+	if !a.over() {
+		return User, d, nil
+	}
+	if !p.peer.SupportsClientRouting {
+		if r.atEnd(m) {
+			return User, d, nil
+		}
+		return r.opts.Default, d, nil
+	}
+	data, err := a.routing()
+	if err != nil {
+		return "", d, errAgent
+	}
+	if data != nil {
+		d = readDecision(data)
+	}
+	switch {
+	case d.recipient == "" && m.id == r.opts.Default:
+		return User, d, nil
+	case d.recipient == "":
+		return r.opts.Default, d, nil
+	case d.recipient == User && !d.agent:
+		return User, d, nil
+	case d.recipient == Sender && !d.agent:
+		return sender, d, nil
+	case d.recipient == m.id:
+		return "", d, errItself
+	case r.members[d.recipient] == nil: // User and Sender are no ids
+		return "", d, errUnknown
+	}
+	return d.recipient, d, nil
+}
+
+// give returns an answer to the caller.
+func (r *request) give(m *participant, a *answer, streams bool) ([]byte, error) {
+	if !streams {
+		return r.own(m, a.octets[0])
+	}
+	for _, octets := range a.octets {
+		if err := r.pass(m, octets); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// pass sends a response to the caller.
+func (r *request) pass(m *participant, octets []byte) error {
+	octets, err := r.own(m, octets)
+	if err != nil {
+		return err
+	}
+	return r.event(octets)
+}
+
+// own is a response as the caller gets it. Which member has the task that it is about
+// is stored before.
+func (r *request) own(m *participant, octets []byte) ([]byte, error) {
+	var about answer
+	if err := about.take(octets, len(octets)); err != nil {
+		return nil, errAgent
+	}
+	if about.taskID != "" && about.taskID != r.known {
+		if err := r.remember(about.taskID, m.id); err != nil {
+			return nil, err
+		}
+		r.known = about.taskID
+	}
+	if r.opted {
+		return octets, nil
+	}
+	clean, err := cleaned(octets)
+	if err != nil {
+		return nil, errAgent
+	}
+	return clean, nil
+}

@@ -1,0 +1,74 @@
+package a2aowners
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/bridge/a2ajson"
+	"github.com/slimwire/swp/profiles/a2a"
+)
+
+// Ward is a2a.Options.Ward: it has tasks that are passed on reach none of A2A which is
+// another caller's.
+func (o *Owners) Ward(agent string, t *a2a.Task) a2a.Ward {
+	p, err := o.operation(agent, t)
+	return &ward{p, result(err)}
+}
+
+func (o *Owners) operation(agent string, t *a2a.Task) (*Operation, error) {
+	op, ok := a2abinding.OfKind(t.Kind)
+	if !ok {
+		return nil, a2abinding.Fail(a2abinding.CodeUnknownMethod, "no such operation")
+	}
+	input, err := a2ajson.Parse(t.Input)
+	if err != nil {
+		return nil, err
+	}
+	return o.Operation(agent, t.Peer, op, input)
+}
+
+// ward is an Operation as a Ward. If it could not be read it fails whatever it is
+// asked.
+type ward struct {
+	*Operation
+	err error
+}
+
+// Admit implements a2a.Ward.
+func (w *ward) Admit(ctx context.Context) error {
+	if w.err != nil {
+		return w.err
+	}
+	return result(w.Operation.Admit(ctx))
+}
+
+// Event implements a2a.Ward.
+func (w *ward) Event(payload []byte) (keep func(done func(error))) {
+	if w.err != nil {
+		return func(done func(error)) { done(w.err) }
+	}
+	response, err := a2ajson.Parse(payload)
+	if err != nil {
+		return nil // it tells of no task
+	}
+	return w.Told(response)
+}
+
+// Output implements a2a.Ward.
+func (w *ward) Output(ctx context.Context, output []byte) ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	output, err := w.Operation.Output(ctx, output)
+	return output, result(err)
+}
+
+// result is an error as that by which a Worker ends a task, if the caller is to learn
+// of it.
+func result(err error) error {
+	if f, ok := errors.AsType[*a2abinding.Failure](err); ok {
+		return f.Result()
+	}
+	return err
+}

@@ -1,0 +1,308 @@
+// Package mcphttp speaks Streamable HTTP, the HTTP transport of MCP, in both eras:
+// Backend is a server that lives at a URL.
+//
+// Messages pass octet for octet.
+//
+// Specification: MCP mapping §1 and §3, ABUSE GW-01 to GW-09.
+package mcphttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// BackendOptions describe one server that lives at a URL. They come from the
+// operator; what a peer sends reaches the body of a request, the values of the
+// headers that MCP takes from it, and nothing else. Name and URL are required, zero
+// elsewhere means the default that is named.
+type BackendOptions struct {
+	// Name is the target by which peers ask for the server. It has no '/'.
+	Name string
+
+	// URL is where the server is, whatever address its host has: http or https,
+	// without credentials. Redirects are not followed.
+	URL string
+
+	// Headers returns what is sent beside what MCP asks for: credentials, for the
+	// most part. It is called for each request, by many goroutines at once, and must
+	// not wait. What it fails with is logged, but told to no peer. Nil means nothing.
+	Headers func() (http.Header, error)
+
+	// Timeout is how long the server may take for the next message of a call, the
+	// head of a response counted, unless the client is being asked something
+	// meanwhile; and for whatever is no call. Default 60 s.
+	Timeout time.Duration
+
+	// Idle is how long a stream may be silent that stays open until somebody has
+	// something to say. A comment of the server counts. Default 10 min.
+	Idle time.Duration
+
+	// SessionIdle is how long a session may be without a message until it is ended.
+	// Default 24 h.
+	SessionIdle time.Duration
+
+	MaxMessage int // octets of a message of the server, decompressed, default 8 MiB
+	MaxCalls   int // requests at once, default 256
+	MaxStreams int // subscriptions and GET streams at once, default 1,024
+
+	// Trouble is told why a request got no proper response: what the peer is told,
+	// and what it is not. It is called by many goroutines at once and must not block.
+	// Nil means that nobody is.
+	Trouble func(err error)
+}
+
+func (o BackendOptions) withDefaults() BackendOptions {
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Idle = cmp.Or(o.Idle, 10*time.Minute)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 24*time.Hour)
+	o.MaxMessage = cmp.Or(o.MaxMessage, 8<<20)
+	o.MaxCalls = cmp.Or(o.MaxCalls, 256)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 1024)
+	if o.Headers == nil {
+		o.Headers = func() (http.Header, error) { return nil, nil }
+	}
+	if o.Trouble == nil {
+		o.Trouble = func(error) {}
+	}
+	return o
+}
+
+func (o *BackendOptions) validate() error {
+	switch {
+	case o.Name == "" || strings.Contains(o.Name, "/"):
+		return fmt.Errorf("mcphttp: name %q, want one without a slash", o.Name)
+	case o.Timeout < 0 || o.Idle < 0 || o.SessionIdle < 0:
+		return fmt.Errorf("mcphttp: %s: a duration is negative", o.Name)
+	case o.MaxMessage < 1 || o.MaxCalls < 1 || o.MaxStreams < 1:
+		return fmt.Errorf("mcphttp: %s: a bound is negative", o.Name)
+	}
+	if err := upstream.CheckURL(o.URL); err != nil {
+		return fmt.Errorf("mcphttp: %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// Backend is an MCP server at a URL, reached by Streamable HTTP in the era that
+// each request is of. It implements mcpmap.Server and is safe for concurrent use.
+//
+// Messages pass octet for octet in both directions. A request of the stateless era
+// is a POST of its own, and closed when the client cancels. A session of the legacy
+// era has a session of the server's, whose Mcp-Session-Id nobody else sees.
+//
+// Specification: MCP mapping §3 (back end), ABUSE GW-01, GW-04 to GW-09.
+type Backend struct {
+	opts  BackendOptions
+	stats backCounters
+
+	// Each kind of request has connections and a bound of its own, so that calls
+	// that wait for a client to answer do not keep its answer from being sent.
+	calls   *upstream.Client
+	streams *upstream.Client
+	brief   *upstream.Client // what is answered at once
+
+	ctx    context.Context // ends when all that is left is to be given up
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool // nothing new is accepted
+	retiring bool // it closes once nothing uses it
+	over     bool // no goroutine is started any more
+	flights  int
+	idle     chan struct{} // closed when closed and nothing is in flight
+	sessions map[*backSession]struct{}
+	era      backEra
+	probe    *backProbe
+}
+
+type backCounters struct{ noise, dropped, failed atomic.Uint64 }
+
+// BackendStats is what a Backend has counted, and what it holds now.
+type BackendStats struct {
+	InFlight int // requests
+	Sessions int // of the legacy era
+
+	Noise   uint64 // events that are no message
+	Dropped uint64 // messages that belonged to nothing, or could not be brought on their way
+	Failed  uint64 // requests without a proper response
+}
+
+// forever is longer than anything that has a bound of another kind.
+const forever = time.Duration(math.MaxInt64)
+
+// NewBackend returns the server of a configuration. Nothing is sent yet.
+func NewBackend(opts BackendOptions) (*Backend, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	b := &Backend{
+		opts: opts, idle: make(chan struct{}), sessions: make(map[*backSession]struct{}),
+		calls:   upstream.New(upstream.Options{Silence: opts.Idle, Calls: opts.MaxCalls, MaxBody: opts.MaxMessage}),
+		streams: upstream.New(upstream.Options{Silence: opts.Idle, Total: forever, Calls: opts.MaxStreams, MaxBody: opts.MaxMessage, MaxLines: math.MaxInt64}),
+		brief:   upstream.New(upstream.Options{Silence: opts.Timeout, Calls: opts.MaxCalls, MaxBody: opts.MaxMessage}),
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// Name returns the target by which peers ask for the server.
+func (b *Backend) Name() string { return b.opts.Name }
+
+// Stats returns the present figures.
+func (b *Backend) Stats() BackendStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return BackendStats{
+		InFlight: b.flights, Sessions: len(b.sessions),
+		Noise: b.stats.noise.Load(), Dropped: b.stats.dropped.Load(), Failed: b.stats.failed.Load(),
+	}
+}
+
+// Do implements mcpmap.Server.
+func (b *Backend) Do(x *mcpmap.Exchange) {
+	c, err := b.begin(x, nil)
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	if !b.spawn(c.stateless) {
+		c.fail(errBackClosed)
+		c.end()
+		return
+	}
+	x.OnCancel(func([]byte) { c.stop(errGone) })
+}
+
+// Connect implements mcpmap.Server. The session at the server is opened by the
+// first message.
+func (b *Backend) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errBackClosed
+	}
+	s := newBackSession(b, client)
+	b.sessions[s] = struct{}{}
+	return s, nil
+}
+
+// begin counts a request in.
+func (b *Backend) begin(x *mcpmap.Exchange, s *backSession) (*backCall, *profiles.Error) {
+	b.mu.Lock()
+	closed, full := b.closed, b.flights >= b.opts.MaxCalls+b.opts.MaxStreams
+	if !closed && !full {
+		b.flights++
+	}
+	b.mu.Unlock()
+	switch {
+	case closed:
+		return nil, errBackClosed
+	case full:
+		return nil, profiles.Busy("mcp_calls", "too many calls to this server")
+	}
+	return newBackCall(b, x, s), nil
+}
+
+// finished counts a request out.
+func (b *Backend) finished() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flights--
+	b.settle()
+}
+
+// settle closes idle once there is nothing to wait for. The caller holds mu.
+func (b *Backend) settle() {
+	unused := b.closed || b.retiring && len(b.sessions) == 0
+	if b.flights > 0 || !unused {
+		return
+	}
+	b.closed = true
+	select {
+	case <-b.idle:
+	default:
+		close(b.idle)
+	}
+}
+
+// spawn runs f, unless it is too late for that.
+func (b *Backend) spawn(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return false
+	}
+	b.work.Go(f)
+	return true
+}
+
+// Close refuses new requests, waits until those in flight have ended or ctx does,
+// gives up the rest, and takes its leave of the server. The error is that of ctx if
+// it ended first.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.settle()
+	b.mu.Unlock()
+	var err error
+	select {
+	case <-b.idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	b.mu.Lock()
+	sessions := make([]*backSession, 0, len(b.sessions))
+	for s := range b.sessions {
+		sessions = append(sessions, s)
+	}
+	b.mu.Unlock()
+	for _, s := range sessions {
+		s.Close()
+	}
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock()
+	b.cancel()
+	b.work.Wait()
+	for _, client := range []*upstream.Client{b.calls, b.streams, b.brief} {
+		client.Close()
+	}
+	return err
+}
+
+// Retire waits until no request is in flight and no session is open, or ctx ends, and
+// then closes the server like Close. Whatever comes meanwhile is served. The error is
+// that of ctx if it ended first.
+func (b *Backend) Retire(ctx context.Context) error {
+	b.mu.Lock()
+	b.retiring = true
+	b.settle()
+	b.mu.Unlock()
+	select {
+	case <-b.idle:
+	case <-ctx.Done():
+	}
+	return b.Close(ctx)
+}
+
+var (
+	// errGone is why a call is given up for which nobody waits any more.
+	errGone = errors.New("mcphttp: nobody waits for the answer")
+
+	errBackClosed = &profiles.Error{
+		Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this endpoint is shutting down", Retryable: true,
+	}
+)

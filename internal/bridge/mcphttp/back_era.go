@@ -1,0 +1,215 @@
+package mcphttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// backEra is which protocol a server speaks to those who come without a session. It
+// is learned when the first stateless request comes; servers that are used by
+// sessions only are never asked.
+type backEra struct {
+	known     bool
+	modern    bool
+	supported []string  // versions of a server that is not
+	until     time.Time // when it is asked again; zero: never
+}
+
+// eraTime is after which a server of the legacy era is asked again: unlike a child
+// process it may have become another one.
+const eraTime = 10 * time.Minute
+
+// backProbe is a probe under way.
+type backProbe struct {
+	done chan struct{}
+	era  backEra
+	err  error
+}
+
+// learn returns the era of the server, asking it if that is not known. All who wait
+// share one probe.
+func (b *Backend) learn(ctx context.Context) (backEra, error) {
+	b.mu.Lock()
+	if era := b.era; era.known && (era.until.IsZero() || time.Now().Before(era.until)) {
+		b.mu.Unlock()
+		return era, nil
+	}
+	p := b.probe
+	if p == nil {
+		p = &backProbe{done: make(chan struct{})}
+		b.probe = p
+		b.work.Go(func() { b.runProbe(p) }) // the caller is work, too, so that is not over
+	}
+	b.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.era, p.err
+	case <-ctx.Done():
+		return backEra{}, context.Cause(ctx)
+	}
+}
+
+func (b *Backend) runProbe(p *backProbe) {
+	p.era, p.err = b.ask()
+	b.mu.Lock()
+	if p.err == nil {
+		b.era = p.era
+	}
+	b.probe = nil
+	b.mu.Unlock()
+	close(p.done)
+}
+
+const (
+	discoverID   = `"swp-probe-discover"`
+	initializeID = `"swp-probe-initialize"`
+
+	legacyVersion = "2025-11-25"
+	probeClient   = `{"name":"swpd","version":"1"}`
+
+	discoverBody = `{"jsonrpc":"2.0","id":` + discoverID + `,"method":"` + mcpmap.MethodDiscover + `","params":{"_meta":{` +
+		`"` + mcpmap.MetaProtocolVersion + `":"` + mcpmap.ModernVersion + `",` +
+		`"` + mcpmap.MetaClientInfo + `":` + probeClient + `,` +
+		`"` + mcpmap.MetaClientCapabilities + `":{}}}}`
+
+	initializeBody = `{"jsonrpc":"2.0","id":` + initializeID + `,"method":"` + mcpmap.MethodInitialize + `","params":{` +
+		`"protocolVersion":"` + legacyVersion + `","capabilities":{},"clientInfo":` + probeClient + `}}`
+)
+
+// ask asks server/discover, and initialize when that is refused, as clients do. No
+// single code of an error says which era a server is of.
+func (b *Backend) ask() (backEra, error) {
+	discovered, _, err := b.probed(discoverBody)
+	var status statusFault
+	switch {
+	case err == nil:
+		versions := supportedVersions(discovered.Result())
+		if slices.Max(append(versions, "")) >= mcpmap.ModernVersion {
+			return backEra{known: true, modern: true}, nil
+		}
+	case errors.Is(err, errShape), errors.As(err, &status): // an answer of a kind
+	default:
+		return backEra{}, err
+	}
+	initialized, session, err := b.probed(initializeBody)
+	if err != nil {
+		return backEra{}, err
+	}
+	if session != "" {
+		b.leave(session, legacyVersion)
+	}
+	return backEra{known: true, supported: initializedVersion(initialized.Result()), until: time.Now().Add(eraTime)}, nil
+}
+
+// probed sends a question of our own and returns the response, with the session
+// that came with it.
+func (b *Backend) probed(body string) (m mcpmap.Message, session string, err error) {
+	ctx, cancel := context.WithTimeoutCause(b.ctx, b.opts.Timeout, fmt.Errorf("%w: %v", errQuiet, b.opts.Timeout))
+	defer cancel()
+	var question mcpmap.Message
+	_ = question.Scan([]byte(body)) // of our own
+	h, err := b.posted()
+	if err != nil {
+		return m, "", err
+	}
+	if question.Modern() {
+		if err := mirror(h, &question, nil); err != nil {
+			return m, "", err
+		}
+	}
+	r, err := b.brief.Post(ctx, b.opts.URL, h, question.Octets())
+	if err != nil {
+		return m, "", err
+	}
+	defer r.Close()
+	if s := r.Header.Get(headerSession); visible(s) && len(s) <= maxSessionID {
+		session = s
+	}
+	octets, err := b.first(r, mcpmap.TokenKey(question.ID()))
+	if err != nil {
+		return m, session, err
+	}
+	err = m.Scan(octets)
+	return m, session, err
+}
+
+// first returns the response in a body or in a stream of events.
+func (b *Backend) first(r *upstream.Response, key string) ([]byte, error) {
+	responds := func(octets []byte) bool {
+		var m mcpmap.Message
+		return m.Scan(octets) == nil && m.Check(mcpmap.Response) == nil && (mcpmap.TokenKey(m.ID()) == key || m.Error() != nil)
+	}
+	good := r.Status >= 200 && r.Status <= 299
+	if !good || mediaType(r) != typeEvents {
+		body, err := r.Body()
+		switch {
+		case err == nil && responds(body):
+			return body, nil
+		case !good:
+			return nil, statusFault(r.Status)
+		case err == nil:
+			err = errShape
+		}
+		return nil, err
+	}
+	stream := r.Events(b.opts.MaxMessage, nil)
+	for {
+		ev, err := stream.Next()
+		if err != nil {
+			return nil, err
+		}
+		if isMessage(&ev) && responds(ev.Data) {
+			return ev.Data, nil
+		}
+	}
+}
+
+// leaveTime is how long taking leave of a session may take.
+const leaveTime = 5 * time.Second
+
+// leave ends a session at the server, as far as that can be done in time. What it
+// says to it changes nothing.
+func (b *Backend) leave(session, version string) {
+	ctx, cancel := context.WithTimeout(context.Background(), min(leaveTime, b.opts.Timeout))
+	defer cancel()
+	h, err := b.header(typeJSON)
+	if err != nil {
+		b.trouble(err)
+		return
+	}
+	h.Set(headerSession, session)
+	if version != "" {
+		h.Set(headerVersion, version)
+	}
+	if r, err := b.brief.Do(ctx, http.MethodDelete, b.opts.URL, h, nil); err == nil {
+		r.Close()
+	}
+}
+
+func supportedVersions(result []byte) []string {
+	var r struct {
+		SupportedVersions []string `json:"supportedVersions"`
+	}
+	if result == nil || json.Unmarshal(result, &r) != nil {
+		return nil
+	}
+	return r.SupportedVersions
+}
+
+func initializedVersion(result []byte) []string {
+	var r struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if result == nil || json.Unmarshal(result, &r) != nil || r.ProtocolVersion == "" {
+		return nil
+	}
+	return []string{r.ProtocolVersion}
+}

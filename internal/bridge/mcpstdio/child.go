@@ -1,0 +1,303 @@
+package mcpstdio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+const (
+	// Bounds of what waits for a child to read it.
+	maxQueuedLines  = 1024
+	maxQueuedOctets = 16 << 20
+
+	// stuckTime is how long a child may leave a line unread before it counts as
+	// stuck and is stopped.
+	stuckTime = time.Minute
+)
+
+// child is one process. It reads messages from it and writes lines to it; what
+// they mean is its owner's business.
+type child struct {
+	s       *Server
+	started time.Time
+	done    chan struct{} // closed when the process and its goroutines are gone
+
+	pid    atomic.Int64
+	lines  atomic.Int64 // messages it has written
+	hard   atomic.Bool  // stop it without SIGTERM
+	left   atomic.Bool  // it ended by itself
+	broken atomic.Pointer[profiles.Error]
+
+	mu       sync.Mutex
+	queue    [][]byte
+	octets   int
+	full     bool          // something was refused since the queue was last empty
+	wake     chan struct{} // one slot
+	stopping bool
+	stop     chan struct{} // closed when stopping
+
+	// The rest is guarded by the Server's mu.
+	owner   owner
+	flights map[string]*flight // by the key of the id
+	tokens  map[string]*flight // by the key of the progress token
+	used    time.Time          // when it was last busy
+	idle    *time.Timer
+
+	// dismissed children were stopped for our reasons, which is no failure.
+	dismissed bool
+}
+
+// owner is who a child works for.
+type owner interface {
+	// message gets each message of the child, in order, valid until it returns.
+	// It is called without locks.
+	message(c *child, m *mcpmap.Message)
+
+	// malformed gets the outline of what is JSON but no message.
+	malformed(c *child, m *mcpmap.Message)
+
+	// ended is called once, after the last message, without locks.
+	ended(c *child, why *profiles.Error)
+}
+
+func newChild(s *Server, o owner) *child {
+	return &child{
+		s: s, owner: o, started: time.Now(), used: time.Now(),
+		done: make(chan struct{}), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		flights: make(map[string]*flight), tokens: make(map[string]*flight),
+	}
+}
+
+// hasRoom says whether the child keeps up well enough to be given a line of n
+// octets.
+func (c *child) hasRoom(n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.room(n)
+}
+
+// room is hasRoom with mu held.
+func (c *child) room(n int) bool {
+	if c.stopping || len(c.queue) >= maxQueuedLines || len(c.queue) > 0 && c.octets+n > maxQueuedOctets {
+		c.full = true
+		return false
+	}
+	return true
+}
+
+// write queues a line; it fails if the child does not keep up.
+func (c *child) write(line []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.room(len(line)) {
+		return false
+	}
+	c.queue = append(c.queue, line)
+	c.octets += len(line)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// terminate has the child stopped. It does not wait.
+func (c *child) terminate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopping {
+		c.stopping = true
+		close(c.stop)
+	}
+}
+
+// leave is terminate for a child that has ended, or its output, before it was
+// asked to.
+func (c *child) leave() {
+	if !c.isStopping() {
+		c.left.Store(true)
+	}
+	c.terminate()
+}
+
+// fail is terminate with the reason that requests in flight will hear.
+func (c *child) fail(why *profiles.Error) {
+	c.broken.CompareAndSwap(nil, why)
+	c.terminate()
+}
+
+func (c *child) isStopping() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopping
+}
+
+// run is the life of a child: start, read until it has no more to say, clean
+// up. It returns when nothing is left of it.
+func (c *child) run() {
+	defer close(c.done)
+	why := c.live()
+	if broken := c.broken.Load(); broken != nil {
+		why = broken
+	}
+	c.terminate()
+	c.owned().ended(c, why)
+}
+
+func (c *child) owned() owner {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.owner
+}
+
+func (c *child) live() *profiles.Error {
+	p, err := c.s.program.Start()
+	if err != nil {
+		c.s.cfg.Observe(Event{Server: c.s.cfg.Name, What: Failed, Err: err})
+		return c.s.upstream("could not be started", err)
+	}
+	c.pid.Store(int64(p.PID()))
+	c.observe(Started, nil, nil)
+
+	var work sync.WaitGroup
+	exited := make(chan error, 1)
+	work.Go(func() { c.readErrors(p.Stderr) })
+	work.Go(func() { c.writeLines(p.Stdin) })
+	work.Go(func() {
+		err := p.Wait(c.stop, c.grace)
+		c.leave()
+		exited <- err
+	})
+
+	err = c.readLines(p.Stdout)
+	why := c.s.upstream("ended in the middle of the call", nil)
+	if errors.Is(err, proc.ErrLineTooLong) {
+		why = &profiles.Error{
+			Code: profiles.InvalidMCPPayload, Detail: "mcp_line", Cause: err,
+			Text: fmt.Sprintf("server %q wrote a message of more than %d octets", c.s.cfg.Name, c.s.cfg.MaxLine),
+		}
+		c.hard.Store(true)
+	}
+	c.leave() // its output is at an end, so it is of no more use
+	err = <-exited
+	work.Wait()
+	p.Close()
+	if !c.left.Load() {
+		err = nil // however it took the signal
+	}
+	if broken := c.broken.Load(); broken != nil && broken.Cause != nil {
+		err = broken.Cause
+	} else if why.Cause != nil {
+		err = why.Cause
+	}
+	c.observe(Exited, nil, err)
+	why.Cause = err
+	return why
+}
+
+func (c *child) observe(what What, line []byte, err error) {
+	c.s.cfg.Observe(Event{Server: c.s.cfg.Name, PID: int(c.pid.Load()), What: what, Line: line, Err: err})
+}
+
+// grace is how long the child has between SIGTERM and SIGKILL.
+func (c *child) grace() time.Duration {
+	if c.hard.Load() {
+		return 0
+	}
+	return c.s.cfg.Grace
+}
+
+// readErrors drains standard error. What is above the pace is counted only.
+func (c *child) readErrors(r io.Reader) {
+	var pace proc.Pace
+	proc.DrainErrors(r, func(line []byte) {
+		if pace.Allows() {
+			c.observe(Stderr, line, nil)
+		} else {
+			c.s.stats.unlogged.Add(1)
+		}
+	})
+}
+
+// readLines hands over messages until there are no more. What is no message is
+// counted and skipped.
+func (c *child) readLines(r io.Reader) error {
+	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine}
+	var m mcpmap.Message
+	var noise proc.Pace
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			return err
+		}
+		err = m.Scan(line)
+		if err == nil {
+			err = m.Check(m.Kind())
+		}
+		if err != nil {
+			c.s.stats.noise.Add(1)
+			if noise.Allows() {
+				c.observe(Noise, line[:min(len(line), proc.MaxErrorLine)], err)
+			}
+			c.owned().malformed(c, &m)
+			continue
+		}
+		c.lines.Add(1)
+		c.owned().message(c, &m)
+	}
+}
+
+// writeLines writes what is queued until the child is stopped.
+func (c *child) writeLines(w *os.File) {
+	for {
+		c.mu.Lock()
+		var line []byte
+		if len(c.queue) > 0 {
+			line = c.queue[0]
+			c.queue[0] = nil
+			c.queue = c.queue[1:]
+			c.octets -= len(line)
+		}
+		again := len(c.queue) == 0 && c.full
+		if again {
+			c.full = false
+		}
+		c.mu.Unlock()
+		if again {
+			c.s.serveWaiting()
+		}
+		if line == nil {
+			select {
+			case <-c.wake:
+				continue
+			case <-c.stop:
+				return
+			}
+		}
+		_ = w.SetWriteDeadline(time.Now().Add(stuckTime))
+		if _, err := w.Write(line); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				c.fail(c.s.upstream("does not read its input", err))
+			}
+			return
+		}
+	}
+}
+
+// upstream is the error of a call whose server is the one to blame. A request
+// that may have been carried out is not called retryable.
+func (s *Server) upstream(what string, cause error) *profiles.Error {
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "mcp_child", Cause: cause,
+		Text: fmt.Sprintf("server %q %s", s.cfg.Name, what),
+	}
+}

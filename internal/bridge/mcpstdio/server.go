@@ -1,0 +1,276 @@
+// Package mcpstdio runs MCP servers as child processes and speaks to them over
+// their standard streams, one JSON-RPC message a line.
+//
+// Messages pass octet for octet in both directions. The one change that is ever
+// made is a raw carriage return or line feed between tokens, which would end
+// the line, to a space.
+//
+// Which program runs, with which arguments and environment, is said by
+// configuration alone. Children get a process group of their own, a cleared
+// environment, and no shell; none outlives the Server.
+//
+// A server of the legacy era gets one child for each session. Children of the
+// stateless era are shared: a request goes to one where no request with an id
+// or progress token that the server might confuse with its own is in flight.
+//
+// Specification: MCP mapping §3 (stdio), ABUSE GW-01 to GW-04.
+package mcpstdio
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// maxBackoff is the longest pause before a child that keeps failing is started
+// again; the first is one second, each next one twice as long.
+const maxBackoff = time.Minute
+
+// patience is the longest pause that a request waits for; during a longer one
+// it fails at once.
+const patience = 5 * time.Second
+
+// Server is one configured MCP server. It implements mcpmap.Server and is safe
+// for concurrent use.
+type Server struct {
+	cfg     Config
+	program *proc.Program
+	stats   counters
+	work    sync.WaitGroup // children
+
+	mu       sync.Mutex
+	closed   bool
+	retiring bool // it closes once nothing uses it
+	children int  // processes, starting and stopping ones included
+	shared   *pool
+	pools    map[*pool]struct{} // shared, and one for each session
+	era      era
+	probe    *probe // while the era is being learned
+	failures int    // starts in a row that came to nothing
+	resume   time.Time
+	retry    *time.Timer
+	idle     chan struct{} // closed when closed and nothing is in flight
+	flights  int
+}
+
+type counters struct {
+	noise, dropped, replaced, unlogged atomic.Uint64
+}
+
+// Stats is what a Server has counted, and what it holds now.
+type Stats struct {
+	Children int // processes
+	InFlight int // requests, waiting ones included
+	Waiting  int // of them, those without a child
+
+	Noise    uint64 // lines of standard output that are no message
+	Dropped  uint64 // messages that belonged to nothing
+	Replaced uint64 // raw carriage returns and line feeds that became spaces
+	Unlogged uint64 // lines of standard error above the rate
+}
+
+// New returns the server of a configuration. No process is started yet, but the
+// command is looked up: what cannot be run is an error here.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	program, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, program: program, pools: make(map[*pool]struct{}), idle: make(chan struct{})}
+	s.shared = s.newPool(nil, cfg.MaxShared)
+	return s, nil
+}
+
+// Name returns the target by which peers ask for the server.
+func (s *Server) Name() string { return s.cfg.Name }
+
+// Path returns the absolute path of the command.
+func (s *Server) Path() string { return s.program.Path() }
+
+// Stats returns the present figures.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := 0
+	for p := range s.pools {
+		waiting += len(p.waiting)
+	}
+	return Stats{
+		Children: s.children, InFlight: s.flights, Waiting: waiting,
+		Noise: s.stats.noise.Load(), Dropped: s.stats.dropped.Load(),
+		Replaced: s.stats.replaced.Load(), Unlogged: s.stats.unlogged.Load(),
+	}
+}
+
+// Do implements mcpmap.Server.
+func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x) }
+
+// Connect implements mcpmap.Server. Its child is started with the first
+// message.
+func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, profiles.Busy("draining", "this endpoint is shutting down")
+	case s.children >= s.cfg.MaxChildren:
+		return nil, profiles.Busy("mcp_children", "too many sessions of this server")
+	case time.Until(s.resume) > 0:
+		return nil, s.pausing()
+	}
+	conv := &conversation{client: client}
+	conv.pool = s.newPool(conv, 1)
+	s.spawn(conv.pool)
+	conv.quiet = time.AfterFunc(s.cfg.SessionIdle, conv.expire)
+	return conv, nil
+}
+
+// Close refuses new requests, waits until those in flight have ended or ctx
+// does, stops all children and waits for them. The error is that of ctx if it
+// ended first.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.settle()
+	s.mu.Unlock()
+	s.serveWaiting()
+	var err error
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.mu.Lock()
+	if s.retry != nil {
+		s.retry.Stop()
+	}
+	if s.probe != nil {
+		s.probe.child.terminate()
+	}
+	var end []func()
+	for p := range s.pools {
+		end = append(end, p.shut(s.upstream("is shutting down", nil)))
+	}
+	s.mu.Unlock()
+	for _, f := range end {
+		f()
+	}
+	s.work.Wait()
+	return err
+}
+
+// Retire waits until no request is in flight and no session is open, or ctx ends, and
+// then closes the server like Close. Whatever comes meanwhile is served. The error is
+// that of ctx if it ended first.
+func (s *Server) Retire(ctx context.Context) error {
+	s.mu.Lock()
+	s.retiring = true
+	s.settle()
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+	}
+	return s.Close(ctx)
+}
+
+// settle closes idle once there is nothing to wait for. The caller holds mu.
+func (s *Server) settle() {
+	unused := s.closed || s.retiring && len(s.pools) == 1 // which is the shared one
+	if s.flights > 0 || !unused {
+		return
+	}
+	s.closed = true
+	select {
+	case <-s.idle:
+	default:
+		close(s.idle)
+	}
+}
+
+var errClosed = &profiles.Error{
+	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this endpoint is shutting down", Retryable: true,
+}
+
+// pausing is the error of a request that comes while the server is not to be
+// started again yet. The caller holds mu.
+func (s *Server) pausing() *profiles.Error {
+	e := s.upstream("keeps failing and is started again later", nil)
+	e.Retryable = true
+	return e
+}
+
+// spawn starts a child for a pool. The caller holds mu.
+func (s *Server) spawn(p *pool) {
+	c := newChild(s, p)
+	p.children = append(p.children, c)
+	c.rest()
+	s.launch(c)
+}
+
+func (s *Server) launch(c *child) {
+	s.children++
+	s.work.Go(func() {
+		c.run()
+		s.mu.Lock()
+		s.children--
+		s.mu.Unlock()
+		s.serveWaiting()
+	})
+}
+
+// exited keeps account of a child that ended on its own. The caller holds mu.
+//
+// One that had answered something did start, so the next may follow after the
+// first pause; only children that come to nothing lengthen it. A session's
+// child that had answered makes nobody wait: one client could otherwise hold
+// up the others.
+func (s *Server) exited(c *child, session bool) {
+	if c.lines.Load() > 0 {
+		s.failures = 0
+		if session {
+			return
+		}
+	}
+	pause := min(s.cfg.minBackoff<<min(s.failures, 16), maxBackoff)
+	s.failures++
+	s.resume = time.Now().Add(pause)
+	if s.retry != nil {
+		s.retry.Stop()
+	}
+	s.retry = time.AfterFunc(pause, s.serveWaiting)
+}
+
+// serveWaiting places what waits for a child, after anything changed that it
+// may have waited for.
+func (s *Server) serveWaiting() {
+	s.mu.Lock()
+	var end []func()
+	for p := range s.pools {
+		end = append(end, p.retry()...)
+	}
+	s.mu.Unlock()
+	for _, f := range end {
+		f()
+	}
+}
+
+// begun and finished count requests in flight. The caller holds mu.
+func (s *Server) begun() { s.flights++ }
+
+func (s *Server) finished() {
+	s.flights--
+	s.settle()
+}
+
+var errProbe = errors.New("mcpstdio: the server answered neither server/discover nor initialize")

@@ -1,0 +1,108 @@
+package rpchttp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// fail ends a call that got no proper response.
+func (m *method) fail(p *rpc.Pending, err error) {
+	if p.Context().Err() != nil {
+		p.Fail(err) // which changes nothing, unless this endpoint stops
+		return
+	}
+	m.trouble(m.name, err)
+	p.Fail(m.explain(err))
+}
+
+// unknown is appended where a call may or may not have had an effect.
+const unknown = "; whether the call had an effect is not known"
+
+// explain says an error of the bridge in words for the peer. Nothing of the
+// server, such as its address, is in them.
+func (m *method) explain(err error) error {
+	switch {
+	case errors.Is(err, upstream.ErrBusy):
+		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "too many calls to the back end", Retryable: true}
+	case errors.Is(err, upstream.ErrUnreached):
+		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the back end is not reached", Retryable: true}
+	case errors.Is(err, upstream.ErrLost):
+		return m.uncertain(rpc.CodeUnavailable, "the connection to the back end was lost")
+	case errors.Is(err, io.EOF):
+		return m.uncertain(rpc.CodeUnavailable, "the back end ended the stream without a result")
+	case errors.Is(err, upstream.ErrSilent), errors.Is(err, upstream.ErrTotal):
+		return m.uncertain(rpc.CodeTimeout, "the back end took too long")
+	case errors.Is(err, upstream.ErrTooLarge):
+		return &rpc.Error{Code: rpc.CodeInternal, Message: "the answer of the back end is too large"}
+	case errors.Is(err, upstream.ErrBroken):
+		return &rpc.Error{Code: rpc.CodeInternal, Message: "the back end gave no proper answer"}
+	}
+	return err
+}
+
+// uncertain is a failure after the server may have acted.
+func (m *method) uncertain(code, message string) *rpc.Error {
+	if m.repeatable {
+		return &rpc.Error{Code: code, Message: message, Retryable: true}
+	}
+	return &rpc.Error{Code: code, Message: message + unknown}
+}
+
+// statusError is the ERR for a response that is not 2xx.
+func (m *method) statusError(p *rpc.Pending, r *upstream.Response) error {
+	if mediaType(r) == "application/json" {
+		if body, err := r.Body(); err == nil {
+			if failure, ok := parseError(body); ok {
+				return failure
+			}
+		}
+	}
+	failure := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("the back end answered with status %d", r.Status)}
+	switch {
+	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:
+		failure.Code = rpc.CodeUnauthorized
+	case r.Status == http.StatusNotFound:
+		failure.Code = rpc.CodeUnknownMethod
+	case r.Status == http.StatusRequestTimeout:
+		failure.Code, failure.Retryable = rpc.CodeTimeout, true
+	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable:
+		failure.Code, failure.Retryable = rpc.CodeUnavailable, true
+	case r.Status == http.StatusGatewayTimeout:
+		return m.uncertain(rpc.CodeTimeout, failure.Message)
+	case r.Status == http.StatusBadGateway && p.IdempotencyKey() == "":
+		failure.Code, failure.Retryable = rpc.CodeUnavailable, true
+	case r.Status == http.StatusBadGateway:
+		return m.uncertain(rpc.CodeUnavailable, failure.Message)
+	case r.Status >= 500, r.Status < 400:
+		failure.Code = rpc.CodeInternal
+	}
+	return failure
+}
+
+// Bounds on the error of a server, in octets.
+const (
+	maxCode    = 128
+	maxMessage = 1024
+)
+
+// parseError reads {"code", "message", "retryable"}. Members of other names are
+// of no interest; a code is required.
+func parseError(octets []byte) (_ *rpc.Error, ok bool) {
+	var e struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		Retryable bool   `json:"retryable"`
+	}
+	ok = json.Unmarshal(octets, &e) == nil && e.Code != "" && len(e.Code) <= maxCode
+	if len(e.Message) > maxMessage {
+		e.Message = strings.ToValidUTF8(e.Message[:maxMessage], "")
+	}
+	return &rpc.Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable}, ok
+}

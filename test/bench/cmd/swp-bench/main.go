@@ -1,0 +1,99 @@
+// Swp-bench measures SWP against raw TLS, raw QUIC, gRPC and NATS, side by side
+// on this machine, and holds the ratios against the promises of the design.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/slimwire/swp/test/bench/suite"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == suite.RoleCommand {
+		exit(suite.Role(os.Args[2:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(run(ctx, os.Args[1:]))
+}
+
+func exit(err error) {
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	}
+	fmt.Fprintln(os.Stderr, "swp-bench:", err)
+	os.Exit(1)
+}
+
+func run(ctx context.Context, args []string) error {
+	var (
+		opts  = suite.Options{Progress: os.Stderr}
+		flags = flag.NewFlagSet("swp-bench", flag.ContinueOnError)
+		list  = func(to *[]string) func(string) error {
+			return func(s string) error { *to = strings.Split(s, ","); return nil }
+		}
+		out     = flags.String("out", "", "write the figures to this file as JSON")
+		inside  = flags.Bool("in-process", false, "use a server of this program, built from the packages of swpd, instead of swpd")
+		quietly = flags.Bool("quiet", false, "say nothing while measuring")
+	)
+	flags.Func("parts", "what to measure, of codec,languages,start,echo,durable,artifact,gateway,idle (default all)", list(&opts.Parts))
+	flags.Func("systems", "echo only these systems, such as raw-tls,grpc-unary; each brings ours it is compared with", list(&opts.Systems))
+	flags.Func("cells", "echo only under these loads, such as 64B/64x1: payload, in flight, connections", list(&opts.Cells))
+	flags.BoolVar(&opts.Quick, "quick", false, "only loads with a promise, fewer rounds, 2,000 idle connections (the promise is about 10,000)")
+	flags.IntVar(&opts.Rounds, "rounds", 0, "rounds of loads with a promise; others have a third (default 9, quick 3)")
+	flags.DurationVar(&opts.Warmup, "warmup", 0, "before each window (default 250ms)")
+	flags.DurationVar(&opts.Duration, "duration", 0, "of each window (default 500ms)")
+	flags.IntVar(&opts.Idle, "idle", 0, "idle connections to hold (default 10000, quick 2000)")
+	flags.DurationVar(&opts.Silence, "silence", 0, "before idle connections are weighed (default 10s)")
+	flags.StringVar(&opts.SWPD, "swpd", "bin/swpd", "the swpd to measure")
+	flags.StringVar(&opts.CPUProfile, "cpuprofile", "", "write a CPU profile of each process into this folder; implies -in-process")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *inside || opts.CPUProfile != "" {
+		opts.SWPD = ""
+	}
+	if *quietly {
+		opts.Progress = nil
+	}
+	report, err := suite.Run(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteTable(os.Stdout); err != nil {
+		return err
+	}
+	if *out != "" {
+		if err := write(*out, report); err != nil {
+			return err
+		}
+	}
+	if n := len(report.Failures); n > 0 {
+		return fmt.Errorf("%d parts could not be measured", n)
+	}
+	return nil
+}
+
+func write(path string, report *suite.Report) error {
+	raw, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(raw, '\n'), 0o600)
+}

@@ -1,0 +1,206 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/test/bench/cert"
+	"github.com/slimwire/swp/test/bench/echo"
+	"github.com/slimwire/swp/test/bench/mcpecho"
+	"github.com/slimwire/swp/test/bench/proc"
+	"github.com/slimwire/swp/test/bench/swpd"
+)
+
+// CallPath is one way for an MCP call: directly to the server; through a gateway,
+// which is the HTTP front of one swpd, a link to another, and the server there; or
+// through two reverse proxies, which are what a gateway is held against.
+type CallPath struct {
+	ID   string
+	Name string
+	Dial echo.Dial
+
+	// Direct is the ID of the same call made directly, Transport that of the link
+	// and Behind the name of the server there. All are empty for a direct call,
+	// Transport and Behind for the reverse proxies.
+	Direct, Transport, Behind string
+}
+
+// CallPaths returns all of them in the order of the table.
+func CallPaths() []CallPath {
+	return []CallPath{
+		{"mcp-url", "server at a URL", mcpecho.DialHTTP, "", "", ""},
+		{"mcp-url-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-url", "tls", "url"},
+		{"mcp-url-quic", "gateway, two swpd over QUIC", mcpecho.DialHTTP, "mcp-url", "quic", "url"},
+		{"mcp-url-proxies", "two reverse proxies, HTTP/2 over TLS", mcpecho.DialHTTP, "mcp-url", "", ""},
+		{"mcp-stdio", "server on stdio", dialStdio, "", "", ""},
+		{"mcp-stdio-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-stdio", "tls", "stdio"},
+	}
+}
+
+// callCell is the load of all of them.
+var callCell = Cell{64, 1, 1}
+
+// mcpKey is the key of the MCP server at a URL.
+const mcpKey = "mcp"
+
+// callSystems are what clients have to know of them.
+func callSystems() []System {
+	var list []System
+	for _, p := range CallPaths() {
+		list = append(list, System{ID: p.ID, Name: p.Name, Dial: p.Dial})
+	}
+	return list
+}
+
+// stdioServer is the command of the MCP server on stdio: this program.
+func stdioServer() ([]string, error) {
+	self, err := os.Executable()
+	return []string{self, RoleCommand, roleStdio, mcpKey, os.TempDir()}, err
+}
+
+// dialStdio starts a server of its own.
+func dialStdio(ctx context.Context, _ string, _ cert.Files) (echo.Conn, error) {
+	command, err := stdioServer()
+	if err != nil {
+		return nil, err
+	}
+	return mcpecho.Command(ctx, command[0], command[1:]...)
+}
+
+// gateway measures the call on every path. What is subtracted was measured in the
+// same round.
+func (r *run) gateway() error {
+	if r.opts.SWPD == "" {
+		return errors.New("needs the program itself")
+	}
+	paths := CallPaths()
+	results := make([][]measurement, len(paths))
+	for round := range r.opts.Rounds {
+		r.say("gateway, %s, round %d of %d", callCell, round+1, r.opts.Rounds)
+		for j := range paths {
+			k := (round + j) % len(paths)
+			m, err := r.fleet.call(paths[k])
+			if r.ctx.Err() != nil {
+				return context.Cause(r.ctx)
+			}
+			if err != nil {
+				r.fail(paths[k].ID, err)
+			}
+			results[k] = append(results[k], m)
+		}
+	}
+	r.report.Gateway = callReport(r.opts.Rounds, paths, results)
+	return nil
+}
+
+// call has one path make calls for one window.
+func (f *fleet) call(p CallPath) (measurement, error) {
+	srv, err := f.server(mcpKey)
+	if err != nil {
+		return measurement{}, err
+	}
+	if p.Direct == "" {
+		return f.window(p.ID, srv.Addr(), nil, callCell)
+	}
+	if p.Transport == "" {
+		if f.proxies == nil {
+			if f.proxies, err = f.startProxies(srv.Addr()); err != nil {
+				return measurement{}, err
+			}
+		}
+		return f.window(p.ID, f.proxies.near.Addr(), f.proxies.PIDs(), callCell)
+	}
+	g, ok := f.gateways[p.Transport]
+	if !ok {
+		command, err := stdioServer()
+		if err != nil {
+			return measurement{}, err
+		}
+		g, err = swpd.StartGateway(f.ctx, f.opts.SWPD, f.dir, p.Transport, swpd.Behind{URL: srv.Addr(), Command: command})
+		if err != nil {
+			return measurement{}, err
+		}
+		f.gateways[p.Transport] = g
+	}
+	return f.window(p.ID, g.Addr(p.Behind), g.PIDs(), callCell)
+}
+
+// proxies are two reverse proxies in processes of their own.
+type proxies struct{ near, far *childServer }
+
+// startProxies starts those that lead to the server at a URL.
+func (f *fleet) startProxies(url string) (*proxies, error) {
+	far, err := f.startProxy(proxyFar, url)
+	if err != nil {
+		return nil, err
+	}
+	near, err := f.startProxy(proxyNear, far.Addr())
+	if err != nil {
+		return nil, errors.Join(err, far.Close())
+	}
+	return &proxies{near, far}, nil
+}
+
+func (f *fleet) startProxy(side, url string) (*childServer, error) {
+	child, err := proc.Start(f.ctx, f.roleArgs(roleProxy, side)...)
+	if err != nil {
+		return nil, err
+	}
+	s := &childServer{Child: child}
+	if err := child.Do("listen", url, &s.addr); err != nil {
+		return nil, errors.Join(err, child.Close())
+	}
+	return s, nil
+}
+
+// PIDs are the process ids of the two.
+func (p *proxies) PIDs() []int { return []int{p.near.PID(), p.far.PID()} }
+
+// Close ends both.
+func (p *proxies) Close() error { return errors.Join(p.near.Close(), p.far.Close()) }
+
+// callReport subtracts what was measured, by path and round.
+func callReport(rounds int, paths []CallPath, results [][]measurement) *CallReport {
+	report := &CallReport{Cell: callCell, Rounds: rounds}
+	for i, p := range paths {
+		row := CallRow{
+			System: p.ID, Name: p.Name, Direct: p.Direct,
+			PerSecond: figures(results[i], rate),
+			P50:       figures(results[i], p50),
+			P99:       figures(results[i], p99),
+			ClientCPU: figures(results[i], clientCPU),
+			SWPDCPU:   figures(results[i], serverCPU),
+		}
+		if j := slices.IndexFunc(paths, func(o CallPath) bool { return o.ID == p.Direct }); j >= 0 {
+			row.Added = differences(each(results[i], p50), each(results[j], p50))
+			row.AddedP99 = differences(each(results[i], p99), each(results[j], p99))
+		}
+		if row.Added != nil && p.Transport != "" {
+			row.Promise = atMost(row.Added.Median, float64(gatewayBound)/float64(time.Microsecond))
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	return report
+}
+
+func (c *CallReport) write(w io.Writer) {
+	section(w, fmt.Sprintf("MCP tools/call, directly and through swpd, HTTP in plain · %s (%d rounds)", c.title(), c.Rounds),
+		"", "calls/s", "p50 µs", "p99 µs", "client CPU", "CPU of the two", "added p50 µs", "min–max", "added p99 µs", "promise", "")
+	for _, r := range c.Rows {
+		if r.PerSecond == nil {
+			row(w, r.Name, "not measured", "", "", "", "", "", "", "", "", "")
+			continue
+		}
+		span := ""
+		if r.Added != nil {
+			span = fmt.Sprintf("%.1f–%.1f", r.Added.Min, r.Added.Max)
+		}
+		row(w, r.Name, fmt.Sprintf("%.0f", r.PerSecond.Median), micros(r.P50), micros(r.P99), micros(r.ClientCPU), micros(r.SWPDCPU),
+			micros(r.Added), span, micros(r.AddedP99), r.Promise.text("µs"), r.Promise.mark())
+	}
+}

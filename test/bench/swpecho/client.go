@@ -1,0 +1,135 @@
+// Package swpecho is the echo over SWP: swp.echo of the RPC profile, called with
+// the library as any Go program would call it.
+package swpecho
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/test/bench/cert"
+	"github.com/slimwire/swp/test/bench/echo"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// DialTLS connects over mutual TLS.
+func DialTLS(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	policy, err := policy(files)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := tlsconn.Dial(ctx, addr, policy, tlsconn.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return attach(ctx, conn, false)
+}
+
+// DialQUIC connects over QUIC and makes all exchanges on one stream.
+func DialQUIC(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	conn, err := dialQUIC(ctx, addr, files)
+	if err != nil {
+		return nil, err
+	}
+	return attach(ctx, conn, true)
+}
+
+// DialQUICEach connects over QUIC; each exchange opens a stream.
+func DialQUICEach(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	conn, err := dialQUIC(ctx, addr, files)
+	if err != nil {
+		return nil, err
+	}
+	return attach(ctx, conn, false)
+}
+
+func dialQUIC(ctx context.Context, addr string, files cert.Files) (transport.Conn, error) {
+	policy, err := policy(files)
+	if err != nil {
+		return nil, err
+	}
+	return quicconn.Dial(ctx, addr, policy, quicconn.Options{})
+}
+
+// policy authenticates both sides by the certificates of the run.
+func policy(files cert.Files) (*transport.Policy, error) {
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return nil, fmt.Errorf("swpecho: %w", err)
+	}
+	ca, err := os.ReadFile(files.CA)
+	if err != nil {
+		return nil, fmt.Errorf("swpecho: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New("swpecho: no authority in " + files.CA)
+	}
+	credentials := &transport.Credentials{Certificate: &pair, Roots: roots}
+	return &transport.Policy{Credentials: func() *transport.Credentials { return credentials }}, nil
+}
+
+// conn is one session, with an endpoint of its own.
+type conn struct {
+	ctx      context.Context
+	endpoint *endpoint.Endpoint
+	on       rpc.Caller // the session, or its one stream
+}
+
+// attach makes a session of a connection. lane asks for one stream that all
+// calls share.
+func attach(ctx context.Context, c transport.Conn, lane bool) (echo.Conn, error) {
+	ep, err := newEndpoint()
+	if err != nil {
+		return nil, errors.Join(err, c.Close(0))
+	}
+	session := ep.Attach(c)
+	if !lane {
+		return conn{ctx, ep, session}, nil
+	}
+	l, err := session.Open(ctx)
+	if err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
+	return conn{ctx, ep, l}, nil
+}
+
+func (c conn) Close() error        { return c.endpoint.Close() }
+func (c conn) Caller() echo.Caller { return c }
+
+func (c conn) Echo(payload []byte, use func([]byte) error) error {
+	stream, err := rpc.Open(c.ctx, c.on, rpc.MethodEcho, payload)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	switch _, err := stream.Recv(c.ctx); {
+	case errors.Is(err, io.EOF):
+		return use(stream.Result())
+	case err != nil:
+		return err
+	}
+	return errors.New("swpecho: a stream item")
+}
+
+// newEndpoint serves the built-in RPC methods.
+func newEndpoint() (*endpoint.Endpoint, error) {
+	profile, err := rpc.New(rpc.Options{})
+	if err != nil {
+		return nil, err
+	}
+	registry, err := profiles.NewRegistry(profile)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.New(endpoint.Options{Registry: registry})
+}

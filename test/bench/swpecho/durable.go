@@ -1,0 +1,182 @@
+package swpecho
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/test/bench/cert"
+	"github.com/slimwire/swp/test/bench/echo"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// dialAll connects over mutual TLS with all profiles at this end, too.
+func dialAll(ctx context.Context, addr string, files cert.Files, opts all.Options) (*peer, error) {
+	policy, err := policy(files)
+	if err != nil {
+		return nil, err
+	}
+	set, err := all.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := tlsconn.Dial(ctx, addr, policy, tlsconn.Options{})
+	if err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
+	return &peer{ctx: ctx, set: set, ep: ep, session: ep.Attach(conn), name: rand.Text()}, nil
+}
+
+// peer is one session with all profiles.
+type peer struct {
+	ctx     context.Context
+	set     *all.Set
+	ep      *endpoint.Endpoint
+	session *endpoint.Session
+	name    string // unlike any other
+	count   atomic.Uint64
+	close   func() error // besides; may be nil
+}
+
+// Close ends the session.
+func (p *peer) Close() error {
+	err := p.ep.Close()
+	p.set.Close()
+	if p.close != nil {
+		err = errors.Join(err, p.close())
+	}
+	return err
+}
+
+// DialPublish connects over TLS. An exchange is one event with the payload as its
+// body, and the confirmation that it is stored: EVT_PUBLISH, then swp.sync.
+func DialPublish(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	p, err := dialAll(ctx, addr, files, all.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return publishing{p}, nil
+}
+
+type publishing struct{ *peer }
+
+func (p publishing) Caller() echo.Caller {
+	lane, err := p.session.Open(p.ctx)
+	if err != nil {
+		return failing{err}
+	}
+	return &publisher{p.peer, events.NewPublisher(lane, confirm)}
+}
+
+func confirm(ctx context.Context, lane profiles.Lane) error {
+	_, err := rpc.Call(ctx, lane, rpc.MethodSync, nil)
+	return err
+}
+
+type publisher struct {
+	*peer
+	out *events.Publisher
+}
+
+func (p *publisher) Echo(payload []byte, use func([]byte) error) error {
+	n := p.count.Add(1)
+	id := strconv.AppendUint([]byte(p.name), n, 10)
+	err := p.out.Publish(p.ctx, &events.Record{
+		EventID: id, EventType: []byte("bench"), Severity: []byte("info"), Timestamp: n, MsgID: id, Body: payload,
+	})
+	if err == nil {
+		err = p.out.Sync(p.ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return use(payload)
+}
+
+// failing is a caller that could not be made.
+type failing struct{ err error }
+
+func (f failing) Echo([]byte, func([]byte) error) error { return f.err }
+
+// Steps is how many Events a task of DialTasks has.
+const Steps = 10
+
+// DialTasks connects over TLS, as an agent and as who sends it tasks. An
+// exchange is one task: to the server and from there to the agent, ten Events
+// with the input of the task as payload and a Result with it as output, from
+// there to the server and back. The server stores each step before it goes on.
+func DialTasks(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	// The agent's own store has nothing that has to outlive it.
+	own, err := sqlstore.Open(ctx, sqlstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	kind := "bench." + rand.Text()
+	p, err := dialAll(ctx, addr, files, all.Options{A2A: a2a.Options{
+		Store:   own,
+		Workers: []a2a.Registration{{Kinds: []string{kind}, Worker: a2a.WorkerFunc(work), Tasks: 1024}},
+	}})
+	if err != nil {
+		return nil, errors.Join(err, own.Close())
+	}
+	p.close = own.Close
+	if err := p.set.A2A.Declare(ctx, p.session, kind, []string{kind}); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return tasks{p, kind}, nil
+}
+
+func work(_ context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+	for range Steps {
+		if err := event("", t.Input); err != nil {
+			return nil, err
+		}
+	}
+	return t.Input, nil
+}
+
+type tasks struct {
+	*peer
+	kind string
+}
+
+func (t tasks) Caller() echo.Caller { return t }
+
+func (t tasks) Echo(payload []byte, use func([]byte) error) error {
+	d, err := t.set.A2A.Send(t.ctx, t.session, &a2a.Task{Kind: t.kind, Input: payload}, a2a.SendOptions{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	steps := 0
+	for {
+		e, err := d.Recv(t.ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			r := d.Result()
+			if !r.OK || steps != Steps {
+				return fmt.Errorf("swpecho: a task ended with %v %q after %d of %d Events", r.OK, r.Reason, steps, Steps)
+			}
+			return use(r.Output)
+		case err != nil:
+			return err
+		case len(e.Payload) > 0: // not "accepted"
+			steps++
+		}
+	}
+}
