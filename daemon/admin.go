@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,12 +12,64 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 )
 
 // maxAdmin is how many connections the admin listener holds at once.
 const maxAdmin = 64
+
+// admin is the listener for this machine, if there is one.
+type admin struct {
+	passive
+	d        *daemon
+	listener net.Listener // nil: it is off
+	server   *http.Server
+}
+
+// open implements part.
+func (a *admin) open() error {
+	configured := a.d.config.Admin
+	if configured == config.AdminOff {
+		return nil
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", configured)
+	if err != nil {
+		return listenError("admin", configured, err)
+	}
+	a.listener, a.server = ln, newAdmin(a.d)
+	return nil
+}
+
+// address is where it listens, or "".
+func (a *admin) address() string {
+	if a.listener == nil {
+		return ""
+	}
+	return a.listener.Addr().String()
+}
+
+// serve implements part.
+func (a *admin) serve(context.Context) {
+	if a.listener == nil {
+		return
+	}
+	err := a.server.Serve(&capped{Listener: a.listener, slots: make(chan struct{}, maxAdmin)})
+	if !errors.Is(err, http.ErrServerClosed) {
+		a.d.log.Error("admin listener failed", zap.Error(err))
+	}
+}
+
+// close implements part.
+func (a *admin) close() error {
+	if a.listener != nil {
+		_ = a.server.Close()
+		_ = a.listener.Close()
+	}
+	return nil
+}
 
 // newAdmin returns the server of /livez, /readyz, /status, /metrics and /reload.
 // It is for this machine: a request whose Host is not a loopback name is
@@ -41,7 +94,7 @@ func newAdmin(d *daemon) *http.Server {
 		_ = json.NewEncoder(w).Encode(d.status())
 	})
 	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
-		result, err := d.askReload(r.Context())
+		result, err := d.reloader.ask(r.Context())
 		if err != nil {
 			say(w, http.StatusServiceUnavailable, err.Error())
 			return
@@ -115,13 +168,4 @@ type cappedConn struct {
 func (c *cappedConn) Close() error {
 	c.freed.Do(func() { <-c.slots })
 	return c.Conn.Close()
-}
-
-// serveAdmin serves until ln is closed.
-func serveAdmin(srv *http.Server, ln net.Listener) error {
-	err := srv.Serve(&capped{Listener: ln, slots: make(chan struct{}, maxAdmin)})
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }

@@ -22,6 +22,7 @@ import (
 // agents are the agents of A2A 1.0 at URLs. Each has connections and a bound on
 // operations of its own.
 type agents struct {
+	passive
 	list     []*a2ahttp.Back
 	workers  []a2a.Registration
 	cards    []agdisc.Source
@@ -51,13 +52,13 @@ func newAgents(c *config.Config, records a2aowners.Records, may profiles.Access,
 			},
 		})
 		if err != nil {
-			a.stop()
+			_ = a.close()
 			return nil, fmt.Errorf("a2a.agents.%s: %w", name, err)
 		}
 		a.list = append(a.list, back)
 		slip, err := newSlip(name, &conf.Slip, a.log)
 		if err != nil {
-			a.stop()
+			_ = a.close()
 			return nil, fmt.Errorf("a2a.agents.%s: %w", name, err)
 		}
 		a.workers = append(a.workers, slip.registrations(back.Registrations())...)
@@ -72,11 +73,20 @@ func (a *agents) registrations() []a2a.Registration { return a.workers }
 // sources have the cards of the agents.
 func (a *agents) sources() []agdisc.Source { return a.cards }
 
-// stop gives back the connections that no task is using.
-func (a *agents) stop() {
+// collectors implements part.
+func (a *agents) collectors() []prometheus.Collector { return []prometheus.Collector{a.failures} }
+
+// look implements part.
+func (a *agents) look(h *Health) {
+	h.Warnings = append(h.Warnings, a.troubles.warnings("a2a agent")...)
+}
+
+// close implements part: it gives back the connections that no task is using.
+func (a *agents) close() error {
 	for _, back := range a.list {
 		back.Close()
 	}
+	return nil
 }
 
 // PlanAgent is an agent of a Plan. Values of headers may be secret and are not in

@@ -37,8 +37,8 @@ func (d *daemon) announce() {
 		rate += fmt.Sprintf("; above %d in %d ms refused", c.Rate.Frames, c.Rate.WindowMS)
 	}
 	adminAt := config.AdminOff
-	if d.admin != nil {
-		adminAt = d.admin.Addr().String()
+	if at := d.admin.address(); at != "" {
+		adminAt = at
 	}
 	durability := c.Durability
 	if c.Store == config.StoreMemory {
@@ -49,7 +49,7 @@ func (d *daemon) announce() {
 		zap.String("config", source),
 		zap.String("identity", d.credentials.identity()),
 		zap.Bool("development", c.Development()),
-		zap.String("addresses", strings.Join(d.addresses(), " ")),
+		zap.String("addresses", strings.Join(d.listeners.addresses(), " ")),
 		zap.String("admin", adminAt),
 		zap.String("http", d.fronts.url()),
 		zap.String("partners", named(c.Partners)),

@@ -19,6 +19,7 @@ import (
 // and a bound on calls of its own, so that one that hangs is no trouble to the
 // others.
 type backends struct {
+	passive
 	methods  map[string]rpc.Method
 	clients  []*upstream.Client
 	log      *zap.Logger
@@ -48,7 +49,7 @@ func newBackends(c *config.Config, log *zap.Logger) (*backends, error) {
 			},
 		})
 		if err != nil {
-			b.stop()
+			_ = b.close()
 			return nil, fmt.Errorf("rpc.backends.%s: %w", name, err)
 		}
 		maps.Copy(b.methods, methods)
@@ -56,9 +57,18 @@ func newBackends(c *config.Config, log *zap.Logger) (*backends, error) {
 	return b, nil
 }
 
-// stop gives back the connections that no call is using.
-func (b *backends) stop() {
+// collectors implements part.
+func (b *backends) collectors() []prometheus.Collector { return []prometheus.Collector{b.failures} }
+
+// look implements part.
+func (b *backends) look(h *Health) {
+	h.Warnings = append(h.Warnings, b.troubles.warnings("rpc backend")...)
+}
+
+// close implements part: it gives back the connections that no call is using.
+func (b *backends) close() error {
 	for _, client := range b.clients {
 		client.Close()
 	}
+	return nil
 }

@@ -176,17 +176,17 @@ func (p *Plan) services(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	w.stop()
+	_ = w.close()
 	a, err := newAgents(c, new(state), nil, zap.NewNop())
 	if err != nil {
 		return err
 	}
-	a.stop()
+	_ = a.close()
 	b, err := newBackends(c, zap.NewNop())
 	if err != nil {
 		return err
 	}
-	b.stop()
+	_ = b.close()
 	if _, err := newCards(c); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 
 // credentials are the certificate and the trust anchors in force, and who may show which.
 type credentials struct {
+	passive
 	files keyFiles
 	conf  config.Partners // whose bundles are for their identities alone
 	now   func() time.Time

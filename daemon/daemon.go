@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,15 +19,9 @@ import (
 
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
-	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
-	"github.com/slimwire/swp/profiles/events"
-	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
-	stateprofile "github.com/slimwire/swp/profiles/state"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // ErrAborted is the error of Run when it was told to stop at once.
@@ -86,38 +77,39 @@ type Options struct {
 
 // daemon is what runs.
 type daemon struct {
-	opts        Options
-	config      *config.Config
-	log         *zap.Logger
-	metrics     *telemetry
-	health      *health
-	credentials *credentials
-	guard       *guard
-	reloader    *reloader
-	reloads     chan chan Reloaded
-	state       *state
+	opts     Options
+	config   *config.Config
+	log      *zap.Logger
+	started  time.Time
+	metrics  *telemetry
+	health   *health
+	observer *observer
+	targets  declared
+	profiles *all.Set
+
+	parts       parts // those below, in the order in which they were added
+	admin       *admin
 	memory      *memoryGuard
-	observer    *observer
+	state       *state
+	credentials *credentials
+	reloader    *reloader
+	guard       *guard
 	exchanges   *exchanges
-	traces      *traces
 	servers     *servers
-	targets     declared
 	workers     *workers
 	agents      *agents
 	backends    *backends
-	cards       *cards
-	verifiers   *verifiers
 	inside      *inside
+	teams       *teams
 	partners    *partners
 	remoteCards *partnerCards
-	fronts      *fronts
-	teams       *teams
 	sdl         *speaker
-	profiles    *all.Set
-	listeners   []*listener
-	endpoints   []*endpoint.Endpoint
-	admin       net.Listener
-	started     time.Time
+	traces      *traces
+	listeners   *listeners
+	fronts      *fronts
+
+	cards     *cards
+	verifiers *verifiers
 }
 
 // Run serves until ctx ends, then drains: it stops accepting, lets what is in
@@ -142,19 +134,43 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer exchanges.log.Close()
-	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, started: time.Now(), reloads: make(chan chan Reloaded)}
+	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, started: time.Now()}
 	if err := d.start(); err != nil {
-		d.close()
+		_ = d.parts.close() // why start failed is worth more than this
+		d.traces.wait()
 		return err
 	}
 	return d.run(ctx)
 }
 
+// add makes something a part of the daemon, which closes ahead of those before it.
+func (d *daemon) add(p part) { d.parts = append(d.parts, p) }
+
 // start makes everything that can fail for reasons of configuration.
 func (d *daemon) start() error {
+	for _, step := range []func() error{d.makeBase, d.makeBackends, d.makeProfiles, d.makeEntrances} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	for _, p := range d.parts {
+		d.metrics.registry.MustRegister(p.collectors()...)
+	}
+	d.metrics.watch(d.stats)
+	d.health = &health{parts: d.parts}
+	return d.parts.open()
+}
+
+// makeBase makes what all others rest on.
+func (d *daemon) makeBase() error {
 	var err error
+	d.admin = &admin{d: d}
+	d.add(d.admin)
+	d.memory = newMemoryGuard()
+	d.add(d.memory)
 	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
-	d.reloader.identity, d.reloader.recheck = func() string { return d.credentials.identity() }, d.recheck
+	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck
+	d.reloader.identity = func() string { return d.credentials.identity() }
 	if d.credentials, err = newCredentials(d.config, time.Now); err != nil {
 		return err
 	}
@@ -164,20 +180,34 @@ func (d *daemon) start() error {
 	if d.state, err = openState(context.Background(), d.config, d.opts.AcceptDamage, d.log); err != nil {
 		return err
 	}
-	d.memory = newMemoryGuard()
+	d.add(d.state)
+	d.add(d.credentials)
+	d.add(d.reloader)
+	d.add(d.guard)
+	d.add(d.exchanges)
+	return nil
+}
+
+// makeBackends makes what works for peers, here and elsewhere.
+func (d *daemon) makeBackends() error {
+	var err error
 	if d.servers, err = newServers(d.config, d.log); err != nil {
 		return err
 	}
+	d.add(d.servers)
 	d.targets.set(d.config)
 	if d.workers, err = newWorkers(d.config, d.log); err != nil {
 		return err
 	}
+	d.add(d.workers)
 	if d.agents, err = newAgents(d.config, d.state, d.guard, d.log); err != nil {
 		return err
 	}
+	d.add(d.agents)
 	if d.backends, err = newBackends(d.config, d.log); err != nil {
 		return err
 	}
+	d.add(d.backends)
 	if d.cards, err = newCards(d.config); err != nil {
 		return err
 	}
@@ -187,182 +217,61 @@ func (d *daemon) start() error {
 	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
 		return err
 	}
+	d.add(d.inside)
 	if d.teams, err = newTeams(d); err != nil {
 		return err
 	}
+	d.add(d.teams)
 	d.partners = newPartners(d)
-	d.remoteCards = newPartnerCards(&d.partners.directory)
-	if d.sdl, err = newSpeaker(d); err != nil {
-		return err
-	}
-	d.health = &health{
-		credentials: d.credentials, reloader: d.reloader, state: d.state, memory: d.memory, servers: d.servers, agents: d.agents, backends: d.backends,
-		partners: d.partners,
-	}
-	profileOptions, err := d.profileOptions()
-	if err != nil {
-		return err
-	}
-	if d.profiles, err = all.New(profileOptions); err != nil {
-		return err
-	}
-	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.metrics.registry.MustRegister(d.partners, expiryGauges{d.credentials, d.partners}, d.servers, d.workers, liveTasks(d.profiles.A2A), waitingTasks(d.profiles.A2A), d.state, relayed{d.profiles.Relay}, d.backends.failures, d.agents.failures, d.teams.hops, d.guard.denials)
-	d.metrics.registry.MustRegister(d.exchanges)
+	d.add(d.partners)
 	d.exchanges.server, d.exchanges.partner = d.servers.has, d.partners.of
 	d.servers.latency = d.exchanges.latency
+	return nil
+}
+
+// makeEntrances makes what peers, and those inside this process, come by.
+func (d *daemon) makeEntrances() error {
+	var err error
+	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
 	d.observer = newObserver(d.log, d.metrics, d.exchanges)
 	if d.traces, err = d.newTraces(); err != nil {
 		return err
 	}
+	d.add(d.traces)
+	d.listeners = &listeners{d: d}
+	d.add(d.listeners)
 	if d.fronts, err = newFronts(d); err != nil {
 		return err
 	}
-	d.metrics.registry.MustRegister(d.fronts)
-	if err := d.listen(); err != nil {
-		return err
-	}
-	if err := d.openEndpoints(); err != nil {
-		return err
-	}
-	return d.listenAdmin()
-}
-
-// profileOptions configure the profiles. What must last they keep in the store.
-func (d *daemon) profileOptions() (all.Options, error) {
-	c := d.config
-	tools, err := toolOptions(c, d.servers, d.inside, d.log)
-	if err != nil {
-		return all.Options{}, err
-	}
-	key, err := tokenKey(d.state)
-	if err != nil {
-		return all.Options{}, err
-	}
-	said, kept, err := d.slipOptions()
-	if err != nil {
-		return all.Options{}, err
-	}
-	methods := maps.Clone(d.backends.methods)
-	for name, m := range d.opts.Methods {
-		if _, taken := methods[name]; taken {
-			return all.Options{}, fmt.Errorf("daemon: method %q is one of rpc.backends and of this program", name)
-		}
-		methods[name] = m
-	}
-	o := all.Options{
-		Identity: d.credentials.identity(),
-		Version:  d.opts.Version, More: d.opts.Profiles,
-		Idle:    c.Limits.Idle,
-		Access:  d.guard,
-		Partner: d.partners.directory.Knows,
-		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers)},
-		RPC: rpc.Options{
-			Methods: methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
-		},
-		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse, c.Partners.Identities()),
-		Events: events.Options{Retention: c.Events.Retention},
-		Hints:  hintOptions(&d.targets, d.partners, d.log),
-		Cred:   d.verifiers.options(d.state, d.credentials.identity()),
-		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
-
-		Artifact: artifactOptions(c, d.state.blobs, key),
-		Relay:    relayOptions(c, d.state),
-		SDL:      d.sdl.options(),
-		SLIP:     said, SLIPRelay: kept,
-		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), slipKept(c.SLIP.Relay), d.remoteCards)...)},
-		TOOLDISC: tools,
-	}
-	o.A2A.Refused = d.partners.refusedTask
-	o.A2A.Ward = a2aowners.New(a2aowners.Options{Records: d.state}).Ward
-	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
-	if c.Events.Retention > 0 {
-		o.Events.Store = d.state
-	}
-	return o, nil
-}
-
-// close gives back what start had made before it failed.
-func (d *daemon) close() {
-	for _, l := range d.listeners {
-		_ = l.Close()
-	}
-	if d.fronts != nil {
-		d.fronts.close()
-	}
-	d.sdl.close()
-	if d.profiles != nil {
-		d.profiles.Close()
-	}
-	if d.teams != nil {
-		d.teams.close()
-	}
-	if d.remoteCards != nil {
-		d.remoteCards.close()
-	}
-	if d.inside != nil {
-		d.inside.close()
-	}
-	if d.servers != nil {
-		d.servers.stop()
-	}
-	if d.workers != nil {
-		d.workers.stop()
-	}
-	if d.agents != nil {
-		d.agents.stop()
-	}
-	d.traces.close()
-	if d.backends != nil {
-		d.backends.stop()
-	}
-	if d.state != nil {
-		_ = d.state.Close() // why start failed is worth more than this
-	}
+	d.add(d.fronts)
+	return d.listeners.listen()
 }
 
 func (d *daemon) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.Background()) // outlives ctx by the drain
-	defer cancel()
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
-	tasks.Go(func() { d.watch(work) })
-	tasks.Go(func() { d.memory.watch(work) })
-	tasks.Go(func() { d.state.watch(work) })
-	for _, l := range d.listeners {
-		tasks.Go(func() {
-			if err := l.endpoint.Serve(work, l); err != nil && work.Err() == nil && !errors.Is(err, endpoint.ErrShutdown) {
-				d.log.Error("listener failed", zap.String("address", l.address()), zap.Error(err))
-			}
-		})
-	}
-	d.fronts.run(&tasks)
-	if d.admin != nil {
-		srv := newAdmin(d)
-		tasks.Go(func() {
-			if err := serveAdmin(srv, d.admin); err != nil {
-				d.log.Error("admin listener failed", zap.Error(err))
-			}
-		})
-		defer func() { _ = srv.Close() }()
+	for _, p := range d.parts {
+		tasks.Go(func() { p.serve(work) })
 	}
 	d.health.phase.Store(int32(serving))
-	d.sdl.start()
-	d.partners.apply(d.config.Partners)
+	for _, p := range d.parts {
+		p.begin()
+	}
 	d.announce()
 	if err := d.writeAddrFile(); err != nil {
 		d.log.Error("addresses not written", zap.Error(err))
 	}
 	if d.opts.Ready != nil {
-		d.opts.Ready(d.addresses())
+		d.opts.Ready(d.listeners.addresses())
 	}
 	<-ctx.Done()
-	return d.drain()
+	return d.stop()
 }
 
-// drain ends the daemon in order: peers first, then the servers behind it.
-func (d *daemon) drain() error {
+// stop ends the daemon in order: peers first, then what works for them.
+func (d *daemon) stop() error {
 	d.health.phase.Store(int32(draining))
 	d.log.Info("stopping", zap.Int("sessions", d.stats().Sessions), zap.Duration("at_most", d.opts.Drain))
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Drain)
@@ -374,40 +283,11 @@ func (d *daemon) drain() error {
 		case <-ctx.Done():
 		}
 	}()
-	d.partners.stop()
-	d.profiles.Events.Drain() // who listens would do so to the last
-	d.profiles.MCP.Drain()
-	d.profiles.Relay.Drain() // and so would consumers
-	var ends sync.WaitGroup
-	results := make([]error, len(d.endpoints)+2)
-	for i, ep := range d.endpoints {
-		ends.Go(func() {
-			if ep == d.fronts.far { // what its callers have open ends ahead of it
-				results[len(d.endpoints)+1] = d.fronts.drain(ctx)
-			}
-			results[i] = ep.Shutdown(ctx)
-		})
-	}
-	// Nobody need be connected for a task to be worth its end.
-	ends.Go(func() { results[len(d.endpoints)] = d.profiles.A2A.Drain(ctx) })
-	ends.Wait()
-	d.fronts.close()
-	ends.Go(d.traces.close)
-	d.sdl.close()
-	d.profiles.Close()
-	d.remoteCards.close()
-	d.teams.close()
-	d.inside.close()
-	d.servers.stop()
-	d.workers.stop()
-	d.agents.stop()
-	d.backends.stop()
-	ends.Wait()
-	if err := d.state.Close(); err != nil {
-		d.log.Error("the store was not closed in order", zap.Error(err))
-	}
+	unfinished := d.parts.drain(ctx)
+	_ = d.parts.close() // a part that does not close in order has said so
+	d.traces.wait()
 	switch {
-	case errors.Join(results...) == nil:
+	case unfinished == nil:
 		d.log.Info("stopped")
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -418,23 +298,13 @@ func (d *daemon) drain() error {
 	return ErrAborted
 }
 
-// addresses are where peers really connect: ports that the system chose are
-// filled in.
-func (d *daemon) addresses() []string {
-	list := make([]string, len(d.listeners))
-	for i, l := range d.listeners {
-		list[i] = l.address()
-	}
-	return list
-}
-
 func (d *daemon) writeAddrFile() error {
 	if d.opts.AddrFile == "" {
 		return nil
 	}
-	lines := d.addresses()
-	if d.admin != nil {
-		lines = append(lines, "http://"+d.admin.Addr().String())
+	lines := d.listeners.addresses()
+	if at := d.admin.address(); at != "" {
+		lines = append(lines, "http://"+at)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(d.opts.AddrFile), ".addresses-*")
 	if err != nil {
@@ -448,18 +318,5 @@ func (d *daemon) writeAddrFile() error {
 		_ = os.Remove(tmp.Name())
 		return fmt.Errorf("daemon: %w", err)
 	}
-	return nil
-}
-
-func (d *daemon) listenAdmin() error {
-	if d.config.Admin == config.AdminOff {
-		return nil
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(context.Background(), "tcp", d.config.Admin)
-	if err != nil {
-		return listenError("admin", d.config.Admin, err)
-	}
-	d.admin = ln
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 // exchanges are what peers ask for: a line of the access log for each, and how long
 // they take.
 type exchanges struct {
+	passive
 	log     *accesslog.Log
 	latency *latency
 
@@ -111,6 +112,9 @@ var (
 	accessLines = prometheus.NewDesc("swpd_access_lines_total", "Lines of the access log.", nil, nil)
 	accessLeft  = prometheus.NewDesc("swpd_access_lines_left_out_total", "Lines that the access log does not have, by why.", []string{"reason"}, nil)
 )
+
+// collectors implements part.
+func (x *exchanges) collectors() []prometheus.Collector { return []prometheus.Collector{x} }
 
 // Describe implements prometheus.Collector.
 func (x *exchanges) Describe(ch chan<- *prometheus.Desc) {

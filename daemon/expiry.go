@@ -68,6 +68,16 @@ func (c *credentials) anchorWarnings() []string {
 	return list
 }
 
+// look implements part.
+func (c *credentials) look(h *Health) {
+	if reason, urgent := c.expiry(); urgent {
+		h.Reasons = append(h.Reasons, reason)
+	} else if reason != "" {
+		h.Warnings = append(h.Warnings, reason)
+	}
+	h.Warnings = append(h.Warnings, c.anchorWarnings()...)
+}
+
 // ends reports whether the certificate that a peer has shown ends soon.
 func (c *credentials) ends(p *profiles.Peer) bool {
 	soon, _ := ending(p.NotBefore, p.NotAfter, c.now())

@@ -17,6 +17,7 @@ import (
 // guard is the access rules in force, and the audit of what they deny. It is
 // what profiles ask; a reload replaces the rules under their hands.
 type guard struct {
+	passive
 	policy  atomic.Pointer[access.Policy]
 	audit   *zap.Logger
 	denials *prometheus.CounterVec
@@ -37,6 +38,9 @@ func newGuard(c *config.Config, log *zap.Logger) (*guard, error) {
 	g.policy.Store(policy)
 	return g, nil
 }
+
+// collectors implements part.
+func (g *guard) collectors() []prometheus.Collector { return []prometheus.Collector{g.denials} }
 
 // newPolicy compiles what a configuration allows.
 func newPolicy(a *config.Access) (*access.Policy, error) {

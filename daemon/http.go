@@ -24,36 +24,29 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/transport"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // fronts are what programs reach this endpoint by that know nothing of SlimWire. Each
 // caller has a session of its own to this endpoint, over a pipe, so that rules,
 // limits, hints, the audit trail and the metrics see it as they see every peer.
 type fronts struct {
+	passive
 	d        *daemon
 	conf     *config.HTTP
 	listener net.Listener // nil: they are off
-	door     *httpDoor
+	entry    *httpEntry
 	server   *http.Server
 	mcp      *mcpfront.Front
-	a2a      *a2afront.Front    // once there are endpoints
-	set      *all.Set           // profiles of the callers' ends
-	near     *endpoint.Endpoint // of the callers' ends
-	far      *endpoint.Endpoint // of this endpoint's ends
-	open     connections        // this endpoint's ends
+	a2a      *a2afront.Front
+	way      *door
 
 	mu    sync.Mutex
 	links map[string]*mcpfront.Link // by identity
 	cards map[string]*agdisc.Cache  // by identity
 }
 
-// Bounds of the fronts beside those of the configuration.
-const (
-	maxHTTP    = 4096 // connections
-	pipeIdle   = 365 * 24 * time.Hour
-	pipeBudget = 1_000_000 // refusals a minute: what costs a peer its connection must not cost a caller's other programs theirs
-)
+// maxHTTP is how many connections the fronts hold at once.
+const maxHTTP = 4096
 
 // newFronts listens, if the configuration says so. It serves nothing yet.
 func newFronts(d *daemon) (*fronts, error) {
@@ -62,15 +55,19 @@ func newFronts(d *daemon) (*fronts, error) {
 		return f, nil
 	}
 	var err error
-	if f.door, err = newHTTPDoor(f.conf); err != nil {
+	if f.entry, err = newHTTPEntry(f.conf); err != nil {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{
 		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Identity: d.credentials.identity(), MaxBody: int64(d.config.Limits.PayloadBytes),
 	})
-	f.server = f.door.gate.Server(http.HandlerFunc(f.route))
-	f.server.ConnState = f.door.known.state
+	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
+	f.server.ConnState = f.entry.known.state
+	if f.way, err = newDoor(d, all.Options{}); err != nil {
+		return nil, err
+	}
 	if err := f.listen(); err != nil {
+		f.way.close()
 		return nil, err
 	}
 	return f, nil
@@ -84,7 +81,7 @@ func (f *fronts) listen() error {
 	}
 	f.listener = &capped{Listener: ln, slots: make(chan struct{}, maxHTTP)}
 	if f.conf.TLS.Cert != "" {
-		f.listener = tls.NewListener(f.listener, f.door.config())
+		f.listener = tls.NewListener(f.listener, f.entry.config())
 	}
 	return nil
 }
@@ -121,42 +118,28 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	return c, nil
 }
 
-// openEndpoints makes both ends of the pipes. A pipe is never idle: what its caller
-// has open at this endpoint would end with it.
-func (f *fronts) openEndpoints() error {
+// open implements part.
+func (f *fronts) open() error {
 	if f.listener == nil {
 		return nil
 	}
-	var err error
-	if f.set, err = all.New(all.Options{Version: f.d.opts.Version}); err != nil {
+	if err := f.way.open(f.conf.Calls); err != nil {
 		return err
 	}
-	far := f.d.endpointOptions(false)
-	far.InFlightOf = nil
-	far.Bounds.InFlight, far.Bounds.LongExchanges = f.conf.Calls, f.conf.Calls
-	far.Bounds.Idle, far.Bounds.LongIdle, far.Bounds.ErrorBudget, far.Bounds.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
-	if f.far, err = endpoint.New(far); err != nil {
-		return err
-	}
-	near := endpoint.Options{
-		Observer: endpoint.Discard, // the other end tells
-		Registry: f.set.Registry, Tracer: endpoint.ContextFunc(f.set.Attach),
-		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
-	}
-	if f.near, err = endpoint.New(near); err != nil {
-		return err
-	}
-	f.d.endpoints = append(f.d.endpoints, f.far)
 	return f.openA2A()
 }
 
-// serve serves until the listener is closed.
-func (f *fronts) serve() error {
-	err := f.server.Serve(f.listener)
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+// door implements part.
+func (f *fronts) door() *door { return f.way }
+
+// serve implements part.
+func (f *fronts) serve(context.Context) {
+	if f.listener == nil {
+		return
 	}
-	return err
+	if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
+		f.d.log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
+	}
 }
 
 // route has a path served as it is: one that could be written in another way is none.
@@ -182,24 +165,25 @@ func (f *fronts) url() string {
 
 // link returns the session of a caller, and makes one if there is none that lives.
 func (f *fronts) link(caller string) (*mcpfront.Link, error) {
-	if f.d.guard.Denied(caller) {
-		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: reasonDenied, Text: "the access rules do not let this caller in"}
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.door.gate.Knows(caller) { // the request came before a reload
-		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: reasonDenied, Text: "this caller is not let in any more"}
+	if !f.entry.gate.Knows(caller) { // the request came before a reload
+		return nil, refusedCaller("this caller is not let in any more")
 	}
 	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
 		return l, nil
 	}
-	near, far := transport.NewPipe(transport.PipeOptions{A: caller, B: f.d.credentials.identity()})
-	f.open.add(far)
-	f.far.Attach(far)
-	s := f.near.Attach(near)
-	l := &mcpfront.Link{Session: s, MCP: f.set.MCP.Client(s)}
+	s, err := f.way.pass(caller)
+	if err != nil {
+		return nil, refusedCaller("the access rules do not let this caller in")
+	}
+	l := &mcpfront.Link{Session: s, MCP: f.way.set.MCP.Client(s)}
 	f.links[caller] = l
 	return l, nil
+}
+
+func refusedCaller(why string) error {
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: reasonDenied, Text: why}
 }
 
 func (f *fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, error) {
@@ -216,29 +200,22 @@ func (f *fronts) trace(r *http.Request) profiles.Trace {
 	return t
 }
 
-// recheck ends the sessions of callers that are not let in any more, and the connections
-// of those whose certificates are not trusted.
+// recheck implements part: the sessions of callers that are not let in any more end, and
+// the connections of those whose certificates are not trusted.
 func (f *fronts) recheck() (kept, closed int) {
 	if f.listener == nil {
 		return 0, 0
 	}
-	kept, closed = f.door.known.recheck()
+	connsKept, connsClosed := f.entry.known.recheck()
 	f.mu.Lock() // none is made meanwhile for who is not known
-	open := f.open.list()
-	f.mu.Unlock()
-	for _, conn := range open {
-		switch caller := conn.Peer().Identity; {
-		case f.d.guard.Denied(caller):
-			f.d.hangUp(conn, reasonDenied, errDenied)
-		case !f.door.gate.Knows(caller):
-			f.d.hangUp(conn, reasonDenied, errGone)
-		default:
-			kept++
-			continue
+	defer f.mu.Unlock()
+	kept, closed = f.way.recheck(func(caller string) error {
+		if !f.entry.gate.Knows(caller) {
+			return errGone
 		}
-		closed++
-	}
-	return kept, closed
+		return nil
+	})
+	return connsKept + kept, connsClosed + closed
 }
 
 // isCaller reports whether an identity is one of callers of a front, which no
@@ -248,7 +225,7 @@ func isCaller(identity string) bool {
 	return ok && gate.ValidName(name)
 }
 
-// drain lets what is in flight end, until ctx does.
+// drain implements part.
 func (f *fronts) drain(ctx context.Context) error {
 	if f.listener == nil {
 		return nil
@@ -259,36 +236,21 @@ func (f *fronts) drain(ctx context.Context) error {
 	if err != nil {
 		_ = f.server.Close()
 	}
-	return errors.Join(err, f.near.Shutdown(ctx))
+	return errors.Join(err, f.way.near.Shutdown(ctx))
 }
 
-// close ends what is left. It is called when the profiles are closed, or were never
-// opened.
-func (f *fronts) close() {
+// close implements part. The profiles of this endpoint are closed, or were never opened.
+func (f *fronts) close() error {
 	if f.listener == nil {
-		return
+		return nil
 	}
 	_ = f.server.Close()
 	_ = f.listener.Close()
-	if f.near == nil {
-		return
-	}
-	_ = f.near.Close()
+	f.way.end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	f.mcp.Close(ctx)
 	f.closeCards()
-	f.set.Close()
-}
-
-// run serves the fronts, if there are any.
-func (f *fronts) run(tasks *sync.WaitGroup) {
-	if f.listener == nil {
-		return
-	}
-	tasks.Go(func() {
-		if err := f.serve(); err != nil {
-			f.d.log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
-		}
-	})
+	f.way.close()
+	return nil
 }

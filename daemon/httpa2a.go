@@ -46,7 +46,7 @@ func (l a2aLink) Session(context.Context) (a2afront.Session, error) {
 	if err != nil {
 		return a2afront.Session{}, err
 	}
-	return a2afront.Session{Session: link.Session, Tasks: l.fronts.set.A2A}, nil
+	return a2afront.Session{Session: link.Session, Tasks: l.fronts.way.set.A2A}, nil
 }
 
 // Bounds of the cards that are kept for one caller.

@@ -52,6 +52,9 @@ func (f *fronts) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
+// collectors implements part.
+func (f *fronts) collectors() []prometheus.Collector { return []prometheus.Collector{f} }
+
 // Collect implements prometheus.Collector.
 func (f *fronts) Collect(ch chan<- prometheus.Metric) {
 	var mcp mcpfront.Stats

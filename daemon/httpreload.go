@@ -16,9 +16,9 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// httpDoor is who the fronts let in and how they speak TLS: what of section http may
+// httpEntry is who the fronts let in and how they speak TLS: what of section http may
 // change while they serve.
-type httpDoor struct {
+type httpEntry struct {
 	gate   *gate.Gate
 	secure atomic.Pointer[secured] // nil: plain HTTP
 	known  certified
@@ -36,8 +36,8 @@ func (s *secured) trusts(chain []*x509.Certificate) bool {
 	return s.roots != nil && transport.VerifyClient(s.roots, chain, time.Now()) == nil
 }
 
-func newHTTPDoor(conf *config.HTTP) (*httpDoor, error) {
-	d := new(httpDoor)
+func newHTTPEntry(conf *config.HTTP) (*httpEntry, error) {
+	d := new(httpEntry)
 	d.known.good = func(chain []*x509.Certificate) bool { return d.secure.Load().trusts(chain) }
 	var err error
 	if d.gate, err = gate.New(gateOptions(conf)); err != nil || conf.TLS.Cert == "" {
@@ -64,7 +64,7 @@ func tlsFiles(conf *config.HTTPTLS) []string {
 }
 
 // config is what a listener speaks TLS by: each connection as the files are then.
-func (d *httpDoor) config() *tls.Config {
+func (d *httpEntry) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return d.secure.Load().Config, nil },
@@ -78,8 +78,8 @@ func sameFront(started, now *config.HTTP) bool {
 
 // prepareHTTP reads the files of http.tls, and who may call.
 func (d *daemon) prepareHTTP(c *config.Config) (change, error) {
-	door := d.fronts.door
-	if door == nil { // it is off
+	entry := d.fronts.entry
+	if entry == nil { // it is off
 		return change{commit: func() bool { return false }}, nil
 	}
 	conf := &c.HTTP
@@ -97,8 +97,8 @@ func (d *daemon) prepareHTTP(c *config.Config) (change, error) {
 	return change{
 		fields: []zap.Field{zap.Int("callers", len(conf.Callers)), zap.Bool("tls", secure != nil), zap.Int("authorities", len(conf.TLS.CA))},
 		commit: func() bool {
-			_ = door.gate.Set(gateOptions(conf)) // what New takes Set takes
-			if secure != nil && door.secure.Swap(secure).anchors != secure.anchors {
+			_ = entry.gate.Set(gateOptions(conf)) // what New takes Set takes
+			if secure != nil && entry.secure.Swap(secure).anchors != secure.anchors {
 				changed = true
 			}
 			return changed

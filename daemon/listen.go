@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -59,17 +61,90 @@ func (l *listener) address() string {
 	return a.String()
 }
 
-// listen opens every configured listener, or none.
-func (d *daemon) listen() error {
-	policy := &transport.Policy{Credentials: d.credentials.Credentials}
-	for i, lc := range d.config.Listeners {
-		ln, err := listenOn(lc.Address.Addr, policy, d.observer.Security)
+// listeners are those of the configuration.
+type listeners struct {
+	passive
+	d    *daemon
+	list []*listener
+	far  []*endpoint.Endpoint // of all, by their error path
+}
+
+// listen opens every configured listener, or none. Nobody is let in yet.
+func (ls *listeners) listen() error {
+	policy := &transport.Policy{Credentials: ls.d.credentials.Credentials}
+	for i, lc := range ls.d.config.Listeners {
+		ln, err := listenOn(lc.Address.Addr, policy, ls.d.observer.Security)
 		if err != nil {
 			return listenError(fmt.Sprintf("listeners[%d].address", i), lc.Address.String(), err)
 		}
-		d.listeners = append(d.listeners, &listener{Listener: ln, config: lc, refuse: d.refuse})
+		ls.list = append(ls.list, &listener{Listener: ln, config: lc, refuse: ls.d.refuse})
 	}
 	return nil
+}
+
+// open implements part: it makes an endpoint for the listeners with error frames and one
+// for those without, because it is the endpoint that has the error path. Both answer to
+// the same bound on connections.
+func (ls *listeners) open() error {
+	byPath := make(map[bool]*endpoint.Endpoint)
+	for _, l := range ls.list {
+		on := l.config.ErrorFrames
+		if byPath[on] == nil {
+			o := ls.d.endpointOptions(on)
+			o.Observer = adopting{ls.d.observer, &ls.d.partners.directory}
+			ep, err := endpoint.New(o)
+			if err != nil {
+				return err
+			}
+			byPath[on] = ep
+			ls.far = append(ls.far, ep)
+		}
+		l.endpoint = byPath[on]
+	}
+	return nil
+}
+
+// endpoints implements part.
+func (ls *listeners) endpoints() []*endpoint.Endpoint { return ls.far }
+
+// serve implements part.
+func (ls *listeners) serve(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for _, l := range ls.list {
+		work.Go(func() {
+			if err := l.endpoint.Serve(ctx, l); err != nil && ctx.Err() == nil && !errors.Is(err, endpoint.ErrShutdown) {
+				ls.d.log.Error("listener failed", zap.String("address", l.address()), zap.Error(err))
+			}
+		})
+	}
+}
+
+// recheck implements part.
+func (ls *listeners) recheck() (kept, closed int) {
+	var open []transport.Conn
+	for _, l := range ls.list {
+		open = append(open, l.open.list()...)
+	}
+	return ls.d.held(open)
+}
+
+// close implements part.
+func (ls *listeners) close() error {
+	for _, l := range ls.list {
+		_ = l.Close()
+	}
+	return nil
+}
+
+// addresses are where peers really connect: ports that the system chose are
+// filled in.
+func (ls *listeners) addresses() []string {
+	list := make([]string, len(ls.list))
+	for i, l := range ls.list {
+		list[i] = l.address()
+	}
+	return list
 }
 
 func listenOn(a transport.Addr, policy *transport.Policy, event func(transport.SecurityEvent)) (transport.Listener, error) {
@@ -99,48 +174,6 @@ func listenError(key, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", key, address, err)
 }
 
-// openEndpoints makes an endpoint for the listeners with error frames and one
-// for those without: it is the endpoint that has the error path. Both answer to
-// the same bound on connections.
-func (d *daemon) openEndpoints() error {
-	byPath := make(map[bool]*endpoint.Endpoint)
-	for _, l := range d.listeners {
-		on := l.config.ErrorFrames
-		if byPath[on] == nil {
-			o := d.endpointOptions(on)
-			o.Observer = adopting{d.observer, &d.partners.directory}
-			ep, err := endpoint.New(o)
-			if err != nil {
-				return err
-			}
-			byPath[on] = ep
-			d.endpoints = append(d.endpoints, ep)
-		}
-		l.endpoint = byPath[on]
-	}
-	// What is dialled has bounds of its own: many peers must not keep a partner
-	// from being reached.
-	for _, on := range []bool{false, true} {
-		ep, err := endpoint.New(d.endpointOptions(on))
-		if err != nil {
-			return err
-		}
-		d.partners.endpoints[on] = ep
-		d.endpoints = append(d.endpoints, ep)
-	}
-	if err := d.fronts.openEndpoints(); err != nil {
-		return err
-	}
-	if err := d.teams.openEndpoints(); err != nil {
-		return err
-	}
-	if err := d.sdl.openEndpoints(); err != nil {
-		return err
-	}
-	d.metrics.watch(d.stats)
-	return nil
-}
-
 // endpointOptions are those of an endpoint with or without error path.
 func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
 	o := endpointOptions(d.config)
@@ -153,7 +186,8 @@ func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
 
 func (d *daemon) stats() endpoint.Stats {
 	var sum endpoint.Stats
-	for _, ep := range d.endpoints {
+	outer, inner := d.parts.endpoints()
+	for _, ep := range slices.Concat(outer, inner) {
 		s := ep.Stats()
 		sum.Sessions += s.Sessions
 		sum.Handlers += s.Handlers
@@ -234,17 +268,14 @@ func (d *daemon) hangUp(conn transport.Conn, reason string, why error) {
 	_ = conn.Close(uint64(profiles.SecurityPolicy))
 }
 
-// recheck closes the connections whose peers are not trusted or let in any
-// more.
+// recheck closes the connections of those who are not trusted or let in any more.
 func (d *daemon) recheck() {
-	kept, closed := d.fronts.recheck()
-	teamsKept, teamsClosed := d.teams.recheck()
-	sdlKept, sdlClosed := d.sdl.recheck()
-	kept, closed = kept+teamsKept+sdlKept, closed+teamsClosed+sdlClosed
-	open := d.partners.dialled.list()
-	for _, l := range d.listeners {
-		open = append(open, l.open.list()...)
-	}
+	kept, closed := d.parts.recheck()
+	d.log.Info("peers held against the new trust anchors and rules", zap.Int("kept", kept), zap.Int("closed", closed))
+}
+
+// held closes those of some connections whose peers are not trusted or let in any more.
+func (d *daemon) held(open []transport.Conn) (kept, closed int) {
 	for _, conn := range open {
 		if d.refuse(conn) != nil {
 			closed++
@@ -259,5 +290,5 @@ func (d *daemon) recheck() {
 		}
 		kept++
 	}
-	d.log.Info("peers held against the new trust anchors and rules", zap.Int("kept", kept), zap.Int("closed", closed))
+	return kept, closed
 }

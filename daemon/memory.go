@@ -17,6 +17,7 @@ var errMemory = errors.New("daemon: memory is short")
 // memoryGuard refuses new connections while more than nine tenths of the soft
 // memory limit (GOMEMLIMIT) are in use. Without a limit it does nothing.
 type memoryGuard struct {
+	passive
 	limit uint64
 	used  func() uint64
 	short atomic.Bool
@@ -38,8 +39,15 @@ func (g *memoryGuard) admit() error {
 	return nil
 }
 
-// watch keeps the state up to date until ctx ends.
-func (g *memoryGuard) watch(ctx context.Context) {
+// look implements part.
+func (g *memoryGuard) look(h *Health) {
+	if g.admit() != nil {
+		h.Reasons = append(h.Reasons, "memory: more than 90 % of the limit is in use; no new connections are accepted")
+	}
+}
+
+// serve implements part: it keeps the state up to date.
+func (g *memoryGuard) serve(ctx context.Context) {
 	if g.limit == 0 {
 		return
 	}
@@ -50,15 +58,15 @@ func (g *memoryGuard) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			g.look()
+			g.measure()
 		}
 	}
 }
 
-// look collects before it believes that memory is short: what is in use may be
+// measure collects before it believes that memory is short: what is in use may be
 // garbage that nobody had a reason to collect. While nothing is allocated
 // nobody else would, and the state would not end.
-func (g *memoryGuard) look() {
+func (g *memoryGuard) measure() {
 	short := g.over()
 	if short {
 		runtime.GC()

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
@@ -258,7 +257,7 @@ func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
 		short bool
 	}{{0, false}, {89, false}, {90, true}, {100, true}, {89, false}} {
 		used = step.used
-		g.look()
+		g.measure()
 		if got := g.admit() != nil; got != step.short {
 			t.Errorf("%d of 100 in use: refused %v, want %v", used, got, step.short)
 		}
@@ -268,8 +267,7 @@ func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
 func TestRS03ShortMemoryIsNotReadyAndRecovers(t *testing.T) {
 	guard := &memoryGuard{}
 	guard.short.Store(true)
-	h := quiet(credentialsIn(t, made(t)))
-	h.memory = guard
+	h := &health{parts: parts{guard, credentialsIn(t, made(t))}}
 	h.phase.Store(int32(serving))
 	if v := h.look(); v.Ready || len(v.Reasons) != 1 || !strings.HasPrefix(v.Reasons[0], "memory: ") {
 		t.Errorf("health %+v", v)
@@ -305,13 +303,5 @@ func TestEveryProfileHasALabelOfItsOwn(t *testing.T) {
 	}
 	if want := []string{"other", "a", "other", "b", "c", "other", "d", "error", "other"}; !slices.Equal(got, want) {
 		t.Errorf("labels %q, want %q", got, want)
-	}
-}
-
-// quiet is the health of a daemon that has certificates and nothing else.
-func quiet(certs *credentials) *health {
-	return &health{
-		credentials: certs, memory: &memoryGuard{}, reloader: newReloader(config.Default(), nil, nil, zap.NewNop()), state: &state{}, servers: &servers{},
-		agents: &agents{}, backends: &backends{}, partners: &partners{daemon: &daemon{credentials: certs}},
 	}
 }

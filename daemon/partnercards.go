@@ -13,6 +13,7 @@ import (
 // partnerCards has the cards of partner/agent, which are asked of the partner. It
 // implements agdisc.Source.
 type partnerCards struct {
+	passive
 	directory *partner.Directory
 	cache     *agdisc.Cache
 	slots     chan struct{}
@@ -67,9 +68,10 @@ func (p *partnerCards) Card(agentID string, found func(agdisc.Card, error)) bool
 	return true
 }
 
-// close ends what is asked, and waits for it.
-func (p *partnerCards) close() {
+// close implements part: it ends what is asked, and waits for it.
+func (p *partnerCards) close() error {
 	p.stop()
 	p.work.Wait()
 	p.cache.Close()
+	return nil
 }

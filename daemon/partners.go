@@ -28,12 +28,13 @@ import (
 
 // partners are the links to federation partners.
 type partners struct {
+	passive
 	directory partner.Directory
 	daemon    *daemon
 	log       *zap.Logger
 	audit     *zap.Logger
 	refusals  *prometheus.CounterVec
-	endpoints map[bool]*endpoint.Endpoint // for the sessions that are dialled, by their error path
+	dialling  map[bool]*endpoint.Endpoint // for the sessions that are dialled, by their error path
 	dialled   connections
 	declared  atomic.Pointer[map[string]*policyhint.Target] // of the partners, by name
 
@@ -46,7 +47,7 @@ type partners struct {
 func newPartners(d *daemon) *partners {
 	return &partners{
 		daemon: d, log: d.log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
-		endpoints: make(map[bool]*endpoint.Endpoint), audit: d.log.Named(boundlog.Security), refusals: newRefusals(),
+		dialling: make(map[bool]*endpoint.Endpoint), audit: d.log.Named(boundlog.Security), refusals: newRefusals(),
 	}
 }
 
@@ -99,10 +100,7 @@ func (p *partners) apply(conf config.Partners) {
 	}
 	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
-	for _, ep := range p.daemon.endpoints {
-		if ep == p.endpoints[true] || ep == p.endpoints[false] {
-			continue
-		}
+	for _, ep := range p.daemon.listeners.endpoints() {
 		for s := range ep.Sessions() { // a new partner may have been here all along
 			p.directory.Adopt(s)
 		}
@@ -118,15 +116,13 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 		},
 		Attach: func(conn transport.Conn) *endpoint.Session {
 			p.dialled.add(conn)
-			return p.endpoints[c.ErrorFrames].Attach(conn)
+			return p.dialling[c.ErrorFrames].Attach(conn)
 		},
-		Trace: crosses[c.Trace],
-		Credentials: func(ctx context.Context, lane profiles.Lane) (context.Context, error) {
-			return p.daemon.profiles.Present(ctx, lane)
-		},
-		Tasks:   p.daemon.profiles.A2A,
-		Idle:    p.daemon.config.Limits.Idle,
-		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
+		Trace:       crosses[c.Trace],
+		Credentials: p.daemon.present,
+		Tasks:       p.daemon.profiles.A2A,
+		Idle:        p.daemon.config.Limits.Idle,
+		Observe:     p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)
@@ -181,8 +177,30 @@ func (p *partners) observe(e partner.Event) {
 	}
 }
 
-// stop ends the links. Sessions are ended with their endpoints.
-func (p *partners) stop() {
+// open implements part. What is dialled has bounds of its own: many peers must not keep a
+// partner from being reached.
+func (p *partners) open() error {
+	for _, errorFrames := range []bool{false, true} {
+		ep, err := endpoint.New(p.daemon.endpointOptions(errorFrames))
+		if err != nil {
+			return err
+		}
+		p.dialling[errorFrames] = ep
+	}
+	return nil
+}
+
+// endpoints implements part.
+func (p *partners) endpoints() []*endpoint.Endpoint { return slices.Collect(maps.Values(p.dialling)) }
+
+// begin implements part.
+func (p *partners) begin() { p.apply(p.daemon.config.Partners) }
+
+// recheck implements part.
+func (p *partners) recheck() (kept, closed int) { return p.daemon.held(p.dialled.list()) }
+
+// retire implements part: the links end. Sessions are drained with their endpoints.
+func (p *partners) retire() {
 	p.mu.Lock()
 	p.shut = true
 	links := slices.Collect(maps.Values(p.links))
@@ -202,6 +220,11 @@ func (p *partners) status() []partner.Status {
 		list = append(list, s)
 	}
 	return list
+}
+
+// look implements part.
+func (p *partners) look(h *Health) {
+	h.Warnings = append(append(h.Warnings, p.warnings()...), p.expiries()...)
 }
 
 // warnings says which partners are away.
@@ -225,6 +248,11 @@ var (
 	partnerConnects = prometheus.NewDesc("swpd_partner_connects_total", "Sessions to the partner that carried something.", []string{"partner"}, nil)
 	partnerFailures = prometheus.NewDesc("swpd_partner_failures_total", "Rounds in which no address of the partner answered.", []string{"partner"}, nil)
 )
+
+// collectors implements part.
+func (p *partners) collectors() []prometheus.Collector {
+	return []prometheus.Collector{p, expiryGauges{p.daemon.credentials, p}}
+}
 
 // Describe implements prometheus.Collector. Labels are names from the
 // configuration.

@@ -26,30 +26,30 @@ type Reloaded struct {
 	Later    []string `json:"later"`    // keys that have changed and take effect at the next start
 }
 
-// watch reads again what changes while the daemon serves, when it is asked to
-// and when a file changes or may have become usable, until ctx ends.
-func (d *daemon) watch(ctx context.Context) {
+// serve implements part: it reads again what changes while the daemon serves, when it is
+// asked to and when a file changes or may have become usable.
+func (r *reloader) serve(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.opts.Reload:
-			d.reloader.reload(true)
-		case answer := <-d.reloads:
-			answer <- d.reloader.reload(true)
+		case <-r.signal:
+			r.reload(true)
+		case answer := <-r.asked:
+			answer <- r.reload(true)
 		case <-tick.C:
-			d.reloader.reload(false)
+			r.reload(false)
 		}
 	}
 }
 
-// askReload has the files read by whoever watches them.
-func (d *daemon) askReload(ctx context.Context) (Reloaded, error) {
+// ask has the files read again.
+func (r *reloader) ask(ctx context.Context) (Reloaded, error) {
 	answer := make(chan Reloaded, 1)
 	select {
-	case d.reloads <- answer:
+	case r.asked <- answer:
 		return <-answer, nil
 	case <-ctx.Done():
 		return Reloaded{}, context.Cause(ctx)
@@ -59,11 +59,14 @@ func (d *daemon) askReload(ctx context.Context) (Reloaded, error) {
 // reloader knows what is in force of the configuration. One goroutine at a time reloads;
 // warnings may be asked for meanwhile.
 type reloader struct {
+	passive
+	signal   <-chan struct{}                // each receive is one reload
+	asked    chan chan Reloaded             // likewise, with where the answer goes
 	read     func() (*config.Config, error) // nil: there is no file
 	log      *zap.Logger
 	sections []*section
 	identity func() string // of this endpoint
-	recheck  func()        // holds peers against what is in force
+	hold     func()        // holds peers against what is in force
 
 	started *config.Config // what is in force of all that is in no section
 	running *config.Config // what is in force
@@ -80,7 +83,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{read: read, log: log, sections: sections, started: c, running: c, latest: c, stamp: stampOf(c.Source)}
+	r := &reloader{asked: make(chan chan Reloaded), read: read, log: log, sections: sections, started: c, running: c, latest: c, stamp: stampOf(c.Source)}
 	r.later.Store(new([]string))
 	for _, s := range sections {
 		s.stamp = s.look(c)
@@ -224,7 +227,7 @@ func (r *reloader) take(ready []candidate) {
 		}
 	}
 	if stricter {
-		r.recheck()
+		r.hold()
 	}
 	for i := range ready {
 		if then := ready[i].then; then != nil {
@@ -249,6 +252,9 @@ func (r *reloader) takesUp(key string) bool {
 		return s.has(key) && s.fitting(r.started, r.latest)
 	})
 }
+
+// look implements part.
+func (r *reloader) look(h *Health) { h.Warnings = append(h.Warnings, r.warnings()...) }
 
 // warnings says where what is in force is not what the files say.
 func (r *reloader) warnings() (list []string) {

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,22 +23,17 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
-	"github.com/slimwire/swp/transport"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // speaker is what this endpoint answers to A2A-SDL. What it does for a peer it does over
 // a pipe to this endpoint that is that peer's, so that rules, limits and the audit trail
-// see it as they see everything else of that peer. Nil serves nothing.
+// see it as they see everything else of that peer.
 type speaker struct {
+	passive
 	d     *daemon
 	log   *zap.Logger
-	agent *sdlagent.Agent
-
-	set  *all.Set           // profiles of the near ends
-	near *endpoint.Endpoint //
-	far  *endpoint.Endpoint // of this endpoint's ends
-	open connections        // this endpoint's ends
+	agent *sdlagent.Agent // nil: A2A-SDL is not served
+	way   *door
 }
 
 // maxSDLFile is the largest file of keys, versions or approvers.
@@ -47,33 +41,27 @@ const maxSDLFile = 1 << 20
 
 // newSpeaker reads what the configuration names.
 func newSpeaker(d *daemon) (*speaker, error) {
-	if d.config.SDL.AgentID == "" {
-		return nil, nil
-	}
 	s := &speaker{d: d, log: d.log.Named(boundlog.Backend)}
+	if d.config.SDL.AgentID == "" {
+		return s, nil
+	}
 	language, err := sdlLanguage(context.Background(), d.config, d.state)
 	if err != nil {
 		return nil, err
 	}
-	// Nothing comes before the pipes are there.
-	if s.set, err = all.New(all.Options{Version: d.opts.Version, A2A: a2a.Options{Credentials: func(ctx context.Context, lane profiles.Lane) (context.Context, error) {
-		return d.profiles.Present(ctx, lane)
-	}}}); err != nil {
+	if s.way, err = newDoor(d, all.Options{A2A: a2a.Options{Credentials: d.present}}); err != nil {
 		return nil, err
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language, Records: d.state, May: s.may, Target: s.target, Told: s.told, Policy: violated{d},
 		Inside: sdlagent.Inside{
-			Connect: s.connect, Self: d.credentials.identity(), MCP: s.set.MCP, A2A: s.set.A2A,
-			Present: func(ctx context.Context, lane profiles.Lane) (context.Context, error) {
-				return d.profiles.Present(ctx, lane)
-			},
+			Connect: s.connect, Self: d.credentials.identity(), MCP: s.way.set.MCP, A2A: s.way.set.A2A, Present: d.present,
 		},
 		Tasks:  d.config.SDL.Tasks,
 		Report: func(err error) { s.log.Warn("sdl", zap.Error(err)) },
 	})
 	if err != nil {
-		s.set.Close()
+		s.way.close()
 		return nil, fmt.Errorf("sdl: %w", err)
 	}
 	return s, nil
@@ -196,7 +184,7 @@ func readValue(file string) (canonical.Value, error) {
 
 // options configure the profile.
 func (s *speaker) options() carriage.Options {
-	if s == nil {
+	if s.agent == nil {
 		return carriage.Options{}
 	}
 	return carriage.Options{Server: s.agent, Deadline: s.d.config.SDL.Deadline}
@@ -236,65 +224,32 @@ func (v violated) Violated(ctx context.Context, profile, name string) *profiles.
 	return v.d.profiles.Hints.Violated(ctx, profile, name)
 }
 
-// openEndpoints makes both ends of the pipes. No partner is looked for behind them,
-// whosever identity they have.
-func (s *speaker) openEndpoints() error {
-	if s == nil {
+// open implements part.
+func (s *speaker) open() error {
+	if s.way == nil {
 		return nil
 	}
-	far := s.d.endpointOptions(false)
-	far.InFlightOf = nil
-	most := max(s.d.config.Limits.InFlight*4, s.d.config.SDL.Tasks)
-	far.Bounds.InFlight, far.Bounds.LongExchanges = most, most
-	far.Bounds.Idle, far.Bounds.LongIdle, far.Bounds.ErrorBudget, far.Bounds.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
-	var err error
-	if s.far, err = endpoint.New(far); err != nil {
-		return err
-	}
-	s.near, err = endpoint.New(endpoint.Options{
-		Observer: endpoint.Discard,
-		Registry: s.set.Registry, Tracer: endpoint.ContextFunc(s.set.Attach),
-		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
-	})
-	return err
+	return s.way.open(max(s.d.config.Limits.InFlight*4, s.d.config.SDL.Tasks))
 }
 
-var errNotServing = errors.New("daemon: not serving yet")
+// door implements part.
+func (s *speaker) door() *door { return s.way }
 
 // connect opens a pipe of an identity to this endpoint.
 func (s *speaker) connect(identity string) (profiles.Session, func(), error) {
-	if s.near == nil {
-		return nil, nil, errNotServing
+	session, err := s.way.pass(identity)
+	if err != nil {
+		return nil, nil, err
 	}
-	if s.d.guard.Denied(identity) {
-		return nil, nil, errDenied
-	}
-	near, far := transport.NewPipe(transport.PipeOptions{A: identity, B: s.d.credentials.identity()})
-	s.open.add(far)
-	s.far.Attach(far)
-	session := s.near.Attach(near)
 	return session, func() { session.Close(profiles.OK) }, nil
 }
 
-// recheck ends the sessions of identities that the rules do not let in any more.
-func (s *speaker) recheck() (kept, closed int) {
-	if s == nil {
-		return 0, 0
-	}
-	for _, conn := range s.open.list() {
-		if s.d.guard.Denied(conn.Peer().Identity) {
-			s.d.hangUp(conn, reasonDenied, errDenied)
-			closed++
-			continue
-		}
-		kept++
-	}
-	return kept, closed
-}
+// recheck implements part.
+func (s *speaker) recheck() (kept, closed int) { return s.way.recheck(nil) }
 
-// start goes on with the tasks of an earlier process.
-func (s *speaker) start() {
-	if s == nil {
+// begin implements part: the tasks of an earlier process go on.
+func (s *speaker) begin() {
+	if s.agent == nil {
 		return
 	}
 	if err := s.agent.Start(context.Background()); err != nil {
@@ -302,20 +257,14 @@ func (s *speaker) start() {
 	}
 }
 
-// close ends what is under way. It is called when nobody is left to answer, while the
-// profiles are still there.
-func (s *speaker) close() {
-	if s == nil {
-		return
+// close implements part. Nobody is left to answer, and the profiles are still there.
+func (s *speaker) close() error {
+	if s.agent != nil {
+		s.agent.Close()
 	}
-	s.agent.Close()
-	if s.near != nil {
-		_ = s.near.Close()
-	}
-	if s.far != nil {
-		_ = s.far.Close()
-	}
-	s.set.Close()
+	s.way.end()
+	s.way.close()
+	return nil
 }
 
 // PlanSDL is what a Plan serves of A2A-SDL.

@@ -32,7 +32,7 @@ type server struct {
 }
 
 // open returns the server of an entry. Nothing is started yet.
-func (s *servers) open(name string, conf *config.MCPServer) (one *server, err error) {
+func (s *servers) build(name string, conf *config.MCPServer) (one *server, err error) {
 	one = &server{name: name, conf: *conf}
 	if conf.URL != "" {
 		one.at, err = s.backend(name, conf)

@@ -32,6 +32,7 @@ const readingChildren = 2
 // started when it is needed, a URL is asked when it is. Reloads come one at a time;
 // everything else may be done meanwhile. It implements mcpmap.Backend.
 type servers struct {
+	passive
 	log    *zap.Logger
 	table  atomic.Pointer[mcpmap.Table] // for peers
 	inside atomic.Pointer[mcpmap.Table] // for reading tools
@@ -87,7 +88,7 @@ func (s *servers) prepare(c *config.Config) (map[string]*server, error) {
 			next[name] = old
 			continue
 		}
-		one, err := s.open(name, &conf)
+		one, err := s.build(name, &conf)
 		if err != nil {
 			s.discard(next)
 			return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
@@ -315,9 +316,14 @@ func (s *servers) names() []string {
 	return append([]string{}, names...) // never nil, which JSON shows as null
 }
 
-// stop ends all children and sessions at URLs, and returns when they are gone. It
-// waits for no call: it is for when nobody is left to answer.
-func (s *servers) stop() {
+// look implements part.
+func (s *servers) look(h *Health) {
+	h.Warnings = append(h.Warnings, s.troubles.warnings("mcp server")...)
+}
+
+// close implements part: all children and sessions at URLs end, and are gone when it
+// returns. It waits for no call: nobody is left to answer.
+func (s *servers) close() error {
 	s.mu.Lock()
 	now := s.now
 	for _, end := range s.leaving {
@@ -330,6 +336,7 @@ func (s *servers) stop() {
 	}
 	all.Wait()
 	s.work.Wait()
+	return nil
 }
 
 // ended returns a context that has ended.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ const (
 
 // state is the store of a daemon and how it is.
 type state struct {
+	passive
 	store.Store
 	engine  *sqlstore.Store
 	blobs   store.Blobs // of artifacts; may be nil
@@ -80,6 +82,15 @@ func (s *state) Close() error {
 	return errors.Join(err, s.Store.Close())
 }
 
+// close implements part.
+func (s *state) close() error {
+	err := s.Close()
+	if err != nil {
+		s.log.Error("the store was not closed in order", zap.Error(err))
+	}
+	return err
+}
+
 // Check reports whether all that keeps something can be written.
 func (s *state) Check(ctx context.Context) error {
 	err := s.Store.Check(ctx)
@@ -89,8 +100,15 @@ func (s *state) Check(ctx context.Context) error {
 	return err
 }
 
-// watch keeps the failure up to date until ctx ends.
-func (s *state) watch(ctx context.Context) {
+// look implements part.
+func (s *state) look(h *Health) {
+	if failure := s.failure.Load(); failure != nil {
+		h.Reasons = append(h.Reasons, "store: "+strings.TrimPrefix(*failure, "store: "))
+	}
+}
+
+// serve implements part: it keeps the failure up to date.
+func (s *state) serve(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {

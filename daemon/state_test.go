@@ -50,14 +50,13 @@ func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 				p, healthy := &probed{}, fine
 				p.check.Store(&healthy)
 				s := &state{Store: p, log: zap.NewNop()}
-				h := quiet(certs)
-				h.state = s
+				h := &health{parts: parts{s, certs}}
 				h.phase.Store(int32(serving))
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					s.watch(ctx)
+					s.serve(ctx)
 				}()
 				time.Sleep(time.Minute) // virtual
 				synctest.Wait()

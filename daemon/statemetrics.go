@@ -40,6 +40,9 @@ func newCommits() prometheus.Histogram {
 	return prometheus.NewHistogram(histogram("swpd_store_commit_seconds", "How long transactions took, their fsync included.", 10))
 }
 
+// collectors implements part.
+func (s *state) collectors() []prometheus.Collector { return []prometheus.Collector{s} }
+
 // Describe implements prometheus.Collector.
 func (s *state) Describe(ch chan<- *prometheus.Desc) {
 	for i := range storeRows {

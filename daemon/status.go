@@ -36,7 +36,7 @@ func (d *daemon) status() Status {
 		Identity:  d.credentials.identity(),
 		Config:    d.config.Source,
 		Started:   d.started,
-		Addresses: d.addresses(),
+		Addresses: d.listeners.addresses(),
 		HTTP:      d.fronts.url(),
 		Sessions:  stats.Sessions,
 		Handlers:  stats.Handlers,

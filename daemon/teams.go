@@ -20,7 +20,6 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -28,17 +27,15 @@ import (
 // session of its own to this endpoint, over a pipe, so that rules, limits and the
 // audit trail see it as they see every peer; it is the identity team:NAME.
 type teams struct {
+	passive
 	d     *daemon
 	log   *zap.Logger
 	list  map[string]*team.Team
 	names []string // sorted
 	hops  *prometheus.CounterVec
 
-	set   *all.Set           // profiles of the teams' ends
-	near  *endpoint.Endpoint // of the teams' ends
-	far   *endpoint.Endpoint // of this endpoint's ends
-	cards *agdisc.Cache      // of members
-	open  connections        // this endpoint's ends
+	way   *door         // nil: there are no teams
+	cards *agdisc.Cache // of members
 
 	mu    sync.Mutex
 	links map[string]*endpoint.Session // by team
@@ -80,10 +77,12 @@ func newTeams(d *daemon) (*teams, error) {
 		}
 	}
 	var err error
-	if t.list, err = team.New(options...); err != nil {
-		return nil, err
+	if t.list, err = team.New(options...); err != nil || len(t.names) == 0 {
+		return t, err
 	}
-	return t, nil
+	t.cards = agdisc.NewCache(agdisc.CacheOptions{})
+	t.way, err = newDoor(d, all.Options{A2A: a2a.Options{Credentials: d.present}})
+	return t, err
 }
 
 func (t *teams) options(name string) (team.Options, error) {
@@ -136,86 +135,51 @@ func (t *teams) registrations() (list []a2a.Registration) {
 	return list
 }
 
-// openEndpoints makes both ends of the pipes. A pipe is never idle: what its team has
-// open at this endpoint would end with it.
-func (t *teams) openEndpoints() error {
-	if len(t.names) == 0 {
+// collectors implements part.
+func (t *teams) collectors() []prometheus.Collector { return []prometheus.Collector{t.hops} }
+
+// open implements part. Each operation of a team is one delivery at a time, and asks for
+// each card once.
+func (t *teams) open() error {
+	if t.way == nil {
 		return nil
 	}
-	var err error
-	t.set, err = all.New(all.Options{Version: t.d.opts.Version, A2A: a2a.Options{Credentials: t.d.profiles.Present}})
-	if err != nil {
-		return err
-	}
-	t.cards = agdisc.NewCache(agdisc.CacheOptions{})
-	far := t.d.endpointOptions(false)
-	far.InFlightOf = nil
-	// Each operation of a team is one delivery at a time, and asks for each card once.
 	most := 0
 	for _, c := range t.d.config.Teams {
 		most = max(most, c.Tasks+team.MaxMembers)
 	}
-	far.Bounds.InFlight, far.Bounds.LongExchanges = 2*most, 2*most
-	far.Bounds.Idle, far.Bounds.LongIdle, far.Bounds.ErrorBudget, far.Bounds.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
-	if t.far, err = endpoint.New(far); err != nil {
-		return err
-	}
-	t.near, err = endpoint.New(endpoint.Options{
-		Observer: endpoint.Discard,
-		Registry: t.set.Registry, Tracer: endpoint.ContextFunc(t.set.Attach),
-		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
-	})
-	if err != nil {
-		return err
-	}
-	t.d.endpoints = append(t.d.endpoints, t.far)
-	return nil
+	return t.way.open(2 * most)
 }
+
+// door implements part.
+func (t *teams) door() *door { return t.way }
 
 // session returns the session of a team, and makes one if there is none that lives.
 func (t *teams) session(name string) (*endpoint.Session, error) {
-	identity := teamPrefix + name
-	if t.d.guard.Denied(identity) {
-		return nil, errDenied
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.links[name]; s != nil && s.Context().Err() == nil {
 		return s, nil
 	}
-	near, far := transport.NewPipe(transport.PipeOptions{A: identity, B: t.d.credentials.identity()})
-	t.open.add(far)
-	t.far.Attach(far)
-	t.links[name] = t.near.Attach(near)
-	return t.links[name], nil
+	s, err := t.way.pass(teamPrefix + name)
+	if err == nil {
+		t.links[name] = s
+	}
+	return s, err
 }
 
-// recheck ends the sessions of teams that the rules do not let in any more.
-func (t *teams) recheck() (kept, closed int) {
-	for _, conn := range t.open.list() {
-		if t.d.guard.Denied(conn.Peer().Identity) {
-			t.d.hangUp(conn, reasonDenied, errDenied)
-			closed++
-			continue
-		}
-		kept++
-	}
-	return kept, closed
-}
+// recheck implements part.
+func (t *teams) recheck() (kept, closed int) { return t.way.recheck(nil) }
 
-// close ends what is left. It is called when the profiles are closed, or were never
-// opened.
-func (t *teams) close() {
-	if t.near != nil {
-		_ = t.near.Close()
-	}
+// close implements part.
+func (t *teams) close() error {
+	t.way.end()
 	if t.cards != nil {
 		t.cards.Close()
 	}
 	t.work.Wait()
-	if t.set != nil {
-		t.set.Close()
-	}
+	t.way.close()
+	return nil
 }
 
 // teamLink is how a team reaches agents. It implements team.Agents.
@@ -230,7 +194,7 @@ func (l *teamLink) Send(ctx context.Context, agent string, task *a2a.Task, hops 
 	if err != nil {
 		return nil, err
 	}
-	d, err := l.t.set.A2A.Send(ctx, s, task, a2a.SendOptions{Agent: agent, Hops: hops})
+	d, err := l.t.way.set.A2A.Send(ctx, s, task, a2a.SendOptions{Agent: agent, Hops: hops})
 	if err != nil {
 		return nil, err
 	}

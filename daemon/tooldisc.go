@@ -21,6 +21,7 @@ import (
 // have: as a peer does, over a connection in memory, to a mapping that asks no
 // rules. Where there is room that is to processes that no peer calls.
 type inside struct {
+	passive
 	served, calling *mcpmap.Mapping
 	far, near       *endpoint.Endpoint
 }
@@ -77,11 +78,13 @@ func (in *inside) connect() (client *mcpmap.Client, end func(), err error) {
 	return in.calling.Client(here), end, nil
 }
 
-func (in *inside) close() {
+// close implements part.
+func (in *inside) close() error {
 	_ = in.near.Close()
 	_ = in.far.Close()
 	in.calling.Close()
 	in.served.Close()
+	return nil
 }
 
 // toolOptions configure TOOLDISC: the tools of every MCP server, and those that

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 // traces gives handlers the trace contexts of peers, and if there is a collector
 // makes a span of each exchange.
 type traces struct {
+	passive
 	endpoint.Tracer
 	spans *tracing.Tracer // nil without a collector
 	log   *zap.Logger
@@ -22,6 +24,8 @@ type traces struct {
 	// The state of failed, which one goroutine calls.
 	told time.Time
 	lost int // since then
+
+	flush sync.WaitGroup
 }
 
 func (d *daemon) newTraces() (*traces, error) {
@@ -39,12 +43,21 @@ func (d *daemon) newTraces() (*traces, error) {
 		return nil, err
 	}
 	t.Tracer = t.spans
-	count := func(name, help string, of func() uint64) {
-		d.metrics.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(of()) }))
-	}
-	count("swpd_spans_sent_total", "Spans that the collector took.", t.spans.Sent)
-	count("swpd_spans_lost_total", "Spans that the collector did not take in time.", t.spans.Lost)
 	return t, nil
+}
+
+// collectors implements part.
+func (t *traces) collectors() []prometheus.Collector {
+	if t.spans == nil {
+		return nil
+	}
+	count := func(name, help string, of func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(of()) })
+	}
+	return []prometheus.Collector{
+		count("swpd_spans_sent_total", "Spans that the collector took.", t.spans.Sent),
+		count("swpd_spans_lost_total", "Spans that the collector did not take in time.", t.spans.Lost),
+	}
 }
 
 // failed logs that the collector does not take spans, once a minute.
@@ -59,15 +72,25 @@ func (t *traces) failed(spans int, err error) {
 // flushTime is how long a stop waits for the collector to take what is left.
 const flushTime = 2 * time.Second
 
-// close sends what is left.
-func (t *traces) close() {
-	if t == nil || t.spans == nil {
-		return
+// close implements part. What is left is sent while the other parts close: see wait.
+func (t *traces) close() error {
+	if t.spans == nil {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-	defer cancel()
-	if err := t.spans.Close(ctx); err != nil {
-		t.log.Warn("traces not closed in order", zap.Error(err))
+	t.flush.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		defer cancel()
+		if err := t.spans.Close(ctx); err != nil {
+			t.log.Warn("traces not closed in order", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// wait returns when what was left has been sent or given up.
+func (t *traces) wait() {
+	if t != nil {
+		t.flush.Wait()
 	}
 }
 

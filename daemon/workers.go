@@ -22,6 +22,7 @@ import (
 
 // workers carry out the tasks of peers, outside this process.
 type workers struct {
+	passive
 	list    []a2a.Registration
 	schemas map[string]*schema.Schema // of inputs, by kind
 	client  *upstream.Client
@@ -182,8 +183,14 @@ func liveTasks(s *a2a.Service) prometheus.Collector {
 	}, func() float64 { return float64(s.Live()) })
 }
 
-// stop gives back the connections that no task is using.
-func (w *workers) stop() { w.client.Close() }
+// close implements part: the connections that no task is using are given back.
+func (w *workers) close() error {
+	w.client.Close()
+	return nil
+}
+
+// collectors implements part.
+func (w *workers) collectors() []prometheus.Collector { return []prometheus.Collector{w} }
 
 // Describe implements prometheus.Collector. Labels are names from the
 // configuration.

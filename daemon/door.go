@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// door is the way to this endpoint for those who act inside this process: callers over
+// HTTP, teams, and A2A-SDL for a peer. Each has sessions of its own over pipes, so that
+// rules, limits, hints, the audit trail and the metrics see it as they see every peer. A
+// nil door lets nobody in and has nothing to end.
+type door struct {
+	d     *daemon
+	set   *all.Set           // profiles of the near ends
+	near  *endpoint.Endpoint // of those who come; nil until the door is open
+	far   *endpoint.Endpoint // of this endpoint's ends
+	pipes connections        // this endpoint's ends
+}
+
+// A pipe is never idle: what is open over it would end with it. What costs a peer its
+// connection must not cost the other programs of a caller theirs.
+const (
+	pipeIdle   = 365 * 24 * time.Hour
+	pipeBudget = 1_000_000 // refusals a minute
+)
+
+var errNotServing = errors.New("daemon: not serving yet")
+
+// newDoor makes a door that is closed still. The options are those of the near ends.
+func newDoor(d *daemon, o all.Options) (*door, error) {
+	o.Version = d.opts.Version
+	set, err := all.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &door{d: d, set: set}, nil
+}
+
+// open lets in those who come from now on, each with at most so many exchanges under way
+// over a pipe. The profiles of this endpoint are there. No partner is looked for behind
+// a pipe, whosever identity it has.
+func (r *door) open(exchanges int) error {
+	far := r.d.endpointOptions(false)
+	far.InFlightOf = nil
+	far.Bounds.InFlight, far.Bounds.LongExchanges = exchanges, exchanges
+	far.Bounds.Idle, far.Bounds.LongIdle, far.Bounds.ErrorBudget, far.Bounds.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
+	var err error
+	if r.far, err = endpoint.New(far); err != nil {
+		return err
+	}
+	r.near, err = endpoint.New(endpoint.Options{
+		Observer: endpoint.Discard, // the other end tells
+		Registry: r.set.Registry, Tracer: endpoint.ContextFunc(r.set.Attach),
+		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
+	})
+	return err
+}
+
+// pass opens a pipe for an identity, unless the rules deny it, and returns the session at
+// its near end.
+func (r *door) pass(identity string) (*endpoint.Session, error) {
+	if r.near == nil {
+		return nil, errNotServing
+	}
+	if r.d.guard.Denied(identity) {
+		return nil, errDenied
+	}
+	near, far := transport.NewPipe(transport.PipeOptions{A: identity, B: r.d.credentials.identity()})
+	r.pipes.add(far)
+	r.far.Attach(far)
+	return r.near.Attach(near), nil
+}
+
+// recheck closes the pipes of those who are not let in any more: the rules deny them, or
+// gone says why. A nil gone says nothing of anybody.
+func (r *door) recheck(gone func(identity string) error) (kept, closed int) {
+	if r == nil {
+		return 0, 0
+	}
+	for _, conn := range r.pipes.list() {
+		var why error
+		switch identity := conn.Peer().Identity; {
+		case r.d.guard.Denied(identity):
+			why = errDenied
+		case gone != nil:
+			why = gone(identity)
+		}
+		if why == nil {
+			kept++
+			continue
+		}
+		r.d.hangUp(conn, reasonDenied, why)
+		closed++
+	}
+	return kept, closed
+}
+
+// end ends all sessions. Nobody is let in any more.
+func (r *door) end() {
+	if r == nil || r.near == nil {
+		return
+	}
+	_ = r.near.Close()
+	_ = r.far.Close()
+}
+
+// close gives back the rest, once nobody uses the profiles of the near ends.
+func (r *door) close() {
+	if r != nil {
+		r.set.Close()
+	}
+}
