@@ -176,11 +176,11 @@ func TestReloadOverTheAdminListenerSaysWhatCameOfIt(t *testing.T) {
 	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("access:", "log: {level: debug}\nquota: {total: 2GiB}\naccess:")
-	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"log.level", "quota.total"}}, ask()); diff != "" {
+	r.rewrite("access:", "log: {format: text}\nquota: {total: 2GiB}\naccess:")
+	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"log.format", "quota.total"}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("level: debug", "level: loud")
+	r.rewrite("format: text", "format: json, level: loud")
 	if got := ask(); len(got.Problems) != 1 || !strings.Contains(got.Problems[0], `log.level: is "loud"`) {
 		t.Errorf("problems %q", got.Problems)
 	}

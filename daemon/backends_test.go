@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,81 @@ func TestOP04BackendThatIsDownIsAWarning(t *testing.T) {
 	if err := echo(t, s); err != nil {
 		t.Error(err)
 	}
+}
+
+// A backend comes, changes and goes while calls are under way: none of them is lost.
+func TestBackendsChangeUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		held, release := make(chan struct{}, 1), make(chan struct{})
+		serve := func(answer string) string {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/demo.hold" {
+					held <- struct{}{}
+					<-release
+				}
+				_, _ = io.WriteString(w, answer)
+			}))
+			t.Cleanup(server.Close)
+			return server.URL
+		}
+		first, second := serve("first"), serve("second")
+		r := start(t, "")
+		s := r.mustDial(r.addrs[transport])
+		says := func(method, want string) {
+			t.Helper()
+			if got, err := rpc.Call(t.Context(), s.Session, method, nil); err != nil || string(got) != want {
+				t.Errorf("%s: %q, %v, want %q", method, got, err, want)
+			}
+		}
+		none := func(method string) {
+			t.Helper()
+			if _, err := rpc.Call(t.Context(), s.Session, method, nil); !isRPC(err, "unknown_method") {
+				t.Errorf("%s: %v, want unknown_method", method, err)
+			}
+		}
+		reload := func(old, now string) {
+			t.Helper()
+			r.rewrite(old, now)
+			if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 || !slices.Equal(got.Changed, []string{"rpc.backends.demo"}) {
+				t.Errorf("answer %+v", got)
+			}
+		}
+		none("demo.echo")
+		at := func(url string) string {
+			return fmt.Sprintf("rpc: {backends: {demo: {url: '%s', methods: [demo.echo, demo.hold]}}}\n", url)
+		}
+		reload("access:", at(first)+"access:")
+		says("demo.echo", "first")
+		answer := make(chan string, 1)
+		go func() {
+			got, err := rpc.Call(t.Context(), s.Session, "demo.hold", nil)
+			answer <- fmt.Sprint(string(got), err)
+		}()
+		<-held
+		reload(at(first), at(second))
+		says("demo.echo", "second")
+		reload(at(second), "")
+		none("demo.echo")
+		close(release)
+		if got := <-answer; got != "first<nil>" {
+			t.Errorf("the call that was under way: %q", got)
+		}
+		if _, body := r.get("/metrics"); strings.Contains(body, `backend="demo"`) {
+			t.Error("a backend that is gone is still in the metrics")
+		}
+	})
+}
+
+// A reload is a line of the level info, under the level that is then in force.
+func TestLogLevelChangesWhileItServes(t *testing.T) {
+	r := start(t, "")
+	r.rewrite("access:", "log: {level: error}\naccess:")
+	if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
+		t.Errorf("answer %+v", got)
+	}
+	r.rewrite("level: error", "level: info")
+	r.reloads()
+	r.awaitTimes(1, `"msg":"reloaded"`)
 }
 
 // isRPC reports whether err is the RPC error of a code.

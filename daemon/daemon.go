@@ -80,6 +80,7 @@ type daemon struct {
 	opts     Options
 	config   *config.Config
 	log      *zap.Logger
+	level    zap.AtomicLevel // of log
 	started  time.Time
 	metrics  *telemetry
 	health   *health
@@ -122,7 +123,7 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.Drain == 0 {
 		opts.Drain = 8 * time.Second
 	}
-	level, err := zapcore.ParseLevel(opts.Config.Log.Level)
+	level, err := zap.ParseAtomicLevel(opts.Config.Log.Level)
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -134,7 +135,7 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer exchanges.log.Close()
-	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, started: time.Now()}
+	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, level: level, started: time.Now()}
 	if err := d.start(); err != nil {
 		_ = d.parts.close() // why start failed is worth more than this
 		d.traces.wait()

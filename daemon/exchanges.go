@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/slimwire/swp/daemon/accesslog"
 	"github.com/slimwire/swp/daemon/config"
@@ -42,6 +43,18 @@ func newExchanges(c *config.Log, out io.Writer) (*exchanges, error) {
 	}
 	x.log.Use(accessModes[c.Access])
 	return x, nil
+}
+
+// prepareLevel has the log write more, or less.
+func (d *daemon) prepareLevel(c *config.Config) (change, error) {
+	level, err := zapcore.ParseLevel(c.Log.Level)
+	return change{
+		fields: []zap.Field{zap.String("level", c.Log.Level)},
+		commit: func() bool {
+			d.level.SetLevel(level)
+			return false
+		},
+	}, err
 }
 
 // prepareAccessLog opens the file anew, also if nothing has changed: it may have been moved

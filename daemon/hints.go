@@ -16,47 +16,67 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// targets are what the configuration declares of what acts for peers, by what a
-// profile calls it. It implements policyhint.Targets.
-type targets map[[2]string]*policyhint.Target
+// targets are what is declared of what acts for peers, by what a profile calls it.
+type targets map[string]*policyhint.Target
 
-func newTargets(c *config.Config) targets {
+func serverTargets(c *config.Config) targets {
 	t := make(targets)
 	for name, s := range c.MCP.Servers {
-		t[[2]string{"mcp", name}] = s.Hints.Target()
+		t[name] = s.Hints.Target()
 	}
+	return t
+}
+
+func taskTargets(c *config.Config) targets {
+	t := make(targets)
 	for _, w := range c.A2A.Workers {
 		for _, kind := range w.Kinds {
-			t[[2]string{"a2a", kind}] = w.Hints.Target()
+			t[kind] = w.Hints.Target()
 		}
 	}
 	for name, a := range c.A2A.Agents {
 		for _, kind := range a2abinding.Kinds() {
-			t[[2]string{"a2a", name + "/" + kind}] = a.Hints.Target()
-		}
-	}
-	for _, b := range c.RPC.Backends {
-		for _, method := range b.Methods {
-			t[[2]string{"rpc", method}] = b.Hints.Target()
+			t[name+"/"+kind] = a.Hints.Target()
 		}
 	}
 	return t
 }
 
-// Target implements policyhint.Targets.
-func (t targets) Target(profile, name string) (*policyhint.Target, bool) {
-	target, ok := t[[2]string{profile, name}]
-	return target, ok
+func methodTargets(c *config.Config) targets {
+	t := make(targets)
+	for _, b := range c.RPC.Backends {
+		for _, method := range b.Methods {
+			t[method] = b.Hints.Target()
+		}
+	}
+	return t
 }
 
-// declared are the targets in force. It implements policyhint.Targets.
-type declared struct{ now atomic.Pointer[targets] }
+// declared are the targets in force, by profile, each of which a section of the
+// configuration replaces. It implements policyhint.Targets.
+type declared struct{ mcp, a2a, rpc atomic.Pointer[targets] }
 
-func (d *declared) set(c *config.Config) { d.now.Store(new(newTargets(c))) }
+func (d *declared) set(c *config.Config) {
+	d.mcp.Store(new(serverTargets(c)))
+	d.a2a.Store(new(taskTargets(c)))
+	d.rpc.Store(new(methodTargets(c)))
+}
 
 // Target implements policyhint.Targets.
 func (d *declared) Target(profile, name string) (*policyhint.Target, bool) {
-	return d.now.Load().Target(profile, name)
+	var of *atomic.Pointer[targets]
+	switch profile {
+	case "mcp":
+		of = &d.mcp
+	case "a2a":
+		of = &d.a2a
+	case "rpc":
+		of = &d.rpc
+	default:
+		return nil, false
+	}
+	target, ok := (*of.Load())[name]
+	return target, ok
 }
 
 // allTargets are those here, and behind them the partners: what is declared of one

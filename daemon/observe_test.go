@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/e1"

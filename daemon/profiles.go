@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,6 +71,14 @@ func (d *daemon) present(ctx context.Context, lane profiles.Lane) (context.Conte
 	return d.profiles.Present(ctx, lane)
 }
 
+// method finds a method that is served elsewhere: by a backend or a partner.
+func (d *daemon) method(name string) (rpc.Method, bool) {
+	if m, ok := d.backends.method(name); ok {
+		return m, true
+	}
+	return d.partners.directory.Method(name)
+}
+
 // profileOptions configure the profiles. What must last they keep in the store.
 func (d *daemon) profileOptions() (all.Options, error) {
 	c := d.config
@@ -88,12 +94,8 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	if err != nil {
 		return all.Options{}, err
 	}
-	methods := maps.Clone(d.backends.methods)
-	for name, m := range d.opts.Methods {
-		if _, taken := methods[name]; taken {
-			return all.Options{}, fmt.Errorf("daemon: method %q is one of rpc.backends and of this program", name)
-		}
-		methods[name] = m
+	if err := apart(d.backends.now.Load(), d.opts.Methods); err != nil {
+		return all.Options{}, err
 	}
 	o := all.Options{
 		Identity: d.credentials.identity(),
@@ -103,7 +105,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Partner: d.partners.directory.Knows,
 		MCP:     mcpmap.Options{Backend: d.partners.backend(d.servers)},
 		RPC: rpc.Options{
-			Methods: methods, Resolve: d.partners.directory.Method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
+			Methods: d.opts.Methods, Resolve: d.method, Outcomes: d.state, ReplayWindow: c.RPC.ReplayWindow, Handler: c.Limits.Handler,
 		},
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse, c.Partners.Identities()),
 		Events: events.Options{Retention: c.Events.Retention},

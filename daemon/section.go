@@ -102,6 +102,12 @@ func (d *daemon) sections() []*section {
 			files: toolFiles, prepare: d.prepareServers,
 		},
 		{
+			name: "rpc backends", stays: "the old ones stay", keys: []string{"rpc.backends"}, prepare: d.prepareBackends,
+		},
+		{
+			name: "log level", stays: "the old one stays", keys: []string{"log.level"}, prepare: d.prepareLevel,
+		},
+		{
 			name: "partners", stays: "the old ones stay", keys: []string{"partners"},
 			files: bundleFiles, prepare: d.preparePartners,
 		},

@@ -45,8 +45,8 @@ var (
 
 // Options configure New.
 type Options struct {
-	Level  zapcore.Level
-	Text   bool // for people, instead of JSON
+	Level  zapcore.LevelEnabler // may change meanwhile, as a zap.AtomicLevel does
+	Text   bool                 // for people, instead of JSON
 	Output io.Writer
 
 	// Now is the clock of timestamps and rates. Nil means time.Now.
@@ -85,12 +85,12 @@ func encoding() zapcore.EncoderConfig {
 type core struct {
 	enc   zapcore.Encoder
 	out   zapcore.WriteSyncer
-	level zapcore.Level
+	level zapcore.LevelEnabler
 	gate  *gate
 	with  []zap.Field
 }
 
-func (c *core) Enabled(l zapcore.Level) bool { return l >= c.level }
+func (c *core) Enabled(l zapcore.Level) bool { return c.level.Enabled(l) }
 
 func (c *core) With(fields []zap.Field) zapcore.Core {
 	child := *c
