@@ -15,7 +15,7 @@ type Namespace struct {
 // Namespaces are those of the official vectors, in the order of the
 // specification.
 //
-// Specification: SWP conformance §1, §3.1.
+// Specification: docs/conformance.md §1 and §2.
 func Namespaces() []Namespace {
 	return []Namespace{
 		{"core", 33}, {"e1", 8}, {"s1", 6}, {"mcp", 15}, {"a2a", 15}, {"agdisc", 6}, {"tooldisc", 6}, {"rpc", 7}, {"events", 6},
@@ -33,7 +33,7 @@ type Class struct {
 // Classes are the classes of the specification, the lower ones first. C1, C2 and
 // C3 are each C0 and something, so that no class implies C1 or C2.
 //
-// Specification: SWP conformance §1.
+// Specification: docs/conformance.md §1.
 func Classes() []Class {
 	c0 := []string{"core", "e1", "s1"}
 	c3 := append(slices.Clone(c0), "rpc", "events", "obs")

@@ -30,7 +30,7 @@ var errInvariant = errors.New("conformance: report does not add up")
 // Check says which invariant of the summary does not hold, or nil. Beyond those
 // of the specification, no vector_id may be there twice.
 //
-// Specification: SWP conformance §3.3.
+// Specification: docs/spec-vector-runner-output.md.
 func (r *Report) Check() error {
 	if r.SchemaVersion != 1 {
 		return fmt.Errorf("conformance: schema_version %d, want 1", r.SchemaVersion)

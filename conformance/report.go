@@ -40,7 +40,7 @@ func (r Result) String() string {
 
 // Report is the JSON summary, schema version 1.
 //
-// Specification: SWP conformance §3.3; docs/spec-vector-runner-output.md.
+// Specification: docs/spec-vector-runner-output.md.
 type Report struct {
 	SchemaVersion int      `json:"schema_version"`
 	Run           RunInfo  `json:"run"`

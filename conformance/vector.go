@@ -6,7 +6,7 @@
 // verdict comes from octets and behaviour, there is nothing to fall back on,
 // and what nothing played is not passed.
 //
-// Specification: SWP conformance §2 to §6; docs/conformance.md.
+// Specification: docs/conformance.md.
 package conformance
 
 import (

@@ -1,6 +1,6 @@
 # Benchmarks: test/bench/ is a module of its own, because gRPC and NATS are no
 # dependencies of the product. Figures of a shared machine drift; only ratios
-# taken in one run count (PERFORMANCE).
+# taken in one run count.
 
 BENCH_JSON ?= artifacts/bench/bench.json
 BENCH_ARGS ?=

@@ -2,7 +2,7 @@
 // published with: a gzipped tar file that holds the same octets whenever it is
 // made of the same files.
 //
-// Specification: SWP conformance §4 (conformance-pack).
+// Specification: docs/publication-artifact-index.md.
 package bundle
 
 import (

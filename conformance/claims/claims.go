@@ -7,7 +7,7 @@
 // namespace counts where every vector of the catalogue is in both runs, passed in
 // both without fallback, and was seen to end alike.
 //
-// Specification: SWP conformance §1, §5.
+// Specification: docs/conformance.md §1 and §3.
 package claims
 
 import (
@@ -200,7 +200,7 @@ func (m *maker) profiles() error {
 // catalogue.
 var foundation = []string{"core", "e1", "s1"}
 
-// others claims what SWP conformance §5 names beside classes and profiles.
+// others claims what docs/conformance.md §1 names beside classes and profiles.
 func (m *maker) others() {
 	report := []string{"all.default.json", "all.strict.json", "docs/error-codes.md"}
 	m.other(Claim{

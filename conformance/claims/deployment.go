@@ -38,7 +38,7 @@ type Channel struct {
 }
 
 // Open is something that the sources leave to the implementation, with what is in
-// force here. SWP conformance §5 lists what has to be documented; a namespace is
+// force here. docs/conformance.md §3 lists what has to be documented; a namespace is
 // not claimed while something of its own has no values.
 type Open struct {
 	About     string   `json:"about"`

@@ -80,7 +80,7 @@ func TestValuesInForceAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// What SWP conformance §5 wants documented, by values that are really there.
+// What docs/conformance.md §3 documents, by values that are really there.
 func TestWhatSourcesLeaveOpenIsStated(t *testing.T) {
 	d := deploymentOf(config.Default())
 	open := make(map[string][]Value)

@@ -34,8 +34,8 @@ func (l *Link) enter(up *Up) {
 
 // choose makes the best session the current one. cause is why one has ended.
 //
-// Where both ends have dialled, the session of the smaller identity stays (DESIGN
-// §4), so that both ends choose the same without a word. Whoever dialled the other
+// Where both ends have dialled, the session of the smaller identity stays
+// (docs/partners.md), so that both ends choose the same without a word. Whoever dialled the other
 // one drains it: the accepting end cannot know whether it is a link of the partner
 // or another program that has its identity.
 func (l *Link) choose(cause error) {

@@ -54,7 +54,7 @@ type hop struct {
 	handoffs []string // empty: all peers
 }
 
-// send routes a message. Its steps are those of the specification, §6.
+// send routes a message, by the rules of docs/teams.md.
 func (r *request) send(streams bool) ([]byte, error) {
 	h, contextID, err := r.begin()
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *request) failed(m *participant, err error) error {
 	return errAgent
 }
 
-// decide returns who is next (§7), User if that is the caller.
+// decide returns who is next (docs/teams.md, the table of recipients), User if that is the caller.
 func (r *request) decide(m *participant, p *profile, a *answer, sender string) (next string, d decision, err error) {
 	if !a.over() {
 		return User, d, nil
