@@ -1,0 +1,181 @@
+package swp_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	code       = regexp.MustCompile("`([^`\n]+)`")
+	identifier = regexp.MustCompile(`^[a-z]\w*\.\w+(\.\w+)?$`)
+	pathLike   = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
+)
+
+// declared returns what the packages of this repository declare: package.Name,
+// package.Type.Method and package.Type.Field, and the packages themselves.
+func declared(t *testing.T) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	for file, text := range sources(t, ".go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := parsed.Name.Name
+		names[pkg] = true
+		members := func(of string, fields *ast.FieldList) {
+			for _, field := range fields.List {
+				for _, name := range field.Names {
+					names[pkg+"."+of+"."+name.Name] = true
+				}
+			}
+		}
+		for _, decl := range parsed.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				name := decl.Name.Name
+				if decl.Recv != nil {
+					of := decl.Recv.List[0].Type
+					if star, ok := of.(*ast.StarExpr); ok {
+						of = star.X
+					}
+					if receiver, ok := of.(*ast.Ident); ok {
+						name = receiver.Name + "." + name
+					}
+				}
+				names[pkg+"."+name] = true
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						names[pkg+"."+spec.Name.Name] = true
+						switch of := spec.Type.(type) {
+						case *ast.StructType:
+							members(spec.Name.Name, of.Fields)
+						case *ast.InterfaceType:
+							members(spec.Name.Name, of.Methods)
+						}
+					case *ast.ValueSpec:
+						for _, name := range spec.Names {
+							names[pkg+"."+name.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// unknown returns the names in a document that are of no file, folder or identifier.
+func unknown(text string, names map[string]bool) []string {
+	var wrong []string
+	for _, m := range code.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+		name := m[1]
+		pkg, _, _ := strings.Cut(name, ".")
+		top, _, slashed := strings.Cut(name, "/")
+		switch {
+		case strings.HasSuffix(name, ".go") || pathLike.MatchString(name) && slashed && isFolder(top):
+			if _, err := os.Stat(filepath.FromSlash(name)); err != nil && !isData(name) {
+				wrong = append(wrong, name)
+			}
+		case identifier.MatchString(name) && names[pkg] && !names[name]:
+			wrong = append(wrong, name)
+		}
+	}
+	return wrong
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// isData reports whether a name is that of a folder in the data directory of swpd.
+func isData(name string) bool { return path.Clean(name) == "pki" }
+
+// The documents for engineers name files and identifiers that there are.
+func TestNamesInDocumentsExist(t *testing.T) {
+	docs, names := documents(t), declared(t)
+	for _, document := range []string{"docs/architecture.md", "docs/wire.md", "docs/languages.md"} {
+		for _, name := range unknown(docs[document], names) {
+			t.Errorf("%s: there is no %s", document, name)
+		}
+	}
+}
+
+func TestUnknownNamesAreFound(t *testing.T) {
+	names := declared(t)
+	for text, want := range map[string]string{
+		"`frame.Reader.Next`, `endpoint.lane.receive`, `endpoint.Options.Bounds`, `profiles.Call.Recv`": "",
+		"`frame/reader.go`, `store/sqlstore`, `server/tool`, `swp.ping`, `limits.idle`":                 "",
+		"`frame.Raeder`":          "frame.Raeder",
+		"`frame.Reader.Previous`": "frame.Reader.Previous",
+		"`frame/raeder.go`":       "frame/raeder.go",
+		"`store/nosql`":           "store/nosql",
+		"`nowhere/reader.go`":     "nowhere/reader.go",
+	} {
+		if got := strings.Join(unknown(text, names), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+var (
+	wireRow    = regexp.MustCompile(`(?m)^\| (\d+) \| ([\w -]+) \| ([IATC](?:, [IATC])*) \|$`)
+	typeRow    = regexp.MustCompile(`\{ID: [\w.()]+, Name: "([^"]+)", Role: ([\w. |]+)\}`)
+	extension  = regexp.MustCompile(`(?m)^\tExt\w+ += (\d+) // (?:profile (\d+)|(any) profile)`)
+	roleLetter = map[string]string{"Initiating": "I", "Answer": "A", "Terminal": "T", "Concluding": "C"}
+)
+
+// Every message of the profiles is in wire.md with its roles, and every extension type.
+func TestWireListsMessagesAndExtensions(t *testing.T) {
+	text := documents(t)["docs/wire.md"]
+	said := make(map[string]string)
+	for _, m := range wireRow.FindAllStringSubmatch(text, -1) {
+		said[m[2]] = m[3]
+	}
+	rows := 0
+	for file, source := range sources(t, ".go") {
+		profile, _ := strings.CutPrefix(path.Dir(file), "profiles/")
+		if strings.HasSuffix(file, "_test.go") || profile == path.Dir(file) || profile == "sdl" || profile == "slip" {
+			continue // the last two have a document of their own
+		}
+		for _, m := range typeRow.FindAllStringSubmatch(source, -1) {
+			rows++
+			var roles []string
+			for role := range strings.SplitSeq(m[2], " | ") {
+				roles = append(roles, roleLetter[strings.TrimPrefix(role, "profiles.")])
+			}
+			if want := strings.Join(roles, ", "); said[m[1]] != want {
+				t.Errorf("docs/wire.md: %s has the roles %q, want %q", m[1], said[m[1]], want)
+			}
+		}
+	}
+	if rows != len(said) || rows < 50 {
+		t.Errorf("docs/wire.md has %d messages, the profiles have %d", len(said), rows)
+	}
+	ext, err := os.ReadFile("profiles/ext.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := extension.FindAllStringSubmatch(string(ext), -1)
+	for _, m := range types {
+		if !strings.Contains(text, "\n| "+m[2]+m[3]+" | "+m[1]+" |") {
+			t.Errorf("docs/wire.md: no extension %s of profile %s%s", m[1], m[2], m[3])
+		}
+	}
+	if len(types) < 20 {
+		t.Errorf("only %d extension types", len(types))
+	}
+}
