@@ -112,10 +112,15 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 		e.Do = "The rules allow it now. If it is denied still, run swpd reload; if that was done, another swpd wrote the line."
 	case a.Deny != nil:
 		e.Do = "The identity may do nothing while " + a.Deny.Key + " matches it. Take the pattern out, then run swpd reload."
+	case a.Absent:
+		e.Do = "Nothing has this name here, so that no rule would help. The peer has to ask for what there is."
 	case a.Allow == "":
 		e.Do = "No rule can allow this and nothing else."
 	default:
 		e.Do = "To allow this and nothing else, add the entry and run swpd reload."
+		if a.AllowClient != "" {
+			e.Do += " The entry for a client spares you the denials of its next steps."
+		}
 	}
 	return e, nil
 }

@@ -36,8 +36,16 @@ type Answer struct {
 	Partner *AtPartner `json:"partner,omitempty"`
 
 	// Allow is YAML for the configuration that would allow this and nothing else;
-	// empty where it is allowed, or where no pattern can say the name.
+	// empty where it is allowed, where no pattern can say the name, and where nothing
+	// has that name.
 	Allow string `json:"allow,omitempty"`
+
+	// AllowClient is YAML that would allow all that a client needs from first to last for
+	// the use of this MCP server; empty where that is no more than Allow.
+	AllowClient string `json:"allow_client,omitempty"`
+
+	// Absent says that nothing has this name here, so that no rule is missing.
+	Absent bool `json:"absent,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
 }
@@ -85,10 +93,13 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 		a.Notes = append(a.Notes, note)
 	}
 	a.decide(c, policy)
+	if a.Deny != nil {
+		return a, nil // nothing of this identity gets further
+	}
 	if err := a.beyond(c); err != nil {
 		return nil, err
 	}
-	a.suggest()
+	a.suggest(policy)
 	return a, nil
 }
 
@@ -143,40 +154,63 @@ func (a *Answer) beyond(c *config.Config) error {
 	if segments := strings.Count(a.Name, "/") + 1; a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && (segments < 2 || partner && segments < 3) {
 		a.Notes = append(a.Notes, fmt.Sprintf("the name of a call ends with the tool: %s/TOOL", a.Name))
 	}
-	switch {
-	case partner && deeper && slices.Contains(reachable, a.Profile):
+	if partner {
+		if !deeper || !slices.Contains(reachable, a.Profile) {
+			return nil
+		}
 		var own Plan
 		if err := own.identity(c); err != nil {
 			return err
 		}
 		a.Partner = &AtPartner{Name: first, Identity: conf.Identity, Question: Question{own.Identity, a.Profile, a.Operation, rest}}
-	case a.Profile == "mcp" && !partner:
-		if _, ok := c.MCP.Servers[first]; !ok {
-			a.Notes = append(a.Notes, fmt.Sprintf("no MCP server and no partner is called %q here; there are: %s", first, orNone(c)))
+		return nil
+	}
+	var what string
+	var names []string
+	switch {
+	case a.Profile == "mcp":
+		what, names = "MCP server", slices.Sorted(maps.Keys(c.MCP.Servers))
+		a.Absent = !slices.Contains(names, first)
+	case a.Profile == "rpc":
+		what, names = "RPC method", methodsOf(c)
+		a.Absent = !slices.Contains(names, a.Name)
+		first = a.Name
+	}
+	if a.Absent {
+		for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+			names = append(names, name+"/…")
 		}
+		a.Notes = append(a.Notes, fmt.Sprintf("no %s and no partner is called %q here; there are: %s", what, first, orNone(names)))
 	}
 	return nil
 }
 
-// orNone names the MCP servers and partners of a configuration.
-func orNone(c *config.Config) string {
-	names := slices.Sorted(maps.Keys(c.MCP.Servers))
-	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
-		names = append(names, name+"/…")
+// methodsOf returns the RPC methods that a configuration serves, built-in ones first.
+func methodsOf(c *config.Config) []string {
+	names := all.Open()
+	for _, backend := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+		names = append(names, c.RPC.Backends[backend].Methods...)
 	}
+	return names
+}
+
+func orNone(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
 	return strings.Join(names, ", ")
 }
 
-// suggest makes the narrowest entry that would allow it.
-func (a *Answer) suggest() {
+// suggest makes the narrowest entry that would allow it, and the one that a client of an
+// MCP server needs.
+func (a *Answer) suggest(policy *access.Policy) {
 	switch {
-	case a.Allowed || a.Deny != nil:
+	case a.Allowed:
 		return
 	case strings.Contains(a.Identity+a.Operation+a.Name, "*"):
 		a.Notes = append(a.Notes, "no pattern stands for a star alone, so that no rule allows this and nothing else")
+		return
+	case a.Absent:
 		return
 	case a.agentID():
 		a.Allow = yamlList("agents", agentText(&config.AgentRule{Identity: config.List{a.Identity}, AgentIDs: config.List{a.Name}}))
@@ -187,6 +221,46 @@ func (a *Answer) suggest() {
 		rule.Name = config.List{a.Name}
 	}
 	a.Allow = yamlList("rules", ruleText(&rule))
+	if a.Profile == "mcp" {
+		a.suggestClient(policy)
+	}
+}
+
+// clientMethods are what clients of MCP servers of either era need beside tools/call.
+var clientMethods = []string{mcpmap.MethodDiscover, mcpmap.MethodInitialize, "ping", "notifications/**", "tools/list"}
+
+// suggestClient makes the entry with all that a client needs and may not do yet. A
+// question about no tool is taken for one about all tools of the server, unless some may
+// be called already.
+func (a *Answer) suggestClient(policy *access.Policy) {
+	server, tool := a.Name, a.Name+"/*"
+	call := !policy.AllowedBelow(a.Identity, "mcp", mcpmap.MethodToolsCall, server)
+	switch {
+	case a.Operation == mcpmap.MethodToolsCall:
+		cut := strings.IndexByte(a.Name, '/')
+		if a.Partner != nil {
+			cut = strings.LastIndexByte(a.Name, '/')
+		}
+		if cut < 0 || a.Partner != nil && cut == len(a.Partner.Name) {
+			return // the tool is missing
+		}
+		server, tool, call = a.Name[:cut], a.Name, true
+	case slices.Contains(clientMethods, a.Operation), strings.HasPrefix(a.Operation, "notifications/"):
+	default:
+		return
+	}
+	rule := config.AccessRule{Identity: config.List{a.Identity}, Profile: config.List{"mcp"}, Name: config.List{server}}
+	for _, method := range clientMethods {
+		if !policy.Allowed(a.Identity, "mcp", method, server) {
+			rule.Operation = append(rule.Operation, method)
+		}
+	}
+	if call {
+		rule.Operation, rule.Name = append(rule.Operation, mcpmap.MethodToolsCall), append(rule.Name, tool)
+	}
+	if len(rule.Operation) > 1 {
+		a.AllowClient = yamlList("rules", ruleText(&rule))
+	}
 }
 
 func yamlList(section, entry string) string {

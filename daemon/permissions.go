@@ -3,9 +3,12 @@ package daemon
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 // Permissions is what one identity may do under a configuration.
@@ -19,6 +22,21 @@ type Permissions struct {
 	Kinds    []string     `json:"a2a_kinds"`   // of workers
 	Cards    []string     `json:"agent_cards"` // that are configured
 	Tools    []string     `json:"tools"`       // likewise, by tool_id
+
+	// MCPTools are the patterns of SERVER/TOOL that it may call. The tools themselves are
+	// known to the servers.
+	MCPTools []string `json:"mcp_tools"`
+
+	// Partners are those behind which it may do something.
+	Partners []PartnerReach `json:"partners"`
+}
+
+// PartnerReach is what the rules here let through to a partner. What there is behind it
+// and what of that it allows is known to the partner alone.
+type PartnerReach struct {
+	Name     string   `json:"name"`
+	Identity string   `json:"identity"` // of the partner
+	Profiles []string `json:"profiles"` // in which something is let through
 }
 
 // Permission is a rule that holds for the identity, as patterns.
@@ -38,7 +56,7 @@ func CheckAs(c *config.Config, identity string) (*Permissions, error) {
 	p := &Permissions{
 		Identity: identity, Denied: policy.Denied(identity), Rules: []Permission{},
 		AgentIDs: []string{}, Servers: []string{}, Methods: []string{}, Kinds: []string{},
-		Cards: []string{}, Tools: []string{},
+		Cards: []string{}, Tools: []string{}, MCPTools: []string{}, Partners: []PartnerReach{},
 	}
 	if p.Denied {
 		return p, nil
@@ -79,7 +97,39 @@ func CheckAs(c *config.Config, identity string) (*Permissions, error) {
 			p.Tools = append(p.Tools, id)
 		}
 	}
+	for i := range grants.Rules {
+		p.addTools(c, &grants.Rules[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		one := PartnerReach{Name: name, Identity: c.Partners[name].Identity}
+		for _, profile := range reachable {
+			if policy.Reaches(identity, profile, name) {
+				one.Profiles = append(one.Profiles, profile)
+			}
+		}
+		if len(one.Profiles) > 0 {
+			p.Partners = append(p.Partners, one)
+		}
+	}
 	return p, nil
+}
+
+// addTools adds the patterns of a rule under which an MCP tool of a server or partner here
+// may be called.
+func (p *Permissions) addTools(c *config.Config, rule *access.Rule) {
+	for _, pattern := range orAny(rule.Name) {
+		one, err := access.New(access.Options{Rules: []access.Rule{{
+			Identity: []string{anyone}, Profile: rule.Profile, Operation: rule.Operation, Name: []string{pattern},
+		}}})
+		if err != nil || slices.Contains(p.MCPTools, pattern) {
+			continue
+		}
+		calls := func(name string) bool { return one.AllowedBelow(anyone, "mcp", mcpmap.MethodToolsCall, name) }
+		deep := strings.Count(pattern, "/") > 1 || strings.Contains(pattern, "**") // partner/server is no tool
+		if slices.ContainsFunc(slices.Collect(maps.Keys(c.MCP.Servers)), calls) || deep && slices.ContainsFunc(slices.Collect(maps.Keys(c.Partners)), calls) {
+			p.MCPTools = append(p.MCPTools, pattern)
+		}
+	}
 }
 
 // orAny spells out what an empty list of a rule means.

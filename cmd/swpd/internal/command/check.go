@@ -23,7 +23,9 @@ and print what would be served to whom. Nothing is started and nothing is made.
 If something is wrong, every problem is printed and the exit code is 2.
 
 With --as, print what one identity may do: the rules that are for it, the
-agent_ids it may use, and what of this configuration it can reach.
+agent_ids it may use, and what of this configuration it can reach. MCP tools are
+shown as patterns, and what is behind a partner as PARTNER/…: only servers and
+partners know the names.
 
 With --as and --may, answer whether that identity may do one thing: yes or no, and
 the rule that says so, or those that come nearest. NAME is what rules call it:
@@ -223,10 +225,17 @@ func printPermissions(out io.Writer, p *daemon.Permissions) error {
 	}
 	list("agent_ids", p.AgentIDs)
 	list("MCP servers", p.Servers)
+	list("MCP tools", p.MCPTools)
 	list("RPC methods", p.Methods)
 	list("A2A kinds", p.Kinds)
 	list("agent cards", p.Cards)
 	list("tools", p.Tools)
+	for _, one := range p.Partners {
+		row("partner\t%s/…\t%s\tthe names behind it are known to %s alone", one.Name, strings.Join(one.Profiles, " "), one.Identity)
+	}
+	if len(p.MCPTools) > 0 {
+		row("note\tpatterns of MCP tools are as the rules have them; the identity sees which tools there are by: swp-client tools ls ADDR")
+	}
 	return w.Flush()
 }
 

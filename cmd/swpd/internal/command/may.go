@@ -74,8 +74,10 @@ func printAnswer(w io.Writer, a *daemon.Answer) {
 	for _, note := range a.Notes {
 		row("note\t%s", note)
 	}
-	if a.Allow != "" {
-		row("to allow\t%s", strings.ReplaceAll(strings.TrimRight(a.Allow, "\n"), "\n", "\n\t"))
+	for _, entry := range []struct{ title, yaml string }{{"to allow", a.Allow}, {"for a client", a.AllowClient}} {
+		if entry.yaml != "" {
+			row("%s\t%s", entry.title, strings.ReplaceAll(strings.TrimRight(entry.yaml, "\n"), "\n", "\n\t"))
+		}
 	}
 }
 
