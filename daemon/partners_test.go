@@ -409,6 +409,50 @@ func TestALegacySessionOutlivesTheLink(t *testing.T) {
 	}
 }
 
+// The partner is back before anybody notices that it was killed, and knows the session no
+// more: whether the tool ran is as little known as after a lost connection.
+func TestACallOfALegacySessionAtAPartnerThatWasKilledIsNotSaidToBeUnknown(t *testing.T) {
+	b, a := open(t, "b", childYAML(t)), open(t, "a", "")
+	link, address := newTunnel(t, a.addrs[0])
+	a.trusting("b", b)
+	b.trusting("a", a, address)
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	name := s.begin(t, "b/child")
+	type outcome struct {
+		*mcpmap.Result
+		error
+	}
+	inFlight := make(chan outcome, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		result, err := s.mapping.Client(s.Session).Do(ctx, &mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"hang"}}`)})
+		inFlight <- outcome{result, err}
+	}()
+	b.until("the call", func() bool { return b.metric(`swpd_mcp_in_flight{server="child"}`) == "1" })
+	link.held.Lock()
+	defer link.held.Unlock()
+
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(b.dir, "pki"), filepath.Join(dir, "pki")); err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, dir, childYAML(t)+"access: {rules: [{identity: '**'}]}\npartners:\n"+entry("a", a, a.addrs[0]))
+	got := <-inFlight
+	if got.error != nil {
+		t.Fatal(got.error)
+	}
+	if want := `"code":-32603,"message":"the partner has lost the session; whether this was carried out is not known","data":{"code":"ERR_INTERNAL_ERROR","retryable":false,`; !strings.Contains(string(got.Octets), want) {
+		t.Errorf("in flight: %s, want %s", got.Octets, want)
+	}
+	const ask = `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"pid"}}`
+	next, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})
+	if err != nil || next.Status != 404 || !strings.Contains(string(next.Octets), `"ERR_NOT_FOUND"`) {
+		t.Errorf("the session: %+v, %v", next, err)
+	}
+}
+
 // A link that begins anew is another one: clients are told that the session is unknown,
 // and open one.
 func TestLegacySessionsEndWithTheirLink(t *testing.T) {

@@ -26,6 +26,7 @@ type tunnel struct {
 	net.Listener
 	mu   sync.Mutex
 	open []net.Conn
+	held sync.RWMutex // locked while nothing passes, not even an end
 }
 
 func newTunnel(t *testing.T, address string) (*tunnel, string) {
@@ -61,13 +62,27 @@ func newTunnel(t *testing.T, address string) (*tunnel, string) {
 			tn.mu.Unlock()
 			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 				work.Go(func() {
-					_, _ = io.Copy(pair[0], pair[1])
+					_, _ = io.Copy(heldUp{pair[0], &tn.held}, pair[1])
+					tn.held.RLock()
+					defer tn.held.RUnlock()
 					_ = pair[0].Close()
 				})
 			}
 		}
 	})
 	return tn, "swp+tls://" + ln.Addr().String()
+}
+
+// heldUp is a writer that waits while a tunnel is held.
+type heldUp struct {
+	io.Writer
+	held *sync.RWMutex
+}
+
+func (w heldUp) Write(b []byte) (int, error) {
+	w.held.RLock()
+	defer w.held.RUnlock()
+	return w.Writer.Write(b)
 }
 
 // cut closes what is open. What is dialled later is carried again.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -30,8 +31,8 @@ const goodbye = 5 * time.Second
 type conversation struct {
 	server  *server
 	client  mcpmap.Counterpart
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
+	ctx     context.Context // ends with Close, or with errLost
+	cancel  context.CancelCauseFunc
 	unwatch func() bool // stops watching the link
 
 	hearing context.Context // ends once the partner has been told of Close
@@ -67,7 +68,7 @@ func (o *outgoing) size() int {
 
 func newConversation(s *server, client mcpmap.Counterpart) *conversation {
 	c := &conversation{server: s, client: client}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.hearing, c.deafen = context.WithCancel(context.Background())
 	c.unwatch = context.AfterFunc(s.link.ctx, c.leave)
 	return c
@@ -133,7 +134,7 @@ func (c *conversation) Notify(m *mcpmap.Message) {
 // Close implements mcpmap.Conversation.
 func (c *conversation) Close() {
 	c.unwatch()
-	c.cancel()
+	c.cancel(errEnded)
 	c.mu.Lock()
 	up, id := c.up, c.id
 	c.mu.Unlock()
@@ -203,7 +204,15 @@ func (c *conversation) send() {
 func (c *conversation) request(o outgoing) {
 	defer c.answered()
 	defer o.cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { o.cancel(errEnded) })()
+	defer context.AfterFunc(c.ctx, func() { o.cancel(context.Cause(c.ctx)) })()
+	var sent atomic.Bool
+	tell := o.call.Sent
+	o.call.Sent = func() {
+		sent.Store(true)
+		if tell != nil {
+			tell()
+		}
+	}
 	ctx := o.ctx
 	if o.x.Initialize() {
 		// A session that is opened for a client that has left meanwhile has to be
@@ -221,12 +230,23 @@ func (c *conversation) request(o outgoing) {
 			c.opened(up, opened)
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errLost) && !sent.Load():
+		o.x.FailStatus(errEnded, http.StatusNotFound)
+	case err != nil:
 		o.x.Fail(mcpmap.Failure(err))
 	}
 }
 
-var errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
+// errEnded is the error of a request for a session that is no more, errLost that of one
+// that was on its way when the partner began anew.
+var (
+	errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
+	errLost  = &profiles.Error{
+		Code: profiles.Internal, Detail: "partner_session", Domain: true,
+		Text: "the partner has lost the session; whether this was carried out is not known",
+	}
+)
 
 func (c *conversation) notify(octets []byte) {
 	ctx, cancel := context.WithTimeout(c.ctx, goodbye)
@@ -304,6 +324,7 @@ func (c *conversation) listen() {
 		switch {
 		case draining.Err() != nil:
 		case errors.As(err, &gone) && !gone.Retryable:
+			c.cancel(errLost)
 			c.client.Ended()
 			return
 		case err != nil:
