@@ -79,6 +79,9 @@ func (x *exchanges) observe(r *endpoint.Report) {
 	switch {
 	case partner != "":
 		x.latency.partner(partner, r.Subject.Profile, r.Outcome, r.Took.Seconds())
+		if _, still := x.partner(r.Subject.Name); !still { // it was removed meanwhile
+			x.latency.forgetPartner(partner)
+		}
 	case r.Subject.Profile == "mcp":
 		if server, _, _ := strings.Cut(r.Subject.Name, "/"); server != "" && x.server(server) {
 			x.latency.server(server, r.Outcome, r.Took.Seconds())

@@ -155,6 +155,11 @@ func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
 		}
 		a.counts(`swpd_partner_seconds_count{outcome="ok",partner="b",profile="mcp"}`, "1")
 		b.counts(`swpd_mcp_seconds_count{outcome="ok",server="modern"}`, "1")
+		a.rewrite("  b: {", "  other: {")
+		a.reloaded()
+		if _, metrics := a.get("/metrics"); strings.Contains(metrics, `partner="b"`) {
+			t.Error("a partner that was removed is still counted")
+		}
 	})
 }
 

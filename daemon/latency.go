@@ -117,6 +117,11 @@ func (l *latency) forgetServer(name string) {
 	l.servers.DeletePartialMatch(prometheus.Labels{"server": name})
 }
 
+// forgetPartner drops what is counted of a partner that there is no more.
+func (l *latency) forgetPartner(name string) {
+	l.partners.DeletePartialMatch(prometheus.Labels{"partner": name})
+}
+
 func (l *latency) vecs() []*prometheus.HistogramVec {
 	return []*prometheus.HistogramVec{l.exchanges, l.servers, l.partners}
 }

@@ -93,6 +93,7 @@ func (p *partners) apply(conf config.Partners) {
 		}
 		p.links[name] = link
 	}
+	removed := slices.DeleteFunc(slices.Collect(maps.Keys(p.conf)), func(name string) bool { return p.links[name] != nil })
 	p.conf = maps.Clone(conf)
 	declared := make(map[string]*policyhint.Target, len(conf))
 	for name, c := range conf {
@@ -100,11 +101,20 @@ func (p *partners) apply(conf config.Partners) {
 	}
 	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
+	for _, name := range removed { // whoever counts looks at the directory afterwards
+		p.forget(name)
+	}
 	for _, ep := range p.daemon.listeners.endpoints() {
 		for s := range ep.Sessions() { // a new partner may have been here all along
 			p.directory.Adopt(s)
 		}
 	}
+}
+
+// forget drops what is counted of a partner that there is no more.
+func (p *partners) forget(name string) {
+	p.refusals.DeletePartialMatch(prometheus.Labels{"partner": name})
+	p.daemon.exchanges.latency.forgetPartner(name)
 }
 
 func (p *partners) options(name string, c config.Partner) partner.Options {

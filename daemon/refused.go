@@ -31,6 +31,9 @@ func (p *partners) refusedTask(r a2a.Refusal) {
 // and escapes both.
 func (p *partners) refused(r partner.Refusal) {
 	p.refusals.WithLabelValues(r.Partner, r.Code.String()).Inc()
+	if _, still := p.of(r.Partner + "/" + r.Name); !still { // it was removed meanwhile
+		p.forget(r.Partner)
+	}
 	p.audit.Warn(msgRefused,
 		zap.Stringer("err_code", r.Code),
 		zap.String("partner", r.Partner),

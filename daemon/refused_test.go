@@ -55,5 +55,10 @@ func TestARefusalSaysWhoseItIs(t *testing.T) {
 		a.await(`"endpoint":"spiffe://c.example/swpd","peer":"spiffe://a.example/swp-client","profile":"a2a","operation":"task","name":"b/c/x/secret"`)
 		a.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="b"}`, "7")
 		b.counts(`swpd_partner_refusals_total{code="ERR_SECURITY_POLICY",partner="c"}`, "3")
+		a.rewrite("  b: {", "  other: {")
+		a.reloaded()
+		if _, metrics := a.get("/metrics"); strings.Contains(metrics, `partner="b"`) {
+			t.Error("a partner that was removed is still counted")
+		}
 	})
 }
