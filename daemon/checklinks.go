@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/access"
@@ -81,7 +82,10 @@ func (p *Plan) http(c *config.Config, policy *access.Policy) error {
 	if !p.HTTP.TLS {
 		return nil
 	}
-	_, err := tlsOf(&h.TLS)
+	secure, err := tlsOf(&h.TLS)
+	if err == nil {
+		p.Warnings = append(p.Warnings, secure.expiries(time.Now())...)
+	}
 	return err
 }
 

@@ -246,13 +246,8 @@ func plain(err error) error {
 	return err
 }
 
-// addBundle adds the certificates of a PEM bundle, all of which must parse.
-func addBundle(pool *x509.CertPool, bundle []byte) error {
-	_, err := addAnchors(pool, bundle, "", "")
-	return err
-}
-
-// addAnchors is addBundle, and returns them with where they came from.
+// addAnchors adds the certificates of a PEM bundle, all of which must parse, and returns
+// them with where they came from.
 func addAnchors(pool *x509.CertPool, bundle []byte, partner, file string) (list []anchor, err error) {
 	certs, err := certinfo.Parse(bundle)
 	for _, cert := range certs {

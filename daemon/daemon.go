@@ -284,6 +284,7 @@ func (d *daemon) stop() error {
 		case <-ctx.Done():
 		}
 	}()
+	d.reloader.halt(ctx)
 	unfinished := d.parts.drain(ctx)
 	_ = d.parts.close() // a part that does not close in order has said so
 	d.traces.wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -65,6 +66,26 @@ func TestOP03StopLetsWhatIsInFlightEnd(t *testing.T) {
 		if !gone(pid) {
 			t.Errorf("child %d lives on", pid)
 		}
+	}
+}
+
+// A reload while the daemon stops would start what nobody ends.
+func TestAReloadDuringAStopIsRefusedAtOnce(t *testing.T) {
+	r := start(t, childYAML(t))
+	hanging(t, r)
+	r.stop()
+	r.await(`"msg":"stopping"`)
+	r.rewrite("child:", "other:")
+	if status, body := r.post(); status != http.StatusServiceUnavailable || !strings.Contains(body, "swpd is stopping: nothing was read again") {
+		t.Errorf("/reload: %d %s", status, body)
+	}
+	r.reloaded() // by signal: it does not block
+	if log := r.log.String(); strings.Contains(log, `"msg":"reloaded"`) || strings.Contains(log, `"msg":"mcp servers reloaded"`) {
+		t.Errorf("it was taken up:\n%s", log)
+	}
+	close(r.abort)
+	if err := r.end(); !errors.Is(err, ErrAborted) {
+		t.Errorf("Run: %v, want ErrAborted", err)
 	}
 }
 

@@ -42,21 +42,25 @@ func (c *credentials) expiry() (reason string, urgent bool) {
 
 // anchor is a trust anchor and where it was read from.
 type anchor struct {
-	partner string // whose it is alone; empty: of trust.ca
+	partner string // whose it is alone; empty: of trust.ca or http.tls.ca
 	file    string
 	cert    *x509.Certificate
 }
 
 // anchorWarnings says which trust anchors end soon.
 func (c *credentials) anchorWarnings() []string {
-	var list []string
-	now := c.now()
-	for _, a := range c.current.Load().list() {
+	return anchorWarnings(c.current.Load().list(), "trust.ca", c.now())
+}
+
+// anchorWarnings says which of some trust anchors end soon. Those of no partner are under
+// a key of the configuration.
+func anchorWarnings(anchors []anchor, key string, now time.Time) (list []string) {
+	for _, a := range anchors {
 		soon, _ := ending(a.cert.NotBefore, a.cert.NotAfter, now)
 		if !soon {
 			continue
 		}
-		whose, todo := "trust.ca", "put the next one beside it"
+		whose, todo := key, "put the next one beside it"
 		if a.partner != "" {
 			whose, todo = "partner "+a.partner, "ask the partner for the next one"
 		}
@@ -102,7 +106,13 @@ func (d *daemon) inForce() []certinfo.Info {
 	own := certinfo.Of(l.Certificate.Leaf, now)
 	own.File = l.file
 	list := []certinfo.Info{own}
-	for _, a := range l.list() {
+	anchors := l.list()
+	if secure := d.fronts.secured(); secure != nil {
+		shown := certinfo.Of(secure.leaf(), now)
+		shown.File = secure.file
+		list, anchors = append(list, shown), append(anchors, secure.vouching...)
+	}
+	for _, a := range anchors {
 		i := certinfo.Of(a.cert, now)
 		i.File = a.file
 		list = append(list, i)
@@ -119,20 +129,19 @@ func (d *daemon) inForce() []certinfo.Info {
 }
 
 var (
+	httpExpiry      = prometheus.NewDesc("swpd_http_certificate_expiry_timestamp_seconds", "When the certificate of http.tls ends.", nil, nil)
 	ownExpiry       = prometheus.NewDesc("swpd_certificate_expiry_timestamp_seconds", "When the certificate of this endpoint ends.", nil, nil)
 	partnerExpiry   = prometheus.NewDesc("swpd_partner_certificate_expiry_timestamp_seconds", "When the certificate ends that the partner showed last.", []string{"partner"}, nil)
 	authorityExpiry = prometheus.NewDesc("swpd_partner_authority_expiry_timestamp_seconds", "When the first authority in the trust of the partner ends.", []string{"partner"}, nil)
 )
 
 // expiryGauges is a prometheus.Collector. Labels are names from the configuration.
-type expiryGauges struct {
-	credentials *credentials
-	partners    *partners
-}
+type expiryGauges struct{ *daemon }
 
 // Describe implements prometheus.Collector.
 func (e expiryGauges) Describe(ch chan<- *prometheus.Desc) {
 	ch <- ownExpiry
+	ch <- httpExpiry
 	ch <- partnerExpiry
 	ch <- authorityExpiry
 }
@@ -144,6 +153,9 @@ func (e expiryGauges) Collect(ch chan<- prometheus.Metric) {
 	}
 	l := e.credentials.current.Load()
 	gauge(ownExpiry, l.Certificate.Leaf.NotAfter)
+	if secure := e.fronts.secured(); secure != nil {
+		gauge(httpExpiry, secure.leaf().NotAfter)
+	}
 	for _, s := range e.partners.status() {
 		if s.Seen != nil {
 			gauge(partnerExpiry, s.Seen.NotAfter, s.Name)

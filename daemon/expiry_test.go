@@ -95,6 +95,7 @@ func TestTheEndOfAPartnersCertificateIsSaidBefore(t *testing.T) {
 		b.trusting("a", a)
 		a.trusting("b", b, b.addrs[transport])
 		a.connected("b")
+		b.connected("a")
 
 		const warning = "warning: partner b: the certificate that it showed last ends at "
 		if status, body := a.get("/readyz"); status != 200 || !strings.Contains(body, warning) {
@@ -136,4 +137,47 @@ func TestTheEndOfAPartnersCertificateIsSaidBefore(t *testing.T) {
 			return a.up("b") && !strings.Contains(body, warning)
 		})
 	})
+}
+
+// The certificate of the HTTP fronts may be another than that of the endpoint.
+func TestTheEndOfTheCertificateOverHTTPIsSaidBefore(t *testing.T) {
+	dir := t.TempDir()
+	issued := time.Now().Add(-350 * 24 * time.Hour)
+	for name, o := range map[string]devpki.Options{"pki": {}, "web": {Now: func() time.Time { return issued }}} {
+		if err := devpki.Create(filepath.Join(dir, name), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := startIn(t, dir, "http: {address: '127.0.0.1:0', anonymous: guest, tls: {cert: web/server.crt, key: web/server.key, ca: [web/ca.crt]}}\n")
+	file := filepath.Join(dir, "web", "server.crt")
+	warning := "http.tls: certificate " + file + " ends at "
+	if status, body := d.get("/readyz"); status != 200 || !strings.Contains(body, "warning: "+warning) || strings.Contains(body, "http.tls.ca: ") {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if _, body := d.get("/status"); !strings.Contains(body, `"file":"`+file+`"`) || !strings.Contains(body, `"file":"`+filepath.Join(dir, "web", "ca.crt")+`"`) {
+		t.Errorf("/status: %s", body)
+	}
+	const metric = "\nswpd_http_certificate_expiry_timestamp_seconds "
+	if _, metrics := d.get("/metrics"); !strings.Contains(metrics, metric) {
+		t.Errorf("no metric %s", metric)
+	}
+	c, err := config.Load(filepath.Join(dir, "swpd.yaml"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Check(c); err != nil || !strings.Contains(strings.Join(p.Warnings, "\n"), warning) {
+		t.Errorf("Check: %+v, %v", p, err)
+	}
+	authority, err := devpki.Open(filepath.Join(dir, "web"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authority.Renew(devpki.Server(filepath.Join(dir, "web")), false, 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	d.reloaded()
+	if _, body := d.get("/readyz"); strings.Contains(body, warning) {
+		t.Errorf("/readyz once it was renewed: %s", body)
+	}
+	d.await(`"msg":"http reloaded"`)
 }

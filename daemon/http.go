@@ -93,7 +93,7 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http.tls: %w", err)
 	}
-	c := &secured{Config: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	c := &secured{file: conf.Cert, Config: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
 	if len(conf.CA) == 0 {
 		return c, nil
 	}
@@ -103,9 +103,11 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("http.tls.ca[%d]: %w", i, err)
 		}
-		if err := addBundle(c.roots, bundle); err != nil {
+		vouching, err := addAnchors(c.roots, bundle, "", name)
+		if err != nil {
 			return nil, fmt.Errorf("http.tls.ca[%d]: %s: %w", i, name, err)
 		}
+		c.vouching = append(c.vouching, vouching...)
 		c.anchors += string(bundle)
 	}
 	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, c.roots // verified below, caps first
@@ -140,6 +142,14 @@ func (f *fronts) serve(context.Context) {
 	if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
 		f.d.log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
 	}
+}
+
+// secured is the present reading of the files of http.tls, nil if there are none.
+func (f *fronts) secured() *secured {
+	if f.entry == nil {
+		return nil
+	}
+	return f.entry.secure.Load()
 }
 
 // route has a path served as it is: one that could be written in another way is none.
@@ -223,6 +233,13 @@ func (f *fronts) recheck() (kept, closed int) {
 func isCaller(identity string) bool {
 	name, ok := strings.CutPrefix(identity, gate.Prefix)
 	return ok && gate.ValidName(name)
+}
+
+// look implements part.
+func (f *fronts) look(h *Health) {
+	if secure := f.secured(); secure != nil {
+		h.Warnings = append(h.Warnings, secure.expiries(f.d.credentials.now())...)
+	}
 }
 
 // drain implements part.

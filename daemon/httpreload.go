@@ -3,6 +3,7 @@ package daemon
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -27,8 +28,22 @@ type httpEntry struct {
 // secured is one reading of the files of http.tls.
 type secured struct {
 	*tls.Config
-	roots   *x509.CertPool // of client certificates; nil: none are asked for
-	anchors string         // the bundles, to tell whether trust changed
+	file     string         // the certificate's
+	roots    *x509.CertPool // of client certificates; nil: none are asked for
+	anchors  string         // the bundles, to tell whether trust changed
+	vouching []anchor
+}
+
+// leaf is the certificate that clients are shown.
+func (s *secured) leaf() *x509.Certificate { return s.Certificates[0].Leaf }
+
+// expiries says which certificates of http.tls end soon. None is a reason to send peers
+// elsewhere: they do not come over HTTP.
+func (s *secured) expiries(now time.Time) (list []string) {
+	if soon, _ := ending(s.leaf().NotBefore, s.leaf().NotAfter, now); soon {
+		list = append(list, fmt.Sprintf("http.tls: certificate %s %s", s.file, end(s.leaf().NotAfter, now)))
+	}
+	return append(list, anchorWarnings(s.vouching, "http.tls.ca", now)...)
 }
 
 // trusts reports whether the certificates that a client has shown are good now.
@@ -93,9 +108,13 @@ func (d *daemon) prepareHTTP(c *config.Config) (change, error) {
 			return change{}, err
 		}
 	}
+	fields := []zap.Field{zap.Int("callers", len(conf.Callers)), zap.Bool("tls", secure != nil), zap.Int("authorities", len(conf.TLS.CA))}
+	if secure != nil {
+		fields = append(fields, zap.Time("not_after", secure.leaf().NotAfter))
+	}
 	changed := len(config.Changed(d.reloader.running, c)) > 0
 	return change{
-		fields: []zap.Field{zap.Int("callers", len(conf.Callers)), zap.Bool("tls", secure != nil), zap.Int("authorities", len(conf.TLS.CA))},
+		fields: fields,
 		commit: func() bool {
 			_ = entry.gate.Set(gateOptions(conf)) // what New takes Set takes
 			if secure != nil && entry.secure.Swap(secure).anchors != secure.anchors {

@@ -261,7 +261,7 @@ var (
 
 // collectors implements part.
 func (p *partners) collectors() []prometheus.Collector {
-	return []prometheus.Collector{p, expiryGauges{p.daemon.credentials, p}}
+	return []prometheus.Collector{p, expiryGauges{p.daemon}}
 }
 
 // Describe implements prometheus.Collector. Labels are names from the

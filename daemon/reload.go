@@ -36,21 +36,51 @@ func (r *reloader) serve(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.signal:
-			r.reload(true)
+			r.once(true)
 		case answer := <-r.asked:
-			answer <- r.reload(true)
+			if result, ok := r.once(true); ok {
+				answer <- result
+			}
+			close(answer)
 		case <-tick.C:
-			r.reload(false)
+			r.once(false)
 		}
 	}
 }
 
-// ask has the files read again.
+// once reloads, unless the daemon stops: what is taken up would not be ended in order.
+func (r *reloader) once(all bool) (result Reloaded, ok bool) {
+	select {
+	case r.seat <- struct{}{}:
+		defer func() { <-r.seat }()
+		return r.reload(all), true
+	default:
+		return Reloaded{}, false
+	}
+}
+
+// halt has nothing reloaded any more. It waits for a reload under way, or for the end of
+// ctx.
+func (r *reloader) halt(ctx context.Context) {
+	select {
+	case r.seat <- struct{}{}:
+	case <-ctx.Done():
+	}
+}
+
+var errStopping = errors.New("swpd is stopping: nothing was read again; the next start reads everything")
+
+// ask has the files read again. The error is errStopping once the daemon stops, or that
+// of ctx.
 func (r *reloader) ask(ctx context.Context) (Reloaded, error) {
 	answer := make(chan Reloaded, 1)
 	select {
 	case r.asked <- answer:
-		return <-answer, nil
+		result, ok := <-answer
+		if !ok {
+			return Reloaded{}, errStopping
+		}
+		return result, nil
 	case <-ctx.Done():
 		return Reloaded{}, context.Cause(ctx)
 	}
@@ -62,6 +92,7 @@ type reloader struct {
 	passive
 	signal   <-chan struct{}                // each receive is one reload
 	asked    chan chan Reloaded             // likewise, with where the answer goes
+	seat     chan struct{}                  // of one: full during a reload, and once the daemon stops
 	read     func() (*config.Config, error) // nil: there is no file
 	log      *zap.Logger
 	sections []*section
@@ -83,7 +114,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{asked: make(chan chan Reloaded), read: read, log: log, sections: sections, started: c, running: c, latest: c, stamp: stampOf(c.Source)}
+	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, sections: sections, started: c, running: c, latest: c, stamp: stampOf(c.Source)}
 	r.later.Store(new([]string))
 	for _, s := range sections {
 		s.stamp = s.look(c)

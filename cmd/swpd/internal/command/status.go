@@ -102,6 +102,9 @@ func ask(at, method, path string, v any) error {
 	if err != nil {
 		return err
 	}
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return errors.New(strings.TrimSpace(string(body)))
+	}
 	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, v) != nil {
 		return fmt.Errorf("what answers on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
 	}
