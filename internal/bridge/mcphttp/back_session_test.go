@@ -2,6 +2,7 @@ package mcphttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -402,4 +403,103 @@ func TestWhatWaitsInASessionIsBounded(t *testing.T) {
 	}
 	c.in(session, plain(`3`, "tools/list"))
 	same(t, "notifications", got.Load(), 1+limit)
+}
+
+// retire has the server of a site retire, and returns where the outcome will be.
+func (s *backSite) retire(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.server.Retire(ctx) }()
+	return done
+}
+
+// slowly answers at once, but for method slow and subscriptions: those it tells of on
+// arrived, and answers when release is closed.
+func slowly(t *testing.T) (h http.Handler, arrived, release, left chan struct{}) {
+	arrived, release, left = make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
+	return script(t, func(w http.ResponseWriter, p *posted) {
+		switch {
+		case p.Method == http.MethodDelete:
+			left <- struct{}{}
+		case p.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case p.msg.Kind() != mcpmap.Request:
+			w.WriteHeader(http.StatusAccepted)
+		case p.msg.Is("slow") || p.msg.Is(mcpmap.MethodListen):
+			arrived <- struct{}{}
+			select {
+			case <-release:
+				respond(w, p.msg.ID(), `{}`)
+			case <-p.Context().Done():
+			}
+		default:
+			respond(w, p.msg.ID(), `{}`)
+		}
+	}), arrived, release, left
+}
+
+func TestRetireServesUntilCallsAndSessionsHaveEnded(t *testing.T) {
+	h, arrived, release, left := slowly(t)
+	s := behind(t, h, mcphttp.BackendOptions{})
+	c := s.dial("alice")
+	session := c.open(mcpmap.Events{})
+	slow := c.start(t.Context(), &mcpmap.Call{Session: session, Octets: []byte(plain(`"slow"`, "slow"))})
+	await(t, "the call", arrived)
+	retired := s.retire(t.Context())
+	ok := func(when, id string) {
+		if r := c.in(session, plain(id, "tools/list")); !strings.Contains(string(r.Octets), `"result"`) {
+			t.Errorf("%s: %s", when, r.Octets)
+		}
+	}
+	ok("during a call", `1`)
+	close(release)
+	if out := await(t, "answer", slow); out.err != nil || !strings.Contains(string(out.Octets), `"result"`) {
+		t.Errorf("call in flight: %+v", out)
+	}
+	ok("during a session", `2`)
+	select {
+	case err := <-retired:
+		t.Fatalf("Retire returned %v with a session open", err)
+	default:
+	}
+	s.served.Close() // ends the session
+	if err := await(t, "Retire", retired); err != nil {
+		t.Errorf("Retire: %v", err)
+	}
+	await(t, "DELETE", left)
+}
+
+func TestRetireGivesUpWhenItsContextEnds(t *testing.T) {
+	h, arrived, _, _ := slowly(t)
+	s := behind(t, h, mcphttp.BackendOptions{})
+	c := s.dial("alice")
+	session := c.open(mcpmap.Events{})
+	slow := c.start(t.Context(), &mcpmap.Call{Session: session, Octets: []byte(plain(`"slow"`, "slow"))})
+	await(t, "the call", arrived)
+	ctx, cancel := context.WithCancel(t.Context())
+	retired := s.retire(ctx)
+	cancel()
+	if err := await(t, "Retire", retired); !errors.Is(err, context.Canceled) {
+		t.Errorf("Retire: %v, want the context's error for the call in flight", err)
+	}
+	if out := await(t, "answer", slow); out.err == nil && !strings.Contains(string(out.Octets), `"error"`) {
+		t.Errorf("call in flight: %s", out.Octets)
+	}
+}
+
+func TestRetireReturnsOnceLeaveHasEndedASubscription(t *testing.T) {
+	h, arrived, _, _ := slowly(t)
+	s := behind(t, h, mcphttp.BackendOptions{})
+	c := s.dial("alice")
+	listening := c.start(t.Context(), &mcpmap.Call{Octets: []byte(stateless(`"sub"`, mcpmap.MethodListen, ""))})
+	await(t, "the subscription", arrived)
+	retired := s.retire(t.Context())
+	s.served.Leave("another")
+	same(t, "in flight, when another has left", s.server.Stats().InFlight, 1)
+	s.served.Leave("one")
+	if out := await(t, "end", listening); out.err != nil || !strings.Contains(string(out.Octets), "this server was changed or removed") {
+		t.Errorf("subscription: %+v", out)
+	}
+	if err := await(t, "Retire", retired); err != nil {
+		t.Errorf("Retire: %v", err)
+	}
 }

@@ -141,6 +141,7 @@ func (s *scripted) do(line []byte, c command) {
 		if len(c.ID) > 0 {
 			s.answer(c, nil)
 		}
+	case "subscriptions/listen": // has no end
 	case "silent", "notifications/cancelled":
 		if c.Method != "silent" {
 			s.held = append(s.held, string(line))

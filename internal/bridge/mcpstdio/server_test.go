@@ -522,6 +522,78 @@ func TestCloseLetsCallsInFlightEnd(t *testing.T) {
 	}
 }
 
+// retire has the server of a site retire, and returns where the outcome will be.
+func (s *site) retire(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.server.Retire(ctx) }()
+	return done
+}
+
+func TestRetireServesUntilCallsAndSessionsHaveEnded(t *testing.T) {
+	s := serve(t, "legacy", mcpstdio.Config{})
+	c := s.dial("alice")
+	session := c.initialize(mcpmap.Events{})
+	pid := decode[int](t, c.in(session, `{"jsonrpc":"2.0","id":0,"method":"pid"}`))
+	held := `{"jsonrpc":"2.0","id":1,"result":"held"}`
+	call := c.start(&mcpmap.Call{Session: session, Octets: []byte(`{"jsonrpc":"2.0","id":1,"method":"hold","params":` + quote(held) + `}`)})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	retired := s.retire(t.Context())
+	want(t, "during a call", decode[int](t, c.in(session, `{"jsonrpc":"2.0","id":2,"method":"pid"}`)), pid)
+	if err := c.client.Notify(t.Context(), "", session, []byte(`{"jsonrpc":"2.0","method":"notifications/release"}`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "call in flight", (<-call).octets, held)
+	want(t, "during a session", decode[int](t, c.in(session, `{"jsonrpc":"2.0","id":3,"method":"pid"}`)), pid)
+	select {
+	case err := <-retired:
+		t.Fatalf("Retire returned %v with a session open", err)
+	default:
+	}
+	s.served.Close() // ends the session
+	if err := <-retired; err != nil {
+		t.Errorf("Retire: %v", err)
+	}
+	gone(t, pid)
+}
+
+func TestRetireGivesUpWhenItsContextEnds(t *testing.T) {
+	s := serve(t, "modern", mcpstdio.Config{Grace: 100 * time.Millisecond})
+	c := s.dial("alice")
+	child := decode[int](t, c.do(modern("1", "pid", "")))
+	silent := c.start(&mcpmap.Call{Octets: []byte(modern("2", "silent", ""))})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	retired := s.retire(ctx)
+	cancel()
+	if err := <-retired; !errors.Is(err, context.Canceled) {
+		t.Errorf("Retire: %v, want the context's error for the call in flight", err)
+	}
+	if out := <-silent; !strings.Contains(out.octets, `"id":2,"error"`) {
+		t.Errorf("call in flight: %v %s", out.err, out.octets)
+	}
+	gone(t, child)
+}
+
+func TestRetireReturnsOnceLeaveHasEndedASubscription(t *testing.T) {
+	s := serve(t, "modern", mcpstdio.Config{})
+	c := s.dial("alice")
+	listening := c.start(&mcpmap.Call{Octets: []byte(modern("1", mcpmap.MethodListen, ""))})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	retired := s.retire(t.Context())
+	s.served.Leave("another")
+	if answer := c.do(modern("2", "pid", "")); !strings.Contains(answer, `"result"`) {
+		t.Errorf("meanwhile: %s", answer)
+	}
+	want(t, "in flight, when another has left", s.server.Stats().InFlight, 1)
+	s.served.Leave("one")
+	if out := <-listening; !strings.Contains(out.octets, "this server was changed or removed") || !strings.Contains(out.octets, `"retryable":true`) {
+		t.Errorf("subscription: %v %s", out.err, out.octets)
+	}
+	if err := <-retired; err != nil {
+		t.Errorf("Retire: %v", err)
+	}
+}
+
 // gone waits until a process is no more.
 func gone(t *testing.T, pid int) {
 	t.Helper()
