@@ -338,8 +338,10 @@ func (d declared) AgentIDs() []string {
 	return ids
 }
 
-// honoured are the extension types that are acted on, by profile_id.
+// honoured are the extension types that are acted on or sent, by profile_id; 0 stands for
+// any profile.
 var honoured = map[uint64][]uint64{
+	0: {profiles.ExtEndpoint},
 	mcpmap.ProfileID: {
 		profiles.ExtTarget, profiles.ExtSession, profiles.ExtRelated,
 		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,

@@ -24,7 +24,7 @@ type Info struct {
 	// Profiles that are served, with their message types.
 	Profiles []ProfileInfo `json:"profiles"`
 
-	// Extensions that are honoured, by profile_id. Profile 0 stands for those
+	// Extensions that are acted on or sent, by profile_id. Profile 0 stands for those
 	// of any profile.
 	Extensions map[uint64][]uint64 `json:"extensions"`
 

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 )
 
@@ -61,7 +63,7 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
   swpd cert new --name spiffe://example.org/edge2 --pki edge/pki --server --host edge2.example.org`,
 	}
 	name := cmd.Flags().String("name", "", "identity, a `URI` such as spiffe://example.org/agents/planner; required")
-	pki := pkiFlag(cmd, ", default pki")
+	pki := pkiFlag(cmd, ", default where cert show looks")
 	dir := cmd.Flags().String("dir", "", "`directory` to make it in, default the last part of the name")
 	server := cmd.Flags().Bool("server", false, "for an endpoint, which is dialled and dials")
 	hosts := cmd.Flags().StringArray("host", nil, "with --server: DNS `name` or IP address that it is valid for too; repeatable")
@@ -74,7 +76,9 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
 			return err
 		}
 		if *pki == "" {
-			*pki = "pki"
+			if *pki, err = identityDir(); err != nil {
+				return err
+			}
 		}
 		if *dir == "" {
 			*dir = path.Base(*name)
@@ -93,6 +97,29 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
 		return printMade(cmd, f, *server)
 	}
 	return cmd
+}
+
+// loadIdentity reads a configuration. Where there is none the development identity is that
+// of pki in the current directory, if there is one, as swpd init makes it; else that of
+// swpd run.
+func loadIdentity(file string) (*config.Config, error) {
+	c, err := load(file)
+	if err == nil && c.Source == "" && os.Getenv("SWPD_DATA") == "" && len(devpki.Leaves("pki")) > 0 {
+		c.Data = "."
+	}
+	return c, err
+}
+
+// identityDir is where the certificates are that loadIdentity means without a file.
+func identityDir() (string, error) {
+	c, err := loadIdentity(os.Getenv("SWPD_CONFIG"))
+	switch {
+	case err != nil:
+		return "", err
+	case c.Development():
+		return c.IdentityDir(), nil
+	}
+	return filepath.Dir(c.Identity.Cert), nil
 }
 
 // openAuthority reads an authority and says where there may be one.
@@ -124,7 +151,7 @@ func newCertRenew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [DIR|FILE]...",
 		Short: "Issue certificates anew, for the same names",
-		Long: `Issue the certificates in a directory (default pki), or a single one, anew: same
+		Long: `Issue the certificates in a directory, or a single one, anew: same
 names, same uses, same time to live unless --days says otherwise. The key stays, so
 that one file changes and changes at once; --new-key makes another. A running swpd
 shows the new certificate to new connections within two seconds, and connections
@@ -143,7 +170,11 @@ certificates of other authorities are renewed there and put into place.`,
 			return err
 		}
 		if len(args) == 0 {
-			args = []string{"pki"}
+			dir, err := identityDir()
+			if err != nil {
+				return err
+			}
+			args = []string{dir}
 		}
 		renewals, err := renewals(args, *pki)
 		if err != nil {

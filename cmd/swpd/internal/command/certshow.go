@@ -24,7 +24,8 @@ func newCertShow() *cobra.Command {
 issued them, how long they are valid and their fingerprint; whether the key beside
 a certificate is its own, and whether the ca.crt beside it vouches for it. Without
 DIR or FILE those of a configuration: its identity, its trust and that of its
-partners. With --running those that the swpd on this machine has in force, and
+partners; without a configuration those in pki in the current directory, or else
+those that swpd run makes. With --running those that the swpd on this machine has in force, and
 those its partners have shown. The exit code is 1 if something is wrong with one.`,
 		Example: `  swpd cert show edge/pki
   swpd cert show acme.pem --json
@@ -61,7 +62,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 	case running:
 		return inForce(file, at)
 	case len(args) == 0:
-		c, err := load(file)
+		c, err := loadIdentity(file)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +181,7 @@ swpd init --partner FILE, or as trust of an entry of its own. It holds no secret
 	file := configFlag(cmd)
 	addresses := cmd.Flags().StringArray("address", nil, "`address` that the partner dials, default those of listeners; repeatable")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := load(*file)
+		c, err := loadIdentity(*file)
 		if err != nil {
 			return err
 		}
