@@ -49,7 +49,7 @@ func ManPage(cmd *cobra.Command) []byte {
 	}
 	m.commands(cmd)
 	m.flags("OPTIONS", cmd.NonInheritedFlags())
-	m.flags("OPTIONS OF ALL COMMANDS", cmd.InheritedFlags())
+	m.inherited(cmd)
 	if cmd.Example != "" {
 		m.line(".SH EXAMPLES")
 		m.verbatim(cmd.Example)
@@ -143,6 +143,17 @@ func (m *page) flags(title string, flags *pflag.FlagSet) {
 			about += " (default " + flag.DefValue + ")"
 		}
 		m.line(".TP\n.B %s\n%s", roff(names), roff(about))
+	})
+}
+
+// inherited writes the flags of the commands above, each under the one that has it.
+func (m *page) inherited(cmd *cobra.Command) {
+	cmd.VisitParents(func(parent *cobra.Command) {
+		title := "OPTIONS OF ALL COMMANDS"
+		if parent.HasParent() {
+			title += " OF " + strings.ToUpper(roff(parent.CommandPath()))
+		}
+		m.flags(title, parent.PersistentFlags())
 	})
 }
 

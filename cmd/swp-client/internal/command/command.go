@@ -37,6 +37,7 @@ type flags struct {
 	chain                   string
 	notice                  func(relay.Notice) bool // of relay publish
 	warned                  sync.Once               // of the mode of the private key
+	stops                   sync.Map                // violations of hints that were said
 
 	in          io.Reader
 	out, errOut io.Writer

@@ -114,7 +114,11 @@ func (f *flags) setHints(ctx context.Context, c *client.Client, hints []profiles
 	return err
 }
 
-// stopped says that a hint of ours has stopped something.
+// stopped says that a hint of ours has stopped something, each violation once: a command
+// may ask in several ways.
 func (f *flags) stopped(v *policyhint.ViolationError) {
+	if _, said := f.stops.LoadOrStore(*v, true); said {
+		return
+	}
 	_, _ = fmt.Fprintf(f.errOut, "swp-client: stopped by a hint: %s for %s: %s\n", visible(v.Key), visible(v.Scope), visible(v.Reason))
 }
