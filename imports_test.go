@@ -53,7 +53,7 @@ var rules = []rule{
 	{"transport/endpoint", []string{"frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
 
 	{"profiles", []string{"e1"}, nil, "the contract between endpoint and profiles"},
-	{"profiles/p1", []string{"profiles"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages"},
+	{"profiles/p1", []string{"profiles", "e1"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages, and the envelopes of the refusals that are written in it"},
 	{"profiles/profiletest", []string{"profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"profiles/all", []string{"profiles", "profiles/*", "e1"}, nil, "the one list"},
 	{"profiles/slip", []string{"profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},

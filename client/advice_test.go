@@ -71,7 +71,13 @@ func (s *stage) files(cert *tls.Certificate, trusted *transporttest.CA) Identity
 // its address.
 func (s *stage) serve(o endpoint.Options) (*endpoint.Endpoint, string) {
 	s.t.Helper()
-	set, err := all.New(all.Options{})
+	return s.serveAll(o, all.Options{})
+}
+
+// serveAll is serve with options of the profiles.
+func (s *stage) serveAll(o endpoint.Options, of all.Options) (*endpoint.Endpoint, string) {
+	s.t.Helper()
+	set, err := all.New(of)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
-	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -77,19 +76,16 @@ func (c *Client) gone() bool {
 // or the connection was lost, whatever that looked like.
 func mayPass(err error, lost func() bool) bool {
 	var (
-		upload  *artifact.PeerError
-		message *relay.PeerError
-		fault   *profiles.Error
-		failed  *rpc.Error
+		answer *profiles.PeerError
+		fault  *profiles.Error
+		failed *rpc.Error
 	)
 	switch {
 	case errors.As(err, new(*finalError)):
 		return false
-	case errors.As(err, &upload):
+	case errors.As(err, &answer):
 		// Room is made by people; what is out of order is put right by an offer.
-		return upload.Retryable && upload.Code != artifact.CodeQuota || upload.Code == artifact.CodeOrdering
-	case errors.As(err, &message):
-		return message.Retryable()
+		return answer.Retryable() && answer.Code != artifact.CodeQuota || answer.Code == artifact.CodeOrdering
 	case errors.As(err, &failed):
 		return failed.Retryable
 	case lost():

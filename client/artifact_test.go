@@ -12,7 +12,9 @@ import (
 )
 
 func TestWhatIsTriedAgain(t *testing.T) {
-	refused := func(code string, retryable bool) error { return &artifact.PeerError{Code: code, Retryable: retryable} }
+	refused := func(code string, retryable bool) error {
+		return &profiles.PeerError{Profile: artifact.Name, Code: code, Later: retryable}
+	}
 	cut := profiles.Errorf(profiles.InvalidFrame, "stream ends inside a frame")
 	for _, test := range []struct {
 		name string

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -64,7 +65,7 @@ func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*
 	for i := range b.payload {
 		b.payload[i] = byte(i)
 	}
-	on := make([]rpc.Caller, len(clients))
+	on := make([]profiles.Caller, len(clients))
 	for i, c := range clients {
 		on[i] = c.Session
 		if o.KeepStream {
@@ -138,7 +139,7 @@ type bench struct {
 }
 
 // run is one caller. It returns latencies: all of them, or evenly spread ones.
-func (b *bench) run(ctx context.Context, c *Client, on rpc.Caller) []time.Duration {
+func (b *bench) run(ctx context.Context, c *Client, on profiles.Caller) []time.Duration {
 	var sample []time.Duration
 	every, n := 1, 0
 	for now := time.Now(); now.Before(b.deadline) && ctx.Err() == nil && b.first.Load() == nil; n++ {

@@ -133,7 +133,7 @@ func (f *eventFollower) next(cursor uint64) { f.o.After = &cursor }
 
 // passingEvents reports whether another subscription may fare better.
 func passingEvents(err error) bool {
-	if fault := (*events.PeerError)(nil); errors.As(err, &fault) {
+	if fault := (*profiles.PeerError)(nil); errors.As(err, &fault) {
 		return fault.Retryable()
 	}
 	return passing(err)
@@ -173,7 +173,7 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 			}
 			n++
 			if err := l.Events.Publish(ctx, l.Make(n, line)); err != nil {
-				if !errors.As(err, new(*events.PeerError)) { // that is about an earlier line
+				if !errors.As(err, new(*profiles.PeerError)) { // that is about an earlier line
 					err = fmt.Errorf("line %d: %w", n, err)
 				}
 				return l.Events.Confirmed(), err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 )
@@ -61,8 +62,8 @@ func (c *Client) Explain(err error) error {
 
 // said reports whether an error is what the peer said.
 func said(err error) bool {
-	_, peers := peerCode(err)
-	return peers || errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error))
+	return errors.As(err, new(*profiles.PeerError)) || errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error)) ||
+		errors.As(err, new(*policyhint.ViolationError))
 }
 
 // tooLargeError is that of a message which never left.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 )
 
@@ -105,13 +106,15 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 			return nil
 		}
 		end, err := d.Receive(ctx, c.Session)
-		var refused *artifact.PeerError
+		var refused *profiles.PeerError
 		if errors.As(err, &refused) && at > 0 && (refused.Code == artifact.CodeInvalidToken || refused.Code == artifact.CodeInvalidRange) {
 			// It is another artifact by now.
 			if restarted := to.restart(); restarted != nil {
 				return &finalError{errors.Join(err, restarted)}
 			}
-			return &artifact.PeerError{Code: refused.Code, Message: refused.Message, Retryable: true}
+			later := *refused
+			later.Later = true
+			return &later
 		}
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // Refused reports whether an error of Publish says that the same publication is of
 // no use again: the relay refused it for good, or it fits no message.
 func Refused(err error) bool {
-	answer, fault := (*relay.PeerError)(nil), (*profiles.Error)(nil)
+	answer, fault := (*profiles.PeerError)(nil), (*profiles.Error)(nil)
 	switch {
 	case !errors.As(err, new(*RefusedError)):
 		return false

@@ -4,15 +4,6 @@ import (
 	"errors"
 
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/agdisc"
-	"github.com/slimwire/swp/profiles/artifact"
-	"github.com/slimwire/swp/profiles/cred"
-	"github.com/slimwire/swp/profiles/events"
-	"github.com/slimwire/swp/profiles/policyhint"
-	"github.com/slimwire/swp/profiles/relay"
-	"github.com/slimwire/swp/profiles/slip"
-	"github.com/slimwire/swp/profiles/state"
-	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
 // AnswerError is an error that says that the other end has said no. Its text is Text.
@@ -35,8 +26,8 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		code, _ = mcp.endpoint()
 		return code, mcp.Author, code != ""
 	}
-	if code, ok = peerCode(err); ok {
-		return code, Author{}, true
+	if peer, is := errors.AsType[*profiles.PeerError](err); is {
+		return peer.Code, Author{Endpoint: peer.Endpoint}, true
 	}
 	explained, is := errors.AsType[*Explained](err) // others may be of this side
 	if !is {
@@ -46,36 +37,4 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		return fault.Code.String(), Author{}, true
 	}
 	return "", Author{}, false
-}
-
-// peerCode returns the code of an error message of a profile, if that is what it is.
-func peerCode(err error) (code string, ok bool) {
-	for _, codeOf := range peerErrors {
-		if code, ok = codeOf(err); ok {
-			return code, true
-		}
-	}
-	return "", false
-}
-
-// peerErrors return the code of an error message of a profile, if it is one.
-var peerErrors = []func(error) (string, bool){
-	peerError(func(e *agdisc.PeerError) string { return e.Code }),
-	peerError(func(e *artifact.PeerError) string { return e.Code }),
-	peerError(func(e *cred.PeerError) string { return e.Code }),
-	peerError(func(e *events.PeerError) string { return e.Code }),
-	peerError(func(e *policyhint.PeerError) string { return e.Code }),
-	peerError(func(e *relay.PeerError) string { return e.Code }),
-	peerError(func(e *slip.PeerError) string { return e.Code }),
-	peerError(func(e *state.PeerError) string { return e.Code }),
-	peerError(func(e *tooldisc.PeerError) string { return e.Code }),
-}
-
-func peerError[E error](code func(E) string) func(error) (string, bool) {
-	return func(err error) (string, bool) {
-		if e, ok := errors.AsType[E](err); ok {
-			return code(e), true
-		}
-		return "", false
-	}
 }

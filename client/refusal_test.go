@@ -7,21 +7,14 @@ import (
 	"testing"
 
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/artifact"
-	"github.com/slimwire/swp/profiles/cred"
-	"github.com/slimwire/swp/profiles/events"
-	"github.com/slimwire/swp/profiles/policyhint"
-	"github.com/slimwire/swp/profiles/relay"
-	"github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/profiles/state"
-	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-func TestRefusalsOfEveryProfileSayTheirCode(t *testing.T) {
+func TestRefusalsSayTheirCodeAndWhoseTheyAre(t *testing.T) {
 	by := Author{Endpoint: "spiffe://b/swpd", Partner: "b"}
 	mcp := func(data string) error { return &MCPError{Data: json.RawMessage(data), Author: by} }
-	if !said(&artifact.PeerError{}) {
+	if !said(&profiles.PeerError{Profile: artifact.Name}) {
 		t.Error("what a peer said without a code is not said")
 	}
 	for _, row := range []struct {
@@ -29,16 +22,9 @@ func TestRefusalsOfEveryProfileSayTheirCode(t *testing.T) {
 		code string // empty: no refusal
 		by   Author
 	}{
-		{&agdisc.PeerError{Code: "X"}, "X", Author{}},
-		{&artifact.PeerError{Code: "X"}, "X", Author{}},
-		{&cred.PeerError{Code: "X"}, "X", Author{}},
-		{&events.PeerError{Code: "X"}, "X", Author{}},
-		{&policyhint.PeerError{Code: "X"}, "X", Author{}},
-		{&relay.PeerError{Code: "X"}, "X", Author{}},
-		{&slip.PeerError{Code: "X"}, "X", Author{}},
-		{&state.PeerError{Code: "X"}, "X", Author{}},
-		{&tooldisc.PeerError{Code: "X"}, "X", Author{}},
-		{&Explained{Err: &artifact.PeerError{Code: "TOO_LARGE"}}, "TOO_LARGE", Author{}},
+		{&profiles.PeerError{Profile: state.Name, Code: "X"}, "X", Author{}},
+		{&profiles.PeerError{Profile: state.Name, Code: "X", Endpoint: by.Endpoint}, "X", Author{Endpoint: by.Endpoint}},
+		{&Explained{Err: &profiles.PeerError{Profile: artifact.Name, Code: "TOO_LARGE"}}, "TOO_LARGE", Author{}},
 		{&Explained{Err: profiles.Errorf(profiles.SecurityPolicy, "no")}, "ERR_SECURITY_POLICY", Author{}},
 		{fmt.Errorf("more: %w", &AnswerError{Code: "unauthorized", By: by}), "unauthorized", by},
 		{mcp(`{"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://b/swpd"}`), "ERR_SECURITY_POLICY", by},

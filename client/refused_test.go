@@ -13,16 +13,16 @@ func TestRefusedIsWhatIsOfNoUseAgain(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"conflict":     {&RefusedError{nil, &relay.PeerError{Code: relay.CodeConflict}}, true},
-		"no rule":      {&RefusedError{nil, &relay.PeerError{Code: profiles.SecurityPolicy.Alias()}}, true},
+		"conflict":     {&RefusedError{nil, &profiles.PeerError{Profile: relay.Name, Code: relay.CodeConflict}}, true},
+		"no rule":      {&RefusedError{nil, &profiles.PeerError{Profile: relay.Name, Code: profiles.SecurityPolicy.Alias()}}, true},
 		"too large":    {&RefusedError{nil, &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String()}}, true},
 		"no message":   {&RefusedError{nil, profiles.Errorf(profiles.InvalidProfilePayload, "relay: topic is empty")}, true},
-		"no room":      {&RefusedError{nil, &relay.PeerError{Code: profiles.RateLimitExceeded.Alias()}}, false},
+		"no room":      {&RefusedError{nil, &profiles.PeerError{Profile: relay.Name, Code: profiles.RateLimitExceeded.Alias()}}, false},
 		"busy":         {&RefusedError{nil, profiles.Busy("x", "x")}, false},
 		"lost":         {&RefusedError{nil, errors.New("connection reset")}, false},
 		"not refused":  {errors.New("connection refused"), false},
 		"nothing":      {nil, false},
-		"of a message": {&relay.PeerError{Code: relay.CodeConflict}, false},
+		"of a message": {&profiles.PeerError{Profile: relay.Name, Code: relay.CodeConflict}, false},
 	} {
 		if got := Refused(test.err); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

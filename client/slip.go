@@ -40,7 +40,7 @@ type SLIPOptions struct {
 
 	// Refused is told of the messages of this side that were not delivered. It must
 	// not block. Nil means that nobody is.
-	Refused func(msgID []byte, err *slip.PeerError)
+	Refused func(msgID []byte, err *profiles.PeerError)
 }
 
 // NewSLIP returns profiles that hear messages of nSLIP and SLIP v1, for
@@ -56,7 +56,7 @@ func NewSLIP(o SLIPOptions) (*all.Set, error) {
 		}
 		return o.Heard(SLIPMessage{text, slices.Clone(m.Handles)})
 	}
-	returned := func(_ profiles.Session, msgID []byte, err *slip.PeerError) {
+	returned := func(_ profiles.Session, msgID []byte, err *profiles.PeerError) {
 		if o.Refused != nil {
 			o.Refused(msgID, err)
 		}

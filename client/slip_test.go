@@ -25,7 +25,7 @@ type sayer struct {
 func (s *site) speaker() *sayer {
 	s.t.Helper()
 	by := &sayer{refused: make(chan string, 8)}
-	set, err := NewSLIP(SLIPOptions{Refused: func(_ []byte, err *slip.PeerError) { by.refused <- err.Code }})
+	set, err := NewSLIP(SLIPOptions{Refused: func(_ []byte, err *profiles.PeerError) { by.refused <- err.Code }})
 	if err != nil {
 		s.t.Fatal(err)
 	}

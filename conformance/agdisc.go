@@ -104,7 +104,7 @@ func (d *cardDesk) take(payload []byte) error {
 // learn is the application that is told what came of its question. Of an answer
 // that is refused it is told nothing.
 func (d *cardDesk) learn(agentID, etag string, card *agdisc.Card, err error) {
-	var none *agdisc.PeerError
+	var none *profiles.PeerError
 	switch {
 	case errors.As(err, &none):
 		m := agdisc.Err{Code: []byte(none.Code), Message: []byte(none.Message)}

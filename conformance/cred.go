@@ -154,7 +154,7 @@ func (h *credHop) call(p *rpc.Pending, params []byte) error {
 			_, err := rpc.Call(ctx, &aliasedLane{lane, h.s, []byte("rpc-000000000002")}, rpc.MethodSync, nil)
 			return err
 		})
-		if errors.As(err, new(*cred.PeerError)) {
+		if errors.As(err, new(*profiles.PeerError)) {
 			err = &rpc.Error{Code: rpc.CodeUnauthorized, Message: "the credentials were not taken"}
 		}
 		if err != nil {

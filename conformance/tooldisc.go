@@ -89,7 +89,7 @@ func (d *toolDesk) take(payload []byte) error {
 // failed tells the application that the peer has no answer. Of one that is
 // refused it is told nothing.
 func (d *toolDesk) failed(err error) bool {
-	if none := (*tooldisc.PeerError)(nil); errors.As(err, &none) {
+	if none := (*profiles.PeerError)(nil); errors.As(err, &none) {
 		m := tooldisc.Err{Code: []byte(none.Code), Message: []byte(none.Message)}
 		d.s.app.tell(tooldisc.ProfileID, tooldisc.TypeErr, m.Append(nil))
 	}

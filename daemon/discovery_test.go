@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/rpc"
 	stateprofile "github.com/slimwire/swp/profiles/state"
@@ -149,7 +150,7 @@ func TestPR04ToolsAreSeenByWhoMayCallThem(t *testing.T) {
 		t.Errorf("tools %v, want the one that may be called", got)
 	}
 	for _, id := range []string{"child/pid", "child/none", "none"} {
-		var unknown *tooldisc.PeerError
+		var unknown *profiles.PeerError
 		if _, err := tooldisc.Find(t.Context(), s.Session, id, ""); !errors.As(err, &unknown) || unknown.Message != "tool not found" {
 			t.Errorf("%s: %v", id, err)
 		}

@@ -46,7 +46,7 @@ func (r *running) hintedSession(address string) (*session, <-chan string) {
 }
 
 // put sets hints, written "MUST region=eu scope".
-func (s *session) put(t *testing.T, on policyhint.Caller, texts ...string) {
+func (s *session) put(t *testing.T, on profiles.Caller, texts ...string) {
 	t.Helper()
 	var hints []profiles.Hint
 	for _, text := range texts {

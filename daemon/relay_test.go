@@ -40,7 +40,7 @@ func TestDeliveriesAreKeptOverARestartAndCounted(t *testing.T) {
 	if _, err := relay.Send(ctx, publisher, &relay.Publication{ID: []byte("1"), Topic: "t", Payload: []byte("four")}); err != nil {
 		t.Fatal(err)
 	}
-	refused := (*relay.PeerError)(nil)
+	refused := (*profiles.PeerError)(nil)
 	if _, err := relay.Send(ctx, publisher, &relay.Publication{ID: []byte("2"), Topic: "t", Payload: []byte("fives")}); !errors.As(err, &refused) || refused.Retryable() {
 		t.Errorf("a payload above max_payload: %v", err)
 	}
@@ -91,7 +91,7 @@ func TestRulesSayWhoPublishesAndWhoConsumes(t *testing.T) {
 		return err
 	}
 	for _, err := range []error{send(publisher, "at/a"), send(consumer, "to/a")} {
-		denied := (*relay.PeerError)(nil)
+		denied := (*profiles.PeerError)(nil)
 		if !errors.As(err, &denied) || denied.Code != profiles.SecurityPolicy.Alias() {
 			t.Errorf("publishing: %v", err)
 		}

@@ -52,7 +52,7 @@ func (o *organisation) speaks(address, id string) *slipAgent {
 			a.heard <- said{m.Type, string(m.Payload), slices.Clone(m.Handles)}
 			return nil
 		},
-		Returned: func(_ profiles.Session, id []byte, e *messages.PeerError) { a.errs <- undelivered{string(id), e.Code} },
+		Returned: func(_ profiles.Session, id []byte, e *profiles.PeerError) { a.errs <- undelivered{string(id), e.Code} },
 	}})
 	if err != nil {
 		o.t.Fatal(err)

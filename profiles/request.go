@@ -139,6 +139,18 @@ type Offerer interface {
 	Offer(env e1.Envelope) error
 }
 
+// Caller is where a request is sent: a Session, which gives it a lane of its own, or a
+// Lane.
+type Caller interface {
+	Call(ctx context.Context, env e1.Envelope) (Call, error)
+}
+
+// Sender is where a message is sent that expects no answer: a Session, which has one
+// lane for all of them, or a Lane.
+type Sender interface {
+	Send(ctx context.Context, env e1.Envelope) error
+}
+
 // Session is one authenticated connection. Who dialled makes no difference.
 // It is safe for concurrent use.
 type Session interface {

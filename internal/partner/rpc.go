@@ -129,7 +129,7 @@ func (c *call) hints(ctx context.Context) func(context.Context, profiles.Lane, *
 			return err
 		}
 		err := policyhint.ForCall(ctx, lane, c.name, m.RPCID)
-		if errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*policyhint.PeerError)) {
+		if errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*profiles.PeerError)) {
 			return &profiles.Error{
 				Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
 				Text: "the hints for the call were not taken by the partner", Cause: err,

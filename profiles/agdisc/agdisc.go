@@ -27,8 +27,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of AGDISC.
-const ProfileID = 10
+// ProfileID is the profile_id of AGDISC, Name its short name.
+const (
+	ProfileID = 10
+	Name      = "agdisc"
+)
 
 // Card is the card of an agent. Nobody changes its Payload.
 type Card struct {
@@ -64,7 +67,7 @@ type Source interface {
 
 	// Card finds the card of an agent. It returns false if the agent is not one
 	// of this source's. Else found is called once, at once or later, from any
-	// goroutine, and must not wait. An error that is a *PeerError means that the
+	// goroutine, and must not wait. An error that is a *profiles.PeerError means that the
 	// agent has no card.
 	Card(agentID string, found func(Card, error)) bool
 }
@@ -94,7 +97,7 @@ func New(opts Options) *Service {
 	}
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "agdisc",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypeGet, Name: "AGDISC_GET", Role: profiles.Initiating},
 			{ID: TypeDoc, Name: "AGDISC_DOC", Role: profiles.Answer | profiles.Terminal},
@@ -103,7 +106,7 @@ func New(opts Options) *Service {
 		},
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return s
 }

@@ -55,7 +55,7 @@ func (c *Card) doc() *Doc {
 func faultOf(err error) *profiles.Error {
 	var fault *profiles.Error
 	switch {
-	case errors.As(err, new(*PeerError)):
+	case errors.As(err, new(*profiles.PeerError)):
 		return errUnknown
 	case errors.As(err, &fault) && fault.Pace:
 		return fault
@@ -68,31 +68,15 @@ func faultOf(err error) *profiles.Error {
 func domain(code, text string, cause error) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.Internal, Detail: "agdisc_agent", Text: text, Cause: cause, Domain: true, Retryable: true,
-		Answer: errAnswer(code, text),
+		Answer: refusals.Answer(code, text, true),
 	}
 }
 
-// answerOctets keeps an AGDISC_ERR within 512 octets as a frame, with an
-// envelope around it whose msg_id has 64 octets.
-const answerOctets = 400
-
-func errAnswer(code, text string) e1.Envelope {
-	m := Err{Code: []byte(code), Message: []byte(text)}
-	if over := m.Size() - answerOctets; over > 0 {
-		m.Message = p1.Clip(m.Message, len(text)-over)
-	}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
-}
-
-// refusal builds the AGDISC_ERR for a GET that was refused. There is none under
-// a msg_id that is in use: it would be read as the answer to what is using it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType != TypeGet || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	text := fault.Text
-	if text == "" {
-		text = fault.Code.String()
-	}
-	return errAnswer(fault.Code.Alias(), text), true
+// refusals are the AGDISC_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypeGet},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
 }

@@ -216,7 +216,7 @@ func (c *Cache) ask(session profiles.Session, h *held) {
 	switch {
 	case err != nil:
 		h.until = now.Add(c.opts.Silence)
-		if errors.As(err, new(*PeerError)) {
+		if errors.As(err, new(*profiles.PeerError)) {
 			c.put(h, nil)
 		}
 	case fresh != nil:

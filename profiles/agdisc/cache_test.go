@@ -259,7 +259,7 @@ func TestAnAgentThatHasNoCardIsLeftAloneForAMoment(t *testing.T) {
 		}}
 		session, cache := connect(t, a), newCache(t, agdisc.CacheOptions{Silence: 2 * time.Second})
 		for range 3 {
-			var none *agdisc.PeerError
+			var none *profiles.PeerError
 			if _, err := cache.Get(t.Context(), session, "demo"); !errors.As(err, &none) || none.Code != agdisc.CodeNotFound {
 				t.Fatalf("error %v, want NOT_FOUND", err)
 			}
@@ -283,7 +283,7 @@ func TestACardThatIsGoneIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.reply = func(agdisc.Get) message { return &agdisc.Err{Code: []byte(agdisc.CodeNotFound)} }
-		if _, err := cache.Get(t.Context(), session, "demo"); !errors.As(err, new(*agdisc.PeerError)) {
+		if _, err := cache.Get(t.Context(), session, "demo"); !errors.As(err, new(*profiles.PeerError)) {
 			t.Errorf("error %v, want NOT_FOUND", err)
 		}
 		time.Sleep(time.Second) // virtual

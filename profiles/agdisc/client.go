@@ -9,43 +9,15 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// PeerError is an AGDISC_ERR.
-type PeerError struct {
-	Code    string // see the Code constants
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "agdisc: " + e.Code
-	}
-	return "agdisc: " + e.Code + ": " + e.Message
-}
-
-// Unwrap returns the canonical code that Code names as an *profiles.Error, or nil
-// if it names none.
-func (e *PeerError) Unwrap() error {
-	code, ok := profiles.ParseCode(e.Code)
-	if !ok {
-		return nil
-	}
-	return &profiles.Error{Code: code, Text: e.Message, Domain: true}
-}
-
-// Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // Ask sends a GET and returns the card that it is answered with, or nil if the
 // peer says that it is still the one with the etag given. An empty etag asks for
 // the card as such. The Card is the caller's own; its ETag is empty if the peer
 // told none.
 //
-// The error is a *PeerError if the peer has no card, an *profiles.Error if
+// The error is a *profiles.PeerError if the peer has no card, an *profiles.Error if
 // either side refused a message, as InvalidProfilePayload an answer that is none
 // to this question, or the context's.
-func Ask(ctx context.Context, on Caller, agentID, etag string) (*Card, error) {
+func Ask(ctx context.Context, on profiles.Caller, agentID, etag string) (*Card, error) {
 	m := Get{AgentID: []byte(agentID), IfNoneMatch: []byte(etag)}
 	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
 	if err != nil {
@@ -62,7 +34,7 @@ func Ask(ctx context.Context, on Caller, agentID, etag string) (*Card, error) {
 	case TypeNotModified:
 		return nil, readNotModified(env.Payload, agentID, etag)
 	}
-	return nil, readErr(env.Payload)
+	return nil, refusals.Read(env)
 }
 
 func readDoc(payload []byte, agentID string) (*Card, error) {
@@ -88,12 +60,4 @@ func readNotModified(payload []byte, agentID, etag string) error {
 		return profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: not modified: agent_id or etag is not the one that was sent")
 	}
 	return nil
-}
-
-func readErr(payload []byte) error {
-	var m Err
-	if err := m.Decode(payload); err != nil {
-		return err
-	}
-	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -82,7 +83,7 @@ func cardsOfAgents(t *testing.T) {
 
 	fromAgent.Close()
 	synctest.Wait() // until that is known
-	var none *agdisc.PeerError
+	var none *profiles.PeerError
 	if _, err := agdisc.Ask(t.Context(), fromAsker, "far", ""); !errors.As(err, &none) || none.Code != agdisc.CodeNotFound {
 		t.Errorf("after it left: %v, want NOT_FOUND", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -20,7 +19,7 @@ func (s *Set) tellCredentials(ctx context.Context, lane profiles.Lane) (context.
 	wait, cancel := context.WithTimeout(ctx, credTime)
 	defer cancel()
 	named, err := s.Cred.Forward(wait, lane, confirm)
-	if errors.As(err, new(*cred.PeerError)) {
+	if errors.As(err, new(*profiles.PeerError)) {
 		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: "cred_chain", Text: "the credentials of the task were not taken", Cause: err}
 	}
 	if err != nil {

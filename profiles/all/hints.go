@@ -25,7 +25,7 @@ func tellHints(ctx context.Context, lane profiles.Lane, kind string, taskID []by
 	ctx, cancel := context.WithTimeout(ctx, hintsTime)
 	defer cancel()
 	err := policyhint.ForTask(ctx, lane, kind, taskID)
-	if errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*policyhint.PeerError)) {
+	if errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*profiles.PeerError)) {
 		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "policy_hint", Text: "the hints for the task were not taken", Cause: err}
 	}
 	return err

@@ -47,7 +47,7 @@ const (
 // refuse returns a refusal of InvalidProfilePayload with a code of its own.
 func refuse(code, format string, args ...any) *profiles.Error {
 	text := "artifact: " + fmt.Sprintf(format, args...)
-	return &profiles.Error{Code: profiles.InvalidProfilePayload, Text: text, Answer: errAnswer(code, text, false)}
+	return &profiles.Error{Code: profiles.InvalidProfilePayload, Text: text, Answer: refusals.Answer(code, text, false)}
 }
 
 // with returns a copy of a refusal with a detail.
@@ -78,7 +78,7 @@ var errStore = &profiles.Error{Code: profiles.NotFound, Detail: DetailStore, Tex
 func later(code, detail, text string) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.RateLimitExceeded, Detail: detail, Text: "artifact: " + text, Pace: true, Retryable: true,
-		Answer: errAnswer(code, "artifact: "+text, true),
+		Answer: refusals.Answer(code, "artifact: "+text, true),
 	}
 }
 
@@ -95,34 +95,18 @@ func unavailable(err error) *profiles.Error {
 	fault := profiles.AsError(profiles.Unavailable(err))
 	if kind, ok := asKind(err); ok && kind.StoreDetail() == "store_quota" {
 		fault.Text = "artifact: there is no room for this now"
-		fault.Answer = errAnswer(CodeQuota, fault.Text, true)
+		fault.Answer = refusals.Answer(CodeQuota, fault.Text, true)
 	}
 	return fault
 }
 
-// answerOctets keeps an ART_ERR within 512 octets as a frame, with an envelope
-// around it whose msg_id has 64 octets.
-const answerOctets = 400
-
-func errAnswer(code, text string, retryable bool) e1.Envelope {
-	m := Err{Code: []byte(code), Message: []byte(text), Retryable: retryable}
-	if over := m.Size() - answerOctets; over > 0 {
-		m.Message = p1.Clip(m.Message, len(text)-over)
-	}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
-}
-
-// refusal builds the ART_ERR for a message that was refused. There is none under
-// a msg_id that is in use: it would be read as the answer to what is using it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.Unsolicited || req.MsgType == TypeErr || req.MsgType == TypeAck || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	text := fault.Text
-	if text == "" {
-		text = fault.Code.String()
-	}
-	return errAnswer(fault.Code.Alias(), text, fault.Retryable), true
+// refusals are the ART_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypeOffer, TypeGet, TypeChunk},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message, Retryable: &m.Retryable}
+	},
 }
 
 // ackAnswer builds the ART_ACK of a chunk.

@@ -57,8 +57,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of ARTIFACT.
-const ProfileID = 14
+// ProfileID is the profile_id of ARTIFACT, Name its short name.
+const (
+	ProfileID = 14
+	Name      = "artifact"
+)
 
 // Names of the RPC methods that go with the profile.
 const (
@@ -178,7 +181,7 @@ func New(opts Options) (*Service, error) {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "artifact",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypeOffer, Name: "ART_OFFER", Role: profiles.Initiating},
 			{ID: TypeGet, Name: "ART_GET", Role: profiles.Initiating},
@@ -188,7 +191,7 @@ func New(opts Options) (*Service, error) {
 		},
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return s, nil
 }

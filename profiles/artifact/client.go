@@ -11,35 +11,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// PeerError is an ART_ERR.
-type PeerError struct {
-	Code      string // see the Code constants
-	Message   string // for people
-	Retryable bool
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "artifact: " + e.Code
-	}
-	return e.Code + ": " + e.Message
-}
-
-// readErr returns the error that an answer of another type than was wanted is.
-func readErr(env *e1.Envelope) error {
-	if env.MsgType != TypeErr {
-		return profiles.Errorf(profiles.InvalidProfilePayload, "artifact: answer of msg_type %d", env.MsgType)
-	}
-	var m Err
-	if err := m.Decode(env.Payload); err != nil {
-		return err
-	}
-	return &PeerError{Code: string(m.Code), Message: string(m.Message), Retryable: m.Retryable}
-}
-
 // hasCode reports whether an error is an ART_ERR of a code.
 func hasCode(err error, code string) bool {
-	var refused *PeerError
+	var refused *profiles.PeerError
 	return errors.As(err, &refused) && refused.Code == code
 }
 
@@ -86,7 +60,7 @@ func (u *Upload) withDefaults() Upload {
 // nil once the other end has verified it and keeps it.
 //
 // Any other end leaves what is durable at the other end for the next Send. The
-// error is a *PeerError if the other end refused, an *profiles.Error if either
+// error is a *profiles.PeerError if the other end refused, an *profiles.Error if either
 // side refused a message, that of Octets, the context's, or why the connection
 // has ended.
 func (u Upload) Send(ctx context.Context, on profiles.Session) error {
@@ -195,7 +169,7 @@ func (s *sending) held() (complete bool, err error) {
 	case err != nil:
 		return false, err
 	case env.MsgType != TypeAck:
-		return false, readErr(env)
+		return false, refusals.Read(env)
 	}
 	var m Ack
 	if err := m.Decode(env.Payload); err != nil {
@@ -238,7 +212,7 @@ func (s *sending) receive(ctx context.Context) (complete bool, err error) {
 	c := s.calls[0]
 	env, err := c.Recv(ctx)
 	if err == nil && env.MsgType != TypeAck {
-		err = readErr(env)
+		err = refusals.Read(env)
 	}
 	var m Ack
 	if err == nil {

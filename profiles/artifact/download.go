@@ -37,7 +37,7 @@ type Download struct {
 }
 
 // Receive gets the artifact and returns where it, or the range, has ended. The
-// error is a *PeerError if the other end refused, an *profiles.Error if either
+// error is a *profiles.PeerError if the other end refused, an *profiles.Error if either
 // side refused a message, that of Sink, the context's, or why the connection has
 // ended. What Sink took before it counts.
 func (d Download) Receive(ctx context.Context, on profiles.Session) (end uint64, err error) {
@@ -140,7 +140,7 @@ func (r *receiving) receive(ctx context.Context) error {
 		return err
 	}
 	if env.MsgType != TypeChunk {
-		return readErr(env)
+		return refusals.Read(env)
 	}
 	var m Chunk
 	if err := m.Decode(env.Payload); err != nil {

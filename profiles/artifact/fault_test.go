@@ -123,8 +123,8 @@ func TestWhatCouldNotBeVerifiedIsLater(t *testing.T) {
 	s := serve(t, "pipe", artifact.Options{Store: &sealless{disk(t, "", filestore.Options{}), 1}}, endpoint.Bounds{})
 	p := s.dial(alice)
 	octets := random(100)
-	var refused *artifact.PeerError
-	if err := upload("a", octets).Send(patient(t), p); !errors.As(err, &refused) || !refused.Retryable {
+	var refused *profiles.PeerError
+	if err := upload("a", octets).Send(patient(t), p); !errors.As(err, &refused) || !refused.Retryable() {
 		t.Fatalf("%v, want a refusal that may pass", err)
 	}
 	p.wantNone(t)

@@ -199,7 +199,7 @@ func patient(t testing.TB) context.Context {
 // wantCode wants an ART_ERR of a code.
 func wantCode(t testing.TB, what string, err error, code string) {
 	t.Helper()
-	var refused *artifact.PeerError
+	var refused *profiles.PeerError
 	if !errors.As(err, &refused) || refused.Code != code {
 		t.Errorf("%s: %v, want ART_ERR %s", what, err, code)
 	}

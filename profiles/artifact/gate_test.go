@@ -62,7 +62,7 @@ func (g *gate) Append(name string, at, mark uint64, data []byte, done func(bool,
 	next()
 }
 
-func asPeerError(err error, to **artifact.PeerError) bool { return errors.As(err, to) }
+func asPeerError(err error, to **profiles.PeerError) bool { return errors.As(err, to) }
 
 func list(t testing.TB, s *server, identity string, in artifact.ListParams) (out artifact.ListResult) {
 	t.Helper()

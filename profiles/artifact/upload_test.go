@@ -373,7 +373,7 @@ func TestUploadsGoOnAfterEveryConnectionThatIsLost(t *testing.T) {
 					p.wantOctets(t, "a", octets)
 					return
 				}
-				if busy := new(artifact.PeerError); cut > 20 {
+				if busy := new(profiles.PeerError); cut > 20 {
 					t.Fatalf("%v, %v after 20 connections", err, busy)
 				}
 			}
@@ -392,7 +392,7 @@ func TestTwoWhoUploadTheSameDoNotHarmIt(t *testing.T) {
 				u := upload("a", octets)
 				u.Chunk = 10_000
 				err := u.Send(patient(t), p)
-				if code := new(artifact.PeerError); err != nil && asPeerError(err, &code) && (code.Retryable || code.Code == artifact.CodeOrdering) {
+				if code := new(profiles.PeerError); err != nil && asPeerError(err, &code) && (code.Retryable() || code.Code == artifact.CodeOrdering) {
 					continue
 				}
 				errs <- err

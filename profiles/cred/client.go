@@ -9,25 +9,12 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// PeerError is a CRED_ERR.
-type PeerError struct {
-	Code    string // see the Code constants
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "cred: " + e.Code
-	}
-	return "cred: " + e.Code + ": " + e.Message
-}
-
 // Sync calls swp.sync on a lane and returns when it is answered.
 type Sync func(ctx context.Context, lane profiles.Lane) error
 
 // Show presents a credential on a lane and returns when the peer has taken it, and
 // keeps the chain that it starts; an empty chainID starts none. The error is a
-// *PeerError if the peer refused it, an *profiles.Error if either side refused the
+// *profiles.PeerError if the peer refused it, an *profiles.Error if either side refused the
 // message, or that of ctx.
 func Show(ctx context.Context, lane profiles.Lane, sync Sync, credType string, credential, chainID []byte) error {
 	m := Present{Type: []byte(credType), Credential: credential, ChainID: chainID}
@@ -81,11 +68,7 @@ func tellAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.
 		case err != nil:
 			return err
 		}
-		var m Err
-		if err := m.Decode(env.Payload); err != nil {
-			return err
-		}
-		return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+		return refusals.Read(env)
 	}
 	return nil
 }

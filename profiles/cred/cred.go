@@ -65,8 +65,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of CRED.
-const ProfileID = 15
+// ProfileID is the profile_id of CRED, Name its short name.
+const (
+	ProfileID = 15
+	Name      = "cred"
+)
 
 // The types of credentials.
 const (
@@ -197,7 +200,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 	}
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "cred",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypePresent, Name: "CRED_PRESENT", Role: profiles.Initiating},
 			{ID: TypeDelegate, Name: "CRED_DELEGATE", Role: profiles.Initiating},
@@ -206,7 +209,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 		},
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return s, nil
 }

@@ -222,20 +222,15 @@ func (s *Service) revoke(req *profiles.Request) error {
 	return nil
 }
 
-// maxText bounds the message of a CRED_ERR, so that as a frame it has 512 octets
-// at most.
-const maxText = 256
-
-// refusal builds the CRED_ERR for a message that was refused. There is none for a
-// msg_id that is in use: it would be read as the answer to what is using it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	code := fault.Code.Alias()
-	if _, own := canonical[fault.Detail]; own {
-		code = fault.Detail
-	}
-	m := Err{Code: []byte(code), Message: []byte(p1.Clip(fault.Text, maxText))}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+// refusals are the CRED_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypePresent, TypeDelegate, TypeRevoke},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
+	Own: func(detail string) (string, bool) {
+		_, own := canonical[detail]
+		return detail, own
+	},
 }

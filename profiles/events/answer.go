@@ -1,10 +1,7 @@
 package events
 
 import (
-	"unicode/utf8"
-
-	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // The values of EVT_ERR's code that have a meaning of their own. For what is
@@ -21,36 +18,12 @@ const (
 	CodeSlowConsumer  = "SLOW_CONSUMER"  // what is due is no longer held
 )
 
-// answerOctets keeps an EVT_ERR within 512 octets as a frame, with an envelope
-// around it whose msg_id has 64 octets.
-const answerOctets = 400
-
-// answer builds an EVT_ERR.
-func answer(code, text string) e1.Envelope {
-	m := Err{Code: []byte(code), Message: []byte(text)}
-	if over := m.Size() - answerOctets; over > 0 {
-		m.Message = clip(m.Message, len(text)-over)
-	}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
-}
-
-// clip shortens UTF-8 text to at most n octets.
-func clip(text []byte, n int) []byte {
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
-
-// refusal builds the EVT_ERR for a message that was refused. There is none under
-// a msg_id that is in use, where it would seem to end a subscription.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.Unsolicited || req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	text := fault.Text
-	if text == "" {
-		text = fault.Code.String()
-	}
-	return answer(fault.Code.Alias(), text), true
+// refusals are the EVT_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypePublish, TypeSubscribe, TypeUnsubscribe, TypeBatch},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
+	Later: []string{CodeSlowConsumer},
 }

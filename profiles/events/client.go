@@ -8,33 +8,6 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// PeerError is an EVT_ERR: a refusal, or the end of a subscription.
-type PeerError struct {
-	Code    string // see the Code constants
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "events: " + e.Code
-	}
-	return "events: " + e.Code + ": " + e.Message
-}
-
-// Retryable reports whether the same message may be accepted later.
-func (e *PeerError) Retryable() bool {
-	return e.Code == CodeSlowConsumer || e.Code == profiles.RateLimitExceeded.Alias()
-}
-
-// readErr returns an EVT_ERR as an error.
-func readErr(payload []byte) error {
-	var m Err
-	if err := m.Decode(payload); err != nil {
-		return err
-	}
-	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
-}
-
 // SubscribeOptions say what a Subscription gets. The zero value is every event
 // from now on.
 type SubscribeOptions struct {
@@ -59,7 +32,7 @@ type Subscription struct {
 }
 
 // Open subscribes at a peer, on a lane of its own, and returns when the peer has
-// confirmed it. The caller closes the Subscription. The error is a *PeerError
+// confirmed it. The caller closes the Subscription. The error is a *profiles.PeerError
 // if the peer refused, an *profiles.Error if either side refused a message, or
 // the context's.
 func Open(ctx context.Context, session profiles.Session, opts SubscribeOptions) (*Subscription, error) {
@@ -122,7 +95,7 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	}
 	if env.MsgType == TypeErr {
 		s.over = true
-		return Delivery{}, readErr(env.Payload)
+		return Delivery{}, refusals.Read(env)
 	}
 	if err := s.batch.Decode(env.Payload); err != nil {
 		return Delivery{}, err

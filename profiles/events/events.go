@@ -59,8 +59,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of EVENTS.
-const ProfileID = 13
+// ProfileID is the profile_id of EVENTS, Name its short name.
+const (
+	ProfileID = 13
+	Name      = "events"
+)
 
 // Options configure a Bus. The zero value is live events for everyone.
 type Options struct {
@@ -186,7 +189,7 @@ func New(opts Options) (*Bus, error) {
 	}
 	b.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "events",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "EVT_PUBLISH", Role: profiles.Initiating},
 			{ID: TypeSubscribe, Name: "EVT_SUBSCRIBE", Role: profiles.Initiating},
@@ -197,7 +200,7 @@ func New(opts Options) (*Bus, error) {
 		Handler:   (*service)(b),
 		Check:     checkAnswer,
 		Lifecycle: lifecycle,
-		Refusal:   refusal,
+		Refusal:   refusals.Refusal,
 	}
 	return b, nil
 }

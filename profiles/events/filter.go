@@ -80,7 +80,7 @@ func (f *Filter) add(term string) error {
 
 func badFilter(format string, args ...any) error {
 	err := invalid(DetailFilter, "filter: "+format, args...)
-	err.Answer = answer(CodeInvalidFilter, err.Text)
+	err.Answer = refusals.Answer(CodeInvalidFilter, err.Text, false)
 	return err
 }
 

@@ -149,7 +149,7 @@ func receive(t testing.TB, sub *events.Subscription, ids ...string) (cursor uint
 // wantPeerError wants an EVT_ERR of a code.
 func wantPeerError(t testing.TB, err error, code string) {
 	t.Helper()
-	if fault := (*events.PeerError)(nil); !errors.As(err, &fault) || fault.Code != code {
+	if fault := (*profiles.PeerError)(nil); !errors.As(err, &fault) || fault.Code != code {
 		t.Errorf("error %v, want EVT_ERR %s", err, code)
 	}
 }

@@ -346,7 +346,7 @@ func TestRefusedEventIsToldByTheNextSync(t *testing.T) {
 		}
 		err := pub.Sync(t.Context())
 		wantPeerError(t, err, "RATE_LIMIT_EXCEEDED")
-		if fault := (*events.PeerError)(nil); errors.As(err, &fault) && !fault.Retryable() {
+		if fault := (*profiles.PeerError)(nil); errors.As(err, &fault) && !fault.Retryable() {
 			t.Errorf("%v is not retryable", fault)
 		}
 		if pub.Confirmed() != 3 {

@@ -37,7 +37,7 @@ func NewPublisher(lane profiles.Lane, sync func(context.Context, profiles.Lane) 
 }
 
 // Publish sends an event. That it was accepted is known after Sync. An error may
-// be about an event that was sent before, and is then a *PeerError.
+// be about an event that was sent before, and is then a *profiles.PeerError.
 func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	switch {
 	case p.failed != nil:
@@ -90,7 +90,7 @@ func (p *Publisher) settle() {
 		switch {
 		case p.failed == nil && err == nil:
 			p.confirmed++
-		case p.failed == nil, errors.As(err, new(*PeerError)) && !errors.As(p.failed, new(*PeerError)):
+		case p.failed == nil, errors.As(err, new(*profiles.PeerError)) && !errors.As(p.failed, new(*profiles.PeerError)):
 			p.failed = err
 		}
 		call.Close()
@@ -102,10 +102,8 @@ func (p *Publisher) settle() {
 func refused(polled context.Context, call profiles.Call) error {
 	env, err := call.Recv(polled)
 	switch {
-	case err == nil && env.MsgType == TypeErr:
-		return readErr(env.Payload)
 	case err == nil:
-		return invalid("", "EVT_PUBLISH answered with msg_type %d", env.MsgType)
+		return refusals.Read(env)
 	case errors.Is(err, context.Canceled):
 		return nil
 	}

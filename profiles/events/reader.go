@@ -106,7 +106,7 @@ func (g *gather) payload() (head, tail []byte) {
 // errSlow cuts a subscription off.
 var errSlow = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: DetailSlow, Text: "events: events that are due are no longer held", Pace: true, Retryable: true,
-	Answer: answer(CodeSlowConsumer, "events that are due are no longer held"),
+	Answer: refusals.Answer(CodeSlowConsumer, "events that are due are no longer held", true),
 }
 
 // fill moves on until g is full or there is nothing more. Then it returns a

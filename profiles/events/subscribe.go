@@ -107,7 +107,7 @@ func (b *Bus) newSubscription(req *profiles.Request) (*subscription, error) {
 
 // domain is an answer that the profile defines as an ordinary one.
 func domain(code profiles.Code, answerCode, text string) *profiles.Error {
-	return &profiles.Error{Code: code, Detail: answerCode, Text: "events: " + text, Domain: true, Answer: answer(answerCode, text)}
+	return &profiles.Error{Code: code, Detail: answerCode, Text: "events: " + text, Domain: true, Answer: refusals.Answer(answerCode, text, false)}
 }
 
 // run confirms the subscription, delivers until it ends and says how it ended.
@@ -122,7 +122,7 @@ func (s *subscription) run() {
 	case s.w.Context().Err() != nil, errors.Is(err, errUnsubscribed):
 		s.w.Fail(nil)
 	case errors.Is(err, errReplaced):
-		_ = s.w.Finish(answer(CodeReplaced, "a newer subscription has taken the name over")) // or the peer is gone
+		_ = s.w.Finish(refusals.Answer(CodeReplaced, "a newer subscription has taken the name over", false)) // or the peer is gone
 	case errors.Is(err, errClosed):
 		s.w.Fail(errEnding)
 	case errors.As(err, &fault):

@@ -15,20 +15,9 @@ type IDs struct {
 	MsgID, TaskID, RPCID []byte
 }
 
-// Sender is where a SET is sent: a profiles.Lane, or a profiles.Session, which
-// has a lane of its own for what expects no answer.
-type Sender interface {
-	Send(ctx context.Context, env e1.Envelope) error
-}
-
-// Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // Send sends an OBS_SET and does not wait for the peer to read it: what it is
 // for is sent after it, on the same lane. It fails on what Check refuses.
-func Send(ctx context.Context, on Sender, t profiles.Trace, ids IDs) error {
+func Send(ctx context.Context, on profiles.Sender, t profiles.Trace, ids IDs) error {
 	if err := Check(t); err != nil {
 		return err
 	}
@@ -84,7 +73,7 @@ func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) er
 // Last asks the peer for the last OBS_SET that it read on this connection, zero
 // if there was none. The error is an *profiles.Error if either side refused a
 // message, or the context's.
-func Last(ctx context.Context, on Caller) (profiles.Trace, IDs, error) {
+func Last(ctx context.Context, on profiles.Caller) (profiles.Trace, IDs, error) {
 	m := new(Get)
 	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
 	if err != nil {

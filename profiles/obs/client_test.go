@@ -86,7 +86,7 @@ func open(t *testing.T, s profiles.Session) profiles.Lane {
 }
 
 // ask returns the trace context that a handler at the other end has.
-func ask(t *testing.T, on obs.Caller, how string) string {
+func ask(t *testing.T, on profiles.Caller, how string) string {
 	t.Helper()
 	call, err := on.Call(t.Context(), e1.Envelope{ProfileID: 900, MsgType: 1, Payload: []byte(how)})
 	if err != nil {

@@ -31,8 +31,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of OBS.
-const ProfileID = 18
+// ProfileID is the profile_id of OBS, Name its short name.
+const (
+	ProfileID = 18
+	Name      = "obs"
+)
 
 // Options configure the serving side.
 type Options struct {
@@ -56,7 +59,7 @@ func New(opts Options) *Contexts {
 	}
 	c.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "obs",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypeSet, Name: "OBS_SET", Role: profiles.Initiating},
 			{ID: TypeGet, Name: "OBS_GET", Role: profiles.Initiating},
@@ -65,7 +68,7 @@ func New(opts Options) *Contexts {
 		},
 		Handler: profiles.HandlerFunc(c.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return c
 }

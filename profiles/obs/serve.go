@@ -2,10 +2,10 @@ package obs
 
 import (
 	"context"
-	"unicode/utf8"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // serve handles one message.
@@ -76,29 +76,12 @@ func check(env *e1.Envelope) error {
 	return new(Err).Decode(env.Payload)
 }
 
-// maxText bounds the message of an OBS_ERR, so that as a frame it has 512
-// octets at most.
-const maxText = 256
-
-// refusal builds the OBS_ERR for a SET or GET that was refused. There is none
-// for a msg_id that is in use: it would be read as the answer to what is using
-// it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType != TypeSet && req.MsgType != TypeGet || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	code := fault.Code.Alias()
-	if fault.Detail == CodeTraceparent || fault.Detail == CodeTracestate {
-		code = fault.Detail
-	}
-	text := []byte(fault.Text)
-	if len(text) > maxText {
-		n := maxText
-		for n > 0 && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		text = text[:n]
-	}
-	m := Err{Code: []byte(code), Message: text}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+// refusals are the OBS_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypeSet, TypeGet},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
+	Own: p1.OneOf(CodeTraceparent, CodeTracestate),
 }

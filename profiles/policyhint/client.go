@@ -27,29 +27,11 @@ func (m *Violation) err() *ViolationError {
 	return &ViolationError{string(m.Key), string(m.Scope), string(m.Reason)}
 }
 
-// PeerError is a POLICY_ERR.
-type PeerError struct {
-	Code    string // CodeInvalidScope, or the name of a canonical code
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "policyhint: " + e.Code
-	}
-	return "policyhint: " + e.Code + ": " + e.Message
-}
-
-// Caller is where a SET is sent: a profiles.Session, or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // Put sets hints at a peer, all or none, and returns when they are in force: for
 // all that is sent afterwards, on whatever lane. The error is a *ViolationError or
-// a *PeerError if the peer did not take them, an *profiles.Error if either side
+// a *profiles.PeerError if the peer did not take them, an *profiles.Error if either side
 // refused a message, or that of ctx.
-func Put(ctx context.Context, on Caller, hints ...profiles.Hint) error {
+func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error {
 	call, err := on.Call(ctx, setEnvelope(hints))
 	if err != nil {
 		return err
@@ -69,11 +51,7 @@ func Put(ctx context.Context, on Caller, hints ...profiles.Hint) error {
 		}
 		return m.err()
 	}
-	var m Err
-	if err := m.Decode(env.Payload); err != nil {
-		return err
-	}
-	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+	return refusals.Read(env)
 }
 
 func setEnvelope(hints []profiles.Hint) e1.Envelope {

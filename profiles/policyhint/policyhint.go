@@ -48,8 +48,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of POLICYHINT.
-const ProfileID = 16
+// ProfileID is the profile_id of POLICYHINT, Name its short name.
+const (
+	ProfileID = 16
+	Name      = "policyhint"
+)
 
 // Targets knows what acts for peers behind this endpoint. It must not block, and
 // is safe for concurrent use.
@@ -90,7 +93,7 @@ func New(opts Options) *Hints {
 	}
 	h.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "policyhint",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypeSet, Name: "POLICY_HINT_SET", Role: profiles.Initiating},
 			{ID: TypeAck, Name: "POLICY_HINT_ACK", Role: profiles.Answer | profiles.Terminal},
@@ -99,7 +102,7 @@ func New(opts Options) *Hints {
 		},
 		Handler: profiles.HandlerFunc(h.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return h
 }

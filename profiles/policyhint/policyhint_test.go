@@ -372,7 +372,7 @@ func TestPuttingSaysWhyNot(t *testing.T) {
 		t.Errorf("unknown key: %v", err)
 	}
 	err = policyhint.Put(t.Context(), a, profiles.Hint{Key: "region", Value: "eu", Scope: "world"})
-	if e := (*policyhint.PeerError)(nil); !errors.As(err, &e) || e.Code != policyhint.CodeInvalidScope || e.Message == "" {
+	if e := (*profiles.PeerError)(nil); !errors.As(err, &e) || e.Code != policyhint.CodeInvalidScope || e.Message == "" {
 		t.Errorf("bad scope: %v", err)
 	}
 }

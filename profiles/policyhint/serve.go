@@ -109,20 +109,12 @@ func check(env *e1.Envelope) error {
 	return new(Err).Decode(env.Payload)
 }
 
-// maxText bounds the message of a POLICY_ERR, so that as a frame it has 512
-// octets at most.
-const maxText = 256
-
-// refusal builds the POLICY_ERR for a SET that was refused. There is none for a
-// msg_id that is in use: it would be read as the answer to what is using it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType != TypeSet || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	code := fault.Code.Alias()
-	if fault.Detail == CodeInvalidScope {
-		code = fault.Detail
-	}
-	m := Err{Code: []byte(code), Message: []byte(p1.Clip(fault.Text, maxText))}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+// refusals are the POLICY_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypeSet},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
+	Own: p1.OneOf(CodeInvalidScope),
 }

@@ -3,7 +3,6 @@ package relay
 import (
 	"fmt"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -60,7 +59,7 @@ func invalid(detail, format string, args ...any) *profiles.Error {
 
 // domain is a refusal that the profile defines as an ordinary answer.
 func domain(code profiles.Code, detail, answerCode, text string) *profiles.Error {
-	return &profiles.Error{Code: code, Detail: detail, Text: "relay: " + text, Domain: true, Answer: answer(answerCode, text)}
+	return &profiles.Error{Code: code, Detail: detail, Text: "relay: " + text, Domain: true, Answer: refusals.Answer(answerCode, text, false)}
 }
 
 var (
@@ -71,53 +70,11 @@ var (
 	errEnding   = profiles.Busy("closed", "relay: this endpoint is shutting down")
 )
 
-// answerOctets keeps a RELAY_ERR within 512 octets as a frame, with an envelope
-// around it whose msg_id has 64 octets.
-const answerOctets = 400
-
-// answer builds a RELAY_ERR.
-func answer(code, text string) e1.Envelope {
-	m := Err{Code: []byte(code), Message: []byte(text)}
-	if over := m.Size() - answerOctets; over > 0 {
-		m.Message = p1.Clip(m.Message, len(text)-over)
-	}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}
-}
-
-// refusal builds the RELAY_ERR for a message that was refused. There is none
-// under a msg_id that is in use, where it would seem to be the answer to another.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.Unsolicited || req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	text := fault.Text
-	if text == "" {
-		text = fault.Code.String()
-	}
-	return answer(fault.Code.Alias(), text), true
-}
-
-// PeerError is a RELAY_ERR.
-type PeerError struct {
-	Code    string // see the Code constants
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "relay: " + e.Code
-	}
-	return "relay: " + e.Code + ": " + e.Message
-}
-
-// Retryable reports whether the same message may be accepted later.
-func (e *PeerError) Retryable() bool { return e.Code == profiles.RateLimitExceeded.Alias() }
-
-// readErr returns a RELAY_ERR as an error.
-func readErr(payload []byte) error {
-	var m Err
-	if err := m.Decode(payload); err != nil {
-		return err
-	}
-	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+// refusals are the RELAY_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypePublish, TypeAck, TypeNack, TypeStatus},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
 }

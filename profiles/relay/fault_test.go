@@ -253,7 +253,7 @@ func TestST06ASlowDiskSlowsPublishersDown(t *testing.T) {
 								if err == nil && !r.Duplicate {
 									break
 								}
-								if fault := (*relay.PeerError)(nil); !errors.As(err, &fault) || !fault.Retryable() {
+								if fault := (*profiles.PeerError)(nil); !errors.As(err, &fault) || !fault.Retryable() {
 									t.Errorf("%q: %+v, %v", id, r, err)
 									return
 								}

@@ -222,7 +222,7 @@ func nack(t testing.TB, d *relay.Delivery, retryable bool) {
 
 func wantPeerError(t testing.TB, err error, code string) {
 	t.Helper()
-	if fault := (*relay.PeerError)(nil); !errors.As(err, &fault) || fault.Code != code {
+	if fault := (*profiles.PeerError)(nil); !errors.As(err, &fault) || fault.Code != code {
 		t.Errorf("error %v, want RELAY_ERR %s", err, code)
 	}
 }

@@ -181,18 +181,12 @@ type Receipt struct {
 	Attempts  uint32
 }
 
-// Caller is where a message is sent: a profiles.Session, which gives it a lane of
-// its own, or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // Send publishes to a relay and returns when the relay has taken custody: from
-// then on the delivery is the relay's. The error is a *PeerError if the relay
+// then on the delivery is the relay's. The error is a *profiles.PeerError if the relay
 // refused, an *profiles.Error if either side refused the message, or the
 // context's; then it is unknown whether the relay has the delivery, and it can be
 // sent again. Those who send on one lane share a stream.
-func Send(ctx context.Context, on Caller, p *Publication) (Receipt, error) {
+func Send(ctx context.Context, on profiles.Caller, p *Publication) (Receipt, error) {
 	wait, err := Submit(ctx, on, p)
 	if err != nil {
 		return Receipt{}, err
@@ -203,7 +197,7 @@ func Send(ctx context.Context, on Caller, p *Publication) (Receipt, error) {
 // Submit is Send for those who have more to publish meanwhile: it returns when the
 // message is on its way, and wait returns what Send does. wait is called once.
 // What one goroutine submits on one lane arrives in that order.
-func Submit(ctx context.Context, on Caller, p *Publication) (wait func(context.Context) (Receipt, error), err error) {
+func Submit(ctx context.Context, on profiles.Caller, p *Publication) (wait func(context.Context) (Receipt, error), err error) {
 	m := Publish{DeliveryID: p.ID, Topic: []byte(p.Topic), Payload: p.Payload, TTL: milliseconds(p.TTL)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: m.Append(make([]byte, 0, m.Size()))}
 	if err := m.Decode(env.Payload); err != nil {
@@ -242,7 +236,7 @@ func milliseconds(d time.Duration) uint64 {
 // Ask asks a relay how a delivery of this side stands, and which attempt is due,
 // under way or was the last. The errors are those of Send; a relay that does not
 // know the delivery answers CodeNotFound.
-func Ask(ctx context.Context, on Caller, id []byte) (State, uint32, error) {
+func Ask(ctx context.Context, on profiles.Caller, id []byte) (State, uint32, error) {
 	m := Status{DeliveryID: id}
 	if err := checkID(id); err != nil {
 		return "", 0, err
@@ -270,7 +264,7 @@ func answered(ctx context.Context, call profiles.Call, id []byte, take func(*e1.
 		return err
 	}
 	if answer.MsgType == TypeErr {
-		return readErr(answer.Payload)
+		return refusals.Read(answer)
 	}
 	got, err := deliveryID(answer)
 	if err != nil {

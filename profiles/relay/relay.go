@@ -61,8 +61,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of RELAY.
-const ProfileID = 19
+// ProfileID is the profile_id of RELAY, Name its short name.
+const (
+	ProfileID = 19
+	Name      = "relay"
+)
 
 // Names of the RPC methods of a relay.
 const (
@@ -245,7 +248,7 @@ func New(opts Options) (*Service, error) {
 	s.ctx, s.close = context.WithCancelCause(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "relay",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "RELAY_PUBLISH", Role: profiles.Initiating},
 			{ID: TypeAck, Name: "RELAY_ACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding},
@@ -256,7 +259,7 @@ func New(opts Options) (*Service, error) {
 		Handler:   (*service)(s),
 		Check:     func(env *e1.Envelope) error { return check(env.MsgType, env.Payload) },
 		Lifecycle: lifecycle,
-		Refusal:   refusal,
+		Refusal:   refusals.Refusal,
 	}
 	if opts.Store != nil {
 		s.expiry = expiry{s: s, alarm: make(chan struct{}, 1)}

@@ -13,12 +13,6 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Caller is where a call is sent: a profiles.Session, which gives it a lane of
-// its own, or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // cancelWait bounds how long Close waits for a slow peer to take the RPC_CANCEL
 // of a call that is given up.
 const cancelWait = time.Second
@@ -27,13 +21,13 @@ const cancelWait = time.Second
 // items are dropped. The error is an *Error if the method failed, an
 // *profiles.Error if either side refused a message, or the context's; a call
 // that is given up because ctx ended is cancelled at the other end.
-func Call(ctx context.Context, on Caller, method string, params []byte) ([]byte, error) {
+func Call(ctx context.Context, on profiles.Caller, method string, params []byte) ([]byte, error) {
 	return Invocation{Method: method, Params: params}.Call(ctx, on)
 }
 
 // Open calls a method and returns the stream of its answers. The caller closes
 // it.
-func Open(ctx context.Context, on Caller, method string, params []byte) (*Stream, error) {
+func Open(ctx context.Context, on profiles.Caller, method string, params []byte) (*Stream, error) {
 	return Invocation{Method: method, Params: params}.Open(ctx, on)
 }
 
@@ -56,7 +50,7 @@ type Invocation struct {
 }
 
 // Call is the function Call.
-func (c Invocation) Call(ctx context.Context, on Caller) ([]byte, error) {
+func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error) {
 	s, err := c.Open(ctx, on)
 	if err != nil {
 		return nil, err
@@ -86,7 +80,7 @@ type Stream struct {
 }
 
 // Open is the function Open.
-func (c Invocation) Open(ctx context.Context, on Caller) (*Stream, error) {
+func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, error) {
 	s := new(Stream)
 	// An rpc_id has to be unlike the others of this connection, no more.
 	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64())  //nolint:gosec // no secret

@@ -3,10 +3,10 @@ package rpc
 import (
 	"context"
 	"errors"
-	"unicode/utf8"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // The values of error_code.
@@ -88,16 +88,12 @@ func inWords(fault *profiles.Error) *Error {
 	if text == "" {
 		text = fault.Code.String()
 	}
-	return &Error{Code: code, Message: string(clip([]byte(text), min(len(text), wordsBytes))), Retryable: retryable}
+	return &Error{Code: code, Message: p1.Clip(text, wordsBytes), Retryable: retryable}
 }
 
 // wordsBytes bounds the message of a refusal that is kept: with an rpc_id of the
 // usual size nothing more is cut off when it is sent.
 const wordsBytes = 256
-
-// refusalBytes keeps an answer of the endpoint within 512 octets as a frame,
-// with an envelope around it whose msg_id has 64 octets.
-const refusalBytes = 400
 
 // refusal builds the RPC_ERR for a request that the endpoint refused. There is
 // none where the rpc_id can not be read, where it is too long to be repeated,
@@ -113,21 +109,13 @@ func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	}
 	e := inWords(fault)
 	m := Err{RPCID: in.RPCID, ErrorCode: []byte(e.Code), Retryable: e.Retryable, ErrorMessage: []byte(e.Message)}
-	if over := m.Size() - refusalBytes; over > 0 {
+	if over := m.Size() - p1.MaxRefusal; over > 0 {
 		if over >= len(e.Message) {
 			return e1.Envelope{}, false
 		}
-		m.ErrorMessage = clip(m.ErrorMessage, len(e.Message)-over)
+		m.ErrorMessage = p1.Clip(m.ErrorMessage, len(e.Message)-over)
 	}
 	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
-}
-
-// clip shortens UTF-8 text to at most n octets.
-func clip(text []byte, n int) []byte {
-	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }
 
 // codeOf says a refusal in the words of this profile.

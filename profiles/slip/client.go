@@ -9,18 +9,12 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Sender is where a message is sent: a profiles.Session, or a profiles.Lane, whose
-// messages stay in order.
-type Sender interface {
-	Send(ctx context.Context, env e1.Envelope) error
-}
-
 // Send sends a message and returns its msg_id once it is queued for writing. A good
 // one has no answer: the RPC swp.sync on the same lane confirms that it was taken, and
 // a SLIP_ERR under the msg_id, which reaches Options.Returned, says that it was not.
 // Of a TypeSLIP the hash of the core anchors goes with it, of nSLIP what its handles
 // stand for.
-func Send(ctx context.Context, on Sender, msgType uint64, payload []byte, handles ...Meaning) (msgID []byte, err error) {
+func Send(ctx context.Context, on profiles.Sender, msgType uint64, payload []byte, handles ...Meaning) (msgID []byte, err error) {
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: msgType, MsgID: profiles.NewMsgID(), Payload: payload}
 	if msgType == TypeSLIP {
 		env.Extensions = e1.AppendExtension(nil, profiles.ExtUCRHash, []byte(ucr.CoreHash))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/slip/nslip"
@@ -73,24 +72,14 @@ func Refuse(code, text string) error {
 	return e
 }
 
-// Bounds of a SLIP_ERR that is written, so that as a frame it has 512 octets at most.
-const (
-	maxCode = 64
-	maxText = 256
-)
-
-// refusal builds the SLIP_ERR for a message that was refused. There is none for a
-// msg_id that is in use: it would be read as the answer to what is using it.
-func refusal(req *profiles.Request, f *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType == TypeErr || f.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	code, ok := strings.CutPrefix(f.Detail, detailPrefix)
-	if !ok {
-		code = f.Code.Alias()
-	}
-	m := Err{Code: []byte(p1.Clip(code, maxCode)), Message: []byte(p1.Clip(f.Text, maxText))}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+// refusals are the SLIP_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypeNSLIP, TypeSLIP, TypeBinary},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
+	Own: func(detail string) (string, bool) { return strings.CutPrefix(detail, detailPrefix) },
 }
 
 // Err says why a message was not delivered. Decode reads a payload, wrapper included;
@@ -136,25 +125,4 @@ func (m *Err) Append(dst []byte) []byte {
 	dst = p1.AppendHeader(dst, TypeErr, m.size())
 	dst = p1.AppendBytes(dst, 1, m.Code)
 	return p1.AppendBytes(dst, 2, m.Message)
-}
-
-// PeerError is a SLIP_ERR.
-type PeerError struct {
-	Code    string
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "slip: " + e.Code
-	}
-	return "slip: " + e.Code + ": " + e.Message
-}
-
-func peerError(payload []byte) (*PeerError, error) {
-	var m Err
-	if err := m.Decode(payload); err != nil {
-		return nil, err
-	}
-	return &PeerError{string(m.Code), string(m.Message)}, nil
 }

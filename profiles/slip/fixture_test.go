@@ -149,7 +149,7 @@ func (h *hub) join(identity string, ids ...string) *agent {
 			a.got <- got{m.Type, string(m.Payload), append([]slip.Meaning(nil), m.Handles...)}
 			return nil
 		},
-		Returned: func(_ profiles.Session, msgID []byte, e *slip.PeerError) {
+		Returned: func(_ profiles.Session, msgID []byte, e *profiles.PeerError) {
 			a.errs <- returned{string(msgID), e.Code}
 		},
 	})

@@ -3,11 +3,11 @@ package slip
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/slip/ucr"
 )
 
@@ -164,8 +164,9 @@ func (p *passing) text() ([]byte, error) {
 
 // returned takes a SLIP_ERR, and passes it back to where its message came from.
 func (s *Service) returned(req *profiles.Request) error {
-	e, err := peerError(req.Payload)
-	if err != nil {
+	err := refusals.Read(&req.Envelope)
+	e, ok := errors.AsType[*profiles.PeerError](err)
+	if !ok {
 		return err
 	}
 	o := s.returns.take(req.Session, req.MsgID)
@@ -175,8 +176,8 @@ func (s *Service) returned(req *profiles.Request) error {
 		}
 		return nil // too late, or to nothing that was sent
 	}
-	m := Err{Code: []byte(p1.Clip(e.Code, maxCode)), Message: []byte(p1.Clip(e.Message, maxText))}
-	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeErr, MsgID: o.msgID, Payload: m.Append(make([]byte, 0, m.Size()))}
+	env := refusals.Answer(e.Code, e.Message, false)
+	env.ProfileID, env.MsgID = ProfileID, o.msgID
 	s.queues.push(backTo+o.session.Peer().Identity, job{
 		len(env.Payload), func(ctx context.Context) error { return o.session.Send(ctx, env) }, func(error) {},
 	})

@@ -53,8 +53,11 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// ProfileID is the provisional profile_id of SLIP.
-const ProfileID = 1025
+// ProfileID is the provisional profile_id of SLIP, Name its short name.
+const (
+	ProfileID = 1025
+	Name      = "slip"
+)
 
 // The message types. That of SLIP_ERR is the number of its member in the wrapper.
 const (
@@ -112,7 +115,7 @@ type Options struct {
 
 	// Returned is told of a SLIP_ERR for a message that was not passed on here but
 	// sent by Send. It must not block. Nil: nobody is told.
-	Returned func(session profiles.Session, msgID []byte, err *PeerError)
+	Returned func(session profiles.Session, msgID []byte, err *profiles.PeerError)
 
 	// Numbers are the agents of nSLIP.
 	Numbers map[uint64]string
@@ -207,7 +210,7 @@ func New(opts Options) (*Service, error) {
 	s.returns = returns{bound: opts.Returns, now: opts.Now}
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "slip",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypeNSLIP, Name: "NSLIP", Role: profiles.Initiating},
 			{ID: TypeSLIP, Name: "SLIP", Role: profiles.Initiating},
@@ -217,7 +220,7 @@ func New(opts Options) (*Service, error) {
 		},
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   func(env *e1.Envelope) error { return new(Err).Decode(env.Payload) },
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return s, nil
 }

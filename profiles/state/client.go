@@ -18,24 +18,6 @@ type State struct {
 	Metadata []byte
 }
 
-// PeerError is a STATE_ERR.
-type PeerError struct {
-	Code    string // see the Code constants
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "state: " + e.Code
-	}
-	return "state: " + e.Code + ": " + e.Message
-}
-
-// Caller is where a GET is sent: a profiles.Session or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // Sync calls swp.sync on a lane and returns when it is answered.
 type Sync func(ctx context.Context, lane profiles.Lane) error
 
@@ -45,7 +27,7 @@ const maxUnconfirmed = 256
 
 // PutAll puts states on a lane, parents before their children, and returns when
 // the peer has stored them: confirmed is how many of them, counted from the
-// first, are stored for certain. The error is a *PeerError if the peer refused
+// first, are stored for certain. The error is a *profiles.PeerError if the peer refused
 // one, an *profiles.Error if either side refused a message, or that of ctx. All
 // may be put again, whatever the error was.
 func PutAll(ctx context.Context, lane profiles.Lane, sync Sync, states ...State) (confirmed int, err error) {
@@ -127,7 +109,7 @@ func (b *batch) confirm(ctx context.Context, sync Sync) (int, error) {
 			continue
 		}
 		if err == nil {
-			err = refusalOf(env)
+			err = refusals.Read(env)
 		}
 		return i, err
 	}
@@ -140,23 +122,11 @@ func (b *batch) close() {
 	}
 }
 
-// refusalOf reads the answer to what should have none.
-func refusalOf(env *e1.Envelope) error {
-	if env.MsgType != TypeErr {
-		return invalid("", "answered with msg_type %d, want %d", env.MsgType, TypeErr)
-	}
-	var m Err
-	if err := m.Decode(env.Payload); err != nil {
-		return err
-	}
-	return &PeerError{Code: string(m.Code), Message: string(m.Message)}
-}
-
 // Fetch gets a state, which is the caller's own, from a peer, whose word is not
 // taken for it: the digest is verified, and that the parents can be those of this
-// state. The errors are those of PutAll; a *PeerError of CodeNotFound if there is
+// state. The errors are those of PutAll; a *profiles.PeerError of CodeNotFound if there is
 // no such state that the caller may see.
-func Fetch(ctx context.Context, on Caller, id ID) (*State, error) {
+func Fetch(ctx context.Context, on profiles.Caller, id ID) (*State, error) {
 	ask := Get{StateID: id[:]}
 	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: ask.Append(make([]byte, 0, ask.Size()))})
 	if err != nil {
@@ -168,7 +138,7 @@ func Fetch(ctx context.Context, on Caller, id ID) (*State, error) {
 		return nil, err
 	}
 	if env.MsgType != TypePut {
-		return nil, refusalOf(env)
+		return nil, refusals.Read(env)
 	}
 	var m Put
 	if err := m.Decode(env.Payload); err != nil {
@@ -198,13 +168,13 @@ type Logged struct {
 // ones, until most states were yielded or yield returns false. It holds the ids of
 // at most MaxParents times as many. more says that there are others. The error is
 // that of Fetch, but for ancestors that are missing.
-func Log(ctx context.Context, on Caller, id ID, most int, yield func(Logged) bool) (more bool, err error) {
+func Log(ctx context.Context, on profiles.Caller, id ID, most int, yield func(Logged) bool) (more bool, err error) {
 	met := map[ID]bool{id: true}
 	queue := []Logged{{ID: id}}
 	for ; len(queue) > 0 && most > 0; most-- {
 		next := queue[0]
 		queue = queue[1:]
-		var missing *PeerError
+		var missing *profiles.PeerError
 		next.State, err = Fetch(ctx, on, next.ID)
 		if err != nil && (next.Depth == 0 || !errors.As(err, &missing) || missing.Code != CodeNotFound) {
 			return false, err

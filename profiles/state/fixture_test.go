@@ -191,7 +191,7 @@ func (s *server) count(detail string) int {
 // wantCode wants a STATE_ERR of a code.
 func wantCode(t testing.TB, err error, code string) {
 	t.Helper()
-	if fault := (*state.PeerError)(nil); !errors.As(err, &fault) || fault.Code != code {
+	if fault := (*profiles.PeerError)(nil); !errors.As(err, &fault) || fault.Code != code {
 		t.Errorf("error %v, want STATE_ERR %s", err, code)
 	}
 }

@@ -66,21 +66,12 @@ func (s *Service) slot(ctx context.Context) error {
 	}
 }
 
-// maxText bounds the message of a STATE_ERR, so that as a frame it has 512
-// octets at most.
-const maxText = 256
-
-// refusal builds the STATE_ERR for a message that was refused. There is none for
-// a msg_id that is in use: it would be read as the answer to what is using it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType == TypeErr || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	code := fault.Code.Alias()
-	switch fault.Detail {
-	case CodeHashMismatch, CodeParentMissing, CodeConflict, CodeNotFound:
-		code = fault.Detail
-	}
-	m := Err{Code: []byte(code), Message: []byte(p1.Clip(fault.Text, maxText))}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+// refusals are the STATE_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypePut, TypeGet, TypeDelta},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
+	Own: p1.OneOf(CodeHashMismatch, CodeParentMissing, CodeConflict, CodeNotFound),
 }

@@ -50,8 +50,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of STATE.
-const ProfileID = 17
+// ProfileID is the profile_id of STATE, Name its short name.
+const (
+	ProfileID = 17
+	Name      = "state"
+)
 
 // Names of the RPC methods that go with the profile.
 const (
@@ -121,7 +124,7 @@ func New(opts Options) (*Service, error) {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "state",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypePut, Name: "STATE_PUT", Role: profiles.Initiating | profiles.Answer | profiles.Terminal},
 			{ID: TypeGet, Name: "STATE_GET", Role: profiles.Initiating},
@@ -130,7 +133,7 @@ func New(opts Options) (*Service, error) {
 		},
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	return s, nil
 }

@@ -8,40 +8,12 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// PeerError is a TOOLDISC_ERR.
-type PeerError struct {
-	Code    string // see the Code constants
-	Message string // for people
-}
-
-func (e *PeerError) Error() string {
-	if e.Message == "" {
-		return "tooldisc: " + e.Code
-	}
-	return "tooldisc: " + e.Code + ": " + e.Message
-}
-
-// Unwrap returns the canonical code that Code names as an *profiles.Error, or nil
-// if it names none.
-func (e *PeerError) Unwrap() error {
-	code, ok := profiles.ParseCode(e.Code)
-	if !ok {
-		return nil
-	}
-	return &profiles.Error{Code: code, Text: e.Message, Domain: true}
-}
-
-// Caller is where a request is sent: a profiles.Session or a profiles.Lane.
-type Caller interface {
-	Call(ctx context.Context, env e1.Envelope) (profiles.Call, error)
-}
-
 // Find asks a peer for one tool; an empty version leaves the choice to the peer.
-// The Tool is the caller's own. The error is a *PeerError if the peer has no such
+// The Tool is the caller's own. The error is a *profiles.PeerError if the peer has no such
 // tool, an *profiles.Error if either side refused a message, as
 // InvalidProfilePayload an answer that is none to this question, or the
 // context's.
-func Find(ctx context.Context, on Caller, id, version string) (Tool, error) {
+func Find(ctx context.Context, on profiles.Caller, id, version string) (Tool, error) {
 	m := GetReq{ToolID: []byte(id), Version: []byte(version)}
 	var tool Tool
 	err := ask(ctx, on, TypeGetReq, m.Append(make([]byte, 0, m.Size())), TypeGetResp, func(payload []byte) error {
@@ -71,7 +43,7 @@ type Query struct {
 // Page asks a peer for one page of its tools, and returns them with the token of
 // the next page, which is empty if this is the last one. The Tools are the
 // caller's own. The errors are those of Find.
-func Page(ctx context.Context, on Caller, q Query) (tools []Tool, next string, err error) {
+func Page(ctx context.Context, on profiles.Caller, q Query) (tools []Tool, next string, err error) {
 	m := ListReq{PageSize: q.PageSize, PageToken: []byte(q.PageToken), Filter: []byte(q.Filter)}
 	err = ask(ctx, on, TypeListReq, m.Append(make([]byte, 0, m.Size())), TypeListResp, func(payload []byte) error {
 		var out ListResp
@@ -95,7 +67,7 @@ const maxPages = 10_000
 
 // List asks a peer for all its tools that match a filter, page by page as they
 // are wanted. An error, which is one of Find's, is the last thing it yields.
-func List(ctx context.Context, on Caller, filter string) iter.Seq2[Tool, error] {
+func List(ctx context.Context, on profiles.Caller, filter string) iter.Seq2[Tool, error] {
 	return func(yield func(Tool, error) bool) {
 		q := Query{Filter: filter}
 		for range maxPages {
@@ -124,7 +96,7 @@ func List(ctx context.Context, on Caller, filter string) iter.Seq2[Tool, error] 
 
 // ask sends a request and has its answer read, or returns what the peer says in
 // its place.
-func ask(ctx context.Context, on Caller, kind uint64, payload []byte, want uint64, read func(payload []byte) error) error {
+func ask(ctx context.Context, on profiles.Caller, kind uint64, payload []byte, want uint64, read func(payload []byte) error) error {
 	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: kind, Payload: payload})
 	if err != nil {
 		return err
@@ -134,15 +106,8 @@ func ask(ctx context.Context, on Caller, kind uint64, payload []byte, want uint6
 	if err != nil {
 		return err
 	}
-	switch env.MsgType {
-	case want:
-		return read(env.Payload)
-	case TypeErr:
-		var m Err
-		if err := m.Decode(env.Payload); err != nil {
-			return err
-		}
-		return &PeerError{Code: string(m.Code), Message: string(m.Message)}
+	if env.MsgType != want {
+		return refusals.Read(env)
 	}
-	return profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: answer of msg_type %d, want %d", env.MsgType, want)
+	return read(env.Payload)
 }

@@ -125,23 +125,11 @@ func check(env *e1.Envelope) error {
 	return new(Err).Decode(env.Payload)
 }
 
-// answerOctets keeps a TOOLDISC_ERR within 512 octets as a frame, with an
-// envelope around it whose msg_id has 64 octets.
-const answerOctets = 400
-
-// refusal builds the TOOLDISC_ERR for a request that was refused. There is none
-// under a msg_id that is in use: it would be read as the answer to what is using
-// it.
-func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if req.MsgType != TypeListReq && req.MsgType != TypeGetReq || fault.Code == profiles.DuplicateMsgID {
-		return e1.Envelope{}, false
-	}
-	m := Err{Code: []byte(fault.Code.Alias()), Message: []byte(fault.Text)}
-	if len(m.Message) == 0 {
-		m.Message = []byte(fault.Code.String())
-	}
-	if over := m.Size() - answerOctets; over > 0 {
-		m.Message = p1.Clip(m.Message, len(m.Message)-over)
-	}
-	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
+// refusals are the TOOLDISC_ERRs for messages that were refused, and those of peers.
+var refusals = p1.Refusals{
+	Profile: Name, Type: TypeErr, Of: []uint64{TypeListReq, TypeGetReq},
+	New: func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(Err)
+		return m, p1.ErrFields{Code: &m.Code, Message: &m.Message}
+	},
 }

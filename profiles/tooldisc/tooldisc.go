@@ -44,8 +44,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ProfileID is the profile_id of TOOLDISC.
-const ProfileID = 11
+// ProfileID is the profile_id of TOOLDISC, Name its short name.
+const (
+	ProfileID = 11
+	Name      = "tooldisc"
+)
 
 // Server is an MCP server whose tools are told to peers. It is safe for
 // concurrent use.
@@ -165,7 +168,7 @@ func New(opts Options) (*Service, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: "tooldisc",
+		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypeListReq, Name: "TOOLDISC_LIST_REQ", Role: profiles.Initiating},
 			{ID: TypeListResp, Name: "TOOLDISC_LIST_RESP", Role: profiles.Answer | profiles.Terminal},
@@ -175,7 +178,7 @@ func New(opts Options) (*Service, error) {
 		},
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
-		Refusal: refusal,
+		Refusal: refusals.Refusal,
 	}
 	if err := s.Set(opts.Servers, opts.Tools); err != nil {
 		s.stop()

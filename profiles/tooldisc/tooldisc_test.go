@@ -178,7 +178,7 @@ func TestPR17ATokenIsForOnePeer(t *testing.T) {
 	if err != nil || next == "" {
 		t.Fatal(next, err)
 	}
-	var refused *tooldisc.PeerError
+	var refused *profiles.PeerError
 	if _, _, err := tooldisc.Page(t.Context(), b, tooldisc.Query{PageToken: next}); !errors.As(err, &refused) || refused.Code != "INVALID_PROFILE_PAYLOAD" {
 		t.Errorf("error %v", err)
 	}
@@ -334,7 +334,7 @@ func TestPR04APeerSeesWhatItMayUseAndNothingElse(t *testing.T) {
 		var unknown error
 		for _, id := range []string{"files/nothing", "files/write", "files/list", "tool-0000", "tool-0002", "nothing", "other/x"} {
 			_, err := tooldisc.Find(t.Context(), session, id, "")
-			var none *tooldisc.PeerError
+			var none *profiles.PeerError
 			if !errors.As(err, &none) || none.Code != tooldisc.CodeNotFound {
 				t.Errorf("%s: %v, want NOT_FOUND", id, err)
 			}

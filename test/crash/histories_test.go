@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/state"
 )
 
@@ -163,7 +164,7 @@ func apply(ctx context.Context, c *client.Client, n uint64, do change) (end stri
 			end = string(s.Metadata)
 		}
 	}
-	refused := (*state.PeerError)(nil)
+	refused := (*profiles.PeerError)(nil)
 	switch {
 	case err == nil:
 		return end, nil

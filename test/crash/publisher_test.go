@@ -176,7 +176,7 @@ func (p *publisher) run(ctx context.Context, dial dialer, connections int) error
 }
 
 // step publishes something, and at times asks for something.
-func (p *publisher) step(ctx context.Context, on relay.Caller) error {
+func (p *publisher) step(ctx context.Context, on profiles.Caller) error {
 	made := p.choose()
 	answer, err := p.publish(ctx, on, made)
 	if err != nil || answer == "" {
@@ -237,11 +237,11 @@ func (p *publisher) recalled(id string) string {
 
 // publish returns how a relay has answered, empty if it had no room. The error
 // says that it is unknown whether the relay has the delivery.
-func (p *publisher) publish(ctx context.Context, on relay.Caller, made parcel) (answer string, err error) {
+func (p *publisher) publish(ctx context.Context, on profiles.Caller, made parcel) (answer string, err error) {
 	payload := made.payload()
 	op := p.j.begin(entry{What: didPublish, ID: made.id, Topic: made.topic(), Payload: digest(payload), TTL: made.ttl()})
 	receipt, err := relay.Send(ctx, on, &relay.Publication{ID: []byte(made.id), Topic: made.topic(), Payload: payload, TTL: made.ttl()})
-	refused := (*relay.PeerError)(nil)
+	refused := (*profiles.PeerError)(nil)
 	switch {
 	case errors.As(err, &refused) && refused.Retryable():
 		return "", nil
@@ -264,11 +264,11 @@ func (p *publisher) publish(ctx context.Context, on relay.Caller, made parcel) (
 // ask returns how a delivery stands, empty if the relay can not tell now. It writes
 // down what is worth it; nil means all. Nothing follows from a question that is not
 // written down.
-func (p *publisher) ask(ctx context.Context, on relay.Caller, id string, worth func(answer string) bool) (string, error) {
+func (p *publisher) ask(ctx context.Context, on profiles.Caller, id string, worth func(answer string) bool) (string, error) {
 	since := clock()
 	state, _, err := relay.Ask(ctx, on, []byte(id))
 	answer := string(state)
-	refused := (*relay.PeerError)(nil)
+	refused := (*profiles.PeerError)(nil)
 	switch {
 	case errors.As(err, &refused) && refused.Retryable():
 		return "", nil

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/state"
 )
 
@@ -58,7 +59,7 @@ func (w *putting) put(ctx context.Context, c *client.Client, i int) error {
 		}
 		confirmed, err := c.PutStates(ctx, states...)
 		w.acked[i].Store(first - 1 + uint64(confirmed))
-		if refused := (*state.PeerError)(nil); errors.As(err, &refused) && refused.Code != "RATE_LIMIT_EXCEEDED" {
+		if refused := (*profiles.PeerError)(nil); errors.As(err, &refused) && refused.Code != "RATE_LIMIT_EXCEEDED" {
 			w.add("writer %d: states from %d on: %v", i, first, err)
 		}
 		if err != nil {
@@ -145,7 +146,7 @@ func (w *putting) checkWriter(ctx context.Context, c *client.Client, i int) erro
 func (w *putting) look(ctx context.Context, c *client.Client, i int, n uint64, acked bool) (bool, error) {
 	want := grown(i, n)
 	got, err := c.GetState(ctx, want.ID)
-	if missing := (*state.PeerError)(nil); errors.As(err, &missing) && missing.Code == state.CodeNotFound {
+	if missing := (*profiles.PeerError)(nil); errors.As(err, &missing) && missing.Code == state.CodeNotFound {
 		if acked {
 			w.add("state %d of writer %d was acknowledged and is lost", n, i)
 		}

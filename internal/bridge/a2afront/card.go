@@ -53,7 +53,7 @@ func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *pl
 	if err == nil {
 		return card, true
 	}
-	if errors.As(err, new(*agdisc.PeerError)) {
+	if errors.As(err, new(*profiles.PeerError)) {
 		f.writeStatus(w, http.StatusNotFound, "NOT_FOUND", "there is no card of that agent")
 		return card, false
 	}

@@ -139,7 +139,7 @@ func (c *cardCache) fetch() {
 		c.at = c.b.chosen(octets)
 	} else {
 		c.retry = now.Add(cardQuiet)
-		if errors.As(err, new(*agdisc.PeerError)) { // there is none any more
+		if errors.As(err, new(*profiles.PeerError)) { // there is none any more
 			c.payload, c.etag, c.at = nil, "", nil
 		}
 	}
@@ -173,7 +173,7 @@ func (c *cardCache) ask(etag string) ([]byte, http.Header, error) {
 	case r.Status == http.StatusNotModified && etag != "":
 		return nil, r.Header, nil
 	case r.Status == http.StatusNotFound || r.Status == http.StatusGone:
-		return nil, nil, &agdisc.PeerError{Code: agdisc.CodeNotFound, Message: "the agent has no card"}
+		return nil, nil, &profiles.PeerError{Profile: agdisc.Name, Code: agdisc.CodeNotFound, Message: "the agent has no card"}
 	case r.Status != http.StatusOK:
 		return nil, nil, fmt.Errorf("%w: the card: status %d", errRefused, r.Status)
 	}

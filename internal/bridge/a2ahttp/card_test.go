@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
@@ -103,7 +104,7 @@ func TestTheCardIsToldOctetForOctetAndRevalidated(t *testing.T) {
 	}
 	status.Store(404)
 	pass(cardQuiet)
-	if _, err := b.ask(t); !errors.As(err, new(*agdisc.PeerError)) {
+	if _, err := b.ask(t); !errors.As(err, new(*profiles.PeerError)) {
 		t.Errorf("no card: %v", err)
 	}
 	status.Store(0)
@@ -111,7 +112,7 @@ func TestTheCardIsToldOctetForOctetAndRevalidated(t *testing.T) {
 	want(time.Minute, 7)
 	status.Store(410)
 	pass(time.Minute)
-	if _, err := b.ask(t); !errors.As(err, new(*agdisc.PeerError)) {
+	if _, err := b.ask(t); !errors.As(err, new(*profiles.PeerError)) {
 		t.Errorf("a card that was taken back is told: %v", err)
 	}
 }

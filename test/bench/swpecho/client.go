@@ -82,7 +82,7 @@ func policy(files cert.Files) (*transport.Policy, error) {
 type conn struct {
 	ctx      context.Context
 	endpoint *endpoint.Endpoint
-	on       rpc.Caller // the session, or its one stream
+	on       profiles.Caller // the session, or its one stream
 }
 
 // attach makes a session of a connection. lane asks for one stream that all

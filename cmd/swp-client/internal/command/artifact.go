@@ -34,16 +34,16 @@ stopped.`,
 
 // artifactAdvice says more about what endpoints refuse.
 func artifactAdvice(err error) error {
-	fault := (*artifact.PeerError)(nil)
+	code := answered(err, artifact.Name).Code
 	failed := (*rpc.Error)(nil)
 	switch {
 	case errors.Is(err, client.ErrNoDigest):
 		return advise(err, "The endpoint lists no such artifact to this identity. Name the digest with --sha256, or go without one with --unverified.")
-	case errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias():
+	case code == profiles.SecurityPolicy.Alias():
 		return advise(err, "The access rules of the endpoint do not let this identity offer that artifact.")
-	case errors.As(err, &fault) && fault.Code == artifact.CodeConflict:
+	case code == artifact.CodeConflict:
 		return advise(err, "An upload of other octets under this id was not completed. End it with: artifact forget")
-	case errors.As(err, &fault) && fault.Code == artifact.CodeQuota:
+	case code == artifact.CodeQuota:
 		return advise(err, "Make room with artifact forget, or have artifact.quota of the endpoint raised.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it may keep artifacts all the same.")

@@ -82,6 +82,15 @@ func report(err error, r *cli.Report) {
 	}
 }
 
+// answered returns what the other end has answered with the error message of a profile;
+// it has no Code if err is anything else.
+func answered(err error, profile string) profiles.PeerError {
+	if answer, ok := errors.AsType[*profiles.PeerError](err); ok && answer.Profile == profile {
+		return *answer
+	}
+	return profiles.PeerError{}
+}
+
 // usageError is a mistake in the command line found after it was parsed.
 type usageError struct{ text string }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -157,11 +156,7 @@ func (f *flags) secret(name string) ([]byte, error) {
 // refuse.
 func (f *flags) onCred(ctx context.Context, address string, do func(context.Context, *client.Client) error) error {
 	err := f.on(ctx, address, do)
-	fault := (*cred.PeerError)(nil)
-	if !errors.As(err, &fault) {
-		return err
-	}
-	switch fault.Code {
+	switch answered(err, cred.Name).Code {
 	case cred.CodeUnsupported:
 		return advise(err, "That endpoint is not configured for such credentials (cred in its configuration).")
 	case cred.CodeRevoked:

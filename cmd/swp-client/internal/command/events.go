@@ -211,9 +211,8 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 
 // publishing says more about what endpoints refuse.
 func publishing(err error) error {
-	fault := (*events.PeerError)(nil)
+	fault := answered(err, events.Name)
 	switch {
-	case !errors.As(err, &fault):
 	case fault.Code == profiles.SecurityPolicy.Alias():
 		return advise(err, "The access rules of the endpoint do not let this identity publish events of that type.")
 	case strings.Contains(fault.Message, "event_id was used for another event"):

@@ -211,11 +211,7 @@ func (f *flags) printEvent(r *events.Record, cursor uint64) error {
 
 // subscribing says more about what endpoints refuse.
 func subscribing(err error) error {
-	fault := (*events.PeerError)(nil)
-	if !errors.As(err, &fault) {
-		return err
-	}
-	switch fault.Code {
+	switch answered(err, events.Name).Code {
 	case events.CodeGap:
 		return advise(err, "The events after the last ones of this name have expired. --after 0 goes on with the oldest one that is held.")
 	case events.CodeInvalidCursor:

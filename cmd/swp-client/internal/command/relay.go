@@ -33,14 +33,14 @@ if none does. Its id is its publisher's: published again, it is the same deliver
 
 // relayAdvice says more about what endpoints refuse.
 func relayAdvice(err error) error {
-	fault := (*relay.PeerError)(nil)
+	code := answered(err, relay.Name).Code
 	failed := (*rpc.Error)(nil)
 	switch {
-	case errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias():
+	case code == profiles.SecurityPolicy.Alias():
 		return advise(err, "The access rules of the endpoint do not let this identity publish to that topic.")
-	case errors.As(err, &fault) && fault.Code == relay.CodeConflict:
+	case code == relay.CodeConflict:
 		return advise(err, "This identity has published something else under that id: another topic or another payload.")
-	case errors.As(err, &fault) && fault.Code == profiles.RateLimitExceeded.Alias():
+	case code == profiles.RateLimitExceeded.Alias():
 		return advise(err, "The relay says why it has no room or no time for this now; the same command may work later. A topic that is full\nis emptied by its consumers, a limit is raised by the operator of the endpoint.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it is no relay.")
@@ -90,8 +90,7 @@ attempt is due, under way or was the last; and why it is dead.`,
 			return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 				p := printedDelivery{ID: hex.EncodeToString(id)}
 				if p.State, p.Attempts, err = c.DeliveryStatus(ctx, id); err != nil {
-					fault := (*relay.PeerError)(nil)
-					if errors.As(err, &fault) && fault.Code == relay.CodeNotFound {
+					if answered(err, relay.Name).Code == relay.CodeNotFound {
 						return advise(err, "This identity has published no such delivery there, or it is forgotten by now.")
 					}
 					return relayAdvice(err)

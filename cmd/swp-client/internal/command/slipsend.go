@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/slip"
 )
 
@@ -62,12 +63,12 @@ With --json a JSON object is printed: {"msg_id":"…","ok":true}, or with "ok":f
 // undelivered is the fate of a message that was refused.
 type undelivered struct {
 	msgID string
-	err   *slip.PeerError
+	err   *profiles.PeerError
 }
 
 func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessage, wait time.Duration) error {
 	refused := make(chan undelivered, 1) // one message is sent
-	set, err := client.NewSLIP(client.SLIPOptions{Refused: func(id []byte, err *slip.PeerError) {
+	set, err := client.NewSLIP(client.SLIPOptions{Refused: func(id []byte, err *profiles.PeerError) {
 		select {
 		case refused <- undelivered{string(id), err}:
 		default:
@@ -99,7 +100,7 @@ func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessa
 }
 
 // awaitRefusal returns why a message is refused, nil if nobody says so in time.
-func awaitRefusal(ctx context.Context, refused <-chan undelivered, msgID string, wait time.Duration) *slip.PeerError {
+func awaitRefusal(ctx context.Context, refused <-chan undelivered, msgID string, wait time.Duration) *profiles.PeerError {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
@@ -122,7 +123,7 @@ func awaitRefusal(ctx context.Context, refused <-chan undelivered, msgID string,
 	}
 }
 
-func (f *flags) printSent(msgID []byte, why *slip.PeerError) error {
+func (f *flags) printSent(msgID []byte, why *profiles.PeerError) error {
 	sent := struct {
 		MsgID   string `json:"msg_id"`
 		OK      bool   `json:"ok"`
@@ -136,7 +137,7 @@ func (f *flags) printSent(msgID []byte, why *slip.PeerError) error {
 }
 
 // refusedAdvice says what to do about a refusal.
-func refusedAdvice(why *slip.PeerError) error {
+func refusedAdvice(why *profiles.PeerError) error {
 	text := fmt.Sprintf("refused: %s: %s", visible(why.Code), visible(strings.TrimPrefix(why.Message, "slip: ")))
 	err := &client.Explained{Err: &client.AnswerError{Text: text, Code: why.Code}}
 	switch why.Code {

@@ -36,14 +36,14 @@ they are; @FILE takes them from a file, - from standard input.`,
 // endpoints refuse.
 func (f *flags) onState(ctx context.Context, address string, do func(context.Context, *client.Client) error) error {
 	err := f.on(ctx, address, do)
-	fault := (*state.PeerError)(nil)
+	code := answered(err, state.Name).Code
 	failed := (*rpc.Error)(nil)
 	switch {
-	case errors.As(err, &fault) && fault.Code == profiles.SecurityPolicy.Alias():
+	case code == profiles.SecurityPolicy.Alias():
 		return advise(err, "The access rules of the endpoint do not let this identity put that state, or it keeps none.")
-	case errors.As(err, &fault) && fault.Code == state.CodeParentMissing:
+	case code == state.CodeParentMissing:
 		return advise(err, "Parents are put before their children, and have to be states that this identity may get.")
-	case errors.As(err, &fault) && fault.Code == state.CodeConflict:
+	case code == state.CodeConflict:
 		return advise(err, "A state is not changed once it is stored; see what is there with: state get --json")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it may keep states all the same.")

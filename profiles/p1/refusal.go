@@ -1,0 +1,104 @@
+package p1
+
+import (
+	"slices"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+)
+
+// MaxRefusal is how many octets the payload of a refusal has at most: in an envelope
+// whose msg_id has 64 octets, the frame then has 512 octets at most.
+const MaxRefusal = 400
+
+// maxCode bounds the code of a refusal, in octets. The codes of a profile are shorter;
+// one that another endpoint chose and that is passed on need not be.
+const maxCode = 64
+
+// ErrMessage is the error message of a profile: a code, and a text for people.
+type ErrMessage interface {
+	Decode(payload []byte) error
+	Size() int
+	Append(dst []byte) []byte
+}
+
+// ErrFields point at the fields of an ErrMessage.
+type ErrFields struct {
+	Code, Message *[]byte
+	Retryable     *bool // nil: the message has no such field
+}
+
+// Refusals say how a profile refuses messages and reads the refusals of peers. They are
+// not modified once in use, and then safe for concurrent use.
+type Refusals struct {
+	Profile string   // its short name
+	Type    uint64   // msg_type of the error message
+	Of      []uint64 // msg_types that the error message answers
+
+	// New returns an empty error message and where its fields are.
+	New func() (ErrMessage, ErrFields)
+
+	// Own returns the code of the profile that the Detail of an *Error names. Where it
+	// names none, the code is the alias of the canonical one. Nil: it never does.
+	Own func(detail string) (code string, ok bool)
+
+	// Later are the codes of the profile that mean that the same message may be
+	// accepted later.
+	Later []string
+}
+
+// Refusal builds the error message for a message that was refused; it is the Refusal of
+// the profile. There is none under a msg_id that is in use: the peer would read it as
+// the answer to the message that uses the msg_id.
+func (r *Refusals) Refusal(req *profiles.Request, fault *profiles.Error) (answer e1.Envelope, ok bool) {
+	if !slices.Contains(r.Of, req.MsgType) || fault.Code == profiles.DuplicateMsgID {
+		return e1.Envelope{}, false
+	}
+	code := fault.Code.Alias()
+	if r.Own != nil {
+		if own, named := r.Own(fault.Detail); named {
+			code = own
+		}
+	}
+	text := fault.Text
+	if text == "" {
+		text = fault.Code.String()
+	}
+	return r.Answer(code, text, fault.Retryable), true
+}
+
+// Answer builds the error message. The text is cut where it would be too long.
+func (r *Refusals) Answer(code, text string, retryable bool) e1.Envelope {
+	m, fields := r.New()
+	*fields.Code, *fields.Message = []byte(Clip(code, maxCode)), []byte(text)
+	if fields.Retryable != nil {
+		*fields.Retryable = retryable
+	}
+	if over := m.Size() - MaxRefusal; over > 0 {
+		*fields.Message = Clip(*fields.Message, len(text)-over)
+	}
+	return e1.Envelope{MsgType: r.Type, Payload: m.Append(make([]byte, 0, m.Size()))}
+}
+
+// Read returns the error message of a peer as a *profiles.PeerError. The error is an
+// *profiles.Error of InvalidProfilePayload if env is another message, or malformed.
+func (r *Refusals) Read(env *e1.Envelope) error {
+	if env.MsgType != r.Type {
+		return profiles.Errorf(profiles.InvalidProfilePayload, "%s: answered with msg_type %d, want %d", r.Profile, env.MsgType, r.Type)
+	}
+	m, fields := r.New()
+	if err := m.Decode(env.Payload); err != nil {
+		return err
+	}
+	author, _ := env.Extensions.Lookup(profiles.ExtEndpoint)
+	code := string(*fields.Code)
+	return &profiles.PeerError{
+		Profile: r.Profile, Code: code, Message: string(*fields.Message), Endpoint: string(author),
+		Later: slices.Contains(r.Later, code) || fields.Retryable != nil && *fields.Retryable,
+	}
+}
+
+// OneOf returns an Own for codes that are details, too.
+func OneOf(codes ...string) func(detail string) (code string, ok bool) {
+	return func(detail string) (string, bool) { return detail, slices.Contains(codes, detail) }
+}
