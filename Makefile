@@ -127,13 +127,13 @@ lint: ## golangci-lint and buf lint; the first run builds them, which takes minu
 	$(BUF) lint
 
 .PHONY: generate
-generate: ## code from the schemas in proto/
-	$(BUF) generate
+generate: ## the messages of the profiles, from the schemas in proto/
+	$(GO) run ./tools/p1gen
 
 .PHONY: check-generate
 check-generate: generate ## generate, and want nothing to change
-	git diff --exit-code -- proto
-	@test -z "$$(git status --porcelain -- proto)" || { git status --short -- proto; exit 1; }
+	git diff --exit-code -- profiles
+	@test -z "$$(git status --porcelain -- profiles)" || { git status --short -- profiles; exit 1; }
 
 .PHONY: ci
 ci: build vet test test-32bit conformance-core vectors-core-strict ## what has to pass

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/hex"
+	"slices"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -10,6 +11,7 @@ import (
 	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -17,18 +19,95 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
+// described are the messages of the profiles that have schemas.
+var described = map[uint64][]p1.Message{
+	rpc.ProfileID: rpc.Messages,
+}
+
 // decodePayload returns the message in a payload by the names of its schema, or
-// nil if it is not known here or malformed. Octets are in hex.
+// nil if it is not known here or malformed.
 func decodePayload(env *e1.Envelope) any {
-	decode, known := decoders[env.ProfileID]
-	if !known {
+	if decode, known := decoders[env.ProfileID]; known {
+		fields, err := decode(env)
+		if err != nil || fields == nil {
+			return nil
+		}
+		return fields
+	}
+	messages := described[env.ProfileID]
+	i := slices.IndexFunc(messages, func(m p1.Message) bool { return m.Type == env.MsgType })
+	if i < 0 || messages[i].Decode(env.Payload) != nil {
 		return nil
 	}
-	fields, err := decode(env)
-	if err != nil || fields == nil {
+	body, err := p1.Body(env.Payload, env.MsgType, uint64(len(messages)))
+	if err != nil {
 		return nil
+	}
+	return shown(&messages[i], body)
+}
+
+// shown returns the fields of a message that Decode has accepted.
+func shown(m *p1.Message, message []byte) map[string]any {
+	read := make([]struct {
+		number uint64
+		octets []byte
+		list   [][]byte
+	}, len(m.Fields))
+	for f := p1.Read(message); f.Next(); {
+		i := slices.IndexFunc(m.Fields, func(d p1.Field) bool { return d.Num == f.Num() })
+		if i < 0 {
+			continue
+		}
+		switch v := &read[i]; {
+		case m.Fields[i].Repeated:
+			var element []byte
+			f.Bytes(&element)
+			v.list = append(v.list, element)
+		case m.Fields[i].Kind == p1.KindMessage:
+			f.Message(&v.octets)
+		case m.Fields[i].Kind >= p1.KindUint64: // varints
+			f.Uint64(&v.number)
+		default:
+			f.Bytes(&v.octets)
+		}
+	}
+	fields := make(map[string]any)
+	for i := range m.Fields {
+		d, v := &m.Fields[i], &read[i]
+		switch {
+		case d.IfSet && v.number == 0 && len(v.octets) == 0 && len(v.list) == 0:
+		case d.Repeated:
+			list := make([]any, len(v.list))
+			for i, element := range v.list {
+				list[i] = value(d, 0, element)
+			}
+			fields[d.Name] = list
+		case d.Kind == p1.KindSecret:
+			fields[d.Name+"_octets"] = len(v.octets)
+		default:
+			fields[d.Name] = value(d, v.number, v.octets)
+		}
 	}
 	return fields
+}
+
+// value returns one value of a field as it is shown.
+func value(d *p1.Field, number uint64, b []byte) any {
+	switch d.Kind {
+	case p1.KindText:
+		return string(b)
+	case p1.KindHex:
+		return hex.EncodeToString(b)
+	case p1.KindUint64:
+		return number
+	case p1.KindUint32:
+		return uint32(number)
+	case p1.KindBool:
+		return number != 0
+	case p1.KindMessage:
+		return shown(d.Message, b)
+	}
+	return octets(b)
 }
 
 // decoders read the messages of a profile: nil fields for a msg_type that it
@@ -41,45 +120,9 @@ var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
 	events.ProfileID:     decodeEvents,
 	obs.ProfileID:        decodeOBS,
 	relay.ProfileID:      decodeRelay,
-	rpc.ProfileID:        decodeRPC,
 	policyhint.ProfileID: decodePolicyHint,
 	tooldisc.ProfileID:   decodeTOOLDISC,
 	state.ProfileID:      decodeState,
-}
-
-func decodeRPC(env *e1.Envelope) (map[string]any, error) {
-	var err error
-	fields := make(map[string]any)
-	switch env.MsgType {
-	case rpc.TypeReq:
-		var m rpc.Req
-		err = m.Decode(env.Payload)
-		fields["rpc_id"], fields["method"], fields["params"] = hex.EncodeToString(m.RPCID), string(m.Method), octets(m.Params)
-		if len(m.IdempotencyKey) > 0 {
-			fields["idempotency_key"] = string(m.IdempotencyKey)
-		}
-	case rpc.TypeResp:
-		var m rpc.Resp
-		err = m.Decode(env.Payload)
-		fields["rpc_id"], fields["result"] = hex.EncodeToString(m.RPCID), octets(m.Result)
-	case rpc.TypeErr:
-		var m rpc.Err
-		err = m.Decode(env.Payload)
-		fields["rpc_id"], fields["error_code"], fields["retryable"] = hex.EncodeToString(m.RPCID), string(m.ErrorCode), m.Retryable
-		fields["error_message"] = string(m.ErrorMessage)
-	case rpc.TypeStreamItem:
-		var m rpc.StreamItem
-		err = m.Decode(env.Payload)
-		fields["rpc_id"], fields["seq_no"], fields["item"] = hex.EncodeToString(m.RPCID), m.SeqNo, octets(m.Item)
-		fields["is_terminal"] = m.IsTerminal
-	case rpc.TypeCancel:
-		var m rpc.Cancel
-		err = m.Decode(env.Payload)
-		fields["rpc_id"], fields["reason"] = hex.EncodeToString(m.RPCID), string(m.Reason)
-	default:
-		return nil, nil
-	}
-	return fields, err
 }
 
 // octets shows opaque octets: text as it is, anything else as hex:….

@@ -81,3 +81,11 @@ func SizeVarint(num, v uint64) int {
 }
 
 func sizeKey(num uint64) int { return protowire.SizeVarint(num << 3) }
+
+// Bit returns the value of a field of type bool for AppendVarint.
+func Bit(v bool) uint64 {
+	if v {
+		return 1
+	}
+	return 0
+}

@@ -7,61 +7,53 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/slimwire/swp/profiles/p1"
-	"github.com/slimwire/swp/proto/rpcpb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 // readRPC reads any message of the RPC schema with this package.
-func readRPC(payload []byte, msgType uint64) (*rpcpb.Payload, error) {
+func readRPC(schema protoreflect.MessageDescriptor, payload []byte, msgType uint64) (proto.Message, error) {
 	body, err := p1.Body(payload, msgType, 5)
 	if err != nil {
 		return nil, err
 	}
-	var id, a, b, c []byte
-	var seq uint64
-	var flag bool
+	member := schema.Fields().ByNumber(protoreflect.FieldNumber(msgType))
+	whole := dynamicpb.NewMessage(schema)
+	m := whole.Mutable(member).Message()
 	f := p1.Read(body)
 	for f.Next() {
-		switch n := f.Num(); {
-		case n == 1:
-			f.Bytes(&id)
-		case n == 2 && msgType == 2:
-			f.Bytes(&a)
-		case n == 2 && msgType == 4:
-			f.Uint64(&seq)
-		case n == 2:
-			f.Text(&a)
-		case n == 3 && (msgType == 1 || msgType == 4):
-			f.Bytes(&b)
-		case n == 3 && msgType == 3:
-			f.Bool(&flag)
-		case n == 4 && (msgType == 1 || msgType == 3):
-			f.Text(&c)
-		case n == 4 && msgType == 4:
-			f.Bool(&flag)
+		fd := member.Message().Fields().ByNumber(protoreflect.FieldNumber(f.Num()))
+		if fd == nil {
+			continue
+		}
+		switch fd.Kind() {
+		case protoreflect.BytesKind:
+			var v []byte
+			f.Bytes(&v)
+			m.Set(fd, protoreflect.ValueOfBytes(v))
+		case protoreflect.StringKind:
+			var v []byte
+			f.Text(&v)
+			m.Set(fd, protoreflect.ValueOfString(string(v)))
+		case protoreflect.Uint64Kind:
+			var v uint64
+			f.Uint64(&v)
+			m.Set(fd, protoreflect.ValueOfUint64(v))
+		default:
+			var v bool
+			f.Bool(&v)
+			m.Set(fd, protoreflect.ValueOfBool(v))
 		}
 	}
-	if f.Err() != nil {
-		return nil, f.Err()
-	}
-	switch msgType {
-	case 1:
-		return &rpcpb.Payload{Body: &rpcpb.Payload_Req{Req: &rpcpb.RpcReq{RpcId: id, Method: string(a), Params: b, IdempotencyKey: string(c)}}}, nil
-	case 2:
-		return &rpcpb.Payload{Body: &rpcpb.Payload_Resp{Resp: &rpcpb.RpcResp{RpcId: id, Result: a}}}, nil
-	case 3:
-		return &rpcpb.Payload{Body: &rpcpb.Payload_Err{Err: &rpcpb.RpcErr{RpcId: id, ErrorCode: string(a), Retryable: flag, ErrorMessage: string(c)}}}, nil
-	case 4:
-		return &rpcpb.Payload{Body: &rpcpb.Payload_StreamItem{StreamItem: &rpcpb.RpcStreamItem{RpcId: id, SeqNo: seq, Item: b, IsTerminal: flag}}}, nil
-	}
-	return &rpcpb.Payload{Body: &rpcpb.Payload_Cancel{Cancel: &rpcpb.RpcCancel{RpcId: id, Reason: string(a)}}}, nil
+	return whole, f.Err()
 }
 
 // member returns the number of the oneof member that is set, 0 for none.
-func member(p *rpcpb.Payload) uint64 {
-	m := p.ProtoReflect()
+func member(m protoreflect.Message) uint64 {
 	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("body"))
 	if field == nil {
 		return 0
@@ -69,21 +61,23 @@ func member(p *rpcpb.Payload) uint64 {
 	return uint64(field.Number())
 }
 
-// agree holds this package against the generated code on any octets.
+// agree holds this package against the Go runtime of Protocol Buffers on any
+// octets.
 func agree(t *testing.T, payload []byte) {
 	t.Helper()
-	var want rpcpb.Payload
-	theirs := proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(payload, &want)
+	schema := prototest.Payload(t, "rpc")
+	want := dynamicpb.NewMessage(schema)
+	theirs := proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(payload, want)
 	for msgType := uint64(1); msgType <= 5; msgType++ {
-		got, ours := readRPC(payload, msgType)
+		got, ours := readRPC(schema, payload, msgType)
 		if ours == nil {
 			// What is accepted means the same to both.
 			if theirs != nil && !supersedes(payload) {
-				t.Fatalf("type %d: accepted %x, the generated code says %v", msgType, payload, theirs)
+				t.Fatalf("type %d: accepted %x, the runtime says %v", msgType, payload, theirs)
 			}
 			if theirs == nil {
-				if diff := cmp.Diff(&want, got, protocmp.Transform()); diff != "" {
-					t.Fatalf("type %d: %x: generated code (-), p1 (+):\n%s", msgType, payload, diff)
+				if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+					t.Fatalf("type %d: %x: runtime (-), p1 (+):\n%s", msgType, payload, diff)
 				}
 			}
 			continue
@@ -92,12 +86,12 @@ func agree(t *testing.T, payload []byte) {
 		switch detail(t, ours) {
 		case p1.DetailWireType, p1.DetailGroup, p1.DetailCount:
 		case p1.DetailBody:
-			if theirs == nil && member(&want) == msgType {
-				t.Fatalf("type %d: refused %x with %v, the generated code reads it", msgType, payload, ours)
+			if theirs == nil && member(want) == msgType {
+				t.Fatalf("type %d: refused %x with %v, the runtime reads it", msgType, payload, ours)
 			}
 		default:
 			if theirs == nil {
-				t.Fatalf("type %d: refused %x with %v, the generated code reads it", msgType, payload, ours)
+				t.Fatalf("type %d: refused %x with %v, the runtime reads it", msgType, payload, ours)
 			}
 		}
 	}
@@ -151,14 +145,14 @@ func random(r *rand.Rand, depth int) []byte {
 	return b
 }
 
-func TestReadingAgreesWithTheGeneratedCode(t *testing.T) {
+func TestReadingAgreesWithProtocolBuffers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 4_000 {
 		agree(t, random(r, 2))
 	}
 }
 
-func FuzzReadingAgreesWithTheGeneratedCode(f *testing.F) {
+func FuzzReadingAgreesWithProtocolBuffers(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
 		f.Add(random(r, 2))

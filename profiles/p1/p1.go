@@ -51,3 +51,13 @@ func refuse(detail, format string, args ...any) error {
 func Missing(field string) error {
 	return refuse(DetailRequired, "%s: required", field)
 }
+
+// TooLong returns the error for a field of n octets, more than its bound. The
+// detail is that of the profile, and may be empty.
+func TooLong(detail, field string, n, bound int) error {
+	return &profiles.Error{
+		Code:   profiles.InvalidProfilePayload,
+		Detail: detail,
+		Text:   fmt.Sprintf("%s: %d octets, want at most %d", field, n, bound),
+	}
+}

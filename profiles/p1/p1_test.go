@@ -3,17 +3,17 @@ package p1_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
-	"github.com/slimwire/swp/proto/rpcpb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 // detail returns the detail of a refusal, "" for none. Anything but a refusal
@@ -209,10 +209,7 @@ func TestErrKeepsTheFirstFault(t *testing.T) {
 }
 
 func TestReadingDoesNotAllocate(t *testing.T) {
-	payload, err := proto.Marshal(request())
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := prototest.Octets(t, "rpc", request)
 	if n := testing.AllocsPerRun(100, func() {
 		var m sample
 		body, err := p1.Body(payload, 1, 5)
@@ -231,22 +228,13 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func request() *rpcpb.Payload {
-	return &rpcpb.Payload{Body: &rpcpb.Payload_Req{Req: &rpcpb.RpcReq{
-		RpcId: []byte("0123456789abcdef"), Method: "swp.echo", Params: []byte("params"),
-	}}}
-}
+const request = `req {rpc_id: "0123456789abcdef" method: "swp.echo" params: "params"}`
 
-func TestSizesAndOctetsAreThoseOfTheGeneratedCode(t *testing.T) {
+func TestSizesAndOctetsAreThoseOfProtocolBuffers(t *testing.T) {
 	for _, id := range []string{"", "i", strings.Repeat("i", 127), strings.Repeat("i", 128), strings.Repeat("i", 1<<14)} {
 		for _, seq := range []uint64{0, 1, 127, 128, 1 << 32, 1<<64 - 1} {
 			for _, last := range []bool{false, true} {
-				want, err := proto.MarshalOptions{Deterministic: true}.Marshal(&rpcpb.Payload{Body: &rpcpb.Payload_StreamItem{
-					StreamItem: &rpcpb.RpcStreamItem{RpcId: []byte(id), SeqNo: seq, IsTerminal: last},
-				}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := prototest.Octets(t, "rpc", fmt.Sprintf("stream_item {rpc_id: %q seq_no: %d is_terminal: %v}", id, seq, last))
 				size := p1.SizeBytes(1, id) + p1.SizeUint(2, seq) + p1.SizeBool(4, last)
 				got := p1.AppendHeader(nil, 4, size)
 				got = p1.AppendBytes(got, 1, []byte(id))
@@ -339,10 +327,7 @@ func TestMergingAllocatesNoMoreThanArrived(t *testing.T) {
 }
 
 func BenchmarkBody(b *testing.B) {
-	payload, err := proto.Marshal(request())
-	if err != nil {
-		b.Fatal(err)
-	}
+	payload := prototest.Octets(b, "rpc", request)
 	payload = slices.Clip(payload)
 	b.Run("request", func(b *testing.B) {
 		b.ReportAllocs()

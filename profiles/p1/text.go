@@ -1,6 +1,9 @@
 package p1
 
-import "unicode/utf8"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // Clip returns the beginning of UTF-8 text, n octets at most and no half
 // character: for messages to people that have to fit somewhere.
@@ -14,3 +17,6 @@ func Clip[T ~[]byte | ~string](text T, n int) T {
 	}
 	return text[:n]
 }
+
+// Blank reports whether a text has nothing but white space.
+func Blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }

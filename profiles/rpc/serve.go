@@ -127,7 +127,7 @@ func inline(req *profiles.Request, w profiles.Responder, in *Req, m *method) err
 	}
 	out := Resp{RPCID: in.RPCID, Result: result}
 	if len(result) >= largeResult {
-		head := out.AppendHead(req.Scratch(out.Size() - len(result)))
+		head := out.appendHead(req.Scratch(out.Size() - len(result)))
 		return w.Finish(e1.Envelope{MsgType: TypeResp, Payload: head, Tail: result})
 	}
 	return w.Finish(e1.Envelope{MsgType: TypeResp, Payload: out.Append(req.Scratch(out.Size()))})

@@ -1,0 +1,39 @@
+package p1
+
+// Message describes a message of a schema, for programs that show messages
+// without knowing them. The Messages of a profile are generated, and nobody
+// writes to them.
+type Message struct {
+	Type   uint64 // msg_type; 0 if it is part of another message
+	Name   string // in the schema
+	Fields []Field
+
+	// Decode says what is wrong with a payload, as the profile does that reads
+	// it. Nil if the message is part of another one.
+	Decode func(payload []byte) error
+}
+
+// Field describes a field of a message.
+type Field struct {
+	Num      uint64
+	Name     string // in the schema
+	Kind     Kind
+	Repeated bool
+	IfSet    bool     // not worth showing if it is empty
+	Message  *Message // for KindMessage
+}
+
+// Kind is the type of a field and how people are shown it.
+type Kind uint8
+
+// The kinds.
+const (
+	KindText   Kind = iota // UTF-8
+	KindOctets             // opaque; often text
+	KindHex                // opaque, shown in hexadecimal
+	KindSecret             // opaque, of which only the length is shown
+	KindMessage
+	KindUint64 // this and the following are varints
+	KindUint32
+	KindBool
+)
