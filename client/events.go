@@ -3,12 +3,10 @@ package client
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -203,60 +201,4 @@ func (l *EventLines) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
 	return l.Events.Sync(ctx)
-}
-
-func decodeEvents(env *e1.Envelope) (map[string]any, error) {
-	fields := make(map[string]any)
-	switch env.MsgType {
-	case events.TypePublish:
-		var m events.Publish
-		if err := m.Decode(env.Payload); err != nil {
-			return nil, err
-		}
-		fields["event"] = eventFields(&m.Event)
-	case events.TypeSubscribe:
-		var m events.Subscribe
-		if err := m.Decode(env.Payload); err != nil {
-			return nil, err
-		}
-		fields["filter"] = string(m.Filter)
-	case events.TypeUnsubscribe:
-		var m events.Unsubscribe
-		if err := m.Decode(env.Payload); err != nil {
-			return nil, err
-		}
-		fields["subscription_id"] = string(m.SubscriptionID)
-	case events.TypeBatch:
-		var m events.Batch
-		if err := m.Decode(env.Payload); err != nil {
-			return nil, err
-		}
-		list := []map[string]any{}
-		for i := range m.Events {
-			list = append(list, eventFields(&m.Events[i]))
-		}
-		fields["events"] = list
-	case events.TypeErr:
-		var m events.Err
-		if err := m.Decode(env.Payload); err != nil {
-			return nil, err
-		}
-		fields["code"], fields["message"] = string(m.Code), string(m.Message)
-	default:
-		return nil, nil
-	}
-	return fields, nil
-}
-
-func eventFields(r *events.Record) map[string]any {
-	fields := map[string]any{
-		"event_id": string(r.EventID), "event_type": string(r.EventType), "severity": string(r.Severity),
-		"ts_unix_ms": r.Timestamp, "body": octets(r.Body),
-	}
-	for name, id := range map[string][]byte{"msg_id": r.MsgID, "task_id": r.TaskID, "rpc_id": r.RPCID} {
-		if len(id) > 0 {
-			fields[name] = hex.EncodeToString(id)
-		}
-	}
-	return fields
 }

@@ -21,7 +21,8 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
-	rpc.ProfileID: rpc.Messages,
+	events.ProfileID: events.Messages,
+	rpc.ProfileID:    rpc.Messages,
 }
 
 // decodePayload returns the message in a payload by the names of its schema, or
@@ -117,7 +118,6 @@ var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
 	a2a.ProfileID:        decodeA2A,
 	agdisc.ProfileID:     decodeAGDISC,
 	cred.ProfileID:       decodeCred,
-	events.ProfileID:     decodeEvents,
 	obs.ProfileID:        decodeOBS,
 	relay.ProfileID:      decodeRelay,
 	policyhint.ProfileID: decodePolicyHint,

@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/p1"
-	"github.com/slimwire/swp/proto/eventspb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 type message interface {
@@ -29,55 +28,21 @@ func TestMessagesAreThoseOfTheSchema(t *testing.T) {
 		MsgID: []byte{0, 0xff}, TaskID: []byte{1}, RPCID: []byte{0xfe}, Body: []byte{0xfd},
 	}
 	least := events.Record{EventID: []byte("i"), EventType: []byte("t"), Severity: []byte("debug"), Timestamp: 1, RPCID: []byte("r")}
-	fullPB := &eventspb.EventRecord{
-		EventId: "é", EventType: "a.b", Severity: " WARN", TsUnixMs: 1 << 40,
-		MsgId: []byte{0, 0xff}, TaskId: []byte{1}, RpcId: []byte{0xfe}, Body: []byte{0xfd},
-	}
-	leastPB := &eventspb.EventRecord{EventId: "i", EventType: "t", Severity: "debug", TsUnixMs: 1, RpcId: []byte("r")}
-	for _, test := range []struct {
-		name   string
-		ours   message
-		schema *eventspb.Payload
-	}{
-		{name: "publish", ours: &events.Publish{Event: full},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Publish{Publish: &eventspb.EvtPublish{Event: fullPB}}}},
-		{name: "publish the least", ours: &events.Publish{Event: least},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Publish{Publish: &eventspb.EvtPublish{Event: leastPB}}}},
-		{name: "subscribe", ours: &events.Subscribe{Filter: []byte("type:é")},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Subscribe{Subscribe: &eventspb.EvtSubscribe{Filter: "type:é"}}}},
-		{name: "subscribe to all", ours: &events.Subscribe{},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Subscribe{Subscribe: &eventspb.EvtSubscribe{}}}},
-		{name: "unsubscribe", ours: &events.Unsubscribe{SubscriptionID: []byte("00ff")},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Unsubscribe{Unsubscribe: &eventspb.EvtUnsubscribe{SubscriptionId: "00ff"}}}},
-		{name: "batch", ours: &events.Batch{Events: []events.Record{full, least, full}},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Batch{Batch: &eventspb.EvtBatch{Events: []*eventspb.EventRecord{fullPB, leastPB, fullPB}}}}},
-		{name: "empty batch", ours: &events.Batch{},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Batch{Batch: &eventspb.EvtBatch{}}}},
-		{name: "err", ours: &events.Err{Code: []byte("NOT_FOUND"), Message: []byte("é")},
-			schema: &eventspb.Payload{Body: &eventspb.Payload_Err{Err: &eventspb.EvtErr{Code: "NOT_FOUND", Message: "é"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+	const (
+		fullText = `{event_id: "é" event_type: "a.b" severity: " WARN" ts_unix_ms: 1099511627776
+			msg_id: "\000\377" task_id: "\001" rpc_id: "\376" body: "\375"}`
+		leastText = `{event_id: "i" event_type: "t" severity: "debug" ts_unix_ms: 1 rpc_id: "r"}`
+	)
+	prototest.Agree(t, "events", map[string]prototest.Message{
+		`publish {event ` + fullText + `}`:                                       &events.Publish{Event: full},
+		`publish {event ` + leastText + `}`:                                      &events.Publish{Event: least},
+		`subscribe {filter: "type:é"}`:                                           &events.Subscribe{Filter: []byte("type:é")},
+		`subscribe {}`:                                                           &events.Subscribe{},
+		`unsubscribe {subscription_id: "00ff"}`:                                  &events.Unsubscribe{SubscriptionID: []byte("00ff")},
+		`batch {events [` + fullText + `, ` + leastText + `, ` + fullText + `]}`: &events.Batch{Events: []events.Record{full, least, full}},
+		`batch {}`:                             &events.Batch{},
+		`err {code: "NOT_FOUND" message: "é"}`: &events.Err{Code: []byte("NOT_FOUND"), Message: []byte("é")},
+	})
 }
 
 // wrap puts an EventRecord into an EVT_PUBLISH.
@@ -97,10 +62,7 @@ func form(t *testing.T, event []byte) []byte {
 }
 
 func TestUnknownFieldsOfARecordAreKept(t *testing.T) {
-	known, err := proto.Marshal(&eventspb.EventRecord{EventId: "i", EventType: "t", Severity: "info", TsUnixMs: 7, TaskId: []byte("x")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := []byte("\x0a\x01i\x12\x01t\x1a\x04info\x20\x07\x32\x01x")
 	var unknown []byte
 	unknown = protowire.AppendTag(unknown, 100, protowire.BytesType)
 	unknown = protowire.AppendString(unknown, "of a later schema")

@@ -41,102 +41,32 @@ func ParseSeverity(text []byte) (Severity, bool) {
 	return 0, false
 }
 
-// Bounds of a record, in octets. Other fields are bounded by the frame.
-const (
-	MaxEventID   = 256
-	MaxEventType = 256
-)
-
-// Record is one event. Like the messages it is a view: slices alias what it was
-// decoded from.
-//
-// What is appended is its one form: known fields once, in the order of the
-// schema and as short as can be, then the fields that the schema does not have,
-// as they came. Two records are the same event if their forms are equal.
-type Record struct {
-	EventID   []byte // required, UTF-8, unique per producer
-	EventType []byte // required, UTF-8
-	Severity  []byte // required, as it was written; see ParseSeverity
-	Timestamp uint64 // required: ts_unix_ms
-	MsgID     []byte // one of the three is required: what the event belongs to
-	TaskID    []byte
-	RPCID     []byte
-	Body      []byte
-
-	level   Severity // set by validate
-	octets  []byte   // what it was decoded from
-	unknown int      // octets in there that belong to unknown fields
-}
-
-// decode reads r from an EventRecord and validates it.
-func (r *Record) decode(message []byte) error {
-	if err := r.read(message); err != nil {
-		return err
-	}
-	return r.Validate()
+// graded is what a Record keeps beside its fields.
+type graded struct {
+	level Severity // set by grade
 }
 
 // stored reads a record that was valid when it was stored.
-func (r *Record) stored(message []byte) error {
-	if err := r.read(message); err != nil {
+func (m *Record) stored(message []byte) error {
+	if err := m.read(message); err != nil {
 		return &profiles.Error{Code: profiles.Internal, Detail: "store", Text: "internal error", Cause: err}
 	}
-	r.level, _ = ParseSeverity(r.Severity)
+	m.level, _ = ParseSeverity(m.Severity)
 	return nil
-}
-
-func (r *Record) read(message []byte) error {
-	*r = Record{octets: message}
-	f := p1.Read(message)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Text(&r.EventID)
-		case 2:
-			f.Text(&r.EventType)
-		case 3:
-			f.Text(&r.Severity)
-		case 4:
-			f.Uint64(&r.Timestamp)
-		case 5:
-			f.Bytes(&r.MsgID)
-		case 6:
-			f.Bytes(&r.TaskID)
-		case 7:
-			f.Bytes(&r.RPCID)
-		case 8:
-			f.Bytes(&r.Body)
-		default:
-			r.unknown += len(f.Raw())
-		}
-	}
-	return f.Err()
 }
 
 // Validate says what is wrong with a record, as an *profiles.Error of
 // InvalidProfilePayload. Nothing is filled in for what is missing.
-func (r *Record) Validate() error {
+func (m *Record) Validate() error { return m.check() }
+
+// grade is what the schema does not say of a record.
+func (m *Record) grade() error {
 	var ok bool
-	switch {
-	case len(r.EventID) == 0:
-		return p1.Missing("event_id")
-	case len(r.EventType) == 0:
-		return p1.Missing("event_type")
-	case len(r.Severity) == 0:
-		return p1.Missing("severity")
-	case r.Timestamp == 0:
-		return p1.Missing("ts_unix_ms")
-	case len(r.MsgID) == 0 && len(r.TaskID) == 0 && len(r.RPCID) == 0:
-		return p1.Missing("msg_id, task_id or rpc_id")
-	case len(r.EventID) > MaxEventID:
-		return invalid(DetailSize, "event_id: %d octets, want at most %d", len(r.EventID), MaxEventID)
-	case len(r.EventType) > MaxEventType:
-		return invalid(DetailSize, "event_type: %d octets, want at most %d", len(r.EventType), MaxEventType)
+	if m.level, ok = ParseSeverity(m.Severity); !ok {
+		return invalid(DetailSeverity, "severity %.32q, want debug, info, warn or error", m.Severity)
 	}
-	if r.level, ok = ParseSeverity(r.Severity); !ok {
-		return invalid(DetailSeverity, "severity %.32q, want debug, info, warn or error", r.Severity)
-	}
-	if !utf8.Valid(r.EventID) || !utf8.Valid(r.EventType) {
+	// A record that was not decoded has not been looked at.
+	if !utf8.Valid(m.EventID) || !utf8.Valid(m.EventType) {
 		return invalid(p1.DetailUTF8, "event_id or event_type: not UTF-8")
 	}
 	return nil
@@ -159,30 +89,4 @@ const (
 
 func invalid(detail, format string, args ...any) *profiles.Error {
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detail, Text: "events: " + fmt.Sprintf(format, args...)}
-}
-
-// size is that of the record as a message of its own.
-func (r *Record) size() int {
-	return p1.SizeBytes(1, r.EventID) + p1.SizeBytes(2, r.EventType) + p1.SizeBytes(3, r.Severity) + p1.SizeUint(4, r.Timestamp) +
-		p1.SizeBytes(5, r.MsgID) + p1.SizeBytes(6, r.TaskID) + p1.SizeBytes(7, r.RPCID) + p1.SizeBytes(8, r.Body) + r.unknown
-}
-
-func (r *Record) append(dst []byte) []byte {
-	dst = p1.AppendBytes(dst, 1, r.EventID)
-	dst = p1.AppendBytes(dst, 2, r.EventType)
-	dst = p1.AppendBytes(dst, 3, r.Severity)
-	dst = p1.AppendUint(dst, 4, r.Timestamp)
-	dst = p1.AppendBytes(dst, 5, r.MsgID)
-	dst = p1.AppendBytes(dst, 6, r.TaskID)
-	dst = p1.AppendBytes(dst, 7, r.RPCID)
-	dst = p1.AppendBytes(dst, 8, r.Body)
-	if r.unknown == 0 {
-		return dst
-	}
-	for f := p1.Read(r.octets); f.Next(); {
-		if f.Num() > 8 {
-			dst = append(dst, f.Raw()...)
-		}
-	}
-	return dst
 }
