@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -222,40 +220,4 @@ func passing(err error) bool {
 	}
 	var refused *profiles.Error
 	return !errors.As(err, &refused) || refused.Retryable
-}
-
-// decodeA2A returns a message of A2A by the names of its schema.
-func decodeA2A(env *e1.Envelope) (map[string]any, error) {
-	fields := make(map[string]any)
-	task := func(id []byte) { fields["task_id"] = hex.EncodeToString(id) }
-	switch env.MsgType {
-	case a2a.TypeHandshake:
-		var m a2a.HandshakeBody
-		err := m.Decode(env.Payload)
-		kinds := make([]string, len(m.Capabilities))
-		for i, kind := range m.Capabilities {
-			kinds[i] = string(kind)
-		}
-		fields["agent_id"], fields["capabilities"] = string(m.AgentID), kinds
-		return fields, err
-	case a2a.TypeTask:
-		var m a2a.TaskBody
-		err := m.Decode(env.Payload)
-		task(m.TaskID)
-		fields["kind"], fields["input"] = string(m.Kind), octets(m.Input)
-		return fields, err
-	case a2a.TypeEvent:
-		var m a2a.EventBody
-		err := m.Decode(env.Payload)
-		task(m.TaskID)
-		fields["message"], fields["event_payload"] = string(m.Message), octets(m.Payload)
-		return fields, err
-	case a2a.TypeResult:
-		var m a2a.ResultBody
-		err := m.Decode(env.Payload)
-		task(m.TaskID)
-		fields["ok"], fields["output"], fields["error_message"] = m.OK, octets(m.Output), string(m.ErrorMessage)
-		return fields, err
-	}
-	return nil, nil
 }

@@ -21,6 +21,7 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
+	a2a.ProfileID:    a2a.Messages,
 	events.ProfileID: events.Messages,
 	rpc.ProfileID:    rpc.Messages,
 }
@@ -115,7 +116,6 @@ func value(d *p1.Field, number uint64, b []byte) any {
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
 	artifact.ProfileID:   decodeArtifact,
-	a2a.ProfileID:        decodeA2A,
 	agdisc.ProfileID:     decodeAGDISC,
 	cred.ProfileID:       decodeCred,
 	obs.ProfileID:        decodeOBS,

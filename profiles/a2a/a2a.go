@@ -28,10 +28,6 @@ import (
 // ProfileID is the profile_id of A2A.
 const ProfileID = 2
 
-// MaxText is how many octets a task_id, an agent_id, a kind and a capability
-// have at most. What is longer is malformed.
-const MaxText = 256
-
 // Options configure a Service. The zero value executes nothing and sends tasks.
 type Options struct {
 	// Store keeps the tasks of peers. Nil means that this endpoint executes

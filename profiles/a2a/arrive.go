@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // maxParams bounds the service parameters of a Task.
@@ -76,7 +77,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 func (a *arrival) read(ext e1.Extensions) (err error) {
 	s, r := a.s, a.value
 	if agent, ok := ext.Lookup(profiles.ExtAgent); ok {
-		if blank(agent) || len(agent) > MaxText || !utf8.Valid(agent) {
+		if p1.Blank(agent) || len(agent) > MaxText || !utf8.Valid(agent) {
 			return profiles.InvalidExtension(profiles.ExtAgent, "%d octets are no agent_id", len(agent))
 		}
 		r.Agent = string(agent)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // service is what a pool is for: the tasks of a kind that are meant for an agent.
@@ -37,14 +38,14 @@ func newPools(list []Registration) (map[service]*pool, error) {
 		if r.Tasks < 0 || r.Waiting < 0 || r.Deadline < 0 {
 			return nil, fmt.Errorf("a2a: registration %d: tasks %d, waiting %d, deadline %v: below 0", i, r.Tasks, r.Waiting, r.Deadline)
 		}
-		if strings.Contains(r.Agent, "/") || len(r.Agent) > MaxText || r.Agent != "" && blank([]byte(r.Agent)) {
+		if strings.Contains(r.Agent, "/") || len(r.Agent) > MaxText || r.Agent != "" && p1.Blank([]byte(r.Agent)) {
 			return nil, fmt.Errorf("a2a: agent %q: blank, with a slash, or above %d octets", r.Agent, MaxText)
 		}
 		p := &pool{Registration: r}
 		for _, kind := range r.Kinds {
 			of := service{r.Agent, kind}
 			switch {
-			case blank([]byte(kind)) || len(kind) > MaxText:
+			case p1.Blank([]byte(kind)) || len(kind) > MaxText:
 				return nil, fmt.Errorf("a2a: kind %q: blank, or above %d octets", kind, MaxText)
 			case pools[of] != nil:
 				return nil, fmt.Errorf("a2a: kind %q of agent %q is registered twice", kind, r.Agent)

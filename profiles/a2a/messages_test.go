@@ -6,61 +6,22 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
-	"github.com/slimwire/swp/proto/a2apb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 func TestMessagesAreThoseOfTheSchema(t *testing.T) {
 	id, text, opaque := []byte{0, 0xff}, []byte("é"), []byte{0xfe}
-	for _, test := range []struct {
-		name string
-		ours interface {
-			Decode([]byte) error
-			Append([]byte) []byte
-			Size() int
-		}
-		schema *a2apb.Payload
-	}{
-		{name: "handshake", ours: &a2a.HandshakeBody{AgentID: text, Capabilities: [][]byte{text, nil, []byte("b")}},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Handshake{Handshake: &a2apb.A2AHandshake{AgentId: "é", Capabilities: []string{"é", "", "b"}}}}},
-		{name: "handshake alone", ours: &a2a.HandshakeBody{AgentID: text},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Handshake{Handshake: &a2apb.A2AHandshake{AgentId: "é"}}}},
-		{name: "task", ours: &a2a.TaskBody{TaskID: id, Kind: text, Input: opaque},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Task{Task: &a2apb.A2ATask{TaskId: id, Kind: "é", Input: opaque}}}},
-		{name: "event", ours: &a2a.EventBody{TaskID: id, Message: text, Payload: opaque},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Event{Event: &a2apb.A2AEvent{TaskId: id, Message: "é", EventPayload: opaque}}}},
-		{name: "event payload", ours: &a2a.EventBody{TaskID: id, Payload: opaque},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Event{Event: &a2apb.A2AEvent{TaskId: id, EventPayload: opaque}}}},
-		{name: "good result", ours: &a2a.ResultBody{TaskID: id, OK: true, Output: opaque},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Result{Result: &a2apb.A2AResult{TaskId: id, Ok: true, Output: opaque}}}},
-		{name: "bad result", ours: &a2a.ResultBody{TaskID: id, Output: opaque, ErrorMessage: text},
-			schema: &a2apb.Payload{Body: &a2apb.Payload_Result{Result: &a2apb.A2AResult{TaskId: id, Output: opaque, ErrorMessage: "é"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+	prototest.Agree(t, "a2a", map[string]prototest.Message{
+		`handshake {agent_id: "é" capabilities: ["é", "", "b"]}`:         &a2a.HandshakeBody{AgentID: text, Capabilities: [][]byte{text, nil, []byte("b")}},
+		`handshake {agent_id: "é"}`:                                      &a2a.HandshakeBody{AgentID: text},
+		`task {task_id: "\000\377" kind: "é" input: "\376"}`:             &a2a.TaskBody{TaskID: id, Kind: text, Input: opaque},
+		`event {task_id: "\000\377" message: "é" event_payload: "\376"}`: &a2a.EventBody{TaskID: id, Message: text, Payload: opaque},
+		`event {task_id: "\000\377" event_payload: "\376"}`:              &a2a.EventBody{TaskID: id, Payload: opaque},
+		`result {task_id: "\000\377" ok: true output: "\376"}`:           &a2a.ResultBody{TaskID: id, OK: true, Output: opaque},
+		`result {task_id: "\000\377" output: "\376" error_message: "é"}`: &a2a.ResultBody{TaskID: id, Output: opaque, ErrorMessage: text},
+	})
 }
 
 func TestRequiredFieldsAndLimits(t *testing.T) {
