@@ -3,13 +3,11 @@ package client
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -121,49 +119,4 @@ func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.E
 func (c *Client) ForgetArtifact(ctx context.Context, id string) error {
 	_, err := rpc.Call(ctx, c.Session, artifact.MethodForget, []byte(id))
 	return c.Explain(err)
-}
-
-// decodeArtifact returns a message of ARTIFACT by the names of its schema.
-func decodeArtifact(env *e1.Envelope) (map[string]any, error) {
-	fields := make(map[string]any)
-	text := func(name string, value []byte) {
-		if len(value) > 0 {
-			fields[name] = string(value)
-		}
-	}
-	switch env.MsgType {
-	case artifact.TypeOffer:
-		var m artifact.Offer
-		err := m.Decode(env.Payload)
-		fields["artifact_id"], fields["total_size"] = string(m.ArtifactID), m.TotalSize
-		fields["hash_alg"], fields["hash"] = string(m.HashAlg), hex.EncodeToString(m.Hash)
-		if len(m.Metadata) > 0 {
-			fields["metadata"] = octets(m.Metadata)
-		}
-		return fields, err
-	case artifact.TypeGet:
-		var m artifact.Get
-		err := m.Decode(env.Payload)
-		fields["artifact_id"], fields["start"], fields["end"] = string(m.ArtifactID), m.Start, m.End
-		text("resume_token", m.ResumeToken)
-		return fields, err
-	case artifact.TypeChunk:
-		var m artifact.Chunk
-		err := m.Decode(env.Payload)
-		fields["artifact_id"], fields["chunk_index"], fields["offset"] = string(m.ArtifactID), m.ChunkIndex, m.Offset
-		fields["data"], fields["is_terminal"] = octets(m.Data), m.IsTerminal
-		text("resume_token", m.ResumeToken)
-		return fields, err
-	case artifact.TypeAck:
-		var m artifact.Ack
-		err := m.Decode(env.Payload)
-		fields["artifact_id"], fields["chunk_index"] = string(m.ArtifactID), m.ChunkIndex
-		return fields, err
-	case artifact.TypeErr:
-		var m artifact.Err
-		err := m.Decode(env.Payload)
-		fields["code"], fields["message"], fields["retryable"] = string(m.Code), string(m.Message), m.Retryable
-		return fields, err
-	}
-	return nil, nil
 }

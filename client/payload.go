@@ -21,9 +21,10 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
-	a2a.ProfileID:    a2a.Messages,
-	events.ProfileID: events.Messages,
-	rpc.ProfileID:    rpc.Messages,
+	artifact.ProfileID: artifact.Messages,
+	a2a.ProfileID:      a2a.Messages,
+	events.ProfileID:   events.Messages,
+	rpc.ProfileID:      rpc.Messages,
 }
 
 // decodePayload returns the message in a payload by the names of its schema, or
@@ -115,7 +116,6 @@ func value(d *p1.Field, number uint64, b []byte) any {
 // decoders read the messages of a profile: nil fields for a msg_type that it
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
-	artifact.ProfileID:   decodeArtifact,
 	agdisc.ProfileID:     decodeAGDISC,
 	cred.ProfileID:       decodeCred,
 	obs.ProfileID:        decodeOBS,

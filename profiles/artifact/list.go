@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // MaxList is how many artifacts a ListResult has at most.
@@ -162,6 +163,17 @@ func (s *Service) page(ctx context.Context, identity string, in ListParams) (pag
 		end()
 	}
 	return page, more, nil
+}
+
+// checkID refuses an artifact_id that no message could have.
+func checkID(id []byte) error {
+	switch {
+	case p1.Blank(id):
+		return p1.Missing("artifact_id")
+	case len(id) > MaxID:
+		return p1.TooLong("", "artifact: artifact_id", len(id), MaxID)
+	}
+	return nil
 }
 
 // Forget serves MethodForget: it ends the artifact that a peer has under an

@@ -1,17 +1,14 @@
 package artifact_test
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/p1"
-	"github.com/slimwire/swp/proto/artifactpb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 // message is what all messages have.
@@ -22,54 +19,21 @@ type message interface {
 }
 
 func TestMessagesAreThoseOfTheSchema(t *testing.T) {
-	hash := bytes.Repeat([]byte{7}, 32)
+	hash := []byte("0123456789abcdef0123456789abcdef")
 	opaque := []byte{0, 0xff, '\n'}
-	for _, test := range []struct {
-		name   string
-		ours   message
-		schema *artifactpb.Payload
-	}{
-		{"offer", &artifact.Offer{ArtifactID: []byte("é"), TotalSize: 1 << 40, HashAlg: []byte("SHA256"), Hash: hash, Metadata: opaque},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Offer{Offer: &artifactpb.ArtOffer{
-				ArtifactId: "é", TotalSize: 1 << 40, HashAlg: "SHA256", Hash: hash, Metadata: opaque}}}},
-		{"offer of nothing", &artifact.Offer{ArtifactID: []byte("a"), HashAlg: []byte("sha256"), Hash: hash},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Offer{Offer: &artifactpb.ArtOffer{ArtifactId: "a", HashAlg: "sha256", Hash: hash}}}},
-		{"get", &artifact.Get{ArtifactID: []byte("a"), Start: 3, End: 1<<64 - 1, ResumeToken: []byte("t")},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Get{Get: &artifactpb.ArtGet{ArtifactId: "a", Start: 3, End: 1<<64 - 1, ResumeToken: "t"}}}},
-		{"get of all", &artifact.Get{ArtifactID: []byte("a")},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Get{Get: &artifactpb.ArtGet{ArtifactId: "a"}}}},
-		{"chunk", &artifact.Chunk{ArtifactID: []byte("a"), ChunkIndex: 5, Offset: 1 << 33, Data: opaque, IsTerminal: true, ResumeToken: []byte("t")},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Chunk{Chunk: &artifactpb.ArtChunk{
-				ArtifactId: "a", ChunkIndex: 5, Offset: 1 << 33, Data: opaque, IsTerminal: true, ResumeToken: "t"}}}},
-		{"first chunk", &artifact.Chunk{ArtifactID: []byte("a"), Data: opaque},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Chunk{Chunk: &artifactpb.ArtChunk{ArtifactId: "a", Data: opaque}}}},
-		{"ack", &artifact.Ack{ArtifactID: []byte("a"), ChunkIndex: 9},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Ack{Ack: &artifactpb.ArtAck{ArtifactId: "a", ChunkIndex: 9}}}},
-		{"err", &artifact.Err{Code: []byte("NOT_FOUND"), Message: []byte("é"), Retryable: true},
-			&artifactpb.Payload{Body: &artifactpb.Payload_Err{Err: &artifactpb.ArtErr{Code: "NOT_FOUND", Message: "é", Retryable: true}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+	prototest.Agree(t, "artifact", map[string]prototest.Message{
+		`offer {artifact_id: "é" total_size: 1099511627776 hash_alg: "SHA256" hash: "0123456789abcdef0123456789abcdef" metadata: "\000\377\n"}`: &artifact.Offer{
+			ArtifactID: []byte("é"), TotalSize: 1 << 40, HashAlg: []byte("SHA256"), Hash: hash, Metadata: opaque},
+		`offer {artifact_id: "a" hash_alg: "sha256" hash: "0123456789abcdef0123456789abcdef"}`: &artifact.Offer{
+			ArtifactID: []byte("a"), HashAlg: []byte("sha256"), Hash: hash},
+		`get {artifact_id: "a" start: 3 end: 18446744073709551615 resume_token: "t"}`: &artifact.Get{ArtifactID: []byte("a"), Start: 3, End: 1<<64 - 1, ResumeToken: []byte("t")},
+		`get {artifact_id: "a"}`: &artifact.Get{ArtifactID: []byte("a")},
+		`chunk {artifact_id: "a" chunk_index: 5 offset: 8589934592 data: "\000\377\n" is_terminal: true resume_token: "t"}`: &artifact.Chunk{
+			ArtifactID: []byte("a"), ChunkIndex: 5, Offset: 1 << 33, Data: opaque, IsTerminal: true, ResumeToken: []byte("t")},
+		`chunk {artifact_id: "a" data: "\000\377\n"}`:          &artifact.Chunk{ArtifactID: []byte("a"), Data: opaque},
+		`ack {artifact_id: "a" chunk_index: 9}`:                &artifact.Ack{ArtifactID: []byte("a"), ChunkIndex: 9},
+		`err {code: "NOT_FOUND" message: "é" retryable: true}`: &artifact.Err{Code: []byte("NOT_FOUND"), Message: []byte("é"), Retryable: true},
+	})
 }
 
 func TestWhatIsRequiredAndWhatIsBounded(t *testing.T) {

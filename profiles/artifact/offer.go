@@ -1,10 +1,26 @@
 package artifact
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"sync"
 
 	"github.com/slimwire/swp/profiles"
 )
+
+// HashSHA256 is the one hash_alg, which is compared without regard to case.
+const HashSHA256 = "sha256"
+
+// checkHash refuses a hash_alg other than sha256 as one that is not supported.
+func (m *Offer) checkHash() error {
+	switch {
+	case !bytes.EqualFold(m.HashAlg, []byte(HashSHA256)):
+		return refuse(CodeUnsupportedHash, "hash_alg %.32q, want %s", m.HashAlg, HashSHA256)
+	case len(m.Hash) != sha256.Size:
+		return profiles.Errorf(profiles.InvalidProfilePayload, "artifact: hash: %d octets, want %d", len(m.Hash), sha256.Size)
+	}
+	return nil
+}
 
 // uploads are those of which something is under way: the store has not yet said
 // what became of it. Of all others the store knows everything.

@@ -18,6 +18,9 @@ const (
 	tokenSize   = 1 + 8 + tokenMAC
 )
 
+// MaxToken is how many octets a resume_token has at most.
+const MaxToken = 1024
+
 var tokenText = base64.RawURLEncoding
 
 // appendToken appends a token to dst, as text.
