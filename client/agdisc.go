@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -47,30 +46,4 @@ func (c *Client) Agents(ctx context.Context, yield func(agdisc.Entry) bool) erro
 		}
 		params.After = page.Next
 	}
-}
-
-// decodeAGDISC returns a message of AGDISC by the names of its schema.
-func decodeAGDISC(env *e1.Envelope) (map[string]any, error) {
-	switch env.MsgType {
-	case agdisc.TypeGet:
-		var m agdisc.Get
-		err := m.Decode(env.Payload)
-		return map[string]any{"agent_id": string(m.AgentID), "if_none_match": string(m.IfNoneMatch)}, err
-	case agdisc.TypeDoc:
-		var m agdisc.Doc
-		err := m.Decode(env.Payload)
-		return map[string]any{
-			"agent_id": string(m.AgentID), "schema_revision": string(m.SchemaRevision), "card_payload": octets(m.CardPayload),
-			"etag": string(m.ETag), "max_age_ms": m.MaxAgeMs,
-		}, err
-	case agdisc.TypeNotModified:
-		var m agdisc.NotModified
-		err := m.Decode(env.Payload)
-		return map[string]any{"agent_id": string(m.AgentID), "etag": string(m.ETag)}, err
-	case agdisc.TypeErr:
-		var m agdisc.Err
-		err := m.Decode(env.Payload)
-		return map[string]any{"code": string(m.Code), "message": string(m.Message)}, err
-	}
-	return nil, nil
 }

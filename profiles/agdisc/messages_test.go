@@ -1,17 +1,14 @@
 package agdisc_test
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/p1"
-	"github.com/slimwire/swp/proto/agdiscpb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 // message is what all messages have.
@@ -23,45 +20,14 @@ type message interface {
 
 func TestMessagesAreThoseOfTheSchema(t *testing.T) {
 	card := []byte{0, 0xff, '{', '\n'}
-	for _, test := range []struct {
-		name   string
-		ours   message
-		schema *agdiscpb.Payload
-	}{
-		{"get", &agdisc.Get{AgentID: []byte("é"), IfNoneMatch: []byte("e")},
-			&agdiscpb.Payload{Body: &agdiscpb.Payload_Get{Get: &agdiscpb.AgdiscGet{AgentId: "é", IfNoneMatch: "e"}}}},
-		{"doc", &agdisc.Doc{AgentID: []byte("a"), SchemaRevision: []byte("v1"), CardPayload: card, ETag: []byte("e"), MaxAgeMs: 1 << 40},
-			&agdiscpb.Payload{Body: &agdiscpb.Payload_Doc{Doc: &agdiscpb.AgdiscDoc{
-				AgentId: "a", SchemaRevision: "v1", CardPayload: card, Etag: "e", MaxAgeMs: 1 << 40}}}},
-		{"doc without a validator", &agdisc.Doc{AgentID: []byte("a"), SchemaRevision: []byte("v1"), CardPayload: card},
-			&agdiscpb.Payload{Body: &agdiscpb.Payload_Doc{Doc: &agdiscpb.AgdiscDoc{AgentId: "a", SchemaRevision: "v1", CardPayload: card}}}},
-		{"not modified", &agdisc.NotModified{AgentID: []byte("a"), ETag: []byte("e")},
-			&agdiscpb.Payload{Body: &agdiscpb.Payload_NotModified{NotModified: &agdiscpb.AgdiscNotModified{AgentId: "a", Etag: "e"}}}},
-		{"err", &agdisc.Err{Code: []byte("NOT_FOUND"), Message: []byte("é")},
-			&agdiscpb.Payload{Body: &agdiscpb.Payload_Err{Err: &agdiscpb.AgdiscErr{Code: "NOT_FOUND", Message: "é"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+	prototest.Agree(t, "agdisc", map[string]prototest.Message{
+		`get {agent_id: "é" if_none_match: "e"}`: &agdisc.Get{AgentID: []byte("é"), IfNoneMatch: []byte("e")},
+		`doc {agent_id: "a" schema_revision: "v1" card_payload: "\000\377{\n" etag: "e" max_age_ms: 1099511627776}`: &agdisc.Doc{
+			AgentID: []byte("a"), SchemaRevision: []byte("v1"), CardPayload: card, ETag: []byte("e"), MaxAgeMs: 1 << 40},
+		`doc {agent_id: "a" schema_revision: "v1" card_payload: "\000\377{\n"}`: &agdisc.Doc{AgentID: []byte("a"), SchemaRevision: []byte("v1"), CardPayload: card},
+		`not_modified {agent_id: "a" etag: "e"}`:                                &agdisc.NotModified{AgentID: []byte("a"), ETag: []byte("e")},
+		`err {code: "NOT_FOUND" message: "é"}`:                                  &agdisc.Err{Code: []byte("NOT_FOUND"), Message: []byte("é")},
+	})
 }
 
 func TestWhatIsRequiredAndWhatIsBounded(t *testing.T) {
