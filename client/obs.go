@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/hex"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/obs"
 )
@@ -29,44 +27,4 @@ func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) er
 func (c *Client) LastTrace(ctx context.Context) (profiles.Trace, obs.IDs, error) {
 	last, ids, err := obs.Last(ctx, c.Session)
 	return last, ids, c.Explain(err)
-}
-
-// decodeOBS returns a message of OBS by the names of its schema.
-func decodeOBS(env *e1.Envelope) (map[string]any, error) {
-	all := make(map[string]any)
-	fields := func(m *obs.Fields) {
-		for name, v := range map[string][]byte{"traceparent": m.Traceparent, "tracestate": m.Tracestate} {
-			if len(v) > 0 {
-				all[name] = string(v)
-			}
-		}
-		for name, v := range map[string][]byte{"msg_id": m.MsgID, "task_id": m.TaskID, "rpc_id": m.RPCID} {
-			if len(v) > 0 {
-				all[name] = hex.EncodeToString(v)
-			}
-		}
-	}
-	switch env.MsgType {
-	case obs.TypeSet:
-		var m obs.Set
-		err := m.Decode(env.Payload)
-		fields(&m.Fields)
-		return all, err
-	case obs.TypeGet:
-		var m obs.Get
-		err := m.Decode(env.Payload)
-		all["include_current"] = m.IncludeCurrent
-		return all, err
-	case obs.TypeDoc:
-		var m obs.Doc
-		err := m.Decode(env.Payload)
-		fields(&m.Fields)
-		return all, err
-	case obs.TypeErr:
-		var m obs.Err
-		err := m.Decode(env.Payload)
-		all["code"], all["message"] = string(m.Code), string(m.Message)
-		return all, err
-	}
-	return nil, nil
 }

@@ -21,6 +21,7 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
+	obs.ProfileID:      obs.Messages,
 	cred.ProfileID:     cred.Messages,
 	agdisc.ProfileID:   agdisc.Messages,
 	artifact.ProfileID: artifact.Messages,
@@ -118,7 +119,6 @@ func value(d *p1.Field, number uint64, b []byte) any {
 // decoders read the messages of a profile: nil fields for a msg_type that it
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
-	obs.ProfileID:        decodeOBS,
 	relay.ProfileID:      decodeRelay,
 	policyhint.ProfileID: decodePolicyHint,
 	tooldisc.ProfileID:   decodeTOOLDISC,
