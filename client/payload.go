@@ -21,13 +21,14 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
-	obs.ProfileID:      obs.Messages,
-	cred.ProfileID:     cred.Messages,
-	agdisc.ProfileID:   agdisc.Messages,
-	artifact.ProfileID: artifact.Messages,
-	a2a.ProfileID:      a2a.Messages,
-	events.ProfileID:   events.Messages,
-	rpc.ProfileID:      rpc.Messages,
+	policyhint.ProfileID: policyhint.Messages,
+	obs.ProfileID:        obs.Messages,
+	cred.ProfileID:       cred.Messages,
+	agdisc.ProfileID:     agdisc.Messages,
+	artifact.ProfileID:   artifact.Messages,
+	a2a.ProfileID:        a2a.Messages,
+	events.ProfileID:     events.Messages,
+	rpc.ProfileID:        rpc.Messages,
 }
 
 // decodePayload returns the message in a payload by the names of its schema, or
@@ -119,10 +120,9 @@ func value(d *p1.Field, number uint64, b []byte) any {
 // decoders read the messages of a profile: nil fields for a msg_type that it
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
-	relay.ProfileID:      decodeRelay,
-	policyhint.ProfileID: decodePolicyHint,
-	tooldisc.ProfileID:   decodeTOOLDISC,
-	state.ProfileID:      decodeState,
+	relay.ProfileID:    decodeRelay,
+	tooldisc.ProfileID: decodeTOOLDISC,
+	state.ProfileID:    decodeState,
 }
 
 // octets shows opaque octets: text as it is, anything else as hex:….

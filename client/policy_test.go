@@ -19,8 +19,8 @@ func TestDumpShowsPolicyHints(t *testing.T) {
 		payload []byte
 		want    any
 	}{
-		{policyhint.TypeSet, (&policyhint.Set{Constraints: constraints}).Append(nil), map[string]any{"constraints": []map[string]string{
-			{"key": "region", "value": "eu", "mode": "MUST", "scope_ref": "rpc:01"}, {"key": "k", "value": "v", "mode": "may"},
+		{policyhint.TypeSet, (&policyhint.Set{Constraints: constraints}).Append(nil), map[string]any{"constraints": []any{
+			map[string]any{"key": "region", "value": "eu", "mode": "MUST", "scope_ref": "rpc:01"}, map[string]any{"key": "k", "value": "v", "mode": "may"},
 		}}},
 		{policyhint.TypeAck, (&policyhint.Ack{AckID: []byte{0xff}}).Append(nil), map[string]any{"ack_id": "hex:ff"}},
 		{policyhint.TypeViolation, (&policyhint.Violation{Key: []byte("k"), Scope: []byte("s"), Reason: []byte("r")}).Append(nil),

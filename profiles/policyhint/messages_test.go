@@ -1,66 +1,24 @@
 package policyhint_test
 
 import (
-	"bytes"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/slimwire/swp/profiles/policyhint"
-	"github.com/slimwire/swp/proto/policyhintpb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 func TestMessagesAreThoseOfTheSchema(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		ours interface {
-			Decode([]byte) error
-			Append([]byte) []byte
-			Size() int
-		}
-		schema *policyhintpb.Payload
-	}{
-		{name: "set",
-			ours: &policyhint.Set{Constraints: []policyhint.Constraint{
+	prototest.Agree(t, "policyhint", map[string]prototest.Message{
+		`hint_set {constraints [{key: "k" value: "é" mode: "MUST" scope_ref: "rpc:00"}, {key: "l" value: "w" mode: "may"}]}`: &policyhint.Set{
+			Constraints: []policyhint.Constraint{
 				{Key: []byte("k"), Value: []byte("é"), Mode: []byte("MUST"), Scope: []byte("rpc:00")},
 				{Key: []byte("l"), Value: []byte("w"), Mode: []byte("may")},
 			}},
-			schema: &policyhintpb.Payload{Body: &policyhintpb.Payload_HintSet{HintSet: &policyhintpb.PolicyHintSet{
-				Constraints: []*policyhintpb.Constraint{
-					{Key: "k", Value: "é", Mode: "MUST", ScopeRef: "rpc:00"}, {Key: "l", Value: "w", Mode: "may"},
-				}}}}},
-		{name: "empty set", ours: &policyhint.Set{},
-			schema: &policyhintpb.Payload{Body: &policyhintpb.Payload_HintSet{HintSet: &policyhintpb.PolicyHintSet{}}}},
-		{name: "ack", ours: &policyhint.Ack{AckID: []byte("0a0b")},
-			schema: &policyhintpb.Payload{Body: &policyhintpb.Payload_HintAck{HintAck: &policyhintpb.PolicyHintAck{AckId: "0a0b"}}}},
-		{name: "violation", ours: &policyhint.Violation{Key: []byte("k"), Scope: []byte("connection"), Reason: []byte("CONFLICT")},
-			schema: &policyhintpb.Payload{Body: &policyhintpb.Payload_Violation{Violation: &policyhintpb.PolicyViolation{
-				Key: "k", ScopeRef: "connection", ReasonCode: "CONFLICT"}}}},
-		{name: "err", ours: &policyhint.Err{Code: []byte("c"), Message: []byte("m")},
-			schema: &policyhintpb.Payload{Body: &policyhintpb.Payload_Err{Err: &policyhintpb.PolicyErr{Code: "c", Message: "m"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+		`hint_set {}`:               &policyhint.Set{},
+		`hint_ack {ack_id: "0a0b"}`: &policyhint.Ack{AckID: []byte("0a0b")},
+		`violation {key: "k" scope_ref: "connection" reason_code: "CONFLICT"}`: &policyhint.Violation{Key: []byte("k"), Scope: []byte("connection"), Reason: []byte("CONFLICT")},
+		`err {code: "c" message: "m"}`:                                         &policyhint.Err{Code: []byte("c"), Message: []byte("m")},
+	})
 }
 
 func TestWhatIsRequiredIsMissed(t *testing.T) {
