@@ -21,6 +21,7 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
+	relay.ProfileID:      relay.Messages,
 	policyhint.ProfileID: policyhint.Messages,
 	obs.ProfileID:        obs.Messages,
 	cred.ProfileID:       cred.Messages,
@@ -120,7 +121,6 @@ func value(d *p1.Field, number uint64, b []byte) any {
 // decoders read the messages of a profile: nil fields for a msg_type that it
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
-	relay.ProfileID:    decodeRelay,
 	tooldisc.ProfileID: decodeTOOLDISC,
 	state.ProfileID:    decodeState,
 }

@@ -2,14 +2,12 @@ package client
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -103,44 +101,4 @@ func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c
 		}
 		return nil
 	})
-}
-
-// decodeRelay returns a message of RELAY by the names of its schema.
-func decodeRelay(env *e1.Envelope) (map[string]any, error) {
-	fields := make(map[string]any)
-	id := func(id []byte) { fields["delivery_id"] = hex.EncodeToString(id) }
-	var err error
-	switch env.MsgType {
-	case relay.TypePublish:
-		var m relay.Publish
-		err = m.Decode(env.Payload)
-		id(m.DeliveryID)
-		fields["topic"], fields["payload"] = string(m.Topic), octets(m.Payload)
-		if m.TTL > 0 {
-			fields["ttl_ms"] = m.TTL
-		}
-	case relay.TypeAck:
-		var m relay.Ack
-		err = m.Decode(env.Payload)
-		id(m.DeliveryID)
-	case relay.TypeNack:
-		var m relay.Nack
-		err = m.Decode(env.Payload)
-		id(m.DeliveryID)
-		fields["retryable"], fields["reason_code"] = m.Retryable, string(m.Reason)
-	case relay.TypeStatus:
-		var m relay.Status
-		err = m.Decode(env.Payload)
-		id(m.DeliveryID)
-		if len(m.State) > 0 {
-			fields["state"], fields["attempt_count"] = string(m.State), m.Attempts
-		}
-	case relay.TypeErr:
-		var m relay.Err
-		err = m.Decode(env.Payload)
-		fields["code"], fields["message"] = string(m.Code), string(m.Message)
-	default:
-		return nil, nil
-	}
-	return fields, err
 }

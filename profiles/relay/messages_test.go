@@ -1,17 +1,14 @@
 package relay_test
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/relay"
-	"github.com/slimwire/swp/proto/relaypb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 type message interface {
@@ -22,50 +19,16 @@ type message interface {
 
 func TestMessagesAreThoseOfTheSchema(t *testing.T) {
 	id := []byte{0, 0xff, 'i'}
-	for _, test := range []struct {
-		name   string
-		ours   message
-		schema *relaypb.Payload
-	}{
-		{"publish", &relay.Publish{DeliveryID: id, Topic: []byte("é.*"), Payload: []byte{0xfe}, TTL: 1<<64 - 1},
-			&relaypb.Payload{Body: &relaypb.Payload_Publish{Publish: &relaypb.RelayPublish{DeliveryId: id, Topic: "é.*", Payload: []byte{0xfe}, TtlMs: 1<<64 - 1}}}},
-		{"publish the least", &relay.Publish{DeliveryID: id, Topic: []byte("t")},
-			&relaypb.Payload{Body: &relaypb.Payload_Publish{Publish: &relaypb.RelayPublish{DeliveryId: id, Topic: "t"}}}},
-		{"ack", &relay.Ack{DeliveryID: id},
-			&relaypb.Payload{Body: &relaypb.Payload_Ack{Ack: &relaypb.RelayAck{DeliveryId: id}}}},
-		{"nack", &relay.Nack{DeliveryID: id, Retryable: true, Reason: []byte("büsy")},
-			&relaypb.Payload{Body: &relaypb.Payload_Nack{Nack: &relaypb.RelayNack{DeliveryId: id, Retryable: true, ReasonCode: "büsy"}}}},
-		{"nack the least", &relay.Nack{DeliveryID: id},
-			&relaypb.Payload{Body: &relaypb.Payload_Nack{Nack: &relaypb.RelayNack{DeliveryId: id}}}},
-		{"status", &relay.Status{DeliveryID: id, State: []byte("retry"), Attempts: 1<<32 - 1},
-			&relaypb.Payload{Body: &relaypb.Payload_Status{Status: &relaypb.RelayStatus{DeliveryId: id, State: "retry", AttemptCount: 1<<32 - 1}}}},
-		{"question", &relay.Status{DeliveryID: id},
-			&relaypb.Payload{Body: &relaypb.Payload_Status{Status: &relaypb.RelayStatus{DeliveryId: id}}}},
-		{"err", &relay.Err{Code: []byte("CONFLICT"), Message: []byte("é")},
-			&relaypb.Payload{Body: &relaypb.Payload_Err{Err: &relaypb.RelayErr{Code: "CONFLICT", Message: "é"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+	prototest.Agree(t, "relay", map[string]prototest.Message{
+		`publish {delivery_id: "\000\377i" topic: "é.*" payload: "\376" ttl_ms: 18446744073709551615}`: &relay.Publish{DeliveryID: id, Topic: []byte("é.*"), Payload: []byte{0xfe}, TTL: 1<<64 - 1},
+		`publish {delivery_id: "\000\377i" topic: "t"}`:                                                &relay.Publish{DeliveryID: id, Topic: []byte("t")},
+		`ack {delivery_id: "\000\377i"}`:                                                               &relay.Ack{DeliveryID: id},
+		`nack {delivery_id: "\000\377i" retryable: true reason_code: "büsy"}`:                          &relay.Nack{DeliveryID: id, Retryable: true, Reason: []byte("büsy")},
+		`nack {delivery_id: "\000\377i"}`:                                                              &relay.Nack{DeliveryID: id},
+		`status {delivery_id: "\000\377i" state: "retry" attempt_count: 4294967295}`:                   &relay.Status{DeliveryID: id, State: []byte("retry"), Attempts: 1<<32 - 1},
+		`status {delivery_id: "\000\377i"}`:                                                            &relay.Status{DeliveryID: id},
+		`err {code: "CONFLICT" message: "é"}`:                                                          &relay.Err{Code: []byte("CONFLICT"), Message: []byte("é")},
+	})
 }
 
 func TestPR14FieldsAreHeldToTheirBounds(t *testing.T) {
