@@ -21,6 +21,7 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
+	state.ProfileID:      state.Messages,
 	relay.ProfileID:      relay.Messages,
 	policyhint.ProfileID: policyhint.Messages,
 	obs.ProfileID:        obs.Messages,
@@ -122,7 +123,6 @@ func value(d *p1.Field, number uint64, b []byte) any {
 // does not have.
 var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
 	tooldisc.ProfileID: decodeTOOLDISC,
-	state.ProfileID:    decodeState,
 }
 
 // octets shows opaque octets: text as it is, anything else as hex:….

@@ -2,11 +2,9 @@ package client
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"io"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
@@ -82,46 +80,4 @@ func (c *Client) StateDeltas(ctx context.Context, base state.ID, yield func(*sta
 func (c *Client) ForgetState(ctx context.Context, id state.ID) error {
 	_, err := rpc.Call(ctx, c.Session, state.MethodForget, id[:])
 	return c.Explain(err)
-}
-
-// decodeState returns a message of STATE by the names of its schema.
-func decodeState(env *e1.Envelope) (map[string]any, error) {
-	fields := make(map[string]any)
-	parents := func(ids [][]byte) {
-		list := make([]string, len(ids))
-		for i, id := range ids {
-			list[i] = hex.EncodeToString(id)
-		}
-		if len(list) > 0 {
-			fields["parent_ids"] = list
-		}
-	}
-	switch env.MsgType {
-	case state.TypePut:
-		var m state.Put
-		err := m.Decode(env.Payload)
-		fields["state_id"], fields["blob"] = hex.EncodeToString(m.StateID), octets(m.Blob)
-		if len(m.Metadata) > 0 {
-			fields["metadata"] = octets(m.Metadata)
-		}
-		parents(m.ParentIDs)
-		return fields, err
-	case state.TypeGet:
-		var m state.Get
-		err := m.Decode(env.Payload)
-		fields["state_id"] = hex.EncodeToString(m.StateID)
-		return fields, err
-	case state.TypeDelta:
-		var m state.Delta
-		err := m.Decode(env.Payload)
-		fields["state_id"], fields["delta"] = hex.EncodeToString(m.StateID), octets(m.Delta)
-		parents(m.ParentIDs)
-		return fields, err
-	case state.TypeErr:
-		var m state.Err
-		err := m.Decode(env.Payload)
-		fields["code"], fields["message"] = string(m.Code), string(m.Message)
-		return fields, err
-	}
-	return nil, nil
 }

@@ -17,11 +17,11 @@ func TestDumpShowsStates(t *testing.T) {
 		want    any
 	}{
 		{state.TypePut, (&state.Put{StateID: id, Blob: []byte("b"), ParentIDs: parents, Metadata: []byte{0xff}}).Append(nil),
-			map[string]any{"state_id": "01ff", "blob": "b", "parent_ids": []string{"02", "03"}, "metadata": "hex:ff"}},
+			map[string]any{"state_id": "01ff", "blob": "b", "parent_ids": []any{"02", "03"}, "metadata": "hex:ff"}},
 		{state.TypePut, (&state.Put{StateID: id, Blob: []byte("b")}).Append(nil), map[string]any{"state_id": "01ff", "blob": "b"}},
 		{state.TypeGet, (&state.Get{StateID: id}).Append(nil), map[string]any{"state_id": "01ff"}},
 		{state.TypeDelta, (&state.Delta{StateID: id, Delta: []byte{0}, ParentIDs: parents[:1]}).Append(nil),
-			map[string]any{"state_id": "01ff", "delta": "hex:00", "parent_ids": []string{"02"}}},
+			map[string]any{"state_id": "01ff", "delta": "hex:00", "parent_ids": []any{"02"}}},
 		{state.TypeErr, (&state.Err{Code: []byte("c"), Message: []byte("m")}).Append(nil), map[string]any{"code": "c", "message": "m"}},
 		{state.TypeGet, []byte("\x12\x00"), nil},
 		{99, []byte("\x12\x00"), nil},
