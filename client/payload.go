@@ -21,28 +21,22 @@ import (
 
 // described are the messages of the profiles that have schemas.
 var described = map[uint64][]p1.Message{
-	state.ProfileID:      state.Messages,
-	relay.ProfileID:      relay.Messages,
-	policyhint.ProfileID: policyhint.Messages,
-	obs.ProfileID:        obs.Messages,
-	cred.ProfileID:       cred.Messages,
+	a2a.ProfileID:        a2a.Messages,
 	agdisc.ProfileID:     agdisc.Messages,
 	artifact.ProfileID:   artifact.Messages,
-	a2a.ProfileID:        a2a.Messages,
+	cred.ProfileID:       cred.Messages,
 	events.ProfileID:     events.Messages,
+	obs.ProfileID:        obs.Messages,
+	policyhint.ProfileID: policyhint.Messages,
+	relay.ProfileID:      relay.Messages,
 	rpc.ProfileID:        rpc.Messages,
+	state.ProfileID:      state.Messages,
+	tooldisc.ProfileID:   tooldisc.Messages,
 }
 
 // decodePayload returns the message in a payload by the names of its schema, or
 // nil if it is not known here or malformed.
 func decodePayload(env *e1.Envelope) any {
-	if decode, known := decoders[env.ProfileID]; known {
-		fields, err := decode(env)
-		if err != nil || fields == nil {
-			return nil
-		}
-		return fields
-	}
 	messages := described[env.ProfileID]
 	i := slices.IndexFunc(messages, func(m p1.Message) bool { return m.Type == env.MsgType })
 	if i < 0 || messages[i].Decode(env.Payload) != nil {
@@ -117,12 +111,6 @@ func value(d *p1.Field, number uint64, b []byte) any {
 		return shown(d.Message, b)
 	}
 	return octets(b)
-}
-
-// decoders read the messages of a profile: nil fields for a msg_type that it
-// does not have.
-var decoders = map[uint64]func(*e1.Envelope) (map[string]any, error){
-	tooldisc.ProfileID: decodeTOOLDISC,
 }
 
 // octets shows opaque octets: text as it is, anything else as hex:….

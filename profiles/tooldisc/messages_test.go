@@ -6,12 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/tooldisc"
-	"github.com/slimwire/swp/proto/tooldiscpb"
+	"github.com/slimwire/swp/proto/prototest"
 )
 
 // message is what all messages have.
@@ -22,51 +20,23 @@ type message interface {
 }
 
 func TestMessagesAreThoseOfTheSchema(t *testing.T) {
-	ours := tooldisc.Descriptor{
+	full := tooldisc.Descriptor{
 		ToolID: []byte("é/x"), Name: []byte("x"), Version: []byte("1.0"), SchemaRef: []byte("swp://schemas/x"), DescriptorPayload: []byte{0, 0xff, '\n'},
 	}
-	theirs := &tooldiscpb.ToolDescriptor{ToolId: "é/x", Name: "x", Version: "1.0", SchemaRef: "swp://schemas/x", DescriptorPayload: []byte{0, 0xff, '\n'}}
 	bare := tooldisc.Descriptor{ToolID: []byte("b"), Name: []byte("b"), Version: []byte("1"), SchemaRef: []byte("x:y")}
-	for _, test := range []struct {
-		name   string
-		ours   message
-		schema *tooldiscpb.Payload
-	}{
-		{"list of all", &tooldisc.ListReq{}, &tooldiscpb.Payload{Body: &tooldiscpb.Payload_ListReq{ListReq: &tooldiscpb.TooldiscListReq{}}}},
-		{"list", &tooldisc.ListReq{PageSize: 1<<32 - 1, PageToken: []byte("t"), Filter: []byte("é")},
-			&tooldiscpb.Payload{Body: &tooldiscpb.Payload_ListReq{ListReq: &tooldiscpb.TooldiscListReq{PageSize: 1<<32 - 1, PageToken: "t", Filter: "é"}}}},
-		{"empty page", &tooldisc.ListResp{}, &tooldiscpb.Payload{Body: &tooldiscpb.Payload_ListResp{ListResp: &tooldiscpb.TooldiscListResp{}}}},
-		{"page", &tooldisc.ListResp{Tools: []tooldisc.Descriptor{ours, bare}, NextPageToken: []byte("n")},
-			&tooldiscpb.Payload{Body: &tooldiscpb.Payload_ListResp{ListResp: &tooldiscpb.TooldiscListResp{
-				Tools: []*tooldiscpb.ToolDescriptor{theirs, {ToolId: "b", Name: "b", Version: "1", SchemaRef: "x:y"}}, NextPageToken: "n"}}}},
-		{"get", &tooldisc.GetReq{ToolID: []byte("é"), Version: []byte("2")},
-			&tooldiscpb.Payload{Body: &tooldiscpb.Payload_GetReq{GetReq: &tooldiscpb.TooldiscGetReq{ToolId: "é", Version: "2"}}}},
-		{"tool", &tooldisc.GetResp{Tool: ours}, &tooldiscpb.Payload{Body: &tooldiscpb.Payload_GetResp{GetResp: &tooldiscpb.TooldiscGetResp{Tool: theirs}}}},
-		{"err", &tooldisc.Err{Code: []byte("NOT_FOUND"), Message: []byte("é")},
-			&tooldiscpb.Payload{Body: &tooldiscpb.Payload_Err{Err: &tooldiscpb.TooldiscErr{Code: "NOT_FOUND", Message: "é"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(test.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := test.ours.Append(nil)
-			if !bytes.Equal(got, want) || test.ours.Size() != len(want) {
-				t.Errorf("%x of size %d, want %x", got, test.ours.Size(), want)
-			}
-			if err := test.ours.Decode(want); err != nil {
-				t.Fatal(err)
-			}
-			if again := test.ours.Append(nil); !bytes.Equal(again, want) {
-				t.Errorf("decoded and appended: %x, want %x", again, want)
-			}
-			for n := range want {
-				if test.ours.Decode(want[:n]) == nil {
-					t.Errorf("prefix of %d octets accepted", n)
-				}
-			}
-		})
-	}
+	const (
+		fullText = `{tool_id: "é/x" name: "x" version: "1.0" schema_ref: "swp://schemas/x" descriptor_payload: "\000\377\n"}`
+		bareText = `{tool_id: "b" name: "b" version: "1" schema_ref: "x:y"}`
+	)
+	prototest.Agree(t, "tooldisc", map[string]prototest.Message{
+		`list_req {}`: &tooldisc.ListReq{},
+		`list_req {page_size: 4294967295 page_token: "t" filter: "é"}`: &tooldisc.ListReq{PageSize: 1<<32 - 1, PageToken: []byte("t"), Filter: []byte("é")},
+		`list_resp {}`: &tooldisc.ListResp{},
+		`list_resp {tools [` + fullText + `, ` + bareText + `] next_page_token: "n"}`: &tooldisc.ListResp{Tools: []tooldisc.Descriptor{full, bare}, NextPageToken: []byte("n")},
+		`get_req {tool_id: "é" version: "2"}`:                                         &tooldisc.GetReq{ToolID: []byte("é"), Version: []byte("2")},
+		`get_resp {tool ` + fullText + `}`:                                            &tooldisc.GetResp{Tool: full},
+		`err {code: "NOT_FOUND" message: "é"}`:                                        &tooldisc.Err{Code: []byte("NOT_FOUND"), Message: []byte("é")},
+	})
 }
 
 func TestWhatIsRequiredAndWhatIsBounded(t *testing.T) {

@@ -22,6 +22,8 @@ func RefOf(schema []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+func (m *Descriptor) checkRef() error { return CheckRef(string(m.SchemaRef)) }
+
 // CheckRef reports whether a schema_ref is one: an absolute URI, or a hash such
 // as sha256: and 64 hexadecimal digits. The error is an *profiles.Error of
 // InvalidProfilePayload. Whether the schema can be had is another question.
