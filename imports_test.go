@@ -60,7 +60,6 @@ var rules = []rule{
 	{"profiles/*", []string{"profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport, bridge or store"},
 	{"proto", nil, []string{"github.com/bufbuild/protocompile"}, "the schemas, compiled for the generator and for tests"},
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
-	{"proto/*", nil, []string{"google.golang.org/protobuf"}, "generated"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
 
 	{"internal/partner", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "profiles/rpc", "profiles/obs", "profiles/policyhint", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},

@@ -1,7 +1,0 @@
-module github.com/slimwire/swp/tools/protoc-gen-go
-
-go 1.26.6
-
-tool google.golang.org/protobuf/cmd/protoc-gen-go
-
-require google.golang.org/protobuf v1.36.12 // indirect
