@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/cred"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/vectors"
 )
@@ -74,6 +77,50 @@ func TestDumpShowsEnvelopeAndPayload(t *testing.T) {
 	}
 	if got[0].Type == "" {
 		t.Error("the notification has no type name")
+	}
+}
+
+func TestDumpShowsTheMessagesOfEverySchema(t *testing.T) {
+	schemas, err := filepath.Glob("../proto/*.proto")
+	if err != nil || len(schemas) != len(described)+1 { // and the options
+		t.Errorf("%d profiles are described, of %d files in proto/, error %v", len(described), len(schemas), err)
+	}
+}
+
+func TestDumpDoesNotShowCredentials(t *testing.T) {
+	for _, test := range []struct {
+		typ     uint64
+		payload []byte
+		want    any
+	}{
+		{cred.TypePresent, (&cred.Present{Type: []byte("jwt"), Credential: []byte("secret"), ChainID: []byte{0xff}}).Append(nil),
+			map[string]any{"cred_type": "jwt", "credential_octets": 6, "chain_id": "hex:ff"}},
+		{cred.TypeDelegate, (&cred.Delegate{ChainID: []byte("c"), Delegation: []byte("secret"), Expires: 7}).Append(nil),
+			map[string]any{"chain_id": "c", "delegation_octets": 6, "expires_at_unix_ms": uint64(7)}},
+	} {
+		got := decodePayload(&e1.Envelope{ProfileID: cred.ProfileID, MsgType: test.typ, Payload: test.payload})
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("type %d:\n%s", test.typ, diff)
+		}
+	}
+}
+
+func TestDumpShowsMessagesWithinMessages(t *testing.T) {
+	event := events.Record{EventID: []byte("i"), EventType: []byte("t"), Severity: []byte("info"), Timestamp: 7, TaskID: []byte{0xff}}
+	shown := map[string]any{"event_id": "i", "event_type": "t", "severity": "info", "ts_unix_ms": uint64(7), "task_id": "ff", "body": ""}
+	for _, test := range []struct {
+		typ     uint64
+		payload []byte
+		want    any
+	}{
+		{events.TypePublish, (&events.Publish{Event: event}).Append(nil), map[string]any{"event": shown}},
+		{events.TypeBatch, (&events.Batch{Events: []events.Record{event, event}}).Append(nil), map[string]any{"events": []any{shown, shown}}},
+		{events.TypeBatch, (&events.Batch{}).Append(nil), map[string]any{"events": []any{}}},
+	} {
+		got := decodePayload(&e1.Envelope{ProfileID: events.ProfileID, MsgType: test.typ, Payload: test.payload})
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("type %d:\n%s", test.typ, diff)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 const root = "../.."
@@ -21,5 +23,43 @@ func TestMessagesAreThoseThatTheSchemasGenerate(t *testing.T) {
 	generated, err := filepath.Glob(filepath.Join(root, "profiles/*/messages.gen.go"))
 	if err != nil || len(generated) != len(files) {
 		t.Errorf("%d generated files, %d schemas, error %v", len(generated), len(files), err)
+	}
+}
+
+func TestOptionsThatDoNotFitTheirFieldAreRefused(t *testing.T) {
+	s := &schema{bounds: []bound{{"Max", 8}}}
+	element := &message{schemaName: "Element"}
+	const text, octets, number, flag, nested = protoreflect.StringKind, protoreflect.BytesKind, protoreflect.Uint64Kind, protoreflect.BoolKind, protoreflect.MessageKind
+	for _, f := range []field{
+		{kind: text, notBlank: true, octets: "Max", anyOctets: true},
+		{kind: text, repeated: true, elements: "Max", octets: "Max"},
+		{kind: octets, required: true, apart: true},
+		{kind: flag, always: true},
+		{kind: nested, message: element, required: true},
+		{kind: nested, message: element, repeated: true, elements: "Max"},
+	} {
+		if err := f.valid(s); err != nil {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+	for name, f := range map[string]field{
+		"a bound that is not there":       {kind: text, octets: "Min"},
+		"octets of a number":              {kind: number, octets: "Max"},
+		"blank octets":                    {kind: octets, notBlank: true},
+		"bytes that need not be UTF-8":    {kind: octets, anyOctets: true},
+		"a number that is always written": {kind: number, always: true},
+		"a string that lies apart":        {kind: text, apart: true},
+		"no bound of elements":            {kind: text, repeated: true},
+		"a bound of elements for one":     {kind: text, elements: "Max"},
+		"repeated numbers":                {kind: number, repeated: true, elements: "Max"},
+		"a required list":                 {kind: text, repeated: true, elements: "Max", required: true},
+		"a message that may be absent":    {kind: nested, message: element},
+		"a message with a msg_type":       {kind: nested, message: &message{num: 1}, required: true},
+		"a message of another file":       {kind: nested, required: true},
+		"a type without code":             {kind: protoreflect.Fixed64Kind},
+	} {
+		if f.valid(s) == nil {
+			t.Errorf("%s: accepted", name)
+		}
 	}
 }
