@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -58,13 +57,6 @@ type FollowOptions struct {
 	Lost func(err error, pause time.Duration)
 }
 
-// Pauses before the peer is dialled again: each is twice as long as the one
-// before, and cut by up to a half at random so that not all come at once.
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
 // TaskResult is how a task that was followed has ended.
 type TaskResult struct {
 	a2a.Result
@@ -85,50 +77,21 @@ func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, err
 	defer kept.Close()
 	defer kept.Watch()()
 	f := follower{o: o, kept: kept, resume: o.Resume, after: o.After}
-	pause, lost := firstPause, time.Now()
-	for {
+	r := reconnecting{pauses: pauses, patience: o.Patience, lost: o.Lost}
+	var result *TaskResult
+	err := r.run(ctx, func() (again bool, err error) {
 		began := time.Now()
 		f.heard = false
-		result, err := f.once(ctx)
-		switch {
-		case err == nil:
-			return result, nil
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case !f.resume || !passing(err):
-			return nil, err
-		}
+		result, err = f.once(ctx)
 		if f.heard || time.Since(began) > o.Patience {
-			pause, lost = firstPause, time.Now()
+			r.moved()
 		}
-		if time.Since(lost)+pause > o.Patience {
-			return nil, err
-		}
-		wait := jitter(pause)
-		if o.Lost != nil {
-			o.Lost(err, wait)
-		}
-		if !sleep(ctx, wait) {
-			return nil, context.Cause(ctx)
-		}
-		pause = min(2*pause, lastPause)
+		return f.resume && mayPass(err, nil), err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-}
-
-func jitter(pause time.Duration) time.Duration {
-	return pause/2 + rand.N(pause/2+1) //nolint:gosec // no secret
-}
-
-// sleep waits; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return result, err
 }
 
 // follower is the state of Follow.
@@ -140,11 +103,6 @@ type follower struct {
 	heard  bool   // something came on this connection
 	taken  bool   // the peer has acknowledged the task
 }
-
-// finalError is an error that no other connection would mend.
-type finalError struct{ error }
-
-func (e *finalError) Unwrap() error { return e.error }
 
 // once follows the task over one connection.
 func (f *follower) once(ctx context.Context) (*TaskResult, error) {
@@ -211,13 +169,4 @@ func (f *follower) checkAgent(ctx context.Context, c *Client) error {
 	ctx, cancel := context.WithTimeout(ctx, f.o.Patience)
 	defer cancel()
 	return c.CheckAgent(ctx, f.o.Agent)
-}
-
-// passing reports whether a later connection may fare better.
-func passing(err error) bool {
-	if errors.As(err, new(*finalError)) {
-		return false
-	}
-	var refused *profiles.Error
-	return !errors.As(err, &refused) || refused.Retryable
 }

@@ -173,11 +173,11 @@ func TestFollowGivesUpAfterItsPatience(t *testing.T) {
 			t.Errorf("error %v, want %v", err, errDown)
 		}
 		gone := s.dials[len(s.dials)-1].Sub(s.dials[1])
-		if gone > time.Minute || gone < time.Minute-2*lastPause {
+		if gone > time.Minute || gone < time.Minute-2*pauses.Longest {
 			t.Errorf("the last try was after %v", gone)
 		}
 		for i := 2; i < len(s.dials); i++ {
-			if pause := s.dials[i].Sub(s.dials[i-1]); pause > lastPause {
+			if pause := s.dials[i].Sub(s.dials[i-1]); pause > pauses.Longest {
 				t.Errorf("pause %d of %v", i, pause)
 			}
 		}

@@ -5,15 +5,53 @@ import (
 	"errors"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
+// pauses are those before the peer is dialled again. Each is cut at random.
+var pauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
+
+// reconnecting tries something again, after pauses that grow while nothing moves.
+type reconnecting struct {
+	pauses   backoff.Exponential
+	patience time.Duration                        // without anything that moves; 0: for ever
+	lost     func(err error, pause time.Duration) // told of each pause; may be nil
+
+	last     time.Time // that something moved
+	failures int       // since
+}
+
+// moved makes the pauses and the time of patience begin anew.
+func (r *reconnecting) moved() { r.last, r.failures = time.Now(), 0 }
+
+// run calls try until it succeeds or says that another try is of no use, ctx has ended,
+// or the next try would come after the time of patience. It returns the last error of try.
+func (r *reconnecting) run(ctx context.Context, try func() (again bool, err error)) error {
+	for r.moved(); ; r.failures++ {
+		again, err := try()
+		if err == nil || !again || ctx.Err() != nil {
+			return err
+		}
+		wait := backoff.Jitter(r.pauses.After(r.failures))
+		if r.patience > 0 && time.Since(r.last)+wait > r.patience {
+			return err
+		}
+		if r.lost != nil {
+			r.lost(err, wait)
+		}
+		if backoff.Wait(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
 // again does something over as many connections as it takes.
 type again struct {
 	connect  Dialer
-	patience time.Duration                        // without anything that moves
+	patience time.Duration                        // without anything that moves; 0: for ever
 	silence  time.Duration                        // that a sign of life may take
 	lost     func(err error, pause time.Duration) // may be nil
 	known    bool                                 // the other end was there before
@@ -27,35 +65,22 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 	kept := Keep(KeepOptions{Dial: a.connect, Timeout: a.silence})
 	defer kept.Close()
 	defer kept.Watch()()
-	last, pause, known := time.Now(), firstPause, a.known
-	moved := func() { last, pause, known = time.Now(), firstPause, true }
-	for {
+	r, known := reconnecting{pauses: pauses, patience: a.patience, lost: a.lost}, a.known
+	return r.run(ctx, func() (again bool, err error) {
 		c, err := kept.one(ctx)
-		if err != nil && !known {
-			return err // nobody was there to begin with
+		if err != nil {
+			return known, err // nobody was there to begin with
 		}
+		err = c.Explain(do(ctx, c, func() {
+			r.moved()
+			known = true
+		}))
 		if err == nil {
-			if err = c.Explain(do(ctx, c, moved)); err == nil {
-				return nil
-			}
-			passing := mayPass(err, func() bool { return known && c.gone() })
-			c.Close()
-			if !passing {
-				return err
-			}
+			return false, nil
 		}
-		if ctx.Err() != nil || time.Since(last) > a.patience {
-			return err
-		}
-		wait := jitter(pause)
-		if a.lost != nil {
-			a.lost(err, wait)
-		}
-		if !sleep(ctx, wait) {
-			return err
-		}
-		pause = min(2*pause, lastPause)
-	}
+		defer c.Close()
+		return mayPass(err, func() bool { return known && c.gone() }), err
+	})
 }
 
 // goneTime is how much later than a stream of its the end of a connection may show.
@@ -72,8 +97,14 @@ func (c *Client) gone() bool {
 	}
 }
 
+// finalError is an error that no other connection would mend.
+type finalError struct{ error }
+
+func (e *finalError) Unwrap() error { return e.error }
+
 // mayPass reports whether another try may not meet an error: the other end said so,
-// or the connection was lost, whatever that looked like.
+// or the connection was lost, whatever that looked like. A nil lost takes all that no
+// end has said for the loss of the connection.
 func mayPass(err error, lost func() bool) bool {
 	var (
 		answer *profiles.PeerError
@@ -88,8 +119,10 @@ func mayPass(err error, lost func() bool) bool {
 		return answer.Retryable() && answer.Code != artifact.CodeQuota || answer.Code == artifact.CodeOrdering
 	case errors.As(err, &failed):
 		return failed.Retryable
-	case lost():
+	case lost != nil && lost():
 		return true
+	case errors.As(err, &fault):
+		return fault.Retryable
 	}
-	return errors.As(err, &fault) && fault.Retryable
+	return lost == nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -65,9 +64,6 @@ func (e *NotProcessed) Error() string { return "not processed: " + e.Reason }
 // reached.
 func (o Consumer) Consume(ctx context.Context) error {
 	o.Parallel, o.Silence, o.Drain = max(o.Parallel, 1), cmp.Or(o.Silence, 10*time.Second), cmp.Or(o.Drain, 30*time.Second)
-	if o.Patience == 0 {
-		o.Patience = math.MaxInt64
-	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stopped := context.AfterFunc(ctx, func() {

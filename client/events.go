@@ -60,29 +60,19 @@ func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 	defer kept.Close()
 	defer kept.Watch()()
 	f := eventFollower{o: o, kept: kept}
-	pause, lost := firstPause, time.Now()
-	for {
+	r := reconnecting{pauses: pauses, patience: o.Patience, lost: o.Lost}
+	err := r.run(ctx, func() (again bool, err error) {
 		f.heard = false
-		err := f.once(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !f.began || !passingEvents(err):
-			return err
-		case f.heard:
-			pause, lost = firstPause, time.Now()
-		case o.Patience > 0 && time.Since(lost)+pause > o.Patience:
-			return err
+		err = f.once(ctx)
+		if f.heard {
+			r.moved()
 		}
-		wait := jitter(pause)
-		if o.Lost != nil {
-			o.Lost(err, wait)
-		}
-		if !sleep(ctx, wait) {
-			return context.Cause(ctx)
-		}
-		pause = min(2*pause, lastPause)
+		return f.began && mayPass(err, nil), err
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return err
 }
 
 // eventFollower is the state of FollowEvents.
@@ -128,14 +118,6 @@ func (f *eventFollower) once(ctx context.Context) error {
 
 // next says where the next subscription starts.
 func (f *eventFollower) next(cursor uint64) { f.o.After = &cursor }
-
-// passingEvents reports whether another subscription may fare better.
-func passingEvents(err error) bool {
-	if fault := (*profiles.PeerError)(nil); errors.As(err, &fault) {
-		return fault.Retryable()
-	}
-	return passing(err)
-}
 
 // EventLines publishes events of a kind, one for each line.
 type EventLines struct {

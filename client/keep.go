@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/mcpclient"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -46,16 +47,16 @@ type Kept struct {
 	turn   chan struct{} // held by whoever looks after the connection
 	work   sync.WaitGroup
 
-	mu      sync.Mutex
-	now     *held // nil: none
-	holds   int   // of Hold
-	watches int   // of Watch
-	calls   calls // whether the peer serves profile 12
-	known   bool  // the peer was there before
-	down    time.Time
-	pause   time.Duration
-	next    time.Time // no attempt before that
-	err     error     // of the last one
+	mu       sync.Mutex
+	now      *held // nil: none
+	holds    int   // of Hold
+	watches  int   // of Watch
+	calls    calls // whether the peer serves profile 12
+	known    bool  // the peer was there before
+	down     time.Time
+	failures int       // in a row
+	next     time.Time // no attempt before that
+	err      error     // of the last one
 }
 
 // ErrKeptClosed is the error of a Kept after Close.
@@ -69,7 +70,7 @@ const worthwhile = time.Second
 // dial. The caller closes it.
 func Keep(o KeepOptions) *Kept {
 	o.Timeout, o.Patience = cmp.Or(o.Timeout, 10*time.Second), cmp.Or(o.Patience, 10*time.Second)
-	k := &Kept{o: o, turn: make(chan struct{}, 1), pause: firstPause}
+	k := &Kept{o: o, turn: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
 }
@@ -194,8 +195,8 @@ func (k *Kept) again(ctx context.Context) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !sleep(ctx, wait) {
-			return nil, context.Cause(ctx)
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return nil, err
 		}
 		h, err := k.connect(ctx)
 		switch {
@@ -241,8 +242,8 @@ func (k *Kept) failed(err error) bool {
 
 // backOff begins a pause and returns its length. The caller holds mu.
 func (k *Kept) backOff() time.Duration {
-	wait := jitter(k.pause)
-	k.pause, k.next = min(2*k.pause, lastPause), time.Now().Add(wait)
+	wait := backoff.Jitter(pauses.After(k.failures))
+	k.failures, k.next = k.failures+1, time.Now().Add(wait)
 	return wait
 }
 
@@ -323,7 +324,7 @@ func (k *Kept) lost(h *held) {
 	if time.Since(h.since) < worthwhile {
 		k.backOff()
 	} else {
-		k.pause = firstPause
+		k.failures = 0
 	}
 	k.mu.Unlock()
 	if k.o.Lost != nil {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -58,11 +59,8 @@ func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, er
 	}
 }
 
-// The pauses between two questions how a delivery stands.
-const (
-	firstLook = 25 * time.Millisecond
-	lastLook  = time.Second
-)
+// looks are the pauses between two questions how a delivery stands.
+var looks = backoff.Exponential{First: 25 * time.Millisecond, Longest: time.Second}
 
 // Await waits for each delivery of a list, which were published, until it has been
 // processed or is dead, and calls over with which it is, and with the connection
@@ -75,7 +73,7 @@ func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c
 	again := p.again()
 	again.known = true
 	return again.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
-		for pause := firstLook; more; {
+		for n := 0; more; {
 			asking, cancel := context.WithTimeout(ctx, p.silence())
 			state, attempts, err := relay.Ask(asking, c.Session, id)
 			cancel()
@@ -90,14 +88,14 @@ func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c
 				if err := over(c, id, state, attempts); err != nil {
 					return &finalError{err}
 				}
-				pause = firstLook
+				n = 0
 				id, more = next()
 				continue
 			}
-			if !sleep(ctx, pause) {
-				return context.Cause(ctx)
+			if err := backoff.Wait(ctx, looks.After(n)); err != nil {
+				return err
 			}
-			pause = min(2*pause, lastLook)
+			n++
 		}
 		return nil
 	})

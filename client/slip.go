@@ -158,7 +158,7 @@ func (l SLIPListener) Listen(ctx context.Context) error {
 	defer set.Close()
 	w := &listening{SLIPListener: l, set: set, heard: heard}
 	connect := func(ctx context.Context) (*Client, error) { return l.Connect(ctx, set) }
-	again := again{connect: connect, patience: math.MaxInt64, silence: cmp.Or(l.Silence, 10*time.Second), lost: l.Lost}
+	again := again{connect: connect, silence: cmp.Or(l.Silence, 10*time.Second), lost: l.Lost}
 	err = again.run(ctx, w.run)
 	if ctx.Err() == nil || errors.As(err, new(*finalError)) {
 		return err

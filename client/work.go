@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
@@ -36,9 +37,6 @@ type WorkOptions struct {
 }
 
 const (
-	// longestPause is the longest pause before a worker dials again.
-	longestPause = 30 * time.Second
-
 	// cardAge is how long peers may take the card of a worker without asking again.
 	cardAge = time.Minute
 
@@ -55,6 +53,9 @@ const (
 	// drainPeriod is how often a worker that drains looks whether it is done.
 	drainPeriod = 20 * time.Millisecond
 )
+
+// workerPauses are those before a worker dials again.
+var workerPauses = backoff.Exponential{First: pauses.First, Longest: 30 * time.Second}
 
 var (
 	errDrained = errors.New("client: all tasks have ended")
@@ -167,7 +168,8 @@ func (c *Client) agentTaken(ctx context.Context, agent string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	// The listing may overtake the Handshake where lanes are streams.
-	for pause, began := firstPause, time.Now(); ; pause *= 2 {
+	began := time.Now()
+	for n := 0; ; n++ {
 		own := false
 		if err := c.Agents(ctx, func(e agdisc.Entry) bool {
 			own = own || e.Own && e.AgentID == agent
@@ -178,8 +180,8 @@ func (c *Client) agentTaken(ctx context.Context, agent string) error {
 		if time.Since(began) > takenTime {
 			return &refusedAgentError{agent}
 		}
-		if !sleep(ctx, pause) {
-			return context.Cause(ctx)
+		if err := backoff.Wait(ctx, pauses.After(n)); err != nil {
+			return err
 		}
 	}
 }
@@ -193,8 +195,13 @@ func (e *refusedAgentError) Error() string {
 
 // serve keeps a connection until life ends.
 func (w *work) serve(life context.Context, c *Client) {
-	pause := firstPause
-	for {
+	r := reconnecting{pauses: workerPauses, lost: w.o.Lost}
+	_ = r.run(life, func() (again bool, err error) { // it goes on until life ends
+		if c == nil {
+			if c, err = w.dial(life); err != nil {
+				return true, err
+			}
+		}
 		began := time.Now()
 		select {
 		case <-c.Context().Done():
@@ -204,24 +211,16 @@ func (w *work) serve(life context.Context, c *Client) {
 			} else {
 				c.Close()
 			}
-			return
+			return false, nil
 		}
-		err := c.Explain(context.Cause(c.Context()))
-		c.Close()
 		if time.Since(began) > steady {
-			pause = firstPause
+			r.moved()
 		}
-		for c = nil; c == nil; pause = min(2*pause, longestPause) {
-			wait := jitter(pause)
-			if w.o.Lost != nil {
-				w.o.Lost(err, wait)
-			}
-			if !sleep(life, wait) {
-				return
-			}
-			c, err = w.dial(life)
-		}
-	}
+		err = c.Explain(context.Cause(c.Context()))
+		c.Close()
+		c = nil
+		return true, err
+	})
 }
 
 // drain takes no new tasks and waits for those there are. Its error is

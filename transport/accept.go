@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 // Queue hands finished connections to a listener's Accept. It is for
@@ -62,19 +64,18 @@ func (q *Queue) Done() <-chan struct{} { return q.done }
 // closed. Whatever else goes wrong (no file descriptors left, a peer that is
 // gone already) passes: it waits up to a second and goes on.
 func AcceptTCP(ln net.Listener, handle func(net.Conn)) {
-	const first, longest = 5 * time.Millisecond, time.Second
-	wait := first
-	for {
+	pauses := backoff.Exponential{First: 5 * time.Millisecond, Longest: time.Second}
+	for failures := 0; ; {
 		conn, err := ln.Accept()
 		switch {
 		case err == nil:
-			wait = first
+			failures = 0
 			handle(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			time.Sleep(wait)
-			wait = min(2*wait, longest)
+			time.Sleep(pauses.After(failures))
+			failures++
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
@@ -228,7 +228,8 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 
 // keep dials while there is no session, and looks after the one that there is.
 func (l *Link) keep() {
-	pause := l.opts.FirstPause
+	pauses := backoff.Exponential{First: l.opts.FirstPause, Longest: l.opts.LongestPause}
+	failures := 0
 	for l.ctx.Err() == nil {
 		l.mu.Lock()
 		up, changed := l.current, l.changed
@@ -239,13 +240,12 @@ func (l *Link) keep() {
 		l.mu.Unlock()
 		switch {
 		case up != nil:
-			pause = l.opts.FirstPause
+			failures = 0
 		case len(l.opts.Addresses) > 0:
 			if err := l.dial(); err != nil {
 				l.failed(err)
-				// Half of it is by chance, so that many do not come back at once.
-				wait = pause/2 + rand.N(pause/2+1) //nolint:gosec // no secret
-				pause = min(2*pause, l.opts.LongestPause)
+				wait = backoff.Jitter(pauses.After(failures))
+				failures++
 			}
 		}
 		timer := time.NewTimer(wait)

@@ -3,9 +3,9 @@ package a2a
 import (
 	"bytes"
 	"context"
-	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -202,10 +202,7 @@ func (c *cursor) read(last uint64) ([]tailEvent, error) {
 		if err == nil || c.ctx.Err() != nil || !passing(err) {
 			return nil, err
 		}
-		select {
-		case <-time.After(backoff(n)):
-		case <-c.ctx.Done():
-		}
+		_ = backoff.Wait(c.ctx, storePauses.After(n))
 	}
 }
 

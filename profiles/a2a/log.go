@@ -115,7 +115,7 @@ func (t *task) unwritten(e entry, failures int, err error) {
 	if failures == 0 {
 		s.report(t, err)
 	}
-	s.later(backoff(failures), func() { t.write(e, failures+1) })
+	s.later(storePauses.After(failures), func() { t.write(e, failures+1) })
 }
 
 // wrote goes on after an Event was stored under a number, or with 0 never will

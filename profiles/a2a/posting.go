@@ -7,23 +7,27 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
 const (
-	// firstSilence is how long a Task may stay without an Event or a Result
-	// before it is sent again; then twice as long each time, up to maxSilence.
-	firstSilence = 3 * time.Second
-	maxSilence   = 30 * time.Second
-
-	// firstPause is how long to wait before a Task is sent again that was
-	// refused, or that an Event of could not be kept; then twice as long each
-	// time, up to maxSilence.
+	// firstPause is the first of the pauses.
 	firstPause = time.Second
 
 	// cancelWait bounds how long a slow peer is waited for that is told that a
 	// task of ours is over.
 	cancelWait = time.Second
+)
+
+var (
+	// silences are how long a Task may stay without an Event or a Result before it is
+	// sent again.
+	silences = backoff.Exponential{First: 3 * time.Second, Longest: 30 * time.Second}
+
+	// pauses are those before a Task is sent again that was refused, or an Event of
+	// which could not be kept.
+	pauses = backoff.Exponential{First: firstPause, Longest: 32 * time.Second}
 )
 
 // post sends the Task, on a lane of its own.
@@ -86,7 +90,7 @@ func (d *Delivery) run(call profiles.Call) {
 			call, err = d.post(d.ctx)
 		}
 		if err == nil {
-			err = d.listen(call, min(firstSilence<<min(failures, 4), maxSilence))
+			err = d.listen(call, silences.After(failures))
 			call.Close()
 			call = nil
 		}
@@ -110,7 +114,7 @@ func (d *Delivery) run(call profiles.Call) {
 			_ = d.lane.Close()
 			d.lane = nil
 		}
-		d.pause(firstPause << min(failures, 5))
+		d.pause(pauses.After(failures))
 	}
 }
 
@@ -139,14 +143,12 @@ func (d *Delivery) part() {
 	_ = d.lane.Close()
 }
 
+// pause waits, but not beyond the end of the Delivery or of its session.
 func (d *Delivery) pause(wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-d.ctx.Done():
-	case <-d.session.Context().Done():
-	}
+	ctx, cancel := context.WithCancel(d.ctx)
+	defer cancel()
+	defer context.AfterFunc(d.session.Context(), cancel)()
+	_ = backoff.Wait(ctx, wait)
 }
 
 // listen takes the Results that come in answer to the Task, until it is to be

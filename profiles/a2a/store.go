@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 // Store is what a Service needs of durable state: records with compare-and-set
@@ -51,6 +53,5 @@ func reasonOf(err error) string {
 	return reasonLost
 }
 
-// backoff is how long to wait before an operation is tried again that has
-// failed n times before.
-func backoff(n int) time.Duration { return min(50*time.Millisecond<<min(n, 8), 10*time.Second) }
+// storePauses are those before an operation is tried again.
+var storePauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 10 * time.Second}

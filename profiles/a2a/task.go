@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -209,7 +210,7 @@ func (t *task) submit(e *ending, failures int) {
 			if failures == 0 {
 				s.report(t, err)
 			}
-			s.later(backoff(failures), func() { t.submit(e, failures+1) })
+			s.later(storePauses.After(failures), func() { t.submit(e, failures+1) })
 			return
 		case !wrote:
 			// It was stored, although the store said that it was not.
@@ -348,10 +349,7 @@ func (t *task) stand(at standing) error {
 			t.fail(reasonOf(o.err))
 			return o.err
 		}
-		select {
-		case <-time.After(backoff(n)):
-		case <-t.ctx.Done():
-		}
+		_ = backoff.Wait(t.ctx, storePauses.After(n))
 	}
 }
 
@@ -379,9 +377,6 @@ func (t *task) input() ([]byte, error) {
 			t.fail(reasonOf(err))
 			return nil, err
 		}
-		select {
-		case <-time.After(backoff(n)):
-		case <-t.ctx.Done():
-		}
+		_ = backoff.Wait(t.ctx, storePauses.After(n))
 	}
 }

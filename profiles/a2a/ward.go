@@ -3,7 +3,8 @@ package a2a
 import (
 	"context"
 	"errors"
-	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 // Ward looks after one task that is given to an agent over a session. To the agent all
@@ -75,9 +76,6 @@ func (t *task) warded(do func() error) bool {
 			t.fail(reasonOf(err))
 			return false
 		}
-		select {
-		case <-time.After(backoff(n)):
-		case <-t.ctx.Done():
-		}
+		_ = backoff.Wait(t.ctx, storePauses.After(n))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -122,21 +123,19 @@ func (s *sending) run(ctx context.Context) error {
 
 // An upload that was cut off may still be written, or verified, at the other end,
 // which takes seconds for gigabytes. The offer is repeated meanwhile.
-const (
-	busyFor   = 5 * time.Minute
-	busyFirst = 20 * time.Millisecond // then twice as long each time,
-	busyMost  = time.Second           // up to this
-)
+const busyFor = 5 * time.Minute
+
+var busyPauses = backoff.Exponential{First: 20 * time.Millisecond, Longest: time.Second}
 
 func (s *sending) beginPatiently(ctx context.Context) (complete bool, err error) {
 	deadline := time.Now().Add(busyFor)
-	for pause := busyFirst; ; pause = min(2*pause, busyMost) {
+	for n := 0; ; n++ {
 		complete, err = s.begin(ctx)
 		if !hasCode(err, CodeBusy) || time.Now().After(deadline) {
 			return complete, err
 		}
 		s.close()
-		if err := wait(ctx, pause); err != nil {
+		if err := backoff.Wait(ctx, busyPauses.After(n)); err != nil {
 			return false, err
 		}
 	}
@@ -245,7 +244,7 @@ func (s *sending) goOn(ctx context.Context, cause error) (complete bool, err err
 	case hasCode(err, CodeBusy):
 		s.offer.Close()
 		s.offer, s.next, s.at = nil, 0, 0
-		if err := wait(ctx, busyMost); err != nil {
+		if err := backoff.Wait(ctx, busyPauses.Longest); err != nil {
 			return false, err
 		}
 		return s.beginPatiently(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -206,25 +207,13 @@ func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profile
 			return err
 		}
 		// Others have spent what may wait to be sent.
-		if err := wait(ctx, retryEvery); err != nil {
+		if err := backoff.Wait(ctx, retryEvery); err != nil {
 			return err
 		}
 	}
 }
 
 const retryEvery = 50 * time.Millisecond
-
-// wait waits for some time, or for the end of ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 // pace waits until at most so many octets are to be sent to a peer.
 func pace(ctx context.Context, w profiles.Responder, octets int) error {

@@ -286,7 +286,7 @@ func (e *expiry) batch(most int) (found int) {
 	for range most {
 		switch x := <-answers; {
 		case x.err != nil:
-			e.sooner(s.opts.Now().Add(storeBackoff(8)))
+			e.sooner(s.opts.Now().Add(storePauses.Longest))
 		case x.lease == 0:
 			if !x.next.IsZero() {
 				e.sooner(x.next)

@@ -3,6 +3,8 @@ package relay
 import (
 	"slices"
 	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 // feed leases the items of one queue for those who sit at it, in turn. It exists
@@ -111,7 +113,7 @@ func (f *feed) leased(it *item, next time.Time, err error) {
 	switch {
 	case err != nil:
 		f.failures++
-		f.rest(s.opts.Now().Add(storeBackoff(f.failures)))
+		f.rest(s.opts.Now().Add(storePauses.After(f.failures)))
 	case it.lease == 0:
 		f.failures, f.pace = 0, 1
 		f.rest(next)
@@ -199,6 +201,5 @@ func (s *Service) due(queue string, at time.Time) {
 	}
 }
 
-// storeBackoff is how long to wait before something is asked of the Store again
-// that has failed n times.
-func storeBackoff(n int) time.Duration { return min(25*time.Millisecond<<min(n, 8), 5*time.Second) }
+// storePauses are those before the Store is asked again for what has failed.
+var storePauses = backoff.Exponential{First: 25 * time.Millisecond, Longest: 5 * time.Second}

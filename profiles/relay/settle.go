@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 // outcome is how an attempt has ended.
@@ -40,7 +42,7 @@ func (s *Service) settle(it *item, how outcome) State {
 	case how == unmade:
 		s.retry(it, time.Time{}, false)
 	case how == unread:
-		s.retry(it, s.opts.Now().Add(storeBackoff(8)), false)
+		s.retry(it, s.opts.Now().Add(storePauses.Longest), false)
 	case it.tries >= s.opts.MaxAttempts:
 		return s.bury(it, MaxAttempts)
 	case s.ctx.Err() != nil:
@@ -71,11 +73,7 @@ func (s *Service) giveBack(it *item) {
 
 // backoff is the pause after the attempt of a number.
 func (s *Service) backoff(attempt int) time.Duration {
-	pause := s.opts.Backoff
-	for i := 1; i < attempt && pause < s.opts.MaxBackoff; i++ {
-		pause *= 2
-	}
-	pause = min(pause, s.opts.MaxBackoff)
+	pause := backoff.Exponential{First: s.opts.Backoff, Longest: s.opts.MaxBackoff}.After(attempt - 1)
 	if s.opts.Jitter > 0 {
 		pause += time.Duration(rand.Float64() * s.opts.Jitter * float64(pause)) //nolint:gosec // no secret
 	}
@@ -97,7 +95,7 @@ func (s *Service) conclude(it *item, submit func(done func(held bool, err error)
 		if r.err == nil {
 			return r.held
 		}
-		if !passing(r.err) || !s.opts.Now().Before(it.until) || !s.pause(storeBackoff(n)) {
+		if !passing(r.err) || !s.opts.Now().Before(it.until) || backoff.Wait(s.ctx, storePauses.After(n)) != nil {
 			return false
 		}
 	}
@@ -111,18 +109,6 @@ func (s *Service) within(d time.Duration) (context.Context, context.CancelFunc) 
 	return ctx, func() {
 		stop()
 		cancel()
-	}
-}
-
-// pause waits, unless the Service is closed.
-func (s *Service) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.ctx.Done():
-		return false
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 // Bounds on what one server may have.
@@ -14,12 +16,8 @@ const (
 	MaxServerOctets = 64 << 20 // of its tools together, unless Options say otherwise
 )
 
-// The pause before a server is read again that could not be read, the first and
-// the longest; each is twice as long as the one before.
-const (
-	minPause = time.Second
-	maxPause = time.Minute
-)
+// pauses are those before a server is read again that could not be read.
+var pauses = backoff.Exponential{First: time.Second, Longest: time.Minute}
 
 // watch keeps the tools of one server up to date while somebody asks for them.
 type watch struct {
@@ -123,13 +121,11 @@ func (w *watch) follow(ctx context.Context, r *run) {
 		pause := w.s.opts.Refresh
 		if err != nil {
 			w.s.opts.Report(w.name, err)
-			pause = min(minPause<<min(failures, 16), maxPause)
+			pause = pauses.After(failures)
 			failures++
 		}
 		r.settle()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if backoff.Wait(ctx, pause) != nil {
 			return
 		}
 	}

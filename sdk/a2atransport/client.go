@@ -16,6 +16,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -95,7 +96,8 @@ func (t *Client) do(ctx context.Context, name string, params a2aclient.ServicePa
 	}
 	o := a2a.SendOptions{Agent: t.Agent}
 	patience := cmp.Or(t.Patience, 10*time.Second)
-	for last, pause := time.Now(), 50*time.Millisecond; ; {
+	pauses := backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
+	for last, failures := time.Now(), 0; ; failures++ {
 		result, moved, err := t.once(ctx, task, &o, event)
 		switch {
 		case err == nil && result.OK:
@@ -109,16 +111,13 @@ func (t *Client) do(ctx context.Context, name string, params a2aclient.ServicePa
 			return nil, err
 		}
 		if moved {
-			last, pause = time.Now(), 50*time.Millisecond
+			last, failures = time.Now(), 0
 		}
 		if time.Since(last) > patience {
 			return nil, errorOf(a2abinding.Own(a2abinding.LinkLost, err.Error()))
 		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, 2*time.Second)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := backoff.Wait(ctx, pauses.After(failures)); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -105,23 +106,14 @@ func (l *lane) paced() *profiles.Error {
 	opts := &l.s.ep.opts
 	if opts.Rate.Frames > 0 {
 		if d := l.s.pace.wait(opts.Rate, time.Now()); d > 0 {
-			l.pause(d)
+			l.out.flush()
+			_ = backoff.Wait(l.s.ctx, d) // the end of the session shows where it reads on
 		}
 	}
 	if opts.Window.Frames > 0 && !l.s.pace.allow(opts.Window, l.now) {
 		return profiles.Busy("window", "too many frames")
 	}
 	return nil
-}
-
-func (l *lane) pause(d time.Duration) {
-	l.out.flush()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.s.ctx.Done():
-	}
 }
 
 // duplicate refuses an initiating message whose msg_id is in flight on this

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/relay"
@@ -148,8 +149,8 @@ const (
 func (s *states) deliver(id string, body []byte) {
 	a, w := s.agent, s.work
 	var err error
-	for pause, n := firstPause, 0; n < tellTries; pause, n = min(2*pause, maxPause), n+1 {
-		if n > 0 && !a.pause(pause) {
+	for n := range tellTries {
+		if n > 0 && backoff.Wait(a.ctx, pauses.After(n)) != nil {
 			return
 		}
 		if err = s.deliverOnce(id, body); err == nil || a.ctx.Err() != nil {

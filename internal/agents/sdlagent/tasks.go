@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	carriage "github.com/slimwire/swp/profiles/sdl"
@@ -135,11 +136,8 @@ func (a *Agent) recallTasks(ctx context.Context) error {
 	return errors.Join(err, fault)
 }
 
-// Pauses before something is tried again.
-const (
-	firstPause = time.Second
-	maxPause   = 30 * time.Second
-)
+// pauses are those before something is tried again.
+var pauses = backoff.Exponential{First: time.Second, Longest: 30 * time.Second}
 
 // follow carries a task to its end, and tells of it. session is where it came from, nil
 // if that was before a restart.
@@ -147,13 +145,13 @@ func (a *Agent) follow(key string, w *work, session profiles.Session) {
 	defer a.leave(key)
 	s := &states{agent: a, work: w, key: key, session: session}
 	var result *a2a.Result
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for n := 0; ; n++ {
 		var err error
 		if result, err = a.carry(key, w, s); result != nil || a.ctx.Err() != nil {
 			break
 		}
 		a.opts.Report(fmt.Errorf("sdlagent: task %s of %q: %w", key, w.Identity, err))
-		if !a.pause(pause) {
+		if backoff.Wait(a.ctx, pauses.After(n)) != nil {
 			break
 		}
 	}
@@ -167,18 +165,6 @@ func (a *Agent) follow(key string, w *work, session profiles.Session) {
 				a.opts.Report(fmt.Errorf("sdlagent: task %s of %q: %w", key, w.Identity, err))
 			}
 		})
-	}
-}
-
-// pause waits. It returns false once the Agent is closed.
-func (a *Agent) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-a.ctx.Done():
-		return false
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -96,36 +97,21 @@ func (f *Front) do(ctx context.Context, link Link, c *call) (outcome, error) {
 		case time.Since(lost) > f.opts.Patience:
 			return out, nil
 		}
-		if err := c.pause(ctx, min(firstPause<<min(attempt, 6), maxPause)); err != nil {
-			return out, err
+		switch err := backoff.Wait(ctx, pauses.After(attempt)); {
+		case errors.Is(err, errDeadline), errors.Is(err, errDraining): // the next attempt finds that
+		case err != nil:
+			return out, ctx.Err()
 		}
 	}
 }
 
-const (
-	firstPause = 50 * time.Millisecond
-	maxPause   = 2 * time.Second
-)
+var pauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
 // Why an operation ends that its client has not left.
 var (
 	errDeadline = errors.New("a2afront: deadline exceeded")
 	errDraining = errors.New("a2afront: draining")
 )
-
-func (c *call) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		if cause := context.Cause(ctx); errors.Is(cause, errDeadline) || errors.Is(cause, errDraining) {
-			return nil // which the next attempt finds
-		}
-		return ctx.Err()
-	}
-}
 
 // once is do on one session. again says that it was lost.
 func (d *delivery) once(ctx context.Context) (out outcome, again bool, err error) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
@@ -92,10 +93,8 @@ const settled = time.Minute
 // that there was no way to the agent, as if nothing had been done.
 func (s *stream) follow(err error) error {
 	for attempt := 0; !s.over && s.id != "" && broken(err) && attempt < len(reattach); attempt++ {
-		select {
-		case <-time.After(reattach[attempt]):
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
+		if err := backoff.Wait(s.ctx, reattach[attempt]); err != nil {
+			return err
 		}
 		octets, input, fault := s.naming()
 		if fault != nil {

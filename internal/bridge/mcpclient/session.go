@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -246,11 +246,8 @@ func (s *session) moved(from profiles.Session) {
 	}
 }
 
-// Pauses between attempts to take the session up while the client says nothing.
-const (
-	firstPause = 250 * time.Millisecond
-	lastPause  = 15 * time.Second
-)
+// pauses are those between attempts to take the session up while the client says nothing.
+var pauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 15 * time.Second}
 
 // follow has the session follow from one connection to the next, and heard there.
 func (s *session) follow() {
@@ -263,19 +260,13 @@ func (s *session) follow() {
 		before()
 	}
 	s.work.Go(func() {
-		for pause := firstPause; ctx.Err() == nil && !s.ended(); {
+		for failures := 0; ctx.Err() == nil && !s.ended(); failures++ {
 			began := time.Now()
 			s.hear(ctx)
-			if time.Since(began) > lastPause {
-				pause = firstPause
+			if time.Since(began) > pauses.Longest {
+				failures = 0
 			}
-			timer := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // no secret
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-			}
-			pause = min(2*pause, lastPause)
+			_ = backoff.Wait(ctx, backoff.Jitter(pauses.After(failures)))
 		}
 	})
 }

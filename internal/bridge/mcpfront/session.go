@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -262,17 +263,13 @@ func (s *session) take(key string) *mcpmap.Asked {
 	return w.asked
 }
 
-// Pauses between attempts to listen.
-const (
-	firstPause = 250 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
+// pauses are those between attempts to listen.
+var pauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 5 * time.Second}
 
 // listen tells the other end, while r reads the GET stream, that somebody listens.
 // That binds the session to the link it has now, also after another was lost.
 func (s *session) listen(ctx context.Context, r *reader) {
-	pause := firstPause
-	for {
+	for failures := 0; ; failures++ {
 		err := s.listenOnce(ctx)
 		var failed *rpc.Error
 		switch {
@@ -290,14 +287,9 @@ func (s *session) listen(ctx context.Context, r *reader) {
 		case failed != nil && !failed.Retryable:
 			return // it does without
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if backoff.Wait(ctx, pauses.After(failures)) != nil {
 			return
 		}
-		pause = min(2*pause, lastPause)
 	}
 }
 

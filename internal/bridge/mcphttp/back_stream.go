@@ -5,33 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Pauses before a stream is opened again that has ended: what the server asks for,
-// else the first, and twice as long after each try that brought no event.
-const (
-	leastPause = 100 * time.Millisecond
-	firstPause = time.Second
-	mostPause  = time.Minute
-)
+// pauses are those before a stream is opened again that has ended, if the server asks
+// for no other, and after each try that brought no event.
+var pauses = backoff.Exponential{First: time.Second, Longest: time.Minute}
+
+// leastPause is the shortest pause that a server can ask for.
+const leastPause = 100 * time.Millisecond
 
 // pause is how long to wait before the stream is opened again.
 func pause(retry time.Duration, failures int) time.Duration {
-	d := firstPause << min(failures, 6)
 	if retry > 0 && failures == 0 {
-		d = retry
+		return max(min(retry, pauses.Longest), leastPause)
 	}
-	d = max(min(max(d, retry), mostPause), leastPause)
-	if retry > 0 && failures == 0 {
-		return d
-	}
-	return d/2 + rand.N(d/2) //nolint:gosec // only so that not all who lost the same server come at once
+	return backoff.Jitter(min(max(pauses.After(failures), retry), pauses.Longest))
 }
 
 // errNoStream: the server has no stream of its own.
@@ -41,12 +35,8 @@ var errNoStream = errors.New("mcphttp: the server has no GET stream")
 // it has failed limit times in a row; failures is how often it has.
 func (s *backSession) resume(ctx context.Context, client *upstream.Client, at *upstream.Position, failures *int, limit int) (*upstream.Response, error) {
 	for ; *failures < limit; *failures++ {
-		timer := time.NewTimer(pause(at.Retry, *failures))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
+		if err := backoff.Wait(ctx, pause(at.Retry, *failures)); err != nil {
+			return nil, err
 		}
 		r, err := s.get(ctx, client, at)
 		switch {

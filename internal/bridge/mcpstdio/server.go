@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -242,7 +243,7 @@ func (s *Server) exited(c *child, session bool) {
 			return
 		}
 	}
-	pause := min(s.cfg.minBackoff<<min(s.failures, 16), maxBackoff)
+	pause := backoff.Exponential{First: s.cfg.minBackoff, Longest: maxBackoff}.After(s.failures)
 	s.failures++
 	s.resume = time.Now().Add(pause)
 	if s.retry != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/backoff"
 )
 
 func newPing(f *flags) *cobra.Command {
@@ -49,10 +50,8 @@ func (f *flags) ping(ctx context.Context, c *client.Client, connect time.Duratio
 	var all []time.Duration
 	for i := range count {
 		if i > 0 {
-			select {
-			case <-time.After(interval):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := backoff.Wait(ctx, interval); err != nil {
+				return err
 			}
 		}
 		answered, cancel := context.WithTimeout(ctx, f.timeout)
