@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 )
 
 // feed is what a client of a session is sent in one order: the messages of one POST,
@@ -271,7 +273,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *re
 	for {
 		list, over, changed := s.since(fd, after)
 		if over && !s.open() {
-			w.Header().Del(headerSession) // which initialize is answered with
+			w.Header().Del(mcpheader.Session) // which initialize is answered with
 		}
 		if post && !out.begun && over && fd.last == 1 && len(list) == 1 && (!events || fd.status != http.StatusOK) {
 			s.f.writeJSON(w, fd.status, list[0].octets)

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/obs"
@@ -211,7 +212,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *Front) notAllowed(w http.ResponseWriter) {
 	w.Header().Set("Allow", "POST, GET, DELETE")
-	f.refuse(w, http.StatusMethodNotAllowed, invalid("a request is a POST; GET and DELETE are for a session, by its "+headerSession))
+	f.refuse(w, http.StatusMethodNotAllowed, invalid("a request is a POST; GET and DELETE are for a session, by its "+mcpheader.Session))
 }
 
 // traced returns ctx for the one call of a request, with its trace context.

@@ -1,32 +1,15 @@
 package mcpfront
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
-)
-
-// Media types of Streamable HTTP.
-const (
-	typeJSON   = "application/json"
-	typeEvents = "text/event-stream"
-)
-
-// Names of headers, in the form in which net/http keeps them.
-const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerSession = "Mcp-Session-Id"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-	headerParam   = "Mcp-Param-"
-	headerLast    = "Last-Event-Id"
 )
 
 // accepts says whether a client takes responses of all of the types.
@@ -52,7 +35,7 @@ func accepts(r *http.Request, types ...string) bool {
 // where either will do: it names them first.
 func prefersEvents(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
-	events, single := strings.Index(accept, typeEvents), strings.Index(accept, typeJSON)
+	events, single := strings.Index(accept, mcpheader.Events), strings.Index(accept, mcpheader.JSON)
 	return events >= 0 && single > events
 }
 
@@ -60,11 +43,11 @@ func prefersEvents(r *http.Request) bool {
 func sendsJSON(r *http.Request) bool {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	encoding := r.Header.Get("Content-Encoding")
-	return err == nil && t == typeJSON && (encoding == "" || strings.EqualFold(encoding, "identity"))
+	return err == nil && t == mcpheader.JSON && (encoding == "" || strings.EqualFold(encoding, "identity"))
 }
 
 // modern says whether the version in the headers is one without sessions.
-func modern(r *http.Request) bool { return r.Header.Get(headerVersion) >= mcpmap.ModernVersion }
+func modern(r *http.Request) bool { return r.Header.Get(mcpheader.Version) >= mcpmap.ModernVersion }
 
 // legacyVersions are those that have a header, and are not what a session has
 // agreed upon.
@@ -77,12 +60,12 @@ func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 	wrong := func(text string) (refusal, bool) {
 		return refusal{code: codeHeaderMismatch, text: text, id: m.ID()}, true
 	}
-	for _, name := range []string{headerVersion, headerMethod, headerName} {
+	for _, name := range []string{mcpheader.Version, mcpheader.Method, mcpheader.Name} {
 		if len(r.Header.Values(name)) > 1 {
 			return wrong(name + " is there more than once")
 		}
 	}
-	version := r.Header.Get(headerVersion)
+	version := r.Header.Get(mcpheader.Version)
 	switch {
 	case version == "":
 		return wrong("MCP-Protocol-Version is missing")
@@ -90,55 +73,21 @@ func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 		return refusal{code: codeInvalidParams, text: "_meta does not name the protocol version", id: m.ID()}, true
 	case m.Version() != version:
 		return wrong("MCP-Protocol-Version is not what _meta says")
-	case r.Header.Get(headerMethod) == "":
+	case r.Header.Get(mcpheader.Method) == "":
 		return wrong("Mcp-Method is missing")
-	case r.Header.Get(headerMethod) != string(m.Method()):
+	case r.Header.Get(mcpheader.Method) != string(m.Method()):
 		return wrong("Mcp-Method is not the method of the body")
 	}
-	if name, ok := nameOf(m); ok {
-		given, ok := decoded(r.Header.Get(headerName))
+	if name, ok := mcpheader.NameOf(m); ok {
+		given, ok := mcpheader.Decode(r.Header.Get(mcpheader.Name))
 		switch {
-		case r.Header.Get(headerName) == "":
+		case r.Header.Get(mcpheader.Name) == "":
 			return wrong("Mcp-Name is missing")
 		case !ok || given != name:
 			return wrong("Mcp-Name is not the name in the body")
 		}
 	}
 	return refusal{}, false
-}
-
-// nameOf returns what a request is about, which a client says in Mcp-Name.
-func nameOf(m *mcpmap.Message) (string, bool) {
-	var member string
-	switch string(m.Method()) {
-	case mcpmap.MethodToolsCall:
-		return string(m.Tool()), m.Tool() != nil
-	case "prompts/get":
-		member = "name"
-	case "resources/read":
-		member = "uri"
-	default:
-		return "", false
-	}
-	var params map[string]json.RawMessage // names match exactly
-	var name string
-	if json.Unmarshal(m.Params(), &params) != nil || json.Unmarshal(params[member], &name) != nil {
-		return "", false // for the server to refuse
-	}
-	return name, true
-}
-
-// decoded undoes the Base64 in which a header holds what it can not hold as it is.
-func decoded(value string) (string, bool) {
-	rest, ok := strings.CutPrefix(value, "=?base64?")
-	if !ok {
-		return value, true
-	}
-	if rest, ok = strings.CutSuffix(rest, "?="); !ok {
-		return value, true
-	}
-	text, err := base64.StdEncoding.DecodeString(rest)
-	return string(text), err == nil
 }
 
 // maxParams bounds the parameters that go beside a request, as extensions: there
@@ -149,7 +98,7 @@ const maxParams = 3 << 10
 // false if they are too much.
 func params(r *http.Request) (list []string, ok bool) {
 	for name, values := range r.Header {
-		if !strings.HasPrefix(name, headerParam) {
+		if !strings.HasPrefix(name, mcpheader.Param) {
 			continue
 		}
 		for _, v := range values {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -27,10 +28,10 @@ func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m 
 		f.initialize(w, r, target, m)
 		return
 	}
-	if r.Header.Get(headerSession) == "" {
+	if r.Header.Get(mcpheader.Session) == "" {
 		f.refuse(w, http.StatusBadRequest, refusal{
 			code: codeInvalidRequest, id: id,
-			text: headerSession + " is missing: a request that is not of " + mcpmap.ModernVersion + " is part of a session, which initialize opens",
+			text: mcpheader.Session + " is missing: a request that is not of " + mcpmap.ModernVersion + " is part of a session, which initialize opens",
 		})
 		return
 	}
@@ -57,7 +58,7 @@ func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m 
 // speaks says whether the version that a request names, if it does, is one that the
 // session can have.
 func (s *session) speaks(r *http.Request) bool {
-	v := r.Header.Get(headerVersion)
+	v := r.Header.Get(mcpheader.Version)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return v == "" || v == s.version || slices.Contains(legacyVersions, v)
@@ -85,7 +86,7 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 		return
 	}
 	defer s.release()
-	w.Header().Set(headerSession, s.id)
+	w.Header().Set(mcpheader.Session, s.id)
 	s.request(w, r, m)
 }
 
@@ -211,12 +212,12 @@ func (s *session) answer(w http.ResponseWriter, m *mcpmap.Message) {
 // get is the stream of what the server says on its own account, or takes up a
 // stream that was lost.
 func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
-	if r.Header.Get(headerSession) == "" || modern(r) {
+	if r.Header.Get(mcpheader.Session) == "" || modern(r) {
 		f.notAllowed(w)
 		return
 	}
-	if !accepts(r, typeEvents) {
-		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+typeEvents))
+	if !accepts(r, mcpheader.Events) {
+		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+mcpheader.Events))
 		return
 	}
 	s := f.session(r, target)
@@ -226,7 +227,7 @@ func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
 	}
 	defer s.release()
 	me := &reader{left: make(chan struct{})}
-	last := r.Header.Get(headerLast)
+	last := r.Header.Get(mcpheader.Last)
 	s.mu.Lock()
 	fd := s.feeds[0]
 	after := fd.read
@@ -259,7 +260,7 @@ func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
 
 // delete ends a session.
 func (f *Front) delete(w http.ResponseWriter, r *http.Request, target string) {
-	if r.Header.Get(headerSession) == "" {
+	if r.Header.Get(mcpheader.Session) == "" {
 		f.notAllowed(w)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -126,7 +127,7 @@ func (p *property) bindings(list []binding, path []string) []binding {
 		at := append(slices.Clip(path), name)
 		var header string
 		if json.Unmarshal(child.Header, &header) == nil && header != "" && len(list) < maxBindings {
-			list = append(list, binding{at, http.CanonicalHeaderKey(headerParam + header)})
+			list = append(list, binding{at, http.CanonicalHeaderKey(mcpheader.Param + header)})
 		}
 		if len(at) < maxNested {
 			list = child.bindings(list, at)
@@ -184,7 +185,7 @@ func (b *binding) mismatch(r *http.Request, arguments json.RawMessage) string {
 	case len(given) == 0:
 		return " is missing"
 	}
-	text, ok := decoded(given[0])
+	text, ok := mcpheader.Decode(given[0])
 	if !ok || !same(text, value) {
 		return " is not what the arguments say"
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -16,10 +17,10 @@ import (
 func (f *Front) post(w http.ResponseWriter, r *http.Request, target string) {
 	switch {
 	case !sendsJSON(r):
-		f.refuse(w, http.StatusUnsupportedMediaType, invalid("the body has to be "+typeJSON+", as it is"))
+		f.refuse(w, http.StatusUnsupportedMediaType, invalid("the body has to be "+mcpheader.JSON+", as it is"))
 		return
-	case !accepts(r, typeJSON, typeEvents):
-		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+typeJSON+" and "+typeEvents))
+	case !accepts(r, mcpheader.JSON, mcpheader.Events):
+		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+mcpheader.JSON+" and "+mcpheader.Events))
 		return
 	}
 	octets, ok := f.body(w, r)
@@ -102,7 +103,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	list, ok := params(r)
 	if !ok {
 		f.refuse(w, http.StatusRequestHeaderFieldsTooLarge, refusal{
-			code: codeInvalidRequest, id: m.ID(), text: "the " + headerParam + " headers have more than " + strconv.Itoa(maxParams) + " octets",
+			code: codeInvalidRequest, id: m.ID(), text: "the " + mcpheader.Param + " headers have more than " + strconv.Itoa(maxParams) + " octets",
 		})
 		return
 	}

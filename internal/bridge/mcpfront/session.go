@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -85,7 +86,7 @@ func (f *Front) open(caller, target string, link *Link) (*session, bool) {
 // release. There is none for another caller or target.
 func (f *Front) session(r *http.Request, target string) *session {
 	f.mu.Lock()
-	s := f.sessions[r.Header.Get(headerSession)]
+	s := f.sessions[r.Header.Get(mcpheader.Session)]
 	f.mu.Unlock()
 	if s == nil || s.caller != f.opts.Caller(r) || s.target != target {
 		return nil

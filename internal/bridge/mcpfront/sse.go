@@ -3,13 +3,15 @@ package mcpfront
 import (
 	"net/http"
 	"time"
+
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 )
 
 // writeJSON answers with one message. The client has Options.Write to take it;
 // net/http takes the deadline back when the response is over.
 func (f *Front) writeJSON(w http.ResponseWriter, status int, octets []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.opts.Write)) // not every ResponseWriter knows of deadlines
-	w.Header().Set("Content-Type", typeJSON)
+	w.Header().Set("Content-Type", mcpheader.JSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(octets) //nolint:gosec // JSON, which no browser takes for a page: see the type
@@ -32,7 +34,7 @@ func (e *eventWriter) begin() {
 	e.begun = true
 	e.f.counts.streams.Add(1)
 	h := e.w.Header()
-	h.Set("Content-Type", typeEvents)
+	h.Set("Content-Type", mcpheader.Events)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	e.w.WriteHeader(http.StatusOK)

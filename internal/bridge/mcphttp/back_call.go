@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -173,7 +174,7 @@ func (c *backCall) answer(r *upstream.Response) error {
 			return err
 		}
 	}
-	if good && mediaType(r) == typeEvents {
+	if good && mediaType(r) == mcpheader.Events {
 		return c.follow(r)
 	}
 	defer r.Close()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -130,7 +131,7 @@ func (b *Backend) probed(body string) (m mcpmap.Message, session string, err err
 		return m, "", err
 	}
 	defer r.Close()
-	if s := r.Header.Get(headerSession); visible(s) && len(s) <= maxSessionID {
+	if s := r.Header.Get(mcpheader.Session); visible(s) && len(s) <= maxSessionID {
 		session = s
 	}
 	octets, err := b.first(r, mcpmap.TokenKey(question.ID()))
@@ -148,7 +149,7 @@ func (b *Backend) first(r *upstream.Response, key string) ([]byte, error) {
 		return m.Scan(octets) == nil && m.Check(mcpmap.Response) == nil && (mcpmap.TokenKey(m.ID()) == key || m.Error() != nil)
 	}
 	good := r.Status >= 200 && r.Status <= 299
-	if !good || mediaType(r) != typeEvents {
+	if !good || mediaType(r) != mcpheader.Events {
 		body, err := r.Body()
 		switch {
 		case err == nil && responds(body):
@@ -180,14 +181,14 @@ const leaveTime = 5 * time.Second
 func (b *Backend) leave(session, version string) {
 	ctx, cancel := context.WithTimeout(context.Background(), min(leaveTime, b.opts.Timeout))
 	defer cancel()
-	h, err := b.header(typeJSON)
+	h, err := b.header(mcpheader.JSON)
 	if err != nil {
 		b.trouble(err)
 		return
 	}
-	h.Set(headerSession, session)
+	h.Set(mcpheader.Session, session)
 	if version != "" {
-		h.Set(headerVersion, version)
+		h.Set(mcpheader.Version, version)
 	}
 	if r, err := b.brief.Do(ctx, http.MethodDelete, b.opts.URL, h, nil); err == nil {
 		r.Close()

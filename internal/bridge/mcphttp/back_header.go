@@ -2,31 +2,14 @@ package mcphttp
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
-)
-
-// Media types of Streamable HTTP.
-const (
-	typeJSON   = "application/json"
-	typeEvents = "text/event-stream"
-)
-
-// Names of headers, in the form in which net/http keeps them.
-const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerSession = "Mcp-Session-Id"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-	headerParam   = "Mcp-Param-"
-	headerLast    = "Last-Event-Id"
 )
 
 // CheckHeaders says what is wrong with headers that BackendOptions.Headers would
@@ -70,9 +53,9 @@ func (b *Backend) header(accept string) (http.Header, error) {
 
 // posted is header for a POST.
 func (b *Backend) posted() (http.Header, error) {
-	h, err := b.header(typeJSON + ", " + typeEvents)
+	h, err := b.header(mcpheader.JSON + ", " + mcpheader.Events)
 	if err == nil {
-		h.Set("Content-Type", typeJSON)
+		h.Set("Content-Type", mcpheader.JSON)
 	}
 	return h, err
 }
@@ -80,15 +63,15 @@ func (b *Backend) posted() (http.Header, error) {
 // mirror sets the headers in which a modern request repeats what its body says.
 func mirror(h http.Header, m *mcpmap.Message, params [][]byte) error {
 	if v := m.Version(); v != "" {
-		if err := mirrored(h, headerVersion, v); err != nil {
+		if err := mirrored(h, mcpheader.Version, v); err != nil {
 			return err
 		}
 	}
-	if err := mirrored(h, headerMethod, string(m.Method())); err != nil {
+	if err := mirrored(h, mcpheader.Method, string(m.Method())); err != nil {
 		return err
 	}
-	if name, ok := nameOf(m); ok {
-		if err := mirrored(h, headerName, name); err != nil {
+	if name, ok := mcpheader.NameOf(m); ok {
+		if err := mirrored(h, mcpheader.Name, name); err != nil {
 			return err
 		}
 	}
@@ -112,33 +95,8 @@ func mirrored(h http.Header, name, value string) error {
 			Text: fmt.Sprintf("%s has to be a header, and has %d octets, above %d", name, len(value), maxMirrored),
 		}
 	}
-	const before, after = "=?base64?", "?="
-	if !upstream.IsHeaderValue(value) || strings.HasPrefix(value, before) && strings.HasSuffix(value, after) {
-		value = before + base64.StdEncoding.EncodeToString([]byte(value)) + after
-	}
-	h.Set(name, value)
+	h.Set(name, mcpheader.Encode(value))
 	return nil
-}
-
-// nameOf returns what a request is about, which MCP has a client say in Mcp-Name.
-func nameOf(m *mcpmap.Message) (string, bool) {
-	var member string
-	switch string(m.Method()) {
-	case mcpmap.MethodToolsCall:
-		return string(m.Tool()), m.Tool() != nil
-	case "prompts/get":
-		member = "name"
-	case "resources/read":
-		member = "uri"
-	default:
-		return "", false
-	}
-	var params map[string]json.RawMessage // names match exactly
-	var name string
-	if json.Unmarshal(m.Params(), &params) != nil || json.Unmarshal(params[member], &name) != nil {
-		return "", false // for the server to refuse
-	}
-	return name, true
 }
 
 // setParam sets a header from a parameter beside the request (extension 19):
@@ -147,8 +105,8 @@ func nameOf(m *mcpmap.Message) (string, bool) {
 func setParam(h http.Header, param []byte) error {
 	name, value, ok := bytes.Cut(param, []byte{':'})
 	rest := ""
-	if len(name) > len(headerParam) && strings.EqualFold(string(name[:len(headerParam)]), headerParam) {
-		rest = string(name[len(headerParam):])
+	if len(name) > len(mcpheader.Param) && strings.EqualFold(string(name[:len(mcpheader.Param)]), mcpheader.Param) {
+		rest = string(name[len(mcpheader.Param):])
 	}
 	text := strings.Trim(string(value), " \t")
 	if !ok || !token(rest) || !upstream.IsHeaderValue(text) {
@@ -156,7 +114,7 @@ func setParam(h http.Header, param []byte) error {
 			Code: profiles.InvalidEnvelope, Detail: "mcp_param", Text: "a parameter beside the request is no mcp-param-<name>:value",
 		}
 	}
-	h.Add(headerParam+rest, text)
+	h.Add(mcpheader.Param+rest, text)
 	return nil
 }
 

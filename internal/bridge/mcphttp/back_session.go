@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -267,21 +268,21 @@ func (s *backSession) mark(h http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id != "" {
-		h.Set(headerSession, s.id)
+		h.Set(mcpheader.Session, s.id)
 	}
 	if s.version != "" {
-		h.Set(headerVersion, s.version)
+		h.Set(mcpheader.Version, s.version)
 	}
 }
 
 // opened takes the id of a session from the response to initialize.
 func (s *backSession) opened(c *backCall, h http.Header) error {
-	id := h.Get(headerSession)
+	id := h.Get(mcpheader.Session)
 	if id == "" || !c.x.Initialize() {
 		return nil
 	}
 	if !visible(id) || len(id) > maxSessionID {
-		return fmt.Errorf("%w: an %s of %d octets, or with others than visible ones", upstream.ErrBroken, headerSession, len(id))
+		return fmt.Errorf("%w: an %s of %d octets, or with others than visible ones", upstream.ErrBroken, mcpheader.Session, len(id))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

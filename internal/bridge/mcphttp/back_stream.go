@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -62,19 +63,19 @@ func final(err error) bool {
 
 // get opens a stream of the session.
 func (s *backSession) get(ctx context.Context, client *upstream.Client, at *upstream.Position) (*upstream.Response, error) {
-	h, err := s.b.header(typeEvents)
+	h, err := s.b.header(mcpheader.Events)
 	if err != nil {
 		return nil, err
 	}
 	s.mark(h)
 	if at.ID != "" {
-		h.Set(headerLast, at.ID)
+		h.Set(mcpheader.Last, at.ID)
 	}
 	r, err := client.Do(ctx, http.MethodGet, s.b.opts.URL, h, nil)
 	switch {
 	case err != nil:
 		return nil, err
-	case r.Status == http.StatusOK && mediaType(r) == typeEvents:
+	case r.Status == http.StatusOK && mediaType(r) == mcpheader.Events:
 		return r, nil
 	case r.Status == http.StatusMethodNotAllowed, r.Status >= 200 && r.Status <= 299:
 		err = errNoStream
