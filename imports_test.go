@@ -47,6 +47,8 @@ var rules = []rule{
 
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
 
+	{"internal/jsonobject", nil, nil, "one reading of JSON for all who decide by it"},
+
 	{"transport", []string{"internal/backoff"}, nil, "TLS policy and interfaces stand on crypto/tls alone"},
 	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
@@ -84,17 +86,17 @@ var rules = []rule{
 	{"internal/bridge/upstream", nil, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
 	{"internal/bridge/mcpheader", []string{"internal/bridge/upstream", "profiles/mcpmap"}, nil, "the headers of MCP, for both of its ends"},
 	{"internal/bridge/mcphttp", []string{"internal/backoff", "internal/bridge/mcpheader", "internal/bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},
-	{"internal/bridge/a2ajson", []string{"internal/bridge/a2abinding"}, nil, "one reading of JSON for all who decide whose a task is"},
-	{"internal/bridge/a2aowners", []string{"internal/bridge/a2abinding", "internal/bridge/a2ajson", "profiles/a2a"}, nil, "whose tasks are, for all behind whom callers look alike: knows records, no store"},
-	{"internal/bridge/a2ahttp", []string{"internal/backoff", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "internal/bridge/a2aowners", "internal/bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
+	{"internal/bridge/a2ajson", []string{"internal/jsonobject", "internal/bridge/a2abinding"}, nil, "the members of A2A that decide whose a task is"},
+	{"internal/bridge/a2aowners", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "profiles/a2a"}, nil, "whose tasks are, for all behind whom callers look alike: knows records, no store"},
+	{"internal/bridge/a2ahttp", []string{"internal/backoff", "internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "internal/bridge/a2aowners", "internal/bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/rpchttp", []string{"internal/bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/worker", []string{"internal/bridge/proc", "internal/bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},
 	{"internal/bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"internal/bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
 	{"internal/agents/sdlagent", []string{"internal/backoff", "internal/bridge/mcptools", "profiles", "profiles/*", "sdl", "sdl/*"}, nil, "between the language and an endpoint: no SDK, no store, no transport"},
-	{"internal/agents/slipa2a", []string{"internal/bridge/a2abinding", "profiles/a2a", "slip/*"}, nil, "before any agent: no SDK, no store, no transport"},
-	{"internal/agents/*", []string{"internal/bridge/a2abinding", "internal/bridge/a2aowners", "profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles; what they say as agents of A2A is said as the bridges say it"},
+	{"internal/agents/slipa2a", []string{"internal/jsonobject", "internal/bridge/a2abinding", "profiles/a2a", "slip/*"}, nil, "before any agent: no SDK, no store, no transport"},
+	{"internal/agents/*", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2aowners", "profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles; what they say as agents of A2A is said as the bridges say it"},
 
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
 	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},

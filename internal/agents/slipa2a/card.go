@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/slip/ucr"
 )
 
@@ -158,7 +159,7 @@ func readEntry(entry *object) (d Declaration, err error) {
 	}
 	d.Required = string(entry.doc[required.from:required.to]) == "true"
 	params, err := entry.inner("params")
-	if errors.Is(err, errObject) || err == nil && params == nil {
+	if errors.Is(err, jsonobject.ErrNoObject) || err == nil && params == nil {
 		return d, nil
 	}
 	if err != nil {

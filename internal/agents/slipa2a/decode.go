@@ -2,9 +2,11 @@ package slipa2a
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"unicode/utf8"
 
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"
 )
@@ -144,10 +146,10 @@ type said struct {
 // metadata reads message.metadata[URI].
 func (x *Extension) metadata(m *object) (s said, err error) {
 	all, err := m.inner("metadata")
-	if err == errAmbiguous {
+	if err != nil && !errors.Is(err, jsonobject.ErrNoObject) {
 		return s, fault(BadMessage, "metadata: %v", err)
 	}
-	if err != nil || all == nil {
+	if all == nil {
 		return s, fault(MetadataMissing, "metadata has to be an object")
 	}
 	all.free = true
@@ -253,5 +255,5 @@ func plain(doc []byte, find func(doc []byte) (*object, error)) ([]byte, error) {
 	if err != nil || metadata == nil {
 		return doc, err
 	}
-	return without(doc, metadata.items(), func(i int) bool { return metadata.members[i].name == URI }), nil
+	return without(doc, metadata.items(), func(i int) bool { return metadata.members[i].Name == URI }), nil
 }

@@ -2,9 +2,10 @@ package slipa2a
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"strings"
+	"slices"
+
+	"github.com/slimwire/swp/internal/jsonobject"
 )
 
 // span is where something stands in a document.
@@ -15,74 +16,41 @@ type span struct{ from, to int }
 type object struct {
 	doc     []byte
 	at      span
-	members []member
+	members jsonobject.Object
 
 	// free says that the names of members are anybody's, as in metadata: an underscore
 	// is part of them for every decoder.
 	free bool
 }
 
-type member struct {
-	name  string
-	at    span // name and value
-	value span
+var errArray = errors.New("it is no JSON array")
+
+// parseObject reads the object at a place of a document.
+func parseObject(doc []byte, at span) (*object, error) {
+	members, err := jsonobject.Parse(doc[at.from:at.to])
+	if err != nil {
+		return nil, err
+	}
+	return &object{doc: doc, at: at, members: members}, nil
 }
 
-var (
-	errObject    = errors.New("it is no JSON object")
-	errArray     = errors.New("it is no JSON array")
-	errAmbiguous = errors.New("it is there twice, or in another spelling")
-)
-
-// parseObject reads the object at a place of a document. Octets that are no JSON at
-// all have been refused before.
-func parseObject(doc []byte, at span) (*object, error) {
-	dec := json.NewDecoder(bytes.NewReader(doc[at.from:at.to]))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil, errObject
-	}
-	o := &object{doc: doc, at: at}
-	for dec.More() {
-		from := at.from + int(dec.InputOffset())
-		from += len(doc[from:at.to]) - len(bytes.TrimLeft(doc[from:at.to], ", \t\r\n"))
-		token, err := dec.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			return nil, errObject
-		}
-		value, err := next(dec, at.from)
-		if err != nil {
-			return nil, errObject
-		}
-		o.members = append(o.members, member{name, span{from, value.to}, value})
-	}
-	return o, nil
+// value is where the value of a member stands.
+func (o *object) value(m *jsonobject.Member) span {
+	to := o.at.from + m.To
+	return span{to - len(m.Value), to}
 }
 
 // parseArray returns where the elements of an array stand.
 func parseArray(doc []byte, at span) (elements []span, err error) {
-	dec := json.NewDecoder(bytes.NewReader(doc[at.from:at.to]))
-	if start, err := dec.Token(); err != nil || start != json.Delim('[') {
+	list, ok := jsonobject.Elements(doc[at.from:at.to])
+	if !ok {
 		return nil, errArray
 	}
-	for dec.More() {
-		value, err := next(dec, at.from)
-		if err != nil {
-			return nil, errArray
-		}
-		elements = append(elements, value)
+	for _, e := range list {
+		to := at.from + e.To
+		elements = append(elements, span{to - len(e.Value), to})
 	}
 	return elements, nil
-}
-
-// next returns where the next value of a decoder stands that began at from.
-func next(dec *json.Decoder, from int) (span, error) {
-	var value json.RawMessage
-	if err := dec.Decode(&value); err != nil {
-		return span{}, err
-	}
-	end := from + int(dec.InputOffset())
-	return span{end - len(value), end}, nil
 }
 
 // whole is the place of the one value of a document.
@@ -91,29 +59,18 @@ func whole(doc []byte) span {
 	return span{from, len(bytes.TrimRight(doc, " \t\r\n"))}
 }
 
-// get returns where the value of a member is, false if it is not there or null.
-// Decoders differ in which of two members of one name they read, and whether another
-// spelling is the same name; what is decided here has to be what the agent reads, so
-// that either is an error.
+// get returns where the value of a member is, false if it is not there or null. What is
+// decided here has to be what the agent reads, so that another spelling is an error.
 func (o *object) get(name string) (value span, ok bool, err error) {
-	for _, m := range o.members {
-		if m.name != name && !o.alike(m.name, name) {
-			continue
-		}
-		if ok || m.name != name {
-			return span{}, false, errAmbiguous
-		}
-		value, ok = m.value, true
+	get := o.members.Get
+	if o.free {
+		get = o.members.GetFree
 	}
-	return value, ok && string(o.doc[value.from:value.to]) != "null", nil
-}
-
-// alike reports whether some decoder takes one name for the other.
-func (o *object) alike(found, name string) bool {
-	if !o.free {
-		found = strings.ReplaceAll(found, "_", "")
+	if found, err := get(name); err != nil || found == nil {
+		return span{}, false, err
 	}
-	return strings.EqualFold(found, name)
+	m, err := o.members.Find(name)
+	return o.value(m), true, err
 }
 
 // inner returns a member that is an object, nil if it is not there.
@@ -136,9 +93,7 @@ func (o *object) text(name string) (s string, ok bool, err error) {
 }
 
 // text reads a string.
-func text(doc []byte, at span) (s string, ok bool) {
-	return s, doc[at.from] == '"' && json.Unmarshal(doc[at.from:at.to], &s) == nil
-}
+func text(doc []byte, at span) (s string, ok bool) { return jsonobject.String(doc[at.from:at.to]) }
 
 // without returns a copy of doc in which the items that drop names are gone from a
 // sequence of them, with the commas that this makes superfluous.
@@ -175,11 +130,9 @@ func with(doc []byte, at span, items []span, item []byte) []byte {
 // put returns a copy of the document in which a member that is not there, or null, has
 // a value.
 func (o *object) put(name string, value []byte) []byte {
-	for _, m := range o.members {
-		if m.name == name {
-			out := append(make([]byte, 0, len(o.doc)+len(value)), o.doc[:m.value.from]...)
-			return append(append(out, value...), o.doc[m.value.to:]...)
-		}
+	if m, _ := o.members.Find(name); m != nil { // get has refused two
+		was := o.value(m)
+		return slices.Concat(o.doc[:was.from], value, o.doc[was.to:])
 	}
 	item := append([]byte(`"`+name+`":`), value...)
 	return with(o.doc, o.at, o.items(), item)
@@ -189,7 +142,7 @@ func (o *object) put(name string, value []byte) []byte {
 func (o *object) items() []span {
 	spans := make([]span, len(o.members))
 	for i, m := range o.members {
-		spans[i] = m.at
+		spans[i] = span{o.at.from + m.From, o.at.from + m.To}
 	}
 	return spans
 }

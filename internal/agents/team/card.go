@@ -89,8 +89,9 @@ func (p *profile) made() (list []object) {
 			continue
 		}
 		list = append(list, object{
-			{"id", quote(tag)}, {"name", quote(tag)}, {"description", quote(p.peer.Description)},
-			{"tags", array([]json.RawMessage{quote(tag)})},
+			{Name: "id", Value: quote(tag)}, {Name: "name", Value: quote(tag)},
+			{Name: "description", Value: quote(p.peer.Description)},
+			{Name: "tags", Value: array([]json.RawMessage{quote(tag)})},
 		})
 	}
 	return list

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/slimwire/swp/internal/jsonobject"
 )
 
 // URI names the extension. A version of it is another extension.
@@ -98,14 +100,14 @@ func readDecision(data []byte) (d decision) {
 		return decision{}
 	}
 	if value, err := o.get("reason"); err == nil {
-		why, _ := text(value)
+		why, _ := jsonobject.String(value)
 		d.reason = clip(why, maxReason)
 	}
 	value, err := o.get("recipient")
 	if err != nil || value == nil {
 		return d
 	}
-	if to, ok := text(value); ok {
+	if to, ok := jsonobject.String(value); ok {
 		d.recipient = to
 	} else if who, err := parseObject(value); err == nil {
 		kind, _ := who.text("type")
@@ -143,7 +145,7 @@ func stripped(message object) (object, error) {
 	}
 	kept := make([]json.RawMessage, 0, len(listed))
 	for _, value := range listed {
-		if uri, _ := text(value); uri != URI {
+		if uri, _ := jsonobject.String(value); uri != URI {
 			kept = append(kept, value)
 		}
 	}
@@ -185,14 +187,9 @@ func routingOf(message object) ([]byte, error) {
 	if err != nil || metadata == nil {
 		return nil, err
 	}
-	var data []byte
-	for _, m := range metadata {
-		if m.name == URI {
-			if data != nil {
-				return nil, errAmbiguous
-			}
-			data = m.value
-		}
+	m, err := jsonobject.Object(metadata).Find(URI)
+	if err != nil || m == nil {
+		return nil, err
 	}
-	return data, nil
+	return m.Value, nil
 }

@@ -4,44 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/slimwire/swp/internal/jsonobject"
 )
 
 // object is the members of a JSON object, in order, with the octets of their values.
 // What is not edited is written as it was read.
-type object []member
+type object jsonobject.Object
 
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-var (
-	null = []byte("null")
-
-	errObject    = errors.New("team: not a JSON object")
-	errAmbiguous = errors.New("team: a member is there more than once, or in another spelling")
-)
+var null = []byte("null")
 
 func parseObject(octets []byte) (object, error) {
-	if !json.Valid(octets) {
-		return nil, errObject
+	o, err := jsonobject.Parse(octets)
+	if err != nil {
+		return nil, fmt.Errorf("team: %w", err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(octets))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil, errObject
-	}
-	o := object{}
-	for dec.More() {
-		token, err := dec.Token()
-		name, ok := token.(string)
-		var value json.RawMessage
-		if err != nil || !ok || dec.Decode(&value) != nil {
-			return nil, errObject
-		}
-		o = append(o, member{name, value})
-	}
-	return o, nil
+	return object(o), nil
 }
 
 // octets writes the object.
@@ -51,8 +31,8 @@ func (o object) octets() []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, quote(m.name)...)
-		out = append(append(out, ':'), m.value...)
+		out = append(out, quote(m.Name)...)
+		out = append(append(out, ':'), m.Value...)
 	}
 	return append(out, '}')
 }
@@ -66,26 +46,12 @@ func quote(s string) []byte {
 	return text
 }
 
-// get returns the value of a member, nil if it is not there or null. Decoders differ
-// in which of two members of one name they read, and whether another spelling is the
-// same name. What decides who speaks to whom must be the same for all, so that is an
-// error.
+// get returns the value of a member, nil if it is not there or null. What decides who
+// speaks to whom must be the same for all decoders, so another spelling is an error.
 func (o object) get(name string) (json.RawMessage, error) {
-	var value json.RawMessage
-	times := 0
-	for _, m := range o {
-		if m.name == name {
-			value = m.value
-		}
-		if strings.EqualFold(strings.ReplaceAll(m.name, "_", ""), name) {
-			times++
-		}
-	}
-	switch {
-	case times > 1 || times == 1 && value == nil:
-		return nil, errAmbiguous
-	case bytes.Equal(value, null):
-		return nil, nil
+	value, err := jsonobject.Object(o).Get(name)
+	if err != nil {
+		return nil, fmt.Errorf("team: %s: %w", name, err)
 	}
 	return value, nil
 }
@@ -121,16 +87,11 @@ func (o object) text(name string) (string, error) {
 	if err != nil || value == nil {
 		return "", err
 	}
-	s, ok := text(value)
+	s, ok := jsonobject.String(value)
 	if !ok || len(s) > maxID || strings.ContainsRune(s, '\uFFFD') {
 		return "", errors.New("team: " + name + " is no string of at most 1024 octets")
 	}
 	return s, nil
-}
-
-// text reads a JSON string.
-func text(value []byte) (s string, ok bool) {
-	return s, len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &s) == nil
 }
 
 // with returns the object with another value for a member, in its place if it has
@@ -139,16 +100,16 @@ func (o object) with(name string, value []byte) object {
 	out := make(object, 0, len(o)+1)
 	done := false
 	for _, m := range o {
-		if m.name == name {
+		if m.Name == name {
 			if done {
 				continue
 			}
-			m.value, done = value, true
+			m.Value, done = value, true
 		}
 		out = append(out, m)
 	}
 	if !done {
-		out = append(out, member{name, value})
+		out = append(out, jsonobject.Member{Name: name, Value: value})
 	}
 	return out
 }
@@ -157,7 +118,7 @@ func (o object) with(name string, value []byte) object {
 func (o object) without(name string) object {
 	out := make(object, 0, len(o))
 	for _, m := range o {
-		if m.name != name {
+		if m.Name != name {
 			out = append(out, m)
 		}
 	}

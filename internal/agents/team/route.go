@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -161,7 +162,7 @@ func (r *request) references(message object) error {
 		return errNoMessage
 	}
 	for _, value := range list {
-		id, ok := text(value)
+		id, ok := jsonobject.String(value)
 		if !ok || len(id) > maxID {
 			return errNoMessage
 		}

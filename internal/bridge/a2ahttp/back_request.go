@@ -109,16 +109,21 @@ func (q *request) result(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, invalid("it is not a JSON object")
 	}
+	raw, err := response.Find("id")
+	result, fault := response.Find("result")
+	failure, other := response.Find("error")
+	if err := errors.Join(err, fault, other); err != nil {
+		return nil, invalid("a member of it: " + err.Error())
+	}
 	var id string
-	switch raw := response.Last("id"); {
+	switch {
 	case raw == nil || bytes.Equal(raw, []byte("null")):
-		if response.Last("error") == nil {
+		if failure == nil {
 			return nil, invalid("it has no id")
 		}
 	case json.Unmarshal(raw, &id) != nil || id != q.id:
 		return nil, invalid("its id is another")
 	}
-	result, failure := response.Last("result"), response.Last("error")
 	switch {
 	case failure != nil && !bytes.Equal(failure, []byte("null")):
 		f, err := a2abinding.Parse(failure)

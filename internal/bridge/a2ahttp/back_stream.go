@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -59,7 +60,7 @@ func (s *stream) resume(last []byte) error {
 		return err
 	}
 	if response, err := a2ajson.Parse(last); err == nil {
-		s.id, s.over = cmp.Or(a2aowners.TaskOf(response), s.id), final(response)
+		s.told(response)
 	}
 	return s.follow(errLeft)
 }
@@ -205,8 +206,15 @@ func (s *stream) take(data []byte) error {
 	if err := s.whose.Claim(s.ctx, response); err != nil {
 		return err
 	}
-	s.id, s.over = cmp.Or(a2aowners.TaskOf(response), s.id), final(response)
+	s.told(response)
 	return s.event("", data)
+}
+
+// told notes what a response says of the task of the stream. One of which that cannot be
+// read was refused, see a2aowners.
+func (s *stream) told(response a2ajson.Object) {
+	id, _ := a2aowners.TaskOf(response)
+	s.id, s.over = cmp.Or(id, s.id), final(response)
 }
 
 // event returns the octets of the StreamResponse in the data of an event.
@@ -218,7 +226,7 @@ func (q *request) event(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, invalid("an event is no JSON object")
 	}
-	if o.Last("error") != nil {
+	if failure, err := o.Find("error"); failure != nil || err != nil {
 		return nil, restError(data)
 	}
 	return data, nil
@@ -236,10 +244,18 @@ func final(response a2ajson.Object) bool {
 		case "message":
 			return true
 		case "task", "statusUpdate":
-			var state string
-			status := a2ajson.Of(m.Value).Last("status")
-			return json.Unmarshal(a2ajson.Of(status).Last("state"), &state) == nil && ends[state]
+			return ends[stateOf(m.Value)]
 		}
 	}
 	return false
+}
+
+// stateOf returns the state of a task or a status update, empty if it cannot be read.
+func stateOf(octets []byte) (state string) {
+	about, _ := a2ajson.Parse(octets)
+	value, _ := about.Find("status")
+	status, _ := a2ajson.Parse(value)
+	value, _ = status.Find("state")
+	state, _ = jsonobject.String(value)
+	return state
 }

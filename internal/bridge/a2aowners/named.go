@@ -6,6 +6,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
+	"github.com/slimwire/swp/internal/jsonobject"
 )
 
 // maxReferences bounds the tasks that one message may refer to.
@@ -56,8 +57,9 @@ func named(o a2abinding.Operation, tenant string, input a2ajson.Object) (ids []s
 }
 
 // TaskOf returns the id of the task that a StreamResponse or a SendMessageResponse is
-// about, empty if it is about none.
-func TaskOf(response a2ajson.Object) string {
+// about, empty if it is about none. The error is an *a2abinding.Failure: a client could
+// read another id.
+func TaskOf(response a2ajson.Object) (string, error) {
 	for _, m := range response {
 		name := "taskId"
 		switch m.Name {
@@ -67,10 +69,20 @@ func TaskOf(response a2ajson.Object) string {
 		default:
 			continue
 		}
-		var id string
-		if json.Unmarshal(a2ajson.Of(m.Value).Last(name), &id) == nil && id != "" {
-			return id
+		if _, err := response.Find(m.Name); err != nil {
+			return "", repeated(m.Name, err)
+		}
+		about, err := a2ajson.Parse(m.Value)
+		if err != nil {
+			continue
+		}
+		value, err := about.Find(name)
+		if err != nil {
+			return "", repeated(name, err)
+		}
+		if id, ok := jsonobject.String(value); ok && id != "" {
+			return id, nil
 		}
 	}
-	return ""
+	return "", nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
+	"github.com/slimwire/swp/internal/jsonobject"
 )
 
 // Options configure Owners. Zero means the default that is named.
@@ -94,7 +94,10 @@ func (p *Operation) check(ctx context.Context, id string) error {
 // the response before keep has called done without an error. keep may be called again
 // after one, and is nil if there is nothing to be stored. It does not wait.
 func (p *Operation) Told(response a2ajson.Object) (keep func(done func(error))) {
-	id := TaskOf(response)
+	id, err := TaskOf(response)
+	if err != nil {
+		return func(done func(error)) { done(err) }
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if id == "" || id == p.told || slices.Contains(p.ids, id) {
@@ -142,11 +145,14 @@ func (p *Operation) only(ctx context.Context, response []byte) ([]byte, error) {
 	if err != nil {
 		return nil, invalid("it is not a JSON object")
 	}
-	value := members.Last("tasks")
+	value, err := members.Find("tasks")
+	if err != nil {
+		return nil, repeated("tasks", err)
+	}
 	if value == nil || bytes.Equal(value, []byte("null")) {
 		return response, nil
 	}
-	list, ok := a2ajson.Elements(value)
+	list, ok := jsonobject.Elements(value)
 	if !ok {
 		return nil, invalid("its tasks are no list")
 	}
@@ -155,13 +161,18 @@ func (p *Operation) only(ctx context.Context, response []byte) ([]byte, error) {
 	}
 	var kept [][]byte
 	for _, task := range list {
-		var id string
-		if about, err := a2ajson.Parse(task); err != nil || json.Unmarshal(about.Last("id"), &id) != nil {
+		about, err := a2ajson.Parse(task.Value)
+		if err != nil {
+			continue
+		}
+		value, err := about.Find("id")
+		id, ok := jsonobject.String(value)
+		if err != nil || !ok {
 			continue
 		}
 		switch err := p.check(ctx, id); {
 		case err == nil:
-			kept = append(kept, task)
+			kept = append(kept, task.Value)
 		case !errors.Is(err, errNotFound):
 			return nil, err
 		}
@@ -176,3 +187,6 @@ func (p *Operation) only(ctx context.Context, response []byte) ([]byte, error) {
 func invalid(what string) error {
 	return a2abinding.Fail(a2abinding.CodeInvalidResponse, "invalid agent response: "+what)
 }
+
+// repeated is the failure for an answer in which two parsers could find two tasks.
+func repeated(name string, err error) error { return invalid("member " + name + ": " + err.Error()) }

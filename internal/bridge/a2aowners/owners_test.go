@@ -100,22 +100,48 @@ func TestPR04ListsAreOfTheCallersTasksOnly(t *testing.T) {
 	own(t, o, alice, "", "a")
 	own(t, o, bob, "", "b")
 	p := operation(t, o, alice, a2abinding.ListTasks, `{}`)
-	const all = `{ "tasks" : [ {"id":"a"} , {"id":"a"} ] , "tasks":[]}`
+	const all = `{ "tasks" : [ {"id":"a"} , {"id":"a"} ] , "n":[]}`
 	for in, want := range map[string]string{
 		all: all, `{"tasks":[ ]}`: `{"tasks":[ ]}`, `{}`: `{}`, `{"tasks":null}`: `{"tasks":null}`,
 		`{"n":1.0, "tasks":[ {"id":"a","x":9007199254740993} ,{"id":"b"}, {}, 7,{"id":"a" } ]}`: `{"n":1.0, "tasks":[{"id":"a","x":9007199254740993},{"id":"a" }]}`,
-		// A parser that takes the first of two lists sees no more.
-		`{"tasks":[{"id":"b"}],"tasks":[{"id":"b"}]}`:                              `{"tasks":[],"tasks":[]}`,
-		`{"tasks":[` + strings.Repeat(`{"id":"b"},`, maxListed-1) + `{"id":"b"}]}`: `{"tasks":[]}`,
+		`{"tasks":[{"id":"a"},{"id":"b","id":"a"}]}`:                                            `{"tasks":[{"id":"a"}]}`,
+		`{"tasks":[` + strings.Repeat(`{"id":"b"},`, maxListed-1) + `{"id":"b"}]}`:              `{"tasks":[]}`,
 	} {
 		got, err := p.Output(t.Context(), []byte(in))
 		if err != nil || string(got) != want {
 			t.Errorf("%.80s: %s, %v, want %s", in, got, err, want)
 		}
 	}
-	for _, in := range []string{`[]`, `{"tasks":7}`, `{`, `{"tasks":[` + strings.Repeat(`1,`, maxListed) + `1]}`} {
+	for _, in := range []string{`[]`, `{"tasks":7}`, `{`, `{"tasks":[{"id":"b"}],"tasks":[{"id":"a"}]}`, `{"tasks":[` + strings.Repeat(`1,`, maxListed) + `1]}`} {
 		if got, err := p.Output(t.Context(), []byte(in)); err == nil || got != nil {
 			t.Errorf("%.50s: %s", in, got)
+		}
+	}
+}
+
+// Of two members of one name the client may read the other one.
+func TestPR04AnAnswerThatNamesItsTaskTwiceIsNotPassedOn(t *testing.T) {
+	for _, response := range []string{
+		`{"task":{"id":"t"},"task":{"id":"u"}}`, `{"task":{"id":"t","id":"u"}}`, `{"task":{"id":"t","\u0069d":"u"}}`,
+		`{"message":{"taskId":"t","taskId":"u"}}`, `{"message":{},"message":{"taskId":"t"}}`,
+	} {
+		records := newMemory()
+		w := New(Options{Records: records}).Ward("far/agent", task(alice, a2abinding.SendMessage, `{"message":{}}`))
+		if got, err := w.Output(t.Context(), []byte(response)); code(t, err) != a2abinding.CodeInvalidResponse || got != nil {
+			t.Errorf("output %s: %s, %v", response, got, err)
+		}
+		keep := w.Event([]byte(response))
+		if keep == nil {
+			t.Errorf("event %s: passed on", response)
+			continue
+		}
+		keep(func(err error) {
+			if code(t, err) != a2abinding.CodeInvalidResponse {
+				t.Errorf("event %s: %v", response, err)
+			}
+		})
+		if records.puts != 0 {
+			t.Errorf("%s: a task was kept", response)
 		}
 	}
 }

@@ -52,7 +52,11 @@ func (w *ward) Event(payload []byte) (keep func(done func(error))) {
 	if err != nil {
 		return nil // it tells of no task
 	}
-	return w.Told(response)
+	told := w.Told(response)
+	if told == nil {
+		return nil
+	}
+	return func(done func(error)) { told(func(err error) { done(result(err)) }) }
 }
 
 // Output implements a2a.Ward.
