@@ -85,7 +85,7 @@ func TestI6EachRejectIsCountedOnceUnderFixedLabels(t *testing.T) {
 		`swpd_rejects_total{code="ERR_UNKNOWN_PROFILE",detail="",profile="other"}`:                     "3",
 		`swpd_rejects_total{code="ERR_UNSUPPORTED_MSG_TYPE",detail="",profile="rpc"}`:                  "1",
 		`swpd_rejects_total{code="ERR_INVALID_FRAME",detail="",profile="other"}`:                       "1",
-		`swpd_rejects_total{code="ERR_INVALID_PROFILE_PAYLOAD",detail="UNKNOWN_RPC_ID",profile="rpc"}`: "1",
+		`swpd_rejects_total{code="ERR_INVALID_PROFILE_PAYLOAD",detail="unknown_rpc_id",profile="rpc"}`: "1",
 		`swpd_unknown_flags_total`:                    "1",
 		`swpd_unsolicited_total`:                      "1",
 		`swpd_messages_total{profile="rpc"}`:          "2",

@@ -75,16 +75,16 @@ func (m *Record) grade() error {
 // The details of the errors of this profile. Those of payloads that are
 // malformed are p1's.
 const (
-	DetailSize     = "EVT_SIZE"          // a field is too long
-	DetailSeverity = "EVT_SEVERITY"      // not one of the set
-	DetailConflict = "EVT_ID_CONFLICT"   // the event_id stands for another event
-	DetailCursor   = "EVT_CURSOR"        // the cursor, or what stands for it, is no good
-	DetailFilter   = "EVT_FILTER"        // see ParseFilter
-	DetailName     = "EVT_NAME"          // of a subscription
-	DetailHops     = "EVT_HOPS"          // more than profiles.MaxHops
-	DetailSlow     = "EVT_SLOW_CONSUMER" // what is due is no longer held
-	DetailBound    = "EVT_BOUND"         // too many subscriptions, or names of them
-	DetailPending  = "EVT_PENDING"       // too much waits to be stored
+	DetailSize     = "evt_size"          // a field is too long
+	DetailSeverity = "evt_severity"      // not one of the set
+	DetailConflict = "evt_id_conflict"   // the event_id stands for another event
+	DetailCursor   = "evt_cursor"        // the cursor, or what stands for it, is no good
+	DetailFilter   = "evt_filter"        // see ParseFilter
+	DetailName     = "evt_name"          // of a subscription
+	DetailHops     = "evt_hops"          // more than profiles.MaxHops
+	DetailSlow     = "evt_slow_consumer" // what is due is no longer held
+	DetailBound    = "evt_bound"         // too many subscriptions, or names of them
+	DetailPending  = "evt_pending"       // too much waits to be stored
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

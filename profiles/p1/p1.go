@@ -27,15 +27,15 @@ import (
 
 // The details of the errors of this package.
 const (
-	DetailTruncated   = "P1_TRUNCATED"    // a key, value or group ends early
-	DetailOverflow    = "P1_OVERFLOW"     // a varint of more than 64 bits or 10 octets
-	DetailFieldNumber = "P1_FIELD_NUMBER" // 0 or above 2^29-1
-	DetailWireType    = "P1_WIRE_TYPE"    // not the field's, or none that exists
-	DetailGroup       = "P1_GROUP"        // unbalanced, or nested deeper than MaxDepth
+	DetailTruncated   = "p1_truncated"    // a key, value or group ends early
+	DetailOverflow    = "p1_overflow"     // a varint of more than 64 bits or 10 octets
+	DetailFieldNumber = "p1_field_number" // 0 or above 2^29-1
+	DetailWireType    = "p1_wire_type"    // not the field's, or none that exists
+	DetailGroup       = "p1_group"        // unbalanced, or nested deeper than MaxDepth
 	DetailUTF8        = "P1_UTF8"         // a string that is not UTF-8
-	DetailBody        = "P1_BODY"         // no member, or not that of the msg_type
-	DetailCount       = "P1_COUNT"        // too many fields, or too many of one
-	DetailRequired    = "P1_REQUIRED"     // a required field is absent or empty
+	DetailBody        = "p1_body"         // no member, or not that of the msg_type
+	DetailCount       = "p1_count"        // too many fields, or too many of one
+	DetailRequired    = "p1_required"     // a required field is absent or empty
 )
 
 func refuse(detail, format string, args ...any) error {

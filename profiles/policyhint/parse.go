@@ -22,10 +22,10 @@ const CodeInvalidScope = "INVALID_SCOPE"
 // The details of the errors of this profile, beside CodeInvalidScope. Those of
 // payloads that are malformed are p1's.
 const (
-	DetailKey   = "HINT_KEY"   // of no use
-	DetailValue = "HINT_VALUE" // not in the syntax of its key
-	DetailMode  = "HINT_MODE"  // not one of the three
-	DetailBound = "HINT_BOUND" // too many hints
+	DetailKey   = "hint_key"   // of no use
+	DetailValue = "hint_value" // not in the syntax of its key
+	DetailMode  = "hint_mode"  // not one of the three
+	DetailBound = "hint_bound" // too many hints
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

@@ -44,13 +44,13 @@ const (
 // The details of the errors of this profile. Those of payloads that are
 // malformed are p1's.
 const (
-	DetailSize      = "RELAY_SIZE"        // a field is too long
-	DetailHops      = "RELAY_HOPS"        // it has passed as many endpoints as it may
-	DetailPublisher = "RELAY_PUBLISHER"   // it names another publisher than the peer
-	DetailBound     = "RELAY_BOUND"       // too many attachments
-	DetailInbox     = "RELAY_INBOX"       // more deliveries than were asked for
-	DetailConflict  = "RELAY_ID_CONFLICT" // see CodeConflict
-	DetailUnknown   = "RELAY_UNKNOWN"     // see CodeNotFound
+	DetailSize      = "relay_size"        // a field is too long
+	DetailHops      = "relay_hops"        // it has passed as many endpoints as it may
+	DetailPublisher = "relay_publisher"   // it names another publisher than the peer
+	DetailBound     = "relay_bound"       // too many attachments
+	DetailInbox     = "relay_inbox"       // more deliveries than were asked for
+	DetailConflict  = "relay_id_conflict" // see CodeConflict
+	DetailUnknown   = "relay_unknown"     // see CodeNotFound
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

@@ -56,10 +56,10 @@ var (
 
 // detailInUse marks the refusal of an rpc_id that is in use. It gets no
 // RPC_ERR: that would be read as the end of the call that is using it.
-const detailInUse = "RPC_ID_IN_USE"
+const detailInUse = "rpc_id_in_use"
 
 // errUnknownCall refuses an answer to no call of this side.
-var errUnknownCall = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "UNKNOWN_RPC_ID", Text: "rpc: answer to no call of this side"}
+var errUnknownCall = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "unknown_rpc_id", Text: "rpc: answer to no call of this side"}
 
 func errInUse() error {
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detailInUse, Text: "rpc: rpc_id is in use on this connection"}

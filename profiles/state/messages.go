@@ -64,8 +64,8 @@ const (
 
 // The details of other errors. Those of payloads that are malformed are p1's.
 const (
-	DetailParents = "STATE_PARENTS" // parent_ids can not be those of a state
-	DetailKept    = "STATE_KEPT"    // this endpoint keeps no states
+	DetailParents = "state_parents" // parent_ids can not be those of a state
+	DetailKept    = "state_kept"    // this endpoint keeps no states
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

@@ -21,7 +21,7 @@ const pageOctets = 4 << 20
 
 // DetailPageToken is the detail of the error for a page_token that was not given
 // out by this process, for this peer and this filter.
-const DetailPageToken = "PAGE_TOKEN"
+const DetailPageToken = "page_token"
 
 var errToken = &profiles.Error{
 	Code: profiles.InvalidProfilePayload, Detail: DetailPageToken,

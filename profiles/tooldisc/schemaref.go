@@ -10,7 +10,7 @@ import (
 )
 
 // DetailSchemaRef is the detail of the error for a bad schema_ref.
-const DetailSchemaRef = "SCHEMA_REF"
+const DetailSchemaRef = "schema_ref"
 
 // hashes are the algorithms of a schema_ref that is a hash, with the octets of
 // their digests; 0 marks those that are no good as one.
