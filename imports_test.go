@@ -61,7 +61,7 @@ var rules = []rule{
 	{"profiles/profiletest", []string{"profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"profiles/all", []string{"profiles", "profiles/*", "e1"}, nil, "the one list"},
 	{"profiles/slip", []string{"profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},
-	{"profiles/*", []string{"internal/backoff", "profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport, bridge or store"},
+	{"profiles/*", []string{"internal/backoff", "store", "profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport or bridge; of store only the interfaces"},
 	{"proto", nil, []string{"github.com/bufbuild/protocompile"}, "the schemas, compiled for the generator and for tests"},
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
@@ -94,7 +94,7 @@ var rules = []rule{
 	{"internal/bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"internal/bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},
-	{"internal/agents/sdlagent", []string{"internal/backoff", "internal/bridge/mcptools", "profiles", "profiles/*", "sdl", "sdl/*"}, nil, "between the language and an endpoint: no SDK, no store, no transport"},
+	{"internal/agents/sdlagent", []string{"internal/backoff", "store", "internal/bridge/mcptools", "profiles", "profiles/*", "sdl", "sdl/*"}, nil, "between the language and an endpoint: no SDK, of store only the interfaces, no transport"},
 	{"internal/agents/slipa2a", []string{"internal/jsonobject", "internal/bridge/a2abinding", "profiles/a2a", "slip/*"}, nil, "before any agent: no SDK, no store, no transport"},
 	{"internal/agents/*", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2aowners", "profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles; what they say as agents of A2A is said as the bridges say it"},
 

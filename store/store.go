@@ -22,9 +22,8 @@
 // effect, but may turn out to have after a crash: who submits it again recognises
 // that by the version or the id.
 //
-// Method sets use the types of the standard library only: a profile declares
-// what it needs as an interface of its own, and an engine fits. package
-// storetest holds the contract as a test that every engine passes.
+// A profile needs one of the interfaces or several, and an engine has them all;
+// method sets use the types of the standard library only. Package storetest holds the contract as a test that every engine passes.
 package store
 
 import (

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 // disk is what survives the processes that use it.
@@ -45,6 +47,8 @@ func newDisk() *disk {
 // memory is a store on a disk, as one process has it open. It does what package
 // store promises, in memory, and fails when it is told to.
 type memory struct {
+	store.Logs // panics where Trim and Drop are called
+
 	*disk
 	work sync.WaitGroup
 

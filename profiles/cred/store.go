@@ -3,22 +3,15 @@ package cred
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // Store is where chains are kept: records with compare-and-set and expiry. Package
 // store says what the methods promise. Nobody else may write them: a Service reads
 // them once.
-type Store interface {
-	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-		done func(wrote bool, version uint64, current []byte, err error))
-	Delete(space, key string, was uint64, done func(removed bool, err error))
-	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
-	Scan(ctx context.Context, space, prefix, after string,
-		yield func(key string, version uint64, value []byte) bool) error
-}
+type Store interface{ store.Records }
 
 // Where things are in a Store.
 const (

@@ -1,10 +1,10 @@
 package events
 
 import (
-	"context"
 	"encoding/binary"
 	"strings"
-	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 // Store is where events and the places of named subscriptions are kept: a log
@@ -12,18 +12,8 @@ import (
 // store says what the methods promise; here it matters that done functions are
 // called in the order of submission, from one goroutine.
 type Store interface {
-	Append(space, log, id, owner string, data []byte, expires time.Time,
-		done func(seq uint64, fresh, equal bool, err error))
-	Read(ctx context.Context, space, log string, after uint64,
-		yield func(seq uint64, id string, data []byte) bool) error
-	Span(ctx context.Context, space, log string) (first, last uint64, err error)
-
-	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-		done func(wrote bool, version uint64, current []byte, err error))
-	Delete(space, key string, was uint64, done func(removed bool, err error))
-	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
-	Scan(ctx context.Context, space, prefix, after string,
-		yield func(key string, version uint64, value []byte) bool) error
+	store.Records
+	store.Logs
 }
 
 // Where things are in a Store.

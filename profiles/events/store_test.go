@@ -9,11 +9,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 // memory is a Store whose medium a test can stall, fill up and let age. Like an
 // engine it commits on one goroutine, in the order of submission.
 type memory struct {
+	store.Logs // panics where Trim and Drop are called
+
 	mu      sync.Mutex
 	first   uint64 // number of log[0]
 	log     []stored

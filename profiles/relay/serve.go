@@ -5,6 +5,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // service is a Service as the handler of the profile.
@@ -169,9 +170,9 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 		return "", 0, err
 	}
 	switch {
-	case how == itemDone && queue != "" && queue[0] == kindTopic:
+	case how == store.Done && queue != "" && queue[0] == kindTopic:
 		return Acked, atLeastOne(tries), nil
-	case how == itemDone:
+	case how == store.Done:
 		return DeadState, 1, nil // and forgotten but for its id
 	case queue != "" && queue[0] != kindTopic:
 		r, release, err := s.load(ctx, &item{id: id})
@@ -180,7 +181,7 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 			return "", 0, err
 		}
 		return DeadState, atLeastOne(r.attempts), nil
-	case how != itemLeased:
+	case how != store.Leased:
 		tries++ // the next one
 	}
 	if tries > 1 {

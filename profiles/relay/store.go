@@ -1,36 +1,15 @@
 package relay
 
 import (
-	"context"
 	"encoding/binary"
-	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 // Store is where deliveries are kept: work queues with leases. Every store.Store
 // is one, and package store says what the methods promise; here it matters that
 // done functions are called in the order of submission, one at a time.
-type Store interface {
-	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time,
-		done func(fresh, equal bool, err error))
-	Lease(space, queue string, most int, until time.Time,
-		done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error))
-	LeaseExpired(space string, most int, until time.Time,
-		done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error))
-	Ack(space, id string, lease uint64, done func(held bool, err error))
-	Nack(space, id string, lease uint64, due time.Time, counts bool, done func(held bool, err error))
-	Move(space, id string, lease uint64, queue string, data []byte, expires time.Time,
-		done func(held bool, err error))
-	Item(ctx context.Context, space, id string) (queue, state string, tries int, err error)
-	Data(ctx context.Context, space, id string) ([]byte, error)
-	Items(ctx context.Context, space, queue string, after uint64,
-		yield func(n uint64, id string, tries int, data []byte) bool) error
-}
-
-// How an item of a Store stands.
-const (
-	itemLeased = "leased"
-	itemDone   = "done"
-)
+type Store interface{ store.Queues }
 
 // space is where deliveries are in a Store. An item is one delivery. Its id is
 // that of the publisher and the delivery; its queue says where it is in its life.

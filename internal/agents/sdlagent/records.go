@@ -14,17 +14,12 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
+	"github.com/slimwire/swp/store"
 )
 
 // Records keep values under a key. Every store.Store has them, and package store says
 // what the methods promise.
-type Records interface {
-	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-		done func(wrote bool, version uint64, current []byte, err error))
-	Delete(space, key string, was uint64, done func(removed bool, err error))
-	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
-	Scan(ctx context.Context, space, prefix, after string, yield func(key string, version uint64, value []byte) bool) error
-}
+type Records interface{ store.Records }
 
 // The spaces. What is in them belongs to the identity of this endpoint, but for tasks,
 // which belong to the identity that asked for them, and nonces and sessions, which
