@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -88,6 +89,24 @@ func TestPartThatCannotBeOpenedEndsTheStart(t *testing.T) {
 	}
 	if want := []string{"a open", "b open"}; !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
+	}
+}
+
+// A part that has metrics registers them: forgotten, they would be missing without a word.
+func TestPartsRegisterTheMetricsTheyHave(t *testing.T) {
+	collector, n := reflect.TypeFor[prometheus.Collector](), 0
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[daemon]()) {
+		if !field.Type.Implements(reflect.TypeFor[part]()) || !field.Type.Implements(collector) {
+			continue
+		}
+		n++
+		one := reflect.New(field.Type.Elem()).Interface()
+		if !slices.Contains(one.(part).collectors(), one.(prometheus.Collector)) {
+			t.Errorf("%s does not register itself", field.Name)
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d parts with metrics were found", n)
 	}
 }
 

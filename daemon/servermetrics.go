@@ -75,6 +75,9 @@ var serverRows = []serverRow{
 	newRow("swpd_mcp_url_failures_total", "Requests to a URL without a proper response.", prometheus.CounterValue, ofURL, func(f *figures) float64 { return f.failed }),
 }
 
+// collectors implements part.
+func (s *servers) collectors() []prometheus.Collector { return []prometheus.Collector{s} }
+
 // Describe and Collect make servers a prometheus.Collector. Labels are names
 // from the configuration.
 func (s *servers) Describe(ch chan<- *prometheus.Desc) {

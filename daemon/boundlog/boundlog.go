@@ -45,7 +45,7 @@ var (
 
 // Options configure New.
 type Options struct {
-	Level  zapcore.LevelEnabler // may change meanwhile, as a zap.AtomicLevel does
+	Level  zapcore.LevelEnabler // may change meanwhile, as a zap.AtomicLevel does; nil means info
 	Text   bool                 // for people, instead of JSON
 	Output io.Writer
 
@@ -56,6 +56,9 @@ type Options struct {
 // New returns a logger and what ends it: stop writes how many lines were left
 // out at last. Output need not be safe for concurrent use.
 func New(o Options) (log *zap.Logger, stop func()) {
+	if o.Level == nil {
+		o.Level = zapcore.InfoLevel
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
