@@ -361,9 +361,9 @@ func (m *Record) check() error {
 	case len(m.MsgID) == 0 && len(m.TaskID) == 0 && len(m.RPCID) == 0:
 		return p1.Missing("msg_id, task_id or rpc_id")
 	case len(m.EventID) > MaxEventID:
-		return p1.TooLong("EVT_SIZE", "events: event_id", len(m.EventID), MaxEventID)
+		return p1.TooLong("evt_size", "events: event_id", len(m.EventID), MaxEventID)
 	case len(m.EventType) > MaxEventType:
-		return p1.TooLong("EVT_SIZE", "events: event_type", len(m.EventType), MaxEventType)
+		return p1.TooLong("evt_size", "events: event_type", len(m.EventType), MaxEventType)
 	}
 	return m.grade()
 }

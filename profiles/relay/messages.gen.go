@@ -69,9 +69,9 @@ func (m *Publish) Decode(payload []byte) error {
 	case len(m.Topic) == 0:
 		return p1.Missing("topic")
 	case len(m.DeliveryID) > MaxDeliveryID:
-		return p1.TooLong("RELAY_SIZE", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
+		return p1.TooLong("relay_size", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
 	case len(m.Topic) > MaxTopic:
-		return p1.TooLong("RELAY_SIZE", "relay: topic", len(m.Topic), MaxTopic)
+		return p1.TooLong("relay_size", "relay: topic", len(m.Topic), MaxTopic)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (m *Ack) Decode(payload []byte) error {
 	case len(m.DeliveryID) == 0:
 		return p1.Missing("delivery_id")
 	case len(m.DeliveryID) > MaxDeliveryID:
-		return p1.TooLong("RELAY_SIZE", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
+		return p1.TooLong("relay_size", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (m *Nack) Decode(payload []byte) error {
 	case len(m.DeliveryID) == 0:
 		return p1.Missing("delivery_id")
 	case len(m.DeliveryID) > MaxDeliveryID:
-		return p1.TooLong("RELAY_SIZE", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
+		return p1.TooLong("relay_size", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (m *Status) Decode(payload []byte) error {
 	case len(m.DeliveryID) == 0:
 		return p1.Missing("delivery_id")
 	case len(m.DeliveryID) > MaxDeliveryID:
-		return p1.TooLong("RELAY_SIZE", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
+		return p1.TooLong("relay_size", "relay: delivery_id", len(m.DeliveryID), MaxDeliveryID)
 	}
 	return nil
 }
