@@ -282,7 +282,9 @@ func TestRS02APanicOfAProfilesHooksEndsNothing(t *testing.T) {
 // A profile that gets the contract wrong harms its own request only.
 func TestAnExchangeEndsOnce(t *testing.T) {
 	var finished atomic.Int32
+	var served sync.WaitGroup
 	twice := func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+		defer served.Done()
 		_, w, err := req.Hold()
 		if err != nil {
 			return err
@@ -305,10 +307,12 @@ func TestAnExchangeEndsOnce(t *testing.T) {
 	onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
 		for i := range 50 {
 			id := fmt.Sprintf("msg-id-%09d", i)
+			served.Add(1)
 			r.send(t, request(id, ""))
 			r.wantEcho(t, id, "x")
 			r.wantVerdict(t, i+1, profiles.OK, "", endpoint.Kept)
 		}
+		served.Wait() // an answer is on its way before the handler knows
 		if got := finished.Swap(0); got != 50 {
 			t.Errorf("%d of 50 exchanges finished", got)
 		}
