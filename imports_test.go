@@ -105,6 +105,7 @@ var rules = []rule{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
 	}, "from YAML to a running endpoint: the one place that joins everything"},
 	{"examples/...", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "programs written as others would"},
+	{"cmd/internal/cli/clitest", nil, []string{"github.com/rogpeppe/go-internal"}, "programs in the process of their scripts"},
 	{"cmd/...", []string{"..."}, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "go.uber.org/zap", "golang.org/x/term"}, "flags and wiring"},
 }
 

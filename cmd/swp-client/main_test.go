@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/slimwire/swp/cmd/internal/cli/clitest"
 	"github.com/slimwire/swp/cmd/swp-client/internal/command"
 	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/config"
@@ -23,7 +25,7 @@ import (
 const programEnv = "SWP_TEST_PROGRAM"
 
 var programs = map[string]func(){
-	"swp-client": main2,
+	"swp-client": func() { os.Exit(swpClient(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	"swpd":       swpd,
 	"mcpserver":  mcpServer,
 	"pki":        pki,
@@ -38,7 +40,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, programs)
 }
 
-func main2() { os.Exit(command.Main("v1.2.3", os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func swpClient(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return command.Main("v1.2.3", args, stdin, stdout, stderr)
+}
 
 // swpd FILE ADDRFILE serves the configuration until it is interrupted.
 func swpd() {
@@ -128,7 +132,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
+	p := testscript.Params{
 		Dir:      "testdata",
 		Deadline: time.Now().Add(9 * time.Minute),
 		Setup: func(e *testscript.Env) error {
@@ -142,7 +146,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"addresses": addresses,
 		},
-	})
+	}
+	clitest.Add(t, &p, clitest.Programs{"swp-client": swpClient})
+	testscript.Run(t, p)
 }
 
 // serverYAML configures a swpd with a listener of each kind and an MCP server of

@@ -1,23 +1,29 @@
 package main
 
 import (
+	"io"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/slimwire/swp/cmd/internal/cli/clitest"
 	"github.com/slimwire/swp/cmd/swpd/internal/command"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"swpd": func() { os.Exit(command.Main("v1.2.3", os.Args[1:], os.Stdout, os.Stderr)) },
+		"swpd": func() { os.Exit(swpd(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }
 
+func swpd(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	return command.Main("v1.2.3", args, stdout, stderr)
+}
+
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	p := testscript.Params{
 		Dir:      "testdata",
 		Deadline: time.Now().Add(8 * time.Minute),
 		Setup: func(e *testscript.Env) error {
@@ -27,7 +33,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await,
 		},
-	})
+	}
+	clitest.Add(t, &p, clitest.Programs{"swpd": swpd})
+	testscript.Run(t, p)
 }
 
 // await FILE waits until another program has written FILE.

@@ -50,12 +50,12 @@ type Program struct {
 // SIGTERM: the first ends the context of the command, and the exit code is then that
 // of UntilStopped.
 func (p *Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p.prepare()
 	root := p.Root
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	p.prepare() // completion takes the output that is set by now
 	s := listen()
 	defer s.stop()
 	cmd, err := root.ExecuteContextC(s.ctx)
