@@ -132,7 +132,7 @@ func (s *state) probe(ctx context.Context) {
 			s.log.Info("the store can be written again")
 		}
 		return
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
 		return // the daemon ends
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("a write took longer than %v", probeFor)

@@ -199,3 +199,14 @@ func TestST05StoreOfAnotherReleaseIsRefused(t *testing.T) {
 		t.Errorf("the file was changed (%v)", err)
 	}
 }
+
+// A probe may meet the end of the store: that is a stop, and no failure.
+func TestAProbeOfAClosedStoreIsNoFailure(t *testing.T) {
+	p, closed := &probed{}, func(context.Context) error { return store.ErrClosed }
+	p.check.Store(&closed)
+	s := &state{Store: p, log: zap.NewNop()}
+	s.probe(t.Context())
+	if failure := s.failure.Load(); failure != nil {
+		t.Errorf("failure %q", *failure)
+	}
+}
