@@ -14,8 +14,7 @@ TEST_TIMEOUT ?= 40m
 
 # WATCHED are the packages whose goroutines share most: in make test the race detector
 # watches them. make test-long has it watch all, and CI a slice of those for each commit.
-WATCHED := client|internal/partner|transport(/.*)?|profiles/(a2a|artifact|events|relay|rpc|state)|$\
-  internal/bridge/(a2afront|mcpfront|mcphttp|mcpstdio)
+WATCHED := client|internal/partner|transport/endpoint|profiles/(a2a|relay|rpc)
 
 # RACE has the race detector watch all but SQLite, which is C that was translated into Go:
 # watched, it makes the tests of whatever is stored take three times as long.
@@ -64,17 +63,15 @@ clean: ## remove what was built; clean-artifacts removes reports
 
 ##@ Tests
 
-# packages lists the packages that match a pattern, or with a flag -v those that do not.
-packages = $$($(GO) list ./... | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
+# packages lists the packages that match a pattern, or with a flag -v those that do not:
+# those whose tests take longest first, so that no core waits for the last of them.
+packages = $$($(GO) list ./test/... ./daemon ./store/... ./cmd/... ./... | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
 
 .PHONY: test
 test: ## all tests, with leak checks, the race detector where it matters most; last what it cannot watch there
 	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
 	$(GO) test -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
-	@files=$$(grep -rlE --include=*_test.go 'effort\.(Unw|W)atched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED)))); \
-	names=$$(awk -F '[ (]' '/^func Test/ {name = $$2} /effort\.(Unw|W)atched/ {print name}' $$files | sort -u | paste -sd '|'); \
-	echo "without the race detector: $$names"; \
-	$(GO) test -timeout $(TEST_TIMEOUT) -run "^($$names)$$" $$(dirname $$files | sort -u)
+	$(GO) test -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
 
 # SLICE is which part of the packages test-long takes: 3/40 takes those whose number in
 # the list leaves 3 when it is divided by 40.
@@ -83,6 +80,10 @@ SLICE ?= 0/1
 .PHONY: test-long
 test-long: ## before a release: all tests under the race detector and in full length, hours; SLICE=K/N takes a part
 	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h $$($(GO) list ./... | awk -v k=$(word 1,$(subst /, ,$(SLICE))) -v n=$(word 2,$(subst /, ,$(SLICE))) 'NR % n == k')
+
+.PHONY: test-release
+test-release: ## the tests of whole programs and documents that make test leaves out, in full length
+	SWP_LONG=1 $(GO) test -timeout 1h $$(scripts/tests-calling.sh Release $$($(GO) list -f '{{.Dir}}' ./...))
 
 ROUNDS ?= 30
 LOOPS  ?= 2

@@ -55,7 +55,7 @@ func TestEveryFlippedExpectationFails(t *testing.T) {
 
 // oneIn says how many of the changes below are made where tests are not Long: one in
 // oneIn of each vector.
-const oneIn = 10
+const oneIn = 20
 
 // other is a good frame that no vector expects, and otherFile where it is.
 var other = frame.Append(nil, (&e1.Envelope{

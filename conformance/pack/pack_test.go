@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/conformance"
 	"github.com/slimwire/swp/conformance/bundle"
 	"github.com/slimwire/swp/conformance/claims"
+	"github.com/slimwire/swp/internal/effort"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,6 +54,7 @@ func conformanceMake(t *testing.T, dir string, args ...string) (string, error) {
 const few = "ALL_PATTERN=conformance/vectors/e1_*.json,conformance/vectors/core_*.json"
 
 func TestConformanceTargetsPrintTheLinesOfTheDraft(t *testing.T) {
+	effort.Release(t)
 	toRoot(t)
 	dir := t.TempDir()
 	core := func(mode string) string {

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -17,6 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestContract(t *testing.T) {
 	for _, level := range []store.Durability{store.Power, store.Process} {
 		t.Run(string(level), func(t *testing.T) {
+			if level == store.Process {
+				effort.Release(t) // Power without what waits for the disk
+			}
 			storetest.RunBlobs(t, false, func(t *testing.T, dir string, o storetest.Options) store.Blobs {
 				return open(t, dir, filestore.Options{
 					Durability: level, Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,

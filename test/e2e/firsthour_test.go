@@ -7,11 +7,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // What the documents print is what the programs do: the script takes its commands from
 // README.md and docs/, and holds what they say against what is wanted.
 func TestFirstHourGoesAsTheDocumentsSay(t *testing.T) {
+	effort.Release(t)
 	bin, err := built()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // connect starts `swp-client mcp stdio` as the command of an unmodified SDK
@@ -236,6 +238,10 @@ func text(res *mcp.CallToolResult) string {
 func TestStdioOutlivesIdleTimesAndARestart(t *testing.T) {
 	t.Parallel()
 	const idle = 3 * time.Second
+	times := 3
+	if effort.Long() {
+		times = 10
+	}
 	n := prepared(t)
 	n.more = "limits: {idle: " + idle.String() + "}\nmcp:\n  servers:\n"
 	for _, s := range examples(t) {
@@ -260,8 +266,8 @@ func TestStdioOutlivesIdleTimesAndARestart(t *testing.T) {
 		}
 	}
 	echo("at first")
-	time.Sleep(10 * idle)
-	echo("after ten idle times")
+	time.Sleep(time.Duration(times) * idle)
+	echo("after several idle times")
 	n.stop(t)
 	n.launch(t)
 	// A call that leaves before the end of its connection is known fails: the next does not.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // relayYAML has a relay that does not wait long.
@@ -102,7 +104,7 @@ func TestADeliveryOutlivesItsConsumerAndItsRelay(t *testing.T) {
 // whatever was confirmed is processed, and in the end everything is.
 func TestPublisherAndConsumerOutliveKillsOfTheRelay(t *testing.T) {
 	t.Parallel()
-	const lines, kills = 3000, 3
+	lines, kills := effort.Rounds(3000), 3
 	n := configured(t, "relay: {backoff: 50ms, max_backoff: 200ms, ack_timeout: 2s, max_attempts: 100}\n")
 	dir := t.TempDir()
 	input, output := filepath.Join(dir, "input"), filepath.Join(dir, "output")
