@@ -2,12 +2,12 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -35,10 +35,6 @@ type host struct {
 	agents  map[string]*agent
 	unwatch func() bool
 }
-
-// instanceParam is the service parameter of a Handshake that tells one process
-// of an agent from the next.
-const instanceParam = "instance="
 
 var (
 	errAgentDenied = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "agent_id", Text: "a2a: agent_id is not for this identity", Denied: true}
@@ -185,10 +181,10 @@ func (s *Service) vacate(h *host) {
 // back. The caller holds mu.
 func (a *agent) offers(t *task) bool {
 	if a.partner() {
-		return strings.HasPrefix(t.agent, a.id) && len(t.agent) > len(a.id)
+		return strings.HasPrefix(t.Agent, a.id) && len(t.Agent) > len(a.id)
 	}
-	_, found := slices.BinarySearch(a.kinds, t.kind)
-	return found && (t.agent == "" || t.agent == a.id)
+	_, found := slices.BinarySearch(a.kinds, t.Kind)
+	return found && (t.Agent == "" || t.Agent == a.id)
 }
 
 // choose returns the agent for a task, with the session that it is on: of those
@@ -207,86 +203,52 @@ func (s *Service) choose(t *task) (best *agent, known bool) {
 	return best, known
 }
 
-// beacon repeats a Handshake.
-type beacon struct {
-	s     *Service
-	key   beaconKey
-	timer *time.Timer
+// Agent is an agent that a session declared.
+type Agent struct {
+	ID           string
+	Identity     string   // of its session, as the channel authenticated it
+	Capabilities []string // kinds, as the last Handshake had them
+	Online       bool     // its session is here
+	Tasks        int      // that are assigned to it and not over
 }
 
-type beaconKey struct {
-	session profiles.Session
-	agentID string
-}
-
-// beaconInterval is a fifth of the time after which a session with nothing in
-// flight is idle.
-const beaconInterval = 2 * time.Minute
-
-// Declare tells the peer of a session that an agent is here which carries out
-// tasks of some kinds: those of the Workers. The Handshake is sent at once, and
-// again every two minutes as long as the session lives, so that a session on
-// which nothing but work is awaited is not idle. A later Declare of the same
-// agent_id on the same session replaces the kinds. A peer that refuses it has no
-// way to say so in this profile.
-func (s *Service) Declare(ctx context.Context, session profiles.Session, agentID string, kinds []string) error {
-	m := HandshakeBody{AgentID: []byte(agentID)}
-	for _, kind := range kinds {
-		m.Capabilities = append(m.Capabilities, []byte(kind))
-	}
-	env := handshake(&m, s.instance)
-	if err := new(HandshakeBody).Decode(env.Payload); err != nil {
-		return err
-	}
-	if err := session.Send(ctx, env); err != nil {
-		return err
-	}
-	b := &beacon{s: s, key: beaconKey{session, agentID}}
+// Agents returns the agents that sessions have declared, sorted by ID. Those
+// whose session is gone are kept for a while, because tasks may wait for them.
+func (s *Service) Agents() []Agent {
 	s.mu.Lock()
-	old := s.beacons[b.key]
-	if s.closed {
-		s.mu.Unlock()
-		return errClosed
+	defer s.mu.Unlock()
+	list := make([]Agent, 0, len(s.agents))
+	for _, a := range s.agents {
+		if a.partner() {
+			continue
+		}
+		list = append(list, Agent{
+			ID: a.id, Identity: a.identity, Capabilities: slices.Clone(a.kinds), Online: a.host != nil, Tasks: len(a.tasks),
+		})
 	}
-	s.beacons[b.key] = b
-	b.timer = s.later(beaconInterval, func() { b.send(m) })
-	s.mu.Unlock()
-	if old != nil {
-		old.timer.Stop()
-	}
-	context.AfterFunc(session.Context(), b.stop)
-	return nil
+	slices.SortFunc(list, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
+	return list
 }
 
-// send repeats the Handshake. The peer may be slow to read; it is not waited
-// for longer than until the next one is due.
-func (b *beacon) send(m HandshakeBody) {
-	ctx, cancel := context.WithTimeout(b.s.ctx, beaconInterval)
-	defer cancel()
-	if b.key.session.Send(ctx, handshake(&m, b.s.instance)) != nil && b.key.session.Context().Err() != nil {
-		return
+// Session returns the session that an agent is on, false while it is away.
+func (s *Service) Session(agentID string) (profiles.Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[agentID]
+	if a == nil || a.host == nil {
+		return nil, false
 	}
-	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	if b.s.beacons[b.key] == b {
-		b.timer = b.s.later(beaconInterval, func() { b.send(m) })
-	}
+	return a.host.session, true
 }
 
-func (b *beacon) stop() {
-	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	if b.s.beacons[b.key] == b {
-		delete(b.s.beacons, b.key)
+// Owner returns the identity that an agent belongs to, on a session or away; false for
+// one that nobody has declared, or not for a long time.
+func (s *Service) Owner(agentID string) (identity string, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[agentID]
+	if a == nil {
+		return "", false
 	}
-	b.timer.Stop()
-}
-
-// handshake is a Handshake of this process.
-func handshake(m *HandshakeBody, instance string) e1.Envelope {
-	return e1.Envelope{
-		ProfileID: ProfileID, MsgType: TypeHandshake,
-		Extensions: e1.AppendExtension(nil, profiles.ExtParam, []byte(instanceParam+instance)),
-		Payload:    m.Append(make([]byte, 0, m.Size())),
-	}
+	return a.identity, true
 }

@@ -3,16 +3,12 @@ package a2a
 import (
 	"bytes"
 	"context"
+	"math"
 	"time"
-	"unicode/utf8"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/p1"
 )
-
-// maxParams bounds the service parameters of a Task.
-const maxParams = 256
 
 // arrival is a Task on its way to its task.
 type arrival struct {
@@ -46,16 +42,21 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	if err != nil {
 		return chainless(in.TaskID, err)
 	}
-	r := &request{
-		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: string(in.Kind), Trace: profiles.TraceOf(ctx),
+	o, err := readTaskOptions(req.Extensions)
+	if err != nil {
+		return err
 	}
-	r.Hints = profiles.HintsOf(ctx, r.Kind)
+	kind := string(in.Kind)
+	r := &request{spec: spec{
+		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: o.agent, Hops: o.hops,
+		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, kind),
+	}}
 	if d != nil {
 		r.Chain = d.ChainID
 	}
-	a := &arrival{s: s, session: req.Session, key: keyOf(r.Owner, r.ID), owner: r.Owner, kind: r.Kind, sum: sumTask(r.Kind, in.Input), value: r}
-	if err := a.read(req.Extensions); err != nil {
-		return err
+	a := &arrival{
+		s: s, session: req.Session, key: r.key(), owner: r.Owner, kind: kind, sum: sumTask(kind, in.Input), value: r,
+		resume: o.resume, after: o.after, left: s.timeFor(kind, o.agent, o.deadline),
 	}
 	req.About("task", s.nameOf(r.Agent, r.Kind))
 	if !s.knows(a.key) { // and if it did, this request would never be written
@@ -73,48 +74,15 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	return nil
 }
 
-// read reads the extensions of a Task. A deadline of 0 is none.
-func (a *arrival) read(ext e1.Extensions) (err error) {
-	s, r := a.s, a.value
-	if agent, ok := ext.Lookup(profiles.ExtAgent); ok {
-		if p1.Blank(agent) || len(agent) > MaxText || !utf8.Valid(agent) {
-			return profiles.InvalidExtension(profiles.ExtAgent, "%d octets are no agent_id", len(agent))
-		}
-		r.Agent = string(agent)
+// timeFor is how long a task may take. Of a Task without a deadline ms is 0.
+func (s *Service) timeFor(kind, agent string, ms uint64) time.Duration {
+	if ms > 0 {
+		return min(s.opts.MaxDeadline, time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond)))*time.Millisecond)
 	}
-	for typ, value := range ext.All() {
-		if typ != profiles.ExtParam {
-			continue
-		}
-		if bytes.IndexByte(value, '=') < 1 || !utf8.Valid(value) {
-			return profiles.InvalidExtension(profiles.ExtParam, "%q, want name=value", value)
-		}
-		if len(r.Params) == maxParams {
-			return profiles.InvalidExtension(profiles.ExtParam, "more than %d parameters", maxParams)
-		}
-		r.Params = append(r.Params, string(value))
+	if p := s.poolOf(kind, agent); p != nil && p.Deadline > 0 {
+		return p.Deadline
 	}
-	if r.Hops, _, err = profiles.Uvarint(ext, profiles.ExtHops); err != nil {
-		return err
-	}
-	if a.after, a.resume, err = profiles.Uvarint(ext, profiles.ExtResume); err != nil {
-		return err
-	}
-	ms, bounded, err := profiles.Uvarint(ext, profiles.ExtDeadline)
-	if err != nil {
-		return err
-	}
-	a.left = s.opts.Deadline
-	if p := s.poolOf(a.kind, r.Agent); p != nil && p.Deadline > 0 {
-		a.left = p.Deadline
-	}
-	if bounded && ms > 0 {
-		a.left = s.opts.MaxDeadline
-		if ms < uint64(s.opts.MaxDeadline/time.Millisecond) {
-			a.left = time.Duration(ms) * time.Millisecond
-		}
-	}
-	return nil
+	return s.opts.Deadline
 }
 
 // knows reports whether a task is in the table, and stored.
@@ -185,7 +153,7 @@ func (s *Service) arrive(a *arrival) {
 	}
 	s.enter(t)
 	s.mu.Unlock()
-	s.opts.Store.Put(spaceRequest, t.key, 0, t.owner, r.encode(), t.expires, func(wrote bool, _ uint64, current []byte, err error) {
+	s.opts.Store.Put(spaceRequest, t.key, 0, t.Owner, r.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
 		switch {
 		case err != nil:
 			s.drop(t)
@@ -275,7 +243,7 @@ func (s *Service) look(a *arrival) {
 	case version == 0:
 		// Events were seen, so it was begun; it must not begin again.
 		m := ResultBody{TaskID: a.value.ID, ErrorMessage: []byte(reasonUnknown)}
-		_ = a.w.Finish(e1.Envelope{MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))})
+		_ = a.w.Finish(resultOf(&m))
 	default:
 		s.existing(a, value)
 	}

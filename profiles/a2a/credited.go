@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -12,13 +11,13 @@ import (
 // task that waits long is asked again when it begins: its chain may have expired,
 // or have been revoked.
 func (t *task) credited(ctx context.Context) (context.Context, error) {
-	if t.chain == "" {
+	if t.Chain == "" {
 		return ctx, nil
 	}
 	if t.s.opts.Chains == nil {
 		return ctx, profiles.ErrChain
 	}
-	d, err := t.s.opts.Chains.Delegation(&profiles.Peer{Identity: t.owner}, []byte(t.chain))
+	d, err := t.s.opts.Chains.Delegation(&profiles.Peer{Identity: t.Owner}, []byte(t.Chain))
 	if err != nil {
 		return ctx, err
 	}
@@ -37,6 +36,6 @@ func chainReason(err error) string {
 func chainless(taskID []byte, err error) error {
 	fault := *profiles.AsError(err)
 	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(chainReason(err))}
-	fault.Answer = e1.Envelope{MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))}
+	fault.Answer = resultOf(&m)
 	return &fault
 }

@@ -54,7 +54,7 @@ func (t *task) attach(a *arrival, from uint64) {
 		from = t.last + 1
 	}
 	c.next, c.late = from, t.ended
-	if delegated(t.kind) {
+	if delegated(t.Kind) {
 		t.closed = nil
 	}
 	old := s.cursors[t.run]

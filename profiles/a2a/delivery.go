@@ -41,6 +41,22 @@ type Result struct {
 	Endpoint string
 }
 
+// SendOptions say how a Task is sent. The zero value sends a new one.
+type SendOptions struct {
+	// Agent is the agent_id that the Task is meant for; empty leaves the choice
+	// to the receiver.
+	Agent string
+
+	// Resume says that the Task was sent before: Events after number After are
+	// sent again, then it goes on. A receiver that does not know the task
+	// executes it if After is 0, and else says so in a Result.
+	Resume bool
+	After  uint64
+
+	// Hops is how many endpoints the Task has passed.
+	Hops uint64
+}
+
 // receiver is who a Delivery is for: an application, or a task that was passed
 // on. Its methods do not block, and are called in the order of the Events.
 type receiver interface {
@@ -58,7 +74,7 @@ type receiver interface {
 	event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error
 
 	// result takes the Result; req is nil if it came in answer to the Task.
-	result(req *profiles.Request, m *ResultBody, at place) error
+	result(req *profiles.Request, m *ResultBody, at position) error
 
 	// lost says that nothing more comes, because the session is gone or refused
 	// the Task.
@@ -149,19 +165,11 @@ func (s *Service) newDelivery(ctx context.Context, session profiles.Session, id 
 
 // open enters the Delivery in the table, in place of an older one.
 func (d *Delivery) open() error {
-	s := d.s
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return errClosed
-	}
-	old := s.sent[d.at]
-	s.sent[d.at] = d
-	s.mu.Unlock()
+	old, err := d.s.outbox.add(d)
 	if old != nil {
 		old.end(profiles.ErrFinished)
 	}
-	return nil
+	return err
 }
 
 // ID is the task_id.

@@ -26,17 +26,17 @@ func (t *task) admit(input []byte) {
 		}
 	}
 	switch {
-	case !s.opts.Access.Allowed(t.owner, "a2a", "task", t.name()):
+	case !s.opts.Access.Allowed(t.Owner, "a2a", "task", t.name()):
 		t.fail(reasonDenied)
 		return
-	case t.hops > profiles.MaxHops:
+	case t.Hops > profiles.MaxHops:
 		t.fail(reasonHops)
 		return
 	case t.stopped():
 		return
 	}
-	if s.opts.Validate != nil && t.name() == t.kind {
-		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.kind, input) })
+	if s.opts.Validate != nil && t.name() == t.Kind {
+		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.Kind, input) })
 		if err != nil {
 			reason := reasonMalformed + ": " + strings.ToValidUTF8(err.Error(), "\uFFFD")
 			t.fail(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
@@ -131,7 +131,7 @@ func (t *task) disarm() {
 func (t *task) assign(a *agent, input []byte) {
 	s := t.s
 	t.disarm()
-	if t.hops >= profiles.MaxHops {
+	if t.Hops >= profiles.MaxHops {
 		s.mu.Unlock()
 		t.fail(reasonHops)
 		return
@@ -173,7 +173,7 @@ func (t *task) send(session profiles.Session, input []byte) {
 	if a := t.owned; a != nil && a.cross != nil {
 		ctx = a.cross(ctx)
 	}
-	f.d = s.newDelivery(ctx, session, t.at.Remote, t.kind, f)
+	f.d = s.newDelivery(ctx, session, t.at.Remote, t.Kind, f)
 	f.d.resume, f.d.last = t.seen > 0 || input == nil, t.seen
 	old := t.out
 	t.out = f.d
@@ -257,9 +257,9 @@ func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
 			return nil, nil, err
 		}
 	}
-	m := TaskBody{TaskID: f.d.id, Kind: []byte(t.kind), Input: input}
-	ext := taskExtensions(f.agent, t.params, t.hops+1)
-	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining()), nil
+	m := TaskBody{TaskID: f.d.id, Kind: []byte(t.Kind), Input: input}
+	ext := taskExtensions(f.agent, t.Params, t.Hops+1)
+	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining(t.s.opts.Now())), nil
 }
 
 // room implements receiver: what can not be asked for again is refused by the queue,
@@ -272,7 +272,7 @@ func (f *forward) room(size int, numbered bool) bool {
 	t := f.t
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	return t.over || t.fits(size+len(t.id)+eventRoom)
+	return t.over || t.fits(size+len(t.ID)+eventRoom)
 }
 
 // eventRoom is what an Event takes beside its texts, at most.
@@ -320,9 +320,9 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 
 // result implements receiver. The Result is accepted when it is stored, after
 // the Events before it.
-func (f *forward) result(req *profiles.Request, m *ResultBody, at place) error {
+func (f *forward) result(req *profiles.Request, m *ResultBody, at position) error {
 	t := f.t
-	if at.first > 0 {
+	if at.firstHeld > 0 {
 		t.add(entry{payload: t.event("the last events of the worker are lost", nil), id: anonymous(), done: func(error) {}})
 	}
 	done := func(error) {}
@@ -361,11 +361,11 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at place) error {
 // refused tells of a Result by which a partner, or an endpoint behind it, refused.
 func (f *forward) refused(m *ResultBody, endpoint []byte) {
 	t := f.t
-	if m.OK || len(endpoint) == 0 || !strings.Contains(t.agent, "/") {
+	if m.OK || len(endpoint) == 0 || !strings.Contains(t.Agent, "/") {
 		return
 	}
 	if code, ok := RefusalCode(string(m.ErrorMessage)); ok {
-		t.s.opts.Refused(Refusal{Owner: t.owner, Name: t.name(), Code: code, Endpoint: string(endpoint)})
+		t.s.opts.Refused(Refusal{Owner: t.Owner, Name: t.name(), Code: code, Endpoint: string(endpoint)})
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 )
 
 func TestHintsAreStoredWithTheirTask(t *testing.T) {
-	r := request{
+	r := request{spec: spec{
 		Owner: "o", ID: []byte("id"), Kind: "k", Nonce: newNonce(), Created: millis(1), Deadline: millis(2), Expires: millis(3),
 		Hints: []profiles.Hint{
 			{Key: "region", Value: "eu", Mode: profiles.Must, Scope: "task:6964"},
 			{Key: "note", Value: "é", Mode: profiles.May, Scope: profiles.ScopeConnection},
 		},
-	}
+	}}
 	var back request
 	if err := back.decode(r.encode()); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestHintsAreStoredWithTheirTask(t *testing.T) {
 		t.Errorf("the hints came back as others:\n%s", diff)
 	}
 	task := (&Service{}).newTask(&back, sumTask("k", nil))
-	if diff := cmp.Diff(r.Hints, profiles.HintsOf(withOrigin(t.Context(), task.trace, task.hints), "k")); diff != "" {
+	if diff := cmp.Diff(r.Hints, profiles.HintsOf(withOrigin(t.Context(), task.Trace, task.Hints), "k")); diff != "" {
 		t.Errorf("the context of the task has others:\n%s", diff)
 	}
 	r.Hints = nil

@@ -53,27 +53,6 @@ func (b *inbox) task(context.Context) ([]byte, e1.Extensions, error) {
 	return b.payload, ext, nil
 }
 
-// taskExtensions is what an initiator says about a Task.
-func taskExtensions(agent string, params []string, hops uint64) e1.Extensions {
-	var ext e1.Extensions
-	if agent != "" {
-		ext = e1.AppendExtension(ext, profiles.ExtAgent, []byte(agent))
-	}
-	for _, param := range params {
-		ext = e1.AppendExtension(ext, profiles.ExtParam, []byte(param))
-	}
-	if hops > 0 {
-		ext = e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops)
-	}
-	return ext
-}
-
-// appendDeadline says how much time is left. What is over is said as what is
-// nearly over: 0 would mean none.
-func appendDeadline(ext e1.Extensions, left time.Duration) e1.Extensions {
-	return e1.AppendExtensionUvarint(ext, profiles.ExtDeadline, uint64(max(1, left.Milliseconds())))
-}
-
 // room implements receiver.
 func (b *inbox) room(size int, _ bool) bool {
 	b.mu.Lock()
@@ -97,13 +76,13 @@ func (b *inbox) event(_ *profiles.Request, m *EventBody, number, firstHeld uint6
 }
 
 // result implements receiver.
-func (b *inbox) result(_ *profiles.Request, m *ResultBody, at place) error {
+func (b *inbox) result(_ *profiles.Request, m *ResultBody, at position) error {
 	b.mu.Lock()
 	if b.err == nil {
 		b.err = io.EOF
 		b.end = &Result{
 			OK: m.OK, Output: bytes.Clone(m.Output), Reason: string(m.ErrorMessage),
-			Last: at.number, FirstHeld: at.first, Endpoint: string(at.endpoint),
+			Last: at.number, FirstHeld: at.firstHeld, Endpoint: string(at.endpoint),
 		}
 		b.poke()
 	}

@@ -26,7 +26,7 @@ func (s *Service) serveEvent(req *profiles.Request) error {
 	}
 	req.Exchange.About(profiles.Subject{Operation: "event", Name: taskName(in.TaskID), Part: true})
 	at := address{req.Session.Peer().Identity, string(in.TaskID)}
-	if d := s.delivery(at); d != nil {
+	if d := s.outbox.get(at); d != nil {
 		return d.event(req, &in)
 	}
 	return s.own(req, at, nil)
@@ -40,8 +40,8 @@ func (s *Service) serveResult(req *profiles.Request) error {
 	}
 	req.About("result", taskName(in.TaskID))
 	at := address{req.Session.Peer().Identity, string(in.TaskID)}
-	if d := s.delivery(at); d != nil {
-		place, err := placeOf(req.Extensions)
+	if d := s.outbox.get(at); d != nil {
+		place, err := readPosition(req.Extensions)
 		if err != nil {
 			return err
 		}
@@ -52,12 +52,6 @@ func (s *Service) serveResult(req *profiles.Request) error {
 
 // taskName is a task_id for those who watch: octets that a peer has chosen.
 func taskName(id []byte) string { return hex.EncodeToString(id[:min(len(id), 32)]) }
-
-func (s *Service) delivery(at address) *Delivery {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sent[at]
-}
 
 // own takes an Event of an initiator, or its Result if m is not nil.
 func (s *Service) own(req *profiles.Request, at address, m *ResultBody) error {
@@ -70,10 +64,9 @@ func (s *Service) own(req *profiles.Request, at address, m *ResultBody) error {
 	s.mu.Lock()
 	t := s.tasks[key]
 	if t == nil {
-		left := s.gone.get(at)
 		s.mu.Unlock()
-		if left != nil {
-			return s.afterwards(left, sum)
+		if known, err := s.outbox.late(at, sum); known {
+			return err
 		}
 		return s.ask(req, key, sum, m)
 	}
@@ -108,7 +101,7 @@ func (s *Service) own(req *profiles.Request, at address, m *ResultBody) error {
 
 // ends reports whether the first Result of the initiator would end the task.
 // The caller holds mu.
-func (t *task) ends() bool { return !t.over && t.closed == nil && !delegated(t.kind) }
+func (t *task) ends() bool { return !t.over && t.closed == nil && !delegated(t.Kind) }
 
 // judge takes what the initiator of a task in the table sent, and does not end
 // it: an Event, or with sum a Result. The caller holds mu.
@@ -121,7 +114,7 @@ func (t *task) judge(sum *digest) error {
 	case t.closed == nil:
 		// It crosses the Result of the executor, or ends the delivery only.
 		t.closed = sum
-		if delegated(t.kind) {
+		if delegated(t.Kind) {
 			t.cursor.stop()
 		}
 		return nil
@@ -204,10 +197,10 @@ func (s *Service) settleOwn(key string, sum *digest, m *ResultBody) error {
 		return <-done
 	case sum == nil && len(said.Initiator) > 0:
 		return errAfterResult
-	case sum == nil || delegated(t.kind):
+	case sum == nil || delegated(t.Kind):
 		return nil
 	}
-	refused, err := s.cross(t.run, t.owner, *sum, t.expires)
+	refused, err := s.cross(t.run, t.Owner, *sum, t.Expires)
 	return cmp.Or(refused, unavailable(err))
 }
 

@@ -174,7 +174,7 @@ func (t *task) execute(w Worker, input []byte) {
 		return
 	}
 	job := t.job(input)
-	ctx, cancel := context.WithDeadline(credited, time.Now().Add(t.remaining()))
+	ctx, cancel := context.WithDeadline(credited, time.Now().Add(t.remaining(t.s.opts.Now())))
 	defer cancel()
 	output, err := protect(func() ([]byte, error) {
 		if again, ok := w.(Resumer); ok && resumed {
@@ -193,11 +193,6 @@ func (t *task) execute(w Worker, input []byte) {
 	default:
 		t.finish(&ending{By: byExecutor}, t.failure(err), nil)
 	}
-}
-
-// job is the task as a Worker sees it.
-func (t *task) job(input []byte) *Task {
-	return &Task{ID: t.id, Kind: t.kind, Input: input, Peer: t.owner, Params: t.params, Deadline: t.deadline, Hops: t.hops}
 }
 
 // begun reports whether an earlier process had a Worker begin with the task.

@@ -94,7 +94,7 @@ func (t *task) write(e entry, failures int) {
 		})
 		return
 	}
-	t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.owner, e.payload, t.expires, func(seq uint64, _, _ bool, err error) {
+	t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.Owner, e.payload, t.Expires, func(seq uint64, _, _ bool, err error) {
 		if err != nil {
 			t.unwritten(e, failures, err)
 			return

@@ -13,11 +13,11 @@ const maxOffers = 16
 // instead. What rules hide from the owner is not named.
 func (t *task) unsupported() string {
 	whom := ""
-	if t.agent != "" {
-		whom = fmt.Sprintf(" as agent %q", t.agent)
+	if t.Agent != "" {
+		whom = fmt.Sprintf(" as agent %q", t.Agent)
 	}
 	offers := slices.DeleteFunc(t.s.kinds(), func(name string) bool {
-		return delegated(name[strings.IndexByte(name, '/')+1:]) || delegated(name) || !t.s.opts.Access.Allowed(t.owner, "a2a", "task", name)
+		return delegated(name[strings.IndexByte(name, '/')+1:]) || delegated(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
 	})
 	said := "this identity may ask for no other kind"
 	if len(offers) > 0 {
@@ -26,7 +26,7 @@ func (t *task) unsupported() string {
 	if more := len(offers) - maxOffers; more > 0 {
 		said += fmt.Sprintf(" and %d more", more)
 	}
-	reason := fmt.Sprintf("%s: nobody here carries out %q%s; %s", reasonUnsupported, t.kind, whom, said)
+	reason := fmt.Sprintf("%s: nobody here carries out %q%s; %s", reasonUnsupported, t.Kind, whom, said)
 	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 }
 

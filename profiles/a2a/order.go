@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -9,30 +8,13 @@ import (
 // has not sent them by then does not count as we do.
 const maxAsks = 3
 
-// place is where an Event or a Result stands among the Events.
-type place struct {
-	number   uint64 // of the Event; on a Result, of the last one
-	numbered bool
-	first    uint64 // that is still held, if that is said; else 0
-	endpoint []byte // that wrote a Result of its own, if that is said
-}
-
-func placeOf(ext e1.Extensions) (p place, err error) {
-	if p.number, p.numbered, err = profiles.Uvarint(ext, profiles.ExtSequence); err != nil {
-		return p, err
-	}
-	p.endpoint, _ = ext.Lookup(profiles.ExtEndpoint)
-	p.first, _, err = profiles.Uvarint(ext, profiles.ExtFirstHeld)
-	return p, err
-}
-
 // event takes an Event of the executor.
 func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
-	at, err := placeOf(req.Extensions)
+	at, err := readPosition(req.Extensions)
 	if err != nil {
 		return err
 	}
-	number, numbered, first := at.number, at.numbered, at.first
+	number, numbered, first := at.number, at.numbered, at.firstHeld
 	d.mu.Lock()
 	if d.over {
 		d.mu.Unlock()
@@ -105,8 +87,8 @@ func (d *Delivery) fallBehind(last uint64) {
 }
 
 // result takes a Result of the executor.
-func (d *Delivery) result(req *profiles.Request, m *ResultBody, at place) error {
-	last, first := at.number, at.first
+func (d *Delivery) result(req *profiles.Request, m *ResultBody, at position) error {
+	last, first := at.number, at.firstHeld
 	d.mu.Lock()
 	switch {
 	case d.over:
@@ -124,33 +106,17 @@ func (d *Delivery) result(req *profiles.Request, m *ResultBody, at place) error 
 	d.heard, d.over = true, true
 	d.mu.Unlock()
 	sum := sumResult(m)
-	d.leave(&sum)
+	d.s.outbox.remove(d, &sum)
 	return d.to.result(req, m, at)
 }
 
-// after takes what comes after the end. sum is that of a Result, nil for an
-// Event.
+// after takes an Event, or with sum a Result, that came after the end.
 func (d *Delivery) after(sum *digest) error {
-	s := d.s
-	s.mu.Lock()
-	l := s.gone.get(d.at)
-	s.mu.Unlock()
-	if l == nil {
+	known, err := d.s.outbox.late(d.at, sum)
+	if !known {
 		return errUnknown
 	}
-	return s.afterwards(l, sum)
-}
-
-// leave takes the Delivery out of the table. sum is that of the executor's
-// Result, nil if there was none.
-func (d *Delivery) leave(sum *digest) {
-	s := d.s
-	s.mu.Lock()
-	if s.sent[d.at] == d {
-		delete(s.sent, d.at)
-		s.gone.add(d.at, &left{sum: sum})
-	}
-	s.mu.Unlock()
+	return err
 }
 
 // close ends the Delivery for any reason but a Result. It reports whether it
@@ -161,7 +127,7 @@ func (d *Delivery) close(cause error) bool {
 	d.over = true
 	d.mu.Unlock()
 	if first {
-		d.leave(nil)
+		d.s.outbox.remove(d, nil)
 	}
 	d.cancel(cause)
 	return first

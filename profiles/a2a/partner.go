@@ -97,13 +97,13 @@ func (t *task) behind(id string) string {
 	if !isPartner(id) {
 		return ""
 	}
-	return strings.TrimPrefix(t.agent, id)
+	return strings.TrimPrefix(t.Agent, id)
 }
 
 // target is what the agent of an id here is called that the task is meant for.
 func (t *task) target(id string) string {
 	if isPartner(id) {
-		return t.agent
+		return t.Agent
 	}
 	return id
 }
@@ -111,7 +111,7 @@ func (t *task) target(id string) string {
 // patience is how long a task may wait for those who are away, and why it fails then.
 // The caller holds mu.
 func (s *Service) patience(t *task) (wait time.Duration, reason string) {
-	name, _, _ := strings.Cut(t.agent, "/")
+	name, _, _ := strings.Cut(t.Agent, "/")
 	if a := s.agents[name+"/"]; a != nil && a.host == nil && a.offers(t) {
 		return s.opts.Unreached - time.Since(a.left), reasonAway
 	}
@@ -120,7 +120,7 @@ func (s *Service) patience(t *task) (wait time.Duration, reason string) {
 
 // name is what rules and policies know the task by: its kind, for an agent of this
 // process agent/kind, behind a partner partner/agent/kind.
-func (t *task) name() string { return t.s.nameOf(t.agent, t.kind) }
+func (t *task) name() string { return t.s.nameOf(t.Agent, t.Kind) }
 
 func (s *Service) nameOf(agent, kind string) string {
 	if strings.Contains(agent, "/") || s.local(agent) {

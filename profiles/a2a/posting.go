@@ -138,7 +138,7 @@ func (d *Delivery) part() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), cancelWait)
 		defer cancel()
 		m.TaskID = d.id
-		d.told = d.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))})
+		d.told = d.lane.Send(ctx, resultOf(m))
 	}
 	_ = d.lane.Close()
 }
@@ -192,7 +192,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 		if !bytes.Equal(m.TaskID, d.id) {
 			return profiles.Errorf(profiles.InvalidProfilePayload, "a2a: result of another task in answer to a task")
 		}
-		at, err := placeOf(env.Extensions)
+		at, err := readPosition(env.Extensions)
 		if err != nil {
 			return err
 		}

@@ -59,31 +59,13 @@ func splitRun(run string) (key string, ok bool) {
 	return run[:n], true
 }
 
-// digest is what equal messages have in common.
-type digest = [sha256.Size]byte
-
-// sumTask is the digest of what makes two Tasks of one task_id equal.
-func sumTask(kind string, input []byte) digest {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d %s", len(kind), kind)
-	h.Write(input)
-	return digest(h.Sum(nil))
-}
-
-// sumResult is the digest of what makes two Results of one task_id equal.
-func sumResult(m *ResultBody) digest {
-	same := ResultBody{OK: m.OK, Output: m.Output, ErrorMessage: m.ErrorMessage}
-	return sha256.Sum256(same.Append(make([]byte, 0, same.Size())))
-}
-
-// request is what was asked for.
-type request struct {
-	Owner    string
+// spec is what an initiator asked for, without the input.
+type spec struct {
+	Owner    string // identity of the initiator
 	ID       []byte
 	Kind     string
-	Input    []byte
 	Params   []string
-	Agent    string // that it is meant for, or empty
+	Agent    string // the agent_id that the task is meant for, or empty
 	Hops     uint64
 	Nonce    string
 	Created  time.Time // in milliseconds, as all times here
@@ -91,10 +73,37 @@ type request struct {
 	Expires  time.Time
 	Trace    profiles.Trace
 	Hints    []profiles.Hint
-	Chain    string // of the credentials it is done under, or empty
+	Chain    string // of credentials, or empty
 }
 
-func (r *request) run() string { return keyOf(r.Owner, r.ID) + r.Nonce }
+// key is the key of the request in the store.
+func (p *spec) key() string { return keyOf(p.Owner, p.ID) }
+
+// run is the key of everything else that is stored of the task.
+func (p *spec) run() string { return p.key() + p.Nonce }
+
+// job is the task as a Worker sees it.
+func (p *spec) job(input []byte) *Task {
+	return &Task{ID: p.ID, Kind: p.Kind, Input: input, Peer: p.Owner, Params: p.Params, Deadline: p.Deadline, Hops: p.Hops}
+}
+
+// remaining is the time to the deadline. A wall clock that was set back does
+// not make it longer than the task asked for.
+func (p *spec) remaining(now time.Time) time.Duration {
+	return min(max(0, p.Deadline.Sub(now)), p.Deadline.Sub(p.Created))
+}
+
+// event returns the payload of an Event of this task.
+func (p *spec) event(message string, payload []byte) []byte {
+	m := EventBody{TaskID: p.ID, Message: []byte(message), Payload: payload}
+	return m.Append(make([]byte, 0, m.Size()))
+}
+
+// request is what was asked for.
+type request struct {
+	spec
+	Input []byte
+}
 
 func (r *request) encode() []byte {
 	dst := make([]byte, 0, len(r.Input)+512)

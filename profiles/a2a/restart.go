@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -72,13 +71,13 @@ func (s *Service) revive(t *task) (*task, error) {
 		return there, nil
 	}
 	s.enter(t)
-	p := s.poolOf(t.kind, t.agent)
+	p := s.poolOf(t.Kind, t.Agent)
 	if p != nil && t.at.Phase == phaseWaiting || p.resumes() && t.at.Phase == phaseLocal {
 		t.place = p
 		p.load++
 	}
 	s.mu.Unlock()
-	t.begin(t.remaining())
+	t.begin(t.remaining(t.s.opts.Now()))
 	switch t.at.Phase {
 	case phaseLocal:
 		if p.resumes() {
@@ -151,10 +150,4 @@ func (s *Service) reloadTask(run string) error {
 	}
 	_, err = s.revive(t)
 	return err
-}
-
-// remaining is the time to the deadline. A wall clock that was set back does
-// not make it longer than the task asked for.
-func (t *task) remaining() time.Duration {
-	return min(max(0, t.deadline.Sub(t.s.opts.Now())), t.deadline.Sub(t.created))
 }

@@ -26,24 +26,13 @@ const maxHeld = 64
 // in the table of the Service; for a task that is over one is made from the
 // store whenever somebody asks.
 type task struct {
-	s        *Service
-	key      string // of the request
-	run      string // of everything else
-	owner    string
-	id       []byte
-	kind     string
-	params   []string
-	agent    string // that it is meant for, or empty
-	hops     uint64
-	trace    profiles.Trace
-	hints    []profiles.Hint
-	chain    string // of its credentials, or empty
-	sum      digest
-	created  time.Time // on the wall clock, as those below
-	deadline time.Time
-	expires  time.Time
-	ctx      context.Context // ends when the task is over
-	stop     context.CancelCauseFunc
+	s    *Service
+	spec        // never changes
+	key  string // of the request in the store
+	run  string // of everything else in the store
+	sum  digest
+	ctx  context.Context // ends when the task is over
+	stop context.CancelCauseFunc
 
 	// The mu of the Service guards what follows.
 	pending bool          // the request is not stored yet
@@ -79,11 +68,7 @@ type task struct {
 
 // newTask returns the task of a request.
 func (s *Service) newTask(r *request, sum digest) *task {
-	return &task{
-		s: s, key: keyOf(r.Owner, r.ID), run: r.run(), owner: r.Owner, id: r.ID, kind: r.Kind,
-		params: r.Params, agent: r.Agent, hops: r.Hops, trace: r.Trace, hints: r.Hints, chain: r.Chain, sum: sum,
-		created: r.Created, deadline: r.Deadline, expires: r.Expires,
-	}
+	return &task{s: s, spec: r.spec, key: r.key(), run: r.run(), sum: sum}
 }
 
 // begin starts what runs by the clock. left is the time to the deadline.
@@ -95,7 +80,7 @@ func (t *task) begin(left time.Duration) {
 		return
 	}
 	t.end = s.later(left, func() { t.fail(reasonDeadline) })
-	if !delegated(t.kind) {
+	if !delegated(t.Kind) {
 		t.ack = s.later(ackWait, t.acknowledge)
 	}
 }
@@ -117,12 +102,6 @@ func (t *task) acknowledge() {
 	}
 }
 
-// event returns the payload of an Event of this task.
-func (t *task) event(message string, payload []byte) []byte {
-	m := EventBody{TaskID: t.id, Message: []byte(message), Payload: payload}
-	return m.Append(make([]byte, 0, m.Size()))
-}
-
 // fail ends the task with a Result of ours.
 func (t *task) fail(reason string) {
 	t.finish(&ending{By: byUs}, &ResultBody{ErrorMessage: []byte(reason)}, nil)
@@ -133,9 +112,9 @@ func (t *task) fail(reason string) {
 // could not be at the first try. It reports whether this caller decided; if not,
 // then is not called.
 func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
-	m.TaskID = t.id
+	m.TaskID = t.ID
 	if m.Size() > e1.DefaultMaxPayload {
-		*m = ResultBody{TaskID: t.id, ErrorMessage: []byte(reasonSize)}
+		*m = ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonSize)}
 	}
 	e.Result = m.Append(make([]byte, 0, m.Size()))
 	s := t.s
@@ -188,15 +167,15 @@ func (t *task) halt() {
 // it, it ends with that, at the expense of this endpoint.
 func (t *task) submit(e *ending, failures int) {
 	s := t.s
-	owner := t.owner
+	owner := t.Owner
 	if e.poor {
 		owner = ""
 	}
-	s.opts.Store.Put(spaceEnding, t.run, 0, owner, e.encode(), t.expires, func(wrote bool, _ uint64, current []byte, err error) {
+	s.opts.Store.Put(spaceEnding, t.run, 0, owner, e.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
 		switch {
 		case err != nil && !passing(err) && !e.poor:
 			s.report(t, err)
-			m := ResultBody{TaskID: t.id, ErrorMessage: []byte(reasonOf(err))}
+			m := ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonOf(err))}
 			t.submit(&ending{By: byUs, Result: m.Append(nil), Initiator: e.Initiator, poor: true}, 0)
 			return
 		case err != nil:
@@ -236,7 +215,7 @@ func (t *task) settle(e *ending) {
 	then := t.then
 	t.then = nil
 	late := t.closed
-	if len(e.Initiator) > 0 || delegated(t.kind) {
+	if len(e.Initiator) > 0 || delegated(t.Kind) {
 		late = nil
 	}
 	t.cursor.poke()
@@ -245,7 +224,7 @@ func (t *task) settle(e *ending) {
 		f(nil)
 	}
 	if late != nil {
-		s.spawn(func() { _, _ = s.cross(t.run, t.owner, *late, t.expires) })
+		s.spawn(func() { _, _ = s.cross(t.run, t.Owner, *late, t.Expires) })
 	}
 	// Nothing depends on this: what is left is removed after a restart.
 	s.opts.Store.Delete(spaceStanding, t.run, 0, func(bool, error) {})
@@ -254,20 +233,20 @@ func (t *task) settle(e *ending) {
 // forget takes a task out of the table. The caller holds mu.
 func (s *Service) forget(t *task) {
 	delete(s.tasks, t.key)
-	if s.load[t.owner]--; s.load[t.owner] == 0 {
-		delete(s.load, t.owner)
+	if s.load[t.Owner]--; s.load[t.Owner] == 0 {
+		delete(s.load, t.Owner)
 	}
 }
 
 // enter takes a task into the table. The caller holds mu.
 func (s *Service) enter(t *task) {
-	ctx := withOrigin(s.ctx, t.trace, t.hints)
+	ctx := withOrigin(s.ctx, t.Trace, t.Hints)
 	if credited, err := t.credited(ctx); err == nil {
 		ctx = credited
 	}
 	t.ctx, t.stop = context.WithCancelCause(ctx)
 	s.tasks[t.key] = t
-	s.load[t.owner]++
+	s.load[t.Owner]++
 }
 
 // withOrigin returns ctx with what its initiator gave a task to take along.
@@ -320,7 +299,7 @@ func (t *task) stand(at standing) error {
 			return errOver
 		}
 		done := make(chan outcome, 1)
-		s.opts.Store.Put(spaceStanding, t.run, was, t.owner, value, t.expires, func(wrote bool, version uint64, current []byte, err error) {
+		s.opts.Store.Put(spaceStanding, t.run, was, t.Owner, value, t.Expires, func(wrote bool, version uint64, current []byte, err error) {
 			done <- outcome{wrote, version, current, err}
 		})
 		var o outcome

@@ -27,7 +27,7 @@ type Ward interface {
 
 // wardOf returns the Ward of the task for an agent, nil if it needs none.
 func (t *task) wardOf(agentID string, input []byte) Ward {
-	if t.s.opts.Ward == nil || !delegated(t.kind) {
+	if t.s.opts.Ward == nil || !delegated(t.Kind) {
 		return nil
 	}
 	return t.s.opts.Ward(t.target(agentID), t.job(input))
@@ -35,7 +35,7 @@ func (t *task) wardOf(agentID string, input []byte) Ward {
 
 // admitted reports whether the task may be given to an agent. If not, it has ended.
 func (t *task) admitted(agentID string, input []byte) bool {
-	if t.s.opts.Ward == nil || !delegated(t.kind) {
+	if t.s.opts.Ward == nil || !delegated(t.Kind) {
 		return true
 	}
 	if input == nil {

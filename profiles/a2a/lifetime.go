@@ -1,0 +1,38 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// lifetime bounds what runs for a Service, and has the lock of its state.
+type lifetime struct {
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup // goroutines that Close waits for
+
+	mu     sync.Mutex // never held while the store or a session is called
+	closed bool
+}
+
+// errClosed is why what was open ends with Close.
+var errClosed = errors.New("a2a: the service was closed")
+
+// spawn runs f on a goroutine that Close waits for. It returns false once the
+// Service is closed.
+func (l *lifetime) spawn(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.work.Go(f)
+	return true
+}
+
+// later runs f after d, unless the Service is closed by then.
+func (l *lifetime) later(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { l.spawn(f) })
+}
