@@ -11,6 +11,15 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
+// directory has the agents that are known, here or away. The mu of the Service
+// guards it.
+type directory struct {
+	s       *Service
+	byID    map[string]*agent
+	hosts   map[profiles.Session]*host
+	waiting map[*task]struct{} // tasks that wait for an agent
+}
+
 // agent is an agent_id that a session declared. It outlives the session, up to
 // a bound: tasks of its kinds wait for it, and for as long as Abandoned nobody
 // else gets its name. The mu of the Service guards it.
@@ -49,7 +58,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	session := req.Session
 	identity, id := session.Peer().Identity, string(in.AgentID)
-	if !req.May(s.opts.Access, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) || s.local(id) {
+	if !req.May(s.opts.Access, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) || s.pools.hosts(id) {
 		return errAgentDenied
 	}
 	kinds := make([]string, len(in.Capabilities))
@@ -65,87 +74,108 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 		}
 	}
 	s.mu.Lock()
-	a, err := s.seat(session, identity, id)
+	a, err := s.agents.seat(session, identity, id)
 	if err != nil {
 		s.mu.Unlock()
 		return err
 	}
 	a.kinds, a.instance = kinds, instance
-	var returned, waiting []*task
-	for t := range a.tasks {
-		if t.at.Phase == phaseAgent && (t.out == nil || t.out.session != session || t.at.Instance != instance) {
-			returned = append(returned, t)
-		}
-	}
-	for t := range s.idle {
-		if a.offers(t) {
-			waiting = append(waiting, t)
-			delete(s.idle, t)
-		}
-	}
+	s.agents.resume(a)
 	s.mu.Unlock()
-	s.remember(a)
-	for _, t := range returned {
-		s.spawn(func() { t.returned(session, instance) })
-	}
-	for _, t := range waiting {
-		s.spawn(func() { t.dispatch(nil, true) })
-	}
+	s.agents.remember(a)
 	return nil
+}
+
+// resume has an agent that has come to its session go on with its tasks, and gives it
+// those that have waited for one like it. The caller holds mu.
+func (dir *directory) resume(a *agent) {
+	s, session, instance := dir.s, a.host.session, a.instance
+	for t := range a.tasks {
+		x := &t.exec
+		if x.at.Phase == phaseAgent && (x.delivery == nil || x.delivery.session != session || x.at.Instance != instance) {
+			s.work.Go(func() { x.agentReturned(session, instance) })
+		}
+	}
+	for t := range dir.waiting {
+		if a.canTake(t) {
+			delete(dir.waiting, t)
+			s.work.Go(func() { t.exec.dispatch(nil, true) })
+		}
+	}
+}
+
+// find returns the agent of a stored task. One that is not known is entered, as away;
+// nil means that another identity has its id. The caller holds mu.
+func (dir *directory) find(id, identity string) *agent {
+	a := dir.byID[id]
+	if a == nil {
+		a = dir.enter(id, identity)
+	}
+	if a.identity != identity {
+		return nil
+	}
+	return a
+}
+
+// enter makes an agent that is away. The caller holds mu.
+func (dir *directory) enter(id, identity string) *agent {
+	a := &agent{id: id, identity: identity, tasks: make(map[*task]struct{})}
+	dir.byID[id] = a
+	return a
 }
 
 // seat finds or makes the agent of an id and puts it on a session. The caller
 // holds mu.
-func (s *Service) seat(session profiles.Session, identity, id string) (*agent, error) {
+func (dir *directory) seat(session profiles.Session, identity, id string) (*agent, error) {
+	s := dir.s
 	if s.closed {
 		return nil, errClosed
 	}
-	a := s.agents[id]
+	a := dir.byID[id]
 	if a != nil && a.identity != identity {
 		if a.host != nil || len(a.tasks) > 0 || time.Since(a.left) < s.opts.Abandoned {
 			return nil, errAgentDenied
 		}
-		delete(s.agents, id)
+		delete(dir.byID, id)
 		a = nil
 	}
-	h := s.hosts[session]
+	h := dir.hosts[session]
 	if (a == nil || a.host != h || h == nil) && h != nil && len(h.agents) >= s.opts.AgentsPerSession {
 		return nil, errAgents
 	}
 	if a == nil {
-		if !s.roomForAgent() {
+		if !dir.makeRoom() {
 			return nil, errAgents
 		}
-		a = &agent{id: id, identity: identity, tasks: make(map[*task]struct{})}
-		s.agents[id] = a
+		a = dir.enter(id, identity)
 	}
-	s.place(a, session)
+	dir.move(a, session)
 	return a, nil
 }
 
-// place puts an agent on a session, and takes it from another. The caller holds mu.
-func (s *Service) place(a *agent, session profiles.Session) {
-	h := s.hosts[session]
+// move puts an agent on a session, and takes it from another. The caller holds mu.
+func (dir *directory) move(a *agent, session profiles.Session) {
+	h := dir.hosts[session]
 	if h == nil {
 		h = &host{session: session, agents: make(map[string]*agent)}
-		h.unwatch = context.AfterFunc(session.Context(), func() { s.vacate(h) })
-		s.hosts[session] = h
+		h.unwatch = context.AfterFunc(session.Context(), func() { dir.sessionEnded(h) })
+		dir.hosts[session] = h
 	}
 	if a.host != nil && a.host != h {
-		s.unseat(a)
+		dir.unseat(a)
 	}
 	a.host = h
 	h.agents[a.id] = a
 }
 
-// roomForAgent makes room for one more agent, if need be at the cost of the one
+// makeRoom makes room for one more agent, if need be at the cost of the one
 // that has been away longest and has no tasks. The caller holds mu.
-func (s *Service) roomForAgent() bool {
-	if len(s.agents) < s.opts.Agents {
+func (dir *directory) makeRoom() bool {
+	if len(dir.byID) < dir.s.opts.Agents {
 		return true
 	}
 	var oldest *agent
-	for _, a := range s.agents {
+	for _, a := range dir.byID {
 		if a.host == nil && len(a.tasks) == 0 && !a.partner() && (oldest == nil || a.left.Before(oldest.left)) {
 			oldest = a
 		}
@@ -153,33 +183,33 @@ func (s *Service) roomForAgent() bool {
 	if oldest == nil {
 		return false
 	}
-	delete(s.agents, oldest.id)
+	delete(dir.byID, oldest.id)
 	return true
 }
 
 // unseat takes an agent from its session. The caller holds mu.
-func (s *Service) unseat(a *agent) {
+func (dir *directory) unseat(a *agent) {
 	h := a.host
 	delete(h.agents, a.id)
 	a.host, a.left = nil, time.Now()
 	if len(h.agents) == 0 {
 		h.unwatch()
-		delete(s.hosts, h.session)
+		delete(dir.hosts, h.session)
 	}
 }
 
-// vacate is called when the session of agents is gone.
-func (s *Service) vacate(h *host) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// sessionEnded is called when the session of agents is gone.
+func (dir *directory) sessionEnded(h *host) {
+	dir.s.mu.Lock()
+	defer dir.s.mu.Unlock()
 	for _, a := range h.agents {
-		s.unseat(a)
+		dir.unseat(a)
 	}
 }
 
-// offers reports whether a task may be given to an agent, now or when it is
+// canTake reports whether a task may be given to an agent, now or when it is
 // back. The caller holds mu.
-func (a *agent) offers(t *task) bool {
+func (a *agent) canTake(t *task) bool {
 	if a.partner() {
 		return strings.HasPrefix(t.Agent, a.id) && len(t.Agent) > len(a.id)
 	}
@@ -190,9 +220,9 @@ func (a *agent) offers(t *task) bool {
 // choose returns the agent for a task, with the session that it is on: of those
 // that are here, the one that has least to do. known says whether there is any,
 // here or not. The caller holds mu.
-func (s *Service) choose(t *task) (best *agent, known bool) {
-	for _, a := range s.agents {
-		if !a.offers(t) {
+func (dir *directory) choose(t *task) (best *agent, known bool) {
+	for _, a := range dir.byID {
+		if !a.canTake(t) {
 			continue
 		}
 		known = true
@@ -217,8 +247,8 @@ type Agent struct {
 func (s *Service) Agents() []Agent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]Agent, 0, len(s.agents))
-	for _, a := range s.agents {
+	list := make([]Agent, 0, len(s.agents.byID))
+	for _, a := range s.agents.byID {
 		if a.partner() {
 			continue
 		}
@@ -234,7 +264,7 @@ func (s *Service) Agents() []Agent {
 func (s *Service) Session(agentID string) (profiles.Session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.agents[agentID]
+	a := s.agents.byID[agentID]
 	if a == nil || a.host == nil {
 		return nil, false
 	}
@@ -246,7 +276,7 @@ func (s *Service) Session(agentID string) (profiles.Session, bool) {
 func (s *Service) Owner(agentID string) (identity string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.agents[agentID]
+	a := s.agents.byID[agentID]
 	if a == nil {
 		return "", false
 	}

@@ -18,13 +18,11 @@ type arrival struct {
 	w       profiles.Responder // of the held exchange
 	msgID   []byte
 	key     string
-	owner   string
-	kind    string
 	sum     digest
 	resume  bool   // extension 20 is there
 	after   uint64 // its value
 	left    time.Duration
-	value   *request // nil while a task in memory may make it superfluous
+	request *request // nil once there is a task
 }
 
 // serveTask takes a Task. It is accepted once it is stored; nothing is done
@@ -40,7 +38,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	}
 	d, err := profiles.Delegated(ctx, req.Extensions)
 	if err != nil {
-		return chainless(in.TaskID, err)
+		return refuseChain(in.TaskID, err)
 	}
 	o, err := readTaskOptions(req.Extensions)
 	if err != nil {
@@ -54,12 +52,12 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	if d != nil {
 		r.Chain = d.ChainID
 	}
+	req.About("task", s.pools.name(r.Agent, kind))
 	a := &arrival{
-		s: s, session: req.Session, key: r.key(), owner: r.Owner, kind: kind, sum: sumTask(kind, in.Input), value: r,
+		s: s, session: req.Session, key: r.key(), sum: sumTask(kind, in.Input), request: r,
 		resume: o.resume, after: o.after, left: s.timeFor(kind, o.agent, o.deadline),
 	}
-	req.About("task", s.nameOf(r.Agent, r.Kind))
-	if !s.knows(a.key) { // and if it did, this request would never be written
+	if !s.tasks.stored(a.key) { // and if it is, this request is never written
 		r.Input = bytes.Clone(in.Input)
 	}
 	// The exchange stays open as long as the task may; what it holds of the
@@ -70,27 +68,20 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 		return err
 	}
 	a.lane, a.msgID, a.w = held.Lane, held.MsgID, responder
-	s.arrive(a)
+	a.arrive()
 	return nil
 }
 
-// timeFor is how long a task may take. Of a Task without a deadline ms is 0.
+// timeFor returns how long a task may take. ms is the deadline that its Task names,
+// 0 if it names none.
 func (s *Service) timeFor(kind, agent string, ms uint64) time.Duration {
 	if ms > 0 {
 		return min(s.opts.MaxDeadline, time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond)))*time.Millisecond)
 	}
-	if p := s.poolOf(kind, agent); p != nil && p.Deadline > 0 {
+	if p := s.pools.get(kind, agent); p != nil && p.Deadline > 0 {
 		return p.Deadline
 	}
 	return s.opts.Deadline
-}
-
-// knows reports whether a task is in the table, and stored.
-func (s *Service) knows(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.tasks[key]
-	return t != nil && !t.pending
 }
 
 var (
@@ -100,95 +91,111 @@ var (
 )
 
 // arrive finds the task of a Task, or makes it.
-func (s *Service) arrive(a *arrival) {
-	p := s.poolOf(a.kind, a.value.Agent)
+func (a *arrival) arrive() {
+	s := a.s
 	s.mu.Lock()
-	t := s.tasks[a.key]
-	var refused error
+	t := s.tasks.byKey[a.key]
+	err := a.refusal(t)
 	switch {
-	case s.closed:
-		refused = errClosed
+	case err != nil:
+		s.mu.Unlock()
+		a.w.Fail(err)
 	case t != nil && t.pending:
-		if len(t.held) < maxHeld {
-			t.held = append(t.held, func(t *task) {
-				if t == nil {
-					s.arrive(a)
-					return
-				}
-				s.again(t, a)
-			})
-			s.mu.Unlock()
-			return
-		}
-		refused = errHeld
+		t.held = append(t.held, a.arriveAgain)
+		s.mu.Unlock()
 	case t != nil:
 		s.mu.Unlock()
-		s.again(t, a)
-		return
-	case a.resume && a.after > 0:
+		a.join(t)
+	case a.after > 0:
 		s.mu.Unlock()
-		if !s.spawn(func() { s.look(a) }) {
-			a.w.Fail(errClosed)
+		a.spawn(a.find)
+	default:
+		t = a.create()
+		s.mu.Unlock()
+		a.store(t)
+	}
+}
+
+// refusal says why a Task can not be taken whose task in the table is t, nil if there
+// is none. The caller holds mu.
+func (a *arrival) refusal(t *task) error {
+	s := a.s
+	switch {
+	case s.closed:
+		return errClosed
+	case t != nil:
+		if t.pending && len(t.held) >= maxHeld {
+			return errHeld
 		}
-		return
-	case len(s.tasks) >= s.opts.Tasks || s.load[a.owner] >= s.opts.TasksPerIdentity:
-		refused = errTasks
-	case p != nil && p.full():
-		refused = errPlaces
+	case a.after > 0: // it makes no new task
+	case len(s.tasks.byKey) >= s.opts.Tasks, s.tasks.owned[a.request.Owner] >= s.opts.TasksPerIdentity:
+		return errTasks
+	case s.pools.get(a.request.Kind, a.request.Agent).full():
+		return errPlaces
 	}
-	if refused != nil {
-		s.mu.Unlock()
-		a.w.Fail(refused)
+	return nil
+}
+
+// arriveAgain goes on after another Task of the same task_id was stored, or with nil
+// could not be.
+func (a *arrival) arriveAgain(t *task) {
+	if t == nil {
+		a.arrive()
 		return
 	}
-	r := a.value
+	a.join(t)
+}
+
+// create makes the task, whose request is not stored yet. The caller holds mu.
+func (a *arrival) create() *task {
+	s, r := a.s, a.request
 	now := s.opts.Now()
 	r.Nonce, r.Created, r.Deadline = newNonce(), now, now.Add(a.left)
 	r.Expires = r.Deadline.Add(s.opts.Retention)
-	t = s.newTask(r, a.sum)
+	t := newTask(s, r, a.sum)
 	t.pending = true
-	if p != nil {
-		t.place = p
-		p.load++
-	}
-	s.enter(t)
-	s.mu.Unlock()
-	s.opts.Store.Put(spaceRequest, t.key, 0, t.Owner, r.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
+	t.exec.reserve(s.pools.get(r.Kind, r.Agent))
+	s.tasks.enter(t)
+	return t
+}
+
+// store stores the request of a new task.
+func (a *arrival) store(t *task) {
+	t.s.opts.Store.Put(spaceRequest, t.key, 0, t.Owner, a.request.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
 		switch {
 		case err != nil:
-			s.drop(t)
+			t.drop()
 			a.w.Fail(profiles.Unavailable(err))
 		case !wrote:
-			s.drop(t)
-			if !s.spawn(func() { s.existing(a, current) }) {
-				a.w.Fail(errClosed)
-			}
+			t.drop()
+			a.spawn(func() {
+				r, err := decodeRequest(current)
+				a.found(r, err)
+			})
 		default:
-			t.stored(a)
+			a.stored(t)
 		}
 	})
 }
 
 // stored goes on with a new task after its request is stored.
-func (t *task) stored(a *arrival) {
+func (a *arrival) stored(t *task) {
 	s := t.s
 	t.attach(a, 1)
-	t.begin(a.left)
-	input := a.value.Input
+	t.startTimers(a.left)
+	input := a.request.Input
 	if input == nil {
 		input = []byte{}
 	}
-	a.value = nil
+	a.request = nil
 	// What came meanwhile comes first.
-	for {
+	for more := true; more; {
 		s.mu.Lock()
 		held := t.held
 		t.held = nil
-		t.pending = len(held) > 0
+		more = len(held) > 0
+		t.pending = more
 		s.mu.Unlock()
-		if len(held) == 0 {
-			break
-		}
 		for _, f := range held {
 			f(t)
 		}
@@ -198,13 +205,12 @@ func (t *task) stored(a *arrival) {
 
 // drop takes a task out of the table whose request was not stored. What waited
 // for it is looked at anew.
-func (s *Service) drop(t *task) {
+func (t *task) drop() {
+	s := t.s
 	s.mu.Lock()
-	if s.tasks[t.key] == t {
-		s.forget(t)
-	}
+	s.tasks.forget(t)
 	t.over = true
-	t.leave()
+	t.exec.release()
 	held := t.held
 	t.held = nil
 	s.mu.Unlock()
@@ -219,9 +225,9 @@ func (s *Service) drop(t *task) {
 	}
 }
 
-// again answers a Task that was sent before: it is not executed again, and its
-// sender is who gets what comes from now on.
-func (s *Service) again(t *task, a *arrival) {
+// join answers a Task that was sent before: its task is not executed again, and the
+// sender receives what comes from now on.
+func (a *arrival) join(t *task) {
 	if t.sum != a.sum {
 		a.w.Fail(errConflict)
 		return
@@ -230,54 +236,37 @@ func (s *Service) again(t *task, a *arrival) {
 	if a.resume {
 		from = a.after + 1
 	}
-	a.value = nil
+	a.request = nil
 	t.attach(a, from)
 }
 
-// look finds a task that a Task wants to be resumed.
-func (s *Service) look(a *arrival) {
-	version, value, err := s.opts.Store.Get(s.ctx, spaceRequest, a.key)
-	switch {
-	case err != nil:
-		a.w.Fail(profiles.Unavailable(err))
-	case version == 0:
-		// Events were seen, so it was begun; it must not begin again.
-		m := ResultBody{TaskID: a.value.ID, ErrorMessage: []byte(reasonUnknown)}
-		_ = a.w.Finish(resultOf(&m))
-	default:
-		s.existing(a, value)
+// spawn runs f on a goroutine that Close waits for, or refuses the Task.
+func (a *arrival) spawn(f func()) {
+	if !a.s.spawn(f) {
+		a.w.Fail(errClosed)
 	}
 }
 
-// existing answers a Task whose task is in the store, from there if it is over.
-func (s *Service) existing(a *arrival, value []byte) {
-	t, err := s.recall(a.key, value)
+// find reads the task from the store that a Task resumes.
+func (a *arrival) find() {
+	r, err := readRequest(a.s.ctx, a.s.opts.Store, a.key)
+	if err == nil && r == nil {
+		// Events were received, so it was begun; it must not begin again.
+		_ = a.w.Finish(resultOf(&ResultBody{TaskID: a.request.ID, ErrorMessage: []byte(reasonUnknown)}))
+		return
+	}
+	a.found(r, err)
+}
+
+// found answers a Task whose request is in the store, from there if its task is over.
+func (a *arrival) found(r *request, err error) {
+	var t *task
+	if err == nil {
+		t, err = a.s.tasks.recall(r)
+	}
 	if err != nil {
 		a.w.Fail(profiles.Unavailable(err))
 		return
 	}
-	s.again(t, a)
-}
-
-// recall returns the task of a stored request. One that is not over is entered
-// in the table, if it is not there, and goes on.
-func (s *Service) recall(key string, value []byte) (*task, error) {
-	var r request
-	if err := r.decode(value); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	t := s.tasks[key]
-	s.mu.Unlock()
-	if t != nil && !t.pending {
-		return t, nil
-	}
-	t = s.newTask(&r, sumTask(r.Kind, r.Input))
-	if err := t.restore(s.ctx, r.Input); err != nil {
-		return nil, err
-	}
-	if t.ended {
-		return t, nil
-	}
-	return s.revive(t)
+	a.join(t)
 }

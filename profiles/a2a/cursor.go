@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -24,20 +23,20 @@ const finishAtOnce = 32 << 10
 // store, or still in memory. The goroutine of a cursor waits while the peer is
 // slow.
 type cursor struct {
-	t       *task
-	session profiles.Session
-	w       profiles.Responder
-	lane    profiles.Lane // usable as long as the exchange is open
-	msgID   []byte        // of the Task
-	next    uint64        // number of the Event to send next
-	late    bool          // the task was over when the Task came
-	sent    bool          // an Event was sent
-	gap     uint64        // Events before this number are no longer held, and that is not said yet
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wake    chan struct{}   // one slot
-	before  <-chan struct{} // closed when the one before on this session is done; nil if there was none
-	done    chan struct{}
+	t        *task
+	session  profiles.Session
+	w        profiles.Responder
+	lane     profiles.Lane // usable as long as the exchange is open
+	msgID    []byte        // of the Task
+	next     uint64        // number of the Event to send next
+	after    bool          // the task was over when the Task came
+	sent     bool          // an Event was sent
+	gap      uint64        // Events before this number are no longer held, and that is not said yet
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wake     chan struct{}   // one slot
+	previous <-chan struct{} // closed when the one before on this session is done; nil if there was none
+	done     chan struct{}
 }
 
 // attach makes the sender of a Task the one who gets what comes, from an Event
@@ -50,34 +49,33 @@ func (t *task) attach(a *arrival, from uint64) {
 	c.ctx, c.cancel = context.WithCancel(a.w.Context())
 	s := t.s
 	s.mu.Lock()
-	if from == 0 || from > t.last+1 {
-		from = t.last + 1
+	if from == 0 || from > t.log.last+1 {
+		from = t.log.last + 1
 	}
-	c.next, c.late = from, t.ended
+	c.next, c.after = from, t.ended
 	if delegated(t.Kind) {
-		t.closed = nil
+		t.initiator = nil
 	}
-	old := s.cursors[t.run]
-	closed := s.closed
-	if !closed {
-		t.cursor, s.cursors[t.run] = c, c
-		if old != nil && old.session == c.session {
-			c.before = old.done
-		}
-		if !c.late {
-			old.stop() // before an Event is stored that is due from c on
-		}
-		s.work.Go(c.run)
-	}
-	s.mu.Unlock()
-	if closed {
+	old := s.tasks.cursors[t.run]
+	if s.closed {
+		s.mu.Unlock()
 		c.cancel()
 		a.w.Fail(errClosed)
+		return
 	}
+	t.cursor, s.tasks.cursors[t.run] = c, c
+	if old != nil && old.session == c.session {
+		c.previous = old.done
+	}
+	if !c.after {
+		old.stop() // before an Event is stored that is due from c on
+	}
+	s.work.Go(c.run)
+	s.mu.Unlock()
 }
 
-// poke says that there may be something to send. c may be nil.
-func (c *cursor) poke() {
+// notify says that there may be something to send. c may be nil.
+func (c *cursor) notify() {
 	if c == nil {
 		return
 	}
@@ -100,8 +98,8 @@ func (c *cursor) stop() {
 func (c *cursor) run() {
 	defer c.leave()
 	defer context.AfterFunc(c.t.s.ctx, c.cancel)()
-	if c.before != nil {
-		<-c.before // or an Event that it is about to send would come twice
+	if c.previous != nil {
+		<-c.previous // or an Event that it is about to send would come twice
 	}
 	for {
 		events, ending, err := c.due()
@@ -132,15 +130,15 @@ func (c *cursor) leave() {
 	c.cancel()
 	s := c.t.s
 	s.mu.Lock()
-	if s.cursors[c.t.run] == c {
-		delete(s.cursors, c.t.run)
+	if s.tasks.cursors[c.t.run] == c {
+		delete(s.tasks.cursors, c.t.run)
 	}
 	s.mu.Unlock()
 	close(c.done)
 }
 
-// end ends the exchange without an answer. A peer that is gone, and one that
-// sent the Task again elsewhere, are told nothing.
+// end ends the exchange without an answer. An error is not sent to a peer that is
+// gone, or has sent the Task again elsewhere.
 func (c *cursor) end(err error) {
 	if c.ctx.Err() != nil {
 		err = nil
@@ -156,12 +154,12 @@ func (c *cursor) end(err error) {
 func (c *cursor) due() ([]tailEvent, *ending, error) {
 	s, t := c.t.s, c.t
 	s.mu.Lock()
-	last, e := t.last, (*ending)(nil)
+	last, e := t.log.last, (*ending)(nil)
 	if t.ended {
 		e = t.ending
 	}
 	var events []tailEvent
-	for _, event := range t.tail {
+	for _, event := range t.log.tail {
 		if event.seq >= c.next && (len(events) > 0 || event.seq == c.next) {
 			events = append(events, event)
 		}
@@ -179,13 +177,12 @@ func (c *cursor) due() ([]tailEvent, *ending, error) {
 	return events, e, err
 }
 
-// read reads the next Events from the store.
-func (c *cursor) read(last uint64) ([]tailEvent, error) {
-	s, t := c.t.s, c.t
-	for n := 0; ; n++ {
-		var events []tailEvent
+// read reads the next Events from the store. What is wrong behind them is seen next
+// time.
+func (c *cursor) read(last uint64) (events []tailEvent, err error) {
+	err = retry(c.ctx, func() error {
 		size := 0
-		err := s.opts.Store.Read(c.ctx, spaceEvents, t.run, c.next-1, func(seq uint64, _ string, data []byte) bool {
+		err := c.t.s.opts.Store.Read(c.ctx, spaceEvents, c.t.run, c.next-1, func(seq uint64, _ string, data []byte) bool {
 			if seq > last {
 				return false
 			}
@@ -194,16 +191,15 @@ func (c *cursor) read(last uint64) ([]tailEvent, error) {
 			return len(events) < batchEvents && size < batchOctets
 		})
 		if len(events) > 0 {
-			if first := events[0].seq; first > c.next {
-				c.next, c.gap = first, first
-			}
-			return events, nil // what is wrong behind them is seen next time
+			return nil
 		}
-		if err == nil || c.ctx.Err() != nil || !passing(err) {
-			return nil, err
-		}
-		_ = backoff.Wait(c.ctx, storePauses.After(n))
+		return err
+	}, nil)
+	if len(events) > 0 && events[0].seq > c.next {
+		c.next = events[0].seq
+		c.gap = c.next
 	}
+	return events, err
 }
 
 // send sends Events, each under its number.
@@ -229,7 +225,7 @@ func (c *cursor) send(events []tailEvent) error {
 // finish sends the Result. In answer to the Task it repeats its msg_id; what an
 // executor brought about is a message of its own (SWP profiles §2).
 func (c *cursor) finish(e *ending) {
-	if e.By == byInitiator && !c.late || c.ctx.Err() != nil {
+	if e.By == byInitiator && !c.after || c.ctx.Err() != nil {
 		if e.By == byInitiator && c.ctx.Err() == nil {
 			profiles.Ended(c.w, profiles.OutcomeCancelled)
 		}
@@ -247,7 +243,7 @@ func (c *cursor) finish(e *ending) {
 		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtEndpoint, []byte(endpoint))
 	}
 	profiles.Ended(c.w, e.outcome())
-	answer := !c.sent && (c.late || e.By == byUs)
+	answer := !c.sent && (c.after || e.By == byUs)
 	if answer && len(e.Result) <= finishAtOnce {
 		_ = c.w.Finish(env) // if it can not be sent, nobody is there
 		return

@@ -6,236 +6,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
-
-// maxReason keeps what is wrong with an input readable.
-const maxReason = 1024
-
-// admit decides whether a new task is to be executed. Without an input it is the
-// one that is stored.
-func (t *task) admit(input []byte) {
-	s := t.s
-	if input == nil {
-		var err error
-		if input, err = t.input(); err != nil {
-			return
-		}
-	}
-	switch {
-	case !s.opts.Access.Allowed(t.Owner, "a2a", "task", t.name()):
-		t.fail(reasonDenied)
-		return
-	case t.Hops > profiles.MaxHops:
-		t.fail(reasonHops)
-		return
-	case t.stopped():
-		return
-	}
-	if s.opts.Validate != nil && t.name() == t.Kind {
-		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.Kind, input) })
-		if err != nil {
-			reason := reasonMalformed + ": " + strings.ToValidUTF8(err.Error(), "\uFFFD")
-			t.fail(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
-			return
-		}
-	}
-	t.dispatch(input, false)
-}
-
-// stopped ends a task that its initiator's own policy does not let through.
-func (t *task) stopped() bool {
-	s := t.s
-	if s.opts.Policy == nil {
-		return false
-	}
-	v := s.opts.Policy.Violated(t.ctx, "a2a", t.name())
-	if v == nil {
-		return false
-	}
-	s.mu.Lock()
-	c := t.cursor
-	s.mu.Unlock()
-	if c != nil {
-		_ = c.lane.Send(c.ctx, v.Notice) // or nobody is there to be told
-	}
-	reason := v.Text()
-	t.fail(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
-	return true
-}
-
-// dispatch gives the task to whoever carries out its kind. Where that is an
-// agent that is not here, or with wait might be, the task waits for it.
-func (t *task) dispatch(input []byte, wait bool) {
-	s := t.s
-	s.mu.Lock()
-	if t.over || s.closed {
-		s.mu.Unlock()
-		return
-	}
-	if p := t.place; p != nil {
-		s.mu.Unlock()
-		p.start(t, input)
-		return
-	}
-	a, known := s.choose(t)
-	if a != nil && !s.leaving() {
-		t.assign(a, input)
-		return
-	}
-	patience, reason := s.patience(t)
-	s.mu.Unlock()
-	switch {
-	case !known && !wait:
-		t.fail(t.unsupported())
-		return
-	case patience <= 0:
-		t.fail(reason)
-		return
-	}
-	if t.stand(standing{Phase: phaseWaiting}) != nil {
-		return
-	}
-	s.mu.Lock()
-	if a, _ = s.choose(t); a != nil && !t.over && !s.leaving() {
-		t.assign(a, input)
-		return
-	}
-	if !t.over && !s.leaving() {
-		s.idle[t] = struct{}{}
-		t.arm(patience, reason)
-	}
-	s.mu.Unlock()
-}
-
-// arm bounds how long the task waits for an agent. The caller holds mu.
-func (t *task) arm(patience time.Duration, reason string) {
-	if t.absent == nil {
-		t.absent = t.s.later(patience, func() { t.fail(reason) })
-	}
-}
-
-// disarm ends the wait. The caller holds mu.
-func (t *task) disarm() {
-	if t.absent != nil {
-		t.absent.Stop()
-		t.absent = nil
-	}
-}
-
-// assign gives the task to an agent: that it does is stored before the Task is
-// sent. The caller holds mu, which assign gives up.
-func (t *task) assign(a *agent, input []byte) {
-	s := t.s
-	t.disarm()
-	if t.Hops >= profiles.MaxHops {
-		s.mu.Unlock()
-		t.fail(reasonHops)
-		return
-	}
-	if _, err := t.credited(t.ctx); err != nil {
-		s.mu.Unlock()
-		t.fail(reasonChain)
-		return
-	}
-	t.owned = a
-	a.tasks[t] = struct{}{}
-	at := standing{Phase: phaseAgent, Identity: a.identity, AgentID: a.id, Instance: a.instance, Remote: profiles.NewMsgID()}
-	s.mu.Unlock()
-	if !t.admitted(a.id, input) || t.stand(at) != nil {
-		return
-	}
-	s.mu.Lock()
-	if t.over || s.leaving() {
-		s.mu.Unlock()
-		return
-	}
-	if a.host == nil || a.instance != at.Instance {
-		// Gone before anything was sent, so anyone may have it.
-		delete(a.tasks, t)
-		t.owned = nil
-		s.mu.Unlock()
-		t.dispatch(input, true)
-		return
-	}
-	t.send(a.host.session, input)
-}
-
-// send sends the Task to the session of its agent. The caller holds mu, which
-// send gives up.
-func (t *task) send(session profiles.Session, input []byte) {
-	s := t.s
-	f := &forward{t: t, input: input, agent: t.behind(t.at.AgentID), ward: t.ward}
-	ctx := t.ctx
-	if a := t.owned; a != nil && a.cross != nil {
-		ctx = a.cross(ctx)
-	}
-	f.d = s.newDelivery(ctx, session, t.at.Remote, t.Kind, f)
-	f.d.resume, f.d.last = t.seen > 0 || input == nil, t.seen
-	old := t.out
-	t.out = f.d
-	s.mu.Unlock()
-	if old != nil {
-		old.close(profiles.ErrFinished)
-	}
-	if f.d.open() == nil {
-		s.spawn(func() { f.d.run(nil) })
-	}
-}
-
-// returned is called when the agent of the task has declared itself anew: the
-// same process goes on where it was, another one knows nothing of it and the
-// task must not be begun a second time.
-func (t *task) returned(session profiles.Session, instance string) {
-	s := t.s
-	s.mu.Lock()
-	if t.over || s.leaving() || t.at.Phase != phaseAgent {
-		s.mu.Unlock()
-		return
-	}
-	if instance == "" || instance != t.at.Instance {
-		s.mu.Unlock()
-		t.fail(reasonRestarted)
-		return
-	}
-	t.disarm()
-	t.send(session, nil)
-}
-
-// await waits for the agent of a task to come back.
-func (t *task) await() {
-	s := t.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.over || s.leaving() {
-		return
-	}
-	t.out = nil
-	if !isPartner(t.at.AgentID) {
-		t.arm(s.opts.Abandoned, reasonGone)
-	}
-	if t.owned == nil { // after a restart
-		a := s.agents[t.at.AgentID]
-		if a == nil {
-			a = &agent{id: t.at.AgentID, identity: t.at.Identity, tasks: make(map[*task]struct{})}
-			s.agents[a.id] = a
-		}
-		if a.identity != t.at.Identity {
-			return // somebody else has its name: it can not come back
-		}
-		t.owned = a
-		a.tasks[t] = struct{}{}
-	}
-	if a := t.owned; a.host != nil {
-		session, instance := a.host.session, a.instance
-		if session.Context().Err() == nil {
-			s.work.Go(func() { t.returned(session, instance) })
-		}
-	}
-}
 
 // forward is the receiver of a task that was given to an agent.
 type forward struct {
@@ -272,7 +46,7 @@ func (f *forward) room(size int, numbered bool) bool {
 	t := f.t
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	return t.over || t.fits(size+len(t.ID)+eventRoom)
+	return t.over || t.log.fits(size+len(t.ID)+eventRoom)
 }
 
 // eventRoom is what an Event takes beside its texts, at most.
@@ -282,29 +56,28 @@ const eventRoom = 32
 func (f *forward) wants() bool {
 	f.t.s.mu.Lock()
 	defer f.t.s.mu.Unlock()
-	return f.t.drains()
+	return f.t.log.halfEmpty()
 }
 
 // event implements receiver. The Event is accepted when it is stored.
 func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error {
 	t := f.t
 	if firstHeld > 0 {
-		note := fmt.Sprintf("events of the worker before its number %d are lost", firstHeld)
-		t.add(entry{payload: t.event(note, nil), id: anonymous(), done: func(error) {}})
+		t.log.note(uniqueID(), fmt.Sprintf("events of the worker before its number %d are lost", firstHeld))
 	}
-	id := anonymous()
+	id := uniqueID()
 	switch {
 	case number <= 1 && len(m.Payload) == 0 && string(m.Message) == accepted:
 		id = accepted
 	case number > 0:
 		id = strconv.FormatUint(number, 10)
 	}
-	var first func(done func(error))
+	var before func(done func(error))
 	if f.ward != nil && len(m.Payload) > 0 {
-		first = f.ward.Event(m.Payload)
+		before = f.ward.Event(m.Payload)
 	}
 	done := req.Defer()
-	t.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, first: first, done: func(err error) {
+	t.log.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, before: before, done: func(err error) {
 		switch err {
 		case nil, errOver:
 			done(nil) // what crosses the end is dropped
@@ -323,7 +96,7 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 func (f *forward) result(req *profiles.Request, m *ResultBody, at position) error {
 	t := f.t
 	if at.firstHeld > 0 {
-		t.add(entry{payload: t.event("the last events of the worker are lost", nil), id: anonymous(), done: func(error) {}})
+		t.log.note(uniqueID(), "the last events of the worker are lost")
 	}
 	done := func(error) {}
 	if req != nil {
@@ -338,14 +111,14 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at position) erro
 		}
 		f.refused(kept, endpoint)
 	}
-	t.drain(func() {
+	t.log.drain(func() {
 		if f.ward == nil || !kept.OK {
 			finish()
 			return
 		}
 		if !t.s.spawn(func() {
 			var output []byte
-			if !t.warded(func() (err error) { output, err = f.ward.Output(t.ctx, kept.Output); return err }) {
+			if !t.exec.askWard(func() (err error) { output, err = f.ward.Output(t.ctx, kept.Output); return err }) {
 				done(nil) // it ended otherwise
 				return
 			}
@@ -374,12 +147,12 @@ func (f *forward) lost(err error) {
 	t := f.t
 	s := t.s
 	s.mu.Lock()
-	mine := t.out == f.d
+	mine := t.exec.delivery == f.d
 	s.mu.Unlock()
 	switch {
 	case !mine:
 	case f.d.session.Context().Err() != nil:
-		t.await()
+		t.exec.awaitAgent()
 	default:
 		s.report(t, err)
 		t.fail(reasonRefused)

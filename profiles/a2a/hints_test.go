@@ -16,19 +16,19 @@ func TestHintsAreStoredWithTheirTask(t *testing.T) {
 			{Key: "note", Value: "é", Mode: profiles.May, Scope: profiles.ScopeConnection},
 		},
 	}}
-	var back request
-	if err := back.decode(r.encode()); err != nil {
+	back, err := decodeRequest(r.encode())
+	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r.Hints, back.Hints); diff != "" {
 		t.Errorf("the hints came back as others:\n%s", diff)
 	}
-	task := (&Service{}).newTask(&back, sumTask("k", nil))
+	task := newTask(nil, back, sumTask("k", nil))
 	if diff := cmp.Diff(r.Hints, profiles.HintsOf(withOrigin(t.Context(), task.Trace, task.Hints), "k")); diff != "" {
 		t.Errorf("the context of the task has others:\n%s", diff)
 	}
 	r.Hints = nil
-	if err := back.decode(r.encode()); err != nil || back.Hints != nil {
-		t.Errorf("without hints: %v, %v", back.Hints, err)
+	if back, err := decodeRequest(r.encode()); err != nil || back.Hints != nil {
+		t.Errorf("without hints: %+v, %v", back, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -29,7 +28,7 @@ func (s *Service) serveEvent(req *profiles.Request) error {
 	if d := s.outbox.get(at); d != nil {
 		return d.event(req, &in)
 	}
-	return s.own(req, at, nil)
+	return update{s: s, key: keyOf(at.identity, in.TaskID)}.serve(req, at)
 }
 
 // serveResult takes a Result, likewise.
@@ -47,95 +46,97 @@ func (s *Service) serveResult(req *profiles.Request) error {
 		}
 		return d.result(req, &in, place)
 	}
-	return s.own(req, at, &in)
+	sum := sumResult(&in)
+	return update{s: s, key: keyOf(at.identity, in.TaskID), sum: &sum, result: &in}.serve(req, at)
 }
 
 // taskName is a task_id for those who watch: octets that a peer has chosen.
 func taskName(id []byte) string { return hex.EncodeToString(id[:min(len(id), 32)]) }
 
-// own takes an Event of an initiator, or its Result if m is not nil.
-func (s *Service) own(req *profiles.Request, at address, m *ResultBody) error {
-	var sum *digest
-	if m != nil {
-		d := sumResult(m)
-		sum = &d
-	}
-	key := keyOf(at.identity, []byte(at.id))
+// update is an Event or a Result from the initiator of a task that is executed here.
+// An Event is checked and has no effect.
+type update struct {
+	s      *Service
+	key    string      // of the request
+	sum    *digest     // of the Result; nil for an Event
+	result *ResultBody // nil for an Event
+}
+
+// serve takes the update, on the read loop.
+func (u update) serve(req *profiles.Request, at address) error {
+	s := u.s
 	s.mu.Lock()
-	t := s.tasks[key]
-	if t == nil {
+	t := s.tasks.byKey[u.key]
+	switch {
+	case t == nil:
 		s.mu.Unlock()
-		if known, err := s.outbox.late(at, sum); known {
+		if known, err := s.outbox.late(at, u.sum); known {
 			return err
 		}
-		return s.ask(req, key, sum, m)
-	}
-	if !t.pending && (m == nil || !t.ends()) {
-		err := t.judge(sum)
-		s.mu.Unlock()
-		return err
-	}
-	if t.pending && len(t.held) >= maxHeld {
+		return u.detach(req)
+	case !t.pending && !u.ends(t):
+		defer s.mu.Unlock()
+		return u.check(t)
+	case t.pending && len(t.held) >= maxHeld:
 		s.mu.Unlock()
 		return errHeld
 	}
 	done := req.Defer()
-	if m != nil {
-		m = &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
+	if u.result != nil {
+		u.result = &ResultBody{OK: u.result.OK, Output: bytes.Clone(u.result.Output), ErrorMessage: bytes.Clone(u.result.ErrorMessage)}
 	}
-	if t.pending {
+	pending := t.pending
+	if pending {
 		t.held = append(t.held, func(t *task) {
 			if t == nil {
-				done(s.settleOwn(key, sum, m))
+				done(u.applyStored())
 				return
 			}
-			t.hear(m, sum, done)
+			u.apply(t, done)
 		})
-		s.mu.Unlock()
-		return nil
 	}
 	s.mu.Unlock()
-	t.hear(m, sum, done)
+	if !pending {
+		u.apply(t, done)
+	}
 	return nil
 }
 
-// ends reports whether the first Result of the initiator would end the task.
-// The caller holds mu.
-func (t *task) ends() bool { return !t.over && t.closed == nil && !delegated(t.Kind) }
+// ends reports whether the update is the Result that ends a task. The caller holds mu.
+func (u update) ends(t *task) bool {
+	return u.result != nil && !t.over && t.initiator == nil && !delegated(t.Kind)
+}
 
-// judge takes what the initiator of a task in the table sent, and does not end
-// it: an Event, or with sum a Result. The caller holds mu.
-func (t *task) judge(sum *digest) error {
+// check refuses an update that must not come after the one before, of a task in the
+// table that it does not end. The caller holds mu.
+func (u update) check(t *task) error {
 	switch {
-	case sum == nil && t.closed != nil:
+	case u.sum == nil && t.initiator != nil:
 		return errAfterResult
-	case sum == nil:
-		return nil
-	case t.closed == nil:
+	case u.sum != nil && t.initiator == nil:
 		// It crosses the Result of the executor, or ends the delivery only.
-		t.closed = sum
+		t.initiator = u.sum
 		if delegated(t.Kind) {
 			t.cursor.stop()
 		}
-		return nil
-	case *t.closed != *sum:
+	case u.sum != nil && *t.initiator != *u.sum:
 		return errSecond
 	}
 	return nil
 }
 
-// hear takes what the initiator of a task in the table sent. Its Result ends
-// the task, unless that is over; done is called when that is stored.
-func (t *task) hear(m *ResultBody, sum *digest, done func(error)) {
-	s := t.s
+// apply takes the update of a task in the table. A Result ends the task, unless that
+// is over; done is called when that is stored.
+func (u update) apply(t *task, done func(error)) {
+	s := u.s
 	s.mu.Lock()
-	ends := m != nil && t.ends()
+	ends := u.ends(t)
 	s.mu.Unlock()
-	if ends && t.finish(&ending{By: byInitiator, Initiator: sum[:]}, m, func(err error) { done(unavailable(err)) }) {
+	if ends && t.finish(&ending{By: byInitiator, Initiator: u.sum[:]}, u.result, func(err error) { done(unavailable(err)) }) {
 		return
 	}
 	s.mu.Lock()
-	err := t.judge(sum)
+	err := u.check(t)
 	s.mu.Unlock()
 	done(err)
 }
@@ -148,72 +149,65 @@ func unavailable(err error) error {
 	return profiles.Unavailable(err)
 }
 
-// ask takes what an initiator sent, where only the store can say of what.
-func (s *Service) ask(req *profiles.Request, key string, sum *digest, m *ResultBody) error {
-	if s.opts.Store == nil {
+// detach takes the update of a task that is not in the table. The store is read on
+// another goroutine.
+func (u update) detach(req *profiles.Request) error {
+	if u.s.opts.Store == nil {
 		return errUnknown
 	}
 	return req.Detach(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
-		if m != nil {
-			m = new(ResultBody)
-			if err := m.Decode(req.Payload); err != nil {
+		if u.result != nil {
+			u.result = new(ResultBody)
+			if err := u.result.Decode(req.Payload); err != nil {
 				return err
 			}
 		}
-		return s.settleOwn(key, sum, m)
+		return u.applyStored()
 	})
 }
 
-// settleOwn is own for a task that may have to be read from the store. It
+// applyStored takes the update of a task that may have to be read from the store. It
 // waits.
-func (s *Service) settleOwn(key string, sum *digest, m *ResultBody) error {
+func (u update) applyStored() error {
+	s := u.s
 	if s.ctx.Err() != nil {
 		return errClosed
 	}
-	version, value, err := s.opts.Store.Get(s.ctx, spaceRequest, key)
-	switch {
-	case err != nil:
+	r, err := readRequest(s.ctx, s.opts.Store, u.key)
+	if err != nil {
 		return profiles.Unavailable(err)
-	case version == 0:
+	}
+	if r == nil {
 		return errUnknown
 	}
-	t, err := s.recall(key, value)
+	t, err := s.tasks.recall(r)
 	if err != nil {
 		return profiles.Unavailable(err)
 	}
 	s.mu.Lock()
-	ended := t.ended
-	if !ended && (m == nil || !t.ends()) {
-		err := t.judge(sum)
-		s.mu.Unlock()
-		return err
-	}
-	said := t.ending
+	ended, how := t.ended, t.ending
 	s.mu.Unlock()
 	switch {
 	case !ended:
 		done := make(chan error, 1)
-		t.hear(m, sum, func(err error) { done <- err })
+		u.apply(t, func(err error) { done <- err })
 		return <-done
-	case sum == nil && len(said.Initiator) > 0:
+	case u.sum == nil && len(how.Initiator) > 0:
 		return errAfterResult
-	case sum == nil || delegated(t.Kind):
+	case u.sum == nil || delegated(t.Kind):
 		return nil
 	}
-	refused, err := s.cross(t.run, t.Owner, *sum, t.Expires)
+	refused, err := t.recordLateResult(*u.sum)
 	return cmp.Or(refused, unavailable(err))
 }
 
-// cross records the Result of an initiator whose task had ended already: it has
-// no effect, but the one after it must not differ.
-func (s *Service) cross(run, owner string, sum digest, expires time.Time) (refused, err error) {
+// recordLateResult records the Result of an initiator whose task had ended already: it
+// has no effect, but the next one must not differ.
+func (t *task) recordLateResult(sum digest) (refused, err error) {
 	for {
-		version, value, err := s.opts.Store.Get(s.ctx, spaceEnding, run)
-		if err != nil {
+		version, value, err := t.s.opts.Store.Get(t.s.ctx, spaceEnding, t.run)
+		if err != nil || version == 0 { // it has expired
 			return nil, err
-		}
-		if version == 0 {
-			return nil, nil // it has expired
 		}
 		var e ending
 		if err := e.decode(value); err != nil {
@@ -221,26 +215,13 @@ func (s *Service) cross(run, owner string, sum digest, expires time.Time) (refus
 		}
 		if len(e.Initiator) > 0 {
 			if string(e.Initiator) != string(sum[:]) {
-				return errSecond, nil
+				refused = errSecond
 			}
-			return nil, nil
+			return refused, nil
 		}
 		e.Initiator = sum[:]
-		type outcome struct {
-			wrote bool
-			err   error
-		}
-		done := make(chan outcome, 1)
-		s.opts.Store.Put(spaceEnding, run, version, owner, e.encode(), expires, func(wrote bool, _ uint64, _ []byte, err error) {
-			done <- outcome{wrote, err}
-		})
-		select {
-		case o := <-done:
-			if o.err != nil || o.wrote {
-				return nil, o.err
-			}
-		case <-s.ctx.Done():
-			return nil, errClosed
+		if r := t.put(spaceEnding, version, e.encode()); r.err != nil || r.wrote {
+			return nil, r.err
 		}
 	}
 }

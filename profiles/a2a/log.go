@@ -1,8 +1,14 @@
 package a2a
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -14,17 +20,44 @@ const (
 	maxTailSize  = 16 << 10 // and their octets
 )
 
+// eventLog stores the Events of a task, one after the other, so that a failure
+// leaves no hole. Those of many tasks share a commit.
+type eventLog struct {
+	t *task
+
+	// The mu of the Service guards what follows.
+	queue  []entry  // Events that are not stored yet; the first is being written
+	size   int      // their octets
+	idle   []func() // called when nothing is being written; then no Event is taken any more
+	count  int      // Events stored or queued, since this process knows the task
+	octets int      // and their size
+	last   uint64   // number of the last Event that is stored
+	remote uint64   // number that the agent gave its last Event that is stored
+	tail   []tailEvent
+
+	// They belong to the write under way.
+	current  entry                                  // the first of the queue
+	failures int                                    // how often it could not be written
+	appended func(seq uint64, _, _ bool, err error) // finish, bound once
+}
+
 // entry is an Event on its way into the log.
 type entry struct {
 	payload []byte
 	id      string                 // under which it is stored once, however often that is tried
 	number  uint64                 // that an agent gave it, or 0
-	first   func(done func(error)) // what is to be stored before it; nil: nothing
+	before  func(done func(error)) // stores what is to be stored before it; nil: nothing
 	done    func(error)
 }
 
-// anonymous is the id of an Event that has no other.
-func anonymous() string { return "~" + newNonce() }
+// tailEvent is a stored Event that is still in memory.
+type tailEvent struct {
+	seq     uint64
+	payload []byte
+}
+
+// uniqueID returns an id for an Event that has no other.
+func uniqueID() string { return "~" + newNonce() }
 
 var (
 	errOver    = errors.New("a2a: the task is over")
@@ -35,134 +68,158 @@ var (
 // agent is asked for it again.
 var errQueue = profiles.Busy("event_queue", "too many events of this task are waiting to be stored")
 
-// add stores an Event. They are stored one after the other, so that a failure
-// leaves no hole; those of many tasks share a commit.
-func (t *task) add(e entry) {
-	s := t.s
+// add stores an Event. done of the entry is called when it is stored, or with the
+// reason why it is not.
+func (l *eventLog) add(e entry) {
+	s := l.t.s
 	s.mu.Lock()
-	var refused error
-	switch {
-	case s.closed:
-		refused = errClosed
-	case t.over || t.drained != nil:
-		refused = errOver
-	case t.count >= s.opts.Events || t.octets+len(e.payload) > s.opts.EventBytes:
-		refused = errTooMany
-	case !t.fits(len(e.payload)):
-		refused = errQueue
-	}
-	if refused != nil {
+	if err := l.refusal(len(e.payload)); err != nil {
 		s.mu.Unlock()
-		e.done(refused)
-		if refused == errTooMany {
-			t.fail(reasonEvents)
+		e.done(err)
+		if err == errTooMany {
+			l.t.fail(reasonEvents)
 		}
 		return
 	}
-	t.queue = append(t.queue, e)
-	t.size += len(e.payload)
-	t.count++
-	t.octets += len(e.payload)
-	start := !t.writing
-	t.writing = true
+	l.queue = append(l.queue, e)
+	l.size += len(e.payload)
+	l.count++
+	l.octets += len(e.payload)
+	first := len(l.queue) == 1
+	if first {
+		l.current, l.failures = e, 0
+	}
 	s.mu.Unlock()
-	if start {
-		t.write(e, 0)
+	if first {
+		l.write()
+	}
+}
+
+// refusal says why an Event of a size is not taken. The caller holds mu.
+func (l *eventLog) refusal(size int) error {
+	t, opts := l.t, &l.t.s.opts
+	switch {
+	case t.s.closed:
+		return errClosed
+	case t.over || len(l.idle) > 0:
+		return errOver
+	case l.count >= opts.Events || l.octets+size > opts.EventBytes:
+		return errTooMany
+	case !l.fits(size):
+		return errQueue
+	}
+	return nil
+}
+
+// note stores an Event of this endpoint.
+func (l *eventLog) note(id, message string) {
+	l.add(entry{payload: l.t.event(message, nil), id: id, done: func(error) {}})
+}
+
+// progress stores an Event of a Worker and waits for that.
+func (l *eventLog) progress(message string, payload []byte) error {
+	if message == "" && len(payload) == 0 {
+		return errors.New("a2a: event without a message and without a payload")
+	}
+	body := l.t.event(strings.ToValidUTF8(message, "\uFFFD"), payload)
+	if len(body) > e1.DefaultMaxPayload {
+		return fmt.Errorf("a2a: event of %d octets, want %d at most", len(body), e1.DefaultMaxPayload)
+	}
+	done := make(chan error, 1)
+	l.add(entry{payload: body, id: uniqueID(), done: func(err error) { done <- err }})
+	select {
+	case err := <-done:
+		return err
+	case <-l.t.ctx.Done():
+		return errOver
 	}
 }
 
 // fits reports whether the queue has room for an Event of a size. The caller holds mu.
-func (t *task) fits(size int) bool {
-	return len(t.queue) == 0 || len(t.queue) < maxQueue && t.size+size <= maxQueueSize
+func (l *eventLog) fits(size int) bool {
+	return len(l.queue) == 0 || len(l.queue) < maxQueue && l.size+size <= maxQueueSize
 }
 
-// drains reports whether half of the queue is free, so that it is worth while to ask
-// for what had no room. The caller holds mu.
-func (t *task) drains() bool { return len(t.queue) <= maxQueue/2 && t.size <= maxQueueSize/2 }
+// halfEmpty reports whether half of the queue is free, so that it is worth while to
+// ask for what had no room. The caller holds mu.
+func (l *eventLog) halfEmpty() bool { return len(l.queue) <= maxQueue/2 && l.size <= maxQueueSize/2 }
 
-// write submits the first Event of the queue, and tries again until it is
-// stored: nobody knows whether a write that failed was carried out.
-func (t *task) write(e entry, failures int) {
-	if e.first != nil {
-		e.first(func(err error) {
-			if err != nil {
-				t.unwritten(e, failures, err)
-				return
-			}
-			e.first = nil
-			t.write(e, failures)
-		})
+// write submits the current Event.
+func (l *eventLog) write() {
+	e, t := &l.current, l.t
+	if e.before == nil {
+		if l.appended == nil {
+			l.appended = func(seq uint64, _, _ bool, err error) { l.finish(seq, err) }
+		}
+		t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.Owner, e.payload, t.Expires, l.appended)
 		return
 	}
-	t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.Owner, e.payload, t.Expires, func(seq uint64, _, _ bool, err error) {
+	e.before(func(err error) {
 		if err != nil {
-			t.unwritten(e, failures, err)
+			l.finish(0, err)
 			return
 		}
-		t.wrote(e, seq)
+		e.before = nil
+		l.write()
 	})
 }
 
-// unwritten has an Event written again, or if that is of no use ends the task.
-func (t *task) unwritten(e entry, failures int, err error) {
-	s := t.s
-	if !passing(err) {
-		s.report(t, err)
-		t.fail(reasonOf(err))
-		t.wrote(e, 0)
-		return
+// finish is called when the current Event is stored, or could not be. After an error
+// that passes it is written again: nobody knows whether a write that failed was
+// carried out. After another one the task ends.
+func (l *eventLog) finish(seq uint64, err error) {
+	switch {
+	case err == nil:
+		l.advance(seq)
+	case passing(err):
+		l.failures++
+		l.t.retryLater(l.failures-1, err, l.write)
+	default:
+		l.t.s.report(l.t, err)
+		l.t.fail(reasonOf(err))
+		l.advance(0)
 	}
-	if failures == 0 {
-		s.report(t, err)
-	}
-	s.later(storePauses.After(failures), func() { t.write(e, failures+1) })
 }
 
-// wrote goes on after an Event was stored under a number, or with 0 never will
-// be.
-func (t *task) wrote(e entry, seq uint64) {
-	s := t.s
+// advance goes on after the current Event was stored under a number, or with 0
+// never will be.
+func (l *eventLog) advance(seq uint64) {
+	t, s, e := l.t, l.t.s, l.current
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return // abandon tells
+		return // abandon calls done
 	}
-	t.queue = t.queue[1:]
-	t.size -= len(e.payload)
+	l.queue = l.queue[1:]
+	l.size -= len(e.payload)
 	if seq > 0 {
-		t.seen = max(t.seen, e.number)
+		l.remote = max(l.remote, e.number)
 	}
-	if seq > t.last {
-		t.last = seq
-		t.keep(tailEvent{seq, e.payload})
+	if seq > l.last {
+		l.last = seq
+		l.keep(tailEvent{seq, e.payload})
 	}
 	var dropped []entry
 	if t.over {
-		dropped, t.queue, t.size = t.queue, nil, 0
+		dropped, l.queue, l.size = l.queue, nil, 0
 	}
-	var next *entry
-	if len(t.queue) > 0 {
-		next = &t.queue[0]
+	var idle []func()
+	more := len(l.queue) > 0
+	if more {
+		l.current, l.failures = l.queue[0], 0
+	} else {
+		l.queue = nil
+		idle, l.idle = l.idle, nil
 	}
-	t.writing = next != nil
-	var drained func()
-	var submit *ending
-	if next == nil {
-		t.queue = nil
-		drained, t.drained = t.drained, nil
-		if t.over {
-			submit = t.ending
-		}
+	var behind *Delivery
+	if l.halfEmpty() {
+		behind = t.exec.delivery
 	}
-	var out *Delivery
-	if t.drains() {
-		out = t.out
-	}
-	t.cursor.poke()
+	t.cursor.notify()
 	s.mu.Unlock()
 
-	if out != nil {
-		out.catchUp()
+	if behind != nil {
+		behind.catchUp()
 	}
 	if seq > 0 {
 		e.done(nil)
@@ -172,47 +229,83 @@ func (t *task) wrote(e entry, seq uint64) {
 	for _, d := range dropped {
 		d.done(errOver)
 	}
-	if drained != nil {
-		drained()
+	for _, f := range idle {
+		f()
 	}
-	switch {
-	case next != nil:
-		t.write(*next, 0)
-	case submit != nil:
-		t.submit(submit, 0)
+	if more {
+		l.write()
 	}
-}
-
-// tailEvent is a stored Event that is still in memory.
-type tailEvent struct {
-	seq     uint64
-	payload []byte
 }
 
 // keep remembers a stored Event for the one who is being sent to. The caller
 // holds mu.
-func (t *task) keep(e tailEvent) {
-	t.tail = append(t.tail, e)
+func (l *eventLog) keep(e tailEvent) {
+	l.tail = append(l.tail, e)
 	size := 0
-	for _, e := range t.tail {
+	for _, e := range l.tail {
 		size += len(e.payload)
 	}
-	for len(t.tail) > 0 && (len(t.tail) > maxTail || size > maxTailSize) {
-		size -= len(t.tail[0].payload)
-		t.tail[0] = tailEvent{}
-		t.tail = t.tail[1:]
+	for len(l.tail) > 0 && (len(l.tail) > maxTail || size > maxTailSize) {
+		size -= len(l.tail[0].payload)
+		l.tail[0] = tailEvent{}
+		l.tail = l.tail[1:]
 	}
 }
 
-// drain calls f once every Event that was added is stored.
-func (t *task) drain(f func()) {
-	s := t.s
+// busy reports whether an Event is being written. The caller holds mu.
+func (l *eventLog) busy() bool { return len(l.queue) > 0 }
+
+// drain calls f once every Event that was added is stored. Until then none is taken.
+func (l *eventLog) drain(f func()) {
+	s := l.t.s
 	s.mu.Lock()
-	if t.writing {
-		t.drained = f
-		s.mu.Unlock()
-		return
+	busy := l.busy()
+	if busy {
+		l.idle = append(l.idle, f)
 	}
 	s.mu.Unlock()
-	f()
+	if !busy {
+		f()
+	}
+}
+
+// restore reads from the store what the log of an earlier process has come to.
+func (l *eventLog) restore(ctx context.Context) error {
+	store := l.t.s.opts.Store
+	first, last, err := store.Span(ctx, spaceEvents, l.t.run)
+	if err != nil {
+		return err
+	}
+	l.last = last
+	l.count = int(min(last, uint64(l.t.s.opts.Events)))
+	if l.t.ended || first > last {
+		return nil
+	}
+	// The last Event of the agent is the last entry, or that before one of ours.
+	return store.Read(ctx, spaceEvents, l.t.run, max(first, last-min(last, 2)+1)-1, func(_ uint64, id string, _ []byte) bool {
+		if n, err := strconv.ParseUint(id, 10, 64); err == nil {
+			l.remote = max(l.remote, n)
+		}
+		return true
+	})
+}
+
+// lastPayload reads the payload of the last Event, nil if there is none.
+func (l *eventLog) lastPayload() (payload []byte, err error) {
+	t := l.t
+	t.s.mu.Lock()
+	last := l.last
+	t.s.mu.Unlock()
+	if last == 0 {
+		return nil, nil
+	}
+	var fault error
+	err = t.s.opts.Store.Read(t.ctx, spaceEvents, t.run, last-1, func(_ uint64, _ string, data []byte) bool {
+		var m EventBody
+		if fault = m.Decode(data); fault == nil {
+			payload = bytes.Clone(m.Payload)
+		}
+		return false
+	})
+	return payload, errors.Join(err, fault)
 }

@@ -24,16 +24,13 @@ func (s *Service) Partner(name, identity string, cross func(context.Context) con
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := name + "/"
-	a := s.agents[id]
-	if a != nil && a.identity != identity {
-		if a.host != nil {
-			s.unseat(a)
-		}
-		a = nil // tasks of the other one fail at their deadline
+	a := s.agents.byID[id]
+	if a != nil && a.identity != identity && a.host != nil {
+		s.agents.unseat(a)
 	}
-	if a == nil {
-		a = &agent{id: id, identity: identity, left: time.Now(), tasks: make(map[*task]struct{})}
-		s.agents[id] = a
+	if a == nil || a.identity != identity { // tasks of another one fail at their deadline
+		a = s.agents.enter(id, identity)
+		a.left = time.Now()
 	}
 	a.instance, a.cross = partnerInstance, cross
 }
@@ -42,31 +39,13 @@ func (s *Service) Partner(name, identity string, cross func(context.Context) con
 // given to it go on there where they were, and tasks that waited are given to it.
 func (s *Service) Reached(name string, session profiles.Session) {
 	s.mu.Lock()
-	a := s.agents[name+"/"]
+	defer s.mu.Unlock()
+	a := s.agents.byID[name+"/"]
 	if a == nil || s.closed || session.Context().Err() != nil {
-		s.mu.Unlock()
 		return
 	}
-	s.place(a, session)
-	var returned, waiting []*task
-	for t := range a.tasks {
-		if t.at.Phase == phaseAgent && (t.out == nil || t.out.session != session) {
-			returned = append(returned, t)
-		}
-	}
-	for t := range s.idle {
-		if a.offers(t) {
-			waiting = append(waiting, t)
-			delete(s.idle, t)
-		}
-	}
-	s.mu.Unlock()
-	for _, t := range returned {
-		s.spawn(func() { t.returned(session, partnerInstance) })
-	}
-	for _, t := range waiting {
-		s.spawn(func() { t.dispatch(nil, true) })
-	}
+	s.agents.move(a, session)
+	s.agents.resume(a)
 }
 
 // NoPartner takes a partner from its session for good. Tasks that it was given wait
@@ -74,15 +53,15 @@ func (s *Service) Reached(name string, session profiles.Session) {
 func (s *Service) NoPartner(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.agents[name+"/"]
+	a := s.agents.byID[name+"/"]
 	if a == nil {
 		return
 	}
 	if a.host != nil {
-		s.unseat(a)
+		s.agents.unseat(a)
 	}
 	if len(a.tasks) == 0 {
-		delete(s.agents, a.id)
+		delete(s.agents.byID, a.id)
 	}
 }
 
@@ -91,40 +70,21 @@ func (a *agent) partner() bool { return isPartner(a.id) }
 
 func isPartner(id string) bool { return strings.HasSuffix(id, "/") }
 
-// behind returns the agent of a partner that a task is meant for, as the partner
-// knows it; empty if it was not given to a partner.
-func (t *task) behind(id string) string {
+// remoteAgent returns an agent behind a partner as the partner knows it; empty if id is
+// not that of a partner.
+func remoteAgent(id, agent string) string {
 	if !isPartner(id) {
 		return ""
 	}
-	return strings.TrimPrefix(t.Agent, id)
+	return strings.TrimPrefix(agent, id)
 }
 
-// target is what the agent of an id here is called that the task is meant for.
-func (t *task) target(id string) string {
-	if isPartner(id) {
-		return t.Agent
-	}
-	return id
-}
-
-// patience is how long a task may wait for those who are away, and why it fails then.
+// waitLimit is how long a task may wait for those who are away, and why it fails then.
 // The caller holds mu.
-func (s *Service) patience(t *task) (wait time.Duration, reason string) {
+func (dir *directory) waitLimit(t *task) (wait time.Duration, reason string) {
 	name, _, _ := strings.Cut(t.Agent, "/")
-	if a := s.agents[name+"/"]; a != nil && a.host == nil && a.offers(t) {
-		return s.opts.Unreached - time.Since(a.left), reasonAway
+	if a := dir.byID[name+"/"]; a != nil && a.host == nil && a.canTake(t) {
+		return dir.s.opts.Unreached - time.Since(a.left), reasonAway
 	}
-	return s.opts.Abandoned, reasonGone
-}
-
-// name is what rules and policies know the task by: its kind, for an agent of this
-// process agent/kind, behind a partner partner/agent/kind.
-func (t *task) name() string { return t.s.nameOf(t.Agent, t.Kind) }
-
-func (s *Service) nameOf(agent, kind string) string {
-	if strings.Contains(agent, "/") || s.local(agent) {
-		return agent + "/" + kind
-	}
-	return kind
+	return dir.s.opts.Abandoned, reasonGone
 }

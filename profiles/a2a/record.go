@@ -128,9 +128,9 @@ func (r *request) encode() []byte {
 	return p1.AppendBytes(dst, 15, r.Chain)
 }
 
-// decode reads r from value, which it keeps.
-func (r *request) decode(value []byte) error {
-	*r = request{}
+// decodeRequest reads a request from value, which it keeps.
+func decodeRequest(value []byte) (*request, error) {
+	r := new(request)
 	var created, deadline, expires uint64
 	f := p1.Read(value)
 	for f.Next() {
@@ -166,7 +166,7 @@ func (r *request) decode(value []byte) error {
 		case 14:
 			h, err := readHint(&f)
 			if err != nil {
-				return damaged("request", err)
+				return nil, damaged("request", err)
 			}
 			r.Hints = append(r.Hints, h)
 		case 15:
@@ -175,12 +175,12 @@ func (r *request) decode(value []byte) error {
 	}
 	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)
 	if err := f.Err(); err != nil {
-		return damaged("request", err)
+		return nil, damaged("request", err)
 	}
 	if len(r.ID) == 0 || len(r.Nonce) != nonceSize {
-		return fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
+		return nil, fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
 	}
-	return nil
+	return r, nil
 }
 
 // appendHint appends a hint as a message.
@@ -297,7 +297,7 @@ type ending struct {
 	Initiator []byte // digest of the initiator's Result, empty while there is none
 	Endpoint  []byte // that wrote the executor's Result in its place, if it says so
 
-	poor bool // not the owner's to pay for; not stored
+	uncharged bool // it does not count against what its owner may store; not stored itself
 }
 
 func (e *ending) encode() []byte {

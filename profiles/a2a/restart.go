@@ -4,10 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/slimwire/swp/profiles"
 )
+
+// stored reports whether a task is in the table, and its request in the store.
+func (tb *table) stored(key string) bool {
+	tb.s.mu.Lock()
+	defer tb.s.mu.Unlock()
+	t := tb.byKey[key]
+	return t != nil && !t.pending
+}
+
+// recall returns the task of a stored request. One that is not over is entered
+// in the table, if it is not there, and goes on.
+func (tb *table) recall(r *request) (*task, error) {
+	s := tb.s
+	s.mu.Lock()
+	t := tb.byKey[r.key()]
+	known := t != nil && !t.pending
+	s.mu.Unlock()
+	if known {
+		return t, nil
+	}
+	t, err := tb.read(r)
+	if err != nil || t.ended {
+		return t, err
+	}
+	return tb.revive(t)
+}
+
+// read makes the task of a stored request, as far as it is in the store.
+func (tb *table) read(r *request) (*task, error) {
+	t := newTask(tb.s, r, sumTask(r.Kind, r.Input))
+	return t, t.restore(tb.s.ctx, r.Input)
+}
 
 // restore reads from the store how far a task is that has an input.
 func (t *task) restore(ctx context.Context, input []byte) error {
@@ -17,88 +48,60 @@ func (t *task) restore(ctx context.Context, input []byte) error {
 		return err
 	}
 	if version > 0 {
-		t.ending = new(ending)
-		if err := t.ending.decode(value); err != nil {
-			return err
-		}
-		t.over, t.ended = true, true
+		t.ending, t.over, t.ended = new(ending), true, true
+		err = t.ending.decode(value)
 	} else {
-		if t.version, value, err = store.Get(ctx, spaceStanding, t.run); err != nil {
-			return err
-		}
-		if err := t.at.decode(value); err != nil {
-			return err
-		}
+		err = t.exec.restore(ctx, input)
 	}
-	first, last, err := store.Span(ctx, spaceEvents, t.run)
 	if err != nil {
 		return err
 	}
-	t.last = last
-	t.count = int(min(last, uint64(t.s.opts.Events)))
-	if t.ended {
-		return nil
-	}
-	if t.at.Phase == phaseAgent {
-		t.ward = t.wardOf(t.at.AgentID, input)
-	}
-	if first > last {
-		return nil
-	}
-	// The last Event of the agent is the last entry, or that before one of ours.
-	return store.Read(ctx, spaceEvents, t.run, max(first, last-min(last, 2)+1)-1, func(_ uint64, id string, _ []byte) bool {
-		if n, err := strconv.ParseUint(id, 10, 64); err == nil {
-			t.seen = max(t.seen, n)
-		}
-		return true
-	})
+	return t.log.restore(ctx)
 }
 
 // revive enters a task from the store that is not over, and lets it go on from
 // where an earlier process left it. If it is in the table already, the one
 // there is returned.
-func (s *Service) revive(t *task) (*task, error) {
+func (tb *table) revive(t *task) (*task, error) {
+	s := tb.s
 	s.mu.Lock()
-	if s.closed {
+	there := tb.byKey[t.key]
+	switch {
+	case s.closed:
 		s.mu.Unlock()
 		return nil, errClosed
-	}
-	if there := s.tasks[t.key]; there != nil {
+	case there != nil && there.pending:
 		s.mu.Unlock()
-		if there.pending {
-			return nil, profiles.Busy("a2a_pending", "the task is being stored")
-		}
+		return nil, profiles.Busy("a2a_pending", "the task is being stored")
+	case there != nil:
+		s.mu.Unlock()
 		return there, nil
 	}
-	s.enter(t)
-	p := s.poolOf(t.Kind, t.Agent)
-	if p != nil && t.at.Phase == phaseWaiting || p.resumes() && t.at.Phase == phaseLocal {
-		t.place = p
-		p.load++
+	tb.enter(t)
+	x := &t.exec
+	p := s.pools.get(t.Kind, t.Agent)
+	resumes := x.at.Phase == phaseLocal && p.resumes()
+	if resumes || x.at.Phase == phaseWaiting {
+		x.reserve(p)
 	}
 	s.mu.Unlock()
-	t.begin(t.remaining(t.s.opts.Now()))
-	switch t.at.Phase {
-	case phaseLocal:
-		if p.resumes() {
-			s.spawn(func() { t.dispatch(nil, true) })
-			break
-		}
+	t.startTimers(t.remaining(s.opts.Now()))
+	switch {
+	case x.at.Phase == phaseAgent:
+		x.awaitAgent()
+	case x.at.Phase == phaseLocal && !resumes:
 		t.fail(reasonInterrupted)
-	case phaseAgent:
-		t.await()
+	case x.at.Phase == phaseWaiting && x.version == 0: // nobody knows whether it was admitted
+		s.spawn(func() { t.admit(nil) })
 	default:
-		if t.version == 0 { // nobody knows whether it was admitted
-			s.spawn(func() { t.admit(nil) })
-			break
-		}
-		s.spawn(func() { t.dispatch(nil, true) })
+		s.spawn(func() { x.dispatch(nil, true) })
 	}
 	return t, nil
 }
 
 // reload goes on with the tasks that an earlier process left.
-func (s *Service) reload() error {
+func (tb *table) reload() error {
+	s := tb.s
 	var runs []string
 	err := s.opts.Store.Scan(s.ctx, spaceStanding, "", "", func(run string, _ uint64, _ []byte) bool {
 		runs = append(runs, run)
@@ -108,7 +111,7 @@ func (s *Service) reload() error {
 		return err
 	}
 	for _, run := range runs {
-		switch err := s.reloadTask(run); {
+		switch err := tb.reloadTask(run); {
 		case err == nil:
 		case passing(err):
 			return err
@@ -119,35 +122,26 @@ func (s *Service) reload() error {
 	return nil
 }
 
-func (s *Service) reloadTask(run string) error {
+func (tb *table) reloadTask(run string) error {
+	s := tb.s
 	key, ok := splitRun(run)
 	if !ok {
 		return errors.New("a2a: stored standing without a task")
 	}
-	version, value, err := s.opts.Store.Get(s.ctx, spaceRequest, key)
+	r, err := readRequest(s.ctx, s.opts.Store, key)
 	if err != nil {
 		return err
 	}
-	var r request
-	if version > 0 {
-		if err := r.decode(value); err != nil {
+	if r != nil && r.run() == run { // else the task has expired
+		t, err := tb.read(r)
+		if err != nil {
+			return err
+		}
+		if !t.ended { // else it ended just before the process did
+			_, err = tb.revive(t)
 			return err
 		}
 	}
-	if version == 0 || r.run() != run {
-		// Left over from a task that has expired.
-		s.opts.Store.Delete(spaceStanding, run, 0, func(bool, error) {})
-		return nil
-	}
-	t := s.newTask(&r, sumTask(r.Kind, r.Input))
-	switch err := t.restore(s.ctx, r.Input); {
-	case err != nil:
-		return err
-	case t.ended:
-		// It ended just before the process did.
-		s.opts.Store.Delete(spaceStanding, run, 0, func(bool, error) {})
-		return nil
-	}
-	_, err = s.revive(t)
-	return err
+	s.opts.Store.Delete(spaceStanding, run, 0, func(bool, error) {})
+	return nil
 }

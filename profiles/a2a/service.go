@@ -17,20 +17,14 @@ import (
 type Service struct {
 	opts     Options
 	instance string // of this process, for the Handshakes that it sends
-	pools    map[service]*pool
-	hosted   map[string]bool // agents of this process
-	outbox   outbox
-	beacons  beacons
 
 	lifetime
-	rested  chan struct{}      // not nil since Drain; closed when no Worker runs
-	running int                // Workers
-	tasks   map[string]*task   // of peers, not over, by the key of their request
-	load    map[string]int     // how many, by owner
-	cursors map[string]*cursor // that send, by the run of their task: one each
-	agents  map[string]*agent
-	hosts   map[profiles.Session]*host
-	idle    map[*task]struct{} // those that wait for an agent
+	tasks  table
+	pools  pools
+	agents directory
+
+	outbox  outbox
+	beacons beacons
 }
 
 // New returns a Service. Tasks that an earlier process left in the store go on:
@@ -51,21 +45,18 @@ func New(opts Options) (*Service, error) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s := &Service{
-		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools, hosted: make(map[string]bool),
-		tasks: make(map[string]*task), load: make(map[string]int), cursors: make(map[string]*cursor),
-		agents: make(map[string]*agent), hosts: make(map[profiles.Session]*host), idle: make(map[*task]struct{}),
+		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools,
 		outbox:  outbox{open: make(map[address]*Delivery), ended: endedTasks{list: make(map[address]*digest)}},
 		beacons: beacons{open: make(map[beaconKey]*beacon)},
 	}
-	for of := range pools {
-		s.hosted[of.agent] = true
-	}
+	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), cursors: make(map[string]*cursor)}
+	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, identity := range opts.Partners {
 		s.Partner(name, identity, nil)
 	}
 	if opts.Store != nil {
-		if err := errors.Join(s.reloadAgents(), s.reload()); err != nil {
+		if err := errors.Join(s.agents.reload(), s.tasks.reload()); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -90,7 +81,7 @@ func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 func (s *Service) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.tasks)
+	return len(s.tasks.byKey)
 }
 
 // Waiting returns how many of them wait: for their turn with a Worker, or for an
@@ -98,15 +89,7 @@ func (s *Service) Live() int {
 func (s *Service) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.idle)
-	counted := make(map[*pool]bool, len(s.pools)) // one has several kinds
-	for _, p := range s.pools {
-		if !counted[p] {
-			counted[p] = true
-			n += p.load - p.running
-		}
-	}
-	return n
+	return len(s.agents.waiting) + s.pools.waiting()
 }
 
 // Drain has the Workers begin no more tasks and waits until those that they
@@ -115,22 +98,19 @@ func (s *Service) Waiting() int {
 // that wait, or that an agent carries out, end, so that their sessions can. It
 // is called once, before Close.
 func (s *Service) Drain(ctx context.Context) error {
-	rested := make(chan struct{})
 	s.mu.Lock()
-	s.rested = rested
-	if s.running == 0 {
-		close(rested)
-	}
+	rested := s.pools.rest()
 	var given []*Delivery
-	for _, t := range s.tasks {
-		if t.at.Phase == phaseLocal && !s.poolOf(t.Kind, t.Agent).resumes() {
+	for _, t := range s.tasks.byKey {
+		x := &t.exec
+		if x.at.Phase == phaseLocal && !s.pools.get(t.Kind, t.Agent).resumes() {
 			continue
 		}
-		t.disarm()
+		x.endAbsence()
 		t.cursor.stop()
-		if t.out != nil {
-			given = append(given, t.out)
-			t.out = nil
+		if x.delivery != nil {
+			given = append(given, x.delivery)
+			x.delivery = nil
 		}
 	}
 	s.mu.Unlock()
@@ -147,7 +127,7 @@ func (s *Service) Drain(ctx context.Context) error {
 
 // leaving reports whether no task is given to anyone any more. The caller holds
 // mu.
-func (s *Service) leaving() bool { return s.closed || s.rested != nil }
+func (s *Service) leaving() bool { return s.closed || s.pools.rested != nil }
 
 // Close stops the Workers and waits for them. Tasks stay as they are in the
 // store, for the next process to go on with. Sessions are ended first.
@@ -156,7 +136,7 @@ func (s *Service) Close() {
 	var open []*task
 	if !s.closed {
 		s.closed = true
-		open = slices.Collect(maps.Values(s.tasks))
+		open = slices.Collect(maps.Values(s.tasks.byKey))
 	}
 	s.mu.Unlock()
 	s.cancel()

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -45,3 +46,72 @@ func reasonOf(err error) string {
 
 // storePauses are those before an operation is tried again.
 var storePauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 10 * time.Second}
+
+// retry calls do until it succeeds, an error does not pass or ctx ends, and returns
+// the last error. failed is called with the first error; nil means nobody is told.
+func retry(ctx context.Context, do func() error, failed func(error)) error {
+	for n := 0; ; n++ {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if n == 0 && failed != nil {
+			failed(err)
+		}
+		if !passing(err) {
+			return err
+		}
+		_ = backoff.Wait(ctx, storePauses.After(n))
+	}
+}
+
+// retry is retry for as long as the task goes on. An error that does not pass ends
+// the task.
+func (t *task) retry(do func() error) error {
+	err := retry(t.ctx, do, func(err error) { t.s.report(t, err) })
+	if err != nil && t.ctx.Err() == nil {
+		t.fail(reasonOf(err))
+	}
+	return err
+}
+
+// retryLater calls f after a pause, because an operation of the store has failed for
+// the n-th time, from 0.
+func (t *task) retryLater(n int, err error, f func()) {
+	if n == 0 {
+		t.s.report(t, err)
+	}
+	t.s.later(storePauses.After(n), f)
+}
+
+// putResult is what a Put of the store comes to.
+type putResult struct {
+	wrote   bool
+	version uint64
+	current []byte
+	err     error
+}
+
+// put stores a record of the task and waits for the result, but not longer than the
+// Service is open.
+func (t *task) put(space string, version uint64, value []byte) putResult {
+	done := make(chan putResult, 1)
+	t.s.opts.Store.Put(space, t.run, version, t.Owner, value, t.Expires, func(wrote bool, version uint64, current []byte, err error) {
+		done <- putResult{wrote, version, current, err}
+	})
+	select {
+	case r := <-done:
+		return r
+	case <-t.s.ctx.Done():
+		return putResult{err: errClosed}
+	}
+}
+
+// readRequest reads a request from the store, nil if there is none.
+func readRequest(ctx context.Context, store Store, key string) (*request, error) {
+	version, value, err := store.Get(ctx, spaceRequest, key)
+	if err != nil || version == 0 {
+		return nil, err
+	}
+	return decodeRequest(value)
+}

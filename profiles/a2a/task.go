@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -37,72 +36,67 @@ type task struct {
 	// The mu of the Service guards what follows.
 	pending bool          // the request is not stored yet
 	held    []func(*task) // messages that wait for it; nil if it was not stored
+	log     eventLog
+	exec    execution
+	cursor  *cursor // sends to the last sender of the Task
 
-	at      standing
-	version uint64 // of the stored standing, 0 if there is none
-	place   *pool  // where it runs or waits for a turn
+	over      bool          // how the task ends is decided
+	ending    *ending       // how
+	then      []func(error) // called when that is stored, or can not be
+	ended     bool          // that is stored
+	initiator *digest       // of the initiator's own Result, once it came
 
-	queue   []entry // Events that wait to be stored
-	size    int     // their octets
-	writing bool    // the first of them is being stored
-	drained func()  // called when they are
-	count   int     // Events stored or queued, since this process knows the task
-	octets  int     // and their size
-	last    uint64  // number of the last Event that is stored
-	tail    []tailEvent
-
-	cursor *cursor       // sends to whoever sent the Task last
-	closed *digest       // of the initiator's own Result, once it came
-	over   bool          // how it ends is decided
-	ending *ending       // how
-	then   []func(error) // called when that is stored, or can not be
-	ended  bool          // that is stored
-
-	owned *agent    // it was given to
-	out   *Delivery // on the session of owned; nil while there is none
-	ward  Ward      // of the agent that it is given to; may be nil
-	seen  uint64    // number of the agent's last Event that is stored
-
-	ack, end, absent *time.Timer
+	ack, expiry *time.Timer
 }
 
 // newTask returns the task of a request.
-func (s *Service) newTask(r *request, sum digest) *task {
-	return &task{s: s, spec: r.spec, key: r.key(), run: r.run(), sum: sum}
+func newTask(s *Service, r *request, sum digest) *task {
+	t := &task{s: s, spec: r.spec, key: r.key(), run: r.run(), sum: sum}
+	t.log.t, t.exec.t = t, t
+	return t
 }
 
-// begin starts what runs by the clock. left is the time to the deadline.
-func (t *task) begin(left time.Duration) {
+// startTimers starts what runs by the clock. left is the time to the deadline.
+func (t *task) startTimers(left time.Duration) {
 	s := t.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.over || s.closed {
 		return
 	}
-	t.end = s.later(left, func() { t.fail(reasonDeadline) })
+	t.expiry = s.later(left, func() { t.fail(reasonDeadline) })
 	if !delegated(t.Kind) {
 		t.ack = s.later(ackWait, t.acknowledge)
 	}
 }
 
-// acknowledge stores an Event for an initiator that has heard nothing yet. What
-// has begun by then would go on after a restart; what has not is not yet safe to
-// be called accepted.
+// stopTimers stops what runs by the clock. The caller holds mu.
+func (t *task) stopTimers() {
+	for _, timer := range []*time.Timer{t.ack, t.expiry, t.exec.absence} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// acknowledge stores an Event for an initiator that has received nothing yet. What
+// has begun by then goes on after a restart; what has not may not be called accepted
+// yet.
 func (t *task) acknowledge() {
 	s := t.s
 	s.mu.Lock()
-	quiet := t.last == 0 && t.count == 0 && !t.over && !s.closed
-	safe := t.version > 0
+	quiet := t.log.last == 0 && t.log.count == 0 && !t.over && !s.closed
+	safe := t.exec.version > 0
 	if quiet && !safe {
 		t.ack = s.later(ackWait, t.acknowledge)
 	}
 	s.mu.Unlock()
 	if quiet && safe {
-		t.add(entry{id: accepted, payload: t.event(accepted, nil), done: func(error) {}})
+		t.log.note(accepted, accepted)
 	}
 }
 
-// fail ends the task with a Result of ours.
+// fail ends the task with a Result of this endpoint.
 func (t *task) fail(reason string) {
 	t.finish(&ending{By: byUs}, &ResultBody{ErrorMessage: []byte(reason)}, nil)
 }
@@ -125,59 +119,50 @@ func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 	}
 	t.over, t.ending = true, e
 	if len(e.Initiator) > 0 {
-		t.closed = (*digest)(e.Initiator)
+		t.initiator = (*digest)(e.Initiator)
 	}
 	if then != nil {
 		t.then = append(t.then, then)
 	}
-	t.halt()
-	writing := t.writing
-	out := t.out
-	t.out = nil
-	t.leave()
+	t.stopTimers()
+	sent := t.exec.release()
+	waits := t.log.busy()
+	if waits {
+		t.log.idle = append(t.log.idle, func() { t.storeEnding(e, 0) })
+	}
 	s.mu.Unlock()
 
-	switch { // before the context of out ends
-	case out == nil:
+	switch { // before the context of the Delivery ends
+	case sent == nil:
 	case e.By == byExecutor:
-		out.close(profiles.ErrFinished)
+		sent.close(profiles.ErrFinished)
 	case e.By == byInitiator && m.OK:
-		out.abort(&ResultBody{ErrorMessage: []byte(reasonCancelled)})
+		sent.abort(&ResultBody{ErrorMessage: []byte(reasonCancelled)})
 	default:
-		out.abort(&ResultBody{ErrorMessage: bytes.Clone(m.ErrorMessage)})
+		sent.abort(&ResultBody{ErrorMessage: bytes.Clone(m.ErrorMessage)})
 	}
 	t.stop(errOver)
-	if !writing {
-		t.submit(e, 0)
+	if !waits {
+		t.storeEnding(e, 0)
 	}
 	return true
 }
 
-// halt stops what runs by the clock. The caller holds mu.
-func (t *task) halt() {
-	for _, timer := range []*time.Timer{t.ack, t.end, t.absent} {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
-}
-
-// submit stores the ending, and tries again until it is stored: that there is
-// none yet is what makes it the only one. Where its owner has no room left for
-// it, it ends with that, at the expense of this endpoint.
-func (t *task) submit(e *ending, failures int) {
+// storeEnding stores the ending, and tries again until it is stored: the store keeps
+// the first, so there is one Result. Where its owner has no room left for it, the task
+// ends with that, at the expense of this endpoint.
+func (t *task) storeEnding(e *ending, failures int) {
 	s := t.s
 	owner := t.Owner
-	if e.poor {
+	if e.uncharged {
 		owner = ""
 	}
 	s.opts.Store.Put(spaceEnding, t.run, 0, owner, e.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
 		switch {
-		case err != nil && !passing(err) && !e.poor:
+		case err != nil && !passing(err) && !e.uncharged:
 			s.report(t, err)
 			m := ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonOf(err))}
-			t.submit(&ending{By: byUs, Result: m.Append(nil), Initiator: e.Initiator, poor: true}, 0)
-			return
+			t.storeEnding(&ending{By: byUs, Result: m.Append(nil), Initiator: e.Initiator, uncharged: true}, 0)
 		case err != nil:
 			s.mu.Lock()
 			then := t.then
@@ -186,76 +171,43 @@ func (t *task) submit(e *ending, failures int) {
 			for _, f := range then {
 				f(err)
 			}
-			if failures == 0 {
-				s.report(t, err)
-			}
-			s.later(storePauses.After(failures), func() { t.submit(e, failures+1) })
-			return
-		case !wrote:
+			t.retryLater(failures, err, func() { t.storeEnding(e, failures+1) })
+		case wrote:
+			t.endingStored(e)
+		default:
 			// It was stored, although the store said that it was not.
 			first := new(ending)
 			if err := first.decode(current); err != nil {
 				s.report(t, err)
-			} else {
-				e = first
+				first = e
 			}
+			t.endingStored(first)
 		}
-		t.settle(e)
 	})
 }
 
-// settle goes on after the ending is stored.
-func (t *task) settle(e *ending) {
+// endingStored goes on after the ending is stored.
+func (t *task) endingStored(e *ending) {
 	s := t.s
 	s.mu.Lock()
 	t.ending, t.ended = e, true
-	if s.tasks[t.key] == t {
-		s.forget(t)
-	}
+	s.tasks.forget(t)
 	then := t.then
 	t.then = nil
-	late := t.closed
+	late := t.initiator
 	if len(e.Initiator) > 0 || delegated(t.Kind) {
 		late = nil
 	}
-	t.cursor.poke()
+	t.cursor.notify()
 	s.mu.Unlock()
 	for _, f := range then {
 		f(nil)
 	}
 	if late != nil {
-		s.spawn(func() { _, _ = s.cross(t.run, t.Owner, *late, t.Expires) })
+		s.spawn(func() { _, _ = t.recordLateResult(*late) })
 	}
 	// Nothing depends on this: what is left is removed after a restart.
 	s.opts.Store.Delete(spaceStanding, t.run, 0, func(bool, error) {})
-}
-
-// forget takes a task out of the table. The caller holds mu.
-func (s *Service) forget(t *task) {
-	delete(s.tasks, t.key)
-	if s.load[t.Owner]--; s.load[t.Owner] == 0 {
-		delete(s.load, t.Owner)
-	}
-}
-
-// enter takes a task into the table. The caller holds mu.
-func (s *Service) enter(t *task) {
-	ctx := withOrigin(s.ctx, t.Trace, t.Hints)
-	if credited, err := t.credited(ctx); err == nil {
-		ctx = credited
-	}
-	t.ctx, t.stop = context.WithCancelCause(ctx)
-	s.tasks[t.key] = t
-	s.load[t.Owner]++
-}
-
-// withOrigin returns ctx with what its initiator gave a task to take along.
-func withOrigin(ctx context.Context, trace profiles.Trace, hints []profiles.Hint) context.Context {
-	ctx = profiles.WithTrace(ctx, trace)
-	if len(hints) == 0 {
-		return ctx
-	}
-	return profiles.WithHints(ctx, hints)
 }
 
 // abandon lets go of a task whose Service was closed. In the store it stays
@@ -263,10 +215,10 @@ func withOrigin(ctx context.Context, trace profiles.Trace, hints []profiles.Hint
 func (t *task) abandon() {
 	s := t.s
 	s.mu.Lock()
-	t.halt()
-	then, held, queue := t.then, t.held, t.queue
-	t.then, t.held, t.queue = nil, nil, nil
-	t.cursor.poke()
+	t.stopTimers()
+	then, held, queue := t.then, t.held, t.log.queue
+	t.then, t.held, t.log.queue = nil, nil, nil
+	t.cursor.notify()
 	s.mu.Unlock()
 	t.stop(errClosed)
 	for _, e := range queue {
@@ -280,82 +232,22 @@ func (t *task) abandon() {
 	}
 }
 
-// stand stores how far the task is, and waits until that is so. It fails when
-// the task is over, and with the Service.
-func (t *task) stand(at standing) error {
-	type outcome struct {
-		wrote   bool
-		version uint64
-		current []byte
-		err     error
-	}
-	s := t.s
-	value := at.encode()
-	for n := 0; ; n++ {
-		s.mu.Lock()
-		was, over := t.version, t.over
-		s.mu.Unlock()
-		if over {
-			return errOver
+// input reads the input from the store.
+func (t *task) input() (input []byte, err error) {
+	err = t.retry(func() error {
+		r, err := readRequest(t.ctx, t.s.opts.Store, t.key)
+		switch {
+		case err != nil:
+			return err
+		case r == nil:
+			return errors.New("a2a: the stored request is gone")
 		}
-		done := make(chan outcome, 1)
-		s.opts.Store.Put(spaceStanding, t.run, was, t.Owner, value, t.Expires, func(wrote bool, version uint64, current []byte, err error) {
-			done <- outcome{wrote, version, current, err}
-		})
-		var o outcome
-		select {
-		case o = <-done:
-		case <-s.ctx.Done():
-			return errClosed
-		}
-		if o.err == nil {
-			s.mu.Lock()
-			t.version = o.version
-			if o.wrote || string(o.current) == string(value) {
-				t.at = at
-				s.mu.Unlock()
-				return nil
-			}
-			s.mu.Unlock()
-			// Only this process writes it: an earlier try was stored although the
-			// store said that it was not. The next one has the right version.
-			continue
-		}
-		if n == 0 {
-			s.report(t, o.err)
-		}
-		if !passing(o.err) {
-			t.fail(reasonOf(o.err))
-			return o.err
-		}
-		_ = backoff.Wait(t.ctx, storePauses.After(n))
-	}
+		input = r.Input
+		return nil
+	})
+	return input, err
 }
 
-// input reads the input from the store, trying again while that fails.
-func (t *task) input() ([]byte, error) {
-	for n := 0; ; n++ {
-		version, value, err := t.s.opts.Store.Get(t.ctx, spaceRequest, t.key)
-		if err == nil && version == 0 {
-			err = errors.New("a2a: the stored request is gone")
-		}
-		if err == nil {
-			var r request
-			err = r.decode(value)
-			if err == nil {
-				return r.Input, nil
-			}
-		}
-		if t.ctx.Err() != nil {
-			return nil, errOver
-		}
-		if n == 0 {
-			t.s.report(t, err)
-		}
-		if !passing(err) {
-			t.fail(reasonOf(err))
-			return nil, err
-		}
-		_ = backoff.Wait(t.ctx, storePauses.After(n))
-	}
-}
+// name is what rules and policies know the task by: its kind, for an agent of this
+// process agent/kind, behind a partner partner/agent/kind.
+func (t *task) name() string { return t.s.pools.name(t.Agent, t.Kind) }

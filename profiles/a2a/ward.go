@@ -3,8 +3,6 @@ package a2a
 import (
 	"context"
 	"errors"
-
-	"github.com/slimwire/swp/internal/backoff"
 )
 
 // Ward looks after one task that is given to an agent over a session. To the agent all
@@ -26,15 +24,20 @@ type Ward interface {
 }
 
 // wardOf returns the Ward of the task for an agent, nil if it needs none.
-func (t *task) wardOf(agentID string, input []byte) Ward {
+func (x *execution) wardOf(agentID string, input []byte) Ward {
+	t := x.t
 	if t.s.opts.Ward == nil || !delegated(t.Kind) {
 		return nil
 	}
-	return t.s.opts.Ward(t.target(agentID), t.job(input))
+	if isPartner(agentID) {
+		agentID = t.Agent
+	}
+	return t.s.opts.Ward(agentID, t.job(input))
 }
 
 // admitted reports whether the task may be given to an agent. If not, it has ended.
-func (t *task) admitted(agentID string, input []byte) bool {
+func (x *execution) admitted(agentID string, input []byte) bool {
+	t := x.t
 	if t.s.opts.Ward == nil || !delegated(t.Kind) {
 		return true
 	}
@@ -44,38 +47,31 @@ func (t *task) admitted(agentID string, input []byte) bool {
 			return false
 		}
 	}
-	w := t.wardOf(agentID, input)
-	if !t.warded(func() error { return w.Admit(t.ctx) }) {
+	w := x.wardOf(agentID, input)
+	if !x.askWard(func() error { return w.Admit(t.ctx) }) {
 		return false
 	}
 	t.s.mu.Lock()
-	t.ward = w
+	x.ward = w
 	t.s.mu.Unlock()
 	return true
 }
 
-// warded does what its Ward may wait for, and tries again while that fails for a reason
-// that passes. It reports whether the task goes on; if not, it has ended.
-func (t *task) warded(do func() error) bool {
-	for n := 0; ; n++ {
+// askWard does what its Ward may wait for, and tries again while that fails for a
+// reason that passes. It reports whether the task goes on; if not, it has ended.
+func (x *execution) askWard(do func() error) bool {
+	t := x.t
+	var refused *Failure
+	err := t.retry(func() error {
 		err := do()
-		if err == nil {
-			return true
+		if f, ok := errors.AsType[*Failure](err); ok {
+			refused = f
+			return nil
 		}
-		if t.ctx.Err() != nil {
-			return false
-		}
-		if told, ok := errors.AsType[*Failure](err); ok {
-			t.finish(&ending{By: byUs}, t.failure(told), nil)
-			return false
-		}
-		if n == 0 {
-			t.s.report(t, err)
-		}
-		if !passing(err) {
-			t.fail(reasonOf(err))
-			return false
-		}
-		_ = backoff.Wait(t.ctx, storePauses.After(n))
+		return err
+	})
+	if refused != nil {
+		t.finish(&ending{By: byUs}, t.failure(refused), nil)
 	}
+	return err == nil && refused == nil
 }

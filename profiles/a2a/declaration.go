@@ -50,7 +50,8 @@ func (d *declaration) decode(value []byte) error {
 // remember stores what an agent has declared, unless that is stored already and
 // will be for a while. That it can not be stored costs a task its patience after
 // a restart, and nothing else. The caller does not hold mu.
-func (s *Service) remember(a *agent) {
+func (dir *directory) remember(a *agent) {
+	s := dir.s
 	if s.opts.Store == nil {
 		return
 	}
@@ -63,12 +64,13 @@ func (s *Service) remember(a *agent) {
 	a.stored, a.renew = a.kinds, now.Add(s.opts.Retention/2)
 	id, was, d := a.id, a.version, declaration{a.identity, a.kinds}
 	s.mu.Unlock()
-	s.record(a, id, was, &d, now.Add(s.opts.Retention))
+	dir.record(a, id, was, &d, now.Add(s.opts.Retention))
 }
 
 // record submits a declaration; if there is another one than the last that is
 // known, in its place.
-func (s *Service) record(a *agent, id string, was uint64, d *declaration, expires time.Time) {
+func (dir *directory) record(a *agent, id string, was uint64, d *declaration, expires time.Time) {
+	s := dir.s
 	s.opts.Store.Put(spaceAgents, id, was, d.Identity, d.encode(), expires, func(wrote bool, version uint64, _ []byte, err error) {
 		s.mu.Lock()
 		if err == nil {
@@ -79,24 +81,24 @@ func (s *Service) record(a *agent, id string, was uint64, d *declaration, expire
 		closed := s.closed
 		s.mu.Unlock()
 		if err == nil && !wrote && !closed {
-			s.record(a, id, version, d, expires)
+			dir.record(a, id, version, d, expires)
 		}
 	})
 }
 
-// reloadAgents enters the agents that an earlier process knew, as away since
+// reload enters the agents that an earlier process knew, as away since
 // now. Nobody else has the Service yet.
-func (s *Service) reloadAgents() error {
+func (dir *directory) reload() error {
+	s := dir.s
 	var fault error
 	err := s.opts.Store.Scan(s.ctx, spaceAgents, "", "", func(id string, version uint64, value []byte) bool {
 		var d declaration
 		if fault = d.decode(value); fault != nil {
 			return false
 		}
-		s.agents[id] = &agent{
-			id: id, identity: d.Identity, kinds: d.Kinds, left: time.Now(), tasks: make(map[*task]struct{}), version: version,
-		}
-		return len(s.agents) < s.opts.Agents
+		a := dir.enter(id, d.Identity)
+		a.kinds, a.left, a.version = d.Kinds, time.Now(), version
+		return len(dir.byID) < s.opts.Agents
 	})
 	if err != nil {
 		return err

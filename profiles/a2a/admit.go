@@ -1,0 +1,135 @@
+package a2a
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// maxOffers is how many kinds a Result names for a kind that nobody carries out.
+const maxOffers = 16
+
+// maxReason keeps what is wrong with an input readable.
+const maxReason = 1024
+
+// admit decides whether a new task is to be executed. Without an input it is the
+// one that is stored.
+func (t *task) admit(input []byte) {
+	s := t.s
+	if input == nil {
+		var err error
+		if input, err = t.input(); err != nil {
+			return
+		}
+	}
+	name := t.name()
+	switch {
+	case !s.opts.Access.Allowed(t.Owner, "a2a", "task", name):
+		t.fail(reasonDenied)
+		return
+	case t.Hops > profiles.MaxHops:
+		t.fail(reasonHops)
+		return
+	}
+	if s.opts.Policy != nil {
+		if v := s.opts.Policy.Violated(t.ctx, "a2a", name); v != nil {
+			t.failPolicy(v)
+			return
+		}
+	}
+	if s.opts.Validate != nil && name == t.Kind {
+		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.Kind, input) })
+		if err != nil {
+			t.fail(cutReason(reasonMalformed + ": " + strings.ToValidUTF8(err.Error(), "\uFFFD")))
+			return
+		}
+	}
+	t.exec.dispatch(input, false)
+}
+
+// failPolicy ends a task that its initiator's own policy does not let through, after
+// the notice of that.
+func (t *task) failPolicy(v *profiles.Violation) {
+	s := t.s
+	s.mu.Lock()
+	c := t.cursor
+	s.mu.Unlock()
+	if c != nil {
+		_ = c.lane.Send(c.ctx, v.Notice) // or nobody is there to be told
+	}
+	t.fail(cutReason(v.Text()))
+}
+
+// cutReason returns as much of a reason as a Result says.
+func cutReason(reason string) string {
+	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+}
+
+// unsupported says that nobody carries out a task, and what its owner may ask for
+// instead. What rules hide from the owner is not named.
+func (t *task) unsupported() string {
+	whom := ""
+	if t.Agent != "" {
+		whom = fmt.Sprintf(" as agent %q", t.Agent)
+	}
+	offers := slices.DeleteFunc(t.s.offers(), func(name string) bool {
+		return delegated(name[strings.IndexByte(name, '/')+1:]) || delegated(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
+	})
+	said := "this identity may ask for no other kind"
+	if len(offers) > 0 {
+		said = "this identity may ask for " + strings.Join(offers[:min(len(offers), maxOffers)], ", ")
+	}
+	if more := len(offers) - maxOffers; more > 0 {
+		said += fmt.Sprintf(" and %d more", more)
+	}
+	return cutReason(fmt.Sprintf("%s: nobody here carries out %q%s; %s", reasonUnsupported, t.Kind, whom, said))
+}
+
+// offers returns the names of what is carried out here and by agents that are known,
+// as rules name them, in order.
+func (s *Service) offers() []string {
+	names := s.pools.names()
+	s.mu.Lock()
+	for _, a := range s.agents.byID {
+		names = append(names, a.kinds...)
+	}
+	s.mu.Unlock()
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// withDelegation returns ctx with the delegation under which a task is at this moment. A
+// task that waits long is asked again when it begins: its chain may have expired,
+// or have been revoked.
+func (t *task) withDelegation(ctx context.Context) (context.Context, error) {
+	if t.Chain == "" {
+		return ctx, nil
+	}
+	if t.s.opts.Chains == nil {
+		return ctx, profiles.ErrChain
+	}
+	d, err := t.s.opts.Chains.Delegation(&profiles.Peer{Identity: t.Owner}, []byte(t.Chain))
+	if err != nil {
+		return ctx, err
+	}
+	return profiles.WithDelegation(ctx, d), nil
+}
+
+// chainReason is reasonChain, followed by what is wrong with the chain.
+func chainReason(err error) string {
+	if _, why, ok := strings.Cut(profiles.AsError(err).Text, ": "); ok {
+		return reasonChain + ": " + why
+	}
+	return reasonChain
+}
+
+// refuseChain refuses a Task whose chain is of no use, with a Result that says so.
+func refuseChain(taskID []byte, err error) error {
+	fault := *profiles.AsError(err)
+	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(chainReason(err))}
+	fault.Answer = resultOf(&m)
+	return &fault
+}

@@ -1,0 +1,277 @@
+package a2a
+
+import (
+	"context"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// execution is who carries out a task: a Worker of this process, or an agent. The mu
+// of the Service guards it.
+type execution struct {
+	t        *task
+	at       standing
+	version  uint64      // of at in the store, 0 if it is not there
+	pool     *pool       // where the task runs or waits for a turn
+	agent    *agent      // it was given to
+	delivery *Delivery   // on the session of agent; nil while there is none
+	ward     Ward        // may be nil
+	absence  *time.Timer // while the task waits for an agent
+}
+
+// reserve takes a place in a pool, which may be nil. The caller holds mu.
+func (x *execution) reserve(p *pool) {
+	if p != nil {
+		x.pool = p
+		p.load++
+	}
+}
+
+// release gives up what a task that is over has of the tables, and returns its
+// Delivery, if there is one. The caller holds mu.
+func (x *execution) release() *Delivery {
+	if x.pool != nil {
+		x.pool.load--
+		x.pool = nil
+	}
+	delete(x.t.s.agents.waiting, x.t)
+	x.leaveAgent()
+	d := x.delivery
+	x.delivery = nil
+	return d
+}
+
+// joinAgent and leaveAgent enter and remove the task among those of its agent. The caller
+// holds mu.
+func (x *execution) joinAgent(a *agent) {
+	x.agent = a
+	a.tasks[x.t] = struct{}{}
+}
+
+func (x *execution) leaveAgent() {
+	if x.agent != nil {
+		delete(x.agent.tasks, x.t)
+		x.agent = nil
+	}
+}
+
+// store stores how far the task is, and waits until that is so. It fails when the
+// task is over, and with the Service.
+func (x *execution) store(at standing) error {
+	t, s := x.t, x.t.s
+	value := at.encode()
+	over := false
+	err := t.retry(func() error {
+		for {
+			s.mu.Lock()
+			version := x.version
+			over = t.over
+			s.mu.Unlock()
+			if over {
+				return nil
+			}
+			r := t.put(spaceStanding, version, value)
+			if r.err != nil {
+				return r.err
+			}
+			s.mu.Lock()
+			x.version = r.version
+			stored := r.wrote || string(r.current) == string(value)
+			if stored {
+				x.at = at
+			}
+			s.mu.Unlock()
+			if stored {
+				return nil
+			}
+			// Only this process writes it: an earlier try was stored although the
+			// store said that it was not. The next one has the right version.
+		}
+	})
+	if over {
+		return errOver
+	}
+	return err
+}
+
+// restore reads from the store how far an earlier process has come with a task that
+// has an input.
+func (x *execution) restore(ctx context.Context, input []byte) (err error) {
+	var value []byte
+	if x.version, value, err = x.t.s.opts.Store.Get(ctx, spaceStanding, x.t.run); err != nil {
+		return err
+	}
+	if err := x.at.decode(value); err != nil {
+		return err
+	}
+	if x.at.Phase == phaseAgent {
+		x.ward = x.wardOf(x.at.AgentID, input)
+	}
+	return nil
+}
+
+// dispatch gives the task to whoever carries out its kind. Where that is an
+// agent that is not here, or with wait might be, the task waits for it.
+func (x *execution) dispatch(input []byte, wait bool) {
+	t, s := x.t, x.t.s
+	s.mu.Lock()
+	if t.over || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	if p := x.pool; p != nil {
+		s.mu.Unlock()
+		p.start(t, input)
+		return
+	}
+	a, known := s.agents.choose(t)
+	if a != nil && !s.leaving() {
+		x.assign(a, input)
+		return
+	}
+	limit, reason := s.agents.waitLimit(t)
+	s.mu.Unlock()
+	switch {
+	case !known && !wait:
+		t.fail(t.unsupported())
+	case limit <= 0:
+		t.fail(reason)
+	case x.store(standing{Phase: phaseWaiting}) == nil:
+		x.wait(input, limit, reason)
+	}
+}
+
+// wait has the task wait for an agent, unless one has come meanwhile.
+func (x *execution) wait(input []byte, limit time.Duration, reason string) {
+	t, s := x.t, x.t.s
+	s.mu.Lock()
+	if t.over || s.leaving() {
+		s.mu.Unlock()
+		return
+	}
+	if a, _ := s.agents.choose(t); a != nil {
+		x.assign(a, input)
+		return
+	}
+	s.agents.waiting[t] = struct{}{}
+	x.limitAbsence(limit, reason)
+	s.mu.Unlock()
+}
+
+// limitAbsence bounds how long the task waits for an agent. The caller holds mu.
+func (x *execution) limitAbsence(limit time.Duration, reason string) {
+	if x.absence == nil {
+		x.absence = x.t.s.later(limit, func() { x.t.fail(reason) })
+	}
+}
+
+// endAbsence ends the wait. The caller holds mu.
+func (x *execution) endAbsence() {
+	if x.absence != nil {
+		x.absence.Stop()
+		x.absence = nil
+	}
+}
+
+// assign gives the task to an agent: that it does is stored before the Task is
+// sent. The caller holds mu, which assign gives up.
+func (x *execution) assign(a *agent, input []byte) {
+	t, s := x.t, x.t.s
+	x.endAbsence()
+	if t.Hops >= profiles.MaxHops {
+		s.mu.Unlock()
+		t.fail(reasonHops)
+		return
+	}
+	if _, err := t.withDelegation(t.ctx); err != nil {
+		s.mu.Unlock()
+		t.fail(reasonChain)
+		return
+	}
+	x.joinAgent(a)
+	at := standing{Phase: phaseAgent, Identity: a.identity, AgentID: a.id, Instance: a.instance, Remote: profiles.NewMsgID()}
+	s.mu.Unlock()
+	if !x.admitted(a.id, input) || x.store(at) != nil {
+		return
+	}
+	s.mu.Lock()
+	switch {
+	case t.over || s.leaving():
+		s.mu.Unlock()
+	case a.host == nil || a.instance != at.Instance:
+		// Gone before anything was sent, so anyone may have it.
+		x.leaveAgent()
+		s.mu.Unlock()
+		x.dispatch(input, true)
+	default:
+		x.send(a.host.session, input)
+	}
+}
+
+// send sends the Task to the session of its agent. The caller holds mu, which
+// send gives up.
+func (x *execution) send(session profiles.Session, input []byte) {
+	t, s := x.t, x.t.s
+	f := &forward{t: t, input: input, agent: remoteAgent(x.at.AgentID, t.Agent), ward: x.ward}
+	ctx := t.ctx
+	if a := x.agent; a != nil && a.cross != nil {
+		ctx = a.cross(ctx)
+	}
+	f.d = s.newDelivery(ctx, session, x.at.Remote, t.Kind, f)
+	f.d.resume, f.d.last = t.log.remote > 0 || input == nil, t.log.remote
+	old := x.delivery
+	x.delivery = f.d
+	s.mu.Unlock()
+	if old != nil {
+		old.close(profiles.ErrFinished)
+	}
+	if f.d.open() == nil {
+		s.spawn(func() { f.d.run(nil) })
+	}
+}
+
+// agentReturned is called when the agent of the task has declared itself anew: the
+// same process goes on where it was; to another one the task is unknown, and it must
+// not be begun a second time.
+func (x *execution) agentReturned(session profiles.Session, instance string) {
+	t, s := x.t, x.t.s
+	s.mu.Lock()
+	switch {
+	case t.over || s.leaving() || x.at.Phase != phaseAgent:
+		s.mu.Unlock()
+	case instance == "" || instance != x.at.Instance:
+		s.mu.Unlock()
+		t.fail(reasonRestarted)
+	default:
+		x.endAbsence()
+		x.send(session, nil)
+	}
+}
+
+// awaitAgent waits for the agent of a task to come back.
+func (x *execution) awaitAgent() {
+	t, s := x.t, x.t.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.over || s.leaving() {
+		return
+	}
+	x.delivery = nil
+	if !isPartner(x.at.AgentID) {
+		x.limitAbsence(s.opts.Abandoned, reasonGone)
+	}
+	if x.agent == nil { // after a restart
+		a := s.agents.find(x.at.AgentID, x.at.Identity)
+		if a == nil {
+			return // somebody else has its name: it can not come back
+		}
+		x.joinAgent(a)
+	}
+	if a := x.agent; a.host != nil {
+		session, instance := a.host.session, a.instance
+		if session.Context().Err() == nil {
+			s.work.Go(func() { x.agentReturned(session, instance) })
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package a2a
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// table has the tasks of peers that are not over, and who is being sent to. The mu
+// of the Service guards it.
+type table struct {
+	s       *Service
+	byKey   map[string]*task   // by the key of their request
+	owned   map[string]int     // how many, by owner
+	cursors map[string]*cursor // by the run of their task, which may be over: one each
+}
+
+// enter takes a task into the table. The caller holds mu.
+func (tb *table) enter(t *task) {
+	ctx := withOrigin(t.s.ctx, t.Trace, t.Hints)
+	if credited, err := t.withDelegation(ctx); err == nil {
+		ctx = credited
+	}
+	t.ctx, t.stop = context.WithCancelCause(ctx)
+	tb.byKey[t.key] = t
+	tb.owned[t.Owner]++
+}
+
+// forget takes a task out of the table, if it is there. The caller holds mu.
+func (tb *table) forget(t *task) {
+	if tb.byKey[t.key] != t {
+		return
+	}
+	delete(tb.byKey, t.key)
+	if tb.owned[t.Owner]--; tb.owned[t.Owner] == 0 {
+		delete(tb.owned, t.Owner)
+	}
+}
+
+// withOrigin returns ctx with the trace context and the hints of a task.
+func withOrigin(ctx context.Context, trace profiles.Trace, hints []profiles.Hint) context.Context {
+	ctx = profiles.WithTrace(ctx, trace)
+	if len(hints) == 0 {
+		return ctx
+	}
+	return profiles.WithHints(ctx, hints)
+}
