@@ -67,11 +67,11 @@ type receiver interface {
 	// is dropped, and asked for later.
 	room(size int, numbered bool) bool
 
-	// wants reports whether it is time to ask for what was dropped.
-	wants() bool
+	// wantsMissing reports whether there is room again for Events that were dropped.
+	wantsMissing() bool
 
-	// event takes an Event. number is 0 if it has none.
-	event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error
+	// event takes an Event.
+	event(req *profiles.Request, m *EventBody, at position) error
 
 	// result takes the Result; req is nil if it came in answer to the Task.
 	result(req *profiles.Request, m *ResultBody, at position) error
@@ -97,20 +97,17 @@ type Delivery struct {
 
 	lane profiles.Lane // belongs to Send, then to run
 
-	mu     sync.Mutex
-	resume bool   // the Task was sent before
-	last   uint64 // number of the last Event taken
-	heard  bool   // something came since the Task was sent
-	behind bool   // Events after last were dropped
-	asked  bool   // they were asked for, or will be
-	asks   int    // how often, since the last one that was taken
-	wanted bool   // the Task is to be sent again
-	again  func() // ends the wait for an answer, so that it is
-	over   bool   // the Result was taken, or nothing more is wanted
+	mu        sync.Mutex
+	seq       sequence
+	sent      bool   // the Task was sent before
+	answered  bool   // something came since it was sent
+	resendDue bool   // it is to be sent again
+	interrupt func() // ends the wait for an answer, so that it is
+	over      bool   // the Result was taken, or nothing more is wanted
 
-	farewell *ResultBody   // of ours, sent in the end
-	told     error         // why it could not be
-	done     chan struct{} // closed when run has returned
+	farewell    *ResultBody   // of ours, sent in the end
+	farewellErr error         // why it could not be
+	done        chan struct{} // closed when run has returned
 }
 
 // Send sends a Task and returns what comes back. Of t it reads ID (nil means 16
@@ -138,7 +135,7 @@ func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, o
 	}
 	d := s.newDelivery(origin, session, id, t.Kind, in)
 	d.in, in.d = in, d
-	d.resume, d.last = opts.Resume, opts.After
+	d.sent, d.seq.last = opts.Resume, opts.After
 	if err := d.open(); err != nil {
 		return nil, err
 	}
@@ -187,7 +184,7 @@ func (d *Delivery) Recv(ctx context.Context) (*Event, error) {
 	for {
 		event, empty, err := d.in.take()
 		if empty {
-			d.catchUp()
+			d.requestMissing()
 			select {
 			case <-d.in.ready:
 				continue
@@ -219,7 +216,7 @@ func (d *Delivery) Cancel(ctx context.Context, reason string) error {
 	d.in.lost(profiles.ErrFinished)
 	select {
 	case <-d.done:
-		return d.told
+		return d.farewellErr
 	case <-ctx.Done():
 		return ctx.Err()
 	}

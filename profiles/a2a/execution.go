@@ -219,7 +219,7 @@ func (x *execution) send(session profiles.Session, input []byte) {
 		ctx = a.cross(ctx)
 	}
 	f.d = s.newDelivery(ctx, session, x.at.Remote, t.Kind, f)
-	f.d.resume, f.d.last = t.log.remote > 0 || input == nil, t.log.remote
+	f.d.sent, f.d.seq.last = t.log.remote > 0 || input == nil, t.log.remote
 	old := x.delivery
 	x.delivery = f.d
 	s.mu.Unlock()

@@ -52,18 +52,18 @@ func (f *forward) room(size int, numbered bool) bool {
 // eventRoom is what an Event takes beside its texts, at most.
 const eventRoom = 32
 
-// wants implements receiver.
-func (f *forward) wants() bool {
+// wantsMissing implements receiver.
+func (f *forward) wantsMissing() bool {
 	f.t.s.mu.Lock()
 	defer f.t.s.mu.Unlock()
 	return f.t.log.halfEmpty()
 }
 
 // event implements receiver. The Event is accepted when it is stored.
-func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld uint64) error {
-	t := f.t
-	if firstHeld > 0 {
-		t.log.note(uniqueID(), fmt.Sprintf("events of the worker before its number %d are lost", firstHeld))
+func (f *forward) event(req *profiles.Request, m *EventBody, at position) error {
+	t, number := f.t, at.number
+	if at.firstHeld > 0 {
+		t.log.note(uniqueID(), fmt.Sprintf("events of the worker before its number %d are lost", at.firstHeld))
 	}
 	id := uniqueID()
 	switch {
@@ -83,7 +83,7 @@ func (f *forward) event(req *profiles.Request, m *EventBody, number, firstHeld u
 			done(nil) // what crosses the end is dropped
 		default:
 			if number > 0 {
-				f.d.fallBehind(number - 1)
+				f.d.takeBack(number - 1)
 			}
 			done(profiles.Unavailable(err))
 		}

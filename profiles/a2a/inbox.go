@@ -60,17 +60,17 @@ func (b *inbox) room(size int, _ bool) bool {
 	return len(b.events) == 0 || len(b.events) < inboxEvents && b.octets+size <= inboxOctets
 }
 
-// wants implements receiver.
-func (b *inbox) wants() bool { return b.room(0, true) }
+// wantsMissing implements receiver.
+func (b *inbox) wantsMissing() bool { return b.room(0, true) }
 
 // event implements receiver.
-func (b *inbox) event(_ *profiles.Request, m *EventBody, number, firstHeld uint64) error {
+func (b *inbox) event(_ *profiles.Request, m *EventBody, at position) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
-		b.events = append(b.events, &Event{Seq: number, Message: string(m.Message), Payload: bytes.Clone(m.Payload), FirstHeld: firstHeld})
+		b.events = append(b.events, &Event{Seq: at.number, Message: string(m.Message), Payload: bytes.Clone(m.Payload), FirstHeld: at.firstHeld})
 		b.octets += len(m.Message) + len(m.Payload)
-		b.poke()
+		b.notify()
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (b *inbox) result(_ *profiles.Request, m *ResultBody, at position) error {
 			OK: m.OK, Output: bytes.Clone(m.Output), Reason: string(m.ErrorMessage),
 			Last: at.number, FirstHeld: at.firstHeld, Endpoint: string(at.endpoint),
 		}
-		b.poke()
+		b.notify()
 	}
 	b.mu.Unlock()
 	b.d.cancel(io.EOF)
@@ -97,11 +97,11 @@ func (b *inbox) lost(err error) {
 	defer b.mu.Unlock()
 	if b.err == nil {
 		b.err = err
-		b.poke()
+		b.notify()
 	}
 }
 
-func (b *inbox) poke() {
+func (b *inbox) notify() {
 	select {
 	case b.ready <- struct{}{}:
 	default:

@@ -219,7 +219,7 @@ func (l *eventLog) advance(seq uint64) {
 	s.mu.Unlock()
 
 	if behind != nil {
-		behind.catchUp()
+		behind.requestMissing()
 	}
 	if seq > 0 {
 		e.done(nil)

@@ -37,10 +37,10 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 		return nil, err
 	}
 	d.mu.Lock()
-	if d.resume {
-		ext = e1.AppendExtensionUvarint(ext, profiles.ExtResume, d.last)
+	if d.sent {
+		ext = e1.AppendExtensionUvarint(ext, profiles.ExtResume, d.seq.last)
 	}
-	d.resume, d.heard, d.wanted = true, false, false
+	d.sent, d.answered, d.resendDue = true, false, false
 	d.mu.Unlock()
 	if d.lane == nil {
 		if d.lane, err = d.session.Open(ctx); err != nil {
@@ -74,8 +74,8 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 var errFull = profiles.Busy("a2a_inbox", "events were not received in time, and have no numbers to be asked for")
 
 var (
-	errSilent = errors.New("a2a: neither an event nor a result came")
-	errAsk    = errors.New("a2a: events are missing")
+	errSilent  = errors.New("a2a: neither an event nor a result came")
+	errMissing = errors.New("a2a: events are missing")
 )
 
 // run waits for the answer to the Task, and sends it again where that is what
@@ -83,7 +83,7 @@ var (
 // Task has not been sent.
 func (d *Delivery) run(call profiles.Call) {
 	defer close(d.done)
-	defer d.part()
+	defer d.closeLane()
 	for failures := 0; ; failures++ {
 		var err error
 		if call == nil {
@@ -104,7 +104,7 @@ func (d *Delivery) run(call profiles.Call) {
 		case d.session.Context().Err() != nil:
 			d.end(context.Cause(d.session.Context()))
 			return
-		case errors.Is(err, errAsk), errors.Is(err, errSilent):
+		case errors.Is(err, errMissing), errors.Is(err, errSilent):
 			continue
 		case errors.As(err, &refused) && !refused.Retryable:
 			d.end(err)
@@ -122,13 +122,13 @@ func (d *Delivery) run(call profiles.Call) {
 func (d *Delivery) progress() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.heard
+	return d.answered
 }
 
-// part says the last word of this side, if there is one, and gives up the lane.
-func (d *Delivery) part() {
+// closeLane sends the Result of this side, if there is one, and closes the lane.
+func (d *Delivery) closeLane() {
 	if d.lane == nil {
-		d.told = profiles.ErrFinished
+		d.farewellErr = profiles.ErrFinished
 		return
 	}
 	d.mu.Lock()
@@ -138,7 +138,7 @@ func (d *Delivery) part() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), cancelWait)
 		defer cancel()
 		m.TaskID = d.id
-		d.told = d.lane.Send(ctx, resultOf(m))
+		d.farewellErr = d.lane.Send(ctx, resultOf(m))
 	}
 	_ = d.lane.Close()
 }
@@ -157,21 +157,21 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	d.mu.Lock()
-	if d.wanted {
+	if d.resendDue {
 		d.mu.Unlock()
-		return errAsk
+		return errMissing
 	}
-	d.again = func() { cancel(errAsk) }
-	behind := d.behind
+	d.interrupt = func() { cancel(errMissing) }
+	missing := d.seq.missing
 	d.mu.Unlock()
-	if !delegated(d.kind) || behind {
+	if !delegated(d.kind) || missing {
 		timer := time.AfterFunc(silence, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			switch {
-			case d.behind && d.to.wants():
-				d.ask()
-			case !d.heard:
+			case d.seq.missing && d.to.wantsMissing():
+				d.resend()
+			case !d.answered:
 				cancel(errSilent)
 			}
 		})

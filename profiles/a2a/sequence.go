@@ -1,0 +1,176 @@
+package a2a
+
+import (
+	"github.com/slimwire/swp/profiles"
+)
+
+// maxRequests is how often Events that are missing are requested. An executor that
+// has not sent them by then numbers its Events otherwise.
+const maxRequests = 3
+
+// sequence is which Events of an executor were taken. The mu of its Delivery guards it.
+type sequence struct {
+	last      uint64 // number of the last Event taken
+	missing   bool   // Events after last were dropped
+	requested bool   // they were requested, or will be
+	requests  int    // how often, since the last Event that was taken
+}
+
+// taken reports whether an Event came before.
+func (q *sequence) taken(at position) bool {
+	return at.numbered && 0 < at.number && at.number <= q.last
+}
+
+// follows reports whether an Event is the next one, as far as that can be known.
+func (q *sequence) follows(at position) bool {
+	return !at.numbered || at.number == q.last+1 || at.firstHeld > q.last && at.firstHeld <= at.number || q.requests >= maxRequests
+}
+
+// complete reports whether no Event is missing before a Result. Of Events that were
+// requested in vain, or that the executor no longer holds, none is.
+func (q *sequence) complete(at position) bool {
+	return at.number <= q.last || at.firstHeld > q.last || q.requests >= maxRequests
+}
+
+// take takes an Event.
+func (q *sequence) take(at position) {
+	q.missing, q.requested, q.requests = false, false, 0
+	if at.numbered {
+		q.last = at.number
+	}
+}
+
+// event takes an Event of the executor.
+func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
+	at, err := readPosition(req.Extensions)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	if d.over {
+		d.mu.Unlock()
+		return d.afterEnd(nil)
+	}
+	d.answered = true
+	if d.seq.taken(at) {
+		d.mu.Unlock()
+		return nil
+	}
+	room := d.to.room(len(m.Message)+len(m.Payload), at.numbered)
+	switch {
+	case !at.numbered && !room:
+		d.mu.Unlock()
+		d.end(errFull) // what has no number can not be requested
+		return nil
+	case !room || !d.seq.follows(at):
+		d.drop()
+		d.mu.Unlock()
+		return nil
+	}
+	d.seq.take(at)
+	d.mu.Unlock()
+	return d.to.event(req, m, at)
+}
+
+// drop notes that an Event is missing, and requests it if there is room again. The
+// caller holds mu.
+func (d *Delivery) drop() {
+	d.seq.missing = true
+	if !d.seq.requested && d.to.wantsMissing() {
+		d.resend()
+	}
+}
+
+// resend has the Task sent again, which requests what is missing. The caller holds mu.
+func (d *Delivery) resend() {
+	d.seq.requested = true
+	d.seq.requests++
+	d.resendDue = true
+	if d.interrupt != nil {
+		d.interrupt()
+	}
+}
+
+// requestMissing requests the Events that were dropped, now that there may be room.
+func (d *Delivery) requestMissing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seq.missing && !d.seq.requested && !d.over {
+		d.resend()
+	}
+}
+
+// takeBack makes the Events after a number missing, because they could not be kept,
+// and requests them after a while.
+func (d *Delivery) takeBack(last uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return
+	}
+	d.seq.last = min(d.seq.last, last)
+	d.seq.missing, d.seq.requested = true, false
+	d.s.later(firstPause, d.requestMissing)
+}
+
+// result takes a Result of the executor.
+func (d *Delivery) result(req *profiles.Request, m *ResultBody, at position) error {
+	sum := sumResult(m)
+	d.mu.Lock()
+	if d.over {
+		d.mu.Unlock()
+		return d.afterEnd(&sum)
+	}
+	d.answered = true
+	if !d.seq.complete(at) {
+		d.drop()
+	}
+	if d.seq.missing {
+		d.mu.Unlock()
+		return nil // it comes again, after what is missing
+	}
+	d.over = true
+	d.mu.Unlock()
+	d.s.outbox.remove(d, &sum)
+	return d.to.result(req, m, at)
+}
+
+// afterEnd takes an Event, or with sum a Result, that came after the end.
+func (d *Delivery) afterEnd(sum *digest) error {
+	known, err := d.s.outbox.late(d.at, sum)
+	if !known {
+		return errUnknown
+	}
+	return err
+}
+
+// close ends the Delivery for any reason but a Result. It reports whether it
+// was open.
+func (d *Delivery) close(cause error) bool {
+	d.mu.Lock()
+	first := !d.over
+	d.over = true
+	d.mu.Unlock()
+	if first {
+		d.s.outbox.remove(d, nil)
+	}
+	d.cancel(cause)
+	return first
+}
+
+// end ends the Delivery because nothing more can come, or is to.
+func (d *Delivery) end(err error) {
+	if d.close(err) {
+		d.to.lost(err)
+	}
+}
+
+// abort ends the Delivery with a Result of this side for the executor.
+func (d *Delivery) abort(m *ResultBody) bool {
+	d.mu.Lock()
+	if !d.over {
+		d.farewell = m
+	}
+	d.mu.Unlock()
+	return d.close(profiles.ErrFinished)
+}
