@@ -75,7 +75,9 @@ func (t *task) unsupported() string {
 	if t.Agent != "" {
 		whom = fmt.Sprintf(" as agent %q", t.Agent)
 	}
-	offers := slices.DeleteFunc(t.s.offers(), func(name string) bool {
+	names := append(t.s.pools.names(), t.s.agents.kinds()...)
+	slices.Sort(names)
+	offers := slices.DeleteFunc(slices.Compact(names), func(name string) bool {
 		return delegated(name[strings.IndexByte(name, '/')+1:]) || delegated(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
 	})
 	said := "this identity may ask for no other kind"
@@ -86,19 +88,6 @@ func (t *task) unsupported() string {
 		said += fmt.Sprintf(" and %d more", more)
 	}
 	return cutReason(fmt.Sprintf("%s: nobody here carries out %q%s; %s", reasonUnsupported, t.Kind, whom, said))
-}
-
-// offers returns the names of what is carried out here and by agents that are known,
-// as rules name them, in order.
-func (s *Service) offers() []string {
-	names := s.pools.names()
-	s.mu.Lock()
-	for _, a := range s.agents.byID {
-		names = append(names, a.kinds...)
-	}
-	s.mu.Unlock()
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // withDelegation returns ctx with the delegation under which a task is at this moment. A

@@ -233,6 +233,16 @@ func (dir *directory) choose(t *task) (best *agent, known bool) {
 	return best, known
 }
 
+// kinds returns those that agents have declared.
+func (dir *directory) kinds() (kinds []string) {
+	dir.s.mu.Lock()
+	defer dir.s.mu.Unlock()
+	for _, a := range dir.byID {
+		kinds = append(kinds, a.kinds...)
+	}
+	return kinds
+}
+
 // Agent is an agent that a session declared.
 type Agent struct {
 	ID           string

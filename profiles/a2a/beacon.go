@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// beacons are the Handshakes that are repeated. Their lock is held for nothing else.
+// beacons are the Handshakes that are repeated.
 type beacons struct {
 	mu     sync.Mutex
 	closed bool

@@ -239,8 +239,12 @@ func (c *cursor) finish(e *ending) {
 	if c.gap > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtFirstHeld, c.gap)
 	}
-	if endpoint := c.t.s.author(e); endpoint != "" {
-		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtEndpoint, []byte(endpoint))
+	endpoint := e.Endpoint
+	if e.By == byUs {
+		endpoint = []byte(c.t.s.opts.Identity)
+	}
+	if len(endpoint) > 0 {
+		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtEndpoint, endpoint)
 	}
 	profiles.Ended(c.w, e.outcome())
 	answer := !c.sent && (c.after || e.By == byUs)
@@ -256,15 +260,6 @@ func (c *cursor) finish(e *ending) {
 		profiles.Sent(c.w, &env)
 	}
 	c.end(err)
-}
-
-// author is the identity of the endpoint that wrote a Result in place of the
-// executor; empty if none did, or none says so.
-func (s *Service) author(e *ending) string {
-	if e.By == byUs {
-		return s.opts.Identity
-	}
-	return string(e.Endpoint)
 }
 
 // outcome is how the task ended, for those who watch.

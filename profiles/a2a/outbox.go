@@ -1,12 +1,16 @@
 package a2a
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // address names a task of ours: who carries it out, and its task_id.
 type address struct{ identity, id string }
 
 // outbox holds the tasks of ours: those that are open, and the last of those that
-// are over. Its lock is held for nothing else.
+// are over.
 type outbox struct {
 	mu     sync.Mutex
 	closed bool
@@ -94,9 +98,5 @@ func (o *outbox) close() []*Delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	list := make([]*Delivery, 0, len(o.open))
-	for _, d := range o.open {
-		list = append(list, d)
-	}
-	return list
+	return slices.Collect(maps.Values(o.open))
 }
