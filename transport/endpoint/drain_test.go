@@ -154,29 +154,25 @@ func TestShutdownWritesWhatIsQueued(t *testing.T) {
 
 // A connection that arrives during the shutdown is refused.
 func TestShutdownRefusesConnections(t *testing.T) {
-	p, held := parking(t)
-	ep, rec := newEndpoint(t, endpoint.Options{}, p)
-	here, there := transport.Pipe()
-	r := attach(t, ep, rec, here, there)
-	r.good = nil
-	r.send(t, request("0123456789abcdef", "x"))
-	one := <-held
-	done := shutdown(ep, time.Minute)
-	for {
-		x, y := transport.Pipe()
-		s := ep.Attach(x)
-		_ = y.Close(0)
-		if errors.Is(context.Cause(s.Context()), endpoint.ErrShutdown) {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		p, held := parking(t)
+		r := newRigOn(t, transport.Pipe, endpoint.Options{}, p)
+		r.good = nil
+		r.send(t, request("0123456789abcdef", "x"))
+		one := <-held
+		done := shutdown(r.ep, time.Minute)
+		synctest.Wait() // it has begun, and waits for the exchange
+		late, _ := transport.Pipe()
+		if cause := context.Cause(r.ep.Attach(late).Context()); !errors.Is(cause, endpoint.ErrShutdown) {
+			t.Errorf("the session ended with %v, want %v", cause, endpoint.ErrShutdown)
 		}
-		<-s.Context().Done()
-	}
-	rec.await(t, "a connection refused", func(r *recorder) bool { return r.refused > 0 })
-	one.w.Fail(nil)
-	r.wantEnd(t)
-	if err := <-done; err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
+		r.rec.await(t, "a connection refused", func(r *recorder) bool { return r.refused == 1 })
+		one.w.Fail(nil)
+		r.wantEnd(t)
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
 }
 
 // Calls of this side count as in flight, too.
