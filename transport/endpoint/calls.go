@@ -164,7 +164,7 @@ func (c *call) Close() {
 		}
 	}
 	l.release()
-	s.settle()
+	s.checkDrained()
 }
 
 // giveBack ends the use of the octets of an answer.
@@ -217,13 +217,13 @@ func (c *call) wake() {
 
 // deliver copies an answer to the call that waits for it. A terminal one ends
 // the call.
-func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) standing {
+func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition {
 	size := len(env.Extensions) + len(env.Payload)
 	if size > freeAnswer && !s.ep.memory.tryTake(size) {
 		if s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight")) {
 			return awaited
 		}
-		return s.standing(n, terminal)
+		return s.dispositionOf(n, terminal)
 	}
 	a := answer{env: *env, ext: len(env.Extensions)}
 	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
@@ -245,7 +245,7 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) standing {
 		s.ep.pool.Put(a.buf)
 	}
 	if over {
-		return s.standing(n, terminal)
+		return s.dispositionOf(n, terminal)
 	}
 	return awaited
 }
@@ -280,4 +280,57 @@ func (s *Session) failCalls(err error) {
 	for _, c := range s.calls {
 		c.fail(err)
 	}
+}
+
+// disposition is what became of an answer.
+type disposition uint8
+
+const (
+	awaited disposition = iota // its call takes it, or has failed meanwhile
+	belated                    // its call was given up
+	excess                     // its call was answered to its end, or forgotten
+)
+
+// dispositionOf says what an answer is that no call takes. The terminal one of a call
+// that was given up is the last that may come late.
+func (s *Session) dispositionOf(n uint64, terminal bool) disposition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.givenUp.has(n):
+		return excess
+	case terminal:
+		s.givenUp.remove(n)
+	}
+	return belated
+}
+
+// givenUp is a set of calls that were closed before they were answered to their
+// end: what still comes for them is the peer's good right. Of more than
+// maxGivenUp the oldest are forgotten, in halves.
+type givenUp struct{ now, before map[uint64]struct{} }
+
+const maxGivenUp = 4096
+
+func (g *givenUp) add(n uint64) {
+	if len(g.now) >= maxGivenUp/2 {
+		g.now, g.before = nil, g.now
+	}
+	if g.now == nil {
+		g.now = make(map[uint64]struct{})
+	}
+	g.now[n] = struct{}{}
+}
+
+func (g *givenUp) has(n uint64) bool {
+	if _, ok := g.now[n]; ok {
+		return true
+	}
+	_, ok := g.before[n]
+	return ok
+}
+
+func (g *givenUp) remove(n uint64) {
+	delete(g.now, n)
+	delete(g.before, n)
 }

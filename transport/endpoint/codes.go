@@ -45,8 +45,8 @@ func CodeOf(err error) *profiles.Error {
 	return e
 }
 
-// cut is the fault of a stream that broke inside a frame.
-func cut(err error) *profiles.Error {
+// truncated is the fault of a stream that broke inside a frame.
+func truncated(err error) *profiles.Error {
 	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = frame.ErrTruncated
 	}

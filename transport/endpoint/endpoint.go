@@ -152,7 +152,7 @@ func (e *Endpoint) Stats() Stats {
 // idle. When ctx ends first the rest is closed hard and its error is returned.
 func (e *Endpoint) Shutdown(ctx context.Context) error {
 	for s := range e.startDraining() {
-		s.drain()
+		s.Drain()
 	}
 	select {
 	case <-e.empty:

@@ -130,7 +130,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.reqCtx, ended: l.traced,
 		account: l.account,
 	}
-	if err := s.board(e); err != nil {
+	if err := s.register(e); err != nil {
 		s.hold(-n)
 		return nil, err
 	}
@@ -150,10 +150,10 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	return e, nil
 }
 
-// board enters an exchange in the table, unless a bound is reached or its
+// register enters an exchange in the table, unless a bound is reached or its
 // msg_id is there: on a multiplexed connection another stream may have brought
 // it since duplicate looked.
-func (s *Session) board(e *exchange) error {
+func (s *Session) register(e *exchange) error {
 	b := &s.ep.opts.Bounds
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,9 +176,19 @@ func (s *Session) board(e *exchange) error {
 	return nil
 }
 
-// leave takes an exchange out of the table: its msg_id and its place are free
+// inFlightBound is how many requests the peer may have in flight.
+func (s *Session) inFlightBound() int {
+	if of := s.ep.opts.InFlightOf; of != nil {
+		if n := of(s.peer.Identity); n > 0 {
+			return n
+		}
+	}
+	return s.ep.opts.Bounds.InFlight
+}
+
+// unregister takes an exchange out of the table: its msg_id and its place are free
 // from before the terminal answer can be seen.
-func (e *exchange) leave() {
+func (e *exchange) unregister() {
 	s := e.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +252,7 @@ func (e *exchange) Finish(env e1.Envelope) error {
 	}
 	v := e.conclude(err) // for a held exchange that was all
 	e.mu.Unlock()
-	e.settle(v)
+	e.carryOut(v)
 	e.free()
 	return err
 }
@@ -255,7 +265,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
 	e.s.ep.count(&e.account, &env)
 	if terminal {
-		e.leave()
+		e.unregister()
 	}
 	p := e.mode
 	if terminal {
@@ -305,13 +315,13 @@ func (e *exchange) end(err error, through bool) {
 	}
 	v := e.conclude(err)
 	e.mu.Unlock()
-	e.settle(v)
+	e.carryOut(v)
 }
 
 // conclude decides how the exchange ended. The caller holds mu.
 func (e *exchange) conclude(err error) Verdict {
 	e.done = true
-	e.leave()
+	e.unregister()
 	v := Verdict{
 		Session: e.s, Lane: e.l.id, Seq: e.seq, ProfileID: e.req.ProfileID, MsgType: e.req.MsgType,
 		Flags: e.req.Flags, MsgID: e.req.MsgID, Bytes: e.size,
@@ -327,8 +337,8 @@ func (e *exchange) conclude(err error) Verdict {
 	return v
 }
 
-// settle reports the verdict and carries it out. It is called once, without mu.
-func (e *exchange) settle(v Verdict) {
+// carryOut reports the verdict and does what it says. It is called once, without mu.
+func (e *exchange) carryOut(v Verdict) {
 	l, s := e.l, e.s
 	s.ep.opts.Observer.Verdict(v)
 	if e.ended != nil {
@@ -350,7 +360,7 @@ func (e *exchange) settle(v Verdict) {
 	s.exchanges--
 	s.mu.Unlock()
 	l.release()
-	s.settle()
+	s.checkDrained()
 }
 
 // refuse tells the peer, charges it and fills in the verdict. The caller holds
@@ -362,7 +372,7 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 		return
 	}
 	switch {
-	case fault.Code != profiles.Internal && e.s.pace.charge(&e.s.ep.opts.Bounds, fault.Pace):
+	case fault.Code != profiles.Internal && e.s.limiter.charge(&e.s.ep.opts.Bounds, fault.Pace):
 		v.Action = Closed
 	case !told && e.s.conn.Multiplexed():
 		v.Action = Reset

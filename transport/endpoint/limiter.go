@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pace holds what limits one connection over time: the token bucket, the fixed
+// limiter holds what limits one connection over time: the token bucket, the fixed
 // window and the error budgets. It is shared by the streams of a connection.
-type pace struct {
+type limiter struct {
 	mu sync.Mutex
 
 	tokens float64
@@ -21,7 +21,7 @@ type pace struct {
 }
 
 // wait takes one token and returns how long the reader has to pause for it.
-func (p *pace) wait(r Rate, now time.Time) time.Duration {
+func (p *limiter) wait(r Rate, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.filled.IsZero() {
@@ -40,7 +40,7 @@ func (p *pace) wait(r Rate, now time.Time) time.Duration {
 
 // allow counts one frame against the fixed window (SWP Core §8): it begins
 // with the first frame and again with the first one after it is over.
-func (p *pace) allow(w Window, now time.Time) bool {
+func (p *limiter) allow(w Window, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.window.IsZero() || now.Sub(p.window) >= w.Period {
@@ -54,7 +54,7 @@ func (p *pace) allow(w Window, now time.Time) bool {
 }
 
 // charge counts a refusal and reports whether the budget for its kind is spent.
-func (p *pace) charge(b *Bounds, forPace bool) (spent bool) {
+func (p *limiter) charge(b *Bounds, forPace bool) (spent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); p.minute.IsZero() || now.Sub(p.minute) >= time.Minute {
@@ -66,38 +66,4 @@ func (p *pace) charge(b *Bounds, forPace bool) (spent bool) {
 	}
 	p.errors++
 	return p.errors > b.ErrorBudget
-}
-
-// replay remembers the msg_ids of messages already handled, for the optional
-// replay window. It is guarded by its session's mutex.
-type replay struct {
-	seen  map[string]time.Time
-	order []string // ring of ids in order of arrival
-	next  int
-}
-
-// repeated reports whether id was handled less than window ago.
-func (r *replay) repeated(id []byte, now time.Time, window time.Duration) bool {
-	at, ok := r.seen[string(id)]
-	return ok && now.Sub(at) < window
-}
-
-// add remembers id; over the bound the oldest id is forgotten.
-func (r *replay) add(id []byte, now time.Time) {
-	key := string(id)
-	if r.seen == nil {
-		r.seen = make(map[string]time.Time)
-	}
-	if _, known := r.seen[key]; known {
-		r.seen[key] = now
-		return
-	}
-	r.seen[key] = now
-	if len(r.order) < maxReplayIDs {
-		r.order = append(r.order, key)
-		return
-	}
-	delete(r.seen, r.order[r.next])
-	r.order[r.next] = key
-	r.next = (r.next + 1) % maxReplayIDs
 }

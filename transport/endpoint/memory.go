@@ -64,3 +64,54 @@ func (m *memory) inUse() int {
 	defer m.mu.Unlock()
 	return m.used
 }
+
+// hold takes n octets of the budgets of this connection and of the endpoint; a
+// negative n gives back.
+func (s *Session) hold(n int) bool {
+	if !s.share(n) {
+		return false
+	}
+	if !s.ep.memory.tryTake(n) {
+		s.memory.tryTake(-n)
+		return false
+	}
+	return true
+}
+
+// grow is hold that waits for the budget of the endpoint until the deadline, for
+// the read buffer of a stream.
+func (s *Session) grow(n int, deadline time.Time) bool {
+	if n <= 0 {
+		return s.hold(n)
+	}
+	if !s.share(n) {
+		return false
+	}
+	if !s.ep.memory.take(s.ctx, n, deadline) {
+		s.memory.tryTake(-n)
+		return false
+	}
+	return true
+}
+
+// share takes n octets of the budget of this connection. If they are not there,
+// the streams that rest between two frames give up the buffers that grew for
+// their last one, which takes them a moment. Nobody else is waited for: what
+// QUIC has received for a stream that waits, the others of the connection lack.
+func (s *Session) share(n int) bool {
+	return s.memory.tryTake(n) || s.recall() && s.memory.take(s.ctx, n, time.Now().Add(linger))
+}
+
+// recall wakes the streams that rest with a buffer that grew, and reports
+// whether there are any.
+func (s *Session) recall() (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.lanes {
+		if l.resting.Load() {
+			_ = l.stream.SetReadDeadline(time.Unix(1, 0))
+			found = true
+		}
+	}
+	return found
+}

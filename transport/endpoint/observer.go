@@ -9,6 +9,30 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
+// Observer is told what happens. Its methods are called from many goroutines
+// at once, often on a read loop, and must not block. What they are given is
+// valid until they return.
+type Observer interface {
+	// Verdict is called exactly once for every frame received, good or bad,
+	// when it is known how it ended: at once for what is refused or answered
+	// inline, at the end of the exchange for detached and held requests. So
+	// verdicts of one stream need not arrive in the order of Seq.
+	Verdict(v Verdict)
+
+	// Security is called for each S1 failure on an established connection.
+	// What fails before that is reported by the listener.
+	Security(ev transport.SecurityEvent)
+
+	// Opened is called when a session starts, Closed when it ended, with why.
+	// Every Opened is followed by one Closed.
+	Opened(s *Session)
+	Closed(s *Session, cause error)
+
+	// Refused is called for a connection that was closed unserved: a bound was
+	// reached, Options.Admit said no, or the endpoint is shutting down.
+	Refused(peer *transport.Peer)
+}
+
 // Discard is the Observer that is told everything and does nothing.
 var Discard Observer = discard{}
 

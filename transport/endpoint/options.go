@@ -135,16 +135,7 @@ type Bounds struct {
 	Handler  time.Duration // for a detached handler, default 30 s
 }
 
-const (
-	defaultSkew = 5 * time.Minute
-
-	// bodyRate is the slowest pace at which a peer may deliver a frame, in
-	// octets per second, after Bounds.Body.
-	bodyRate = 64 << 10
-
-	// maxReplayIDs is how many msg_ids one connection's replay window holds.
-	maxReplayIDs = 65_536
-)
+const defaultSkew = 5 * time.Minute
 
 func orDefault[T int | time.Duration](v *T, def T) {
 	if *v == 0 {

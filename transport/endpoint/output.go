@@ -18,6 +18,10 @@ import (
 var errSlow = errors.New("endpoint: the peer is too slow to read")
 
 const (
+	// direct is the payload size from which octets are written from where they
+	// lie instead of being gathered first.
+	direct = 32 << 10
+
 	// gathered is how much output collects before it is written although more
 	// could be added.
 	gathered = 48 << 10

@@ -26,7 +26,7 @@ type Session struct {
 
 	prefix  [8]byte // first half of every msg_id of this session
 	counter atomic.Uint64
-	pace    pace
+	limiter limiter
 	touched atomic.Int64 // when an exchange ended last, or on QUIC octets moved, Unix microseconds
 	calling atomic.Int32 // len(calls), for the read loop
 	spared  atomic.Bool  // some stream has the one window that costs nothing
@@ -93,72 +93,8 @@ func (s *Session) close(code profiles.Code, cause error) {
 	})
 }
 
-// drain refuses new requests from now on and closes the session once nothing
-// is in flight.
-func (s *Session) drain() {
-	s.draining.Store(true)
-	s.settle()
-}
-
-// idle reports whether nothing is in flight in either direction. The caller
-// holds mu.
-func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
-
-// onlyLong reports whether nothing but exchanges without an expected end is in
-// flight.
-func (s *Session) onlyLong() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.long > 0 && s.exchanges == s.long && len(s.calls) == 0
-}
-
-// abandon closes a session whose peer listens to no more than exchanges that
-// would never end, after what is queued has been written.
-func (s *Session) abandon() {
-	s.mu.Lock()
-	only := s.only
-	s.mu.Unlock()
-	only.out.finish()
-	s.close(profiles.OK, ErrEnded)
-}
-
-// drained reports whether the session has nothing left to do.
-func (s *Session) drained() bool {
-	if !s.draining.Load() {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.idle()
-}
-
-// settle is called, without mu, whenever an exchange, a call or a stream has
-// ended. Once a draining session has nothing in flight it wakes the read loops,
-// each of which ends its stream after what is queued has been written: only the
-// loop knows that no request is being handled inline.
-func (s *Session) settle() {
-	if s.heard.Load() && s.onlyLong() {
-		go s.abandon()
-	}
-	if !s.draining.Load() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.idle() {
-		return
-	}
-	for l := range s.lanes {
-		_ = l.stream.SetReadDeadline(time.Unix(1, 0))
-	}
-	if len(s.lanes) == 0 && s.conn.Multiplexed() && !s.leaving {
-		s.leaving = true
-		time.AfterFunc(lingerTime, s.leave)
-	}
-}
-
-// enter and exit say that a stream is being read, or is no longer.
-func (s *Session) enter(l *lane) {
+// addLane and removeLane say that a stream is being read, or is no longer.
+func (s *Session) addLane(l *lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lanes == nil {
@@ -167,25 +103,11 @@ func (s *Session) enter(l *lane) {
 	s.lanes[l] = struct{}{}
 }
 
-func (s *Session) exit(l *lane) {
+func (s *Session) removeLane(l *lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.lanes, l)
 }
-
-// leave closes a drained multiplexed session whose streams have ended, once
-// all is written and the peer had a moment to take it.
-func (s *Session) leave() {
-	if s.writing.Load() > 0 {
-		time.AfterFunc(lingerTime, s.leave)
-		return
-	}
-	s.close(profiles.OK, ErrShutdown)
-}
-
-// lingerTime is how long a drained or refused peer has to take what was
-// written before the connection is closed.
-const lingerTime = 500 * time.Millisecond
 
 // run serves the connection until it is gone.
 func (s *Session) run() {
@@ -211,36 +133,8 @@ func (s *Session) runOnly() {
 	}
 	l.run()
 	s.heard.Store(true)
-	s.settle()
+	s.checkDrained()
 	s.awaitAnswers(l)
-}
-
-// awaitAnswers waits until a peer that has said all it has to say has had its
-// answers. It may be gone altogether, which on TCP only a write would show: so
-// exchanges without an expected end are not waited for, and others not longer
-// than Bounds.LongIdle without a write.
-func (s *Session) awaitAnswers(l *lane) {
-	wait := s.ep.opts.Bounds.LongIdle
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		select {
-		case <-l.gone:
-			l.out.finish()
-			return
-		case <-s.ctx.Done():
-			return
-		case <-s.conn.Context().Done():
-			return
-		case <-timer.C:
-		}
-		left := wait - time.Since(l.quietSince())
-		if left <= 0 {
-			s.cancel(ErrIdle)
-			return
-		}
-		timer.Reset(left)
-	}
 }
 
 // runStreams serves every stream that the peer opens on a goroutine of its own.
@@ -453,55 +347,4 @@ func (s *Session) ownID(id []byte) (uint64, bool) {
 	}
 	n := binary.BigEndian.Uint64(id[8:])
 	return n, n != 0 && n <= s.counter.Load()
-}
-
-// hold takes n octets of the budgets of this connection and of the endpoint; a
-// negative n gives back.
-func (s *Session) hold(n int) bool {
-	if !s.share(n) {
-		return false
-	}
-	if !s.ep.memory.tryTake(n) {
-		s.memory.tryTake(-n)
-		return false
-	}
-	return true
-}
-
-// grow is hold that waits for the budget of the endpoint until the deadline, for
-// the read buffer of a stream.
-func (s *Session) grow(n int, deadline time.Time) bool {
-	if n <= 0 {
-		return s.hold(n)
-	}
-	if !s.share(n) {
-		return false
-	}
-	if !s.ep.memory.take(s.ctx, n, deadline) {
-		s.memory.tryTake(-n)
-		return false
-	}
-	return true
-}
-
-// share takes n octets of the budget of this connection. If they are not there,
-// the streams that rest between two frames give up the buffers that grew for
-// their last one, which takes them a moment. Nobody else is waited for: what
-// QUIC has received for a stream that waits, the others of the connection lack.
-func (s *Session) share(n int) bool {
-	return s.memory.tryTake(n) || s.recall() && s.memory.take(s.ctx, n, time.Now().Add(linger))
-}
-
-// recall wakes the streams that rest with a buffer that grew, and reports
-// whether there are any.
-func (s *Session) recall() (found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l := range s.lanes {
-		if l.resting.Load() {
-			_ = l.stream.SetReadDeadline(time.Unix(1, 0))
-			found = true
-		}
-	}
-	return found
 }

@@ -2,32 +2,7 @@ package endpoint
 
 import (
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/transport"
 )
-
-// Observer is told what happens. Its methods are called from many goroutines
-// at once, often on a read loop, and must not block. What they are given is
-// valid until they return.
-type Observer interface {
-	// Verdict is called exactly once for every frame received, good or bad,
-	// when it is known how it ended: at once for what is refused or answered
-	// inline, at the end of the exchange for detached and held requests. So
-	// verdicts of one stream need not arrive in the order of Seq.
-	Verdict(v Verdict)
-
-	// Security is called for each S1 failure on an established connection.
-	// What fails before that is reported by the listener.
-	Security(ev transport.SecurityEvent)
-
-	// Opened is called when a session starts, Closed when it ended, with why.
-	// Every Opened is followed by one Closed.
-	Opened(s *Session)
-	Closed(s *Session, cause error)
-
-	// Refused is called for a connection that was closed unserved: a bound was
-	// reached, Options.Admit said no, or the endpoint is shutting down.
-	Refused(peer *transport.Peer)
-}
 
 // Verdict is how one received message ended. It is what logs, metrics, the
 // audit trail and the vector runner read.
@@ -77,4 +52,20 @@ func (a Action) String() string {
 		return "closed"
 	}
 	return "kept"
+}
+
+// verdict reports how the message being served ended.
+func (l *lane) verdict(code profiles.Code, detail string, err error, reject bool, action Action) {
+	env := &l.req.Envelope
+	v := Verdict{
+		Session: l.s, Lane: l.id, Seq: l.seq,
+		Code: code, Detail: detail, Err: err, Reject: reject, Action: action,
+		ProfileID: env.ProfileID, MsgType: env.MsgType, Flags: env.Flags, MsgID: env.MsgID, Bytes: l.size,
+	}
+	l.s.ep.opts.Observer.Verdict(v)
+	if ended := l.traced; ended != nil {
+		l.traced = nil
+		ended(v)
+	}
+	l.s.report(&l.account, &v, l.reqCtx, false)
 }

@@ -1,0 +1,211 @@
+package endpoint
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/profiles"
+)
+
+const (
+	// linger is the silence after which a stream gives its buffers back. Idle,
+	// a stream owns one octet.
+	linger = 100 * time.Millisecond
+
+	// bodyRate is the slowest pace at which a peer may deliver a frame, in
+	// octets per second, after Bounds.Body.
+	bodyRate = 64 << 10
+)
+
+// input is what a lane's frame.Reader reads from: the stream, with a flush and
+// a deadline before each read that may block.
+type input lane
+
+// Read flushes the answers gathered so far, sets the deadline that fits what
+// is being waited for, and reads.
+func (in *input) Read(p []byte) (int, error) {
+	l := (*lane)(in)
+	l.out.flush()
+	now := time.Now()
+	have, _ := l.rd.Partial()
+	var deadline time.Time
+	switch {
+	case have > 0:
+		if l.since.IsZero() {
+			l.since = now
+		}
+		if err := l.openWindow(); err != nil {
+			return 0, err
+		}
+		deadline = l.frameDeadline()
+	case len(p) > 1:
+		// Moving the deadline costs more than being coarse about it.
+		if left := l.deadline.Sub(now); left > linger && left <= 2*linger {
+			deadline = l.deadline
+		} else {
+			deadline = now.Add(2 * linger)
+		}
+		l.idleFrom = time.Time{}
+	default:
+		deadline = l.idleDeadline(now)
+	}
+	if deadline != l.deadline {
+		l.deadline = deadline
+		if err := l.stream.SetReadDeadline(deadline); err != nil {
+			return 0, err
+		}
+	}
+	if l.s.drained() { // looked at after the deadline is set, see checkDrained
+		return 0, errDrained
+	}
+	rests := have == 0 && l.grown > 0
+	if rests { // said after the deadline is set, see recall
+		l.resting.Store(true)
+	}
+	n, err := l.stream.Read(p)
+	if rests {
+		l.resting.Store(false)
+	}
+	l.now = l.s.ep.opts.Now()
+	if n > 0 && l.s.conn.Multiplexed() {
+		l.s.touch(time.Now())
+	}
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		l.deadline = time.Time{} // it may have been another one's, see checkDrained and recall
+	}
+	return n, err
+}
+
+// idleDeadline is when a silent stream is looked at again.
+func (l *lane) idleDeadline(now time.Time) time.Time {
+	if l.idleFrom.IsZero() {
+		l.idleFrom = now
+	}
+	b := &l.s.ep.opts.Bounds
+	idle := min(b.Idle, b.LongIdle)
+	if at := l.quietSince().Add(idle); at.After(now) {
+		return at
+	}
+	return now.Add(min(idle, time.Minute)) // something is in flight
+}
+
+// silent handles a read deadline: a frame that took too long, a pause after
+// which buffers are given back, or a peer that has been idle too long.
+func (l *lane) silent() {
+	have, _ := l.rd.Partial()
+	now := time.Now()
+	switch {
+	case have > 0:
+		if !now.Before(l.frameDeadline()) {
+			l.refuseFrame(&profiles.Error{Code: profiles.InvalidFrame, Detail: "slow", Text: "frame took too long"})
+		}
+	case l.isIdle(now):
+		l.stopped = true
+		if !l.s.conn.Multiplexed() {
+			l.s.close(profiles.OK, ErrIdle)
+			return
+		}
+		l.stream.Reset(uint64(profiles.OK))
+	case l.rd.Release():
+		l.closeWindow()
+		if l.idleFrom.IsZero() {
+			l.idleFrom = now
+		}
+		l.s.ep.pool.Put(l.scratch)
+		l.scratch = nil
+		l.out.drop()
+	}
+}
+
+// isIdle reports whether the stream has been silent for too long.
+func (l *lane) isIdle(now time.Time) bool {
+	if l.idleFrom.IsZero() {
+		return false
+	}
+	limit := l.idleTime() // looked at before quietSince: what ends an exchange touches first
+	return now.Sub(l.quietSince()) >= limit
+}
+
+// quietSince is when the stream last carried anything, in either direction: a
+// subscriber that only listens is not idle. Where a stream is the connection,
+// what ended on it counts, too.
+func (l *lane) quietSince() time.Time {
+	since := l.idleFrom
+	if last := l.out.lastWrite(); last.After(since) {
+		since = last
+	}
+	if l.s.conn.Multiplexed() {
+		return since
+	}
+	if ended := time.UnixMicro(l.s.touched.Load()); ended.After(since) {
+		since = ended
+	}
+	return since
+}
+
+// idleTime is how long the stream may stay silent from now on: while anything
+// is in flight the peer has nothing to say.
+func (l *lane) idleTime() time.Duration {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if l.s.long > 0 {
+		return l.s.ep.opts.Bounds.LongIdle
+	}
+	if !l.s.idle() {
+		return 1<<63 - 1
+	}
+	return l.s.ep.opts.Bounds.Idle
+}
+
+func (l *lane) frameDeadline() time.Time {
+	_, whole := l.rd.Partial()
+	whole = min(whole, l.s.ep.opts.FrameLimit+frame.HeaderSize)
+	return l.since.Add(l.s.ep.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
+}
+
+// grow lets the read buffer grow within the budgets, see frame.Options.
+func (l *lane) grow(from, to int) error {
+	if to > from && l.since.IsZero() {
+		l.since = time.Now() // the frame filled the buffer with its first octets
+	}
+	if l.s.grow(to-from, l.frameDeadline()) {
+		l.grown += to - from
+		return nil
+	}
+	return profiles.Busy("in_flight_bytes", "too many octets in flight")
+}
+
+// firstWindow is the size of the buffer that a frame.Reader takes before it
+// asks to grow.
+const firstWindow = 64 << 10
+
+// openWindow is called when a frame has arrived in part. The buffer that holds
+// it may stay for as long as the frame may take, and a multiplexed connection
+// may have 128: so all but one of them come out of the budgets.
+func (l *lane) openWindow() error {
+	if l.spared || l.window > 0 || !l.s.conn.Multiplexed() {
+		return nil
+	}
+	if l.s.spared.CompareAndSwap(false, true) {
+		l.spared = true
+		return nil
+	}
+	if !l.s.grow(firstWindow, l.frameDeadline()) {
+		return profiles.Busy("in_flight_bytes", "too many octets in flight")
+	}
+	l.window = firstWindow
+	return nil
+}
+
+func (l *lane) closeWindow() {
+	if l.spared {
+		l.spared = false
+		l.s.spared.Store(false)
+	}
+	if l.window > 0 {
+		l.s.hold(-l.window)
+		l.window = 0
+	}
+}
