@@ -60,7 +60,7 @@
 // called. Methods that need it say "the caller holds mu"; the others take it
 // themselves. The mu of a Delivery may be held when that of its inbox or of the Service
 // is taken, never the other way round. The locks of inbox, outbox and beacons are taken
-// last, and nothing is called under them.
+// last.
 //
 // A cursor has a goroutine until its exchange ends, a Delivery until its task or session
 // ends, and a Worker while it runs. One Event of a task is written at a time,
