@@ -46,6 +46,7 @@ var rules = []rule{
 	{"internal/programs", []string{"vectors/datatest"}, nil, "the programs, for the tests that run them"},
 
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
+	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
 
 	{"internal/jsonobject", nil, nil, "one reading of JSON for all who decide by it"},
 
@@ -54,11 +55,11 @@ var rules = []rule{
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
 	{"transport/endpoint/endpointtest", []string{"transport", "transport/transporttest", "transport/endpoint", "profiles", "e1"}, nil, "a test kit: profiles over every transport"},
-	{"transport/endpoint", []string{"internal/backoff", "frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
+	{"transport/endpoint", []string{"internal/backoff", "internal/room", "frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
 
 	{"profiles", []string{"e1"}, nil, "the contract between endpoint and profiles"},
 	{"profiles/p1", []string{"profiles", "e1"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages, and the envelopes of the refusals that are written in it"},
-	{"profiles/profiletest", []string{"profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
+	{"profiles/profiletest", []string{"internal/room", "profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"profiles/all", []string{"profiles", "profiles/*", "e1"}, nil, "the one list"},
 	{"profiles/slip", []string{"profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},
 	{"profiles/*", []string{"internal/backoff", "store", "profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport or bridge; of store only the interfaces"},

@@ -96,6 +96,20 @@ type Responder interface {
 	// notification under a msg_id of its own (see NewMsgID).
 	Send(env e1.Envelope) error
 
+	// Offer is Send for a message that may be lost: where so much is queued that
+	// the last words of other exchanges may not have room, nothing is sent and the
+	// error is a Busy one, and no peer is disconnected for it.
+	Offer(env e1.Envelope) error
+
+	// Pace waits until at most half of what may be queued for the peer is, so that
+	// a stream of messages whose sender waits before each one never fills the queue
+	// of a slow peer. octets, if it is not zero, takes the place of that half of the
+	// octets: who sends a large message only when the one before is nearly gone
+	// holds little. The error is ErrFinished once the exchange is over, or that of
+	// ctx or of the connection. Any number of goroutines may wait. Inside Serve,
+	// where Send does what waiting there is, Pace returns at once.
+	Pace(ctx context.Context, octets int) error
+
 	// Finish queues the terminal answer. Everything after it is dropped with
 	// ErrFinished. An exchange may also end without one: Serve and a detached
 	// function return nil, a held one calls Fail(nil).
@@ -109,34 +123,6 @@ type Responder interface {
 	// Context ends when the peer can no longer be answered: its stream was
 	// reset or its connection is gone.
 	Context() context.Context
-}
-
-// Pacer is a Responder that can say when more may be sent. Those of held
-// exchanges of an endpoint are: a stream of messages, whose sender has time,
-// waits before each one and so never fills the queue of a slow peer.
-type Pacer interface {
-	// Pace returns nil once the outbound queue is less than half full, or the
-	// error of ctx or of the connection. Any number of goroutines may wait.
-	Pace(ctx context.Context) error
-}
-
-// Trickler is a Pacer for large messages. Those of held exchanges of an endpoint
-// are: who sends one only when the one before is nearly gone holds little for a
-// slow peer.
-type Trickler interface {
-	Pacer
-
-	// PaceTo is Pace, but waits until at most so many octets are queued.
-	PaceTo(ctx context.Context, octets int) error
-}
-
-// Offerer is a Responder for messages that may be lost. Those of held exchanges of
-// an endpoint are: whoever can not wait for a slow peer does without, instead of
-// ending its connection.
-type Offerer interface {
-	// Offer is Send, but fails with a Busy error, and nothing is sent, where so
-	// much is queued that the last words of other exchanges may not have room.
-	Offer(env e1.Envelope) error
 }
 
 // Caller is where a request is sent: a Session, which gives it a lane of its own, or a

@@ -166,7 +166,7 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 		return err
 	}
 	for index := uint64(0); ; index++ {
-		if err := pace(ctx, w, s.opts.Chunk); err != nil {
+		if err := w.Pace(ctx, s.opts.Chunk); err != nil {
 			return err
 		}
 		n := min(uint64(s.opts.Chunk), end-at)
@@ -214,14 +214,3 @@ func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profile
 }
 
 const retryEvery = 50 * time.Millisecond
-
-// pace waits until at most so many octets are to be sent to a peer.
-func pace(ctx context.Context, w profiles.Responder, octets int) error {
-	switch p := w.(type) {
-	case profiles.Trickler:
-		return p.PaceTo(ctx, octets)
-	case profiles.Pacer:
-		return p.Pace(ctx)
-	}
-	return ctx.Err()
-}

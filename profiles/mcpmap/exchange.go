@@ -161,9 +161,7 @@ func (x *Exchange) OnCancel(f func(octets []byte)) {
 // or until ctx ends. Whoever reads a server for this exchange alone waits so before
 // each one, and the server has to wait for the client.
 func (x *Exchange) Pace(ctx context.Context) {
-	if p, ok := x.w.(profiles.Pacer); ok {
-		_ = p.Pace(ctx) // an exchange that is over has no use for notifications
-	}
+	_ = x.w.Pace(ctx, 0) // an exchange that is over has no use for notifications
 }
 
 // Notify passes a notification on that belongs to the request. It renews the
@@ -193,11 +191,7 @@ func (x *Exchange) notify(octets []byte) {
 	if x.session != nil {
 		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(x.session.id))
 	}
-	send := x.w.Send
-	if o, ok := x.w.(profiles.Offerer); ok {
-		send = o.Offer
-	}
-	err := send(e1.Envelope{
+	err := x.w.Offer(e1.Envelope{
 		MsgType: uint64(Notification), MsgID: profiles.NewMsgID(), Extensions: ext, Payload: octets,
 	})
 	if err != nil {

@@ -260,6 +260,16 @@ func (x *Exchange) send(env e1.Envelope, terminal bool) error {
 	return nil
 }
 
+// pace never waits: the peer takes everything.
+func (x *Exchange) pace(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.answered {
+		return profiles.ErrFinished
+	}
+	return ctx.Err()
+}
+
 // exchanger is the profiles.Exchange of the request in Serve.
 type exchanger Exchange
 
@@ -325,6 +335,7 @@ func (x *Exchange) take(req *profiles.Request, m mode) *profiles.Request {
 type inline Exchange
 
 func (x *inline) Send(env e1.Envelope) error   { return x.send(env, false) }
+func (x *inline) Offer(env e1.Envelope) error  { return x.send(env, false) } // the peer takes everything
 func (x *inline) Finish(env e1.Envelope) error { return x.send(env, true) }
 func (x *inline) Fail(error)                   { x.h.t.Error("profiletest: Fail inside Serve") }
 func (x *inline) Context() context.Context     { return x.h.session.ctx }
@@ -344,7 +355,12 @@ func (x *inline) send(env e1.Envelope, terminal bool) error {
 // later is the Responder of a detached or held exchange.
 type later Exchange
 
-func (x *later) Send(env e1.Envelope) error { return (*Exchange)(x).send(env, false) }
+func (x *inline) Pace(ctx context.Context, _ int) error { return (*Exchange)(x).pace(ctx) }
+
+func (x *later) Send(env e1.Envelope) error  { return (*Exchange)(x).send(env, false) }
+func (x *later) Offer(env e1.Envelope) error { return (*Exchange)(x).send(env, false) }
+
+func (x *later) Pace(ctx context.Context, _ int) error { return (*Exchange)(x).pace(ctx) }
 
 func (x *later) Finish(env e1.Envelope) error {
 	err := (*Exchange)(x).send(env, true)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -21,7 +22,9 @@ var ErrClosed = errors.New("profiletest: the connection was closed")
 // handler makes are tested: the octets of a request are overwritten when Serve
 // returns, those of a held one when it has ended.
 //
-// There is one lane, as on TLS. Nothing is bounded but by Options.
+// There is one lane, as on TLS. What waits to be dispatched at the other end is the
+// outbound queue of this one: Pace and Offer hold it to the bounds of an endpoint, by
+// the same code. Send does not, and nothing else is bounded but by Options.
 type Session struct {
 	peer     profiles.Peer
 	registry *profiles.Registry
@@ -32,6 +35,8 @@ type Session struct {
 
 	mu       sync.Mutex
 	queue    []e1.Envelope // to be dispatched here
+	octets   int64         // in queue
+	room     room.Gate     // opened when queue has become shorter
 	wake     chan struct{}
 	calls    map[string]*call
 	inflight map[string]*exchange
@@ -44,6 +49,10 @@ type Session struct {
 type SessionOptions struct {
 	InFlight int // requests held or detached at each end, default 128
 	Long     int // long ones, default 1,024
+
+	// OutboundFrames and OutboundBytes are how much may be queued for either end, as
+	// endpoint.Bounds has it.
+	OutboundFrames, OutboundBytes int
 }
 
 // Verdict is how one message ended at the end that received it.
@@ -63,6 +72,12 @@ func Pair(aName string, a *profiles.Registry, bName string, b *profiles.Registry
 	if opts.Long == 0 {
 		opts.Long = 1024
 	}
+	if opts.OutboundFrames == 0 {
+		opts.OutboundFrames = room.Defaults.Frames
+	}
+	if opts.OutboundBytes == 0 {
+		opts.OutboundBytes = room.Defaults.Octets
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	end := func(peer string, registry *profiles.Registry) *Session {
 		return &Session{
@@ -79,7 +94,11 @@ func Pair(aName string, a *profiles.Registry, bName string, b *profiles.Registry
 }
 
 // Close ends the connection for both ends.
-func (s *Session) Close() { s.cancel(ErrClosed) }
+func (s *Session) Close() {
+	s.cancel(ErrClosed)
+	s.end()
+	s.other.end()
+}
 
 // Wait waits until the loop of this end and all that it detached have ended.
 func (s *Session) Wait() { s.work.Wait() }
@@ -133,6 +152,7 @@ func (s *Session) push(env e1.Envelope) error {
 	}
 	s.mu.Lock()
 	s.queue = append(s.queue, env.Clone())
+	s.octets += int64(env.Size())
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -148,6 +168,8 @@ func (s *Session) loop() {
 		some := len(s.queue) > 0
 		if some {
 			env, s.queue = s.queue[0], s.queue[1:]
+			s.octets -= int64(env.Size())
+			s.room.Open()
 		}
 		s.mu.Unlock()
 		if some {
@@ -157,18 +179,47 @@ func (s *Session) loop() {
 		select {
 		case <-s.wake:
 		case <-s.ctx.Done():
-			s.failCalls()
 			return
 		}
 	}
 }
 
-func (s *Session) failCalls() {
+// end fails the calls of this end, and those at the other one who wait for room here.
+func (s *Session) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.room.Open()
 	for _, c := range s.calls {
 		c.end(context.Cause(s.ctx))
 	}
+}
+
+// pace waits until a sender of the other end that has time may go on.
+func (s *Session) pace(ctx context.Context, octets int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		switch {
+		case s.ctx.Err() != nil:
+			return context.Cause(s.ctx)
+		case s.opts.outbound().Paces(len(s.queue), s.octets, octets):
+			return nil
+		}
+		if err := s.room.Wait(ctx, &s.mu); err != nil {
+			return err
+		}
+	}
+}
+
+// yields reports whether there is room here for a message that may be lost.
+func (s *Session) yields(size int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) == 0 || s.opts.outbound().Yields(s.octets, size)
+}
+
+func (o *SessionOptions) outbound() room.Bounds {
+	return room.Bounds{Frames: o.OutboundFrames, Octets: o.OutboundBytes}
 }
 
 // dispatch is the pipeline of an endpoint from the profile on.
@@ -269,7 +320,7 @@ func wipe(env e1.Envelope) {
 // lane is the only lane of a Session.
 type lane struct{ s *Session }
 
-func (l lane) Call(_ context.Context, env e1.Envelope) (profiles.Call, error) {
+func (l lane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
 	if len(env.MsgID) != 0 {
 		return nil, fmt.Errorf("profiletest: a call comes with a msg_id of %d octets, want none", len(env.MsgID))
 	}
@@ -278,7 +329,14 @@ func (l lane) Call(_ context.Context, env e1.Envelope) (profiles.Call, error) {
 	l.s.mu.Lock()
 	l.s.calls[string(c.id)] = c
 	l.s.mu.Unlock()
-	if err := l.s.other.push(env); err != nil {
+	var err error
+	if ahead := profiles.AheadOf(ctx); ahead != nil {
+		err = ahead(profiles.WithAhead(ctx, nil), l, &env)
+	}
+	if err == nil {
+		err = l.s.other.push(env)
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -450,6 +508,31 @@ func (x *exchange) Send(env e1.Envelope) error {
 		return profiles.ErrFinished
 	}
 	return x.send(env)
+}
+
+func (x *exchange) Offer(env e1.Envelope) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.over:
+		return profiles.ErrFinished
+	case !x.s.other.yields(env.Size()):
+		return room.ErrFull
+	}
+	return x.send(env)
+}
+
+func (x *exchange) Pace(ctx context.Context, octets int) error {
+	x.mu.Lock()
+	over, taken := x.over, x.taken
+	x.mu.Unlock()
+	switch {
+	case over:
+		return profiles.ErrFinished
+	case !taken: // Serve does not wait
+		return ctx.Err()
+	}
+	return x.s.other.pace(ctx, octets)
 }
 
 func (x *exchange) send(env e1.Envelope) error {

@@ -25,11 +25,13 @@ func (l *loop) Scratch(n int) []byte {
 	return l.scratch[:0]
 }
 
-func (l *loop) About(profiles.Subject)       {}
-func (l *loop) Send(env e1.Envelope) error   { l.sent = env; return nil }
-func (l *loop) Finish(env e1.Envelope) error { return l.Send(env) }
-func (l *loop) Fail(error)                   {}
-func (l *loop) Context() context.Context     { return context.Background() }
+func (l *loop) About(profiles.Subject)          {}
+func (l *loop) Send(env e1.Envelope) error      { l.sent = env; return nil }
+func (l *loop) Offer(env e1.Envelope) error     { return l.Send(env) }
+func (l *loop) Finish(env e1.Envelope) error    { return l.Send(env) }
+func (l *loop) Fail(error)                      {}
+func (l *loop) Pace(context.Context, int) error { return nil }
+func (l *loop) Context() context.Context        { return context.Background() }
 
 func echo(tb testing.TB, size int) (serve func(), l *loop, params []byte) {
 	params = bytes.Repeat([]byte{7}, size)

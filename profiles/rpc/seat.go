@@ -123,10 +123,7 @@ func (st *seat) about(s profiles.Subject) {
 
 // pace waits until there is room for another item.
 func (st *seat) pace(ctx context.Context) error {
-	if p, ok := st.w.(profiles.Pacer); ok {
-		return p.Pace(ctx)
-	}
-	return nil
+	return st.w.Pace(ctx, 0)
 }
 
 // deadline returns how long the caller will wait, by extension 49. Zero and

@@ -4,10 +4,31 @@ import (
 	"context"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
 
-// Offer implements profiles.Offerer.
+func (r *responder) Offer(env e1.Envelope) error {
+	l := (*lane)(r)
+	if l.ended || l.taken != nil {
+		return profiles.ErrFinished
+	}
+	l.answering(&l.req, &env, l.now)
+	err := l.out.send(l.ctx, &env, yields)
+	if err == nil {
+		l.s.ep.count(&l.account, &env)
+	}
+	return err
+}
+
+// Pace does not wait on the read loop.
+func (r *responder) Pace(ctx context.Context, _ int) error {
+	if r.ended || r.taken != nil {
+		return profiles.ErrFinished
+	}
+	return ctx.Err()
+}
+
 func (e *exchange) Offer(env e1.Envelope) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -22,13 +43,7 @@ func (e *exchange) Offer(env e1.Envelope) error {
 	return err
 }
 
-// Pace implements profiles.Pacer.
-func (e *exchange) Pace(ctx context.Context) error {
-	return e.PaceTo(ctx, e.s.ep.opts.Bounds.OutboundBytes/2)
-}
-
-// PaceTo implements profiles.Trickler.
-func (e *exchange) PaceTo(ctx context.Context, octets int) error {
+func (e *exchange) Pace(ctx context.Context, octets int) error {
 	e.mu.Lock()
 	over := e.done || e.answered
 	if !over {
@@ -43,10 +58,14 @@ func (e *exchange) PaceTo(ctx context.Context, octets int) error {
 	return l.out.pace(ctx, octets)
 }
 
-// pace waits until at most half of the frames that may be queued are, and no more
-// than so many octets.
-func (o *output) pace(ctx context.Context, octets int) error {
+// bounds are those of the queue.
+func (o *output) bounds() room.Bounds {
 	b := &o.l.s.ep.opts.Bounds
+	return room.Bounds{Frames: b.OutboundFrames, Octets: b.OutboundBytes}
+}
+
+// pace waits until a sender that has time may go on.
+func (o *output) pace(ctx context.Context, octets int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
@@ -55,22 +74,10 @@ func (o *output) pace(ctx context.Context, octets int) error {
 			return o.err
 		case o.closing:
 			return profiles.ErrFinished
-		case o.frames == 0, o.frames <= b.OutboundFrames/2 && o.l.s.queued.Load() <= int64(octets):
+		case o.bounds().Paces(o.frames, o.l.s.queued.Load(), octets):
 			return nil
 		}
-		if o.room == nil {
-			o.room = make(chan struct{})
-		}
-		room := o.room
-		o.mu.Unlock()
-		var err error
-		select {
-		case <-room:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		o.mu.Lock()
-		if err != nil {
+		if err := o.room.Wait(ctx, &o.mu); err != nil {
 			return err
 		}
 	}

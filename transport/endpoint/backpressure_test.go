@@ -25,7 +25,7 @@ func TestRS05AHeldExchangeThatPacesItselfWaitsForASlowReader(t *testing.T) {
 		sent := make(chan error, 1)
 		go func() {
 			for range items {
-				if err := errors.Join(w.(profiles.Pacer).Pace(t.Context()), w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})); err != nil {
+				if err := errors.Join(w.Pace(t.Context(), 0), w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})); err != nil {
 					sent <- err
 					return
 				}
@@ -37,7 +37,7 @@ func TestRS05AHeldExchangeThatPacesItselfWaitsForASlowReader(t *testing.T) {
 			t.Fatalf("%d octets are queued above the bound", items*size)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := w.(profiles.Pacer).Pace(short); !errors.Is(err, context.DeadlineExceeded) {
+		if err := w.Pace(short, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Pace of a full queue: %v, want it to wait", err)
 		}
 		cancel()
@@ -49,13 +49,13 @@ func TestRS05AHeldExchangeThatPacesItselfWaitsForASlowReader(t *testing.T) {
 			t.Errorf("a paced message is refused: %v", err)
 		}
 		w.Fail(nil)
-		if err := w.(profiles.Pacer).Pace(t.Context()); !errors.Is(err, profiles.ErrFinished) {
+		if err := w.Pace(t.Context(), 0); !errors.Is(err, profiles.ErrFinished) {
 			t.Errorf("Pace after the end: %v, want %v", err, profiles.ErrFinished)
 		}
 	})
 }
 
-func TestRS05PaceToBoundsTheOctetsThatAreQueued(t *testing.T) {
+func TestRS05PaceBoundsTheOctetsThatAreQueued(t *testing.T) {
 	virtually(t, func(t *testing.T, pipe pipe) {
 		const items, size = 50, 40 << 10
 		held := make(chan profiles.Responder, 1)
@@ -65,7 +65,7 @@ func TestRS05PaceToBoundsTheOctetsThatAreQueued(t *testing.T) {
 		sent, queued := make(chan error, 1), 0
 		go func() {
 			for range items {
-				if err := errors.Join(w.(profiles.Trickler).PaceTo(t.Context(), size), w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})); err != nil {
+				if err := errors.Join(w.Pace(t.Context(), size), w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})); err != nil {
 					sent <- err
 					return
 				}

@@ -88,7 +88,7 @@ func TestRS05WhatIsOfferedYields(t *testing.T) {
 		list := r.held(t, 2, held)
 		note := e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, bound/16)}
 		taken := 0
-		for list[0].(profiles.Offerer).Offer(note) == nil {
+		for list[0].Offer(note) == nil {
 			taken++
 		}
 		if taken == 0 {
@@ -106,12 +106,12 @@ func TestRS05WhatIsOfferedYields(t *testing.T) {
 		r.wantEcho(t, "request-00000001", string(make([]byte, bound/8)))
 		r.wantEcho(t, "request-00000001", "answer")
 		synctest.Wait() // until the writer has given back the room
-		if err := list[0].(profiles.Offerer).Offer(note); err != nil {
+		if err := list[0].Offer(note); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
 		r.wantEcho(t, "request-00000000", string(note.Payload))
 		list[0].Fail(nil)
-		if err := list[0].(profiles.Offerer).Offer(note); !errors.Is(err, profiles.ErrFinished) {
+		if err := list[0].Offer(note); !errors.Is(err, profiles.ErrFinished) {
 			t.Errorf("after the end: %v, want %v", err, profiles.ErrFinished)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -158,8 +159,8 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.Deferred, 1024)
 	orDefault(&b.InFlightBytes, 256<<20)
 	orDefault(&b.InFlightBytesPerConn, 16<<20)
-	orDefault(&b.OutboundBytes, 16<<20)
-	orDefault(&b.OutboundFrames, 1024)
+	orDefault(&b.OutboundBytes, room.Defaults.Octets)
+	orDefault(&b.OutboundFrames, room.Defaults.Frames)
 	orDefault(&b.ErrorBudget, 16)
 	orDefault(&b.PaceBudget, 1024)
 	orDefault(&b.Idle, 10*time.Minute)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -35,9 +36,6 @@ const (
 	// of them. Large ones leave one part to the small.
 	burst = 4
 )
-
-// errFull is why a message that may be lost is.
-var errFull = profiles.Busy("outbound", "too much is waiting for the peer to read")
 
 // errTooMuch takes the place of an answer for which there is no room. It is not
 // retryable: what was asked may have been done.
@@ -79,8 +77,8 @@ type output struct {
 	err     error
 	wrote   bool // anything was ever written
 
-	deadline time.Time     // of writing, in force; belongs to whoever is writing
-	room     chan struct{} // closed after the next write; nil if nobody waits
+	deadline time.Time // of writing, in force; belongs to whoever is writing
+	room     room.Gate // opened after each write
 }
 
 // reset makes o the queue of a new stream. Its buffers were dropped.
@@ -175,26 +173,14 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 		}
 		switch {
 		case p == yields:
-			return errFull
+			return room.ErrFull
 		case p == answers && size > free:
 			return errTooMuch
 		case p == refuses, p == answers:
 			o.fail(errSlow)
 			return errSlow
 		}
-		if o.room == nil {
-			o.room = make(chan struct{})
-		}
-		room := o.room
-		o.mu.Unlock()
-		var err error
-		select {
-		case <-room:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		o.mu.Lock()
-		if err != nil {
+		if err := o.room.Wait(ctx, &o.mu); err != nil {
 			return err
 		}
 	}
@@ -204,10 +190,10 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 func (o *output) fits(size int, p patience) bool {
 	n, most := o.l.s.queued.Load()+int64(size), int64(o.l.s.ep.opts.Bounds.OutboundBytes)
 	switch {
+	case p == yields:
+		return o.bounds().Yields(o.l.s.queued.Load(), size)
 	case p == refuses: // it is not charged with the last words of others
 		n -= o.l.s.words.Load()
-	case p == yields:
-		most -= most / 4
 	case p == answers && size > free:
 		most *= burst - 1
 	case p == answers:
@@ -275,13 +261,7 @@ func (o *output) sendDirect(env *e1.Envelope, size int) error {
 
 // awaitWrite waits, without mu, for the write under way.
 func (o *output) awaitWrite() {
-	if o.room == nil {
-		o.room = make(chan struct{})
-	}
-	room := o.room
-	o.mu.Unlock()
-	<-room
-	o.mu.Lock()
+	_ = o.room.Wait(context.Background(), &o.mu)
 }
 
 // flush writes what is queued, unless another goroutine is writing and will.
@@ -358,7 +338,7 @@ func (o *output) writeOnce(tail []byte) {
 	if err != nil {
 		o.fail(err)
 	}
-	o.signal()
+	o.room.Open()
 }
 
 // stride is how much of a frame has a deadline of its own: who takes 8 MiB at the pace
@@ -418,7 +398,7 @@ func wholeFrames(queue []byte) int {
 func (o *output) done() {
 	if o.err == nil && len(o.buf) > 0 {
 		go o.flusher()
-		o.signal()
+		o.room.Open()
 		return
 	}
 	o.writing = false
@@ -427,14 +407,7 @@ func (o *output) done() {
 		o.closed = true
 		_ = o.l.stream.CloseWrite()
 	}
-	o.signal()
-}
-
-func (o *output) signal() {
-	if o.room != nil {
-		close(o.room)
-		o.room = nil
-	}
+	o.room.Open()
 }
 
 // fail ends the stream because nothing can be written to it any more. What is
@@ -452,7 +425,7 @@ func (o *output) fail(err error) {
 		s.ep.memory.tryTake(-o.charged)
 	}
 	o.buf, o.frames, o.charged, o.words = nil, 0, 0, 0
-	o.signal()
+	o.room.Open()
 	if !s.conn.Multiplexed() {
 		s.cancel(err)
 		// Not under mu: closing runs into the peer's or the observer's code.
