@@ -156,7 +156,7 @@ func (c *Client) attach(conn transport.Conn) error {
 		o.Observer = endpoint.Discard // whoever calls is told
 	}
 	if o.Tracer == nil {
-		o.Tracer = endpoint.ContextFunc(c.set.Attach)
+		o.Tracer = endpoint.ContextFunc(c.set.Carriers.Attach)
 	}
 	if c.ep, err = endpoint.New(o); err != nil {
 		c.end()

@@ -78,6 +78,10 @@ func (s *stage) credentials() (*cred.Service, error) {
 		Store: db, Keep: true, Tokens: token.New(issuers), Audience: []string{credSelf},
 		Digests: oneDigest(sha256.Sum256([]byte(credSecret))), Now: s.clock.now,
 		Elapsed: func() time.Duration { return s.clock.now().Sub(s.clock.start) },
+		Sync: func(ctx context.Context, lane profiles.Lane) error {
+			_, err := rpc.Call(ctx, &aliasedLane{lane, s, []byte("rpc-000000000002")}, rpc.MethodSync, nil)
+			return err
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -150,10 +154,7 @@ func (h *credHop) call(p *rpc.Pending, params []byte) error {
 	written := h.rpcID
 	go func() {
 		defer close(done)
-		ctx, err := h.cred.Forward(ctx, lane, func(ctx context.Context, lane profiles.Lane) error {
-			_, err := rpc.Call(ctx, &aliasedLane{lane, h.s, []byte("rpc-000000000002")}, rpc.MethodSync, nil)
-			return err
-		})
+		ctx, err := h.cred.Forward(ctx, lane, new(profiles.Onward))
 		if errors.As(err, new(*profiles.PeerError)) {
 			err = &rpc.Error{Code: rpc.CodeUnauthorized, Message: "the credentials were not taken"}
 		}

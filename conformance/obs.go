@@ -183,7 +183,8 @@ func (o *onward) Call(ctx context.Context, env e1.Envelope) (profiles.Call, erro
 		return nil, err
 	}
 	o.h.s.alias("b", o.h.rpcID, req.RPCID)
-	if err := obs.ForCall(ctx, o.Lane, req.RPCID); err != nil {
+	ctx, err := new(obs.Contexts).Forward(ctx, o.Lane, &profiles.Onward{Scope: profiles.ScopeRPC, ID: req.RPCID})
+	if err != nil {
 		return nil, err
 	}
 	return o.Lane.Call(ctx, env)

@@ -123,7 +123,9 @@ func (o *hintedLane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, 
 	}
 	o.s.alias("b", o.written, req.RPCID)
 	o.s.alias("b", hex.AppendEncode(nil, o.written), hex.AppendEncode(nil, req.RPCID)) // as scopes have it
-	if err := policyhint.ForCall(ctx, o.Lane, string(req.Method), req.RPCID); err != nil {
+	on := profiles.Onward{Name: string(req.Method), Scope: profiles.ScopeRPC, ID: req.RPCID}
+	ctx, err := new(policyhint.Hints).Forward(ctx, o.Lane, &on)
+	if err != nil {
 		return nil, err
 	}
 	return o.Lane.Call(ctx, env)

@@ -54,7 +54,7 @@ func (r *door) open(exchanges int) error {
 	}
 	r.near, err = endpoint.New(endpoint.Options{
 		Observer: endpoint.Discard, // the other end tells
-		Registry: r.set.Registry, Tracer: endpoint.ContextFunc(r.set.Attach),
+		Registry: r.set.Registry, Tracer: endpoint.ContextFunc(r.set.Carriers.Attach),
 		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
 	})
 	return err

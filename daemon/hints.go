@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 
@@ -11,9 +10,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/policyhint"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // targets are what is declared of what acts for peers, by what a profile calls it.
@@ -110,18 +107,4 @@ func hintOptions(here *declared, links *partners, log *zap.Logger) policyhint.Op
 				zap.String("key", v.Key), zap.String("scope", v.Scope), zap.String("reason", v.Reason))
 		},
 	}
-}
-
-// hinted is a Tracer that gives handlers the hints of peers as well, and what the
-// credentials of an exchange say.
-type hinted struct {
-	endpoint.Tracer
-	hints *policyhint.Hints
-	cred  *cred.Service
-}
-
-// Begin implements endpoint.Tracer.
-func (h hinted) Begin(ctx context.Context, p *profiles.Profile, req *profiles.Request) (context.Context, func(endpoint.Verdict)) {
-	ctx, ended := h.Tracer.Begin(ctx, p, req)
-	return h.cred.Attach(h.hints.Attach(ctx, p, req), p, req), ended
 }

@@ -59,7 +59,7 @@ func newFronts(d *daemon) (*fronts, error) {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{
-		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Identity: d.credentials.identity(), MaxBody: int64(d.config.Limits.PayloadBytes),
+		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Carrier: carrier{d}, Identity: d.credentials.identity(), MaxBody: int64(d.config.Limits.PayloadBytes),
 	})
 	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
 	f.server.ConnState = f.entry.known.state

@@ -128,11 +128,11 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 			p.dialled.add(conn)
 			return p.dialling[c.ErrorFrames].Attach(conn)
 		},
-		Trace:       crosses[c.Trace],
-		Credentials: p.daemon.present,
-		Tasks:       p.daemon.profiles.A2A,
-		Idle:        p.daemon.config.Limits.Idle,
-		Observe:     p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
+		Trace:   crosses[c.Trace],
+		Carrier: carrier{p.daemon},
+		Tasks:   p.daemon.profiles.A2A,
+		Idle:    p.daemon.config.Limits.Idle,
+		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.daemon.credentials.ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)

@@ -110,7 +110,7 @@ func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) 
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Attach)})
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Carriers.Attach)})
 	if err != nil {
 		o.t.Fatal(err)
 	}

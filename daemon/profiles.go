@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/events"
@@ -64,11 +63,6 @@ func (s *served) close() error {
 		s.Set.Close()
 	}
 	return nil
-}
-
-// present adds the credentials that an exchange goes on with to what is sent for it.
-func (d *daemon) present(ctx context.Context, lane profiles.Lane) (context.Context, error) {
-	return d.profiles.Present(ctx, lane)
 }
 
 // method finds a method that is served elsewhere: by a backend or a partner.

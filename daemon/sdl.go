@@ -49,13 +49,13 @@ func newSpeaker(d *daemon) (*speaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.way, err = newDoor(d, all.Options{A2A: a2a.Options{Credentials: d.present}}); err != nil {
+	if s.way, err = newDoor(d, all.Options{A2A: a2a.Options{Carrier: carrier{d}}}); err != nil {
 		return nil, err
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language, Records: d.state, May: s.may, Target: s.target, Told: s.told, Policy: violated{d},
 		Inside: sdlagent.Inside{
-			Connect: s.connect, Self: d.credentials.identity(), MCP: s.way.set.MCP, A2A: s.way.set.A2A, Present: d.present,
+			Connect: s.connect, Self: d.credentials.identity(), MCP: s.way.set.MCP, A2A: s.way.set.A2A, Carrier: carrier{d},
 		},
 		Tasks:  d.config.SDL.Tasks,
 		Report: func(err error) { s.log.Warn("sdl", zap.Error(err)) },

@@ -81,7 +81,7 @@ func newTeams(d *daemon) (*teams, error) {
 		return t, err
 	}
 	t.cards = agdisc.NewCache(agdisc.CacheOptions{})
-	t.way, err = newDoor(d, all.Options{A2A: a2a.Options{Credentials: d.present}})
+	t.way, err = newDoor(d, all.Options{A2A: a2a.Options{Carrier: carrier{d}}})
 	return t, err
 }
 

@@ -73,7 +73,7 @@ func join(r *running, id string, p player, capabilities ...string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Attach)})
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Carriers.Attach)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

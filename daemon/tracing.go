@@ -10,16 +10,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/tracing"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// traces gives handlers the trace contexts of peers, and if there is a collector
-// makes a span of each exchange.
+// traces gives handlers what travels with messages, and if there is a collector makes a
+// span of each exchange.
 type traces struct {
 	passive
-	endpoint.Tracer
-	spans *tracing.Tracer // nil without a collector
-	log   *zap.Logger
+	carriers profiles.Carriers
+	spans    *tracing.Tracer // nil without a collector
+	log      *zap.Logger
 
 	// The state of failed, which one goroutine calls.
 	told time.Time
@@ -29,21 +30,28 @@ type traces struct {
 }
 
 func (d *daemon) newTraces() (*traces, error) {
-	t := &traces{Tracer: endpoint.ContextFunc(d.profiles.Traces.Attach), log: d.log}
+	t := &traces{carriers: d.profiles.Carriers, log: d.log}
 	collector := d.config.Telemetry.OTLP
 	if collector == "" {
 		return t, nil
 	}
 	var err error
 	t.spans, err = tracing.New(tracing.Options{
-		Collector: collector, Contexts: d.profiles.Traces,
-		Version: d.opts.Version, Identity: d.credentials.identity(), Failed: t.failed,
+		Collector: collector, Version: d.opts.Version, Identity: d.credentials.identity(), Failed: t.failed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.Tracer = t.spans
 	return t, nil
+}
+
+// Begin implements endpoint.Tracer.
+func (t *traces) Begin(ctx context.Context, p *profiles.Profile, req *profiles.Request) (context.Context, func(endpoint.Verdict)) {
+	ctx = t.carriers.Attach(ctx, p, req)
+	if t.spans == nil {
+		return ctx, nil
+	}
+	return t.spans.Begin(ctx, p, req)
 }
 
 // collectors implements part.

@@ -46,28 +46,25 @@ var (
 	ErrExpired = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it has expired"}
 )
 
-type delegationKey struct{}
-
 // WithDelegation returns ctx with the delegation under which something is done in
 // it.
 func WithDelegation(ctx context.Context, d *Delegation) context.Context {
-	return context.WithValue(ctx, delegationKey{}, d)
+	c := carriedBy(ctx)
+	c.delegation = d
+	return c.in(ctx)
 }
 
 // DelegationOf returns the delegation that ctx carries, nil if it carries none.
 // Contexts given to handlers carry that of their exchange: it held when the
 // exchange began.
-func DelegationOf(ctx context.Context) *Delegation {
-	d, _ := ctx.Value(delegationKey{}).(*Delegation)
-	return d
-}
-
-type chainFaultKey struct{}
+func DelegationOf(ctx context.Context) *Delegation { return carriedBy(ctx).delegation }
 
 // WithoutDelegation returns ctx in which Delegated refuses with err a message that
 // names a chain.
 func WithoutDelegation(ctx context.Context, err error) context.Context {
-	return context.WithValue(ctx, chainFaultKey{}, err)
+	c := carriedBy(ctx)
+	c.refusal = err
+	return c.in(ctx)
 }
 
 // Delegated returns the delegation of a message, nil if it names no chain. A
@@ -78,29 +75,27 @@ func Delegated(ctx context.Context, ext e1.Extensions) (*Delegation, error) {
 	if !named {
 		return nil, nil
 	}
-	if d := DelegationOf(ctx); d != nil && d.ChainID == string(id) {
-		return d, nil
-	}
-	if err, ok := ctx.Value(chainFaultKey{}).(error); ok {
-		return nil, err
+	c := carriedBy(ctx)
+	switch {
+	case c.delegation != nil && c.delegation.ChainID == string(id):
+		return c.delegation, nil
+	case c.refusal != nil:
+		return nil, c.refusal
 	}
 	return nil, ErrChain
 }
-
-type chainKey struct{}
 
 // WithChain returns ctx with the chain_id under which calls of peers are made in
 // it: they go out with extension 50. The chain has to be presented before, on the
 // same lane.
 func WithChain(ctx context.Context, chainID []byte) context.Context {
-	return context.WithValue(ctx, chainKey{}, string(chainID))
+	c := carriedBy(ctx)
+	c.chain = string(chainID)
+	return c.in(ctx)
 }
 
 // ChainOf returns the chain_id that WithChain has set, empty if none.
-func ChainOf(ctx context.Context) []byte {
-	id, _ := ctx.Value(chainKey{}).(string)
-	return []byte(id)
-}
+func ChainOf(ctx context.Context) []byte { return []byte(carriedBy(ctx).chain) }
 
 // FormatDelegation returns a delegation as one line of printable ASCII, for the
 // headers and the environment of programs: name=value with ", " between them, the

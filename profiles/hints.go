@@ -41,18 +41,20 @@ type Hint struct {
 	Scope      string // connection, task:<hex>, rpc:<hex> or target:<name>
 }
 
-// Scopes that handlers compare with. The others name the exchange itself.
+// Scopes of hints. All but the first are followed by a name, or by an id in hexadecimal.
 const (
 	ScopeConnection = "connection"
 	ScopeTarget     = "target:"
+	ScopeTask       = "task:"
+	ScopeRPC        = "rpc:"
 )
-
-type hintsKey struct{}
 
 // WithHints returns ctx with the hints for what is done in it. Nobody changes
 // the slice.
 func WithHints(ctx context.Context, hints []Hint) context.Context {
-	return context.WithValue(ctx, hintsKey{}, hints)
+	c := carriedBy(ctx)
+	c.hints = hints
+	return c.in(ctx)
 }
 
 // HintsOf returns the hints that ctx carries for an action under a name, as
@@ -60,7 +62,7 @@ func WithHints(ctx context.Context, hints []Hint) context.Context {
 // handlers carry those of their exchange. A MUST among them is one that a Policy
 // let pass. The strongest come first.
 func HintsOf(ctx context.Context, name string) []Hint {
-	all, _ := ctx.Value(hintsKey{}).([]Hint)
+	all := carriedBy(ctx).hints
 	var list []Hint
 	for mode := Must; ; mode-- {
 		for _, h := range all {

@@ -62,6 +62,10 @@ type Profile struct {
 	Name  string // short, lower case: a metric label
 	Types []Type
 
+	// Scope is what scopes of hints call the lifecycles of the profile, such as
+	// ScopeTask. Empty: no hint is for one of them.
+	Scope string
+
 	// Handler gets every message that initiates, and the answers that match no
 	// call of this session. Required.
 	Handler Handler

@@ -8,16 +8,13 @@ type Trace struct {
 	State  string // tracestate
 }
 
-type traceKey struct{}
-
 // WithTrace returns ctx with a trace context for what is done in it.
 func WithTrace(ctx context.Context, t Trace) context.Context {
-	return context.WithValue(ctx, traceKey{}, t)
+	c := carriedBy(ctx)
+	c.trace = t
+	return c.in(ctx)
 }
 
 // TraceOf returns the trace context that ctx carries, zero if it carries none.
 // Contexts given to handlers carry that of their exchange.
-func TraceOf(ctx context.Context) Trace {
-	t, _ := ctx.Value(traceKey{}).(Trace)
-	return t
-}
+func TraceOf(ctx context.Context) Trace { return carriedBy(ctx).trace }

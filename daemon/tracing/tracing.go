@@ -4,7 +4,7 @@
 // A span is named "<profile> <type>", such as "rpc RPC_REQ", lasts from the
 // handler to the verdict, and says whose request it was and how it ended. No
 // payload is in it, and nothing of one. It joins the trace that the peer has set
-// (profile OBS), or begins one. Handlers find its context with profiles.TraceOf:
+// (profile OBS) and that the context of the exchange carries, or begins one. Handlers find its context with profiles.TraceOf:
 // what they do for the exchange goes on below it, with the tracestate of the
 // peer as it was.
 //
@@ -42,19 +42,11 @@ const (
 	attrVersion   = "service.version"
 )
 
-// Contexts knows the trace contexts that peers have set, as *obs.Contexts.
-type Contexts interface {
-	Of(p *profiles.Profile, req *profiles.Request) (profiles.Trace, bool)
-}
-
 // Options configure New.
 type Options struct {
 	// Collector is the URL of a collector that speaks OTLP over HTTP. Without a
 	// path it is /v1/traces. Required.
 	Collector string
-
-	// Contexts are those that spans join. Required.
-	Contexts Contexts
 
 	// Version and Identity say who makes the spans.
 	Version, Identity string
@@ -66,7 +58,6 @@ type Options struct {
 
 // Tracer implements endpoint.Tracer.
 type Tracer struct {
-	contexts Contexts
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
 	sender   *sender
@@ -84,7 +75,7 @@ func New(opts Options) (*Tracer, error) {
 	}
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = maxAttribute
-	t := &Tracer{contexts: opts.Contexts, sender: s}
+	t := &Tracer{sender: s}
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String(attrService, "swpd"),
@@ -113,7 +104,7 @@ func (t *Tracer) Begin(ctx context.Context, p *profiles.Profile, req *profiles.R
 	if p.ID == obs.ProfileID {
 		return ctx, nil
 	}
-	from, _ := t.contexts.Of(p, req)
+	from := profiles.TraceOf(ctx)
 	parent := ctx
 	if sc, ok := spanContext(from); ok {
 		parent = trace.ContextWithRemoteSpanContext(ctx, sc)
@@ -127,11 +118,7 @@ func (t *Tracer) Begin(ctx context.Context, p *profiles.Profile, req *profiles.R
 		attribute.String(attrTransport, peer.Transport),
 	))
 	if !span.IsRecording() {
-		// Whoever goes on from here continues what is there already.
-		if from.Parent == "" {
-			return ctx, nil
-		}
-		return profiles.WithTrace(ctx, from), nil
+		return ctx, nil // whoever goes on from here continues what is there already
 	}
 	here := profiles.Trace{Parent: traceparent(span.SpanContext()), State: from.State}
 	return profiles.WithTrace(own, here), func(v endpoint.Verdict) { end(span, &v) }

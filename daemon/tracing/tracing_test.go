@@ -142,11 +142,22 @@ func asker() *profiles.Profile {
 	}
 }
 
+// joining has handlers find the trace contexts of peers, as an endpoint does that is
+// traced.
+type joining struct {
+	endpoint.Tracer
+	contexts *obs.Contexts
+}
+
+func (j joining) Begin(ctx context.Context, p *profiles.Profile, req *profiles.Request) (context.Context, func(endpoint.Verdict)) {
+	return j.Tracer.Begin(j.contexts.Attach(ctx, p, req), p, req)
+}
+
 // connect returns a lane whose other end is traced.
 func connect(t *testing.T, url string, failed func(int, error)) (*tracing.Tracer, profiles.Lane) {
 	t.Helper()
 	contexts := obs.New(obs.Options{})
-	tr, err := tracing.New(tracing.Options{Collector: url, Contexts: contexts, Version: "v1", Identity: "spiffe://test/swpd", Failed: failed})
+	tr, err := tracing.New(tracing.Options{Collector: url, Version: "v1", Identity: "spiffe://test/swpd", Failed: failed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +174,7 @@ func connect(t *testing.T, url string, failed func(int, error)) (*tracing.Tracer
 		return ep.Attach(conn)
 	}
 	a, b := transport.Pipe()
-	attach(b, tr, contexts.Profile(), asker())
+	attach(b, joining{tr, contexts}, contexts.Profile(), asker())
 	lane, err := attach(a, nil, obs.New(obs.Options{}).Profile(), asker()).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +400,7 @@ func TestTheEnvironmentGivesHeadersAndNothingElse(t *testing.T) {
 
 func TestNewRefusesWhatIsNoCollector(t *testing.T) {
 	for _, url := range []string{"", "127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://%zz"} {
-		if _, err := tracing.New(tracing.Options{Collector: url, Contexts: obs.New(obs.Options{})}); err == nil || !strings.HasPrefix(err.Error(), "tracing: ") {
+		if _, err := tracing.New(tracing.Options{Collector: url}); err == nil || !strings.HasPrefix(err.Error(), "tracing: ") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

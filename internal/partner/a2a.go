@@ -21,9 +21,7 @@ func (l *Link) declare() {
 	if l.opts.Tasks == nil {
 		return
 	}
-	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, func(ctx context.Context) context.Context {
-		return profiles.WithTrace(ctx, l.opts.Trace.of(ctx))
-	})
+	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, l.crossing)
 }
 
 // reached tells it on which session the partner is, if it knows of agents there.

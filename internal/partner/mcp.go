@@ -118,7 +118,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 // pass passes a request on and its answer back, which ends the exchange. It returns
 // the session that an initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
-	ctx, call.Extensions, err = s.link.onward(ctx, p, nil)
+	ctx, call.Extensions, err = s.link.onward(ctx, p, profiles.Onward{}, nil)
 	if err != nil {
 		return "", err
 	}

@@ -38,10 +38,10 @@ type Options struct {
 	// Trace says what of a trace context crosses.
 	Trace Trace
 
-	// Credentials presents the credentials under whose delegation ctx is on a lane,
-	// and returns the context that names them (profiles.WithChain). Nil: what has a
+	// Carrier sends ahead of what is passed on what travels with it: trace contexts as
+	// Trace has them, hints, credentials. Nil: nothing travels along, and what has a
 	// delegation is not passed on.
-	Credentials func(ctx context.Context, lane profiles.Lane) (context.Context, error)
+	Carrier profiles.Carrier
 
 	// Extensions are those that the partner honours, by profile_id, beside those
 	// that it tells of by swp.info.

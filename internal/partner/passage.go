@@ -6,7 +6,6 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/obs"
 )
 
 // Trace says what of a trace context crosses to a partner.
@@ -20,54 +19,32 @@ const (
 	TraceNone                // nothing
 )
 
-// of returns the part of a trace context that crosses.
-func (t Trace) of(ctx context.Context) profiles.Trace {
-	trace := profiles.TraceOf(ctx)
-	switch t {
-	case TraceNone:
-		return profiles.Trace{}
-	case TraceParent:
-		trace.State = ""
-	case TraceFull:
-	}
-	return trace
-}
-
 // onward prepares a message of the exchange of ctx for its way over the link: the
 // extensions it goes out with, and the context to send it in, which sends ahead what
-// belongs to it. hints sends those for it, and may be nil.
+// travels with it. on and lifecycle are those of profiles.WithForward.
 func (l *Link) onward(
-	ctx context.Context, p profiles.Passage, hints func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error,
+	ctx context.Context, p profiles.Passage, on profiles.Onward, lifecycle func(*e1.Envelope) []byte,
 ) (context.Context, e1.Extensions, error) {
 	if fault := p.Spent(); fault != nil {
 		return nil, nil, fault
 	}
-	delegated := profiles.DelegationOf(ctx) != nil
-	if delegated && l.opts.Credentials == nil {
+	switch {
+	case l.opts.Carrier != nil:
+		ctx = profiles.WithForward(l.crossing(ctx), l.opts.Carrier, on, lifecycle)
+	case profiles.DelegationOf(ctx) != nil:
 		return nil, nil, profiles.ErrChain
 	}
-	trace := l.opts.Trace.of(ctx)
-	if delegated || trace.Parent != "" || hints != nil {
-		ctx = profiles.WithAhead(ctx, func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error {
-			if trace.Parent != "" {
-				if err := obs.Send(ctx, lane, trace, obs.IDs{MsgID: env.MsgID}); err != nil {
-					return err
-				}
-			}
-			if hints != nil {
-				if err := hints(ctx, lane, env); err != nil {
-					return err
-				}
-			}
-			if delegated {
-				ctx, err := l.opts.Credentials(ctx, lane)
-				if err != nil {
-					return err
-				}
-				env.Extensions = profiles.AppendChain(ctx, env.Extensions)
-			}
-			return nil
-		})
-	}
 	return ctx, p.Append(nil, time.Now()), nil
+}
+
+// crossing returns ctx with the part of its trace context that crosses.
+func (l *Link) crossing(ctx context.Context) context.Context {
+	trace := profiles.TraceOf(ctx)
+	switch {
+	case trace == profiles.Trace{}, l.opts.Trace == TraceFull, l.opts.Trace == TraceParent && trace.State == "":
+		return ctx
+	case l.opts.Trace == TraceParent:
+		return profiles.WithTrace(ctx, profiles.Trace{Parent: trace.Parent})
+	}
+	return profiles.WithTrace(ctx, profiles.Trace{})
 }

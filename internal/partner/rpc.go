@@ -11,7 +11,6 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -77,7 +76,7 @@ func (c *call) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sendCtx, ext, err := c.link.onward(ctx, passage, c.hints(ctx))
+	sendCtx, ext, err := c.link.onward(ctx, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
 		return err
 	}
@@ -114,28 +113,6 @@ func (c *call) pass(ctx context.Context) error {
 			stream.Close()
 			return c.lost(up, err)
 		}
-	}
-}
-
-// hints returns what sends the hints for the call ahead of it, nil if there are
-// none.
-func (c *call) hints(ctx context.Context) func(context.Context, profiles.Lane, *e1.Envelope) error {
-	if len(profiles.HintsOf(ctx, c.name)) == 0 {
-		return nil
-	}
-	return func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error {
-		var m rpc.Req
-		if err := m.Decode(env.Payload); err != nil {
-			return err
-		}
-		err := policyhint.ForCall(ctx, lane, c.name, m.RPCID)
-		if errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*profiles.PeerError)) {
-			return &profiles.Error{
-				Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
-				Text: "the hints for the call were not taken by the partner", Cause: err,
-			}
-		}
-		return err
 	}
 }
 

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"time"
 
@@ -50,22 +49,11 @@ type Options struct {
 	// initiators who know its id may have to do with any task of the agent's.
 	Ward func(agent string, t *Task) Ward
 
-	// Propagate is called before a Task is sent, with the lane that it is sent
-	// on and a context that carries the trace context of the task
-	// (profiles.TraceOf). An error is ignored: a task does not fail for its trace.
-	Propagate func(ctx context.Context, lane profiles.Lane, taskID []byte) error
-
-	// Hints is called before a Task is sent, like Propagate, with a context that
-	// carries the hints for the task (profiles.HintsOf). After an error the Task is
-	// not sent; an *profiles.Error that is not retryable is the end of the Delivery.
-	Hints func(ctx context.Context, lane profiles.Lane, kind string, taskID []byte) error
-
-	// Credentials is called before a Task is sent, like Hints, with a context that
-	// carries the delegation under which the task is (profiles.DelegationOf), and
-	// returns the one to send it with (profiles.WithChain). After an error the Task
-	// is not sent; an *profiles.Error that is not retryable is the end of the
-	// Delivery.
-	Credentials func(ctx context.Context, lane profiles.Lane) (context.Context, error)
+	// Carrier sends ahead of a Task what its initiator gave it to take along: a trace
+	// context, hints, credentials. After an error the Task is not sent; an
+	// *profiles.Error that is not retryable is the end of the Delivery. Nil: nothing
+	// goes ahead.
+	Carrier profiles.Carrier
 
 	Retention   time.Duration // of a task after its end, at least; default 24 h
 	Deadline    time.Duration // of tasks that name none; default 1 h

@@ -47,16 +47,9 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 			return nil, err
 		}
 	}
-	if d.s.opts.Propagate != nil {
-		_ = d.s.opts.Propagate(ctx, d.lane, d.id)
-	}
-	if d.s.opts.Hints != nil {
-		if err := d.s.opts.Hints(ctx, d.lane, d.kind, d.id); err != nil {
-			return nil, err
-		}
-	}
-	if d.s.opts.Credentials != nil {
-		if ctx, err = d.s.opts.Credentials(ctx, d.lane); err != nil {
+	if carrier := d.s.opts.Carrier; carrier != nil {
+		on := profiles.Onward{Name: d.kind, Scope: profiles.ScopeTask, ID: d.id}
+		if ctx, err = carrier.Forward(ctx, d.lane, &on); err != nil {
 			return nil, err
 		}
 	}

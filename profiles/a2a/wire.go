@@ -26,6 +26,7 @@ func (s *Service) Profile() *profiles.Profile {
 		Handler:   s,
 		Check:     check,
 		Lifecycle: lifecycle,
+		Scope:     profiles.ScopeTask,
 		Refusal:   profiles.Silent, // a task that is refused has a Result of its own
 	}
 }

@@ -54,9 +54,8 @@ type Options struct {
 	// MCP configures profile 1. Its Backend is the servers that peers may call.
 	MCP mcpmap.Options
 
-	// A2A configures profile 2. Without a Propagate, Hints and Credentials of its own
-	// the trace context of a task, the hints for it and its credentials go ahead of
-	// it.
+	// A2A configures profile 2. Without a Carrier of its own the Carriers of the Set
+	// go ahead of tasks.
 	A2A a2a.Options
 
 	// AGDISC configures profile 10. Behind its Sources come the cards that agents
@@ -69,8 +68,7 @@ type Options struct {
 	// Events configures profile 13.
 	Events events.Options
 
-	// Cred configures profile 15. Tasks go on with the credentials that they are
-	// done under, if those are kept.
+	// Cred configures profile 15. Its Sync is of this package's making.
 	Cred cred.Options
 
 	// Hints configures profile 16. They are held against what the profiles 1, 2 and
@@ -106,6 +104,11 @@ type Options struct {
 // Set is the profiles of one endpoint, and the ends that they have on this side.
 type Set struct {
 	Registry *profiles.Registry
+
+	// Carriers are what travels with messages: trace contexts, hints and credentials.
+	// Their Attach is for endpoint.Options.Tracer, as an endpoint.ContextFunc.
+	Carriers profiles.Carriers
+
 	Traces   *obs.Contexts     // trace contexts that peers have set
 	Hints    *policyhint.Hints // and hints
 	Cred     *cred.Service     // and credentials
@@ -189,9 +192,11 @@ func New(opts Options) (*Set, error) {
 
 // open makes what Close closes.
 func (s *Set) open(opts *Options) (err error) {
+	opts.Cred.Sync = confirm
 	if s.Cred, err = cred.New(context.Background(), opts.Cred); err != nil {
 		return err
 	}
+	s.Carriers = profiles.Carriers{s.Traces, s.Hints, s.Cred}
 	if s.Events, err = events.New(opts.Events); err != nil {
 		return err
 	}
@@ -216,14 +221,8 @@ func (s *Set) open(opts *Options) (err error) {
 	s.opened = append(s.opened, s.Relay.Close)
 	s.cards = agdisc.NewCache(agdisc.CacheOptions{})
 	s.opened = append(s.opened, s.cards.Close)
-	if opts.A2A.Propagate == nil {
-		opts.A2A.Propagate = obs.ForTask
-	}
-	if opts.A2A.Hints == nil {
-		opts.A2A.Hints = tellHints
-	}
-	if opts.A2A.Credentials == nil {
-		opts.A2A.Credentials = s.tellCredentials
+	if opts.A2A.Carrier == nil {
+		opts.A2A.Carrier = s.Carriers
 	}
 	opts.A2A.Chains = s.Cred
 	if s.A2A, err = a2a.New(opts.A2A); err != nil {

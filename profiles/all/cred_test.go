@@ -80,7 +80,7 @@ func signed(t *testing.T, issuer, subject, scope string) []byte {
 
 func endpointOf(t *testing.T, s *all.Set) *endpoint.Endpoint {
 	t.Helper()
-	ep, err := endpoint.New(endpoint.Options{Registry: s.Registry, Tracer: endpoint.ContextFunc(s.Attach)})
+	ep, err := endpoint.New(endpoint.Options{Registry: s.Registry, Tracer: endpoint.ContextFunc(s.Carriers.Attach)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@
 // follows on the stream finds the chain. Attach puts the effective delegation of
 // an exchange, that of the chain which it names in extension 50, where handlers
 // find it: profiles.DelegationOf. Show, Extend and End are the sending side,
-// Forward tells a chain to the next hop.
+// Service.Forward tells a chain to the next hop.
 //
 // # Credentials
 //
@@ -95,6 +95,10 @@ type Options struct {
 	// Keep has the octets of chains kept in the Store as well, so that Forward can
 	// tell them to others.
 	Keep bool
+
+	// Sync has Forward wait until the next hop has taken a chain. Nil: Forward does
+	// nothing.
+	Sync Sync
 
 	// Tokens verifies credentials of the type jwt. Nil means that there are none.
 	Tokens Tokens

@@ -2,31 +2,45 @@ package cred
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
-// Forward tells the chain of the delegation that ctx carries to the next hop, ahead
-// of what is sent there on the same lane: the PRESENT and its DELEGATEs, octet for
-// octet as they came. It returns when they are taken there, with a ctx that has
-// what goes out in it name the chain (profiles.AppendChain). An error means that
-// nothing is to be sent.
+// forwardTime bounds how long a message waits until its credentials are taken where it
+// goes.
+const forwardTime = 10 * time.Second
+
+// Forward implements profiles.Carrier: it tells the chain of the delegation that ctx
+// carries to the next hop, the PRESENT and its DELEGATEs, octet for octet as they came.
+// It returns when they are taken there, with a ctx that has what goes out in it name the
+// chain (profiles.AppendChain).
 //
-// Chains of tokens are told, and only if they are kept; otherwise, and if ctx
-// carries no delegation, Forward does nothing. It reads the Store.
-func (s *Service) Forward(ctx context.Context, lane profiles.Lane, sync Sync) (context.Context, error) {
+// Chains of tokens are told, and only if they are kept and there is a Sync; otherwise,
+// and if ctx carries no delegation, Forward does nothing. It reads the Store, and takes
+// 10 s at most.
+func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.Onward) (context.Context, error) {
 	d := profiles.DelegationOf(ctx)
-	if d == nil || d.Type != JWT || !s.opts.Keep || s.opts.Store == nil {
+	if d == nil || d.Type != JWT || !s.opts.Keep || s.opts.Store == nil || s.opts.Sync == nil {
 		return ctx, nil
 	}
-	messages, err := s.octets(ctx, d)
+	wait, cancel := context.WithTimeout(ctx, forwardTime)
+	defer cancel()
+	messages, err := s.octets(wait, d)
 	if err != nil {
-		return ctx, err
+		return nil, err
 	}
-	if err := tellAll(ctx, lane, sync, messages...); err != nil {
-		return ctx, fmt.Errorf("cred: the next hop: %w", err)
+	err = tellAll(wait, lane, s.opts.Sync, messages...)
+	switch {
+	case errors.As(err, new(*profiles.PeerError)):
+		return nil, &profiles.Error{
+			Code: profiles.SecurityPolicy, Detail: "cred_chain", Text: "the credentials were not taken by the next endpoint", Cause: err,
+		}
+	case err != nil:
+		return nil, fmt.Errorf("cred: the next hop: %w", err)
 	}
 	return profiles.WithChain(ctx, []byte(d.ChainID)), nil
 }

@@ -24,24 +24,24 @@ func Send(ctx context.Context, on profiles.Sender, t profiles.Trace, ids IDs) er
 	return on.Send(ctx, setEnvelope(t, ids))
 }
 
-// ForTask sends the trace context of ctx ahead of a task on its lane. It does
-// nothing if ctx carries none.
-func ForTask(ctx context.Context, lane profiles.Lane, taskID []byte) error {
-	return propagate(ctx, lane, IDs{TaskID: taskID})
-}
-
-// ForCall sends the trace context of ctx ahead of a call on its lane. It does
-// nothing if ctx carries none.
-func ForCall(ctx context.Context, lane profiles.Lane, rpcID []byte) error {
-	return propagate(ctx, lane, IDs{RPCID: rpcID})
-}
-
-func propagate(ctx context.Context, lane profiles.Lane, ids IDs) error {
+// Forward implements profiles.Carrier: it sends the trace context of ctx for the msg_id
+// of a message, or the id of its lifecycle. It does not wait for the peer to read it.
+// Nothing fails for its trace: an error is that of what is sent next on the lane.
+func (*Contexts) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
 	t := profiles.TraceOf(ctx)
-	if t.Parent == "" {
-		return nil
+	ids := IDs{MsgID: m.MsgID}
+	if len(m.MsgID) == 0 {
+		switch m.Scope {
+		case profiles.ScopeTask:
+			ids.TaskID = m.ID
+		case profiles.ScopeRPC:
+			ids.RPCID = m.ID
+		}
 	}
-	return Send(ctx, lane, t, ids)
+	if t.Parent != "" && len(ids.MsgID)+len(ids.TaskID)+len(ids.RPCID) > 0 {
+		_ = Send(ctx, lane, t, ids)
+	}
+	return ctx, nil
 }
 
 // Bind sends an OBS_SET and returns once the peer has read it, so that it holds

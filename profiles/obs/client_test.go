@@ -110,9 +110,7 @@ func TestHandlersHaveTheContextThatWasSentAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := profiles.WithTrace(t.Context(), profiles.Trace{Parent: another, State: "c=2"})
-		if err := errors.Join(obs.ForTask(ctx, lane, []byte("task")), obs.ForCall(ctx, lane, []byte("call"))); err != nil {
-			t.Fatal(err)
-		}
+		forward(t, ctx, lane)
 		for _, how := range []string{"inline", "detached", "held"} {
 			for key, want := range map[string]string{
 				"":       parent + "| a=1,,b ",
@@ -132,12 +130,23 @@ func TestHandlersHaveTheContextThatWasSentAhead(t *testing.T) {
 	})
 }
 
+// forward sends the trace context of ctx ahead of a task, of a call, and of what has no
+// id, for which nothing is sent.
+func forward(t *testing.T, ctx context.Context, lane profiles.Lane) {
+	t.Helper()
+	for _, m := range []profiles.Onward{
+		{Scope: profiles.ScopeTask, ID: []byte("task")}, {Scope: profiles.ScopeRPC, ID: []byte("call")}, {Name: "server"},
+	} {
+		if _, err := new(obs.Contexts).Forward(ctx, lane, &m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWithoutATraceNothingIsSentAhead(t *testing.T) {
 	both(t, obs.Options{}, func(t *testing.T, s profiles.Session) {
 		lane := open(t, s)
-		if err := errors.Join(obs.ForTask(t.Context(), lane, []byte("t")), obs.ForCall(t.Context(), lane, []byte("c"))); err != nil {
-			t.Fatal(err)
-		}
+		forward(t, t.Context(), lane)
 		got, ids, err := obs.Last(t.Context(), lane)
 		if err != nil || got != (profiles.Trace{}) || len(ids.TaskID)+len(ids.RPCID) > 0 {
 			t.Errorf("%+v, %+v, %v", got, ids, err)

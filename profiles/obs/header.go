@@ -1,10 +1,8 @@
 package obs
 
 import (
-	"context"
 	"strings"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -25,16 +23,4 @@ func FromHeader(h map[string][]string) profiles.Trace {
 		t.State = ""
 	}
 	return t
-}
-
-// Ahead returns ctx for one call, ahead of which its trace context is sent for its
-// msg_id. It is ctx itself if that carries none.
-func Ahead(ctx context.Context) context.Context {
-	t := profiles.TraceOf(ctx)
-	if t.Parent == "" {
-		return ctx
-	}
-	return profiles.WithAhead(ctx, func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error {
-		return Send(ctx, lane, t, IDs{MsgID: env.MsgID})
-	})
 }

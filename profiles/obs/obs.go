@@ -19,7 +19,7 @@
 //
 //	endpoint.Options{Tracer: endpoint.ContextFunc(contexts.Attach)}
 //
-// Send, Bind, Last, ForTask and ForCall are the calling side.
+// Send, Bind, Last and Contexts.Forward are the calling side.
 //
 // Specification: SWP profiles §18, W3C Trace Context.
 package obs

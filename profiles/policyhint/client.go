@@ -2,8 +2,10 @@ package policyhint
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -62,27 +64,44 @@ func setEnvelope(hints []profiles.Hint) e1.Envelope {
 	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
-// ForTask sends the hints of ctx ahead of a task of a kind, on its lane. Those of
-// the connection and of the lifecycle that they came with become hints of this
-// task: the connection that it goes out on may be shared. Modes stay as they are.
-// If one is a MUST, ForTask waits until the peer has taken it, and the task is not
-// to be sent if there is an error. It does nothing if ctx carries none.
-func ForTask(ctx context.Context, lane profiles.Lane, kind string, taskID []byte) error {
-	return forward(ctx, lane, kind, scopeOf(scopeTask, taskID))
+// forwardTime bounds how long a message waits until its hints are taken where it goes.
+const forwardTime = 10 * time.Second
+
+// Forward implements profiles.Carrier: it sends the hints of ctx for what a message asks
+// for. Those of the connection and of the lifecycle that they came with become hints of
+// the lifecycle that the message opens: the connection that it goes out on may be
+// shared. A message that opens none takes no hints along. Modes stay as they are. If one
+// is a MUST, Forward waits, 10 s at most, until the peer has taken it.
+func (*Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
+	if m.Scope == "" {
+		return ctx, nil
+	}
+	hints := onward(profiles.HintsOf(ctx, m.Name), scopeOf(m.Scope, m.ID))
+	if len(hints) == 0 {
+		return ctx, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, forwardTime)
+	defer cancel()
+	err := send(wait, lane, hints)
+	if errors.As(err, new(*ViolationError)) || errors.As(err, new(*profiles.PeerError)) {
+		err = &profiles.Error{
+			Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
+			Text: "the hints were not taken by the next endpoint", Cause: err,
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ctx, nil
 }
 
-// ForCall is ForTask for a call of a method.
-func ForCall(ctx context.Context, lane profiles.Lane, method string, rpcID []byte) error {
-	return forward(ctx, lane, method, scopeOf(scopeRPC, rpcID))
-}
-
-func forward(ctx context.Context, lane profiles.Lane, name, scope string) error {
-	hints := onward(profiles.HintsOf(ctx, name), scope)
+// send sends hints, the strongest first.
+func send(ctx context.Context, lane profiles.Lane, hints []profiles.Hint) error {
 	for len(hints) > 0 {
 		next := hints[:min(len(hints), MaxConstraints)]
 		hints = hints[len(next):]
 		var err error
-		if next[0].Mode == profiles.Must { // the strongest come first
+		if next[0].Mode == profiles.Must {
 			err = Put(ctx, lane, next...)
 		} else {
 			err = lane.Send(ctx, setEnvelope(next))

@@ -52,12 +52,6 @@ func Check(h profiles.Hint) (profiles.Hint, error) {
 	return h, err
 }
 
-// Prefixes of the scopes of one exchange.
-const (
-	scopeTask = "task:"
-	scopeRPC  = "rpc:"
-)
-
 // checkScope returns the effective scope of a scope_ref, in which hexadecimal
 // digits are in lower case.
 func checkScope(ref string) (string, error) {
@@ -67,7 +61,7 @@ func checkScope(ref string) (string, error) {
 	if name, ok := strings.CutPrefix(ref, profiles.ScopeTarget); ok && name != "" && len(name) <= MaxName {
 		return ref, nil
 	}
-	for _, prefix := range []string{scopeTask, scopeRPC} {
+	for _, prefix := range []string{profiles.ScopeTask, profiles.ScopeRPC} {
 		digits, ok := strings.CutPrefix(ref, prefix)
 		if !ok || digits == "" || len(digits) > 2*MaxName {
 			continue

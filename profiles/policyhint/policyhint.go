@@ -9,7 +9,7 @@
 // New builds the Hints of an endpoint. Its Attach puts those of an exchange where
 // handlers find them, profiles.HintsOf, and as a profiles.Policy it says which
 // actions a MUST keeps from being done: what is known of a target is in Targets,
-// and what is not known keeps no MUST. Put, ForTask and ForCall are the sending
+// and what is not known keeps no MUST. Put and Hints.Forward are the sending
 // side.
 //
 // # Keys
@@ -119,25 +119,13 @@ func (h *Hints) Attach(ctx context.Context, p *profiles.Profile, req *profiles.R
 		return ctx
 	}
 	var scope string
-	if prefix := scopeOfProfile(p); prefix != "" && p.Lifecycle != nil {
+	if p.Scope != "" && p.Lifecycle != nil {
 		if id := p.Lifecycle(&req.Envelope); len(id) > 0 {
-			scope = scopeOf(prefix, id)
+			scope = scopeOf(p.Scope, id)
 		}
 	}
 	if hints := conn.begin(scope); len(hints) > 0 {
 		return profiles.WithHints(ctx, hints)
 	}
 	return ctx
-}
-
-// scopeOfProfile is the scope of the lifecycles of a profile, empty if they have
-// none.
-func scopeOfProfile(p *profiles.Profile) string {
-	switch p.Name {
-	case "a2a":
-		return scopeTask
-	case "rpc":
-		return scopeRPC
-	}
-	return ""
 }

@@ -100,7 +100,14 @@ func (p *peer) set(texts ...string) string {
 
 // keyed is a profile whose lifecycles have the key that is in the payload.
 func keyed(name string) *profiles.Profile {
-	return &profiles.Profile{Name: name, Lifecycle: func(env *e1.Envelope) []byte { return env.Payload }}
+	scopes := map[string]string{"a2a": profiles.ScopeTask, "rpc": profiles.ScopeRPC}
+	return &profiles.Profile{Name: name, Scope: scopes[name], Lifecycle: func(env *e1.Envelope) []byte { return env.Payload }}
+}
+
+// forward sends the hints of ctx ahead of a message.
+func forward(ctx context.Context, lane profiles.Lane, scope, name string, id []byte) error {
+	_, err := new(policyhint.Hints).Forward(ctx, lane, &profiles.Onward{Name: name, Scope: scope, ID: id})
+	return err
 }
 
 // of returns the hints for an action, as text.
@@ -409,7 +416,7 @@ func TestHintsGoOnWithWhatTheyAreFor(t *testing.T) {
 		hint(profiles.Must, "region", "eu", "connection"), hint(profiles.Must, "region", "eu", "rpc:01"),
 		hint(profiles.May, "colour", "red", "target:m"), hint(profiles.May, "colour", "blue", "target:other"),
 	})
-	if err := policyhint.ForCall(ctx, lane, "m", []byte{0x77}); err != nil {
+	if err := forward(ctx, lane, profiles.ScopeRPC, "m", []byte{0x77}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := see("rpc", "\x77", "m"), "MAY colour=red target:m, MUST region=eu rpc:77, SHOULD cost_limit=1 rpc:77"; got != want {
@@ -420,7 +427,7 @@ func TestHintsGoOnWithWhatTheyAreFor(t *testing.T) {
 	}
 	// A task, where nothing is a MUST and nobody waits.
 	ctx = profiles.WithHints(t.Context(), []profiles.Hint{hint(profiles.Should, "no_pii", "true", "task:02")})
-	if err := policyhint.ForTask(ctx, lane, "k", []byte{0x78}); err != nil {
+	if err := forward(ctx, lane, profiles.ScopeTask, "k", []byte{0x78}); err != nil {
 		t.Fatal(err)
 	}
 	if err := policyhint.Put(t.Context(), lane); err != nil { // behind it
@@ -431,17 +438,17 @@ func TestHintsGoOnWithWhatTheyAreFor(t *testing.T) {
 	}
 	// What can not be told is not left out.
 	ctx = profiles.WithHints(t.Context(), []profiles.Hint{hint(profiles.Must, "region", "eu", "connection"), hint(profiles.Must, "region", "eu-west", "rpc:01")})
-	if err := policyhint.ForCall(ctx, lane, "m", []byte{0x79}); err == nil {
+	if err := forward(ctx, lane, profiles.ScopeRPC, "m", []byte{0x79}); err == nil {
 		t.Error("two values of a MUST were told as one")
 	}
-	if err := policyhint.ForCall(t.Context(), lane, "m", []byte{0x80}); err != nil {
+	if err := forward(t.Context(), lane, profiles.ScopeRPC, "m", []byte{0x80}); err != nil {
 		t.Errorf("no hints: %v", err)
 	}
 	var many []profiles.Hint
 	for i := range 300 {
 		many = append(many, hint(profiles.Should, fmt.Sprint("k", i), "v", "connection"))
 	}
-	if err := policyhint.ForCall(profiles.WithHints(t.Context(), many), lane, "m", []byte{0x81}); err != nil {
+	if err := forward(profiles.WithHints(t.Context(), many), lane, profiles.ScopeRPC, "m", []byte{0x81}); err != nil {
 		t.Fatal(err)
 	}
 	if err := policyhint.Put(t.Context(), lane); err != nil {

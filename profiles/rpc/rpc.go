@@ -136,13 +136,15 @@ func New(opts Options) (*profiles.Profile, error) {
 		},
 		Handler:   s,
 		Check:     check,
-		Lifecycle: lifecycle,
+		Lifecycle: Lifecycle,
+		Scope:     profiles.ScopeRPC,
 		Refusal:   refusal,
 	}, nil
 }
 
-// lifecycle returns the rpc_id, which is the first field of every message.
-func lifecycle(env *e1.Envelope) []byte {
+// Lifecycle returns the rpc_id of a message, nil if it cannot be read. It is a window
+// into the payload.
+func Lifecycle(env *e1.Envelope) []byte {
 	body, err := p1.Body(env.Payload, env.MsgType, members)
 	if err != nil {
 		return nil

@@ -1,7 +1,6 @@
 package sdlagent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,9 +22,9 @@ type Inside struct {
 	MCP  *mcpmap.Mapping // of the ends that Connect returns
 	A2A  *a2a.Service    // likewise
 
-	// Present presents on a lane the credentials under whose delegation ctx is. Nil
-	// presents none.
-	Present func(ctx context.Context, lane profiles.Lane) (context.Context, error)
+	// Carrier sends the credentials under whose delegation something is done. Nil
+	// sends none.
+	Carrier profiles.Carrier
 
 	Links int           // sessions at once, default 256
 	Idle  time.Duration // after which one that nobody uses ends, default 1 min

@@ -86,7 +86,7 @@ func (a *Agent) call(ctx context.Context, server, tool string, call *serve.ToolC
 
 // present presents the credentials of ctx over a link, if there are any.
 func (l *links) present(ctx context.Context, k *link) (context.Context, error) {
-	if l.Present == nil || profiles.DelegationOf(ctx) == nil {
+	if l.Carrier == nil || profiles.DelegationOf(ctx) == nil {
 		return ctx, nil
 	}
 	lane, err := k.session.Open(ctx)
@@ -94,5 +94,5 @@ func (l *links) present(ctx context.Context, k *link) (context.Context, error) {
 		return nil, err
 	}
 	defer func() { _ = lane.Close() }()
-	return l.Present(ctx, lane)
+	return l.Carrier.Forward(ctx, lane, new(profiles.Onward))
 }

@@ -228,7 +228,7 @@ func end(t *testing.T, o all.Options) (*all.Set, *endpoint.Endpoint) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Attach)})
+	ep, err := endpoint.New(endpoint.Options{Registry: set.Registry, Tracer: endpoint.ContextFunc(set.Carriers.Attach)})
 	if err != nil {
 		t.Fatal(err)
 	}

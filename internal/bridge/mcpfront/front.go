@@ -26,7 +26,6 @@ import (
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
-	"github.com/slimwire/swp/profiles/obs"
 )
 
 // Path is what the paths of a Front begin with.
@@ -51,6 +50,9 @@ type Options struct {
 	// Trace returns the trace context that a request goes on with, zero for none. Nil
 	// means that none goes on.
 	Trace func(*http.Request) profiles.Trace
+
+	// Carrier sends the trace context ahead of the request. Required with Trace.
+	Carrier profiles.Carrier
 
 	// Identity is that of the endpoint of the front, which goes into the errors that the
 	// front writes itself (data.endpoint). Empty means that none does.
@@ -220,5 +222,5 @@ func (f *Front) traced(ctx context.Context, r *http.Request) context.Context {
 	if f.opts.Trace == nil {
 		return ctx
 	}
-	return obs.Ahead(profiles.WithTrace(ctx, f.opts.Trace(r)))
+	return profiles.WithForward(profiles.WithTrace(ctx, f.opts.Trace(r)), f.opts.Carrier, profiles.Onward{}, nil)
 }
