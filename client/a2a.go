@@ -18,7 +18,7 @@ func (c *Client) CheckAgent(ctx context.Context, agent string) error {
 	if agent == "" {
 		return nil
 	}
-	honoured, err := c.honours(ctx, a2a.ProfileID, profiles.ExtAgent)
+	honoured, err := c.honours(ctx, a2a.ProfileID, a2a.ExtAgent)
 	if err == nil && !honoured {
 		err = &finalError{fmt.Errorf("%s does not say that it tells agents apart, so a task for %q could reach another one; leave the agent out", c.address, agent)}
 	}

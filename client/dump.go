@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"unicode/utf8"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -60,7 +59,7 @@ type Fault struct {
 
 // DumpOptions configure Dump. The zero value is usable.
 type DumpOptions struct {
-	// Registry names profiles and types. Nil names none.
+	// Registry names profiles and types, and shows payloads. Nil knows none.
 	Registry *profiles.Registry
 }
 
@@ -118,24 +117,26 @@ func describe(body []byte, offset int64, limits *e1.Limits, o *DumpOptions) *Fra
 		f.Extensions = append(f.Extensions, extension(typ, value))
 	}
 	f.PayloadLen = len(env.Payload)
-	if f.Fault == nil {
-		f.Message = decodePayload(&env)
+	var known *profiles.Profile
+	if o.Registry != nil {
+		known, _ = o.Registry.Lookup(f.ProfileID)
+	}
+	if known != nil && known.Show != nil && f.Fault == nil {
+		f.Message = known.Show(&env)
 	}
 	switch {
 	case len(env.Payload) == 0, f.Message != nil:
 	case json.Valid(env.Payload):
 		f.JSON = json.RawMessage(env.Payload)
-	case readable(env.Payload):
+	case p1.Readable(env.Payload):
 		f.Text = string(env.Payload)
 	default:
 		f.Hex = hex.EncodeToString(env.Payload)
 	}
-	if o.Registry != nil {
-		if p, ok := o.Registry.Lookup(f.ProfileID); ok {
-			f.Profile = p.Name
-			if t, ok := p.Type(f.MsgType); ok {
-				f.Type = t.Name
-			}
+	if known != nil {
+		f.Profile = known.Name
+		if t, ok := known.Type(f.MsgType); ok {
+			f.Type = t.Name
 		}
 	}
 	return f
@@ -166,23 +167,10 @@ func faultOf(e *profiles.Error, offset int64, err error) *Fault {
 }
 
 func extension(typ uint64, value []byte) Extension {
-	if len(value) > 0 && readable(value) {
+	if len(value) > 0 && p1.Readable(value) {
 		return Extension{Type: typ, Text: string(value)}
 	}
 	return Extension{Type: typ, Hex: hex.EncodeToString(value)}
-}
-
-// readable reports whether b is text that needs no escapes.
-func readable(b []byte) bool {
-	if !utf8.Valid(b) {
-		return false
-	}
-	for _, r := range string(b) {
-		if !strconv.IsPrint(r) && r != '\n' && r != '\t' {
-			return false
-		}
-	}
-	return true
 }
 
 // counted counts what was read.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -49,7 +48,7 @@ func (c *Client) CheckTarget(ctx context.Context, target string) error {
 	if target == "" {
 		return nil
 	}
-	honoured, err := c.honours(ctx, mcpmap.ProfileID, profiles.ExtTarget)
+	honoured, err := c.honours(ctx, mcpmap.ProfileID, mcpmap.ExtTarget)
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (c *Client) CheckTarget(ctx context.Context, target string) error {
 
 // tellsServersApart reports whether a peer honours the name of a server.
 func tellsServersApart(info *rpc.Info) bool {
-	return slices.Contains(info.Extensions[mcpmap.ProfileID], profiles.ExtTarget)
+	return slices.Contains(info.Extensions[mcpmap.ProfileID], mcpmap.ExtTarget)
 }
 
 // MCP is a conversation with one MCP server behind the peer, in the era that

@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -102,7 +103,7 @@ func answering(octets, of []byte, relates bool) ([]byte, error) {
 		return nil, fmt.Errorf("there is nothing to answer: %w", err)
 	}
 	if relates {
-		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, asked.MsgID)
+		env.Extensions = e1.AppendExtension(env.Extensions, mcpmap.ExtRelated, asked.MsgID)
 	} else {
 		env.MsgID = asked.MsgID
 	}

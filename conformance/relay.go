@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"time"
@@ -29,12 +28,7 @@ func relayProfiles(s *stage) ([]*profiles.Profile, error) {
 		return nil, err
 	}
 	s.onClose(service.Close)
-	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{
-		relay.MethodAttach: {Long: true, Held: func(p *rpc.Pending, params []byte) error { return service.Attach(p, params) }},
-		relay.MethodDead: {Detached: func(ctx context.Context, req *profiles.Request, params []byte, _ func([]byte) error) ([]byte, error) {
-			return service.Dead(ctx, req.Session, params)
-		}},
-	}})
+	calls, err := rpc.New(rpc.Options{Brought: service.Profile().Methods})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
 )
 
 // PlanPartner is a partner of a Plan.
@@ -38,8 +40,15 @@ type PlanCaller struct {
 	Certificates int    `json:"certificates"`
 }
 
-// reachable are the profiles by which one names what is behind a partner.
-var reachable = []string{"mcp", "rpc", "a2a", "agdisc"}
+// reachable returns the profiles by which one names what is behind a partner.
+func reachable() (names []string) {
+	for _, p := range all.Tables() {
+		if p.Behind != profiles.NotBehind {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
 
 func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
@@ -47,7 +56,7 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 		one := PlanPartner{
 			Name: name, Identity: conf.Identity, Addresses: []string{}, Trust: append([]string{}, conf.Trust...),
 			Allowed: whoMay(&c.Access, func(may *access.Policy) bool {
-				return slices.ContainsFunc(reachable, func(profile string) bool { return may.Reaches(anyone, profile, name) })
+				return slices.ContainsFunc(reachable(), func(profile string) bool { return may.Reaches(anyone, profile, name) })
 			}),
 			Serves: len(policy.For(conf.Identity).Rules) > 0,
 		}

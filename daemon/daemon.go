@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,8 +51,9 @@ type Options struct {
 	Read func() (*config.Config, error)
 
 	// Profiles of the program that embeds this one are served beside those that are
-	// built in, to the same peers. What a peer may do in them is their own affair:
-	// the access rules are not asked, but who is denied altogether is not let in.
+	// built in, to the same peers, and so are their Methods. They ask the Rules of a
+	// request what a peer may do; rules can name them in a configuration that Load was
+	// given them for.
 	Profiles []*profiles.Profile
 
 	// Methods of RPC are served beside the built-in ones and those of rpc.backends.
@@ -130,7 +132,7 @@ func Run(ctx context.Context, opts Options) error {
 	out := zapcore.Lock(zapcore.AddSync(opts.Log)) // of two logs
 	log, stop := boundlog.New(boundlog.Options{Level: level, Text: opts.Config.Log.Format == "text", Output: out})
 	defer stop()
-	exchanges, err := newExchanges(&opts.Config.Log, out)
+	exchanges, err := newExchanges(&opts.Config.Log, slices.Concat(all.Tables(), opts.Profiles), out)
 	if err != nil {
 		return err
 	}

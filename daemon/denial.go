@@ -98,7 +98,7 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	case d.Refused != "":
 		return e, e.refused(c)
 	}
-	note, unknown := config.CheckOperation(d.Profile, d.Operation)
+	note, unknown := c.CheckOperation(d.Profile, d.Operation)
 	if unknown != nil {
 		note = unknown.Error() // the peer's own words
 	}

@@ -21,6 +21,8 @@ type exchanges struct {
 	log     *accesslog.Log
 	latency *latency
 
+	passedOn map[string]bool // profiles of which exchanges are passed on to partners
+
 	server  func(name string) bool           // whether a name is that of an MCP server
 	partner func(name string) (string, bool) // the partner that a name leads to
 }
@@ -30,12 +32,16 @@ var accessModes = map[string]accesslog.Mode{
 	config.AccessOff: accesslog.Off, config.AccessDenied: accesslog.Denied, config.AccessAll: accesslog.All,
 }
 
-func newExchanges(c *config.Log, out io.Writer) (*exchanges, error) {
+func newExchanges(c *config.Log, tables []*profiles.Profile, out io.Writer) (*exchanges, error) {
 	x := &exchanges{
-		log:     accesslog.New(accesslog.Options{Text: c.Format == config.LogText, Output: out}),
-		latency: newLatency(),
-		server:  func(string) bool { return false },
-		partner: func(string) (string, bool) { return "", false },
+		passedOn: make(map[string]bool),
+		log:      accesslog.New(accesslog.Options{Text: c.Format == config.LogText, Output: out}),
+		latency:  newLatency(tables),
+		server:   func(string) bool { return false },
+		partner:  func(string) (string, bool) { return "", false },
+	}
+	for _, p := range tables {
+		x.passedOn[p.Name] = p.Behind == profiles.PassedOn
 	}
 	if err := x.log.Reopen(c.AccessFile); err != nil {
 		x.log.Close()
@@ -72,7 +78,7 @@ func (d *daemon) prepareAccessLog(c *config.Config) (change, error) {
 // observe takes an exchange that has ended.
 func (x *exchanges) observe(r *endpoint.Report) {
 	partner := ""
-	if forwarded[r.Subject.Profile] {
+	if x.passedOn[r.Subject.Profile] {
 		partner, _ = x.partner(r.Subject.Name)
 	}
 	x.latency.observe(&r.Subject, r.Outcome, r.Took.Seconds())
@@ -93,9 +99,6 @@ func (x *exchanges) observe(r *endpoint.Report) {
 	}
 	x.write(r, partner)
 }
-
-// forwarded are the profiles in whose names the first segment may be a partner.
-var forwarded = map[string]bool{"mcp": true, "rpc": true, "a2a": true}
 
 func (x *exchanges) write(r *endpoint.Report, partner string) {
 	v := &r.Verdict

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/events"
@@ -187,7 +188,7 @@ func TestDeniedHasDenialsAlone(t *testing.T) {
 }
 
 func TestLatencyHasLabelsOfAClosedSet(t *testing.T) {
-	l := newLatency()
+	l := newLatency(all.Tables())
 	for _, s := range []profiles.Subject{
 		{Profile: "mcp", Operation: "tools/call"}, {Profile: "mcp", Operation: "a method of a peer"}, {Profile: "rpc", Operation: "RPC_REQ"},
 		{Profile: "of a peer", Operation: "call"}, {Profile: "rpc", Operation: "call", Name: "a name of a peer"},

@@ -10,30 +10,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// operations are those that have a label of their own. Whatever else a peer asks for
-// is the operation "other" of its profile, so that no peer makes labels.
-var operations = map[string][]string{
-	"mcp": {
-		"initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
-		"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
-		"server/discover", "subscriptions/listen", "sampling/createMessage", "elicitation/create", "roots/list",
-		"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
-	},
-	"a2a":        {"handshake", "task", "event", "result"},
-	"rpc":        {"call", "cancel"},
-	"events":     {"publish", "subscribe", "unsubscribe"},
-	"obs":        {"set", "get"},
-	"policyhint": {"set", "violation"},
-	"cred":       {"present", "delegate", "revoke"},
-	"state":      {"put", "get", "delta"},
-	"artifact":   {"offer", "get", "chunk"},
-	"relay":      {"publish", "consume", "ack", "nack", "status"},
-	"agdisc":     {"get"},
-	"tooldisc":   {"list", "get"},
-	"sdl":        {"send"},
-	"slip":       {"send", "return"},
-}
-
+// otherOperation stands for all that is none of the operations in the tables of the
+// profiles, so that no peer makes labels.
 const otherOperation = "other"
 
 // latency is how long exchanges take.
@@ -51,17 +29,18 @@ type byOutcome [profiles.Outcomes]struct {
 	h    prometheus.Observer
 }
 
-func newLatency() *latency {
+func newLatency(tables []*profiles.Profile) *latency {
 	l := &latency{
 		exchanges: histograms("swpd_exchange_seconds", "How long exchanges took that peers opened.", "profile", "operation", "outcome"),
 		servers:   histograms("swpd_mcp_seconds", "How long exchanges took with the MCP servers of this endpoint.", "server", "outcome"),
 		partners:  histograms("swpd_partner_seconds", "How long exchanges took that were passed on to partners.", "partner", "profile", "outcome"),
 		known:     make(map[[2]string]*byOutcome),
 	}
-	for profile, list := range operations {
-		for _, operation := range append(list[:len(list):len(list)], otherOperation) {
-			l.known[[2]string{profile, operation}] = new(byOutcome)
+	for _, p := range tables {
+		for _, o := range p.Operations {
+			l.known[[2]string{p.Name, o.Name}] = new(byOutcome)
 		}
+		l.known[[2]string{p.Name, otherOperation}] = new(byOutcome)
 	}
 	l.known[[2]string{otherOperation, otherOperation}] = new(byOutcome)
 	return l

@@ -180,7 +180,7 @@ func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
 	o.Identity = d.credentials.identity
 	o.Registry, o.Observer, o.Admit, o.ErrorFrames = d.profiles.Registry, d.observer, d.memory.admit, errorFrames
 	o.InFlightOf = d.partners.inFlight
-	o.Tracer = d.traces
+	o.Tracer, o.Access = d.traces, d.guard
 	return o
 }
 

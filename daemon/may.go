@@ -75,7 +75,7 @@ type AtPartner struct {
 // rule on it could ever match. Whether the trusted authorities vouch for the identity
 // is not asked.
 func CheckMay(c *config.Config, q Question) (*Answer, error) {
-	note, err := config.CheckOperation(q.Profile, q.Operation)
+	note, err := c.CheckOperation(q.Profile, q.Operation)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (a *Answer) beyond(c *config.Config) error {
 		a.Notes = append(a.Notes, fmt.Sprintf("the name of a call ends with the tool: %s/TOOL", a.Name))
 	}
 	if partner {
-		if !deeper || !slices.Contains(reachable, a.Profile) {
+		if !deeper || !slices.Contains(reachable(), a.Profile) {
 			return nil
 		}
 		var own Plan

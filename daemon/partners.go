@@ -139,8 +139,8 @@ func (p *partners) options(name string, c config.Partner) partner.Options {
 	}
 	if c.Extensions {
 		o.Extensions = map[uint64][]uint64{
-			mcpmap.ProfileID: {profiles.ExtTarget, profiles.ExtSession},
-			a2a.ProfileID:    {profiles.ExtAgent},
+			mcpmap.ProfileID: {mcpmap.ExtTarget, mcpmap.ExtSession},
+			a2a.ProfileID:    {a2a.ExtAgent},
 		}
 	}
 	return o

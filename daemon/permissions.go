@@ -102,7 +102,7 @@ func CheckAs(c *config.Config, identity string) (*Permissions, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		one := PartnerReach{Name: name, Identity: c.Partners[name].Identity}
-		for _, profile := range reachable {
+		for _, profile := range reachable() {
 			if policy.Reaches(identity, profile, name) {
 				one.Profiles = append(one.Profiles, profile)
 			}

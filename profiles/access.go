@@ -7,26 +7,7 @@ type Access interface {
 	// profile on a name. It must not block, and is safe for concurrent use. A
 	// denial is audited by whoever implements Access, not by the caller.
 	//
-	//	profile  operation                             name
-	//	mcp      the JSON-RPC method, as tools/call    server, for tools/call server/tool
-	//	a2a      handshake                             agent_id
-	//	a2a      task                                  kind; for an agent here agent/kind, of a partner partner/agent/kind
-	//	a2a      extended_card                         agent whose card is fetched with credentials that are kept here
-	//	rpc      call                                  method
-	//	events   publish                               event_type
-	//	events   subscribe                             event_type of each event delivered
-	//	obs      set, get                              empty
-	//	policyhint set                                 empty
-	//	cred     present, delegate                     cred_type, of the first credential
-	//	state    put                                   state_id, in lower-case hexadecimal
-	//	state    get, delta                            the same, of a state that somebody else has put
-	//	artifact offer                                 artifact_id
-	//	artifact get, list                             the same, of an artifact that somebody else has offered
-	//	relay    publish, consume                      topic
-	//	agdisc   get                                   agent_id
-	//	tooldisc get                                   tool_id of a descriptor that is configured
-	//	sdl      send                                  agent_id that it speaks as
-	//	slip     send                                  agent_id that it is sent to
+	// The Operations of a Profile say what the name is.
 	Allowed(identity, profile, operation, name string) bool
 }
 

@@ -3,7 +3,9 @@
 //
 // A Profile is a table of message types with roles, and a Handler. The endpoint
 // reads the table: a type that is not in it is refused before its payload is
-// looked at. A Registry is built once from a list of profiles and never changes.
+// looked at. Whatever else has to know of profiles reads it as well: access rules
+// its operations, swp.info its extensions, RPC its methods, a dump how to show a
+// payload. A Registry is built once from a list of profiles and never changes.
 //
 // A profile knows this package, p1, e1 and its own schema, and nothing of
 // frames, transports or other profiles.
@@ -11,19 +13,21 @@
 // # Constants
 //
 // The roles of message types are [Initiating], [Answer], [Terminal] and [Concluding].
+// Names lead behind partners or not: [NotBehind], [Told], [PassedOn].
 // The codes of errors are [OK], [InvalidFrame], [FrameTooLarge], [InvalidUvarint],
 // [UnsupportedVersion], [InvalidEnvelope], [MsgIDInvalid], [PayloadTooLarge],
 // [ExtTooLarge], [UnknownProfile], [SecurityPolicy], [RateLimitExceeded],
 // [UnsupportedMsgType], [InvalidMCPPayload], [InvalidProfilePayload],
 // [DuplicateMsgID], [NotFound], [CompatibilityPolicy] and [Internal]; handlers mostly
 // mean InvalidProfilePayload, NotFound, SecurityPolicy or, by [Busy],
-// RateLimitExceeded. The extensions that more than one package reads begin with Ext;
-// go doc profiles.ExtTarget lists them.
+// RateLimitExceeded. The extensions of any profile begin with Ext;
+// go doc profiles.ExtHops lists them. A profile has its own.
 package profiles
 
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/slimwire/swp/e1"
 )
@@ -66,6 +70,30 @@ type Profile struct {
 	// ScopeTask. Empty: no hint is for one of them.
 	Scope string
 
+	// Extensions are the extension types that the profile acts on or sends, its own
+	// and those of any profile, for swp.info.
+	Extensions []uint64
+
+	// Operations are what peers do in the profile, in the words of access rules,
+	// metrics and the access log.
+	Operations []Operation
+
+	// Open says that rules may name other operations as well: they are not from a
+	// fixed set, such as the methods of MCP.
+	Open bool
+
+	// Behind says whether the names of operations may lead to a partner.
+	Behind Behind
+
+	// Methods of RPC come with the profile. The RPC profile of the same endpoint
+	// serves them; its own are here without functions.
+	Methods []Method
+
+	// Show returns the message in a payload, by the names of its schema and fit for
+	// encoding/json, for people who look at a dump; nil if it is malformed. Secrets
+	// are left out. A nil Show leaves the payload as it is.
+	Show func(env *e1.Envelope) any
+
 	// Handler gets every message that initiates, and the answers that match no
 	// call of this session. Required.
 	Handler Handler
@@ -92,6 +120,34 @@ type Profile struct {
 	// waits for a handler that has failed. A peer that knows nothing of that message
 	// takes it for one of an unknown profile; Silent is for those.
 	Refusal func(req *Request, err *Error) (answer e1.Envelope, ok bool)
+}
+
+// Operation is something that peers do in a profile.
+type Operation struct {
+	Name string
+
+	// On is what the name is that the rules are asked about, such as "event_type";
+	// empty: they are asked about no name.
+	On string
+
+	// Free says that the rules are not asked: metrics and the access log alone have
+	// the operation.
+	Free bool
+}
+
+// Behind says whether a name can be that of something behind a partner,
+// partner/name.
+type Behind uint8
+
+const (
+	NotBehind Behind = iota // it cannot
+	Told                    // the partner is asked for what there is to tell of it
+	PassedOn                // and exchanges about it are passed on to the partner
+)
+
+// Asked returns the operations of the profile that the rules are asked about.
+func (p *Profile) Asked() []Operation {
+	return slices.DeleteFunc(slices.Clone(p.Operations), func(o Operation) bool { return o.Free })
 }
 
 // Silent is the Refusal of a profile that has no message to say why: whoever waits

@@ -24,6 +24,10 @@ type Request struct {
 	// dropped.
 	Unsolicited bool
 
+	// Rules are the access rules of the endpoint, for profiles that were given none by
+	// whoever built them. Nil denies nothing.
+	Rules Access
+
 	// Exchange is the endpoint's side of the methods below.
 	Exchange Exchange
 }

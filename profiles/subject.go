@@ -55,10 +55,11 @@ func (r *Request) About(operation, name string) {
 }
 
 // May asks a whether the peer may carry out an operation of a profile on a name,
-// and says that the request is about that. Like About it is called in Serve.
+// and says that the request is about that. Like About it is called in Serve. A nil
+// Access, as Rules may be, denies nothing.
 func (r *Request) May(a Access, profile, operation, name string) bool {
 	r.About(operation, name)
-	return a.Allowed(r.Session.Peer().Identity, profile, operation, name)
+	return a == nil || a.Allowed(r.Session.Peer().Identity, profile, operation, name)
 }
 
 // About says what the exchange of a Responder is about. It may be called until the

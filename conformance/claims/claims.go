@@ -111,9 +111,7 @@ func Make(in Input) (*Document, error) {
 			s.refuse("%s: nothing says what is in force here: %s", v.Namespace, v.About)
 		}
 	}
-	if err := m.profiles(); err != nil {
-		return nil, err
-	}
+	m.profiles()
 	m.classes()
 	m.others()
 	for _, s := range m.runs.namespaces {
@@ -164,14 +162,9 @@ func (m *maker) classes() {
 
 // profiles claims each profile that is served and published with a version, and
 // whose namespace holds. Without that its namespace holds for no class either.
-func (m *maker) profiles() error {
-	set, err := all.New(all.Options{})
-	if err != nil {
-		return err
-	}
-	defer set.Close()
+func (m *maker) profiles() {
 	served := make(map[string]uint64)
-	for _, p := range set.Registry.All() {
+	for _, p := range all.Tables() {
 		served[p.Name] = p.ID
 	}
 	for _, s := range m.runs.namespaces[len(foundation):] {
@@ -193,7 +186,6 @@ func (m *maker) profiles() error {
 		}
 		m.doc.Profiles = append(m.doc.Profiles, Profile{s.Namespace, id, version, s.Namespace, s.Vectors, payload})
 	}
-	return nil
 }
 
 // foundation are the namespaces that belong to no profile; the first ones of the

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
 )
 
 // Access says who may do what. Without a rule that fits, everything is denied.
@@ -68,25 +70,38 @@ func trustDomain(identity string) string {
 	return scheme + "://" + domain
 }
 
-// operations are the operations of the profiles that rules can name; nil means
-// that they are not from a fixed set.
-var operations = map[string][]string{
-	"mcp":    nil,
-	"a2a":    {"handshake", "task", "extended_card"},
-	"rpc":    {"call"},
-	"events": {"publish", "subscribe"},
-	"obs":    {"set", "get"},
+// table returns the profile of a name: of those that are built in, and of the program
+// that embeds swpd.
+func (c *Config) table(name string) *profiles.Profile {
+	for _, list := range [][]*profiles.Profile{all.Tables(), c.Profiles} {
+		for _, p := range list {
+			if p.Name == name && (p.Open || len(p.Asked()) > 0) {
+				return p
+			}
+		}
+	}
+	return nil
+}
 
-	"agdisc":   {"get"},
-	"tooldisc": {"get"},
-	"state":    {"put", "get", "delta"},
-	"artifact": {"offer", "get", "list"},
+// ruled returns the names of the profiles that rules can be for.
+func (c *Config) ruled() []string {
+	var names []string
+	for _, p := range slices.Concat(all.Tables(), c.Profiles) {
+		if c.table(p.Name) != nil {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
-	"policyhint": {"set"},
-	"cred":       {"present", "delegate"},
-	"relay":      {"publish", "consume"},
-	"sdl":        {"send"},
-	"slip":       {"send"},
+// operationsOf returns what rules are asked about in a profile.
+func operationsOf(p *profiles.Profile) []string {
+	var names []string
+	for _, o := range p.Asked() {
+		names = append(names, o.Name)
+	}
+	return names
 }
 
 func (c *Config) checkAccess(p *problems) {
@@ -96,7 +111,7 @@ func (c *Config) checkAccess(p *problems) {
 		checkPatterns(p, key+".name", rule.Name)
 		checkPatterns(p, key+".operation", rule.Operation)
 		checkPatterns(p, key+".profile", rule.Profile)
-		checkOperations(p, key, &rule)
+		c.checkOperations(p, key, &rule)
 	}
 	for i, rule := range c.Access.Agents {
 		key := fmt.Sprintf("access.agents[%d]", i)
@@ -110,21 +125,22 @@ func (c *Config) checkAccess(p *problems) {
 }
 
 // checkOperations finds words that no rule can ever match.
-func checkOperations(p *problems, key string, rule *AccessRule) {
+func (c *Config) checkOperations(p *problems, key string, rule *AccessRule) {
 	known := make(map[string]bool)
 	open := len(rule.Profile) == 0
 	for i, name := range rule.Profile {
-		list, ok := operations[name]
+		table := c.table(name)
 		switch {
 		case strings.Contains(name, "*"):
 			open = true
-		case !ok:
-			p.addItem(key+".profile", i, "%.64q is no profile with operations; they are %s", name, strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
+			continue
+		case table == nil:
+			p.addItem(key+".profile", i, "%.64q is no profile with operations; they are %s", name, strings.Join(c.ruled(), ", "))
 			return
-		case list == nil:
+		case table.Open:
 			open = true
 		}
-		for _, operation := range list {
+		for _, operation := range operationsOf(table) {
 			known[operation] = true
 		}
 	}
@@ -139,48 +155,44 @@ func checkOperations(p *problems, key string, rule *AccessRule) {
 	}
 }
 
-// mcpMethods are the methods of MCP, of both eras. A server may have others.
-var mcpMethods = []string{
-	"completion/complete", "initialize", "logging/setLevel", "ping", "prompts/get", "prompts/list",
-	"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
-	"server/discover", "subscriptions/listen", "tasks/cancel", "tasks/get", "tasks/list", "tasks/result", "tasks/update",
-	"tools/call", "tools/list",
-	"notifications/cancelled", "notifications/elicitation/complete", "notifications/initialized", "notifications/message",
-	"notifications/progress", "notifications/prompts/list_changed", "notifications/resources/list_changed",
-	"notifications/resources/updated", "notifications/roots/list_changed", "notifications/tasks/status",
-	"notifications/tools/list_changed",
-}
-
 // OperationAgentID is what the audit trail calls the use of an agent_id, which
 // access.agents allows and no rule does.
 const OperationAgentID = "agent_id"
 
 // CheckOperation reports whether rules are ever asked about an operation of a
-// profile. The error names the choices. A method of MCP that is not known is an error
-// only if it is a typing error away from one that is; otherwise the note says so.
-func CheckOperation(profile, operation string) (note string, err error) {
-	list, ok := operations[profile]
-	switch {
-	case !ok:
-		names := slices.Sorted(maps.Keys(operations))
+// profile. The error names the choices. Where a profile is open, as MCP is, one that is
+// not known is an error only if it is a typing error away from one that is; otherwise
+// the note says so.
+func (c *Config) CheckOperation(profile, operation string) (note string, err error) {
+	table := c.table(profile)
+	if table == nil {
+		names := c.ruled()
 		return "", fmt.Errorf("%.64q is no profile with operations%s; they are %s", profile, meant(profile, names), strings.Join(names, ", "))
-	case list == nil:
-		return checkMethod(operation)
-	case slices.Contains(list, operation), profile == "a2a" && operation == OperationAgentID:
+	}
+	list := operationsOf(table)
+	if slices.Contains(list, operation) || profile == "a2a" && operation == OperationAgentID {
 		return "", nil
 	}
-	return "", fmt.Errorf("%.64q is no operation of %s%s; they are %s", operation, profile, meant(operation, list), strings.Join(list, ", "))
+	hint := meant(operation, list)
+	switch {
+	case !table.Open:
+		return "", fmt.Errorf("%.64q is no operation of %s%s; they are %s", operation, profile, hint, strings.Join(list, ", "))
+	case hint != "":
+		return "", fmt.Errorf("%.64q is no method of %s%s", operation, strings.ToUpper(profile), hint)
+	}
+	return fmt.Sprintf("%.64q is no method of %s that is known here; a server may have it all the same", operation, strings.ToUpper(profile)), nil
 }
 
-// checkMethod is CheckOperation for profile mcp.
-func checkMethod(method string) (note string, err error) {
-	if slices.Contains(mcpMethods, method) {
-		return "", nil
+// Nameless returns the profiles that are built in of which rules are asked about no
+// names.
+func Nameless() (names []string) {
+	for _, p := range all.Tables() {
+		asked := p.Asked()
+		if len(asked) > 0 && !slices.ContainsFunc(asked, func(o profiles.Operation) bool { return o.On != "" }) {
+			names = append(names, p.Name)
+		}
 	}
-	if hint := meant(method, mcpMethods); hint != "" {
-		return "", fmt.Errorf("%.64q is no method of MCP%s", method, hint)
-	}
-	return fmt.Sprintf("%.64q is no method of MCP that is known here; a server may have it all the same", method), nil
+	return names
 }
 
 // meant asks for the known word that is a typing error away from a word.
@@ -197,31 +209,36 @@ func meant(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// DoubtfulOperations warns of operations of rules that match no method of MCP that is
-// known, nor an operation of another profile of the rule. Where only other profiles are
-// meant, Load refuses them.
+// DoubtfulOperations warns of operations of rules that are none of a profile of the rule
+// that is known. Where no open profile is meant, Load refuses them.
 func (c *Config) DoubtfulOperations() (warnings []string) {
 	for i, rule := range c.Access.Rules {
+		open, known := c.meantBy(rule.Profile)
 		for _, operation := range rule.Operation {
-			if strings.Contains(operation, "*") || slices.Contains(mcpMethods, operation) || ofProfiles(rule.Profile, operation) {
+			if strings.Contains(operation, "*") || slices.Contains(known, operation) {
 				continue
 			}
-			warnings = append(warnings, fmt.Sprintf("access.rules[%d].operation: %.64q is no operation that is known here%s", i, operation, meant(operation, mcpMethods)))
+			warnings = append(warnings, fmt.Sprintf("access.rules[%d].operation: %.64q is no operation that is known here%s", i, operation, meant(operation, open)))
 		}
 	}
 	return warnings
 }
 
-// ofProfiles reports whether an operation is one of a list of profiles, which are
-// patterns; an empty list stands for all.
-func ofProfiles(names List, operation string) bool {
-	open := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "*") })
-	for name, list := range operations {
-		if (open || slices.Contains(names, name)) && slices.Contains(list, operation) {
-			return true
+// meantBy returns the operations of the profiles that match a list of patterns, of which
+// an empty one stands for all, and those of the open profiles among them.
+func (c *Config) meantBy(names List) (open, known []string) {
+	every := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "*") })
+	for _, name := range c.ruled() {
+		if !every && !slices.Contains(names, name) {
+			continue
+		}
+		table := c.table(name)
+		known = append(known, operationsOf(table)...)
+		if table.Open {
+			open = append(open, operationsOf(table)...)
 		}
 	}
-	return false
+	return open, known
 }
 
 // maxPattern is the length of the longest pattern.

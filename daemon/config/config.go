@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/transport"
 )
@@ -51,6 +52,10 @@ type Config struct {
 
 	// Source is the file that was read; empty means the built-in configuration.
 	Source string `yaml:"-"`
+
+	// Profiles are those of the program that embeds swpd, which rules can name beside
+	// those that are built in.
+	Profiles []*profiles.Profile `yaml:"-"`
 
 	// Places says where keys were set, as file:line or the environment variable; see
 	// Place.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // maxFile is the largest configuration that is read.
@@ -26,14 +28,15 @@ var (
 
 // Load reads the configuration in file, or takes the built-in one if file is
 // empty, applies the SWPD_ variables of environ (see os.Environ), and checks
-// the result. Relative paths in it are relative to the file. The error is a
-// Problems, or what the system said when the file could not be read.
-func Load(file string, environ []string) (*Config, error) {
+// the result. Relative paths in it are relative to the file. Rules can be for the
+// profiles that are built in and for those given, of a program that embeds swpd. The
+// error is a Problems, or what the system said when the file could not be read.
+func Load(file string, environ []string, own ...*profiles.Profile) (*Config, error) {
 	text, err := read(file)
 	if err != nil {
 		return nil, err
 	}
-	return parse(file, text, environ)
+	return parse(file, text, environ, own...)
 }
 
 // AdminAddress returns the key admin of a configuration as Load does, whatever else is
@@ -96,11 +99,12 @@ func decodeKeys(file string, text []byte, environ []string) (*Config, *decoder, 
 	return c, d, nil
 }
 
-func parse(file string, text []byte, environ []string) (*Config, error) {
+func parse(file string, text []byte, environ []string, own ...*profiles.Profile) (*Config, error) {
 	c, d, err := decodeKeys(file, text, environ)
 	if err != nil {
 		return nil, err
 	}
+	c.Profiles = own
 	if err := d.err(); err != nil {
 		return nil, err // what follows from a typing error helps nobody
 	}

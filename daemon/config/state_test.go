@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slimwire/swp/profiles/all"
 )
 
 func TestLoadReadsStateAccessAndServices(t *testing.T) {
@@ -222,37 +224,38 @@ func TestBuiltInConfigurationAllowsItsOwnAndNobodyElse(t *testing.T) {
 	}
 }
 
-// The words that rules can use are those that the contract of the profiles
-// documents.
-func TestOperationsAreThoseOfTheContract(t *testing.T) {
-	text, err := os.ReadFile("../../profiles/access.go")
+// The words that rules can use are those that configuration.md has.
+func TestOperationsAreThoseOfTheDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, table, _ := strings.Cut(string(text), "| profile | operation | name |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
 	documented := make(map[string][]string)
-	for line := range strings.Lines(string(text)) {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "//\t")
-		if !ok || strings.HasPrefix(rest, "profile ") {
-			continue
-		}
-		profile, rest, _ := strings.Cut(rest, " ")
-		column, _, _ := strings.Cut(strings.TrimSpace(rest), "  ") // set, get
-		documented[profile] = append(documented[profile], strings.Split(column, ", ")...)
+	for line := range strings.Lines(table) {
+		column := strings.Split(line, " | ")
+		profile := strings.Trim(column[0], "|` ")
+		documented[profile] = append(documented[profile], strings.Split(strings.ReplaceAll(column[1], "`", ""), ", ")...)
 	}
-	for profile, list := range operations {
-		got := documented[profile]
-		delete(documented, profile)
-		if list == nil {
-			if len(got) == 0 {
-				t.Errorf("profile %s is not in the contract", profile)
-			}
-			continue
+	for _, p := range all.Tables() {
+		got := documented[p.Name]
+		delete(documented, p.Name)
+		if p.Open && len(got) > 0 {
+			continue // it says in words what they are
 		}
-		if diff := cmp.Diff(got, list); diff != "" {
-			t.Errorf("operations of %s: %s", profile, diff)
+		if diff := cmp.Diff(got, operationsOf(p)); diff != "" {
+			t.Errorf("operations of %s: %s", p.Name, diff)
 		}
 	}
 	if len(documented) != 0 {
 		t.Errorf("rules cannot name %v", documented)
+	}
+	_, row, _ := strings.Cut(string(text), "| `access.rules[].profile` |")
+	row, _, _ = strings.Cut(row, "\n")
+	for _, name := range new(Config).ruled() {
+		if !strings.Contains(row, "`"+name+"`") {
+			t.Errorf("access.rules[].profile does not name %s", name)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func (l *Link) declare() {
 
 // reached tells it on which session the partner is, if it knows of agents there.
 func (l *Link) reached(up *Up) {
-	if l.opts.Tasks != nil && l.honours(up, a2a.ProfileID, profiles.ExtAgent) {
+	if l.opts.Tasks != nil && l.honours(up, a2a.ProfileID, a2a.ExtAgent) {
 		l.opts.Tasks.Reached(l.opts.Name, up.Session)
 	}
 }

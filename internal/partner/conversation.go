@@ -273,7 +273,7 @@ func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !c.server.link.honours(now, mcpmap.ProfileID, profiles.ExtSession) {
+	if !c.server.link.honours(now, mcpmap.ProfileID, mcpmap.ExtSession) {
 		return nil, "", c.server.link.ignorant("extension 17 of MCP, sessions")
 	}
 	c.mu.Lock()

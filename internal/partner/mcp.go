@@ -109,7 +109,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.link.honours(up, mcpmap.ProfileID, profiles.ExtTarget) {
+	if !s.link.honours(up, mcpmap.ProfileID, mcpmap.ExtTarget) {
 		return nil, s.link.ignorant("extension 16 of MCP, the name of a server")
 	}
 	return up, nil

@@ -69,7 +69,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	kinds = slices.Compact(kinds)
 	instance := ""
 	for typ, value := range req.Extensions.All() {
-		if rest, ok := bytes.CutPrefix(value, []byte(instanceParam)); ok && typ == profiles.ExtParam {
+		if rest, ok := bytes.CutPrefix(value, []byte(instanceParam)); ok && typ == ExtParam {
 			instance = string(rest)
 		}
 	}

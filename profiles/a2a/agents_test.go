@@ -22,7 +22,7 @@ func handshake(agent string, kinds ...string) *a2a.HandshakeBody {
 	return m
 }
 
-func instance(name string) e1.Extensions { return param(profiles.ExtParam, "instance="+name) }
+func instance(name string) e1.Extensions { return param(a2a.ExtParam, "instance="+name) }
 
 // given returns the Task that an agent got, and its task_id there.
 func (p *peer) given(kind, input string) (message, string) {
@@ -65,15 +65,15 @@ func TestTheForwardedTaskSaysWhatTheInitiatorSaid(t *testing.T) {
 		p, agent := script(t, s, alice), script(t, s, bob)
 		agent.send(handshake("a", "k"))
 		synctest.Wait()
-		p.send(task("t", "k", "input"), param(profiles.ExtParam, "a=1"), param(profiles.ExtAgent, "a"),
-			param(profiles.ExtParam, "b=2"), number(profiles.ExtHops, 3), number(profiles.ExtDeadline, 60_000))
+		p.send(task("t", "k", "input"), param(a2a.ExtParam, "a=1"), param(a2a.ExtAgent, "a"),
+			param(a2a.ExtParam, "b=2"), number(profiles.ExtHops, 3), number(profiles.ExtDeadline, 60_000))
 		m, id := agent.given("k", "input")
 		if id == "t" || len(id) != 16 {
 			t.Errorf("task_id %x, want a random one of 16 octets", id)
 		}
 		var params []string
 		for typ, value := range m.Ext.All() {
-			if typ == profiles.ExtParam {
+			if typ == a2a.ExtParam {
 				params = append(params, string(value))
 			}
 		}
@@ -82,7 +82,7 @@ func TestTheForwardedTaskSaysWhatTheInitiatorSaid(t *testing.T) {
 		if diff := cmp.Diff([]string{"a=1", "b=2"}, params); diff != "" || hops != 4 || left != 60_000 {
 			t.Errorf("%d hops, %d ms left, %s", hops, left, diff)
 		}
-		for _, ext := range []uint64{profiles.ExtAgent, profiles.ExtResume} {
+		for _, ext := range []uint64{a2a.ExtAgent, a2a.ExtResume} {
 			if _, ok := m.Ext.Lookup(ext); ok {
 				t.Errorf("extension %d is on the task", ext)
 			}
@@ -91,9 +91,9 @@ func TestTheForwardedTaskSaysWhatTheInitiatorSaid(t *testing.T) {
 		time.Sleep(time.Second)
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
 		agent.accept(event(id, "accepted"))
-		agent.send(event(id, "one"), number(profiles.ExtSequence, 1))
-		agent.send(event(id, "one"), number(profiles.ExtSequence, 1))
-		agent.send(event(id, "two"), number(profiles.ExtSequence, 2))
+		agent.send(event(id, "one"), number(a2a.ExtSequence, 1))
+		agent.send(event(id, "one"), number(a2a.ExtSequence, 1))
+		agent.send(event(id, "two"), number(a2a.ExtSequence, 2))
 		agent.accept(good(id, "out"), good(id, "out"))
 		agent.refuse(event(id, "three"), bad(id, "no"))
 		p.want(
@@ -213,7 +213,7 @@ func TestPR04ATaskOfSomebodyElseIsUnknown(t *testing.T) {
 			if texts[0] != texts[1] || texts[1] != texts[2] || strings.Contains(texts[0], id) {
 				t.Errorf("task %q: refused with %q, want the same text for all", id, texts)
 			}
-			msg := q.send(task(id, "k", "secret"), number(profiles.ExtResume, 1))
+			msg := q.send(task(id, "k", "secret"), number(a2a.ExtResume, 1))
 			q.want(message{Type: 4, MsgID: msg, ID: id, Reason: "the task is not known, or no longer"})
 		}
 		// The same task_id is a task of its own.
@@ -245,16 +245,16 @@ func TestAnAgentIsChosen(t *testing.T) {
 			p.send(task(fmt.Sprint(i), "k", ""))
 			want.given("k", "")
 		}
-		p.send(task("named", "k", ""), param(profiles.ExtAgent, "b"))
+		p.send(task("named", "k", ""), param(a2a.ExtAgent, "b"))
 		r.given("k", "")
 		p.send(task("next", "k", ""))
 		q.given("k", "")
 		// Only who was meant may have it.
-		id := p.send(task("other", "k", ""), param(profiles.ExtAgent, "c"))
+		id := p.send(task("other", "k", ""), param(a2a.ExtAgent, "c"))
 		p.want(message{Type: 4, MsgID: id, ID: "other", Reason: `unsupported capability: nobody here carries out "k" as agent "c"; this identity may ask for k, local`})
 		p.send(task("here", "local", ""))
 		w.started(t)
-		p.send(task("there", "local", ""), param(profiles.ExtAgent, "a"))
+		p.send(task("there", "local", ""), param(a2a.ExtAgent, "a"))
 		q.given("local", "")
 		w.idle(t)
 		q.quiet()
@@ -409,7 +409,7 @@ func TestARepeatedHandshakeLeavesTasksAlone(t *testing.T) {
 		synctest.Wait()
 		p.send(task("t", "k", ""))
 		_, id := q.given("k", "")
-		q.send(event(id, "e"), number(profiles.ExtSequence, 1))
+		q.send(event(id, "e"), number(a2a.ExtSequence, 1))
 		q.send(handshake("a", "l"), instance("1"))
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "e"})
 		q.quiet()
@@ -417,7 +417,7 @@ func TestARepeatedHandshakeLeavesTasksAlone(t *testing.T) {
 		r := script(t, s, bob)
 		r.send(handshake("a", "k"), instance("1"))
 		m, again := r.given("k", "")
-		if after, ok := m.Ext.LookupUvarint(profiles.ExtResume); again != id || after != 1 || !ok {
+		if after, ok := m.Ext.LookupUvarint(a2a.ExtResume); again != id || after != 1 || !ok {
 			t.Errorf("task %x after %d, want %x after 1", again, after, id)
 		}
 		r.accept(good(id, "out"))
@@ -511,7 +511,7 @@ func TestDeclareIsRepeated(t *testing.T) {
 		if first.Type != a2a.TypeHandshake || first.ID != "a" {
 			t.Fatalf("%+v", first)
 		}
-		if value, ok := first.Ext.Lookup(profiles.ExtParam); !ok || !strings.HasPrefix(string(value), "instance=") || len(value) != 9+32 {
+		if value, ok := first.Ext.Lookup(a2a.ExtParam); !ok || !strings.HasPrefix(string(value), "instance=") || len(value) != 9+32 {
 			t.Errorf("instance %q", value)
 		}
 		if err := s.Declare(t.Context(), p.service, "a", []string{"k", "l"}); err != nil {

@@ -208,9 +208,9 @@ func (c *cursor) send(events []tailEvent) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		ext := e1.AppendExtensionUvarint(make(e1.Extensions, 0, 16), profiles.ExtSequence, event.seq)
+		ext := e1.AppendExtensionUvarint(make(e1.Extensions, 0, 16), ExtSequence, event.seq)
 		if c.gap > 0 {
-			ext = e1.AppendExtensionUvarint(ext, profiles.ExtFirstHeld, c.gap)
+			ext = e1.AppendExtensionUvarint(ext, ExtFirstHeld, c.gap)
 		}
 		env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: event.payload}
 		if err := c.lane.Send(c.ctx, env); err != nil {
@@ -234,10 +234,10 @@ func (c *cursor) finish(e *ending) {
 	}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: e.Result}
 	if last := c.next - 1; last > 0 {
-		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtSequence, last)
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, ExtSequence, last)
 	}
 	if c.gap > 0 {
-		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtFirstHeld, c.gap)
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, ExtFirstHeld, c.gap)
 	}
 	endpoint := e.Endpoint
 	if e.By == byUs {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -83,14 +82,14 @@ func TestDrainLetsGoOfWhatAnAgentCarriesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		q = script(t, s, alice)
-		q.send(task("given", "k", ""), number(profiles.ExtResume, 1))
+		q.send(task("given", "k", ""), number(a2a.ExtResume, 1))
 		q.want(message{Type: 3, Seq: 2, ID: "given", Message: "2"})
 		r.finish("out")
 		q.want(message{Type: 4, Seq: 2, ID: "given", OK: true, Payload: "out"})
 		for range 2 {
 			w.started(t).finish("")
 		}
-		q.send(task("waiting", "other", ""), number(profiles.ExtResume, 0))
+		q.send(task("waiting", "other", ""), number(a2a.ExtResume, 0))
 		q.want(message{Type: 4, ID: "waiting", OK: true})
 	})
 }

@@ -25,21 +25,21 @@ func TestExtensionsThatSayNothingAreRefused(t *testing.T) {
 			ext  e1.Extensions
 		}
 		rows := []row{
-			{"agent empty", task("t", "k", ""), param(profiles.ExtAgent, "")},
-			{"agent blank", task("t", "k", ""), param(profiles.ExtAgent, " ")},
-			{"agent no text", task("t", "k", ""), param(profiles.ExtAgent, "\xff")},
-			{"agent too long", task("t", "k", ""), param(profiles.ExtAgent, strings.Repeat("a", a2a.MaxText+1))},
-			{"parameter without a value", task("t", "k", ""), param(profiles.ExtParam, "name")},
-			{"parameter without a name", task("t", "k", ""), param(profiles.ExtParam, "=value")},
-			{"parameter no text", task("t", "k", ""), param(profiles.ExtParam, "name=\xff")},
+			{"agent empty", task("t", "k", ""), param(a2a.ExtAgent, "")},
+			{"agent blank", task("t", "k", ""), param(a2a.ExtAgent, " ")},
+			{"agent no text", task("t", "k", ""), param(a2a.ExtAgent, "\xff")},
+			{"agent too long", task("t", "k", ""), param(a2a.ExtAgent, strings.Repeat("a", a2a.MaxText+1))},
+			{"parameter without a value", task("t", "k", ""), param(a2a.ExtParam, "name")},
+			{"parameter without a name", task("t", "k", ""), param(a2a.ExtParam, "=value")},
+			{"parameter no text", task("t", "k", ""), param(a2a.ExtParam, "name=\xff")},
 		}
 		var many e1.Extensions
 		for range 257 {
-			many = e1.AppendExtension(many, profiles.ExtParam, []byte("a="))
+			many = e1.AppendExtension(many, a2a.ExtParam, []byte("a="))
 		}
 		rows = append(rows, row{"257 parameters", task("t", "k", ""), many})
 		for name, value := range garbled {
-			for _, typ := range []uint64{profiles.ExtResume, profiles.ExtHops, profiles.ExtDeadline} {
+			for _, typ := range []uint64{a2a.ExtResume, profiles.ExtHops, profiles.ExtDeadline} {
 				rows = append(rows, row{fmt.Sprintf("%d %s", typ, name), task("t", "k", ""), param(typ, value)})
 			}
 		}
@@ -65,7 +65,7 @@ func TestExtensionsThatSayNothingAreRefused(t *testing.T) {
 		defer d.Close()
 		synctest.Wait()
 		for name, value := range garbled {
-			for _, typ := range []uint64{profiles.ExtSequence, profiles.ExtFirstHeld} {
+			for _, typ := range []uint64{a2a.ExtSequence, a2a.ExtFirstHeld} {
 				for _, b := range []body{event("sent", "e"), good("sent", "")} {
 					if code := q.verdictOf(b, param(typ, value)); code != profiles.InvalidProfilePayload {
 						t.Errorf("%T with %d %s: %v, want %v", b, typ, name, code, profiles.InvalidProfilePayload)

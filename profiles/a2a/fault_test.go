@@ -239,12 +239,12 @@ func TestARestartEndsWhatWasRunningHere(t *testing.T) {
 		}
 		p = script(t, s, alice)
 		p.refuse(task("running", "k", "other"), event("nothing", "e"))
-		p.send(task("running", "k", ""), number(profiles.ExtResume, 0))
+		p.send(task("running", "k", ""), number(a2a.ExtResume, 0))
 		p.want(
 			message{Type: 3, Seq: 1, ID: "running", Message: "e"},
 			message{Type: 4, Seq: 1, ID: "running", Reason: "interrupted by a restart"},
 		)
-		p.send(task("waiting", "k", "input"), number(profiles.ExtResume, 0))
+		p.send(task("waiting", "k", "input"), number(a2a.ExtResume, 0))
 		r.finish("out")
 		p.want(message{Type: 4, ID: "waiting", OK: true, Payload: "out"})
 		w.idle(t)
@@ -332,7 +332,7 @@ func TestAnAgentIsAskedForExactlyTheRestAfterARestart(t *testing.T) {
 		time.Sleep(time.Second)
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "accepted"})
 		for n := uint64(1); n <= 3; n++ {
-			q.send(event(id, fmt.Sprint(n)), number(profiles.ExtSequence, n))
+			q.send(event(id, fmt.Sprint(n)), number(a2a.ExtSequence, n))
 			p.want(message{Type: 3, Seq: n + 1, ID: "t", Message: fmt.Sprint(n)})
 		}
 		p.hangUp()
@@ -344,12 +344,12 @@ func TestAnAgentIsAskedForExactlyTheRestAfterARestart(t *testing.T) {
 		p, q = script(t, s, alice), script(t, s, bob)
 		q.send(handshake("a", "k"), instance("1"))
 		again, same := q.given("k", "input")
-		if after, _ := again.Ext.LookupUvarint(profiles.ExtResume); after != 3 || same != id {
+		if after, _ := again.Ext.LookupUvarint(a2a.ExtResume); after != 3 || same != id {
 			t.Errorf("task %x after %d, want %x after 3", same, after, id)
 		}
-		q.send(event(id, "4"), number(profiles.ExtSequence, 4))
+		q.send(event(id, "4"), number(a2a.ExtSequence, 4))
 		q.accept(good(id, "out"))
-		p.send(task("t", "k", "input"), number(profiles.ExtResume, 4))
+		p.send(task("t", "k", "input"), number(a2a.ExtResume, 4))
 		p.want(message{Type: 3, Seq: 5, ID: "t", Message: "4"}, message{Type: 4, Seq: 5, ID: "t", OK: true, Payload: "out"})
 	})
 }

@@ -111,8 +111,8 @@ func (p *peer) hangUp() { hangUp(p.session, p.service) }
 
 func parse(env *e1.Envelope) message {
 	m := message{Type: env.MsgType, MsgID: string(env.MsgID), Ext: slices.Clone(env.Extensions), Raw: slices.Clone(env.Payload)}
-	m.Seq, _ = env.Extensions.LookupUvarint(profiles.ExtSequence)
-	m.First, _ = env.Extensions.LookupUvarint(profiles.ExtFirstHeld)
+	m.Seq, _ = env.Extensions.LookupUvarint(a2a.ExtSequence)
+	m.First, _ = env.Extensions.LookupUvarint(a2a.ExtFirstHeld)
 	switch env.MsgType {
 	case a2a.TypeHandshake:
 		var b a2a.HandshakeBody

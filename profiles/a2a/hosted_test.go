@@ -24,15 +24,15 @@ func TestTasksOfAnAgentHereAreForItAlone(t *testing.T) {
 			{Agent: "billing", Kinds: []string{"k"}, Worker: mine}, {Kinds: []string{"k", "other"}, Worker: anyone},
 		}})
 		p := script(t, s, alice)
-		p.send(task("to it", "k", ""), param(profiles.ExtAgent, "billing"))
+		p.send(task("to it", "k", ""), param(a2a.ExtAgent, "billing"))
 		mine.started(t).finish("out")
 		p.want(message{Type: 4, ID: "to it", OK: true, Payload: "out"})
 
 		p.send(task("to no one", "k", ""))
 		p.want(message{Type: 4, ID: "to no one", Reason: "denied"}) // its name is k
-		p.send(task("to another", "k", ""), param(profiles.ExtAgent, "sales"))
+		p.send(task("to another", "k", ""), param(a2a.ExtAgent, "sales"))
 		p.want(message{Type: 4, ID: "to another", Reason: "denied"})
-		p.send(task("of another kind", "other", ""), param(profiles.ExtAgent, "billing"))
+		p.send(task("of another kind", "other", ""), param(a2a.ExtAgent, "billing"))
 		p.want(message{Type: 4, ID: "of another kind", Reason: "denied"})
 		anyone.idle(t)
 	})
@@ -47,7 +47,7 @@ func TestTL11NobodyDeclaresAnAgentThatIsHere(t *testing.T) {
 			t.Errorf("%v, want %v", code, profiles.SecurityPolicy)
 		}
 		p.accept(handshake("another", "k"))
-		p.send(task("t", "k", ""), param(profiles.ExtAgent, "billing"))
+		p.send(task("t", "k", ""), param(a2a.ExtAgent, "billing"))
 		w.started(t).finish("")
 		p.want(message{Type: 4, ID: "t", OK: true})
 	})
@@ -131,11 +131,11 @@ func TestAResumerGoesOnAfterARestart(t *testing.T) {
 				t.Errorf("last payload %q", last)
 			}
 		}
-		p.send(task("said", "k", "input"), number(profiles.ExtResume, 1))
+		p.send(task("said", "k", "input"), number(a2a.ExtResume, 1))
 		p.want(message{Type: 3, Seq: 2, ID: "said", Message: "2"}, message{Type: 4, Seq: 2, ID: "said", OK: true, Payload: "out"})
-		p.send(task("silent", "k", ""), number(profiles.ExtResume, 0))
+		p.send(task("silent", "k", ""), number(a2a.ExtResume, 0))
 		p.want(message{Type: 4, ID: "silent", OK: true, Payload: "out"})
-		p.send(task("waits", "k", ""), number(profiles.ExtResume, 0))
+		p.send(task("waits", "k", ""), number(a2a.ExtResume, 0))
 		p.want(message{Type: 4, ID: "waits", OK: true})
 		if n := r.runs.Load(); n != 3 {
 			t.Errorf("%d tasks were begun, want 3", n)
@@ -162,7 +162,7 @@ func TestAResumerIsToldTheLastPayload(t *testing.T) {
 		w := newWorker()
 		s := service(t, options(two))
 		p := script(t, s, alice)
-		p.send(task("t", "k", ""), param(profiles.ExtAgent, "a"))
+		p.send(task("t", "k", ""), param(a2a.ExtAgent, "a"))
 		p.want(message{Type: 3, Seq: 1, ID: "t", Payload: "first"}, message{Type: 3, Seq: 2, ID: "t", Payload: "second"})
 		p.hangUp()
 		s.Close()

@@ -340,7 +340,7 @@ func TestTheInitiatorsResultStopsTheWorker(t *testing.T) {
 		}
 		p.quiet()
 		p.refuse(event("t", "e"))
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 0))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 0))
 		p.want(message{Type: 4, ID: "t", Reason: "enough"})
 	})
 }
@@ -360,7 +360,7 @@ func TestAResultEndsOnlyTheDeliveryOfAnA2AOperation(t *testing.T) {
 		p.refuse(bad("t", "other"), event("t", "e"))
 		r.progress(t, "2")
 		p.quiet()
-		p.send(task("t", kind, ""), number(profiles.ExtResume, 1))
+		p.send(task("t", kind, ""), number(a2a.ExtResume, 1))
 		p.want(message{Type: 3, Seq: 2, ID: "t", Message: "2"})
 		r.progress(t, "3")
 		p.want(message{Type: 3, Seq: 3, ID: "t", Message: "3"})

@@ -119,7 +119,7 @@ func (m *model) sendTask(p *peer, who, id, input string, resume bool) {
 	m.note("%s sends task %s with %s, resume %v after %d", who, id, input, resume, after)
 	before := len(p.service.Verdicts())
 	if resume {
-		p.send(&a2a.TaskBody{TaskID: []byte(id), Kind: []byte("k"), Input: []byte(input)}, number(profiles.ExtResume, uint64(after)))
+		p.send(&a2a.TaskBody{TaskID: []byte(id), Kind: []byte("k"), Input: []byte(input)}, number(a2a.ExtResume, uint64(after)))
 	} else {
 		p.send(&a2a.TaskBody{TaskID: []byte(id), Kind: []byte("k"), Input: []byte(input)})
 	}

@@ -177,10 +177,10 @@ func TestResumeOfAnUnknownTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorker()
 		p := script(t, service(t, a2a.Options{Workers: kinds(w, "k")}), alice)
-		id := p.send(task("t", "k", ""), number(profiles.ExtResume, 1))
+		id := p.send(task("t", "k", ""), number(a2a.ExtResume, 1))
 		p.want(message{Type: 4, MsgID: id, ID: "t", Reason: "the task is not known, or no longer"})
 		w.idle(t)
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 0))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 0))
 		w.started(t).finish("out")
 		p.want(message{Type: 4, ID: "t", OK: true, Payload: "out"})
 	})
@@ -196,7 +196,7 @@ func TestResumeBeyondTheEndGetsTheResult(t *testing.T) {
 			message{Type: 4, Seq: 2, ID: "t", OK: true},
 		)
 		for _, after := range []uint64{2, 3, 1<<64 - 1} {
-			id := p.send(task("t", "k", ""), number(profiles.ExtResume, after))
+			id := p.send(task("t", "k", ""), number(a2a.ExtResume, after))
 			p.want(message{Type: 4, MsgID: id, Seq: 2, ID: "t", OK: true})
 		}
 		p.quiet()
@@ -213,16 +213,16 @@ func TestWhatIsNoLongerHeldIsSaid(t *testing.T) {
 			p.next()
 		}
 		d.trim(3)
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 1))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 1))
 		p.want(
 			message{Type: 3, Seq: 4, First: 4, ID: "t", Message: "4"},
 			message{Type: 3, Seq: 5, ID: "t", Message: "5"},
 			message{Type: 4, Seq: 5, ID: "t", OK: true},
 		)
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 4))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 4))
 		p.want(message{Type: 3, Seq: 5, ID: "t", Message: "5"}, message{Type: 4, Seq: 5, ID: "t", OK: true})
 		d.trim(5)
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 1))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 1))
 		p.want(message{Type: 4, Seq: 5, First: 6, ID: "t", OK: true})
 
 		// And the other end hears it.
@@ -250,11 +250,11 @@ func TestRetentionEndsAllAtOnce(t *testing.T) {
 		r.finish("one")
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "e"}, message{Type: 4, Seq: 1, ID: "t", OK: true, Payload: "one"})
 		time.Sleep(time.Hour + time.Minute - time.Millisecond)
-		p.send(task("t", "k", "first"), number(profiles.ExtResume, 0))
+		p.send(task("t", "k", "first"), number(a2a.ExtResume, 0))
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "e"}, message{Type: 4, Seq: 1, ID: "t", OK: true, Payload: "one"})
 		time.Sleep(time.Millisecond)
 		p.refuse(event("t", "e"), good("t", ""))
-		p.send(task("t", "k", "first"), number(profiles.ExtResume, 1))
+		p.send(task("t", "k", "first"), number(a2a.ExtResume, 1))
 		p.want(message{Type: 4, ID: "t", Reason: "the task is not known, or no longer"})
 		// The same task_id begins a new life, with nothing of the former one.
 		p.send(task("t", "k", "second"))
@@ -281,7 +281,7 @@ func TestTheNewestSenderReceives(t *testing.T) {
 		}
 		r.progress(t, "2")
 		q.want(message{Type: 3, Seq: 2, ID: "t", Message: "2"})
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 0))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 0))
 		p.want(message{Type: 3, Seq: 1, ID: "t", Message: "1"}, message{Type: 3, Seq: 2, ID: "t", Message: "2"})
 		r.finish("")
 		p.want(message{Type: 4, Seq: 2, ID: "t", OK: true})
@@ -297,7 +297,7 @@ func TestEveryTaskIsAnsweredOnceItIsOver(t *testing.T) {
 			p.next()
 		}
 		first := p.send(task("t", "k", ""))
-		p.send(task("t", "k", ""), number(profiles.ExtResume, 1))
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 1))
 		last := p.send(task("t", "k", ""))
 		want := map[string]bool{first: true, last: true}
 		for range 4 {
@@ -343,12 +343,12 @@ func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
 func TestEventsThatAreMissingAreAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d, id := executor(t)
-		seq := func(n uint64) []byte { return number(profiles.ExtSequence, n) }
+		seq := func(n uint64) []byte { return number(a2a.ExtSequence, n) }
 		p.send(event(id, "1"), seq(1))
 		p.send(event(id, "1"), seq(1)) // again
 		p.send(event(id, "3"), seq(3)) // 2 is missing
 		m := p.next()
-		if after, _ := m.Ext.LookupUvarint(profiles.ExtResume); m.Type != 2 || m.ID != id || after != 1 {
+		if after, _ := m.Ext.LookupUvarint(a2a.ExtResume); m.Type != 2 || m.ID != id || after != 1 {
 			t.Fatalf("%+v after %d, want the task again, after 1", m, after)
 		}
 		p.send(event(id, "4"), seq(4)) // was on its way
@@ -359,10 +359,10 @@ func TestEventsThatAreMissingAreAskedFor(t *testing.T) {
 		}
 		p.send(good(id, "out"), seq(5)) // 5 is missing
 		m = p.next()
-		if after, _ := m.Ext.LookupUvarint(profiles.ExtResume); m.Type != 2 || after != 4 {
+		if after, _ := m.Ext.LookupUvarint(a2a.ExtResume); m.Type != 2 || after != 4 {
 			t.Fatalf("%+v after %d, want the task again, after 4", m, after)
 		}
-		p.send(event(id, "7"), seq(7), number(profiles.ExtFirstHeld, 7))
+		p.send(event(id, "7"), seq(7), number(a2a.ExtFirstHeld, 7))
 		p.send(good(id, "out"), seq(7))
 		events, result := receive(t, d)
 		if diff := cmp.Diff([]string{"1 1", "2 2", "3 3", "4 4", "7 7"}, events); diff != "" || !result.OK {
@@ -375,8 +375,8 @@ func TestAnExecutorThatNumbersOtherwiseIsTakenAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d, id := executor(t)
 		for range 4 {
-			p.send(event(id, "e"), number(profiles.ExtSequence, 10))
-			p.send(good(id, ""), number(profiles.ExtSequence, 10))
+			p.send(event(id, "e"), number(a2a.ExtSequence, 10))
+			p.send(good(id, ""), number(a2a.ExtSequence, 10))
 			time.Sleep(time.Minute)
 		}
 		if events, result := receive(t, d); len(events) != 1 || events[0] != "10 e" || !result.OK {
@@ -391,7 +391,7 @@ func TestATaskWithoutAnAnswerIsSentAgain(t *testing.T) {
 		for range 3 {
 			time.Sleep(30 * time.Second)
 			m := p.next()
-			if after, ok := m.Ext.LookupUvarint(profiles.ExtResume); m.Type != 2 || m.ID != id || after != 0 || !ok {
+			if after, ok := m.Ext.LookupUvarint(a2a.ExtResume); m.Type != 2 || m.ID != id || after != 0 || !ok {
 				t.Fatalf("%+v, want the task again, to be resumed from the start", m)
 			}
 			for len(p.got) > 0 {

@@ -38,7 +38,7 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 	}
 	d.mu.Lock()
 	if d.sent {
-		ext = e1.AppendExtensionUvarint(ext, profiles.ExtResume, d.seq.last)
+		ext = e1.AppendExtensionUvarint(ext, ExtResume, d.seq.last)
 	}
 	d.sent, d.answered, d.resendDue = true, false, false
 	d.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -104,7 +103,7 @@ func TestPR04AWardRefusesATaskBeforeAnAgentIsAsked(t *testing.T) {
 			if known == "" {
 				known = name
 			}
-			ext := param(profiles.ExtAgent, name)
+			ext := param(a2a.ExtAgent, name)
 			if name == "" {
 				ext = nil
 			}
@@ -133,7 +132,7 @@ func TestPR04AWardRefusesATaskBeforeAnAgentIsAsked(t *testing.T) {
 		}
 		p.send(task("kind", "k", "in"))
 		agent.given("k", "in")
-		p.send(task("here", op, "in"), param(profiles.ExtAgent, "here"))
+		p.send(task("here", op, "in"), param(a2a.ExtAgent, "here"))
 		p.want(message{Type: 4, ID: "here", OK: true, Payload: "in"})
 		if said := w.heard(); len(said) > 0 {
 			t.Errorf("asked %q of what is none of theirs", said)
@@ -152,8 +151,8 @@ func TestAnEventWaitsForWhatItsWardStores(t *testing.T) {
 		_, id := agent.given(op, "in")
 		w.heard()
 		w.fail(&w.keep, unavailable, nil)
-		agent.send(payload(id, "first"), number(profiles.ExtSequence, 1))
-		agent.send(payload(id, "free"), number(profiles.ExtSequence, 2))
+		agent.send(payload(id, "first"), number(a2a.ExtSequence, 1))
+		agent.send(payload(id, "free"), number(a2a.ExtSequence, 2))
 		p.quiet() // neither of them
 		if diff := cmp.Diff([]string{"event first", "keep first", "event free"}, w.heard()); diff != "" {
 			t.Error(diff)
@@ -164,7 +163,7 @@ func TestAnEventWaitsForWhatItsWardStores(t *testing.T) {
 			t.Error(diff)
 		}
 		w.fail(&w.keep, noRoom)
-		agent.send(payload(id, "more"), number(profiles.ExtSequence, 3))
+		agent.send(payload(id, "more"), number(a2a.ExtSequence, 3))
 		p.want(message{Type: 4, Seq: 2, ID: "t", Reason: "what is stored for this identity has reached its limit"})
 	})
 }
@@ -219,9 +218,9 @@ func TestPR04AWardIsThereAfterARestart(t *testing.T) {
 		p, q = script(t, s, alice), script(t, s, bob)
 		q.send(handshake("a", op), instance("1"))
 		q.given(op, "in")
-		q.send(payload(id, "one"), number(profiles.ExtSequence, 1))
+		q.send(payload(id, "one"), number(a2a.ExtSequence, 1))
 		q.accept(good(id, "out"))
-		p.send(task("t", op, "in"), number(profiles.ExtResume, 0))
+		p.send(task("t", op, "in"), number(a2a.ExtResume, 0))
 		p.want(message{Type: 3, Seq: 1, ID: "t", Payload: "one"}, message{Type: 4, Seq: 1, ID: "t", OK: true, Payload: "own out"})
 		if diff := cmp.Diff([]string{"event one", "keep one", "output out"}, w.heard()); diff != "" {
 			t.Error(diff)
@@ -235,7 +234,7 @@ func TestATaskForAPartnerThatIsAwayFailsAtOnce(t *testing.T) {
 		s := service(t, a2a.Options{})
 		s.Partner("far", carol, nil)
 		p := script(t, s, alice)
-		agent := param(profiles.ExtAgent, "far/b")
+		agent := param(a2a.ExtAgent, "far/b")
 		began := time.Now()
 		waits := func(id string, want time.Duration) {
 			t.Helper()

@@ -23,6 +23,19 @@ func (s *Service) Profile() *profiles.Profile {
 			{ID: TypeEvent, Name: "EVENT", Role: profiles.Initiating},
 			{ID: TypeResult, Name: "RESULT", Role: profiles.Initiating | profiles.Answer},
 		},
+		Operations: []profiles.Operation{
+			{Name: "handshake", On: "agent_id"},
+			{Name: "task", On: "kind; for an agent here agent/kind, of a partner partner/agent/kind"},
+			{Name: "extended_card", On: "agent whose card is fetched with credentials that are kept here"},
+			{Name: "event", Free: true},
+			{Name: "result", Free: true},
+		},
+		Extensions: []uint64{
+			ExtAgent, ExtParam, ExtSequence, ExtResume, ExtFirstHeld,
+			profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
+		},
+		Behind:    profiles.PassedOn,
+		Show:      p1.Show(Messages),
 		Handler:   s,
 		Check:     check,
 		Lifecycle: lifecycle,
@@ -61,7 +74,7 @@ const instanceParam = "instance="
 func handshake(m *HandshakeBody, instance string) e1.Envelope {
 	return e1.Envelope{
 		ProfileID: ProfileID, MsgType: TypeHandshake,
-		Extensions: e1.AppendExtension(nil, profiles.ExtParam, []byte(instanceParam+instance)),
+		Extensions: e1.AppendExtension(nil, ExtParam, []byte(instanceParam+instance)),
 		Payload:    m.Append(make([]byte, 0, m.Size())),
 	}
 }
@@ -85,28 +98,28 @@ type taskOptions struct {
 }
 
 func readTaskOptions(ext e1.Extensions) (o taskOptions, err error) {
-	if agent, ok := ext.Lookup(profiles.ExtAgent); ok {
+	if agent, ok := ext.Lookup(ExtAgent); ok {
 		if p1.Blank(agent) || len(agent) > MaxText || !utf8.Valid(agent) {
-			return o, profiles.InvalidExtension(profiles.ExtAgent, "%d octets are no agent_id", len(agent))
+			return o, profiles.InvalidExtension(ExtAgent, "%d octets are no agent_id", len(agent))
 		}
 		o.agent = string(agent)
 	}
 	for typ, value := range ext.All() {
-		if typ != profiles.ExtParam {
+		if typ != ExtParam {
 			continue
 		}
 		if bytes.IndexByte(value, '=') < 1 || !utf8.Valid(value) {
-			return o, profiles.InvalidExtension(profiles.ExtParam, "%q, want name=value", value)
+			return o, profiles.InvalidExtension(ExtParam, "%q, want name=value", value)
 		}
 		if len(o.params) == maxParams {
-			return o, profiles.InvalidExtension(profiles.ExtParam, "more than %d parameters", maxParams)
+			return o, profiles.InvalidExtension(ExtParam, "more than %d parameters", maxParams)
 		}
 		o.params = append(o.params, string(value))
 	}
 	if o.hops, _, err = profiles.Uvarint(ext, profiles.ExtHops); err != nil {
 		return o, err
 	}
-	if o.after, o.resume, err = profiles.Uvarint(ext, profiles.ExtResume); err != nil {
+	if o.after, o.resume, err = profiles.Uvarint(ext, ExtResume); err != nil {
 		return o, err
 	}
 	o.deadline, _, err = profiles.Uvarint(ext, profiles.ExtDeadline)
@@ -117,10 +130,10 @@ func readTaskOptions(ext e1.Extensions) (o taskOptions, err error) {
 func taskExtensions(agent string, params []string, hops uint64) e1.Extensions {
 	var ext e1.Extensions
 	if agent != "" {
-		ext = e1.AppendExtension(ext, profiles.ExtAgent, []byte(agent))
+		ext = e1.AppendExtension(ext, ExtAgent, []byte(agent))
 	}
 	for _, param := range params {
-		ext = e1.AppendExtension(ext, profiles.ExtParam, []byte(param))
+		ext = e1.AppendExtension(ext, ExtParam, []byte(param))
 	}
 	if hops > 0 {
 		ext = e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops)
@@ -143,11 +156,11 @@ type position struct {
 }
 
 func readPosition(ext e1.Extensions) (p position, err error) {
-	if p.number, p.numbered, err = profiles.Uvarint(ext, profiles.ExtSequence); err != nil {
+	if p.number, p.numbered, err = profiles.Uvarint(ext, ExtSequence); err != nil {
 		return p, err
 	}
 	p.endpoint, _ = ext.Lookup(profiles.ExtEndpoint)
-	p.firstHeld, _, err = profiles.Uvarint(ext, profiles.ExtFirstHeld)
+	p.firstHeld, _, err = profiles.Uvarint(ext, ExtFirstHeld)
 	return p, err
 }
 

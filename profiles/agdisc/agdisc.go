@@ -25,6 +25,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of AGDISC, Name its short name.
@@ -104,6 +105,12 @@ func New(opts Options) *Service {
 			{ID: TypeNotModified, Name: "AGDISC_NOT_MODIFIED", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "AGDISC_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Operations: []profiles.Operation{
+			{Name: "get", On: "agent_id"},
+		},
+		Behind:  profiles.Told,
+		Methods: []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Inline: s.list}},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

@@ -93,3 +93,8 @@ func (s *Service) after(agentID string) []Entry {
 	}
 	return all[i:]
 }
+
+// list is swp.agents.list.
+func (s *Service) list(req *profiles.Request, params []byte) ([]byte, error) {
+	return s.List(req.Session.Peer(), params)
+}

@@ -7,9 +7,8 @@ package all
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -71,6 +70,9 @@ type Options struct {
 	// Cred configures profile 15. Its Sync is of this package's making.
 	Cred cred.Options
 
+	// OBS configures profile 18.
+	OBS obs.Options
+
 	// Hints configures profile 16. They are held against what the profiles 1, 2 and
 	// 12 do.
 	Hints policyhint.Options
@@ -92,8 +94,8 @@ type Options struct {
 	SLIP      slip.Options
 	SLIPRelay SLIPRelay
 
-	// More are profiles of one's own, beside those of this list. They are asked for
-	// what peers may do by nobody but themselves.
+	// More are profiles of one's own, beside those of this list: their methods are
+	// served as well. They ask the Rules of a request what peers may do.
 	More []*profiles.Profile
 
 	// RPC configures profile 12. Its Methods are served beside the built-in ones;
@@ -123,9 +125,37 @@ type Set struct {
 	SDL      *sdl.Service      // serves envelopes of A2A-SDL, and knows where agents spoke
 	SLIP     *slip.Service     // passes messages of nSLIP and SLIP v1 on to agents
 
+	rpc    *profiles.Profile  // nil until the others are there
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
 	opened []func()           // close what is open; the last one first
+}
+
+// line is the line of a profile in the list.
+type line struct {
+	access *profiles.Access         // of its options; nil: it asks in another way
+	made   func() *profiles.Profile // what was made of them
+}
+
+// lines is the list of the profiles. RPC serves the methods of all others and is made
+// last.
+func (s *Set) lines(o *Options) []line {
+	return []line{
+		{&o.MCP.Access, func() *profiles.Profile { return s.MCP.Profile() }},
+		{&o.A2A.Access, func() *profiles.Profile { return s.A2A.Profile() }},
+		{&o.AGDISC.Access, func() *profiles.Profile { return s.AGDISC.Profile() }},
+		{&o.TOOLDISC.Access, func() *profiles.Profile { return s.TOOLDISC.Profile() }},
+		{&o.RPC.Access, func() *profiles.Profile { return s.rpc }},
+		{&o.Events.Access, func() *profiles.Profile { return s.Events.Profile() }},
+		{&o.Artifact.Access, func() *profiles.Profile { return s.Artifact.Profile() }},
+		{&o.Cred.Access, func() *profiles.Profile { return s.Cred.Profile() }},
+		{&o.Hints.Access, func() *profiles.Profile { return s.Hints.Profile() }},
+		{&o.State.Access, func() *profiles.Profile { return s.State.Profile() }},
+		{&o.OBS.Access, func() *profiles.Profile { return s.Traces.Profile() }},
+		{&o.Relay.Access, func() *profiles.Profile { return s.Relay.Profile() }},
+		{nil, func() *profiles.Profile { return s.SDL.Profile() }},
+		{&o.SLIP.Access, func() *profiles.Profile { return s.SLIP.Profile() }},
+	}
 }
 
 // New builds every profile. It fails on methods that rpc.New refuses, and on
@@ -134,54 +164,17 @@ func New(opts Options) (*Set, error) {
 	if opts.Access == nil {
 		opts.Access = profiles.Everyone
 	}
-	opts.MCP.Access, opts.A2A.Access, opts.Events.Access = opts.Access, opts.Access, opts.Access
-	opts.AGDISC.Access, opts.TOOLDISC.Access, opts.State.Access = opts.Access, opts.Access, opts.Access
-	opts.Relay.Access, opts.Hints.Access, opts.Artifact.Access = opts.Access, opts.Access, opts.Access
-	opts.Cred.Access, opts.SLIP.Access = opts.Access, opts.Access
-	s := &Set{Traces: obs.New(obs.Options{Access: opts.Access}), Hints: policyhint.New(opts.Hints)}
-	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
-	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity
-	s.MCP = mcpmap.New(opts.MCP)
-	methods := map[string]rpc.Method{
-		mcpmap.MethodRPCListen: {Long: true, Held: s.listen},
-		mcpmap.MethodRPCClose:  {Inline: s.end, Repeatable: true},
-		agdisc.MethodList:      {Inline: s.agents, Repeatable: true},
-		state.MethodDeltas:     {Detached: s.deltas, Repeatable: true},
-		state.MethodForget:     {Held: s.forget, Repeatable: true},
-		artifact.MethodList:    {Detached: s.artifacts, Repeatable: true},
-		artifact.MethodForget:  {Held: s.forgetArtifact, Repeatable: true},
-		relay.MethodAttach:     {Long: true, Held: s.attach},
-		relay.MethodDead:       {Detached: s.dead, Repeatable: true},
-	}
-	for name, m := range opts.RPC.Methods {
-		if _, taken := methods[name]; taken {
-			return nil, fmt.Errorf("all: method %q is built in", name)
+	s := new(Set)
+	lines := s.lines(&opts)
+	for _, l := range lines {
+		if l.access != nil {
+			*l.access = opts.Access
 		}
-		methods[name] = m
 	}
-	opts.RPC.Info, opts.RPC.Access, opts.RPC.Methods = s.info(opts), withOpen{opts.Access, Open()}, methods
 	opts.RPC.Context, s.cancel = context.WithCancel(context.Background())
-	calls, err := rpc.New(opts.RPC)
+	err := s.open(&opts)
 	if err == nil {
-		err = s.open(&opts)
-	}
-	if err == nil {
-		s.Registry, err = profiles.NewRegistry(append([]*profiles.Profile{
-			s.MCP.Profile(),
-			s.A2A.Profile(),
-			s.AGDISC.Profile(),
-			s.TOOLDISC.Profile(),
-			calls,
-			s.Events.Profile(),
-			s.Artifact.Profile(),
-			s.Cred.Profile(),
-			s.Hints.Profile(),
-			s.State.Profile(),
-			s.Traces.Profile(),
-			s.Relay.Profile(),
-			s.SDL.Profile(),
-			s.SLIP.Profile(),
-		}, opts.More...)...)
+		err = s.register(&opts, lines)
 	}
 	if err != nil {
 		s.Close()
@@ -190,8 +183,49 @@ func New(opts Options) (*Set, error) {
 	return s, nil
 }
 
+// register makes RPC, with the methods of all other profiles, and the registry.
+func (s *Set) register(opts *Options, lines []line) (err error) {
+	made := func() (list []*profiles.Profile) {
+		for _, l := range lines {
+			if p := l.made(); p != nil {
+				list = append(list, p)
+			}
+		}
+		return append(list, opts.More...)
+	}
+	for _, p := range made() {
+		opts.RPC.Brought = append(opts.RPC.Brought, p.Methods...)
+	}
+	open := make(map[string]bool)
+	opts.RPC.Info, opts.RPC.Access = s.info(*opts), withOpen{opts.Access, open}
+	if s.rpc, err = rpc.New(opts.RPC); err != nil {
+		return err
+	}
+	list := made()
+	for _, name := range openOf(list) {
+		open[name] = true
+	}
+	s.Registry, err = profiles.NewRegistry(list...)
+	return err
+}
+
+// Tables returns the profiles of this list for what their tables say: nothing is behind
+// their handlers. The caller must not change them.
+var Tables = sync.OnceValue(func() []*profiles.Profile {
+	s, err := New(Options{})
+	if err != nil {
+		panic(err) // without options there is nothing to refuse
+	}
+	defer s.Close()
+	return s.Registry.All()
+})
+
 // open makes what Close closes.
 func (s *Set) open(opts *Options) (err error) {
+	s.Traces, s.Hints = obs.New(opts.OBS), policyhint.New(opts.Hints)
+	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
+	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity
+	s.MCP = mcpmap.New(opts.MCP)
 	opts.Cred.Sync = confirm
 	if s.Cred, err = cred.New(context.Background(), opts.Cred); err != nil {
 		return err
@@ -257,71 +291,6 @@ func (s *Set) Close() {
 	}
 }
 
-// listen is swp.mcp.listen: held open while this caller hears what the server
-// of a session says on its own account.
-func (s *Set) listen(p *rpc.Pending, params []byte) error {
-	release, err := s.MCP.Listen(p.Session(), p.Lane(), params, func(again error) {
-		if again != nil {
-			p.Fail(again)
-			return
-		}
-		_ = p.Return(nil) // or the caller has left
-	})
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(p.Context(), release)
-	return nil
-}
-
-// end is swp.mcp.close.
-func (s *Set) end(req *profiles.Request, params []byte) ([]byte, error) {
-	return nil, s.MCP.End(req.Session, params)
-}
-
-// agents is swp.agents.list.
-func (s *Set) agents(req *profiles.Request, params []byte) ([]byte, error) {
-	return s.AGDISC.List(req.Session.Peer(), params)
-}
-
-// deltas is swp.state.deltas.
-func (s *Set) deltas(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) ([]byte, error) {
-	err := s.State.Deltas(ctx, req.Session.Peer(), params, send)
-	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Domain {
-		return nil, &rpc.Error{Code: "not_found", Message: fault.Text}
-	}
-	return nil, err
-}
-
-// forget is swp.state.forget.
-func (s *Set) forget(p *rpc.Pending, params []byte) error {
-	s.State.Forget(p.Session().Peer(), params, func(err error) {
-		if err != nil {
-			p.Fail(err)
-			return
-		}
-		_ = p.Return(nil) // or nobody is left to be told
-	})
-	return nil
-}
-
-// artifacts is swp.artifacts.list.
-func (s *Set) artifacts(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
-	return s.Artifact.List(ctx, req.Session.Peer(), params)
-}
-
-// forgetArtifact is swp.artifacts.forget.
-func (s *Set) forgetArtifact(p *rpc.Pending, params []byte) error {
-	s.Artifact.Forget(p.Session().Peer(), params, func(err error) {
-		if err != nil {
-			p.Fail(err)
-			return
-		}
-		_ = p.Return(nil) // or nobody is left to be told
-	})
-	return nil
-}
-
 // declared are the agents that sessions have declared by A2A, as AGDISC wants
 // them.
 type declared struct{ *a2a.Service }
@@ -337,30 +306,11 @@ func (d declared) AgentIDs() []string {
 	return ids
 }
 
-// honoured are the extension types that are acted on or sent, by profile_id; 0 stands for
-// any profile.
-var honoured = map[uint64][]uint64{
-	0: {profiles.ExtEndpoint},
-	mcpmap.ProfileID: {
-		profiles.ExtTarget, profiles.ExtSession, profiles.ExtRelated,
-		profiles.ExtMCPParam, profiles.ExtHTTPStatus, profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
-	},
-	a2a.ProfileID: {
-		profiles.ExtAgent, profiles.ExtParam, profiles.ExtSequence, profiles.ExtResume, profiles.ExtFirstHeld,
-		profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
-	},
-	rpc.ProfileID:      {profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain},
-	artifact.ProfileID: {profiles.ExtDurable},
-	relay.ProfileID:    {profiles.ExtPublisher, profiles.ExtHops},
-	events.ProfileID:   {profiles.ExtSubscription, profiles.ExtCursor, profiles.ExtHops},
-	slip.ProfileID:     {profiles.ExtUCRHash, profiles.ExtHandle, profiles.ExtHops},
-	sdl.ProfileID:      {profiles.ExtDeadline, profiles.ExtChain},
-}
-
 // info says what swp.info tells: of targets, those that the peer may reach.
 func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
-		info := rpc.Info{Version: opts.Version, Extensions: honoured, Targets: s.MCP.Targets(peer)}
+		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
+		info.Extensions = map[uint64][]uint64{0: {profiles.ExtEndpoint}} // of any profile
 		info.IdleMillis = opts.Idle.Milliseconds()
 		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
 		for _, p := range s.Registry.All() {
@@ -369,6 +319,9 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 				types[i] = row.ID
 			}
 			info.Profiles = append(info.Profiles, rpc.ProfileInfo{ID: p.ID, Types: types})
+			if len(p.Extensions) > 0 {
+				info.Extensions[p.ID] = p.Extensions
+			}
 		}
 		return info
 	}

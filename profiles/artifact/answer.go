@@ -119,6 +119,6 @@ func ackAnswer(id []byte, index uint64) e1.Envelope {
 // of which mark are, and how many octets are.
 func heldAnswer(id []byte, mark, held uint64) e1.Envelope {
 	env := ackAnswer(id, mark-1)
-	env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDurable, held)
+	env.Extensions = e1.AppendExtensionUvarint(nil, ExtDurable, held)
 	return env
 }

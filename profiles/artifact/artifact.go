@@ -55,6 +55,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of ARTIFACT, Name its short name.
@@ -189,6 +190,18 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeAck, Name: "ART_ACK", Role: profiles.Answer},
 			{ID: TypeErr, Name: "ART_ERR", Role: profiles.Answer},
 		},
+		Operations: []profiles.Operation{
+			{Name: "offer", On: "artifact_id"},
+			{Name: "get", On: "artifact_id, of an artifact that somebody else has offered"},
+			{Name: "list", On: "artifact_id, of an artifact that somebody else has offered"},
+			{Name: "chunk", Free: true},
+		},
+		Extensions: []uint64{ExtDurable},
+		Methods: []profiles.Method{
+			{Name: MethodList, Open: true, Repeatable: true, Detached: s.list},
+			{Name: MethodForget, Open: true, Repeatable: true, Held: s.forget},
+		},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

@@ -174,7 +174,7 @@ func (s *sending) held() (complete bool, err error) {
 	if err := m.Decode(env.Payload); err != nil {
 		return false, err
 	}
-	durable, ok, err := profiles.Uvarint(env.Extensions, profiles.ExtDurable)
+	durable, ok, err := profiles.Uvarint(env.Extensions, ExtDurable)
 	if err != nil {
 		return false, err
 	}

@@ -279,7 +279,7 @@ func wantAck(t testing.TB, what string, env e1.Envelope, index, held uint64) {
 	if err := m.Decode(env.Payload); err != nil {
 		t.Fatal(err)
 	}
-	durable, _ := env.Extensions.LookupUvarint(profiles.ExtDurable)
+	durable, _ := env.Extensions.LookupUvarint(artifact.ExtDurable)
 	if m.ChunkIndex != index || durable != held {
 		t.Errorf("%s: ART_ACK of chunk %d, %d octets durable, want %d, %d", what, m.ChunkIndex, durable, index, held)
 	}

@@ -206,3 +206,14 @@ func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error
 		})
 	})
 }
+
+// list is swp.artifacts.list.
+func (s *Service) list(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
+	return s.List(ctx, req.Session.Peer(), params)
+}
+
+// forget is swp.artifacts.forget.
+func (s *Service) forget(p profiles.Pending, params []byte) error {
+	s.Forget(p.Session().Peer(), params, profiles.Done(p))
+	return nil
+}

@@ -63,6 +63,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of CRED, Name its short name.
@@ -211,6 +212,12 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 			{ID: TypeRevoke, Name: "CRED_REVOKE", Role: profiles.Initiating},
 			{ID: TypeErr, Name: "CRED_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Operations: []profiles.Operation{
+			{Name: "present", On: "cred_type, of the first credential"},
+			{Name: "delegate", On: "cred_type, of the first credential"},
+			{Name: "revoke", Free: true},
+		},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

@@ -43,10 +43,10 @@ func Open(ctx context.Context, session profiles.Session, opts SubscribeOptions) 
 	m := Subscribe{Filter: []byte(opts.Filter)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeSubscribe, Payload: m.Append(nil)}
 	if opts.Name != "" {
-		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtSubscription, []byte(opts.Name))
+		env.Extensions = e1.AppendExtension(env.Extensions, ExtSubscription, []byte(opts.Name))
 	}
 	if opts.After != nil {
-		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtCursor, *opts.After)
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, ExtCursor, *opts.After)
 	}
 	call, err := lane.Call(ctx, env)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	if err := s.batch.Decode(env.Payload); err != nil {
 		return Delivery{}, err
 	}
-	cursor, holds, err := profiles.Uvarint(env.Extensions, profiles.ExtCursor)
+	cursor, holds, err := profiles.Uvarint(env.Extensions, ExtCursor)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -119,7 +119,7 @@ func (s *Subscription) Close() { s.end(nil) }
 // Forget is Close, and has the peer forget the name; that it did is known with
 // the answer of a later swp.sync on the same stream.
 func (s *Subscription) Forget() {
-	s.end(e1.AppendExtension(nil, profiles.ExtSubscription, []byte(s.name)))
+	s.end(e1.AppendExtension(nil, ExtSubscription, []byte(s.name)))
 }
 
 func (s *Subscription) end(ext e1.Extensions) {

@@ -196,10 +196,10 @@ func TestBrokenExtensionsAreRefused(t *testing.T) {
 	b := newBus(t, events.Options{Store: newMemory(t)})
 	h := profiletest.New(t, b.Profile())
 	for name, ext := range map[string]e1.Extensions{
-		"empty name":     e1.AppendExtension(nil, profiles.ExtSubscription, nil),
-		"long name":      e1.AppendExtension(nil, profiles.ExtSubscription, make([]byte, 65)),
-		"empty cursor":   e1.AppendExtension(nil, profiles.ExtCursor, nil),
-		"cursor, longer": e1.AppendExtension(nil, profiles.ExtCursor, []byte{1, 2}),
+		"empty name":     e1.AppendExtension(nil, events.ExtSubscription, nil),
+		"long name":      e1.AppendExtension(nil, events.ExtSubscription, make([]byte, 65)),
+		"empty cursor":   e1.AppendExtension(nil, events.ExtCursor, nil),
+		"cursor, longer": e1.AppendExtension(nil, events.ExtCursor, []byte{1, 2}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantRefused(t, b.Profile(), h.Serve(events.TypeSubscribe, subscribe(""), ext...), profiles.InvalidProfilePayload, "INVALID_PROFILE_PAYLOAD")

@@ -57,6 +57,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of EVENTS, Name its short name.
@@ -197,10 +198,17 @@ func New(opts Options) (*Bus, error) {
 			{ID: TypeBatch, Name: "EVT_BATCH", Role: profiles.Initiating | profiles.Answer},
 			{ID: TypeErr, Name: "EVT_ERR", Role: profiles.Answer},
 		},
-		Handler:   (*service)(b),
-		Check:     checkAnswer,
-		Lifecycle: lifecycle,
-		Refusal:   refusals.Refusal,
+		Operations: []profiles.Operation{
+			{Name: "publish", On: "event_type"},
+			{Name: "subscribe", On: "event_type of each event delivered"},
+			{Name: "unsubscribe", Free: true},
+		},
+		Extensions: []uint64{ExtSubscription, ExtCursor, profiles.ExtHops},
+		Show:       p1.Show(Messages),
+		Handler:    (*service)(b),
+		Check:      checkAnswer,
+		Lifecycle:  lifecycle,
+		Refusal:    refusals.Refusal,
 	}
 	return b, nil
 }

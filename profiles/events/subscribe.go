@@ -82,16 +82,16 @@ func (b *Bus) newSubscription(req *profiles.Request) (*subscription, error) {
 		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane,
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
 	}
-	name, named := req.Extensions.Lookup(profiles.ExtSubscription)
+	name, named := req.Extensions.Lookup(ExtSubscription)
 	if named && (len(name) == 0 || len(name) > MaxName) {
 		return nil, invalid(DetailName, "name of %d octets, want 1 to %d", len(name), MaxName)
 	}
 	if named {
 		s.name = scoped(identity, name)
 	}
-	if _, s.resume = req.Extensions.Lookup(profiles.ExtCursor); s.resume {
+	if _, s.resume = req.Extensions.Lookup(ExtCursor); s.resume {
 		var whole bool
-		if s.cursor, whole = req.Extensions.LookupUvarint(profiles.ExtCursor); !whole {
+		if s.cursor, whole = req.Extensions.LookupUvarint(ExtCursor); !whole {
 			return nil, invalid(DetailCursor, "the cursor is no uvarint")
 		}
 	}
@@ -201,7 +201,7 @@ func (s *subscription) send(env e1.Envelope) error {
 func (s *subscription) batch(cursor uint64, payload []byte) e1.Envelope {
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeBatch, MsgID: s.msgID, Payload: payload}
 	if s.bus.opts.Store != nil {
-		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtCursor, cursor)
+		env.Extensions = e1.AppendExtensionUvarint(nil, ExtCursor, cursor)
 	}
 	return env
 }
@@ -217,7 +217,7 @@ func (b *Bus) unsubscribe(req *profiles.Request) error {
 	if s == nil {
 		return domain(profiles.NotFound, CodeNotFound, "no such subscription on this connection")
 	}
-	name, forget := req.Extensions.Lookup(profiles.ExtSubscription)
+	name, forget := req.Extensions.Lookup(ExtSubscription)
 	if forget && s.name != scoped(s.reader.identity, name) {
 		return invalid(DetailName, "the subscription has another name")
 	}

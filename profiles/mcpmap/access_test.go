@@ -83,7 +83,7 @@ func (l *link) refused(call *mcpmap.Call) {
 func (l *link) raw(target string, octets []byte) string {
 	l.t.Helper()
 	call, err := l.near.Call(l.t.Context(), e1.Envelope{
-		ProfileID: 1, MsgType: 1, Payload: octets, Extensions: e1.AppendExtension(nil, profiles.ExtTarget, []byte(target)),
+		ProfileID: 1, MsgType: 1, Payload: octets, Extensions: e1.AppendExtension(nil, mcpmap.ExtTarget, []byte(target)),
 	})
 	if err != nil {
 		l.t.Fatal(err)

@@ -216,13 +216,13 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload)}
-	if status, _, err := profiles.Uvarint(env.Extensions, profiles.ExtHTTPStatus); err != nil {
+	if status, _, err := profiles.Uvarint(env.Extensions, ExtHTTPStatus); err != nil {
 		return nil, err
 	} else if n := int(min(status, 1000)); IsAnswerStatus(n) {
 		result.Status = n
 	}
 	if initialize {
-		id, _ := env.Extensions.Lookup(profiles.ExtSession)
+		id, _ := env.Extensions.Lookup(ExtSession)
 		var response Message
 		if response.Scan(result.Octets) == nil && response.Result() != nil {
 			result.Session = string(id)
@@ -286,13 +286,13 @@ func (c *Client) sessionRoute(target, session string) *route {
 func extensions(target, session string, params []string) e1.Extensions {
 	var ext e1.Extensions
 	if target != "" {
-		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(target))
+		ext = e1.AppendExtension(ext, ExtTarget, []byte(target))
 	}
 	if session != "" {
-		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(session))
+		ext = e1.AppendExtension(ext, ExtSession, []byte(session))
 	}
 	for _, p := range params {
-		ext = e1.AppendExtension(ext, profiles.ExtMCPParam, []byte(p))
+		ext = e1.AppendExtension(ext, ExtMCPParam, []byte(p))
 	}
 	return ext
 }
@@ -377,7 +377,7 @@ func (c *Client) sendNotification(ctx context.Context, r *route, target, session
 		Extensions: extensions(target, session, nil),
 	}
 	if related != nil {
-		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, related)
+		env.Extensions = e1.AppendExtension(env.Extensions, ExtRelated, related)
 	}
 	var err error
 	if r != nil {

@@ -135,7 +135,7 @@ func (x *Exchange) Initialize() bool { return x.initialize }
 func (x *Exchange) Params() [][]byte {
 	var list [][]byte
 	for typ, value := range x.req.Extensions.All() {
-		if typ == profiles.ExtMCPParam {
+		if typ == ExtMCPParam {
 			list = append(list, value)
 		}
 	}
@@ -187,9 +187,9 @@ func (x *Exchange) Notify(octets []byte) {
 // notify sends a notification. The caller holds mu, and knows that the exchange is
 // not over.
 func (x *Exchange) notify(octets []byte) {
-	ext := e1.AppendExtension(nil, profiles.ExtRelated, x.req.MsgID)
+	ext := e1.AppendExtension(nil, ExtRelated, x.req.MsgID)
 	if x.session != nil {
-		ext = e1.AppendExtension(ext, profiles.ExtSession, []byte(x.session.id))
+		ext = e1.AppendExtension(ext, ExtSession, []byte(x.session.id))
 	}
 	err := x.w.Offer(e1.Envelope{
 		MsgType: uint64(Notification), MsgID: profiles.NewMsgID(), Extensions: ext, Payload: octets,
@@ -235,7 +235,7 @@ func (x *Exchange) FinishStatus(octets []byte, status int) {
 	}
 	var ext e1.Extensions
 	if status > 0 {
-		ext = e1.AppendExtensionUvarint(ext, profiles.ExtHTTPStatus, uint64(status))
+		ext = e1.AppendExtensionUvarint(ext, ExtHTTPStatus, uint64(status))
 	}
 	if x.session != nil {
 		ext = x.session.answered(x, octets, ext)

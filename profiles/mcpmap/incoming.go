@@ -110,8 +110,8 @@ func (c *Client) told(req *profiles.Request, msg *Message) bool {
 }
 
 func earlyOf(req *profiles.Request) early {
-	related, _ := req.Extensions.Lookup(profiles.ExtRelated)
-	session, _ := req.Extensions.Lookup(profiles.ExtSession)
+	related, _ := req.Extensions.Lookup(ExtRelated)
+	session, _ := req.Extensions.Lookup(ExtSession)
 	return early{kind: Kind(req.MsgType), related: string(related), session: string(session)}
 }
 

@@ -152,6 +152,17 @@ func (m *Mapping) Profile() *profiles.Profile {
 			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer},
 			{ID: uint64(Notification), Name: "JSON-RPC Notification", Role: profiles.Initiating | profiles.Concluding},
 		},
+		Operations: operations(),
+		Open:       true,
+		Extensions: []uint64{
+			ExtTarget, ExtSession, ExtRelated, ExtMCPParam, ExtHTTPStatus,
+			profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
+		},
+		Methods: []profiles.Method{
+			{Name: MethodRPCListen, Open: true, Long: true, Held: m.listen},
+			{Name: MethodRPCClose, Open: true, Repeatable: true, Inline: m.end},
+		},
+		Behind:  profiles.PassedOn,
 		Handler: m,
 		Check:   check,
 		Refusal: m.refusal,
@@ -249,14 +260,14 @@ func (c *conn) forget(x *Exchange) {
 func (c *conn) related(req *profiles.Request, msg *Message) *Exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if id, ok := req.Extensions.Lookup(profiles.ExtRelated); ok {
+	if id, ok := req.Extensions.Lookup(ExtRelated); ok {
 		return c.exchanges[string(id)]
 	}
 	key := TokenKey(msg.RequestID())
 	if key == "" {
 		return nil
 	}
-	session, _ := req.Extensions.Lookup(profiles.ExtSession)
+	session, _ := req.Extensions.Lookup(ExtSession)
 	for _, x := range c.exchanges {
 		if x.session.named(string(session)) && x.key == key {
 			return x

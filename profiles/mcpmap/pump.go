@@ -174,13 +174,13 @@ func (s *session) path() (path, bool) {
 func (s *session) send(msg *message, p path) error {
 	env := e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(msg.kind), Payload: msg.octets,
-		Extensions: e1.AppendExtension(nil, profiles.ExtSession, []byte(s.id)),
+		Extensions: e1.AppendExtension(nil, ExtSession, []byte(s.id)),
 	}
 	if s.hidden {
 		env.Extensions = nil
 	}
 	if msg.related != nil {
-		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtRelated, msg.related)
+		env.Extensions = e1.AppendExtension(env.Extensions, ExtRelated, msg.related)
 	}
 	if msg.kind == Notification {
 		if p.lane == nil {

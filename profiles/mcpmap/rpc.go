@@ -1,6 +1,7 @@
 package mcpmap
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/slimwire/swp/profiles"
@@ -88,4 +89,20 @@ func (m *Mapping) addressed(sess profiles.Session, params []byte) (*session, err
 
 func unknownSession() *profiles.Error {
 	return &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "unknown session", Domain: true}
+}
+
+// listen is swp.mcp.listen: held open while this caller hears what the server of a
+// session says on its own account.
+func (m *Mapping) listen(p profiles.Pending, params []byte) error {
+	release, err := m.Listen(p.Session(), p.Lane(), params, profiles.Done(p))
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(p.Context(), release)
+	return nil
+}
+
+// end is swp.mcp.close.
+func (m *Mapping) end(req *profiles.Request, params []byte) ([]byte, error) {
+	return nil, m.End(req.Session, params)
 }

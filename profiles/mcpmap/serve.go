@@ -43,7 +43,7 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 
 // request starts an exchange with the server that the request is for.
 func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
-	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
+	if id, ok := req.Extensions.Lookup(ExtSession); ok {
 		s := m.session(string(id), c, target(req))
 		if s == nil {
 			return m.sessionGone(req, msg)
@@ -104,7 +104,7 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 		}
 	}
 	var s *session
-	if id, ok := req.Extensions.Lookup(profiles.ExtSession); ok {
+	if id, ok := req.Extensions.Lookup(ExtSession); ok {
 		s = m.session(string(id), c, target(req))
 	} else if name, ok := m.named(req); ok {
 		s = c.currentSession(name)
@@ -156,13 +156,13 @@ func (m *Mapping) stopped(ctx context.Context, req *profiles.Request, w profiles
 }
 
 func target(req *profiles.Request) string {
-	name, _ := req.Extensions.Lookup(profiles.ExtTarget)
+	name, _ := req.Extensions.Lookup(ExtTarget)
 	return string(name)
 }
 
 // named returns the name of the server that a message is for.
 func (m *Mapping) named(req *profiles.Request) (string, bool) {
-	if name, ok := req.Extensions.Lookup(profiles.ExtTarget); ok {
+	if name, ok := req.Extensions.Lookup(ExtTarget); ok {
 		return string(name), true
 	}
 	if m.opts.Backend == nil {
@@ -238,7 +238,7 @@ func (m *Mapping) sessionGone(req *profiles.Request, msg *Message) error {
 	fault.Answer = e1.Envelope{
 		MsgType:    uint64(Response),
 		MsgID:      req.MsgID,
-		Extensions: e1.AppendExtensionUvarint(nil, profiles.ExtHTTPStatus, 404),
+		Extensions: e1.AppendExtensionUvarint(nil, ExtHTTPStatus, 404),
 		Payload:    AppendFailureOf(req.Scratch(512), msg.ID(), fault, m.opts.Identity),
 	}
 	return fault

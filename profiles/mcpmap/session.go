@@ -187,7 +187,7 @@ func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Ext
 	s.mu.Lock()
 	s.declared = declared(octets)
 	s.mu.Unlock()
-	return e1.AppendExtension(ext, profiles.ExtSession, []byte(s.id))
+	return e1.AppendExtension(ext, ExtSession, []byte(s.id))
 }
 
 // asking says whether the client has been asked something.

@@ -29,6 +29,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of OBS, Name its short name.
@@ -66,6 +67,11 @@ func New(opts Options) *Contexts {
 			{ID: TypeDoc, Name: "OBS_DOC", Role: profiles.Answer},
 			{ID: TypeErr, Name: "OBS_ERR", Role: profiles.Answer},
 		},
+		Operations: []profiles.Operation{
+			{Name: "set"},
+			{Name: "get"},
+		},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(c.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

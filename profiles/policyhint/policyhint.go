@@ -46,6 +46,7 @@ import (
 	"context"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of POLICYHINT, Name its short name.
@@ -100,6 +101,11 @@ func New(opts Options) *Hints {
 			{ID: TypeViolation, Name: "POLICY_VIOLATION", Role: profiles.Initiating | profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "POLICY_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Operations: []profiles.Operation{
+			{Name: "set"},
+			{Name: "violation", Free: true},
+		},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(h.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

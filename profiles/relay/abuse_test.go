@@ -87,7 +87,7 @@ func TestTL11AnotherPublisherIsRefused(t *testing.T) {
 		s := serve(t, kind, relay.Options{})
 		p := s.dial(publisher)
 		payload := (&relay.Publish{DeliveryID: []byte("id"), Topic: []byte("orders")}).Append(nil)
-		answer := p.raw(relay.TypePublish, payload, e1.AppendExtension(nil, profiles.ExtPublisher, []byte(other)))
+		answer := p.raw(relay.TypePublish, payload, e1.AppendExtension(nil, relay.ExtPublisher, []byte(other)))
 		var m relay.Err
 		if err := m.Decode(answer.Payload); err != nil || string(m.Code) != profiles.SecurityPolicy.Alias() {
 			t.Errorf("answer of type %d, code %s, %v", answer.MsgType, m.Code, err)

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
@@ -24,22 +23,6 @@ type Attached struct {
 
 const defaultInFlight = 16
 
-// Pending is the open call of a consumer that is attached. What rpc has is one.
-type Pending interface {
-	Session() profiles.Session
-	Lane() profiles.Lane // deliveries go there
-
-	// Context ends when the call is over: cancelled by the consumer, or the
-	// consumer is gone.
-	Context() context.Context
-
-	// About says what the call is about, see profiles.Subject.
-	About(profile, operation, name string)
-
-	Item(item []byte) error // a stream item
-	Fail(err error)         // ends the call with an error
-}
-
 // account is what one identity has attached. The Service's mu guards it.
 type account struct {
 	attachments map[*attachment]struct{}
@@ -49,7 +32,7 @@ type account struct {
 // attachment is a consumer of a topic.
 type attachment struct {
 	s        *Service
-	call     Pending
+	call     profiles.Pending
 	identity string
 	topic    string
 	places   int
@@ -63,9 +46,9 @@ type attachment struct {
 	checked time.Time // when Access was last asked; belongs to run
 }
 
-// Attach is the RPC method swp.relay.attach: the caller gets the deliveries of a
+// attach is the RPC method swp.relay.attach: the caller gets the deliveries of a
 // topic for as long as its call is open. It does not wait.
-func (s *Service) Attach(call Pending, params []byte) error {
+func (s *Service) attach(call profiles.Pending, params []byte) error {
 	var p AttachParams
 	if err := decodeParams(params, &p); err != nil {
 		return err

@@ -83,7 +83,7 @@ func (at *attempt) send() (profiles.Call, outcome) {
 // passage are the extensions of a delivery of a publisher, which came over so many
 // hops.
 func passage(publisher string, hops uint64) e1.Extensions {
-	ext := e1.AppendExtension(nil, profiles.ExtPublisher, []byte(publisher))
+	ext := e1.AppendExtension(nil, ExtPublisher, []byte(publisher))
 	return e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops+1)
 }
 
@@ -192,7 +192,7 @@ func (s *Service) attemptOf(req *profiles.Request, deliveryID []byte) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.attempts[attemptKey{req.Session, string(deliveryID)}]
-	publisher, named := req.Extensions.Lookup(profiles.ExtPublisher)
+	publisher, named := req.Extensions.Lookup(ExtPublisher)
 	var found *attempt
 	for _, at := range list {
 		if named && at.publisher != string(publisher) {

@@ -174,7 +174,7 @@ func TestAnAnswerMayHaveAMsgIDOfItsOwn(t *testing.T) {
 			t.Helper()
 			var ext e1.Extensions
 			if from != "" {
-				ext = e1.AppendExtension(nil, profiles.ExtPublisher, []byte(from))
+				ext = e1.AppendExtension(nil, relay.ExtPublisher, []byte(from))
 			}
 			if err := r.lane.Send(t.Context(), e1.Envelope{ProfileID: relay.ProfileID, MsgType: msgType, Payload: payload, Extensions: ext}); err != nil {
 				t.Fatal(err)

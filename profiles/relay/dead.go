@@ -100,9 +100,9 @@ func (d *Dead) size() int {
 	return len(text) + len(`,"payload":""`) + base64.StdEncoding.EncodedLen(len(d.Payload)) + 1
 }
 
-// Dead is the RPC method swp.relay.dead: it lists the dead deliveries that the
+// listDead is the RPC method swp.relay.dead: it lists the dead deliveries that the
 // identity of the caller has published. It reads the Store.
-func (s *Service) Dead(ctx context.Context, caller profiles.Session, params []byte) ([]byte, error) {
+func (s *Service) listDead(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
 	var p DeadParams
 	if err := decodeParams(params, &p); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (s *Service) Dead(ctx context.Context, caller profiles.Session, params []by
 	if p.Limit <= 0 || p.Limit > maxDead {
 		p.Limit = maxDead
 	}
-	s.meet(caller)
-	identity := caller.Peer().Identity
+	s.meet(req.Session)
+	identity := req.Session.Peer().Identity
 	kind, after, err := parseCursor(p.After)
 	if err != nil {
 		return nil, err

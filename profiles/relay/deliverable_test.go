@@ -63,7 +63,7 @@ func TestWhatFitsNoDeliveryIsRefused(t *testing.T) {
 // TestFramesAndExtensionsOfConsumersAreReckonedWith: the relay adds who has
 // published, and over how many hops it came.
 func TestFramesAndExtensionsOfConsumersAreReckonedWith(t *testing.T) {
-	extensions := len(e1.AppendExtensionUvarint(e1.AppendExtension(nil, profiles.ExtPublisher, []byte(publisher)), profiles.ExtHops, 1))
+	extensions := len(e1.AppendExtensionUvarint(e1.AppendExtension(nil, relay.ExtPublisher, []byte(publisher)), profiles.ExtHops, 1))
 	for name, test := range map[string]struct {
 		fits, exceeds relay.Options
 	}{

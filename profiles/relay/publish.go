@@ -17,7 +17,7 @@ func (s *Service) publish(req *profiles.Request) error {
 		return err
 	}
 	req.About("publish", string(m.Topic))
-	publisher, named := req.Extensions.Lookup(profiles.ExtPublisher)
+	publisher, named := req.Extensions.Lookup(ExtPublisher)
 	if named {
 		if c := s.inboxes.find(req.Lane, m.Topic); c != nil {
 			return c.arrive(req, &m, string(publisher))

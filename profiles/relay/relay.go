@@ -59,6 +59,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of RELAY, Name its short name.
@@ -256,6 +257,19 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeStatus, Name: "RELAY_STATUS", Role: profiles.Initiating | profiles.Answer},
 			{ID: TypeErr, Name: "RELAY_ERR", Role: profiles.Answer},
 		},
+		Operations: []profiles.Operation{
+			{Name: "publish", On: "topic"},
+			{Name: "consume", On: "topic"},
+			{Name: "ack", Free: true},
+			{Name: "nack", Free: true},
+			{Name: "status", Free: true},
+		},
+		Extensions: []uint64{ExtPublisher, profiles.ExtHops},
+		Methods: []profiles.Method{
+			{Name: MethodAttach, Open: true, Long: true, Held: s.attach},
+			{Name: MethodDead, Open: true, Repeatable: true, Detached: s.listDead},
+		},
+		Show:      p1.Show(Messages),
 		Handler:   (*service)(s),
 		Check:     func(env *e1.Envelope) error { return check(env.MsgType, env.Payload) },
 		Lifecycle: lifecycle,

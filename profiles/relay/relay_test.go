@@ -198,7 +198,7 @@ func TestRelay0003AttemptsAreMadeAtTheBackoffInstants(t *testing.T) {
 				t.Errorf("attempt %d has the msg_id of another", i+1)
 			}
 			ids[string(a.env.MsgID)] = true
-			from, _ := a.env.Extensions.Lookup(profiles.ExtPublisher)
+			from, _ := a.env.Extensions.Lookup(relay.ExtPublisher)
 			hops, _ := a.env.Extensions.LookupUvarint(profiles.ExtHops)
 			if string(a.publish.DeliveryID) != "id" || string(a.publish.Topic) != "orders" || string(from) != publisher || hops != 1 {
 				t.Errorf("attempt %d: %+v of %q, %d hops", i+1, a.publish, from, hops)

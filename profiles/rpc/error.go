@@ -69,10 +69,13 @@ func errInUse() error {
 // endpoint has to report and answer (see refusal).
 func failure(err error) (*Error, *profiles.Error) {
 	var answer *Error
+	var own *profiles.MethodError
 	var fault *profiles.Error
 	switch {
 	case errors.As(err, &answer):
 		return answer, nil
+	case errors.As(err, &own):
+		return &Error{Code: own.Code, Message: own.Message}, nil
 	case errors.As(err, &fault):
 		return nil, fault
 	case errors.Is(err, context.DeadlineExceeded):

@@ -69,3 +69,12 @@ func (m *Method) validate() error {
 	}
 	return nil
 }
+
+// brought returns a method of another profile.
+func brought(m *profiles.Method) Method {
+	served := Method{Inline: m.Inline, Detached: m.Detached, Long: m.Long, Repeatable: m.Repeatable}
+	if m.Held != nil {
+		served.Held = func(p *Pending, params []byte) error { return m.Held(p, params) }
+	}
+	return served
+}

@@ -57,6 +57,9 @@ type Options struct {
 	// not there is such a method. Nil means profiles.Everyone.
 	Access profiles.Access
 
+	// Brought are the methods that other profiles of the endpoint bring.
+	Brought []profiles.Method
+
 	// Policy is asked about each call that Access allows. One that it stops is
 	// answered unauthorized, after its notice. Nil stops nothing.
 	Policy profiles.Policy
@@ -112,6 +115,17 @@ func New(opts Options) (*profiles.Profile, error) {
 	for name, m := range builtin(opts.Info) {
 		s.methods[name] = &method{Method: m, name: name}
 	}
+	for i := range opts.Brought {
+		m := &opts.Brought[i]
+		if _, taken := s.methods[m.Name]; taken {
+			return nil, fmt.Errorf("rpc: method %q is there twice", m.Name)
+		}
+		served := brought(m)
+		if err := served.validate(); err != nil {
+			return nil, fmt.Errorf("rpc: method %q: %w", m.Name, err)
+		}
+		s.methods[m.Name] = &method{Method: served, name: m.Name}
+	}
 	for name, m := range opts.Methods {
 		if _, taken := s.methods[name]; taken {
 			return nil, fmt.Errorf("rpc: method %q is built in", name)
@@ -134,10 +148,20 @@ func New(opts Options) (*profiles.Profile, error) {
 			{ID: TypeStreamItem, Name: "RPC_STREAM_ITEM", Role: profiles.Answer},
 			{ID: TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating | profiles.Concluding},
 		},
+		Operations: []profiles.Operation{
+			{Name: "call", On: "method"},
+			{Name: "cancel", Free: true},
+		},
+		Extensions: []uint64{profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain},
+		Methods: []profiles.Method{
+			{Name: MethodPing, Open: true}, {Name: MethodEcho, Open: true}, {Name: MethodInfo, Open: true}, {Name: MethodSync, Open: true},
+		},
+		Scope:     profiles.ScopeRPC,
+		Behind:    profiles.PassedOn,
+		Show:      p1.Show(Messages),
 		Handler:   s,
 		Check:     check,
 		Lifecycle: Lifecycle,
-		Scope:     profiles.ScopeRPC,
 		Refusal:   refusal,
 	}, nil
 }

@@ -174,9 +174,13 @@ func New(o Options) (*Service, error) {
 			{ID: TypeRes, Name: "res", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeEvt, Name: "evt", Role: profiles.Initiating},
 		},
-		Handler: profiles.HandlerFunc(s.serve),
-		Check:   check,
-		Refusal: s.refusal,
+		Operations: []profiles.Operation{
+			{Name: "send", On: "agent_id that it speaks as"},
+		},
+		Extensions: []uint64{profiles.ExtDeadline, profiles.ExtChain},
+		Handler:    profiles.HandlerFunc(s.serve),
+		Check:      check,
+		Refusal:    s.refusal,
 	}
 	return s, nil
 }

@@ -17,7 +17,7 @@ import (
 func Send(ctx context.Context, on profiles.Sender, msgType uint64, payload []byte, handles ...Meaning) (msgID []byte, err error) {
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: msgType, MsgID: profiles.NewMsgID(), Payload: payload}
 	if msgType == TypeSLIP {
-		env.Extensions = e1.AppendExtension(nil, profiles.ExtUCRHash, []byte(ucr.CoreHash))
+		env.Extensions = e1.AppendExtension(nil, ExtUCRHash, []byte(ucr.CoreHash))
 	}
 	for _, m := range handles {
 		env.Extensions = appendMeaning(env.Extensions, m)

@@ -26,7 +26,7 @@ func newProfile(t testing.TB) *profiles.Profile {
 
 var contract = []profiletest.Case{
 	{Name: "text", Type: slip.TypeNSLIP, Payload: []byte(text)},
-	{Name: "text with a handle", Type: slip.TypeNSLIP, Payload: []byte(text), Extensions: e1.AppendExtension(nil, profiles.ExtHandle, []byte("k=task:00"))},
+	{Name: "text with a handle", Type: slip.TypeNSLIP, Payload: []byte(text), Extensions: e1.AppendExtension(nil, slip.ExtHandle, []byte("k=task:00"))},
 	{Name: "text for nobody", Type: slip.TypeNSLIP, Payload: []byte(`@a3|f0|c3|S0|d2|T1#`), Code: profiles.NotFound},
 	{Name: "words", Type: slip.TypeSLIP, Payload: []byte(words), Loose: true},
 	{Name: "binary", Type: slip.TypeBinary, Payload: []byte(binary), Loose: true},

@@ -190,7 +190,7 @@ func parseMeaning(value []byte) (Meaning, bool) {
 // appendMeaning appends it as an extension.
 func appendMeaning(ext e1.Extensions, m Meaning) e1.Extensions {
 	if value := m.String(); value != "" {
-		ext = e1.AppendExtension(ext, profiles.ExtHandle, []byte(value))
+		ext = e1.AppendExtension(ext, ExtHandle, []byte(value))
 	}
 	return ext
 }
@@ -198,7 +198,7 @@ func appendMeaning(ext e1.Extensions, m Meaning) e1.Extensions {
 // meanings reads what a message says that its handles stand for.
 func (m *Message) meanings(ext e1.Extensions) error {
 	for typ, value := range ext.All() {
-		if typ != profiles.ExtHandle {
+		if typ != ExtHandle {
 			continue
 		}
 		one, ok := parseMeaning(value)
@@ -208,7 +208,7 @@ func (m *Message) meanings(ext e1.Extensions) error {
 			ok = false
 		}
 		if !ok {
-			return fault(profiles.InvalidProfilePayload, CodeBadHandle, "extension %d: %.100q", profiles.ExtHandle, value)
+			return fault(profiles.InvalidProfilePayload, CodeBadHandle, "extension %d: %.100q", ExtHandle, value)
 		}
 		m.Handles = append(m.Handles, one)
 	}

@@ -68,7 +68,7 @@ func TestHandlesThatCanNotBeReadAreRefused(t *testing.T) {
 		id := profiles.NewMsgID()
 		err := test.from.session.Send(t.Context(), e1.Envelope{
 			ProfileID: slip.ProfileID, MsgType: slip.TypeNSLIP, MsgID: id, Payload: []byte(test.payload),
-			Extensions: e1.AppendExtension(nil, profiles.ExtHandle, []byte(test.value)),
+			Extensions: e1.AppendExtension(nil, slip.ExtHandle, []byte(test.value)),
 		})
 		if err != nil {
 			t.Fatal(err)

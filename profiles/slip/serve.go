@@ -22,7 +22,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	if err := s.codec.read(m, req.MsgType, req.Payload); err != nil {
 		return unreadable(err)
 	}
-	if hash, ok := req.Extensions.Lookup(profiles.ExtUCRHash); ok && req.MsgType == TypeSLIP && string(hash) != ucr.CoreHash {
+	if hash, ok := req.Extensions.Lookup(ExtUCRHash); ok && req.MsgType == TypeSLIP && string(hash) != ucr.CoreHash {
 		return fault(profiles.CompatibilityPolicy, CodeMismatch, "ucrHash %.80q, want that of UCR %s", hash, ucr.Version)
 	}
 	if err := m.meanings(req.Extensions); err != nil {
@@ -63,8 +63,8 @@ func (s *Service) pass(req *profiles.Request, m *Message) error {
 		s: s, session: req.Session, identity: identity, msgID: slices.Clone(req.MsgID),
 		dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload),
 	}
-	if hash, ok := req.Extensions.Lookup(profiles.ExtUCRHash); ok {
-		p.ext = e1.AppendExtension(p.ext, profiles.ExtUCRHash, hash)
+	if hash, ok := req.Extensions.Lookup(ExtUCRHash); ok {
+		p.ext = e1.AppendExtension(p.ext, ExtUCRHash, hash)
 	}
 	for _, one := range m.Handles {
 		p.ext = appendMeaning(p.ext, one)

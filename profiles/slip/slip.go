@@ -218,9 +218,14 @@ func New(opts Options) (*Service, error) {
 			// It comes when its exchange has long ended: the message had no answer.
 			{ID: TypeErr, Name: "SLIP_ERR", Role: profiles.Initiating | profiles.Answer | profiles.Terminal | profiles.Concluding},
 		},
-		Handler: profiles.HandlerFunc(s.serve),
-		Check:   func(env *e1.Envelope) error { return new(Err).Decode(env.Payload) },
-		Refusal: refusals.Refusal,
+		Operations: []profiles.Operation{
+			{Name: "send", On: "agent_id that it is sent to"},
+			{Name: "return", Free: true},
+		},
+		Extensions: []uint64{ExtUCRHash, ExtHandle, profiles.ExtHops},
+		Handler:    profiles.HandlerFunc(s.serve),
+		Check:      func(env *e1.Envelope) error { return new(Err).Decode(env.Payload) },
+		Refusal:    refusals.Refusal,
 	}
 	return s, nil
 }

@@ -315,7 +315,7 @@ func TestPR18ShapeAndAnchors(t *testing.T) {
 		id := profiles.NewMsgID()
 		err := from.session.Send(t.Context(), e1.Envelope{
 			ProfileID: slip.ProfileID, MsgType: slip.TypeSLIP, MsgID: id, Payload: []byte(words),
-			Extensions: e1.AppendExtension(nil, profiles.ExtUCRHash, []byte(hash)),
+			Extensions: e1.AppendExtension(nil, slip.ExtUCRHash, []byte(hash)),
 		})
 		if err != nil {
 			t.Fatal(err)

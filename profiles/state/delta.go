@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -94,4 +95,13 @@ func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byt
 		return profiles.Unavailable(err)
 	}
 	return stop
+}
+
+// deltas is swp.state.deltas.
+func (s *Service) deltas(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) ([]byte, error) {
+	err := s.Deltas(ctx, req.Session.Peer(), params, send)
+	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Domain {
+		return nil, &profiles.MethodError{Code: "not_found", Message: fault.Text}
+	}
+	return nil, err
 }

@@ -56,3 +56,9 @@ func (f *forgetting) remove() {
 		})
 	})
 }
+
+// forget is swp.state.forget.
+func (s *Service) forget(p profiles.Pending, params []byte) error {
+	s.Forget(p.Session().Peer(), params, profiles.Done(p))
+	return nil
+}

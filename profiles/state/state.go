@@ -48,6 +48,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of STATE, Name its short name.
@@ -131,6 +132,16 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeDelta, Name: "STATE_DELTA", Role: profiles.Initiating},
 			{ID: TypeErr, Name: "STATE_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Operations: []profiles.Operation{
+			{Name: "put", On: "state_id, in lower-case hexadecimal"},
+			{Name: "get", On: "state_id, of a state that somebody else has put"},
+			{Name: "delta", On: "state_id, of a state that somebody else has put"},
+		},
+		Methods: []profiles.Method{
+			{Name: MethodDeltas, Open: true, Repeatable: true, Detached: s.deltas},
+			{Name: MethodForget, Open: true, Repeatable: true, Held: s.forget},
+		},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

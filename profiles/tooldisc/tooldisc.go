@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ProfileID is the profile_id of TOOLDISC, Name its short name.
@@ -176,6 +177,11 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeGetResp, Name: "TOOLDISC_GET_RESP", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "TOOLDISC_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Operations: []profiles.Operation{
+			{Name: "get", On: "tool_id of a descriptor that is configured"},
+			{Name: "list", Free: true},
+		},
+		Show:    p1.Show(Messages),
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

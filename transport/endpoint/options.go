@@ -17,6 +17,9 @@ type Options struct {
 	// Registry holds the profiles that are served to peers. Required.
 	Registry *profiles.Registry
 
+	// Access is what handlers find as the Rules of a request. Nil denies nothing.
+	Access profiles.Access
+
 	// Observer is told of every verdict, every security event and every
 	// session. Nil means that what is refused, handlers that fail or panic among
 	// it, is written to the default logger of log/slog. Discard wants none of it.

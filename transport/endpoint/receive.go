@@ -19,7 +19,7 @@ func (l *lane) receive(body []byte) {
 	opts := &l.s.ep.opts
 	l.size = 4 + len(body)
 	l.taken, l.ended, l.typ, l.account.opens = nil, false, profiles.Type{}, false
-	l.req = profiles.Request{Session: l.s, Lane: l, Exchange: (*exchanger)(l)}
+	l.req = profiles.Request{Session: l.s, Lane: l, Rules: l.s.ep.opts.Access, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope
 
 	if err := env.Decode(body, &opts.Envelope); err != nil { // rows 5 to 13

@@ -12,7 +12,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
-	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 )
 
 // paramPrefix is what the names of headers begin with that are service parameters of
@@ -62,9 +62,9 @@ func (f *Front) serviceParams(r *http.Request) []string {
 
 // checkParams bounds them: a frame has room for so many (mcp-a2a mapping §2).
 func checkParams(params []string, agent string) bool {
-	ext := e1.AppendExtension(nil, profiles.ExtAgent, []byte(agent))
+	ext := e1.AppendExtension(nil, a2a.ExtAgent, []byte(agent))
 	for _, p := range params {
-		ext = e1.AppendExtension(ext, profiles.ExtParam, []byte(p))
+		ext = e1.AppendExtension(ext, a2a.ExtParam, []byte(p))
 	}
 	return len(params) <= maxParams && len(ext) <= maxExtensions
 }

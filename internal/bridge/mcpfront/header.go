@@ -8,7 +8,6 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -108,7 +107,7 @@ func params(r *http.Request) (list []string, ok bool) {
 	slices.Sort(list)
 	var ext e1.Extensions
 	for _, p := range list {
-		if ext = e1.AppendExtension(ext, profiles.ExtMCPParam, []byte(p)); len(ext) > maxParams {
+		if ext = e1.AppendExtension(ext, mcpmap.ExtMCPParam, []byte(p)); len(ext) > maxParams {
 			return nil, false
 		}
 	}

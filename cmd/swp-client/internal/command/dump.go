@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 )
 
@@ -45,18 +46,17 @@ could be read of it, the offset and the rule; if any does, the exit code is 1.`,
 }
 
 func (f *flags) dump(src io.Reader) error {
-	set, err := all.New(all.Options{})
+	known, err := profiles.NewRegistry(all.Tables()...)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
 	enc := json.NewEncoder(f.out)
 	enc.SetEscapeHTML(false)
 	if !f.asJSON {
 		enc.SetIndent("", "  ")
 	}
 	faults, err := client.Dump(src, func(frame *client.Frame) error { return enc.Encode(frame) },
-		client.DumpOptions{Registry: set.Registry})
+		client.DumpOptions{Registry: known})
 	if err != nil {
 		return err
 	}

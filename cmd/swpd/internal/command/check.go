@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
 )
 
 func newCheck() *cobra.Command {
@@ -30,7 +31,7 @@ partners know the names.
 With --as and --may, answer whether that identity may do one thing: yes or no, and
 the rule that says so, or those that come nearest. NAME is what rules call it:
 SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
-obs and policyhint have none. The exit code is 0 for yes and 1 for no.`,
+` + strings.Join(config.Nameless(), " and ") + ` have none. The exit code is 0 for yes and 1 for no.`,
 		Example: `  swpd check --config swpd.yaml
   swpd check --config swpd.yaml --json
   swpd check --config swpd.yaml --as spiffe://example.org/agents/planner

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -17,7 +18,7 @@ var errNo = &exitError{exitFailed, cli.ErrPrinted}
 
 // checkQuestion reports whether the arguments of check --may are complete.
 func checkQuestion(as string, args []string) error {
-	nameless := len(args) == 2 && (args[0] == "obs" || args[0] == "policyhint")
+	nameless := len(args) == 2 && slices.Contains(config.Nameless(), args[0])
 	switch {
 	case as == "":
 		return errors.New("check --may: --as IDENTITY is missing: whose question is it?")
