@@ -48,7 +48,7 @@ func (h *held) wake() {
 }
 
 // fresh reports whether the peer need not be asked for a sign of life: it has given
-// one, or can not.
+// one, or cannot.
 func (h *held) fresh() bool {
 	return h.c.info.Load() == nil || time.Since(time.Unix(0, h.heard.Load())) < aliveEvery
 }

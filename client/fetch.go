@@ -131,7 +131,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 	return &got, nil
 }
 
-// streamed is a target that can not go back.
+// streamed is a target that cannot go back.
 type streamed struct {
 	w     io.Writer
 	hash  hash.Hash

@@ -105,12 +105,12 @@ func Unavailable(err error) *Error {
 	if !errors.As(err, &kind) {
 		return &Error{Code: Internal, Detail: "store", Text: "internal error", Cause: err}
 	}
-	text := "the state of this endpoint can not be written now"
+	text := "the state of this endpoint cannot be written now"
 	switch detail := kind.StoreDetail(); {
 	case detail == damagedDetail:
 		text = "this is damaged in the store of this endpoint and is not served; its operator finds it in the log"
 	case !kind.Retryable():
-		text = "the state of this endpoint can not be read or written"
+		text = "the state of this endpoint cannot be read or written"
 	case detail == quotaDetail:
 		text = "no room: this identity or this endpoint keeps as much as it may, which its operator can raise as quota"
 	case detail == fullDetail:

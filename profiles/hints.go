@@ -106,7 +106,7 @@ type Policy interface {
 	Violated(ctx context.Context, profile, name string) *Violation
 }
 
-// Violation is a hint with mode MUST that can not be kept.
+// Violation is a hint with mode MUST that cannot be kept.
 type Violation struct {
 	Key, Scope, Reason string
 

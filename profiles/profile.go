@@ -73,7 +73,7 @@ type Profile struct {
 
 	// Lifecycle returns the key under which trace contexts are bound to the
 	// lifecycle that an initiating message opens or belongs to, such as its
-	// task_id or rpc_id; empty if it has none or can not be read. The result may
+	// task_id or rpc_id; empty if it has none or cannot be read. The result may
 	// alias env. Nil means the profile has no such key.
 	Lifecycle func(env *e1.Envelope) []byte
 

@@ -131,7 +131,7 @@ type Trickler interface {
 }
 
 // Offerer is a Responder for messages that may be lost. Those of held exchanges of
-// an endpoint are: whoever can not wait for a slow peer does without, instead of
+// an endpoint are: whoever cannot wait for a slow peer does without, instead of
 // ending its connection.
 type Offerer interface {
 	// Offer is Send, but fails with a Busy error, and nothing is sent, where so

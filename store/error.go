@@ -29,10 +29,10 @@ var (
 
 	// ErrUnavailable: the medium failed or is full. The store tries again by
 	// itself with each operation.
-	ErrUnavailable = &Error{"store: can not be written", "store_unavailable", true, nil}
+	ErrUnavailable = &Error{"store: cannot be written", "store_unavailable", true, nil}
 
 	// ErrFull: the medium is full. It is an ErrUnavailable.
-	ErrFull = &Error{"store: can not be written: the volume is full", "store_full", true, ErrUnavailable}
+	ErrFull = &Error{"store: cannot be written: the volume is full", "store_full", true, ErrUnavailable}
 
 	// ErrDamaged: a checksum, or the structure of a file, does not fit what was read. It
 	// is never served.
@@ -47,7 +47,7 @@ var (
 	// ErrLocked: another process has the store open.
 	ErrLocked = &Error{"store: in use by another process", "store_locked", false, nil}
 
-	// ErrVersion: the store was written by a release that this one can not read.
+	// ErrVersion: the store was written by a release that this one cannot read.
 	ErrVersion = &Error{"store: written by another release", "store_version", false, nil}
 )
 

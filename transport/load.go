@@ -37,7 +37,7 @@ func LoadCredentials(cert, key string, authorities ...string) (*Credentials, err
 }
 
 // addAuthorities adds the certificates of a PEM bundle to a pool. A bundle that holds
-// none, one that can not be read, or anything else, is an error.
+// none, one that cannot be read, or anything else, is an error.
 func addAuthorities(pool *x509.CertPool, bundle []byte) error {
 	n := 0
 	for {

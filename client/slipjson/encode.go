@@ -20,7 +20,7 @@ import (
 // fallback_text, gets the one quoted token of the strict form.
 //
 // A message of A2A is made of its wire. It gets the member messageId, a random one if
-// there is none; attachments can not be made.
+// there is none; attachments cannot be made.
 func (c *Codec) Encode(format Format, object []byte) ([]byte, error) {
 	var in struct {
 		OK      *bool

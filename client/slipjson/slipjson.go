@@ -42,10 +42,10 @@ func Formats() []Format { return []Format{Auto, NSLIP, SLIPv1, A2A} }
 // Classes that are not those of a language.
 const (
 	BadJSON = "bad_json" // it is no JSON, or has not the members that are needed
-	NotSLIP = "not_slip" // a message of A2A that is not marked can not be written
+	NotSLIP = "not_slip" // a message of A2A that is not marked cannot be written
 )
 
-// Error is a message that can not be read or written for a reason of the JSON.
+// Error is a message that cannot be read or written for a reason of the JSON.
 type Error struct{ Class, What string }
 
 func (e *Error) Error() string { return "slip: " + e.Class + ": " + e.What }

@@ -131,7 +131,7 @@ func (s *Subscription) end(ext e1.Extensions) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
 		m := Unsubscribe{SubscriptionID: []byte(s.id)}
-		// If it can not be sent, the connection is gone and the subscription with it.
+		// If it cannot be sent, the connection is gone and the subscription with it.
 		_ = s.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeUnsubscribe, Extensions: ext, Payload: m.Append(nil)})
 	}
 	s.call.Close()

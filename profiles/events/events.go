@@ -166,7 +166,7 @@ type Bus struct {
 // openTime bounds how long New waits for the store.
 const openTime = 10 * time.Second
 
-// New returns a Bus. It fails if an option is out of range or the store can not
+// New returns a Bus. It fails if an option is out of range or the store cannot
 // be read. The caller closes it.
 func New(opts Options) (*Bus, error) {
 	opts = opts.withDefaults()

@@ -19,7 +19,7 @@ const (
 //
 // An event matches if, for each key that occurs, one of its values fits. Types
 // are compared octet by octet: no character stands for others, and a type with
-// a comma in it can not be named. A severity means exactly that one. White
+// a comma in it cannot be named. A severity means exactly that one. White
 // space is not skipped, except around a severity.
 type Filter struct {
 	types, tasks, rpcs [][]byte

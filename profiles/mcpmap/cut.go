@@ -18,7 +18,7 @@ const (
 // errList refuses an answer of which nobody can say what it shows.
 var errList = &profiles.Error{
 	Code: profiles.Internal, Detail: "mcp_list",
-	Text: "the list of the server can not be read, so it can not be held against the access rules",
+	Text: "the list of the server cannot be read, so it cannot be held against the access rules",
 }
 
 // cutList returns a response without the elements of result.<member> that keep

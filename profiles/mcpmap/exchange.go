@@ -226,7 +226,7 @@ func (x *Exchange) FinishFailed(octets []byte, status int) {
 // where it is not what the response implies; 0 means it is.
 //
 // Of the answer to a request for a list, what the access rules do not let the peer use
-// is left out. If that can not be told, the exchange fails.
+// is left out. If that cannot be told, the exchange fails.
 func (x *Exchange) FinishStatus(octets []byte, status int) {
 	if x.list != nil {
 		shown, err := x.view().cut(x.list, octets)

@@ -96,7 +96,7 @@ func forward(ctx context.Context, lane profiles.Lane, name, scope string) error 
 
 // onward returns hints for the next hop, the strongest first. What comes to the
 // same scope there is there once for each key, but for different values of a MUST:
-// both were kept here, but they can not be told as one.
+// both were kept here, but they cannot be told as one.
 func onward(hints []profiles.Hint, scope string) []profiles.Hint {
 	list := hints[:0]
 	for _, h := range hints {

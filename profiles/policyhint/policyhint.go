@@ -2,7 +2,7 @@
 // is done for it.
 //
 //	SET → ACK         the constraints are in force
-//	SET → VIOLATION   one can not be set, and none of them was
+//	SET → VIOLATION   one cannot be set, and none of them was
 //	SET → ERR
 //	VIOLATION         one has stopped something
 //

@@ -58,7 +58,7 @@ func costOf(hints []profiles.Hint) (octets int) {
 	return octets
 }
 
-// put takes hints, all or none. The violation says which can not be set; the
+// put takes hints, all or none. The violation says which cannot be set; the
 // error that there is no room.
 func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
 	c.mu.Lock()

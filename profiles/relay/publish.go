@@ -128,7 +128,7 @@ type custody struct {
 	deliveryID []byte
 }
 
-// stored answers the publisher. If it can not be told, it asks again.
+// stored answers the publisher. If it cannot be told, it asks again.
 func (c *custody) stored(fresh, equal bool, err error) {
 	s := c.s
 	switch {

@@ -51,7 +51,7 @@ var (
 	// What ends a call under an idempotency_key, for good.
 	errExpired = &Error{Code: CodeTimeout, Message: "the method took too long; whether it had an effect is not known"}
 	errCutOff  = &Error{Code: CodeInternal, Message: "outcome unknown: the endpoint stopped while the call ran"}
-	errUnkept  = &Error{Code: CodeInternal, Message: "the call has ended, but its outcome can not be kept under an idempotency_key"}
+	errUnkept  = &Error{Code: CodeInternal, Message: "the call has ended, but its outcome cannot be kept under an idempotency_key"}
 )
 
 // detailInUse marks the refusal of an rpc_id that is in use. It gets no
@@ -96,7 +96,7 @@ func inWords(fault *profiles.Error) *Error {
 const wordsBytes = 256
 
 // refusal builds the RPC_ERR for a request that the endpoint refused. There is
-// none where the rpc_id can not be read, where it is too long to be repeated,
+// none where the rpc_id cannot be read, where it is too long to be repeated,
 // and where an RPC_ERR would seem to end another call: under a msg_id or an
 // rpc_id that is in use.
 func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {

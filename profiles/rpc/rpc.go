@@ -40,7 +40,7 @@ const ProfileID = 12
 // methods but swp.info, to everyone.
 type Options struct {
 	// Methods are served beside the built-in ones, by name. Names that begin
-	// with "swp." are for methods of this project. A name can not be taken twice.
+	// with "swp." are for methods of this project. A name cannot be taken twice.
 	Methods map[string]Method
 
 	// Resolve returns the method of a name that is in none of these lists, such as

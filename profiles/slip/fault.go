@@ -17,7 +17,7 @@ const (
 	CodeNoMapping          = "no_mapping"          // no agent has this number
 	CodeDenied             = "denied"              // the sender may not speak as this agent, or to that one
 	CodeMismatch           = "ucr_mismatch"        // the sender knows other anchors
-	CodeBadHandle          = "bad_handle"          // what a handle stands for can not be read, or is said otherwise
+	CodeBadHandle          = "bad_handle"          // what a handle stands for cannot be read, or is said otherwise
 )
 
 // detailPrefix begins the details of verdicts that go with a code of SLIP_ERR.

@@ -64,7 +64,7 @@ const (
 
 // The details of other errors. Those of payloads that are malformed are p1's.
 const (
-	DetailParents = "state_parents" // parent_ids can not be those of a state
+	DetailParents = "state_parents" // parent_ids cannot be those of a state
 	DetailKept    = "state_kept"    // this endpoint keeps no states
 )
 

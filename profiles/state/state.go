@@ -11,7 +11,7 @@
 //
 // # States
 //
-// A state is stored only when all its parents are, so it can not be its own
+// A state is stored only when all its parents are, so it cannot be its own
 // ancestor. One message may follow the other without waiting: what is on its way
 // into the store is waited for before it is missed. The same state put again has
 // no effect; with other parents, in another order, or with other metadata it is

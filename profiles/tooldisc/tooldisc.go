@@ -17,7 +17,7 @@
 // A server is first read when somebody asks for its tools, who then waits for
 // it. From then on the tools are kept up to date, by what the server says of
 // changes or else every Refresh, for as long as somebody asks for them now and
-// then. A server that can not be read is read again later and later, up to a
+// then. A server that cannot be read is read again later and later, up to a
 // minute; what it had before is told meanwhile.
 //
 // # Pages and versions

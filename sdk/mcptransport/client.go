@@ -26,7 +26,7 @@ type Client struct {
 	// is sent only to peers that say in swp.info that they tell servers apart.
 	Target string
 
-	// Complain is told of what the SDK can not be told, such as a notification that was
+	// Complain is told of what the SDK cannot be told, such as a notification that was
 	// not sent. Nil means that nobody is.
 	Complain func(string)
 }

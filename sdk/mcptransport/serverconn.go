@@ -75,7 +75,7 @@ func (c *serverConn) do(x *mcpmap.Exchange) {
 	m, err := jsonrpc.DecodeMessage(x.Message.Octets())
 	request, ok := m.(*jsonrpc.Request)
 	if err != nil || !ok {
-		x.Fail(profiles.Errorf(profiles.InvalidMCPPayload, "the server can not read the request"))
+		x.Fail(profiles.Errorf(profiles.InvalidMCPPayload, "the server cannot read the request"))
 		c.over()
 		return
 	}
@@ -210,7 +210,7 @@ func (c *serverConn) belongs(m *mcpmap.Message) *flight {
 // ask passes a question of the server to the client.
 func (c *serverConn) ask(f *flight, request *jsonrpc.Request, m *mcpmap.Message) error {
 	if c.client == nil {
-		c.in.offer(&jsonrpc.Response{ID: request.ID, Error: fmt.Errorf("the client of a request without a session can not be asked")})
+		c.in.offer(&jsonrpc.Response{ID: request.ID, Error: fmt.Errorf("the client of a request without a session cannot be asked")})
 		return nil
 	}
 	var x *mcpmap.Exchange

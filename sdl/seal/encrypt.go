@@ -221,7 +221,7 @@ func open(entry canonical.Value, private *ecdh.PrivateKey, nonce, ciphertext []b
 	}
 	contentKey, err := unwrapper.Open(nil, wrapNonce, wrapped, nil)
 	if err != nil {
-		return nil, errors.New("seal: the wrapped key can not be opened")
+		return nil, errors.New("seal: the wrapped key cannot be opened")
 	}
 	opener, err := chacha20poly1305.New(contentKey)
 	if err != nil {
@@ -229,7 +229,7 @@ func open(entry canonical.Value, private *ecdh.PrivateKey, nonce, ciphertext []b
 	}
 	plaintext, err := opener.Open(nil, nonce, ciphertext, nil)
 	if err != nil {
-		return nil, errors.New("seal: the ciphertext can not be opened")
+		return nil, errors.New("seal: the ciphertext cannot be opened")
 	}
 	return plaintext, nil
 }

@@ -147,7 +147,7 @@ func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	}
 	if r.keep != nil {
 		if err := r.keep(s.value()); err != nil {
-			return Snapshot{}, fmt.Errorf("trust: registry can not be kept: %w", err)
+			return Snapshot{}, fmt.Errorf("trust: registry cannot be kept: %w", err)
 		}
 	}
 	r.state.Store(s)

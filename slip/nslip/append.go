@@ -39,7 +39,7 @@ func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	return dst, nil
 }
 
-// check says why a Message can not be written.
+// check says why a Message cannot be written.
 func (c Codec) check(m *Message) error {
 	if int(m.Act) >= len(acts) {
 		return fault(BadAct, "%d, want at most %d", m.Act, len(acts)-1)

@@ -35,7 +35,7 @@ func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	return dst, nil
 }
 
-// check says why a Message can not be written.
+// check says why a Message cannot be written.
 func (c Codec) check(m *Message) error {
 	for _, agent := range []string{m.Src, m.Dst} {
 		if !IsAgent(agent) {
@@ -57,7 +57,7 @@ func (c Codec) check(m *Message) error {
 	for i, t := range m.Payload {
 		if t.Quoted {
 			if !isQuotable(t.Text) {
-				return fault(BadToken, "%.40q can not be quoted", t.Text)
+				return fault(BadToken, "%.40q cannot be quoted", t.Text)
 			}
 			continue
 		}

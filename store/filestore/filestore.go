@@ -61,7 +61,7 @@ type Options struct {
 	// run; default 8 each. More wait. Each holds a buffer of 1 MiB meanwhile.
 	Writers, Readers int
 
-	// AcceptDamage opens in spite of records that can not be read and of files
+	// AcceptDamage opens in spite of records that cannot be read and of files
 	// that are missing or cut off, which is an error otherwise. All files are read
 	// first. What is damaged is left out and Notice is told its name; its files, and
 	// those that no record names, are kept in the directory "lost". Damage that is

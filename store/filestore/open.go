@@ -14,7 +14,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// lostDir is where files are kept, in the directory of a store, that can not be
+// lostDir is where files are kept, in the directory of a store, that cannot be
 // used but were asked to be gone on without.
 const lostDir = "lost"
 
@@ -128,7 +128,7 @@ func (s *Store) load(ctx context.Context) error {
 }
 
 // loadRecords reads the records, and begins the clock. What it returns removes
-// those that can not be read, where that was accepted.
+// those that cannot be read, where that was accepted.
 func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err error) {
 	latest := int64(0)
 	for which := range 2 {
@@ -196,7 +196,7 @@ func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	}
 	defer func() { _ = f.Close() }() // it is read
 	if err = r.walk(f, 0, r.size, buf, func([]byte) {}); err != nil && !errors.Is(err, errSum) {
-		err = fmt.Errorf("%w: %w", errSum, err) // what can not be read is damaged as well
+		err = fmt.Errorf("%w: %w", errSum, err) // what cannot be read is damaged as well
 	}
 	return err
 }

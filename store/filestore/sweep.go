@@ -73,6 +73,6 @@ func (s *Store) expire(it *item, now int64) {
 		err = s.remove(it)
 	}
 	if err != nil {
-		s.notice("%q is over, and can not be removed now: %v", it.name, err)
+		s.notice("%q is over, and cannot be removed now: %v", it.name, err)
 	}
 }

@@ -26,7 +26,7 @@ type growth struct {
 // single operation has more. The next ones arrive meanwhile.
 const maxBatch = 16 << 20
 
-// submit never waits. What can not be taken is refused by a goroutine of its own.
+// submit never waits. What cannot be taken is refused by a goroutine of its own.
 func (s *Store) submit(name string, op *operation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -300,7 +300,7 @@ func (b scrubber) log(id int64) (*log, error) {
 	return nil, err
 }
 
-// damaged notes something that can not be served, and returns the error that
+// damaged notes something that cannot be served, and returns the error that
 // says so.
 func (s *Store) damaged(format string, args ...any) error {
 	err := fmt.Errorf("%w: %s: %w", store.ErrDamaged, s.name(), fmt.Errorf(format, args...))

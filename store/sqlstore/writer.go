@@ -130,7 +130,7 @@ func (w *writer) batch(ops []operation) {
 			told(time.Since(began), len(ops))
 		}
 	case len(ops) > 1 && !errors.Is(err, store.ErrUnavailable):
-		// One of them can not be done. The others shall not suffer from it.
+		// One of them cannot be done. The others shall not suffer from it.
 		for i := range ops {
 			w.batch(ops[i : i+1])
 		}

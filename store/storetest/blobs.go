@@ -51,7 +51,7 @@ type blobKit struct {
 func (k *blobKit) reopen() {
 	k.Helper()
 	if k.memory {
-		k.Skip("kept in memory: it can not be opened again")
+		k.Skip("kept in memory: it cannot be opened again")
 	}
 	if err := k.blobs.Close(); err != nil {
 		k.Fatal(err)

@@ -42,7 +42,7 @@ func (k *kit) in(d time.Duration) time.Time { return k.clock().Add(d) }
 func (k *kit) reopen() {
 	k.Helper()
 	if k.memory {
-		k.Skip("kept in memory: it can not be opened again")
+		k.Skip("kept in memory: it cannot be opened again")
 	}
 	if err := k.Close(); err != nil {
 		k.Fatal(err)

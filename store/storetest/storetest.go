@@ -24,7 +24,7 @@ type Options struct {
 
 // Open opens the store of a directory: a new one where the directory is empty,
 // otherwise with what an earlier one, closed meanwhile, has kept. It fails the
-// test if it can not.
+// test if it cannot.
 type Open func(t *testing.T, dir string, options Options) store.Store
 
 // Run tests an engine. Every test has a store of its own.

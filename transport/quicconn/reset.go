@@ -18,7 +18,7 @@ const resetInfo = "swp quic stateless reset"
 // process that their connections are gone (stateless reset, RFC 9000 §10.3).
 // They would otherwise learn it by silence alone, a minute later. It follows
 // from the private key, so that the next process has the same one and nobody
-// else does. It is nil, and nobody is told, where the private key can not be
+// else does. It is nil, and nobody is told, where the private key cannot be
 // read.
 func resetKey(policy *transport.Policy) *quic.StatelessResetKey {
 	creds := policy.Credentials()

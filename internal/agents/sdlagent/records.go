@@ -117,7 +117,7 @@ func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 	}
 	// The same session opened again is the same record.
 	if _, _, _, err := put(ctx, a.opts.Records, spaceSessions, id, 0, ownerOf(k.From), value, expires); err != nil {
-		return fmt.Errorf("sdlagent: a session can not be kept: %w", err)
+		return fmt.Errorf("sdlagent: a session cannot be kept: %w", err)
 	}
 	return nil
 }

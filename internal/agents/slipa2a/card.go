@@ -47,7 +47,7 @@ func Declared(card []byte) (Declaration, bool, error) {
 
 // Declare returns a card that declares the extension in capabilities.extensions. All
 // other octets stay as they are, and so does a card that declares it already. The
-// error of a card that can not be changed is ErrSigned.
+// error of a card that cannot be changed is ErrSigned.
 func (x *Extension) Declare(card []byte) ([]byte, error) {
 	c, err := parseCard(card)
 	if err != nil {

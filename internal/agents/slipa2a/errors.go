@@ -26,7 +26,7 @@ const (
 	UCRMismatch     Class = "ucr_mismatch"
 )
 
-// Error is why a message can not be read.
+// Error is why a message cannot be read.
 type Error struct {
 	Class Class
 	What  string

@@ -197,7 +197,7 @@ func (a *answer) routing() ([]byte, error) {
 	return nil, nil
 }
 
-var errNoParts = errors.New("team: an answer without parts can not be passed on")
+var errNoParts = errors.New("team: an answer without parts cannot be passed on")
 
 // forward returns the answer as a message to the next agent: another messageId, the
 // role of a user, the context of the conversation. A task has the parts of the

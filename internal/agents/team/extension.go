@@ -92,7 +92,7 @@ type decision struct {
 	reason    string // for logs
 }
 
-// readDecision reads the routing data of an answer, in either form. What can not be
+// readDecision reads the routing data of an answer, in either form. What cannot be
 // understood is no decision.
 func readDecision(data []byte) (d decision) {
 	o, err := parseObject(data)

@@ -20,7 +20,7 @@ import (
 )
 
 // card serves the card of an agent with the interfaces of this front in place of those
-// that the agent has elsewhere, which its callers can not reach, and so without the
+// that the agent has elsewhere, which its callers cannot reach, and so without the
 // signatures, which are of the original (R11).
 func (f *Front) card(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	card, ok := f.lookUp(w, r, link, at)
@@ -58,7 +58,7 @@ func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *pl
 		return card, false
 	}
 	if errors.As(err, new(*profiles.Error)) {
-		f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the card of the agent can not be had now")
+		f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the card of the agent cannot be had now")
 		return card, false
 	}
 	f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the endpoint of the agent is not reached")

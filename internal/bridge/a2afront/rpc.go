@@ -26,7 +26,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 	var m mcpmap.Message // which is JSON-RPC, whatever it is about
 	if refused := scan(&m, body); refused != nil {
 		f.counts.refused.Add(1)
-		// Who can not be told by an id is told by the status too.
+		// Who cannot be told by an id is told by the status too.
 		f.writeRPC(w, http.StatusBadRequest, nil, refused.Append(nil))
 		return
 	}

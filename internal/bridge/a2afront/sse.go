@@ -70,7 +70,7 @@ func (e *events) start() error {
 }
 
 // write sends octets as one event. A line feed in them, which can stand between tokens
-// only, ends a line of data, which receivers undo; a carriage return can not be sent.
+// only, ends a line of data, which receivers undo; a carriage return cannot be sent.
 func (e *events) write(octets []byte) error {
 	e.buf = e.buf[:0]
 	for line := range bytes.SplitSeq(octets, []byte{'\n'}) {

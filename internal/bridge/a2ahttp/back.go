@@ -306,7 +306,7 @@ func own(err error) *a2abinding.Failure {
 		reason a2abinding.Reason
 		text   string
 	}{
-		{upstream.ErrUnreached, a2abinding.NoRoute, "the agent can not be reached"},
+		{upstream.ErrUnreached, a2abinding.NoRoute, "the agent cannot be reached"},
 		{upstream.ErrBusy, a2abinding.NoRoute, "too many calls of the agent at once"},
 		{upstream.ErrSilent, a2abinding.Deadline, "the agent was silent for too long"},
 		{upstream.ErrTotal, a2abinding.Deadline, "the agent took too long"},

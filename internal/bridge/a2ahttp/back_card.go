@@ -23,7 +23,7 @@ const (
 	cardTimeout = 10 * time.Second // of one request for it
 	cardAge     = time.Minute      // for which it is fresh if its server does not say
 	cardMaxAge  = 24 * time.Hour   // for which it is at most
-	cardStale   = 24 * time.Hour   // for which it is told after that while its server can not be asked
+	cardStale   = 24 * time.Hour   // for which it is told after that while its server cannot be asked
 	cardQuiet   = 2 * time.Second  // before a server is asked again that could not be
 	cardWaiting = 64               // that wait for one request
 )

@@ -54,7 +54,7 @@ func Key(names ...string) string {
 }
 
 // Submit keeps a note for a caller, unless there is one under the key already,
-// whosever it is. It does not wait: done is called when that is stored, or can not be,
+// whosever it is. It does not wait: done is called when that is stored, or cannot be,
 // and must not block.
 func (l *Ledger) Submit(caller, key, note string, done func(error)) {
 	l.put(caller, key, note, 0, done)
@@ -70,12 +70,12 @@ func (l *Ledger) Keep(ctx context.Context, caller, key, note string) error {
 func (l *Ledger) Find(ctx context.Context, caller, key string) (note string, found bool, err error) {
 	version, value, err := l.Records.Get(ctx, l.Space, key)
 	if err != nil {
-		return "", false, fmt.Errorf("a2aowners: %s can not be read: %w", l.Space, err)
+		return "", false, fmt.Errorf("a2aowners: %s cannot be read: %w", l.Space, err)
 	}
 	var e entry
 	if version > 0 {
 		if err := json.Unmarshal(value, &e); err != nil {
-			return "", false, fmt.Errorf("a2aowners: %s: a record can not be read: %w", l.Space, err)
+			return "", false, fmt.Errorf("a2aowners: %s: a record cannot be read: %w", l.Space, err)
 		}
 	}
 	if version == 0 || e.Identity != caller {
@@ -96,7 +96,7 @@ func (l *Ledger) put(caller, key, note string, was uint64, done func(error)) {
 	}
 	l.Records.Put(l.Space, key, was, caller, value, until, func(_ bool, _ uint64, _ []byte, err error) {
 		if err != nil {
-			err = fmt.Errorf("a2aowners: %s can not be written: %w", l.Space, err)
+			err = fmt.Errorf("a2aowners: %s cannot be written: %w", l.Space, err)
 		}
 		done(err)
 	})

@@ -64,7 +64,7 @@ type Options struct {
 	// Write gets each message for the client, one at a time. octets are the callee's.
 	Write func(octets []byte)
 
-	// Complain is told of what the client can not be told. Nil: nobody is.
+	// Complain is told of what the client cannot be told. Nil: nobody is.
 	Complain func(string)
 }
 
@@ -164,7 +164,7 @@ func Unreached(err error) error {
 		return err
 	}
 	return &profiles.Error{
-		Code: profiles.Internal, Detail: "mcp_link", Text: "the endpoint can not be reached now", Retryable: true, Cause: err,
+		Code: profiles.Internal, Detail: "mcp_link", Text: "the endpoint cannot be reached now", Retryable: true, Cause: err,
 	}
 }
 

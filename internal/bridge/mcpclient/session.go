@@ -28,7 +28,7 @@ type session struct {
 	told    []setting        // what else a new session has to be told
 	at      profiles.Session // where it is known; nil: to be found out
 	id      string           // its name there; empty if the peer gives none, or has it no more
-	over    error            // why it can not be taken up any more
+	over    error            // why it cannot be taken up any more
 	release func()           // of the Hold
 	unheard context.CancelFunc
 }

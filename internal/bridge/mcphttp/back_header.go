@@ -26,7 +26,7 @@ func CheckHeaders(h http.Header) error {
 		}
 		for _, v := range values {
 			if !upstream.IsHeaderValue(v) {
-				return fmt.Errorf("mcphttp: the value of header %.64q has characters that a header can not have", name)
+				return fmt.Errorf("mcphttp: the value of header %.64q has characters that a header cannot have", name)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func mirror(h http.Header, m *mcpmap.Message, params [][]byte) error {
 // maxMirrored bounds the value of a header that comes from a body, in octets.
 const maxMirrored = 8 << 10
 
-// mirrored sets a header to text of a body, in Base64 where it can not stand as it
+// mirrored sets a header to text of a body, in Base64 where it cannot stand as it
 // is (MCP 2026-07-28: encoding of header values).
 func mirrored(h http.Header, name, value string) error {
 	if len(value) > maxMirrored {

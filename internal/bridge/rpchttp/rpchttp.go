@@ -83,7 +83,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	for _, name := range opts.Methods {
 		// A dot segment would be taken for a place in the path.
 		if name == "" || name == "." || name == ".." {
-			return nil, fmt.Errorf("rpchttp: method %q can not be a path segment", name)
+			return nil, fmt.Errorf("rpchttp: method %q cannot be a path segment", name)
 		}
 		m := &method{
 			name: name, repeatable: slices.Contains(opts.Repeatable, name),

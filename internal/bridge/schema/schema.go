@@ -73,7 +73,7 @@ func (s *Schema) Validate(input []byte) error {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return errors.New("the input can not be held against its schema")
+		return errors.New("the input cannot be held against its schema")
 	}
 	where, rule := first(invalid)
 	return fmt.Errorf("the input breaks the rule %q of its schema at %q", rule, where)

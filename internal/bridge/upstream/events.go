@@ -23,7 +23,7 @@ type Position struct {
 	Moved bool          // an event came since this was last set to false
 }
 
-// maxEventID bounds an id that is sent back. A longer one can not be taken up.
+// maxEventID bounds an id that is sent back. A longer one cannot be taken up.
 const maxEventID = 1 << 10
 
 // Events decodes a stream of server-sent events, as the HTML standard (§9.2.6) has

@@ -91,7 +91,7 @@ func newSLIPEncode(f *flags) *cobra.Command {
 		Use:   "encode [FILE|-]",
 		Short: "Write messages that are shown as JSON",
 		Long: `The inverse of decode: read one JSON object from each line, as decode prints it or only
-the message, and print the message in its strict form. For one that can not be written an
+the message, and print the message in its strict form. For one that cannot be written an
 empty line is printed, what is wrong goes to standard error, and the exit code is 1.
 
 With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
@@ -132,7 +132,7 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 			return err
 		})
 		if err == nil && refused > 0 {
-			return fmt.Errorf("%d of %d messages can not be written", refused, n)
+			return fmt.Errorf("%d of %d messages cannot be written", refused, n)
 		}
 		return err
 	}
