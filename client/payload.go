@@ -94,7 +94,7 @@ func shown(m *p1.Message, message []byte) map[string]any {
 	return fields
 }
 
-// value returns one value of a field as it is shown.
+// value formats one value of a field.
 func value(d *p1.Field, number uint64, b []byte) any {
 	switch d.Kind {
 	case p1.KindText:
@@ -113,7 +113,7 @@ func value(d *p1.Field, number uint64, b []byte) any {
 	return octets(b)
 }
 
-// octets shows opaque octets: text as it is, anything else as hex:….
+// octets formats opaque octets: text unchanged, anything else as hex:….
 func octets(b []byte) string {
 	if readable(b) {
 		return string(b)

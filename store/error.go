@@ -23,8 +23,8 @@ var (
 	// ErrBusy: too much is waiting to be written.
 	ErrBusy = &Error{"store: too much is waiting to be written", "store_busy", true, nil}
 
-	// ErrQuota: the owner, or the store, holds as much as it may. What was
-	// accepted before is kept.
+	// ErrQuota: the owner, or the store, holds as much as it may. Accepted data
+	// is kept.
 	ErrQuota = &Error{"store: quota is used up", "store_quota", true, nil}
 
 	// ErrUnavailable: the medium failed or is full. The store tries again by
@@ -53,7 +53,7 @@ var (
 
 func (e *Error) Error() string { return e.text }
 
-// Unwrap returns the kind that this one belongs to, nil if there is none.
+// Unwrap returns the kind of this error, or nil.
 func (e *Error) Unwrap() error { return e.kind }
 
 // Unavailable returns an error of the file system as ErrFull if there is no space left,

@@ -11,7 +11,8 @@ import (
 
 // LoadCredentials reads a certificate with its intermediates, its key, and the
 // certificates of the authorities that vouch for peers, all of them PEM files. At least
-// one authority is needed: there is no default. Who may read the key is not looked at.
+// one authority is needed: there is no default. The permissions of the key file are not
+// checked.
 //
 // A program whose files change calls it again and has Policy.Credentials return the
 // new ones, which hold for the next handshake.

@@ -13,7 +13,7 @@ import (
 )
 
 // Encode writes the message that is in a JSON object: one as Decode returns it, or as
-// the member message beside "ok": true. What was refused when it was read stays
+// the member message beside "ok": true. A message that was refused on reading stays
 // refused, for the same reason. Auto tells the languages apart by their members.
 //
 // A Fallback whose text is in several tokens, as some write it, or only in the member

@@ -36,10 +36,10 @@ const (
 	A2A    Format = "a2a"
 )
 
-// Formats are all of them.
+// Formats are all formats.
 func Formats() []Format { return []Format{Auto, NSLIP, SLIPv1, A2A} }
 
-// Classes that are not those of a language.
+// Classes that belong to no language.
 const (
 	BadJSON = "bad_json" // it is no JSON, or has not the members that are needed
 	NotSLIP = "not_slip" // a message of A2A that is not marked cannot be written

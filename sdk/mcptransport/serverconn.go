@@ -17,9 +17,8 @@ import (
 // serverConn is one connection of the SDK's server: a session of the legacy era, or
 // one request of the modern one. It is its own mcp.Transport.
 //
-// Requests get ids of its own towards the SDK, because the SDK does not keep every id
-// as it was written; what is answered carries the id of the client again, octet for
-// octet.
+// Requests get new ids towards the SDK, because the SDK does not preserve the octets
+// of every id; answers carry the id of the client again, octet for octet.
 type serverConn struct {
 	in     *queue
 	client mcpmap.Counterpart // nil in the modern era: it is over with its only request

@@ -58,7 +58,7 @@ func (s *Store) sweep() bool {
 	s.mu.Unlock()
 	for _, it := range list {
 		s.expire(it, now)
-		s.work.Go(func() { s.workOn(it) }) // what came meanwhile
+		s.work.Go(func() { s.workOn(it) }) // jobs that arrived meanwhile
 	}
 	return len(list) > 0
 }

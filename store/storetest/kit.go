@@ -16,7 +16,7 @@ type kit struct {
 	open    Open
 	dir     string
 	options Options
-	memory  bool // closing the store is the end of what it holds
+	memory  bool // closing the store loses its contents
 
 	mu  sync.Mutex
 	now time.Time
