@@ -17,7 +17,7 @@ import (
 // wrapInfo is what HKDF takes as info when it makes a wrap key.
 const wrapInfo = "a2a-sdl-key-wrap-v1"
 
-// Octets of what Encrypt draws and writes.
+// Lengths, in octets, of the random values and outputs of Encrypt.
 const (
 	keySize     = chacha20poly1305.KeySize
 	nonceSize   = chacha20poly1305.NonceSize
@@ -28,7 +28,7 @@ const (
 // multiplication on the curve, and the sender chooses how many there are.
 const maxEntries = 16
 
-// Recipient is one who can decrypt.
+// Recipient is an agent that can decrypt.
 type Recipient struct {
 	Kid string // not empty; two recipients may have the same
 	Key *ecdh.PublicKey

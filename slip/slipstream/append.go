@@ -9,7 +9,7 @@ import (
 
 // Append appends m as a line: words separated by one blank each, every token safe or
 // quoted, the text of a Fallback as one quoted token. What others could read as
-// something else is refused. Its errors are *Error, and dst is then returned as it was.
+// something else is refused. Its errors are *Error, and dst is then returned unchanged.
 func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// file is a table as it is kept and exchanged (B4).
+// file is the form in which tables are stored and exchanged (B4).
 type file struct {
 	Version string       `json:"version"`
 	Anchors []anchorFile `json:"anchors"`

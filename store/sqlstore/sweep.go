@@ -26,7 +26,7 @@ const (
 // Pace of the sweep.
 const (
 	idleRows   = 256                    // rows a transaction, while nobody waits
-	busyRows   = 64                     // and while there always is one,
+	busyRows   = 64                     // and while clients always wait,
 	busyPause  = 100 * time.Millisecond // at most this often
 	roomRows   = 1024                   // rows before an operation is refused for want of room
 	sweepRetry = time.Second            // after a sweep has failed

@@ -111,7 +111,7 @@ func (f *Front) tell(w http.ResponseWriter, r *http.Request, card *agdisc.Card, 
 	h.Set("Content-Length", strconv.Itoa(len(octets)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(octets) // or nobody is left to be told
+		_, _ = w.Write(octets) // or the client is gone
 	}
 }
 
@@ -137,7 +137,7 @@ type change struct {
 var errObject = errors.New("a2afront: not a JSON object")
 
 // replaced returns a JSON object after changes. The other members keep their octets
-// and their order; what is between them may go.
+// and their order; white space between them may be lost.
 func replaced(object []byte, changes ...change) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') || !isValue(object) {
