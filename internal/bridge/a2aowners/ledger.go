@@ -2,9 +2,8 @@
 // callers are this endpoint: those at a URL, those that are reached over a session of
 // this endpoint's own, and the members of a team.
 //
-// A task is that of the caller who was told of it first. For everybody else it does
-// not exist: what they learn of it is what they would learn of one that there never
-// was.
+// A task belongs to the caller who was told of it first. For everybody else it does
+// not exist: they get the same answers as for a task that never existed.
 //
 // Specification: mcp-a2a mapping R9, ABUSE PR-04.
 package a2aowners
@@ -36,15 +35,15 @@ type Ledger struct {
 	Now       func() time.Time // the wall clock
 }
 
-// entry is a note as it is stored.
+// entry is the stored form of a note.
 type entry struct {
 	Identity string    `json:"identity"`
 	Note     string    `json:"note,omitempty"`
 	Until    time.Time `json:"until"`
 }
 
-// Key is the key of what has names that lead to it: of a task those of the agent and
-// the tenant, and then the id. Ids are unique for one agent and one tenant only.
+// Key returns the key for a path of names: for a task the agent, the tenant, and the
+// id. Ids are unique for one agent and one tenant only.
 func Key(names ...string) string {
 	h := sha256.New()
 	for _, name := range names {
@@ -65,8 +64,7 @@ func (l *Ledger) Keep(ctx context.Context, caller, key, note string) error {
 	return wait(ctx, func(done func(error)) { l.Submit(caller, key, note, done) })
 }
 
-// Find returns the note that is kept for a caller, false if there is none for this
-// one.
+// Find returns the note of a caller, false if there is none.
 func (l *Ledger) Find(ctx context.Context, caller, key string) (note string, found bool, err error) {
 	version, value, err := l.Records.Get(ctx, l.Space, key)
 	if err != nil {
