@@ -53,7 +53,7 @@ type FollowOptions struct {
 	Event func(*a2a.Event) error
 
 	// Lost is told of each connection that ended too early, and how long it is
-	// until the next one is tried. Nil means nobody is.
+	// until the next one is tried. It may be nil.
 	Lost func(err error, pause time.Duration)
 }
 

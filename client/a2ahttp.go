@@ -24,7 +24,7 @@ type A2AHTTPOptions struct {
 	// authors.
 	Verbatim bool
 
-	// Ready is called once the peer was reached. Nil: nobody is told.
+	// Ready is called once the peer was reached. It may be nil.
 	Ready func()
 }
 

@@ -43,12 +43,12 @@ type Options struct {
 	Endpoint endpoint.Options
 
 	// Stopped is told what a hint of ours has stopped, where Profiles is nil. It
-	// must not block. Nil means that nobody is.
+	// must not block. It may be nil.
 	Stopped func(*policyhint.ViolationError)
 
 	// Notice is told which deliveries of this side a relay has given up, where
 	// Profiles is nil, and returns whether the relay need not say so again. It must
-	// not block. Nil means that nobody is.
+	// not block. It may be nil.
 	Notice func(relay.Notice) bool
 
 	// Profiles serve the connection, and outlive it. Nil means some of its own,

@@ -29,7 +29,7 @@ type KeepOptions struct {
 	Patience time.Duration
 
 	// Lost is called with the reason when a connection has ended that Close did
-	// not end. It must not block. Nil means that nobody is.
+	// not end. It must not block. It may be nil.
 	Lost func(err error)
 }
 

@@ -16,7 +16,7 @@ type HTTPOptions struct {
 	Target   string       // name of the server, or empty for the peer's default
 	Listener net.Listener // on a loopback address: any program that can connect acts as this client
 
-	// Ready is called once the peer was reached. Nil: nobody is told.
+	// Ready is called once the peer was reached. It may be nil.
 	Ready func()
 }
 

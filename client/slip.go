@@ -39,7 +39,7 @@ type SLIPOptions struct {
 	Heard func(SLIPMessage) error
 
 	// Refused is told of the messages of this side that were not delivered. It must
-	// not block. Nil means that nobody is.
+	// not block. It may be nil.
 	Refused func(msgID []byte, err *profiles.PeerError)
 }
 

@@ -12,8 +12,9 @@ import (
 // Trace says what of a trace context crosses to a partner.
 type Trace uint8
 
-// What crosses. It always goes with the ids of the exchange it is for: the link is
-// shared, and what is set for a connection would reach everybody's.
+// Messages that go ahead of an exchange. They always carry its ids: the link is
+// shared, and a setting for the connection would affect the exchanges of all
+// callers.
 const (
 	TraceParent Trace = iota // traceparent
 	TraceFull                // traceparent and tracestate
@@ -33,9 +34,9 @@ func (t Trace) of(ctx context.Context) profiles.Trace {
 	return trace
 }
 
-// onward prepares a message of the exchange of ctx for its way over the link: the
-// extensions it goes out with, and the context to send it in, which sends ahead what
-// belongs to it. hints sends those for it, and may be nil.
+// onward prepares a message of the exchange of ctx for its way over the link: its
+// extensions, and the context to send it in, which sends the messages that belong
+// ahead of it. hints sends its hints, and may be nil.
 func (l *Link) onward(
 	ctx context.Context, p profiles.Passage, hints func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error,
 ) (context.Context, e1.Extensions, error) {

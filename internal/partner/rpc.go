@@ -19,8 +19,8 @@ import (
 const callTime = time.Hour
 
 // Method is rpc.Options.Resolve: partner/method is a method of a partner. Items and
-// the outcome come back as they are; that of a call without an idempotency_key whose
-// link is lost is not known, and it is never sent again.
+// the outcome are returned unchanged. If the link is lost, the outcome of a call
+// without an idempotency_key is unknown, and the call is never sent again.
 func (d *Directory) Method(name string) (rpc.Method, bool) {
 	l, method, ok := d.Split(name)
 	if !ok {
@@ -117,8 +117,8 @@ func (c *call) pass(ctx context.Context) error {
 	}
 }
 
-// hints returns what sends the hints for the call ahead of it, nil if there are
-// none.
+// hints returns a function that sends the hints for the call ahead of it, or
+// nil.
 func (c *call) hints(ctx context.Context) func(context.Context, profiles.Lane, *e1.Envelope) error {
 	if len(profiles.HintsOf(ctx, c.name)) == 0 {
 		return nil
@@ -139,8 +139,8 @@ func (c *call) hints(ctx context.Context) func(context.Context, profiles.Lane, *
 	}
 }
 
-// lost says what the caller is told of a call that ended with err. Under a key it
-// may be made again, wherever it got to.
+// lost returns the error for the caller of a call that ended with err. With a
+// key the call may be repeated, however far it got.
 func (c *call) lost(up *Up, err error) error {
 	if up.Session.Context().Err() == nil || errors.As(err, new(*rpc.Error)) {
 		return err

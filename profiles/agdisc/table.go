@@ -75,5 +75,5 @@ func (t *Table) Card(agentID string, found func(Card, error)) bool {
 	return ok
 }
 
-// maxAge is how long a card is taken as fresh at most, whatever its max_age_ms.
+// maxAge is how long a card is fresh at most, regardless of its max_age_ms.
 const maxAge = 7 * 24 * time.Hour

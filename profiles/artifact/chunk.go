@@ -68,7 +68,7 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 			s.uploads.finish(up, true)
 			answer(unavailable(err))
 		case !wrote:
-			// What came before it has failed.
+			// An earlier chunk has failed.
 			s.uploads.finish(up, true)
 			answer(errOrdering)
 		case terminal:

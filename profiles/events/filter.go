@@ -12,7 +12,7 @@ const (
 	MaxTerms  = 64
 )
 
-// Filter says which events a subscription gets. The zero value is all of them.
+// Filter selects the events of a subscription. The zero value selects all.
 //
 //	filter := "" | term *("," term)
 //	term   := "type:" event_type | "severity:" severity | "task:" hex | "rpc:" hex
@@ -90,7 +90,7 @@ func (f *Filter) Match(r *Record) bool {
 		oneOf(f.types, r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)
 }
 
-// oneOf reports whether v is among the values, or whether there are none.
+// oneOf reports whether v is among the values; it is true without values.
 func oneOf(values [][]byte, v []byte) bool {
 	for _, want := range values {
 		if bytes.Equal(want, v) {

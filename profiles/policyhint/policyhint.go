@@ -71,7 +71,7 @@ type Options struct {
 	Targets Targets
 
 	// Told gets the VIOLATIONs that peers send: something that was asked of them
-	// was stopped. It must not block. Nil means nobody is told.
+	// was stopped. It must not block. It may be nil.
 	Told func(peer *profiles.Peer, v *ViolationError)
 }
 

@@ -133,7 +133,7 @@ type Options struct {
 	Heartbeat time.Duration
 
 	// Notice is told that a delivery of this side is dead, and returns whether the
-	// relay need not say so again. It must not block. Nil means nobody is told.
+	// relay need not say so again. It must not block. It may be nil.
 	Notice func(relay *profiles.Peer, n Notice) bool
 
 	// Open calls an RPC method, for Consume. It returns when the call is sent.

@@ -114,7 +114,7 @@ type Options struct {
 	Receive func(session profiles.Session, m *Message) error
 
 	// Returned is told of a SLIP_ERR for a message that was not passed on here but
-	// sent by Send. It must not block. Nil: nobody is told.
+	// sent by Send. It must not block. It may be nil.
 	Returned func(session profiles.Session, msgID []byte, err *profiles.PeerError)
 
 	// Numbers are the agents of nSLIP.

@@ -95,7 +95,7 @@ type Options struct {
 	Eager bool
 
 	// Report is told what is wrong with the tools of a server, and nil when it
-	// was read without fault. It must not block. Nil means nobody is told.
+	// was read without fault. It must not block. It may be nil.
 	Report func(server string, err error)
 
 	// Now is the clock that tells how old a listing is. Nil means time.Now.

@@ -29,7 +29,7 @@ type parameter struct {
 }
 
 // parameters are those of each operation (mcp-a2a mapping §4). Other parameters are
-// not ours.
+// ignored.
 var parameters = map[string][]parameter{
 	a2abinding.GetTask: {{name: "historyLength", kind: number}},
 	a2abinding.ListTasks: {

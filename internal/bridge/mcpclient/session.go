@@ -105,7 +105,8 @@ func (s *session) known(ctx context.Context, link Link, id string) (bool, error)
 		return false, err
 	}
 	defer end()
-	// On a lane, the first answer arrives before the last one.
+	// Answers on a lane arrive in order: that of listen is there with that of
+	// swp.sync.
 	if _, err := rpc.Call(ctx, stream.lane, rpc.MethodSync, nil); err != nil {
 		return false, err
 	}

@@ -31,8 +31,8 @@ type BackendOptions struct {
 	// Name is the target by which peers ask for the server. It has no '/'.
 	Name string
 
-	// URL is the address of the server, on any host: http or https, without
-	// credentials. Redirects are not followed.
+	// URL is the address of the server, of any IP address: http or https,
+	// without credentials. Redirects are not followed.
 	URL string
 
 	// Headers returns headers to send in addition to those of MCP: credentials, for
@@ -58,9 +58,9 @@ type BackendOptions struct {
 	MaxCalls   int // requests at once, default 256
 	MaxStreams int // subscriptions and GET streams at once, default 1,024
 
-	// Trouble is told why a request got no proper response: what the peer is told,
-	// and what it is not. It is called by many goroutines at once and must not block.
-	// Nil means that nobody is.
+	// Trouble gets the reason why a request got no proper response, with details that
+	// the peer does not get. It is called by many goroutines at once and must not
+	// block. It may be nil.
 	Trouble func(err error)
 }
 

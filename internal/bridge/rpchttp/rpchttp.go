@@ -62,8 +62,8 @@ type Options struct {
 	// Client makes the requests. Required.
 	Client *upstream.Client
 
-	// Trouble is told why a call got no proper response. It is called by many
-	// goroutines at once. Nil means that nobody is.
+	// Trouble gets the reason why a call got no proper response. It is called
+	// by many goroutines at once. It may be nil.
 	Trouble func(method string, err error)
 }
 
