@@ -123,8 +123,7 @@ type SLIPListener struct {
 	Silence time.Duration
 
 	// Attached is called when the endpoint has accepted the agent, Lost why a
-	// connection has ended, and how long it is until the next is tried. Nil means that
-	// nobody is.
+	// connection has ended, and how long it is until the next is tried. It may be nil.
 	Attached func(c *Client)
 	Lost     func(err error, pause time.Duration)
 }

@@ -55,9 +55,9 @@ func WithDelegation(ctx context.Context, d *Delegation) context.Context {
 	return context.WithValue(ctx, delegationKey{}, d)
 }
 
-// DelegationOf returns the delegation that ctx carries, nil if it carries none.
-// Contexts given to handlers carry that of their exchange: it held when the
-// exchange began.
+// DelegationOf returns the delegation that ctx carries, or nil if it carries
+// none. Contexts given to handlers carry that of their exchange: it held when
+// the exchange began.
 func DelegationOf(ctx context.Context) *Delegation {
 	d, _ := ctx.Value(delegationKey{}).(*Delegation)
 	return d

@@ -27,10 +27,10 @@ func (m *Violation) err() *ViolationError {
 	return &ViolationError{string(m.Key), string(m.Scope), string(m.Reason)}
 }
 
-// Put sets hints at a peer, all or none, and returns when they are in force: for
-// all that is sent afterwards, on whatever lane. The error is a *ViolationError or
-// a *profiles.PeerError if the peer did not take them, an *profiles.Error if either side
-// refused a message, or that of ctx.
+// Put sets hints at a peer, all or none, and returns when they are in force: for all
+// later messages, on any lane. The error is a *ViolationError or a *profiles.PeerError
+// if the peer did not take them, an *profiles.Error if either side refused a message, or
+// that of ctx.
 func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error {
 	call, err := on.Call(ctx, setEnvelope(hints))
 	if err != nil {
@@ -64,9 +64,9 @@ func setEnvelope(hints []profiles.Hint) e1.Envelope {
 
 // ForTask sends the hints of ctx ahead of a task of a kind, on its lane. Those of
 // the connection and of the lifecycle that they came with become hints of this
-// task: the connection that it goes out on may be shared. Modes stay as they are.
-// If one is a MUST, ForTask waits until the peer has taken it, and the task is not
-// to be sent if there is an error. It does nothing if ctx carries none.
+// task: the connection that it goes out on may be shared. Modes are unchanged. If
+// one is a MUST, ForTask waits until the peer has taken it, and the task is not to
+// be sent if there is an error. It does nothing if ctx carries none.
 func ForTask(ctx context.Context, lane profiles.Lane, kind string, taskID []byte) error {
 	return forward(ctx, lane, kind, scopeOf(scopeTask, taskID))
 }
@@ -94,9 +94,9 @@ func forward(ctx context.Context, lane profiles.Lane, name, scope string) error 
 	return nil
 }
 
-// onward returns hints for the next hop, the strongest first. What comes to the
-// same scope there is there once for each key, but for different values of a MUST:
-// both were kept here, but they cannot be told as one.
+// onward returns hints for the next hop, the strongest first. Hints that get the
+// same scope there are merged for each key, except different values of a MUST:
+// both apply here, and one hint cannot express them.
 func onward(hints []profiles.Hint, scope string) []profiles.Hint {
 	list := hints[:0]
 	for _, h := range hints {

@@ -1,16 +1,15 @@
-// Package policyhint is the POLICYHINT profile: what a peer wants kept in what
-// is done for it.
+// Package policyhint is the POLICYHINT profile: constraints of a peer on work
+// that is done for it.
 //
 //	SET → ACK         the constraints are in force
 //	SET → VIOLATION   one cannot be set, and none of them was
 //	SET → ERR
 //	VIOLATION         one has stopped something
 //
-// New builds the Hints of an endpoint. Its Attach puts those of an exchange where
-// handlers find them, profiles.HintsOf, and as a profiles.Policy it says which
-// actions a MUST keeps from being done: what is known of a target is in Targets,
-// and what is not known keeps no MUST. Put, ForTask and ForCall are the sending
-// side.
+// New builds the Hints of an endpoint. Its Attach gives handlers the hints of an
+// exchange (profiles.HintsOf), and as a profiles.Policy it says which actions a
+// MUST forbids: Targets has the known properties of a target, and an unknown
+// property satisfies no MUST. Put, ForTask and ForCall are the sending side.
 //
 // # Keys
 //
@@ -24,15 +23,15 @@
 //
 // # Scopes and precedence
 //
-// A constraint holds for its scope: connection, which is meant where there is
-// none, task:<hex> and rpc:<hex> for one lifecycle, target:<name> for what goes to
-// an MCP server, a kind of task or a method. All that hold for an action hold
-// together: one of a narrower scope does not relax one of a wider.
+// A constraint holds for its scope: connection, the default, task:<hex> and
+// rpc:<hex> for one lifecycle, target:<name> for an MCP server, a kind of task or
+// a method. All that hold for an action hold together: one of a narrower scope
+// does not relax one of a wider.
 //
 // In one scope a key has one value, that of the strongest mode; a weaker one is
-// accepted and changes nothing. Of two with MUST and different values the second
-// is a violation, CONFLICT; otherwise the later one of equal strength counts. A
-// SET is taken whole or not at all.
+// accepted without effect. Of two with MUST and different values the second is a
+// violation, CONFLICT; otherwise the later one of equal strength counts. A SET
+// is taken whole or not at all.
 //
 // Hints belong to their connection: no other one sees them, and they are gone with
 // it. A connection has at most 512, in 96 KiB, and all together have 64 MiB;

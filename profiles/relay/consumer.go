@@ -69,7 +69,7 @@ type inboxes struct {
 	open map[inboxKey]*Consumer
 }
 
-// find returns the consumer that a delivery is for, nil if there is none.
+// find returns the consumer for a delivery, or nil.
 func (b *inboxes) find(lane profiles.Lane, topic []byte) *Consumer {
 	b.mu.Lock()
 	defer b.mu.Unlock()

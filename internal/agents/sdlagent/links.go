@@ -47,7 +47,7 @@ type link struct {
 
 	// Of the table, with its mu.
 	users   int
-	timer   *time.Timer // while none are
+	timer   *time.Timer // while there are no users
 	callers map[string]*mcptools.Caller
 }
 

@@ -28,10 +28,10 @@ const taskRetention = 8 * 24 * time.Hour
 
 // work is the stored form of an accepted task.
 type work struct {
-	Identity string          `json:"identity"` // of who asked
+	Identity string          `json:"identity"` // of the sender
 	Agent    string          `json:"agent"`    // the agent_id that it acts as
 	CBOR     bool            `json:"cbor"`     // the request was
-	Signed   bool            `json:"signed"`   // likewise
+	Signed   bool            `json:"signed"`   // the request was
 	Request  json.RawMessage `json:"request"`  // its from, to and trace
 	Goal     string          `json:"goal"`
 	Input    json.RawMessage `json:"input"`
