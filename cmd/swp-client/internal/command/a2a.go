@@ -169,8 +169,8 @@ task will do.`,
 	return takes(cmd, connects, traces, hints, chains)
 }
 
-// moveTo has a task of the journal asked for at another address, which may name the
-// agent there.
+// moveTo makes a task of the journal use another address, which may name the agent
+// there.
 func moveTo(entry *client.Entry, address string) error {
 	addr, agent, err := split(address)
 	if err != nil {
@@ -288,7 +288,7 @@ func (f *flags) printTasks(list []*client.Entry) error {
 	return w.Flush()
 }
 
-// task is an entry as it is sent.
+// task is an entry in the form that is sent.
 func task(e *client.Entry) *a2a.Task {
 	return &a2a.Task{ID: e.TaskID(), Kind: e.Kind, Input: e.Input, Params: e.Params, Deadline: e.Deadline}
 }

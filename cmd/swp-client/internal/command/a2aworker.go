@@ -90,7 +90,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 	if err != nil {
 		return err
 	}
-	// What is in it is worth as much as this process: the endpoint knows the tasks.
+	// It need not outlive this process: the endpoint keeps the tasks.
 	store, err := sqlstore.Open(ctx, sqlstore.Options{})
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func newCommand(line []string, log *workLog) (*worker.Command, error) {
 	return cmd, nil
 }
 
-// environment is that of this process, but for PATH.
+// environment is the environment of this process, except PATH.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, ok := strings.Cut(kv, "=")

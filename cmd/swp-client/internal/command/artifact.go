@@ -51,8 +51,8 @@ func artifactAdvice(err error) error {
 	return err
 }
 
-// transfer runs a transfer with its bar on a terminal, and says what goes wrong
-// meanwhile.
+// transfer runs a transfer with its progress bar on a terminal, and reports
+// errors on the way.
 func (f *flags) transfer(address, verb string, patience time.Duration, run func(t *client.Transfer) error) error {
 	progress := client.NewProgress(f.errOut, verb)
 	defer progress.Stop()

@@ -137,8 +137,8 @@ type printedPayload struct {
 	Payload   any    `json:"payload,omitempty"`
 }
 
-// write writes a delivery to standard output. It has none of its own buffers: what
-// was written is with the system when this returns.
+// write writes a delivery to standard output. It does not buffer: the octets are
+// with the system when it returns.
 func (f *flags) write(d *relay.Delivery, raw bool) error {
 	var err error
 	switch {
@@ -221,7 +221,7 @@ func (r *runner) process(ctx context.Context, d *relay.Delivery) error {
 	return err
 }
 
-// ttl is empty for what was not said.
+// ttl is empty if it was not given.
 func ttl(d time.Duration) string {
 	if d == 0 {
 		return ""

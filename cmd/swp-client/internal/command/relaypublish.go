@@ -112,7 +112,7 @@ func (o *relayFlags) idOf(line uint64) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clone(o.base), line)
 }
 
-// relayed is what came of what was published.
+// relayed is the outcome of publications.
 type relayed struct {
 	f *flags
 	o *relayFlags
@@ -316,8 +316,8 @@ func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, 
 	}))
 }
 
-// notice takes note of what the relay has given up. It does not block: what there
-// is no room for is told again.
+// notice records the deliveries that the relay has given up. It does not block: a
+// notice without room is repeated.
 func (r *relayed) notice(n relay.Notice) bool {
 	if r.o.wait && r.own(n.DeliveryID) {
 		r.mu.Lock()

@@ -33,7 +33,8 @@ in it, cannot be read or is of no known kind: it is named, and all others are pl
 	}
 	var expect fileList
 	keys := cmd.Flags().String("keys", "", "`file` with the keys that flows name (default keys.json beside each file)")
-	// It hides the --expect of what connects, and takes the files after it as well.
+	// It hides the --expect of commands that connect, and takes the files after it
+	// as well.
 	cmd.Flags().Var(&expect, "expect", "the same as naming the files alone")
 	cmd.Flags().Lookup("expect").NoOptDefVal = noFile
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -182,7 +182,7 @@ Without a file it is that of the core anchors of UCR ` + ucr.Version + `.`,
 	}
 }
 
-// Bounds of what is read, in octets.
+// Bounds of the input, in octets.
 const (
 	maxSLIPLine = 9 << 20 // a message of A2A has at most 8 MiB
 	maxTables   = 256 << 20

@@ -99,9 +99,8 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
 	return cmd
 }
 
-// loadIdentity reads a configuration. Where there is none the development identity is that
-// of pki in the current directory, if there is one, as swpd init makes it; else that of
-// swpd run.
+// loadIdentity reads a configuration. Without one, the development identity is that of
+// ./pki as swpd init makes it, if that exists; else that of swpd run.
 func loadIdentity(file string) (*config.Config, error) {
 	c, err := load(file)
 	if err == nil && c.Source == "" && os.Getenv("SWPD_DATA") == "" && len(devpki.Leaves("pki")) > 0 {
