@@ -51,8 +51,8 @@ type progress struct {
 	waiting     int    // messages that a handler keeps
 	refused     string // why the channel failed meanwhile
 
-	// given has the messages that handlers got and may still refuse: the others
-	// are Handled.
+	// given has the messages of handlers that may refuse them later; those not
+	// refused are Handled in the end.
 	given []Handled
 }
 

@@ -10,7 +10,7 @@ type Trace struct {
 
 type traceKey struct{}
 
-// WithTrace returns ctx with a trace context for what is done in it.
+// WithTrace returns ctx with a trace context for the work under it.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }

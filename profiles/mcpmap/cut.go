@@ -6,8 +6,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Members of the result of a list request that are read here, and the text of a
-// private cache scope.
+// The cacheScope of the result of a list request, and its text in a cut result.
 var cacheScope = []byte("cacheScope")
 
 const (

@@ -80,8 +80,8 @@ func (s *Service) backoff(attempt int) time.Duration {
 	return pause
 }
 
-// conclude submits the end of a lease and waits for it. What the Store cannot do
-// now it is asked again, while the lease lasts. It returns whether the lease was
+// conclude submits the end of a lease and waits for it. A failed operation of
+// the Store is repeated while the lease lasts. It returns whether the lease was
 // held.
 func (s *Service) conclude(it *item, submit func(done func(held bool, err error))) bool {
 	type result struct {

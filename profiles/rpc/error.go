@@ -20,15 +20,15 @@ const (
 	CodeInternal       = "internal"
 )
 
-// Error is the failure of a call: what a method returns to be answered with
-// it, and what Call and Stream return for an RPC_ERR.
+// Error is the failure of a call: a method returns it to answer with it, and
+// Call and Stream return it for an RPC_ERR.
 type Error struct {
 	Code    string // one of the Code constants, or the method's own
 	Message string // for people; reaches the peer
 
 	// Retryable says that the same call may succeed later. A method that says so
-	// has done nothing that it must not do again: the call is then run again when
-	// it is repeated under its idempotency_key.
+	// must have had no effect that must not be repeated: the call then runs again
+	// when it is repeated under its idempotency_key.
 	Retryable bool
 
 	// Endpoint is the identity of the endpoint that has refused the call (extension
@@ -96,9 +96,8 @@ func inWords(fault *profiles.Error) *Error {
 const wordsBytes = 256
 
 // refusal builds the RPC_ERR for a request that the endpoint refused. There is
-// none where the rpc_id cannot be read, where it is too long to be repeated,
-// and where an RPC_ERR would seem to end another call: under a msg_id or an
-// rpc_id that is in use.
+// none if the rpc_id is unreadable or too long to be repeated, or if an RPC_ERR
+// would seem to end another call: under a msg_id or an rpc_id in use.
 func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	if req.MsgType != TypeReq || fault.Code == profiles.DuplicateMsgID || fault.Detail == detailInUse {
 		return e1.Envelope{}, false

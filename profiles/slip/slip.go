@@ -127,7 +127,7 @@ type Options struct {
 	// Anchors are those of this installation, default the core of UCR 1.0.0.
 	Anchors *ucr.Table
 
-	// Handles knows what handles stand for, default a Handles of its own.
+	// Handles resolves handles, default a new Handles.
 	Handles Resolver
 
 	Waiting         int           // messages on their way, default 4,096
@@ -238,7 +238,8 @@ type codec struct {
 }
 
 func newCodec(anchors *ucr.Table) codec {
-	// What was read can be written in the other form, however long its strings are.
+	// Every message that was read can be written in the other form, however long
+	// its strings are.
 	return codec{nslip.Codec{MaxString: maxNSLIP, MaxMessage: maxNSLIP}, slipstream.Codec{Table: anchors}}
 }
 

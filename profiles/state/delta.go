@@ -52,7 +52,7 @@ func (d *adding) check(ctx context.Context) error {
 }
 
 func (d *adding) store() {
-	// Who sends it again, not knowing whether it was stored, adds nothing.
+	// Sending it again, when in doubt whether it was stored, adds nothing.
 	h := sha256.New()
 	h.Write([]byte(d.key))
 	h.Write(d.data)

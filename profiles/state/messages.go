@@ -16,7 +16,7 @@ type ID [IDSize]byte
 // IDOf returns the state_id of a blob.
 func IDOf(blob []byte) ID { return sha256.Sum256(blob) }
 
-// idOf reads a state_id. What has another length names nothing.
+// idOf reads a state_id. Another length names no state.
 func idOf(octets []byte) (id ID, ok bool) {
 	return id, copy(id[:], octets) == IDSize && len(octets) == IDSize
 }

@@ -9,10 +9,10 @@
 //
 // # Tools of MCP servers
 //
-// A tool is server/tool; its version is that of the server; its descriptor is
-// what the server says of it, octet for octet; its schema_ref is the hash of the
-// octets of its inputSchema, which BlobFor returns. A peer sees the tools that it
-// may call, and no others.
+// A tool is server/tool; its version is that of the server; its descriptor is the
+// server's, octet for octet; its schema_ref is the hash of the octets of its
+// inputSchema, which BlobFor returns. A peer sees the tools that it may call, and
+// no others.
 //
 // A server is first read when somebody asks for its tools, who then waits for
 // it. From then on the tools are kept up to date, by what the server says of
