@@ -86,7 +86,7 @@ func (f *flags) checkPlaintext() error {
 		{"--identity", f.identity}, {"--cert", f.cert}, {"--key", f.key}, {"--ca", f.ca}, {"--expect", f.expect},
 	} {
 		if flag.value != "" {
-			return &usageError{flag.name + " has no effect over swp+tcp, where nobody shows a certificate; leave it out, or use swp+tls or swp+quic"}
+			return &usageError{flag.name + " has no effect over swp+tcp, which has no certificates; leave it out, or use swp+tls or swp+quic"}
 		}
 	}
 	return nil

@@ -136,7 +136,7 @@ func newArtifactForget(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget ADDR ARTIFACT_ID",
 		Short: "Have an artifact of this identity forgotten",
-		Long: `Have an artifact of this identity forgotten, and what was uploaded of it if that is not
+		Long: `Delete an artifact of this identity, and its partial upload if that is not
 complete. It succeeds if there is neither.`,
 		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,
 		RunE: func(cmd *cobra.Command, args []string) error {

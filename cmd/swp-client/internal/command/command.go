@@ -139,7 +139,7 @@ to stop end in order, and with 0 after SIGTERM.`,
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
 	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
-	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
+	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] for the requests of this command (repeatable)")
 	p.StringVar(&f.chain, "chain", "", "`id` of the chain of credentials that it is done under, in hexadecimal (see cred)")
 	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newSDL(f), newDump(f))
 	return root
@@ -192,7 +192,7 @@ func (f *flags) keep(address string) *client.Kept {
 		Timeout: f.timeout,
 		Lost: func(err error) {
 			if f.verbose {
-				f.tell("connection lost (%v); it is made anew when it is needed", root(err))
+				f.tell("connection lost (%v); a new one is made when it is needed", root(err))
 			}
 		},
 	})

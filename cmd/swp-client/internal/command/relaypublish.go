@@ -42,8 +42,8 @@ on it is the endpoint's to deliver. Without a payload it is standard input. With
 --lines each line of standard input is a delivery, whose id is that of --id and the
 number of the line in 8 octets; they are confirmed in their order.
 
-A lost connection is made again, and so is what was not confirmed, under the same ids:
-the endpoint knows what it has, so nothing is delivered twice for it. The same holds
+A lost connection is replaced, and unconfirmed messages are sent again under the same ids:
+the endpoint recognises them, so this delivers nothing twice. The same holds
 for another run with the same --id, as long as the endpoint remembers ids.
 
 With --wait this ends when the delivery was processed, or is dead, and says which; the

@@ -24,7 +24,7 @@ func newRPC(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rpc",
 		Short: "Call methods of an endpoint",
-		Long: `Call methods of an endpoint. PARAMS are sent as they are; @FILE takes them from a
+		Long: `Call methods of an endpoint. PARAMS are sent unchanged; @FILE takes them from a
 file, - from standard input. Octets are printed as the method wrote them; on a
 terminal a line break is added, and control characters are shown as escapes.
 

@@ -19,7 +19,7 @@ func newSDLCheck(f *flags) *cobra.Command {
 object a line for each case: its name, whether it passes, the result of each delivery,
 and every difference. The members of a file say of which kind it is: an expectation
 (*.expect.json, its body_file beside it), or rows of canonical forms, wrapped keys,
-flows or divergences, which are judged by what they recommend.
+flows or divergences, which are judged by their recommendations.
 
 Every case has a server of its own, whose clock stands at the time of the case, and
 which is as open as the reference is: what a message asserts of itself suffices.

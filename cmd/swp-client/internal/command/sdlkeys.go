@@ -32,7 +32,7 @@ func newSDLKeygen(f *flags) *cobra.Command {
 others need of them, as KID=PUBLIC:
 
   sign.key, sign.pub  Ed25519, for signing
-  box.key, box.pub    X25519, for what is encrypted to the agent
+  box.key, box.pub    X25519, for messages encrypted to the agent
   keys.json           whose signatures the agent trusts (--trust) and what decrypts,
                       for sdl.keys of swpd and for: sdl open --keys
 

@@ -39,8 +39,8 @@ func newSLIPDecode(f *flags) *cobra.Command {
 		Long: `Read one message from each line, an empty line being one too, and print a JSON object for
 each: {"ok":true,"message":{…}}, or {"ok":false,"error":"…"} with what is wrong as the
 specification names it. The exit code is 0 once all lines are read, whatever they say.
-nSLIP above 4 KiB and SLIP v1 above 1 MiB are too_long; what is no JSON where it should be,
-or is not in UTF-8 there, is bad_json, and what is no message of A2A bad_message.
+nSLIP above 4 KiB and SLIP v1 above 1 MiB are too_long; input that should be JSON and is not,
+or not UTF-8, is bad_json; a JSON value that is no message of A2A is bad_message.
 
 With --jsonl each line is a JSON object, and the message its member wire, input or
 message; for A2A that may be the message itself.

@@ -149,8 +149,8 @@ func printMade(cmd *cobra.Command, f devpki.Files, server bool) error {
 func newCertRenew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [DIR|FILE]...",
-		Short: "Issue certificates anew, for the same names",
-		Long: `Issue the certificates in a directory, or a single one, anew: same
+		Short: "Renew certificates, for the same names",
+		Long: `Renew the certificates in a directory, or a single one: same
 names, same uses, same time to live unless --days says otherwise. The key stays, so
 that one file changes and changes at once; --new-key makes another. A running swpd
 shows the new certificate to new connections within two seconds, and connections
