@@ -28,7 +28,7 @@ func (c *Client) CheckAgent(ctx context.Context, agent string) error {
 // A2A is both ends of profile 2 on this connection.
 func (c *Client) A2A() *a2a.Service { return c.set.A2A }
 
-// Dialer connects anew. Its errors are those of Dial.
+// Dialer reconnects. Its errors are those of Dial.
 type Dialer func(ctx context.Context) (*Client, error)
 
 // FollowOptions say which task is followed, and how. Task and Event are required.
@@ -44,8 +44,8 @@ type FollowOptions struct {
 	// Patience is how long the peer may be gone. Default 10 s.
 	Patience time.Duration
 
-	// Sent is called when the task has gone out for the first time, so that it
-	// may have been taken in whatever Follow returns. Nil means nobody is told.
+	// Sent is called when the task has gone out for the first time, so that the
+	// peer may have accepted it even if Follow fails. It may be nil.
 	Sent func()
 
 	// Event gets each Event, in order, once. An error ends the following, and is
@@ -53,7 +53,7 @@ type FollowOptions struct {
 	Event func(*a2a.Event) error
 
 	// Lost is told of each connection that ended too early, and how long it is
-	// until the next one is tried. Nil means nobody is.
+	// until the next one is tried. It may be nil.
 	Lost func(err error, pause time.Duration)
 }
 
@@ -68,7 +68,7 @@ type TaskResult struct {
 }
 
 // Follow sends a task and stays with it over as many connections as it takes,
-// until its Result. The task goes on at the peer whatever Follow returns.
+// until its Result. The task goes on at the peer even if Follow fails.
 func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second

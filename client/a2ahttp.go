@@ -15,24 +15,24 @@ import (
 type A2AHTTPOptions struct {
 	Peer     *Kept
 	Agent    string       // agent or partner/agent, as the peer knows it
-	Listener net.Listener // on a loopback address: whoever can connect acts as this client
+	Listener net.Listener // on a loopback address: any program that can connect acts as this client
 
 	// Params are the names of headers that are service parameters besides those of A2A.
 	Params []string
 
-	// Verbatim has cards told as they are, with the interfaces and signatures that their
-	// authors gave them.
+	// Verbatim returns cards unchanged, with the interfaces and signatures of their
+	// authors.
 	Verbatim bool
 
-	// Ready is called once the peer was reached. Nil: nobody is told.
+	// Ready is called once the peer was reached. It may be nil.
 	Ready func()
 }
 
 // ServeA2AHTTP is a local A2A agent over JSON-RPC and REST, with its card at
 // /.well-known/agent-card.json, that is really the remote one: docs/http-front.md says how
-// it behaves. A connection that is lost is made anew, and streams go on over it. It
-// returns when ctx ends, after the calls in flight have had two seconds, with nil; or
-// with what kept the peer from being reached at first, or the listener from being served.
+// it behaves. A lost connection is replaced, and streams go on over the new one. It
+// returns when ctx ends, after the calls in flight have had two seconds, with nil; or with
+// the error of the first connection, or of the listener.
 func ServeA2AHTTP(ctx context.Context, o A2AHTTPOptions) error {
 	cards := agdisc.NewCache(agdisc.CacheOptions{})
 	defer cards.Close()

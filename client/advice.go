@@ -25,7 +25,8 @@ type advice struct {
 	words func(f *failure) string
 }
 
-// failure is an error of a connection with what is known about the connection.
+// failure is an error of a connection with the known facts about that
+// connection.
 type failure struct {
 	c      *Client
 	err    error
@@ -47,8 +48,7 @@ func (c *Client) advise(err error) (name, words string) {
 	return "", ""
 }
 
-// advices are tried in order: what is said by the error itself before what can only be
-// concluded.
+// advices are tried in order: facts from the error itself before conclusions.
 var advices = []advice{
 	{"no identity", func(f *failure) bool { return errors.Is(f.err, fs.ErrNotExist) }, always(
 		"Make a development identity with: swpd init, or name files with --cert, --key and --ca.")},
@@ -103,7 +103,7 @@ var advices = []advice{
 	}},
 }
 
-// lost reports whether there is no connection: that of a stream that failed may last.
+// lost reports whether the connection is gone: it may outlive a stream that failed.
 func (c *Client) lost() bool { return c.Session == nil || c.gone() }
 
 func always(words string) func(*failure) string { return func(*failure) string { return words } }

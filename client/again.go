@@ -24,7 +24,7 @@ type reconnecting struct {
 	failures int       // since
 }
 
-// moved makes the pauses and the time of patience begin anew.
+// moved restarts the pauses and the time of patience.
 func (r *reconnecting) moved() { r.last, r.failures = time.Now(), 0 }
 
 // run calls try until it succeeds or says that another try is of no use, ctx has ended,
@@ -102,9 +102,9 @@ type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// mayPass reports whether another try may not meet an error: the other end said so,
-// or the connection was lost, whatever that looked like. A nil lost takes all that no
-// end has said for the loss of the connection.
+// mayPass reports whether a retry may succeed: the other end said so, or the
+// connection was lost, with any error. A nil lost takes all that no end has said for
+// the loss of the connection.
 func mayPass(err error, lost func() bool) bool {
 	var (
 		answer *profiles.PeerError
@@ -115,7 +115,7 @@ func mayPass(err error, lost func() bool) bool {
 	case errors.As(err, new(*finalError)):
 		return false
 	case errors.As(err, &answer):
-		// Room is made by people; what is out of order is put right by an offer.
+		// People have to make room; a new offer repairs a wrong order.
 		return answer.Retryable() && answer.Code != artifact.CodeQuota || answer.Code == artifact.CodeOrdering
 	case errors.As(err, &failed):
 		return failed.Retryable

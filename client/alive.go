@@ -48,7 +48,7 @@ func (h *held) wake() {
 }
 
 // fresh reports whether the peer need not be asked for a sign of life: it has given
-// one, or can not.
+// one, or cannot.
 func (h *held) fresh() bool {
 	return h.c.info.Load() == nil || time.Since(time.Unix(0, h.heard.Load())) < aliveEvery
 }
@@ -62,8 +62,8 @@ func (h *held) idle() time.Duration {
 	return min(own, defaultIdle)
 }
 
-// sign asks the peer for a sign of life, any answer, a refusal, too. When there is none
-// for patience the connection is ended. It reports whether the connection is good.
+// sign asks the peer for a sign of life, any answer, a refusal, too. Without one for
+// patience, the connection is closed. It reports whether the connection is good.
 func (h *held) sign(patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(h.c.Context(), patience)
 	defer cancel()

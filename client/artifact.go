@@ -24,7 +24,7 @@ type Transfer struct {
 
 	// Progress is told how many octets of how many have arrived; Lost why a
 	// connection has ended, or none came about, and how long it is until the next
-	// one is tried. Nil means that nobody is told.
+	// one is tried. It may be nil.
 	Progress func(done, total uint64)
 	Lost     func(err error, pause time.Duration)
 }
@@ -55,7 +55,7 @@ func (s source) ReadAt(p []byte, at int64) (int, error) {
 }
 
 // Put uploads an artifact and returns when the other end has verified it and keeps
-// it. What an earlier Put has left there is not sent again.
+// it. Octets that an earlier Put has left there are not sent again.
 func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 	u.Octets, u.Sync = source{u}, syncLane
 	reached := uint64(0)

@@ -17,7 +17,7 @@ type Author struct {
 	behind bool // it may be another one than the partner
 }
 
-// authorOf returns who has refused what a peer was asked of a name, such as
+// authorOf returns which endpoint has refused a request about a name, such as
 // partner/server.
 func authorOf(peer, endpoint, name string) Author {
 	a := Author{Endpoint: endpoint}
@@ -41,8 +41,8 @@ func (a Author) String() string {
 	return "partner " + a.Partner + " (" + a.Endpoint + ")"
 }
 
-// Said says by whom something was refused or, where code is not one of a refusal but, say,
-// of a name that is not known, who has said so; empty where String is.
+// Said says which endpoint refused or, where code is not a refusal (an unknown name, say),
+// which one answered; it is empty where String is.
 func (a Author) Said(code string) string {
 	by := a.String()
 	switch {

@@ -43,16 +43,16 @@ type Options struct {
 	Endpoint endpoint.Options
 
 	// Stopped is told what a hint of ours has stopped, where Profiles is nil. It
-	// must not block. Nil means that nobody is.
+	// must not block. It may be nil.
 	Stopped func(*policyhint.ViolationError)
 
 	// Notice is told which deliveries of this side a relay has given up, where
 	// Profiles is nil, and returns whether the relay need not say so again. It must
-	// not block. Nil means that nobody is.
+	// not block. It may be nil.
 	Notice func(relay.Notice) bool
 
-	// Profiles serve the connection, and stay when it is gone. Nil means some of
-	// its own, with nothing behind them.
+	// Profiles serve the connection, and outlive it. Nil means some of its own,
+	// with nothing behind them.
 	Profiles *all.Set
 }
 
@@ -80,8 +80,8 @@ type Client struct {
 
 // SplitTarget splits swp+tls://host:port/target. The target is the name of a server
 // or of an agent, or the names of partners and then that name, with slashes between
-// them. Names are taken as they are: there is no path to resolve, nothing to decode,
-// and what is no name is an error. Without a slash there is no target.
+// them. Names are taken literally: no path is resolved, nothing is decoded, and an
+// invalid name is an error. Without a slash there is no target.
 func SplitTarget(address string) (addr transport.Addr, target string, err error) {
 	at := address
 	scheme, rest, ok := strings.Cut(address, "://")
@@ -98,7 +98,7 @@ func SplitTarget(address string) (addr transport.Addr, target string, err error)
 	return addr, target, err
 }
 
-// noName says why a part of a target is no name, empty if it is one.
+// noName says why a part of a target is not a valid name; empty if it is.
 func noName(name string) string {
 	switch {
 	case name == "":
@@ -153,7 +153,7 @@ func (c *Client) attach(conn transport.Conn) error {
 	o := c.opts.Endpoint
 	o.Registry = c.set.Registry
 	if o.Observer == nil {
-		o.Observer = endpoint.Discard // whoever calls is told
+		o.Observer = endpoint.Discard // the caller gets the errors
 	}
 	if o.Tracer == nil {
 		o.Tracer = endpoint.ContextFunc(c.set.Carriers.Attach)
@@ -207,12 +207,12 @@ func (id Identity) load() (*transport.Credentials, error) {
 	return creds, nil
 }
 
-// MCP is the calling side of profile 1 on this connection: messages as they are.
-// OpenMCP is for those who want a method called.
+// MCP is the calling side of profile 1 on this connection: messages pass
+// unchanged. OpenMCP is for those who want a method called.
 func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
 
-// Close ends the connection at once. Calls that were answered are done; what was
-// only sent may be lost.
+// Close ends the connection at once. Answered calls are done; messages in flight
+// may be lost.
 func (c *Client) Close() {
 	_ = c.ep.Close()
 	c.closed.Do(c.end)
@@ -221,7 +221,8 @@ func (c *Client) Close() {
 // lingerTime is how long Finish lets exchanges end and octets leave.
 const lingerTime = 2 * time.Second
 
-// Finish ends the connection in order: what was sent has a moment to arrive.
+// Finish closes the connection gracefully: messages in flight have a moment to
+// arrive.
 func (c *Client) Finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
 	defer cancel()

@@ -45,9 +45,8 @@ type Consumer struct {
 	Drain time.Duration
 	Abort <-chan struct{}
 
-	// Attached is told that the relay has confirmed the topic, Lost why it is no
-	// more there, and how long it is until it is tried again. Nil means that nobody
-	// is told.
+	// Attached is called when the relay has confirmed the topic, Lost when it is
+	// gone, with the reason and the time until the next attempt. Either may be nil.
 	Attached func(c *Client)
 	Lost     func(err error, pause time.Duration)
 }
@@ -86,12 +85,12 @@ func (o Consumer) Consume(ctx context.Context) error {
 // consuming is the state of Consume.
 type consuming struct {
 	Consumer
-	life context.Context // of what is processed
+	life context.Context // of the processing
 	came uint64
 }
 
-// run consumes over one connection. It returns when all that it received is
-// processed, so that nothing is processed twice at once.
+// run consumes over one connection. It returns when every received delivery is
+// processed, so that none is processed twice at once.
 func (c *consuming) run(ctx context.Context, on *Client, moved func()) error {
 	opening, cancel := context.WithTimeout(ctx, c.Silence)
 	defer cancel()

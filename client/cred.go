@@ -23,7 +23,7 @@ func (c *Client) DelegateCredential(ctx context.Context, chainID, delegation []b
 	})
 }
 
-// RevokeCredential ends a chain for good. That there is none is no error.
+// RevokeCredential ends a chain for good. It is no error if there is none.
 func (c *Client) RevokeCredential(ctx context.Context, chainID []byte, reason string) error {
 	return c.onLane(ctx, func(lane profiles.Lane) error {
 		return cred.End(ctx, lane, syncLane, chainID, reason)

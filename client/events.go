@@ -12,8 +12,7 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Publisher returns a Publisher of events on a lane of its own. The caller
-// closes it.
+// Publisher returns a Publisher of events on a new lane. The caller closes it.
 func (c *Client) Publisher(ctx context.Context) (*events.Publisher, error) {
 	lane, err := c.Open(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ type EventsOptions struct {
 	// Its error ends the following, and is its error.
 	Deliver func(events.Delivery) error
 
-	// Gap is told that events between two cursors are no longer held. May be
+	// Gap is called when events between two cursors are no longer held. May be
 	// nil.
 	Gap func(after, start uint64)
 
@@ -51,9 +50,9 @@ type EventsOptions struct {
 }
 
 // FollowEvents subscribes to events and stays subscribed over as many
-// connections as it takes, until ctx ends or there is no use in going on. Where
-// the peer stores events none is missed and none is delivered twice, but for
-// those that Gap is told of.
+// connections as it takes, until ctx ends or a retry cannot help. Where the
+// peer stores events none is missed and none is delivered twice, but for those
+// that Gap is told of.
 func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 	o.Silence = cmp.Or(o.Silence, 10*time.Second)
 	kept := Keep(KeepOptions{Dial: dial, Timeout: o.Silence})
@@ -169,8 +168,8 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 			if err := l.sync(ctx); err != nil {
 				return l.Events.Confirmed(), err
 			}
-			// What is wrong with the first line is often wrong with all, and a peer
-			// that refuses many at once ends the connection.
+			// A fault of the first line is often a fault of all, and a peer that
+			// refuses many at once ends the connection.
 			waiting, batch = 0, min(2*batch, every)
 		}
 		if !more {

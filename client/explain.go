@@ -14,7 +14,7 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Explained is an error with what to do about it.
+// Explained is an error with advice.
 type Explained struct {
 	What string // what failed; may be empty
 	Do   string // what to do; may be empty
@@ -66,7 +66,7 @@ func said(err error) bool {
 		errors.As(err, new(*policyhint.ViolationError))
 }
 
-// tooLargeError is that of a message which never left.
+// tooLargeError is the error for a message that was too large to be sent.
 type tooLargeError struct {
 	limit int // octets of a payload
 	err   error

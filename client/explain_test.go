@@ -57,7 +57,7 @@ func TestARefusalIsExplainedByThePeerNotByTheEndOfTheSession(t *testing.T) {
 	}
 	defer func() { _ = lane.Close() }()
 
-	// hint sets a hint: one that the peer can not take as such, or not as a MUST.
+	// hint sets a hint: one that the peer cannot take as such, or not as a MUST.
 	hint := func(scope string) error {
 		return policyhint.Put(ctx, c.Session, profiles.Hint{Key: "no_such_key", Value: "x", Mode: profiles.Must, Scope: scope})
 	}

@@ -29,8 +29,8 @@ type Fetch struct {
 	Unverified bool
 }
 
-// ErrDigest is the error for octets that are not those of the digest, and
-// ErrNoDigest the one for want of a digest.
+// ErrDigest is the error for octets that do not match the digest, ErrNoDigest
+// for a missing digest.
 var (
 	ErrDigest   = errors.New("the octets are not those of the digest")
 	ErrNoDigest = errors.New("no digest is known to verify the octets with")
@@ -42,16 +42,16 @@ type Fetched struct {
 	SHA256 []byte
 }
 
-// GetTo writes an artifact to w. What is wrong with its digest is known when all
-// was written.
+// GetTo writes an artifact to w. A wrong digest is known only after all was
+// written.
 func (t *Transfer) GetTo(ctx context.Context, f Fetch, w io.Writer) (*Fetched, error) {
 	return t.get(ctx, f, &streamed{w: w, hash: sha256.New()})
 }
 
-// GetFile gets an artifact into a file, which is there when all of it is, and
+// GetFile gets an artifact into a file, which appears when it is complete and
 // verified. Until then the octets are in a file beside it with the suffix .part,
-// and what is known of them in one with the suffix .part.json: with these a later
-// GetFile goes on where this one has ended, for whatever reason.
+// and their metadata in one with the suffix .part.json: with these a later
+// GetFile resumes where this one has ended, for any reason.
 func (t *Transfer) GetFile(ctx context.Context, f Fetch, path string) (*Fetched, error) {
 	p, err := openPartial(path, f.ArtifactID)
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 	return &got, nil
 }
 
-// streamed is a target that can not go back.
+// streamed is a target that cannot go back.
 type streamed struct {
 	w     io.Writer
 	hash  hash.Hash
@@ -256,8 +256,8 @@ func (p *partial) save() error {
 	return nil
 }
 
-// finish verifies all octets as they are in the file, those of an earlier process
-// included. What is not right is removed, so that the next one begins anew.
+// finish verifies all octets in the file, those of an earlier process included. A
+// wrong file is removed, so that the next attempt starts over.
 func (p *partial) finish(want []byte) ([]byte, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(p.part, 0, int64(p.know.At))); err != nil {

@@ -41,7 +41,7 @@ const (
 	markFailed = "fail"
 )
 
-// SentTask is a task as it was sent.
+// SentTask is a task that was sent.
 type SentTask struct {
 	Address  string    `json:"address"`
 	ID       string    `json:"task_id"` // in hex
@@ -231,7 +231,7 @@ func (e *Entry) Forget() error {
 	return nil
 }
 
-// Close closes the entry. What was marked stays.
+// Close closes the entry. Marks stay.
 func (e *Entry) Close() { _ = e.file.Close() }
 
 // List returns all tasks that can be read, the newest first. They are closed.

@@ -28,12 +28,12 @@ type KeepOptions struct {
 	// wait for it any more, but tries once. Default 10 s.
 	Patience time.Duration
 
-	// Lost is told why a connection has ended that Close did not end. It must not
-	// block. Nil means that nobody is.
+	// Lost is called with the reason when a connection has ended that Close did
+	// not end. It must not block. It may be nil.
 	Lost func(err error)
 }
 
-// Kept is a connection that is made when it is needed, and made anew when it has ended:
+// Kept is a connection that is made when it is needed, and replaced when it has ended:
 // because it was idle, because the peer began anew, or because the network failed. Its
 // methods may be called by any number of goroutines at once.
 //
@@ -44,7 +44,7 @@ type Kept struct {
 	o      KeepOptions
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	turn   chan struct{} // held by whoever looks after the connection
+	turn   chan struct{} // held by the goroutine that maintains the connection
 	work   sync.WaitGroup
 
 	mu       sync.Mutex
@@ -76,14 +76,14 @@ func Keep(o KeepOptions) *Kept {
 }
 
 // To returns the Dialer of an address as Dial reads it. The files of the identity are
-// read for each connection, so that certificates may be renewed meanwhile.
+// read for each connection, so that certificates may be renewed in between.
 func To(address string, opts Options) Dialer {
 	return func(ctx context.Context) (*Client, error) { return Dial(ctx, address, opts) }
 }
 
 // Get returns the connection there is, or a new one. A connection that has been quiet
-// for a while is asked for a sign of life first, if the peer serves profile 12: what is
-// sent over it is then not lost to an end that is known to the peer alone.
+// for a while is asked for a sign of life first, if the peer serves profile 12: so a
+// message is not lost to a connection that the peer alone knows to be closed.
 //
 // The Client is good until its Context ends; a caller that asks for it with each use is
 // never left with one that has ended. It is not the caller's to close. Get waits for a
@@ -184,8 +184,8 @@ func (k *Kept) current() *held {
 	return k.now
 }
 
-// again dials until the peer is there, or there is no use in going on. The caller has
-// the turn.
+// again dials until the peer answers, or a retry cannot help. The caller has the
+// turn.
 func (k *Kept) again(ctx context.Context) (*Client, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -265,8 +265,8 @@ func (k *Kept) connect(ctx context.Context) (*held, error) {
 	return h, nil
 }
 
-// one is Get for one attempt at a new connection, for the only user, who has pauses of
-// its own and may close it.
+// one is Get for one attempt at a new connection, for an only user, which has its own
+// pauses and may close the connection.
 func (k *Kept) one(ctx context.Context) (*Client, error) {
 	h, err := k.connect(ctx)
 	if err != nil {

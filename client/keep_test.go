@@ -290,7 +290,7 @@ func TestRequestWaitsForAnEndpointThatBeginsAnew(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		k.write(fmt.Sprintf(requests["modern"], 2))
-		if got := k.read(); !strings.Contains(got, "can not be reached now") || !strings.Contains(got, `"retryable":true`) {
+		if got := k.read(); !strings.Contains(got, "cannot be reached now") || !strings.Contains(got, `"retryable":true`) {
 			t.Errorf("answer %s", got)
 		}
 		if took := time.Since(began); took > 10*time.Second {

@@ -9,9 +9,10 @@ import (
 	"github.com/slimwire/swp/internal/bridge/gate"
 )
 
-// local serves what is remote to whoever can connect to ln, which it closes, until ctx
-// ends. Streams then end at once, and calls in flight have two seconds, as has end, which
-// comes after them and may be nil. The error is what kept the listener from being served.
+// local serves a remote peer to any program that can connect to ln, until ctx ends. It
+// closes ln. Streams then end at once, and calls in flight have two seconds, as has end,
+// which comes after them and may be nil. The error is what kept the listener from being
+// served.
 func local(ctx context.Context, ln net.Listener, front interface {
 	http.Handler
 	Drain()

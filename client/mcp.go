@@ -157,7 +157,7 @@ func (m *MCP) initialize(ctx context.Context) error {
 }
 
 // Call calls a method and returns the result as the server wrote it.
-// notification, which may be nil, gets what the server says meanwhile.
+// notification, which may be nil, gets the server's messages until then.
 func (m *MCP) Call(ctx context.Context, method string, params map[string]any, notification func(octets []byte)) (json.RawMessage, error) {
 	if m.modern {
 		params = m.withMeta(params)

@@ -129,7 +129,7 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 	}
 	away.Store(true)
 	cut()
-	want := `{"code":-32603,"message":"the endpoint can not be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}`
+	want := `{"code":-32603,"message":"the endpoint cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}`
 	if _, body := post(corpus[0]); !strings.Contains(body, want) {
 		t.Errorf("with the endpoint away: %s", body)
 	}

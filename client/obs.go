@@ -8,8 +8,8 @@ import (
 )
 
 // SetTrace binds a trace context to the exchanges that ids name, or without ids
-// to this connection. It returns once the peer has read it: whatever is sent
-// afterwards, on whichever stream, joins the trace.
+// to this connection. It returns once the peer has read it: all messages sent
+// afterwards, on any stream, join the trace.
 func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) error {
 	if err := obs.Check(t); err != nil {
 		return err

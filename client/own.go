@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// ownError is what peers refuse about the certificate of this side, whatever
-// authorities they trust.
+// ownError is a fault of this side's certificate for which any peer refuses it,
+// regardless of its authorities.
 type ownError struct {
 	file string
 	err  error

@@ -99,5 +99,5 @@ func (p *Place) Move(cursor uint64, more int) error {
 	return nil
 }
 
-// Close closes the file. What was noted stays.
+// Close closes the file. Notes stay.
 func (p *Place) Close() { _ = p.file.Close() }

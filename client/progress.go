@@ -19,7 +19,7 @@ func IsTerminal(w io.Writer) bool {
 // Progress is a line on a terminal that moves while something is awaited. Its
 // methods may be called by any goroutine.
 type Progress struct {
-	w    io.Writer // nil if it is no terminal: nothing is shown
+	w    io.Writer // nil without a terminal: nothing is shown
 	stop chan struct{}
 	done chan struct{}
 

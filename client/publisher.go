@@ -24,9 +24,9 @@ type Publisher struct {
 	// Silence is how long each answer may take; default 10 s.
 	Silence time.Duration
 
-	// Lost is told why a connection has ended, none came about, or the relay had no
-	// room, and how long it is until it is tried again. Nil means that nobody is
-	// told.
+	// Lost is called with the reason when a connection has ended, none came about,
+	// or the relay had no room, and how long it is until it is tried again. It may
+	// be nil.
 	Lost func(err error, pause time.Duration)
 }
 
@@ -36,19 +36,19 @@ func (p *Publisher) again() again {
 	return again{connect: p.Connect, patience: cmp.Or(p.Patience, 2*time.Minute), silence: p.silence(), lost: p.Lost}
 }
 
-// Bounds of what is published and not yet acknowledged.
+// Bounds of unacknowledged publications.
 const (
 	maxUnacknowledged       = 64
 	maxUnacknowledgedOctets = 8 << 20 // of payloads; a single larger one is sent alone
 )
 
-// Publish publishes what comes from a channel, in that order, until it is closed,
-// and calls taken with each when the relay has taken custody of it. What is not
-// acknowledged when a connection is lost, or when the relay has no room, is
-// published again under its delivery_id, perhaps behind what came after it. The
-// error of taken ends it, and is its error; so does a publication that the relay
-// refuses for good, once the others that are on their way are answered, and the
-// error is then a *RefusedError.
+// Publish publishes the messages of a channel, in that order, until it is closed,
+// and calls taken with each when the relay has taken custody of it. A message
+// that is unacknowledged when a connection is lost, or when the relay has no
+// room, is published again under its delivery_id, perhaps after later messages.
+// An error of taken ends it, and is returned. A publication that the relay
+// refuses for good ends it, too, once those in flight are answered; the error is
+// then a *RefusedError.
 func (p *Publisher) Publish(ctx context.Context, from <-chan *relay.Publication, taken func(*relay.Publication, relay.Receipt) error) error {
 	w := &publishing{from: from, taken: taken, silence: p.silence(), window: 1}
 	return p.again().run(ctx, w.run)
@@ -84,9 +84,9 @@ type publishing struct {
 	taken   func(*relay.Publication, relay.Receipt) error
 	silence time.Duration
 
-	// window is how many may be unacknowledged. It begins with one: what is wrong
-	// with the first is often wrong with all, and a peer that refuses many at once
-	// ends the connection.
+	// window is how many may be unacknowledged. It begins with one: a fault of the
+	// first is often a fault of all, and a peer that refuses many at once ends the
+	// connection.
 	window  int
 	waiting []*relay.Publication // unacknowledged, in order
 	octets  int                  // of their payloads
@@ -166,8 +166,8 @@ func (w *publishing) acknowledged(p *relay.Publication) {
 	w.window = min(2*w.window, maxUnacknowledged)
 }
 
-// send publishes, and has the answer put into answers. If there is none in time the
-// connection is of no more use.
+// send publishes, and has the answer put into answers. Without one in time the
+// connection is useless.
 func (w *publishing) send(ctx context.Context, c *Client, lane profiles.Lane, p *relay.Publication, answers chan<- receipt) error {
 	wait, err := relay.Submit(ctx, lane, p)
 	if err != nil {

@@ -15,9 +15,9 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Text }
 
-// Refusal returns the code by which the other end has said no, in the words of the
-// profile, and who it was, if that is known. ok is false for any other error, that of an
-// MCP server among them.
+// Refusal returns the code of the profile with which the other end has refused, and
+// which endpoint that was, if known. ok is false for any other error, such as one of an
+// MCP server.
 func Refusal(err error) (code string, by Author, ok bool) {
 	if refused, is := errors.AsType[*AnswerError](err); is {
 		return refused.Code, refused.By, true

@@ -39,11 +39,11 @@ type RPCOutcome struct {
 // parting is how long a call that is cancelled has to end.
 const parting = 2 * time.Second
 
-// CallRPC makes a call. The error is why there is no outcome, and the outcome
-// then has the rpc_id alone, which is empty if nothing was sent: if ctx has ended
-// the method was cancelled, and had a moment to say how that ended. Under a Key it
-// is left to go on, since an outcome is kept: that of a call that was cancelled
-// would be that it was.
+// CallRPC makes a call. An error says why there is no outcome; the outcome then
+// has the rpc_id alone, which is empty if nothing was sent. If ctx ends the call
+// is cancelled, and the method has a moment to answer. A call with a Key goes on
+// instead: its outcome is kept, and that of a cancelled call would be the
+// cancellation.
 func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -16,13 +16,14 @@ import (
 	"github.com/slimwire/swp/sdl/serve"
 )
 
-// Sealing is how an envelope of A2A-SDL is secured. The zero value leaves it as it is.
+// Sealing is how an envelope of A2A-SDL is secured. The zero value leaves it
+// unchanged.
 type Sealing struct {
 	Signer  seal.Signer      // without a key nothing is signed
 	To      []seal.Recipient // none: nothing is encrypted
-	Nonce   string           // of sec.replay; empty: there is none
+	Nonce   string           // of sec.replay; empty: none
 	Expires time.Time        // of sec.replay
-	Session string           // binding_id of sec.session; empty: there is none
+	Session string           // binding_id of sec.session; empty: none
 }
 
 // Seal encrypts an envelope, adds what names its session and tells it from others, and

@@ -21,17 +21,17 @@ import (
 
 // SLIPMessage is a message of nSLIP or SLIP v1.
 type SLIPMessage struct {
-	// Text is the line. It begins with "@" if it is nSLIP, which may have come as
+	// Text is the line. It begins with "@" for nSLIP, which may have arrived in
 	// binary.
 	Text string
 
-	// Handles are what slots of nSLIP stand for, as far as it was said.
+	// Handles are the known values behind the slots of nSLIP.
 	Handles []slip.Meaning
 }
 
 // SLIPOptions configure NewSLIP.
 type SLIPOptions struct {
-	// Anchors are those of this side, default the core of UCR 1.0.0.
+	// Anchors are the anchors of this side, default the core of UCR 1.0.0.
 	Anchors *ucr.Table
 
 	// Heard gets the messages for the agents of this side, those of one lane in their
@@ -39,7 +39,7 @@ type SLIPOptions struct {
 	Heard func(SLIPMessage) error
 
 	// Refused is told of the messages of this side that were not delivered. It must
-	// not block. Nil means that nobody is.
+	// not block. It may be nil.
 	Refused func(msgID []byte, err *profiles.PeerError)
 }
 
@@ -69,7 +69,8 @@ func lineOf(m *slip.Message) (string, error) {
 	text := m.Payload
 	if m.Type == slip.TypeBinary {
 		var err error
-		// What was read can be written, however long its escapes make it.
+		// Every message that was read can be written, however long its escapes
+		// make it.
 		if text, err = (nslip.Codec{MaxMessage: math.MaxInt, MaxString: math.MaxInt}).Append(nil, &m.NSLIP); err != nil {
 			return "", err
 		}
@@ -121,8 +122,8 @@ type SLIPListener struct {
 	// 10 s.
 	Silence time.Duration
 
-	// Attached is told that the endpoint has taken the agent, Lost why a connection
-	// has ended, and how long it is until the next is tried. Nil means that nobody is.
+	// Attached is called when the endpoint has accepted the agent, Lost why a
+	// connection has ended, and how long it is until the next is tried. It may be nil.
 	Attached func(c *Client)
 	Lost     func(err error, pause time.Duration)
 }

@@ -29,7 +29,8 @@ type StdioOptions struct {
 	// message before they are given up. Default 10 s.
 	Drain time.Duration
 
-	// Complain is told of what the MCP client cannot be told. Nil: nobody is.
+	// Complain gets errors that cannot be sent to the MCP client. It may be
+	// nil.
 	Complain func(string)
 }
 
@@ -120,8 +121,8 @@ func (s *stdio) read(ctx context.Context) <-chan line {
 	return lines
 }
 
-// readLine returns the next line, in memory of its own. Of one that is too long
-// nothing is returned and all is skipped.
+// readLine returns the next line, a copy. Of one that is too long nothing is
+// returned and all is skipped.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for long := false; ; {
@@ -162,7 +163,7 @@ func (s *stdio) write(octets []byte) {
 	}
 }
 
-// drain waits for the answers to what was sent, then ends the session.
+// drain waits for outstanding answers, then ends the session.
 func (s *stdio) drain(ctx context.Context) error {
 	quiet := time.AfterFunc(s.opts.Drain, func() {
 		s.cancel(fmt.Errorf("client: calls in flight given up: no message for %v after the end of input", s.opts.Drain))

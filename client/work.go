@@ -27,7 +27,7 @@ type WorkOptions struct {
 
 	// Connected is told of each connection, Lost how each ended, or that none
 	// came about, and how long it is until the next one is tried. Draining is
-	// told once, with the number of tasks that are not over. Nil means nobody is.
+	// told once, with the number of tasks that are not over. It may be nil.
 	Connected func(c *Client)
 	Lost      func(err error, pause time.Duration)
 	Draining  func(tasks int)

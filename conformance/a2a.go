@@ -102,8 +102,8 @@ type delegate struct {
 	service *a2a.Service
 }
 
-// opens sends a Task to a peer. What comes back is told as it comes; the script
-// may end the task with a Result of its own.
+// opens sends a Task to a peer. Answers are reported as they arrive; the script
+// may end the task with its own Result.
 func (d *delegate) opens(ctx context.Context, conn string, env *e1.Envelope) (opened bool, err error) {
 	if env.MsgType != a2a.TypeTask {
 		return false, nil

@@ -69,7 +69,7 @@ func (a *application) hold(x exchange) {
 	a.s.change(func() {})
 }
 
-// send says what is in a frame: it opens an exchange, or it belongs to the
+// send sends the message of a frame: it opens an exchange, or belongs to the
 // first one that takes it, which may still be on its way to the application.
 func (a *application) send(ctx context.Context, conn string, octets []byte) error {
 	env, err := decode(octets)
@@ -107,7 +107,7 @@ func (a *application) take(conn string, env *e1.Envelope) (exchange, bool) {
 	return x, true
 }
 
-// letGo ends what is still held, and what comes from now on.
+// letGo ends all held exchanges, and later ones.
 func (a *application) letGo() {
 	a.mu.Lock()
 	held := a.held
@@ -129,8 +129,8 @@ func (a *application) over() bool {
 }
 
 // stops calls f when ctx ends while the script still plays and has not answered:
-// the exchange was ended from outside. What it returns says that it was
-// answered.
+// the exchange was ended from outside. The function it returns reports that it
+// was answered.
 func (a *application) stops(ctx context.Context, f func()) (answered func()) {
 	stop := context.AfterFunc(ctx, func() {
 		a.mu.Lock()

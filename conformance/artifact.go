@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/store/filestore"
 )
 
-// artifactProfiles are the ARTIFACT profile over a store of their own.
+// artifactProfiles are the ARTIFACT profile over a new store.
 func artifactProfiles(s *stage) ([]*profiles.Profile, error) {
 	db, err := s.store()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// asking is a session on which the application asks one question. What it makes
-// of the answer is the verdict of that answer.
+// asking is a session on which the application asks one question. Its result is
+// the verdict of that answer.
 type asking struct {
 	profiles.Session
 	s     *stage

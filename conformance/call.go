@@ -10,8 +10,8 @@ import (
 
 // call is an exchange that the application opened, as far as verdicts go. The
 // endpoint checks that an answer is well formed and hands it over; whether it
-// may come at this point is for the caller to say. The verdict of an answer is
-// that of whoever refuses it first.
+// may come at this point is for the caller to say. The first refusal of an
+// answer is its verdict.
 type call struct {
 	taken  []taken // answers that were handed over and are not judged
 	judged []error // judgements of answers whose verdict is still to come
@@ -40,8 +40,7 @@ func (s *stage) judged(c *call, err error) {
 }
 
 // over ends a call once the verdicts of the answers that were judged have come: a
-// caller may be quicker than its endpoint. What comes after them is for the endpoint
-// alone.
+// caller may be quicker than its endpoint. Later ones are for the endpoint alone.
 func (s *stage) over(msgID []byte) {
 	s.change(func() {
 		if c := s.calls[string(msgID)]; c != nil {
@@ -58,7 +57,7 @@ func (s *stage) leave(msgID string, c *call) {
 	}
 }
 
-// judge makes verdicts of what was handed over and judged. The caller holds mu.
+// judge turns the judged answers into verdicts. The caller holds mu.
 func (s *stage) judge(c *call) {
 	for len(c.taken) > 0 && len(c.judged) > 0 {
 		v := c.taken[0]

@@ -12,7 +12,7 @@ type Namespace struct {
 	Vectors int // how many there are
 }
 
-// Namespaces are those of the official vectors, in the order of the
+// Namespaces are the namespaces of the official vectors, in the order of the
 // specification.
 //
 // Specification: docs/conformance.md §1 and §2.

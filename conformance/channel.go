@@ -166,8 +166,8 @@ func (d *damager) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// channelFailed is told of what ended a channel for reasons of security. A step
-// during which that happened was refused, whatever frames it tried to send.
+// channelFailed gets the security failure that ended a channel. A step during
+// which that happened was refused, whatever its frames.
 func (s *stage) channelFailed(ev transport.SecurityEvent) {
 	s.change(func() {
 		p := &s.steps[s.step]
@@ -178,7 +178,7 @@ func (s *stage) channelFailed(ev transport.SecurityEvent) {
 }
 
 // refusePlaintext asks for plaintext on an address. Dialling is asked for with
-// a context that has ended already, so that nothing is sent whatever happens.
+// a context that has ended already, so that nothing is ever sent.
 func (s *stage) refusePlaintext(c *vectors.Channel) error {
 	var err error
 	if c.Endpoint == "dial" {

@@ -16,7 +16,7 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// options are those of the endpoint under test.
+// options are the options of the endpoint under test.
 func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 	reg, err := profiles.NewRegistry(list...)
 	if err != nil {

@@ -69,7 +69,7 @@ func (c *clock) drop(a *alarm) bool {
 	return true
 }
 
-// first is the alarm that is next, nil if there is none. The caller holds mu.
+// first is the next alarm, or nil. The caller holds mu.
 func (c *clock) first() *alarm {
 	var next *alarm
 	for _, a := range c.alarms {

@@ -20,7 +20,7 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// Who is in the tokens of the vectors, and the opaque credential that is known.
+// The identities in the tokens of the vectors, and the known opaque credential.
 const (
 	credSelf   = "spiffe://endpoint.invalid/self" //nolint:gosec // a name
 	credIssuer = "https://idp.invalid"            //nolint:gosec // a name
@@ -55,8 +55,8 @@ type oneDigest [sha256.Size]byte
 // Listed implements cred.Digests.
 func (d oneDigest) Listed(sum [sha256.Size]byte) bool { return sum == d }
 
-// credentials is the CRED profile. What it says of an exchange is from now on
-// attached to that.
+// credentials is the CRED profile. Its results are attached to the exchange
+// from now on.
 func (s *stage) credentials() (*cred.Service, error) {
 	db, err := s.store()
 	if err != nil {

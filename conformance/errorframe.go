@@ -9,8 +9,8 @@ import (
 var errNotAnError = errors.New("not an error message of profile 4096")
 
 // readErrorFrame returns canonical code and alias from the payload of profile
-// 4096, msg_type 1 (docs/profile-error-path.md). It is written for the runner
-// alone: what the endpoint sends is not to be read by the code that wrote it.
+// 4096, msg_type 1 (docs/profile-error-path.md). It is separate code for the
+// runner: the endpoint's output must not be read by the code that wrote it.
 func readErrorFrame(payload []byte) (code, alias string, err error) {
 	body, rest, ok := delimited(payload, 1)
 	if !ok || len(rest) > 0 {

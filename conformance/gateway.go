@@ -68,7 +68,7 @@ type farEndpoint struct {
 func (f farEndpoint) hangUp() error { return f.ep.Close() }
 
 // gateway is the JSON-RPC side of an endpoint that calls, as a peer of the
-// play: what it is sent is JSON-RPC, and so is what comes back.
+// play: its input and its output are JSON-RPC.
 type gateway struct {
 	s      *stage
 	client *mcpmap.Client

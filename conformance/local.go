@@ -92,7 +92,7 @@ func serving(build func(*stage) ([]*profiles.Profile, error)) func(*stage) error
 	}
 }
 
-// endpointOf is serving, whatever the setup.
+// endpointOf is serving, for any setup.
 func endpointOf(s *stage, build func(*stage) ([]*profiles.Profile, error)) error {
 	list, err := build(s)
 	if err != nil {

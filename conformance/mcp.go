@@ -50,8 +50,8 @@ func (s *stage) mapping(server mcpmap.Server) *mcpmap.Mapping {
 	return m
 }
 
-// scriptedServer is an MCP server that says what the App steps make it say. If
-// there are none it answers each request at once, with an empty result.
+// scriptedServer is an MCP server that sends what the App steps make it say.
+// Without steps it answers each request at once, with an empty result.
 type scriptedServer struct{ s *stage }
 
 func (v scriptedServer) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {

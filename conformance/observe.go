@@ -82,8 +82,8 @@ func (s *stage) Verdict(v endpoint.Verdict) {
 	})
 }
 
-// Security implements endpoint.Observer. What it is told of has a verdict, too;
-// see channelFailed for what has none.
+// Security implements endpoint.Observer. These events have a verdict, too; see
+// channelFailed for those without.
 func (s *stage) Security(ev transport.SecurityEvent) {
 	s.change(func() { s.steps[s.step].Events = append(s.steps[s.step].Events, ev.Reason) })
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/slimwire/swp/frame"
 )
 
-// bodyField is a field of a body of encoding P1. The value of an integer is its
-// varint as it was written.
+// bodyField is a field of a body of encoding P1. The value of an integer is the
+// octets of its varint.
 type bodyField struct {
 	number uint64
 	typ    uint64 // wire type
 	value  string
 }
 
-// append writes the field as it was.
+// append writes the field unchanged.
 func (f bodyField) append(dst []byte) []byte {
 	dst = e1.AppendUvarint(dst, f.number<<3|f.typ)
 	if f.typ == 2 {
@@ -27,8 +27,8 @@ func (f bodyField) append(dst []byte) []byte {
 }
 
 // fieldsOfBody returns the fields of the one body in a payload, in order. It is
-// written for the runner alone: what the endpoint sends is not to be read by
-// the code that wrote it.
+// separate code for the runner: the endpoint's output must not be read by the
+// code that wrote it.
 func fieldsOfBody(payload []byte, msgType uint64) ([]bodyField, error) {
 	body, rest, ok := delimited(payload, msgType)
 	if !ok || len(rest) > 0 {

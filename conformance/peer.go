@@ -11,8 +11,8 @@ import (
 // waiting are called with the stage's mu held.
 type peer interface {
 	// send writes octets, which need not be frames, and says which frames of
-	// the connection they are. Write errors are not errors here: what comes of
-	// them is seen.
+	// the connection they are. Write errors are not errors here: their effects
+	// are observed.
 	send(octets []byte, flip bool) span
 
 	hangUp() error // nothing more is sent

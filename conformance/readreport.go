@@ -28,7 +28,7 @@ func ReadReport(path string) (*Report, error) {
 var errInvariant = errors.New("conformance: report does not add up")
 
 // Check says which invariant of the summary does not hold, or nil. Beyond those
-// of the specification, no vector_id may be there twice.
+// of the specification, no vector_id may occur twice.
 //
 // Specification: docs/spec-vector-runner-output.md.
 func (r *Report) Check() error {

@@ -8,9 +8,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// recording returns profiles that take every payload as it is, note what they
-// were given and answer only what they are told to. The core, e1 and s1 vectors
-// end before the payload means anything.
+// recording returns profiles that accept every payload, record it, and answer
+// only as instructed. The core, e1 and s1 vectors end before the payload means
+// anything.
 func recording(s *stage) ([]*profiles.Profile, error) {
 	var list []*profiles.Profile
 	for _, id := range []uint64{1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19} {

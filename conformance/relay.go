@@ -35,9 +35,9 @@ func relayProfiles(s *stage) ([]*profiles.Profile, error) {
 	return []*profiles.Profile{witnessed(s, service.Profile()), witnessed(s, calls)}, nil
 }
 
-// ledger is the store of a relay. What it has stored of how a delivery went the
-// application is told: the script goes on when it is. After its end what is left
-// of attempts is nobody's concern.
+// ledger is the store of a relay. The application gets the stored outcome of a
+// delivery: the script goes on when it has. After its end what is left of
+// attempts is nobody's concern.
 type ledger struct {
 	relay.Store
 	s *stage

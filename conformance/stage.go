@@ -51,8 +51,8 @@ type progress struct {
 	waiting     int    // messages that a handler keeps
 	refused     string // why the channel failed meanwhile
 
-	// given is what handlers were given that may refuse it later: what they did
-	// not refuse is Handled.
+	// given has the messages of handlers that may refuse them later; those not
+	// refused are Handled in the end.
 	given []Handled
 }
 
@@ -212,7 +212,7 @@ func (s *stage) playOut(ctx context.Context, i int) error {
 	return nil
 }
 
-// playWait moves the clock on to what the endpoint waits for, alarm after alarm.
+// playWait advances the clock to the endpoint's alarms, one after the other.
 func (s *stage) playWait(ctx context.Context, atMs int) error {
 	for there := false; !there; {
 		var next int

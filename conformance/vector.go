@@ -1,6 +1,6 @@
-// Package conformance plays vectors: it loads their descriptors, hands what is
-// to be played to a Target, compares what the Target saw with what the
-// descriptor expects, and reports.
+// Package conformance plays vectors: it loads their descriptors, hands their
+// steps to a Target, compares its observations with the descriptor's
+// expectations, and reports.
 //
 // A Target never learns what is expected, nor which vector it plays. So a
 // verdict comes from octets and behaviour, there is nothing to fall back on,
@@ -16,8 +16,8 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// Vector is a loaded descriptor. The fields are for reports; what is played and
-// compared is inside.
+// Vector is a loaded descriptor. The exported fields are for reports; steps and
+// expectations are not exported.
 type Vector struct {
 	ID       string // vector_id
 	Path     string // of the descriptor
@@ -32,7 +32,7 @@ type Vector struct {
 	evidence *document // of a process vector
 }
 
-// scene is a play and what has to come out of it.
+// scene is a play and its expected outcome.
 type scene struct {
 	name    string // "" for the vector itself
 	why     string
@@ -85,9 +85,9 @@ type Observation struct {
 	Steps []Seen  // one for each step
 	Extra []Frame // what the endpoint sent without a step that asked for it
 
-	// What passed between the endpoint and the application behind it without a
-	// step: messages that the application was told of, and requests that the
-	// script had no answer for.
+	// Traffic between the endpoint and the application behind it outside of
+	// steps: messages that the application got, and requests without an answer
+	// in the script.
 	Untold     [][]byte
 	Unanswered int
 }
@@ -99,8 +99,8 @@ type Seen struct {
 	Closed   bool      // the endpoint ended the connection
 	Events   []string  // reasons of security events
 
-	// Allocated is what the whole process allocated meanwhile, in octets. It is
-	// exact for large allocations only.
+	// Allocated is the octets that the whole process allocated during the play.
+	// It is exact for large allocations only.
 	Allocated uint64
 
 	Frame []byte // Out and Told: what came, nil if nothing did

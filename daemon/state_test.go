@@ -42,7 +42,7 @@ func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 		check func(context.Context) error
 		want  string
 	}{
-		"fails":    {func(context.Context) error { return store.ErrUnavailable }, "store: can not be written"},
+		"fails":    {func(context.Context) error { return store.ErrUnavailable }, "store: cannot be written"},
 		"is stuck": {stuck, "store: a write took longer than 2s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func TestOP02URLOfAWorkerThatCannotBeReachedStaysHere(t *testing.T) {
 	web.Close()
 	r := start(t, fmt.Sprintf("a2a: {workers: {web: {kinds: k, url: %s/x}}}\n", web.URL))
 	_, result := r.mustDial(r.addrs[0]).hand(t, &a2a.Task{Kind: "k"}, a2a.SendOptions{})
-	if result.OK || result.Reason != "the worker can not be reached" {
+	if result.OK || result.Reason != "the worker cannot be reached" {
 		t.Errorf("%+v", result)
 	}
 	r.await(strings.TrimPrefix(web.URL, "http://")) // the operator is told

@@ -144,7 +144,7 @@ func (e *Envelope) HeadSize() int {
 }
 
 // Append appends the envelope to dst. Integers are written in their shortest
-// form. It checks nothing: what is in e is what is sent.
+// form. It checks nothing: e is encoded as given.
 func (e *Envelope) Append(dst []byte) []byte {
 	return append(append(e.AppendHead(dst), e.Payload...), e.Tail...)
 }
@@ -163,8 +163,8 @@ func (e *Envelope) AppendHead(dst []byte) []byte {
 	return AppendUvarint(dst, uint64(len(e.Payload)+len(e.Tail)))
 }
 
-// Clone returns a copy that shares no memory with e. What was in Tail is in its
-// Payload.
+// Clone returns a copy that shares no memory with e. Its Payload includes the
+// octets of Tail.
 func (e *Envelope) Clone() Envelope {
 	c := *e
 	c.MsgID = slices.Clone(e.MsgID)

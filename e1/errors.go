@@ -54,7 +54,7 @@ type Error struct {
 	Err   error  // one of the Err values of this package
 	Value uint64 // the offending number: a length, a count, a version
 	Min   uint64 // ErrMsgID: the shortest length allowed
-	Bound uint64 // what Value was held against: a limit, or what is left
+	Bound uint64 // the bound that Value broke: a limit, or the remaining octets
 }
 
 func (e *Error) Error() string {

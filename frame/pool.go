@@ -14,9 +14,9 @@ const (
 	slack    = 64
 )
 
-// Pool lends buffers by size class. The zero value is ready for use. It is
-// safe for concurrent use. Buffers above 16 MiB are allocated and not kept, so
-// what the pool can pin is bounded by what was in use at once.
+// Pool lends buffers by size class. The zero value is ready for use. It is safe
+// for concurrent use. Buffers above 16 MiB are allocated and not kept, so the
+// memory that the pool can pin is bounded by the peak of use.
 type Pool struct {
 	classes [maxClass - minClass + 1]sync.Pool // of *[]byte
 	headers sync.Pool                          // of *[]byte without a buffer
@@ -53,7 +53,7 @@ func (p *Pool) Put(b []byte) {
 	p.classes[c-minClass].Put(h)
 }
 
-// capacity returns the capacity of what Get returns.
+// capacity returns the capacity of a buffer from Get.
 func capacity(n int) int {
 	if c := class(n); c <= maxClass {
 		return 1<<c + slack

@@ -4,8 +4,8 @@ package profiles
 // channel authenticated, never with what a payload claims.
 type Access interface {
 	// Allowed reports whether an identity may carry out an operation of a
-	// profile on a name. It must not block, and is safe for concurrent use. A
-	// denial is audited by whoever implements Access, not by the caller.
+	// profile on a name. It must not block, and is safe for concurrent use. The
+	// implementation of Access audits a denial, not the caller.
 	//
 	// The Operations of a Profile say what the name is.
 	Allowed(identity, profile, operation, name string) bool

@@ -26,21 +26,22 @@ type Delegation struct {
 
 // Chains knows the credentials that were presented to this endpoint.
 type Chains interface {
-	// Delegation returns what a chain says for a peer at this moment. A Peer of
-	// nothing but an Identity stands for one that is not connected. The error is
-	// ErrChain if there is no such chain, or none that this peer may use now;
-	// ErrRevoked or ErrExpired if it is the peer's own. It does not block, and is safe for concurrent use.
+	// Delegation returns the delegation of a chain for a peer at this moment. A Peer of nothing but an
+	// Identity stands for one that is not connected. The error is ErrChain if there is no such chain, or
+	// none that this peer may use now; ErrRevoked or ErrExpired if it is the peer's own. It does not
+	// block, and is safe for concurrent use.
 	Delegation(peer *Peer, chainID []byte) (*Delegation, error)
 }
 
-// ErrChain refuses an exchange whose chain is not there, is somebody else's, has
-// expired or was revoked: which of them it is, is told to its owner alone.
+// ErrChain refuses an exchange whose chain is not there, belongs to another
+// identity, has expired or was revoked: only its owner learns which.
 var ErrChain = &Error{
 	Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: " +
 		"it is not known here, has expired, or is not for this identity",
 }
 
-// ErrRevoked and ErrExpired are ErrChain for whoever has presented the chain.
+// ErrRevoked and ErrExpired are ErrChain for the identity that has presented
+// the chain.
 var (
 	ErrRevoked = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it was revoked"}
 	ErrExpired = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it has expired"}

@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// ErrFinished is returned for what is sent after an exchange has ended.
+// ErrFinished is returned for messages sent after an exchange has ended.
 var ErrFinished = errors.New("profiles: the exchange has ended")
 
 // Error refuses a message. Its text reaches the peer and names nothing
@@ -27,15 +27,15 @@ type Error struct {
 	// costs the peer nothing.
 	Domain bool
 
-	// Pace marks a refusal for reasons of rate or capacity. It has a larger
-	// error budget of its own.
+	// Pace marks a refusal for reasons of rate or capacity. It has its own,
+	// larger error budget.
 	Pace bool
 
 	// Retryable tells the peer that the same message may succeed later.
 	Retryable bool
 
-	// Denied marks a refusal by the access rules of this endpoint, whatever the
-	// peer is told. It is for logs and metrics.
+	// Denied marks a refusal by the access rules of this endpoint, even if the
+	// peer gets another reason. It is for logs and metrics.
 	Denied bool
 }
 
@@ -83,8 +83,8 @@ func AsError(err error) *Error {
 	return &Error{Code: Internal, Text: "internal error", Cause: err}
 }
 
-// What a store says where its owner or itself keeps as much as it may, where its volume
-// is full, and where it cannot read what it had kept.
+// Errors of a store: the quota of the owner or the store is used up, the volume is
+// full, stored data cannot be read.
 const (
 	quotaDetail   = "store_quota"
 	fullDetail    = "store_full"
@@ -93,7 +93,7 @@ const (
 
 // Unavailable returns the *Error for a store that refused or failed: retryable
 // if the store says so, and charged to the budget for pace. Nothing of err is in
-// its text. An *Error is returned as it is.
+// its text. An *Error is returned unchanged.
 func Unavailable(err error) *Error {
 	if fault, ok := errors.AsType[*Error](err); ok {
 		return fault
@@ -105,12 +105,12 @@ func Unavailable(err error) *Error {
 	if !errors.As(err, &kind) {
 		return &Error{Code: Internal, Detail: "store", Text: "internal error", Cause: err}
 	}
-	text := "the state of this endpoint can not be written now"
+	text := "the state of this endpoint cannot be written now"
 	switch detail := kind.StoreDetail(); {
 	case detail == damagedDetail:
 		text = "this is damaged in the store of this endpoint and is not served; its operator finds it in the log"
 	case !kind.Retryable():
-		text = "the state of this endpoint can not be read or written"
+		text = "the state of this endpoint cannot be read or written"
 	case detail == quotaDetail:
 		text = "no room: this identity or this endpoint keeps as much as it may, which its operator can raise as quota"
 	case detail == fullDetail:

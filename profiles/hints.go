@@ -20,7 +20,7 @@ const (
 
 var modes = [...]string{"MAY", "SHOULD", "MUST"}
 
-// String returns the mode as it is on the wire.
+// String returns the mode in the form of the wire.
 func (m Mode) String() string { return modes[min(int(m), len(modes)-1)] }
 
 // ParseMode reads a mode. White space around it and its case do not matter.
@@ -34,7 +34,7 @@ func ParseMode(text string) (Mode, bool) {
 	return 0, false
 }
 
-// Hint is what a peer wants of what is done for it.
+// Hint is a constraint of a peer on work that is done for it.
 type Hint struct {
 	Key, Value string
 	Mode       Mode
@@ -58,9 +58,9 @@ func WithHints(ctx context.Context, hints []Hint) context.Context {
 }
 
 // HintsOf returns the hints that ctx carries for an action under a name, as
-// Access has it: an MCP server, a kind of task, a method. Contexts given to
-// handlers carry those of their exchange. A MUST among them is one that a Policy
-// let pass. The strongest come first.
+// Access has it: an MCP server, a kind of task, a method. Contexts of handlers
+// carry the hints of their exchange. A MUST among them is one that a Policy let
+// pass. The strongest come first.
 func HintsOf(ctx context.Context, name string) []Hint {
 	all := carriedBy(ctx).hints
 	var list []Hint
@@ -82,7 +82,7 @@ const maxHintText = 4096
 
 // FormatHints returns hints as one line of printable ASCII, for the headers and
 // the environment of programs: key=value;MODE, key and value percent-encoded, with
-// ", " between them. What has no room in 4,096 octets is left out, from the end.
+// ", " between them. Hints beyond 4,096 octets are left out, from the end.
 func FormatHints(hints []Hint) string {
 	var b strings.Builder
 	for _, h := range hints {
@@ -101,19 +101,18 @@ func FormatHints(hints []Hint) string {
 // Policy holds what is about to be done for a peer against the hints of that
 // peer. It is asked where Access allowed it.
 type Policy interface {
-	// Violated returns the hint with mode MUST that keeps an action from being
-	// done, nil if there is none. ctx carries the hints, profile and name are
-	// those that Access was asked about. It must not block, and is safe for
-	// concurrent use.
+	// Violated returns the hint with mode MUST that forbids an action, or nil.
+	// ctx carries the hints; profile and name are those that Access was asked
+	// about. It must not block, and is safe for concurrent use.
 	Violated(ctx context.Context, profile, name string) *Violation
 }
 
-// Violation is a hint with mode MUST that can not be kept.
+// Violation is a hint with mode MUST that cannot be kept.
 type Violation struct {
 	Key, Scope, Reason string
 
-	// Notice tells the peer, under a msg_id of its own. It is sent before the
-	// action is refused.
+	// Notice tells the peer, under a new msg_id. It is sent before the action
+	// is refused.
 	Notice e1.Envelope
 }
 

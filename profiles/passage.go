@@ -28,9 +28,9 @@ func PassageOf(ext e1.Extensions, now time.Time) Passage {
 // maxDeadline is what a longer deadline counts as, in milliseconds: a year.
 const maxDeadline = 365 * 24 * 3600 * 1000
 
-// Append appends the extensions with which the message goes on from here: one hop
-// more, and what is left of its time, a millisecond at least. Before a message is
-// passed on Spent is asked.
+// Append appends the extensions of the forwarded message: one hop more, and the
+// rest of its time, a millisecond at least. Before a message is passed on Spent
+// is asked.
 func (p Passage) Append(ext e1.Extensions, now time.Time) e1.Extensions {
 	ext = e1.AppendExtensionUvarint(ext, ExtHops, p.Hops+1)
 	if !p.Deadline.IsZero() {
@@ -39,7 +39,7 @@ func (p Passage) Append(ext e1.Extensions, now time.Time) e1.Extensions {
 	return ext
 }
 
-// Spent returns the *Error for a message that may not be passed on any more, nil
+// Spent returns the *Error for a message that may not be forwarded any more, nil
 // if it may.
 func (p Passage) Spent() *Error {
 	if p.Hops < MaxHops {
@@ -58,8 +58,8 @@ type aheadKey struct{}
 type Ahead func(ctx context.Context, lane Lane, env *e1.Envelope) error
 
 // WithAhead returns ctx for one Call of a Lane or a Session: f is called before the
-// request is sent, on the same lane and with a context that has no Ahead, and an
-// error of it is that of the call. Nil takes it back.
+// request is sent, on the same lane and with a context that has no Ahead, and its
+// error is the error of the call. Nil takes it back.
 func WithAhead(ctx context.Context, f Ahead) context.Context {
 	return context.WithValue(ctx, aheadKey{}, f)
 }

@@ -29,9 +29,9 @@ func (p *PerSession[T]) Find(s Session) *T {
 // Count returns how many sessions have a value.
 func (p *PerSession[T]) Count() int64 { return p.count.Load() }
 
-// Enter is Find that makes a value where there is none; of several made at the
-// same time one stays. The value is forgotten when the session ends, and then
-// given to end.
+// Enter is Find that makes a missing value; of several made at the same time
+// one stays. The value is forgotten when the session ends, and then given to
+// end.
 func (p *PerSession[T]) Enter(s Session, fresh func() *T, end func(*T)) *T {
 	if v := p.Find(s); v != nil {
 		return v

@@ -1,5 +1,5 @@
-// Package profiles is the contract between the endpoint and the profiles: what
-// a profile declares, what it is handed, how it answers.
+// Package profiles is the contract between the endpoint and the profiles: the
+// declarations of a profile, its input, its answers.
 //
 // A Profile is a table of message types with roles, and a Handler. The endpoint
 // reads the table: a type that is not in it is refused before its payload is
@@ -40,15 +40,15 @@ const (
 	// Initiating messages open an exchange under a fresh msg_id, or stand alone.
 	// The duplicate policy applies to them.
 	Initiating Role = 1 << iota
-	// Answer messages repeat the msg_id of what they answer.
+	// Answer messages repeat the msg_id of the message they answer.
 	Answer
 	// Terminal is added to Answer where the answer ends its exchange: another
 	// one is a violation, unless the call was given up before its end. A profile
 	// without such types judges that itself.
 	Terminal
-	// Concluding is added to Initiating where the message opens nothing, but belongs
-	// to what is open, such as a cancellation: an endpoint that is shutting down, and
-	// refuses what is new, still serves it.
+	// Concluding is added to Initiating for a message that opens no exchange, but
+	// belongs to an open one, such as a cancellation: an endpoint that is shutting
+	// down still serves it, although it refuses new exchanges.
 	Concluding
 )
 
@@ -105,15 +105,14 @@ type Profile struct {
 
 	// Lifecycle returns the key under which trace contexts are bound to the
 	// lifecycle that an initiating message opens or belongs to, such as its
-	// task_id or rpc_id; empty if it has none or can not be read. The result may
+	// task_id or rpc_id; empty if it has none or cannot be read. The result may
 	// alias env. Nil means the profile has no such key.
 	Lifecycle func(env *e1.Envelope) []byte
 
 	// Refusal builds the profile's own message that tells the sender of req why
-	// it was refused: for whatever the endpoint refuses by itself (duplicate,
-	// capacity, deadline, panic) and for an *Error without an answer of its own.
-	// ok is false where the profile has none for this message. The result may
-	// alias req.
+	// it was refused: for all refusals by the endpoint itself (duplicate,
+	// capacity, deadline, panic) and for an *Error without an Answer. ok is
+	// false if the profile has none for this message. The result may alias req.
 	//
 	// Nil means that the endpoint tells the sender of a message that opens an exchange
 	// by its own error message (profile 4096), which ends the call, so that no caller
@@ -179,9 +178,9 @@ func (p *Profile) Ends() bool {
 }
 
 // Handler serves the messages of one profile. Serve is called in order of
-// arrival on the stream's read loop and must not block: what computes or does
-// I/O goes to Request.Detach, what waits for someone else to Request.Hold. It
-// is called by many streams at once.
+// arrival on the stream's read loop and must not block: computation and I/O go
+// to Request.Detach, waiting for another party to Request.Hold. It is called by
+// many streams at once.
 //
 // req and everything in it is valid until Serve returns. A nil error means the
 // message was handled, whether or not an answer was sent. Any other error

@@ -16,7 +16,7 @@ type Request struct {
 	Session Session
 
 	// Lane is where the message came: the stream on QUIC, the connection
-	// elsewhere. What belongs to the same lifecycle is sent on it.
+	// elsewhere. Messages of the same lifecycle are sent on it.
 	Lane Lane
 
 	// Unsolicited marks an answer that matches no call of this session. It has
@@ -49,8 +49,8 @@ type Exchange interface {
 // what Serve's would. Detach fails with an *Error of RateLimitExceeded when
 // the session or the endpoint has no slot left.
 //
-// Order is not kept between detached requests: what must be ordered is
-// registered before Detach is called.
+// Order is not kept between detached requests: register requests that must be
+// ordered before you call Detach.
 func (r *Request) Detach(f func(ctx context.Context, req *Request, w Responder) error) error {
 	return r.Exchange.Detach(r, f)
 }
@@ -63,7 +63,7 @@ func (r *Request) Detach(f func(ctx context.Context, req *Request, w Responder) 
 func (r *Request) Hold() (*Request, Responder, error) { return r.Exchange.Hold(r, false) }
 
 // HoldLong is Hold for exchanges without an expected end, such as
-// subscriptions. They count against a bound of their own.
+// subscriptions. They count against their own bound.
 func (r *Request) HoldLong() (*Request, Responder, error) { return r.Exchange.Hold(r, true) }
 
 // Defer keeps a message that gets no success answer, such as a publication,
@@ -97,7 +97,7 @@ func (r *Request) Scratch(n int) []byte { return r.Exchange.Scratch(n) }
 // disconnected.
 type Responder interface {
 	// Send queues a message that does not end the exchange: a stream item, a
-	// notification under a msg_id of its own (see NewMsgID).
+	// notification under a new msg_id (see NewMsgID).
 	Send(env e1.Envelope) error
 
 	// Offer is Send for a message that may be lost: where so much is queued that
@@ -135,23 +135,23 @@ type Caller interface {
 	Call(ctx context.Context, env e1.Envelope) (Call, error)
 }
 
-// Sender is where a message is sent that expects no answer: a Session, which has one
-// lane for all of them, or a Lane.
+// Sender sends messages without an answer: a Session, which has one lane for all of
+// them, or a Lane.
 type Sender interface {
 	Send(ctx context.Context, env e1.Envelope) error
 }
 
-// Session is one authenticated connection. Who dialled makes no difference.
-// It is safe for concurrent use.
+// Session is one authenticated connection. Both ends have the same rights,
+// whichever has dialled. It is safe for concurrent use.
 type Session interface {
 	// Peer is who is on the other side. It never changes.
 	Peer() *Peer
 
-	// Open returns a lane of its own: a new stream on QUIC, the one stream
-	// elsewhere. The caller closes it.
+	// Open returns a new lane: a new stream on QUIC, the one stream elsewhere.
+	// The caller closes it.
 	Open(ctx context.Context) (Lane, error)
 
-	// Call is Call on a lane of its own, which is closed with the call.
+	// Call is Call on a new lane, which is closed with the call.
 	Call(ctx context.Context, env e1.Envelope) (Call, error)
 
 	// Send is Send on the lane that all one-way messages of this session share.
@@ -190,11 +190,13 @@ type Call interface {
 	// Recv may be called by one goroutine at a time.
 	Recv(ctx context.Context) (*e1.Envelope, error)
 
-	// Lane is where the request went; what belongs to it is sent there.
+	// Lane is the lane of the request; messages that belong to it are sent
+	// there.
 	Lane() Lane
 
 	// Close ends the exchange on this side: later answers are dropped without
-	// being held against the peer, up to a bound. It must be called once.
+	// counting as violations of the peer, up to a bound. It must be called
+	// once.
 	Close()
 }
 

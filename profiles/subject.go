@@ -10,7 +10,7 @@ type Subject struct {
 	Name      string // as Access has it; what a peer wrote, unbounded
 
 	// Part marks a message that belongs to a larger exchange, such as a chunk of an
-	// upload that others follow: it gets no access line of its own unless it fails.
+	// upload that others follow: it gets no access line unless it fails.
 	Part bool
 
 	// Before is how many octets the earlier parts of the exchange brought.

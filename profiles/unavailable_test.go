@@ -26,10 +26,10 @@ func TestUnavailableTellsFullFromBroken(t *testing.T) {
 		text string
 	}{
 		{fmt.Errorf("put: %w", &refusal{"store_quota", true}), profiles.RateLimitExceeded, "operator can raise"},
-		{&refusal{"store_unavailable", true}, profiles.RateLimitExceeded, "can not be written now"},
+		{&refusal{"store_unavailable", true}, profiles.RateLimitExceeded, "cannot be written now"},
 		{&refusal{"store_full", true}, profiles.RateLimitExceeded, "the volume of this endpoint's store is full"},
 		{&refusal{"store_damaged", false}, profiles.Internal, "is damaged in the store"},
-		{&refusal{"store_version", false}, profiles.Internal, "can not be read or written"},
+		{&refusal{"store_version", false}, profiles.Internal, "cannot be read or written"},
 		{fmt.Errorf("secret"), profiles.Internal, "internal error"},
 	} {
 		got := profiles.Unavailable(test.err)

@@ -20,7 +20,7 @@ func Uvarint(ext e1.Extensions, typ uint64) (v uint64, ok bool, err error) {
 }
 
 // InvalidExtension is the *Error for an extension of a type that a profile knows
-// and can not read. The format says what is wrong with it.
+// and cannot read. The format says what is wrong with it.
 func InvalidExtension(typ uint64, format string, args ...any) *Error {
 	err := Errorf(InvalidProfilePayload, "extension %d: "+format, append([]any{typ}, args...)...)
 	err.Detail = DetailExtension

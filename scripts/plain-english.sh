@@ -4,7 +4,11 @@
 # each file, the worst first, with markers and markers for 1,000 words, then the total.
 #
 #	scripts/plain-english.sh              README.md, CONTRIBUTING.md and docs/*.md
+#	scripts/plain-english.sh --go         the Go files of the tree, without tests and generated files
+#	scripts/plain-english.sh FILE...      these files
 #	scripts/plain-english.sh -l FILE...   the lines with markers of these files
+#
+# Of a Go file only the lines that are comments count.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,8 +30,18 @@ markers='\b[Ww]ho(ever)? (does|did|has|have|is|was|asks|calls|sends|reads|writes
 \bof (its|their|his) own\b
 \bheld against\b|\bcomes? to nothing\b|\bmakes? nothing of\b|\bkeeps? (no|a) MUST\b|\bgoes on where\b'
 
-count() { # FILE: its markers
-	sed '/^```/,/^```/d' "$1" | { grep -oE -f "$list" || true; } | wc -l
+prose() { # FILE: its text without code
+	case $1 in
+	*.go) sed -n 's|^[[:space:]]*// *||p' "$1" ;;
+	*) sed '/^```/,/^```/d' "$1" ;;
+	esac
+}
+
+lines() { # FILE: its lines with markers, as FILE:NUMBER:LINE
+	case $1 in
+	*.go) grep -HnE '^[[:space:]]*//' "$1" | grep -E -f "$list" || true ;;
+	*) grep -HnE -f "$list" "$1" || true ;;
+	esac
 }
 
 list=$(mktemp)
@@ -36,14 +50,20 @@ printf '%s\n' "$markers" >"$list"
 
 if [ "${1:-}" = -l ]; then
 	shift
-	grep -nE --color=auto -f "$list" "$@" || true
+	for file in "$@"; do
+		lines "$file"
+	done
 	exit 0
 fi
 
+if [ "${1:-}" = --go ]; then
+	# shellcheck disable=SC2046 # No name in the tree has a space.
+	set -- $(git ls-files '*.go' | grep -vE '(_test|\.gen|\.pb)\.go$')
+fi
 [ $# -gt 0 ] || set -- README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs/*.md
 for file in "$@"; do
-	words=$(sed '/^```/,/^```/d' "$file" | wc -w)
-	n=$(count "$file")
+	words=$(prose "$file" | wc -w)
+	n=$(prose "$file" | { grep -oE -f "$list" || true; } | wc -l)
 	echo "$n $((n * 1000 / (words + 1))) $file"
 done | sort -k1,1nr | awk '
 	BEGIN { printf "%7s %9s  %s\n", "markers", "per 1000", "file" }

@@ -14,8 +14,8 @@ type builtIn struct {
 	descriptor canonical.Value
 }
 
-// Schema returns the descriptor of the built-in schema of a content type, as it
-// stands in an envelope; null if ct is none of the nine.
+// Schema returns the descriptor of the built-in schema of a content type, in
+// the form of an envelope; null if ct is none of the nine.
 func Schema(ct string) canonical.Value { return builtIns()[ct].descriptor }
 
 var builtIns = sync.OnceValue(func() map[string]builtIn {
@@ -67,8 +67,8 @@ type field struct {
 func must(name string, schema canonical.Value) field { return field{name, true, schema} }
 func may(name string, schema canonical.Value) field  { return field{name, false, schema} }
 
-// record returns the schema of an object with these properties; those that must
-// be there are listed in their order.
+// record returns the schema of an object with these properties; the required
+// ones are listed in their order.
 func record(fields ...field) canonical.Value {
 	properties := object()
 	var required []canonical.Value

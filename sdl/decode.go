@@ -39,8 +39,8 @@ func FormOf(body []byte) (Form, *Error) {
 	return JSON, Refuse(UnsupportedEncoding, "neither an object of JSON nor a map of CBOR")
 }
 
-// FormOfMedia tells the form of a body by its media type, whatever its parameters
-// are (§3.3). None is JSON.
+// FormOfMedia returns the form of a body by its media type without parameters
+// (§3.3). None is JSON.
 func FormOfMedia(contentType string) (Form, *Error) {
 	media, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -79,7 +79,7 @@ func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 	if err != nil {
 		code := UnsupportedEncoding
 		if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) && opens(body, form) {
-			code = BadRequest // else it is no object, whatever is wrong inside
+			code = BadRequest // else it is no object, regardless of faults inside
 		}
 		return canonical.Value{}, Refuse(code, "%v", err)
 	}

@@ -72,7 +72,7 @@ func Insecure(retryable bool, reason string, args ...any) *Error {
 	return &Error{SecurityUnsupported, retryable, supported, fmt.Sprintf(reason, args...)}
 }
 
-// Replayed returns the error for a nonce that is expired or was seen before.
+// Replayed returns the error for a nonce that is expired or was seen before:
 // what is ReplayExpired or ReplayDetected.
 func Replayed(what string) *Error {
 	return &Error{BadRequest, false, object(member("reason", canonical.String(what))), what}

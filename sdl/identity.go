@@ -8,7 +8,7 @@ const UnknownAgent = "did:key:unknown"
 // unknown stands for an identity that is not valid (§9).
 var unknown = Identity{UnknownAgent, "unknown", "unknown", "unknown"}
 
-// Identity is who sends or receives an envelope. No member is empty.
+// Identity is the sender or receiver of an envelope. No member is empty.
 type Identity struct{ AgentID, Name, Instance, Role string }
 
 // Value returns i as a member of an envelope.

@@ -28,8 +28,8 @@ func orDefault(n *int, d int) {
 	}
 }
 
-// Body refuses a body that is too long: row 0 of §2.2, which comes before anything
-// else that may be wrong with it.
+// Body refuses a body that is too long: row 0 of §2.2, which precedes all other
+// checks.
 func (l Limits) Body(size int) *Error {
 	l = l.withDefaults()
 	if size <= l.MaxBytes {

@@ -6,9 +6,9 @@ import (
 )
 
 // CheckPayload holds a payload against the limits, the schema of the envelope and
-// the built-in schema of its content type: what a sender says of its own payload
-// is not enough (§4.2). It is called for what was decrypted; Validate has done
-// this for a payload in clear.
+// the built-in schema of its content type: the sender's own schema is not enough
+// (§4.2). It is for decrypted payloads; Validate has done this for a payload in
+// clear.
 func (e *Envelope) CheckPayload(payload canonical.Value) *Error {
 	limits := e.o.Limits.withDefaults()
 	if n := payload.JSONSize(); n > limits.MaxBytes {

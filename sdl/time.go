@@ -29,7 +29,7 @@ func ParseTime(s string) (t time.Time, ok bool) {
 	return t.Add(time.Duration(nanos)), err == nil
 }
 
-// FormatTime returns a timestamp as it is sent: whole seconds and Z.
+// FormatTime returns a timestamp in the form of the wire: whole seconds and Z.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // Over reports whether a time has come: what ends now is over (§2.3).

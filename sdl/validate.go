@@ -14,8 +14,8 @@ type Options struct {
 	Now      func() time.Time // default time.Now
 
 	// Fetch returns the JSON object at the address of a descriptor of kind uri,
-	// within a time and a size of its own. Its hash is checked here. nil, the
-	// default, refuses such descriptors.
+	// within its own limits of time and size. Its hash is checked here. nil,
+	// the default, refuses such descriptors.
 	Fetch func(uri string) (canonical.Value, error)
 }
 
@@ -48,8 +48,8 @@ var required = []string{"v", "id", "ts", "type", "from", "to", "cap", "ct", "sch
 
 // Validate checks an object that Decode returned: rows 2 to 13 of §2.2, and row
 // 14 for a payload that is in clear. The first row that fails decides. A
-// descriptor of kind uri is refused in row 10, whatever the mode is. Signatures,
-// replay and encrypted payloads are for the caller to deal with.
+// descriptor of kind uri is refused in row 10 in every mode. Signatures, replay
+// and encrypted payloads are for the caller to deal with.
 func Validate(v canonical.Value, o Options) (*Envelope, *Error) {
 	e := &Envelope{Value: v, Payload: v.Get("payload"), o: o.withDefaults()}
 	for _, row := range rows {

@@ -25,7 +25,7 @@ func (w Writing) withDefaults() Writing {
 	return w
 }
 
-// Cap returns cap as it is sent (§2.4).
+// Cap returns cap in the form of the wire (§2.4).
 func (w Writing) Cap() canonical.Value {
 	return object(
 		member("a2a_sdl", object(
@@ -54,9 +54,9 @@ func Response(request canonical.Value, ct string, payload canonical.Value, w Wri
 }
 
 // ErrorEnvelope returns the answer to a request that is refused (§9). The request
-// may be anything, null if it cannot be read: what it says of its sender,
-// receiver and trace is repeated only as far as it is valid, and not at all if
-// the answer would exceed the limits.
+// may be any value, null if it cannot be read: its sender, receiver and trace are
+// repeated only if they are valid, and not at all if the answer would exceed the
+// limits.
 func ErrorEnvelope(request canonical.Value, e *Error, w Writing) canonical.Value {
 	w = w.withDefaults()
 	v := w.answer(request, CTError, e.Payload())

@@ -23,16 +23,16 @@ var (
 	// ErrBusy: too much is waiting to be written.
 	ErrBusy = &Error{"store: too much is waiting to be written", "store_busy", true, nil}
 
-	// ErrQuota: the owner, or the store, holds as much as it may. What was
-	// accepted before is kept.
+	// ErrQuota: the owner, or the store, holds as much as it may. Accepted data
+	// is kept.
 	ErrQuota = &Error{"store: quota is used up", "store_quota", true, nil}
 
 	// ErrUnavailable: the medium failed or is full. The store tries again by
 	// itself with each operation.
-	ErrUnavailable = &Error{"store: can not be written", "store_unavailable", true, nil}
+	ErrUnavailable = &Error{"store: cannot be written", "store_unavailable", true, nil}
 
 	// ErrFull: the medium is full. It is an ErrUnavailable.
-	ErrFull = &Error{"store: can not be written: the volume is full", "store_full", true, ErrUnavailable}
+	ErrFull = &Error{"store: cannot be written: the volume is full", "store_full", true, ErrUnavailable}
 
 	// ErrDamaged: a checksum, or the structure of a file, does not fit what was read. It
 	// is never served.
@@ -47,13 +47,13 @@ var (
 	// ErrLocked: another process has the store open.
 	ErrLocked = &Error{"store: in use by another process", "store_locked", false, nil}
 
-	// ErrVersion: the store was written by a release that this one can not read.
+	// ErrVersion: the store was written by a release that this one cannot read.
 	ErrVersion = &Error{"store: written by another release", "store_version", false, nil}
 )
 
 func (e *Error) Error() string { return e.text }
 
-// Unwrap returns the kind that this one belongs to, nil if there is none.
+// Unwrap returns the kind of this error, or nil.
 func (e *Error) Unwrap() error { return e.kind }
 
 // Unavailable returns an error of the file system as ErrFull if there is no space left,

@@ -9,17 +9,16 @@ import (
 // and is kept until who took it says that it is done. Taking is a lease: it
 // ends by itself, and then the item waits again.
 //
-// An id stands for one item in its space, whatever queue that is in. It is
-// remembered as long as the item is not done, and at least until the time that
-// Add was given.
+// An id names one item in its space, in any queue. It is remembered as long as
+// the item is not done, and at least until the time that Add was given.
 //
 // Times are reckoned as Records says.
 type Queues interface {
-	// Add submits an item at the end of a queue. If the space knows its id
-	// nothing is written, and done gets fresh false and equal saying whether the
-	// mark is the same: it stands for what makes two items one. The owner pays for
-	// an item. From expires on, unless that is zero, it has expired, which whoever
-	// takes it is told. data must not change until done is called.
+	// Add submits an item at the end of a queue. If the space knows its id nothing
+	// is written, and done gets fresh false and equal, whether the mark is the
+	// same: equal marks mean the same item. The owner pays for an item. From
+	// expires on, unless that is zero, it has expired; Take then says so. data
+	// must not change until done is called.
 	//
 	// An engine bounds how many items wait in one queue and how many a space
 	// remembers, done ones included, and refuses more with ErrQuota.
@@ -31,9 +30,9 @@ type Queues interface {
 	// the item was taken, this time included, and whether it has expired. data is
 	// nil if it has more than most octets: Data returns it then.
 	//
-	// A lease of 0 says that nothing is due. next is then when something will be,
-	// as far as can be told now, zero if nothing waits; what is added meanwhile is
-	// due at once.
+	// A lease of 0 says that nothing is due. next is then the time when an item
+	// becomes due, as known now, or zero if none waits; an item added later is due
+	// at once.
 	Lease(space, queue string, most int, until time.Time,
 		done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error))
 
@@ -43,8 +42,8 @@ type Queues interface {
 		done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error))
 
 	// Ack submits that an item is done. Its data is gone, its id is remembered.
-	// held is false if the item is done or somebody else has taken it since, here
-	// and in Nack and Move: then nothing is written.
+	// held is false if the item is done or was taken again by another consumer
+	// since; then nothing is written. The same goes for Nack and Move.
 	Ack(space, id string, lease uint64, done func(held bool, err error))
 
 	// Nack submits the end of a lease: the item is due again at a time, zero for
@@ -61,7 +60,7 @@ type Queues interface {
 	// state is empty if the space does not know the id.
 	Item(ctx context.Context, space, id string) (queue, state string, tries int, err error)
 
-	// Data returns the data of an item that is not done; nil if there is none.
+	// Data returns the data of an item that is not done, or nil.
 	Data(ctx context.Context, space, id string) ([]byte, error)
 
 	// Items calls yield with the items of a queue that are not done, in the order

@@ -13,8 +13,8 @@
 // on a goroutine of the engine and never before the submitting call has left the
 // store: a caller may submit while it holds a lock that done takes. A done
 // function must not block: the next commit waits for it. It may submit. Engines
-// gather what is submitted meanwhile into one commit, so that many
-// acknowledgements share one fsync.
+// group concurrent submissions into one commit, so that many acknowledgements
+// share one fsync.
 //
 // A full queue refuses with ErrBusy, a closed store with ErrClosed; such a
 // refusal may overtake what was submitted before, because the medium may be what
@@ -77,8 +77,8 @@ type Records interface {
 		done func(wrote bool, version uint64, current []byte, err error))
 
 	// Delete submits the removal of one record if its version is was; 0 means
-	// whatever it is, a damaged one too. Removing what is not there succeeds,
-	// whatever was is. removed is false if the version is another.
+	// whatever it is, a damaged one too. Removing an absent record succeeds for
+	// any was. removed is false if the version is another.
 	Delete(space, key string, was uint64, done func(removed bool, err error))
 
 	// Get returns a record: version 0 means that there is none. It sees every
@@ -87,8 +87,9 @@ type Records interface {
 
 	// Scan calls yield with the records of a space whose key begins with prefix
 	// and is greater than after, in the order of their octets, until yield
-	// returns false. Records written meanwhile may be missed. A damaged record
-	// ends the scan with ErrDamaged, after yield was called with those before.
+	// returns false. Records written during the scan may be missed. A damaged
+	// record ends the scan with ErrDamaged, after yield was called with those
+	// before.
 	Scan(ctx context.Context, space, prefix, after string,
 		yield func(key string, version uint64, value []byte) bool) error
 }

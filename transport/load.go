@@ -11,7 +11,8 @@ import (
 
 // LoadCredentials reads a certificate with its intermediates, its key, and the
 // certificates of the authorities that vouch for peers, all of them PEM files. At least
-// one authority is needed: there is no default. Who may read the key is not looked at.
+// one authority is needed: there is no default. The permissions of the key file are not
+// checked.
 //
 // A program whose files change calls it again and has Policy.Credentials return the
 // new ones, which hold for the next handshake.
@@ -37,7 +38,7 @@ func LoadCredentials(cert, key string, authorities ...string) (*Credentials, err
 }
 
 // addAuthorities adds the certificates of a PEM bundle to a pool. A bundle that holds
-// none, one that can not be read, or anything else, is an error.
+// none, one that cannot be read, or anything else, is an error.
 func addAuthorities(pool *x509.CertPool, bundle []byte) error {
 	n := 0
 	for {

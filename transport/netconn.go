@@ -79,9 +79,9 @@ func (c *NetConn) Close(code uint64) error { return c.end(&CloseError{Code: code
 // Reset implements Stream: it closes the connection.
 func (c *NetConn) Reset(code uint64) { _ = c.Close(code) }
 
-// Read implements Stream. The end of what the peer sends is io.EOF if the peer
-// announced it, and an error that is io.ErrUnexpectedEOF where the transport
-// can tell that it did not (TLS without close_notify).
+// Read implements Stream. After the peer's last octet it returns io.EOF, or an
+// error that is io.ErrUnexpectedEOF if the transport can tell that the stream
+// was truncated (TLS without close_notify).
 func (c *NetConn) Read(p []byte) (int, error) {
 	n, err := c.conn.Read(p)
 	switch {

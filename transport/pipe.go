@@ -29,9 +29,9 @@ type PipeOptions struct {
 
 // Pipe returns the two ends of an in-memory connection that carries one stream.
 //
-// It is the twin of a TLS connection: what was written before Close can still
-// be read by the other end and is followed by io.EOF. Its ends wait on channels,
-// sync.Cond and time only, so that it can be used with testing/synctest.
+// It behaves like a TLS connection: the other end can still read the octets
+// written before Close, then gets io.EOF. Its ends wait on channels, sync.Cond
+// and time only, so that it can be used with testing/synctest.
 func Pipe() (a, b Conn) { return NewPipe(PipeOptions{}) }
 
 // MuxPipe is Pipe with as many streams as needed, the twin of QUIC.
@@ -247,7 +247,7 @@ func (s *pipeStream) Reset(code uint64) {
 		return
 	}
 	here, there := &CloseError{Code: code, Stream: true}, &CloseError{Code: code, Remote: true, Stream: true}
-	s.out.abort(there, here) // first, as whoever reads may give the stream up, too, with another code
+	s.out.abort(there, here) // first, as the reader may reset the stream, too, with another code
 	s.in.abort(here, there)
 	s.stop()
 	s.far.stop()

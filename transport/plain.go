@@ -10,8 +10,8 @@ import (
 
 // PlainOptions configure plaintext on loopback. The zero value is usable.
 type PlainOptions struct {
-	// OnSecurity is told of peers that are refused. It must not block. Nil
-	// means that nobody is.
+	// OnSecurity is told of peers that are refused. It must not block. It may
+	// be nil.
 	OnSecurity func(SecurityEvent)
 }
 
@@ -62,8 +62,8 @@ func servePlain(ln net.Listener, opts PlainOptions) *plainListener {
 	return l
 }
 
-// handle waits until the connection is taken: nobody else's handshake stands
-// behind it.
+// handle blocks until the connection is accepted: no other handshake waits for
+// it.
 func (l *plainListener) handle(conn net.Conn) {
 	if !loopbackAddr(conn.RemoteAddr()) {
 		if l.opts.OnSecurity != nil {

@@ -15,9 +15,9 @@ type Credentials struct {
 	Certificate *tls.Certificate // leaf first, with its private key
 	Roots       *x509.CertPool   // trust anchors; there is no default
 
-	// Bundles are the trust anchors of single identities, in place of Roots: who
-	// claims one of these identities is held against its bundle and nothing else,
-	// whoever dialled. A nil pool trusts nobody.
+	// Bundles are the trust anchors of single identities, in place of Roots: a
+	// peer that claims one of these identities is verified against its bundle
+	// only, whichever side dialled. A nil pool trusts nobody.
 	Bundles map[string]*x509.CertPool
 }
 
@@ -36,7 +36,7 @@ type Policy struct {
 
 	// Expect is the identity that a dialled peer must have. Empty means that
 	// its certificate must be valid for the host that was dialled, a DNS name
-	// or an IP address. Accepted peers are not held against it.
+	// or an IP address. It does not apply to accepted peers.
 	Expect string
 
 	// Now is the time that certificates are verified at. Nil means time.Now.
@@ -80,8 +80,8 @@ func (p *Policy) RecheckDialled(s tls.ConnectionState, host string) error {
 	return p.verify(s, x509.ExtKeyUsageServerAuth, host)
 }
 
-// Rechecker is a connection whose peer can be held against the credentials in
-// force now, after they have changed.
+// Rechecker is a connection whose peer can be verified again after the
+// credentials have changed.
 type Rechecker interface {
 	// Recheck returns why the peer would not be let in any more, or nil. It may
 	// be called by any goroutine.

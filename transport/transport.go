@@ -38,8 +38,8 @@ type Conn interface {
 	// Peer is who is on the other side. It never changes.
 	Peer() *Peer
 
-	// Multiplexed reports whether each Open and Accept yields a stream of its
-	// own (QUIC). Otherwise the connection is its only stream: Open returns it
+	// Multiplexed reports whether each Open and Accept yields a new stream
+	// (QUIC). Otherwise the connection is its only stream: Open returns it
 	// every time, and Accept returns it once.
 	Multiplexed() bool
 
@@ -56,7 +56,7 @@ type Conn interface {
 	Close(code uint64) error
 
 	// Context ends with the connection; context.Cause says why: a *CloseError
-	// with the peer's code, or what the network said.
+	// with the peer's code, or the error of the network.
 	Context() context.Context
 }
 

@@ -13,14 +13,14 @@ import (
 )
 
 // Encode writes the message that is in a JSON object: one as Decode returns it, or as
-// the member message beside "ok": true. What was refused when it was read stays
+// the member message beside "ok": true. A message that was refused on reading stays
 // refused, for the same reason. Auto tells the languages apart by their members.
 //
 // A Fallback whose text is in several tokens, as some write it, or only in the member
 // fallback_text, gets the one quoted token of the strict form.
 //
 // A message of A2A is made of its wire. It gets the member messageId, a random one if
-// there is none; attachments can not be made.
+// there is none; attachments cannot be made.
 func (c *Codec) Encode(format Format, object []byte) ([]byte, error) {
 	var in struct {
 		OK      *bool

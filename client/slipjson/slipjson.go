@@ -36,16 +36,16 @@ const (
 	A2A    Format = "a2a"
 )
 
-// Formats are all of them.
+// Formats are all formats.
 func Formats() []Format { return []Format{Auto, NSLIP, SLIPv1, A2A} }
 
-// Classes that are not those of a language.
+// Classes that belong to no language.
 const (
 	BadJSON = "bad_json" // it is no JSON, or has not the members that are needed
-	NotSLIP = "not_slip" // a message of A2A that is not marked can not be written
+	NotSLIP = "not_slip" // a message of A2A that is not marked cannot be written
 )
 
-// Error is a message that can not be read or written for a reason of the JSON.
+// Error is a message that cannot be read or written for a reason of the JSON.
 type Error struct{ Class, What string }
 
 func (e *Error) Error() string { return "slip: " + e.Class + ": " + e.What }

@@ -39,7 +39,7 @@ type Build struct {
 	Platform  string `json:"platform"`
 }
 
-// Document is a set of claims with what they rest on, as JSON and, by Markdown,
+// Document is a set of claims with their evidence, as JSON and, by Markdown,
 // for people.
 type Document struct {
 	SchemaVersion int        `json:"schema_version"`
@@ -55,7 +55,7 @@ type Document struct {
 	Deployment    Deployment `json:"deployment"`
 }
 
-// Claim is something that may be said of the implementation.
+// Claim is a permitted statement about the implementation.
 type Claim struct {
 	Claim      string   `json:"claim"`
 	Title      string   `json:"title,omitempty"`
@@ -74,7 +74,7 @@ type Profile struct {
 	Payload   string `json:"payload"` // P1, or JSON
 }
 
-// Refusal is something that may not be said, and why.
+// Refusal is a statement that is not permitted, and why.
 type Refusal struct {
 	Claim   string   `json:"claim"`
 	Reasons []string `json:"reasons"`
@@ -89,8 +89,8 @@ type maker struct {
 	standing map[string]*Standing
 }
 
-// Make returns what may be claimed. It is an error only if the input contradicts
-// the code; what was not shown is refused in the document.
+// Make returns the permitted claims. It is an error only if the input
+// contradicts the code; a claim without evidence is refused in the document.
 func Make(in Input) (*Document, error) {
 	if err := in.Matrix.check(); err != nil {
 		return nil, err

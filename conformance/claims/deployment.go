@@ -17,8 +17,8 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Deployment is what is in force where the claims hold. It names no path, no
-// peer and nothing of what is served: it is for publication.
+// Deployment has the values in force where the claims hold. It names no path,
+// no peer and no service: it is for publication.
 type Deployment struct {
 	Configuration string    `json:"configuration"` // name of the file, or "defaults"
 	Channels      []Channel `json:"peer_authentication"`
@@ -37,9 +37,9 @@ type Channel struct {
 	ErrorPath   bool     `json:"error_path"` // whether refusals are told on profile 4096
 }
 
-// Open is something that the sources leave to the implementation, with what is in
-// force here. docs/conformance.md §3 lists what has to be documented; a namespace is
-// not claimed while something of its own has no values.
+// Open is a choice that the sources leave to the implementation, with the values in
+// force here. docs/conformance.md §3 lists the choices to document; a namespace is
+// not claimed while one of its choices has no values.
 type Open struct {
 	About     string   `json:"about"`
 	Namespace string   `json:"namespace"` // that it matters to
@@ -152,8 +152,8 @@ func toolPages() []Value {
 // files, hosts and peers.
 var enumerated = []string{"store", "durability", "freshness.owner"}
 
-// settings flattens a configuration by its keys. What is in lists and maps is
-// left out, because it is about what is served and to whom.
+// settings flattens a configuration by its keys. Lists and maps are left out,
+// because they describe services and peers.
 func settings(c *config.Config) []Value { return flatten(nil, "", reflect.ValueOf(*c)) }
 
 func flatten(list []Value, key string, v reflect.Value) []Value {

@@ -20,7 +20,7 @@ func (d *Document) JSON() []byte {
 	return b.Bytes()
 }
 
-// Statement is the claim in one line: the classes, or that there are none.
+// Statement is the claim in one line: the classes, or that there is none.
 func (d *Document) Statement() string {
 	if len(d.Classes) == 0 {
 		return "no class is claimed"
@@ -131,7 +131,7 @@ func (p *page) table(columns ...string) {
 	p.line("| %s |\n|%s", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 }
 
-// cell keeps what it is given in one cell, whatever a report says.
+// cell escapes text so that it stays in one cell.
 var cell = strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ")
 
 func (p *page) row(cells ...any) {

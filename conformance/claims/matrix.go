@@ -45,7 +45,7 @@ func ReadMatrix(text string) (Matrix, error) {
 	return m, nil
 }
 
-// version is that of the first row of a domain, empty if there is none.
+// version is the version in the first row of a domain, or empty.
 func (m Matrix) version(domain string) string {
 	i := slices.IndexFunc(m, func(v Version) bool { return v.Domain == domain })
 	if i < 0 {

@@ -28,7 +28,8 @@ var reports = [...]string{"core.default", "core.strict", "all.default", "all.str
 // matrix is the document with the versions that are published.
 const matrix = "docs/versioning-compatibility.md"
 
-// inside is where reports, logs and claims are in the archive, wherever they were.
+// inside is the directory of reports, logs and claims in the archive, wherever
+// they were before.
 const inside = "artifacts/conformance"
 
 // packer makes claims and archive.
@@ -154,7 +155,7 @@ func commands(list []string, files []bundle.File, log string) ([]string, error) 
 	return nil, fmt.Errorf("no %s", log)
 }
 
-// tell prints what is claimed and what is not, in short.
+// tell prints a summary of the claims and refusals.
 func tell(w io.Writer, doc *claims.Document) {
 	fmt.Fprintln(w, "claims:", doc.Statement())
 	for _, r := range doc.Refused {
@@ -166,8 +167,8 @@ func tell(w io.Writer, doc *claims.Document) {
 	}
 }
 
-// commitTime is when what is packed was committed; without a repository, what
-// SOURCE_DATE_EPOCH says, or else the epoch, so that archives stay equal.
+// commitTime is the time of the packed commit; without a repository,
+// SOURCE_DATE_EPOCH, or else the epoch, so that archives are reproducible.
 func commitTime(ctx context.Context) (time.Time, error) {
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {

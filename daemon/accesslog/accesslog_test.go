@@ -195,7 +195,7 @@ func TestAFileThatWasMovedAwayIsOpenedAnew(t *testing.T) {
 		}
 	}
 	if err := l.Reopen(filepath.Join(name, "no", "such", "place")); err == nil {
-		t.Error("a file that can not be opened is taken")
+		t.Error("a file that cannot be opened is taken")
 	}
 	l.Write(line("third", false))
 	awaitText(t, name+".second", "third") // lines go on to where they went

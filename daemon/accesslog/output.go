@@ -39,7 +39,7 @@ func (l *Log) Reopen(name string) error {
 	return nil
 }
 
-// write writes whole lines. What can not be written is counted: there is nobody to
+// write writes whole lines. What cannot be written is counted: there is nobody to
 // tell but whoever reads the metric.
 func (o *output) write(lines []byte) {
 	if len(lines) == 0 {

@@ -52,7 +52,7 @@ type Options struct {
 	Version, Identity string
 
 	// Failed is told of spans that the collector did not take, on the goroutine
-	// that sends them. Nil means nobody is.
+	// that sends them. It may be nil.
 	Failed func(spans int, err error)
 }
 

@@ -16,8 +16,8 @@ func (l *Link) saw(peer *profiles.Peer) {
 	}
 }
 
-// look connects to the partner for its certificate alone, if the one that it showed
-// last ends soon. That certificate stays known where no address answers.
+// look connects to the partner only to see its certificate, if the last one seen
+// expires soon. That certificate stays known where no address answers.
 func (l *Link) look() {
 	l.mu.Lock()
 	seen, looked := l.seen, l.looked

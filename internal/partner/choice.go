@@ -34,10 +34,10 @@ func (l *Link) enter(up *Up) {
 
 // choose makes the best session the current one. cause is why one has ended.
 //
-// Where both ends have dialled, the session of the smaller identity stays
-// (docs/partners.md), so that both ends choose the same without a word. Whoever dialled the other
-// one drains it: the accepting end cannot know whether it is a link of the partner
-// or another program that has its identity.
+// Where both ends have dialled, the session of the smaller identity stays (docs/partners.md), so
+// that both ends choose the same without a word. The end that dialled the other one drains it:
+// the accepting end cannot know whether it is a link of the partner or another program with its
+// identity.
 func (l *Link) choose(cause error) {
 	l.mu.Lock()
 	best := l.best()
@@ -70,7 +70,7 @@ func (l *Link) choose(cause error) {
 		}
 		l.opts.Observe(Event{Name: l.opts.Name, What: Lost, Up: old, Err: cause})
 	}
-	close(changed) // after Lost is told: whoever is woken may tell what came of dialling
+	close(changed) // after Lost: a woken waiter may report the result of dialling
 	if best != nil {
 		l.reached(best)
 		l.opts.Observe(Event{Name: l.opts.Name, What: Connected, Up: best})
@@ -80,8 +80,8 @@ func (l *Link) choose(cause error) {
 // best returns the session that carries what is passed on: one that the smaller
 // identity dialled before any other, one whose other end has this endpoint for a
 // partner before one that has not, of several the newest. Once the partner has
-// dialled as one, what else comes under its identity is a program that means
-// something else. The caller holds mu.
+// dialled as one, other sessions under its identity are those of other programs.
+// The caller holds mu.
 func (l *Link) best() *Up {
 	ours := l.opts.Self() < l.opts.Identity
 	var best *Up

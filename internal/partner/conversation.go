@@ -24,10 +24,10 @@ const (
 // goodbye is how long the partner has to take the end of a session.
 const goodbye = 5 * time.Second
 
-// conversation is a session of the legacy era at a partner, for one at this
-// endpoint: a name there for a name here. It outlives the session to the partner for as
-// long as the partner keeps it, and ends with the link: another one may be to somebody
-// else. It implements mcpmap.Conversation.
+// conversation is a session of the legacy era at a partner, for one at this endpoint: a
+// name there for a name here. It outlives the session to the partner for as long as the
+// partner keeps it, and ends with the link: another link may lead to another endpoint.
+// It implements mcpmap.Conversation.
 type conversation struct {
 	server  *server
 	client  mcpmap.Counterpart
@@ -101,8 +101,8 @@ func (c *conversation) answered() {
 }
 
 // Do implements mcpmap.Conversation. The first request has to open a session: a
-// partner would take one without for that of whoever came last over the link, which
-// carries everybody's.
+// partner would assign a request without one to the latest session of the link,
+// which carries those of all clients.
 func (c *conversation) Do(x *mcpmap.Exchange) {
 	c.mu.Lock()
 	stray, leaving := !c.begun && !x.Message.Is(mcpmap.MethodInitialize), c.leaving
@@ -215,8 +215,8 @@ func (c *conversation) request(o outgoing) {
 	}
 	ctx := o.ctx
 	if o.x.Initialize() {
-		// A session that is opened for a client that has left meanwhile has to be
-		// known, so as to be closed.
+		// A session that was opened for a client that has left must be known, to
+		// be closed.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), o.passage.Deadline)
 		defer cancel()
@@ -238,8 +238,8 @@ func (c *conversation) request(o outgoing) {
 	}
 }
 
-// errEnded is the error of a request for a session that is no more, errLost that of one
-// that was on its way when the partner began anew.
+// errEnded is the error of a request for a session that has ended, errLost that of one
+// in flight when the partner restarted.
 var (
 	errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
 	errLost  = &profiles.Error{
@@ -309,8 +309,8 @@ func (c *conversation) opened(up *Up, id string) {
 	go c.listen()
 }
 
-// listen has the partner tell what the server says on its own account, and that the
-// session is over there, wherever the link is.
+// listen makes the partner pass on messages that the server starts, and the end of
+// the session there, on whichever session the link uses.
 func (c *conversation) listen() {
 	draining := c.server.link.draining
 	for c.ctx.Err() == nil && draining.Err() == nil {

@@ -51,7 +51,7 @@ func (d *Directory) Split(name string) (l *Link, rest string, ok bool) {
 	return l, rest, ok
 }
 
-// Knows reports whether an identity is that of a partner.
+// Knows reports whether an identity is one of a partner.
 func (d *Directory) Knows(identity string) bool {
 	t := d.now.Load()
 	return t != nil && t.identities[identity] != nil

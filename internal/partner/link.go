@@ -1,5 +1,5 @@
-// Package partner is the links to federation partners, and what is passed on over
-// them.
+// Package partner has the links to federation partners, and passes requests on
+// over them.
 //
 // A Link keeps one session to a partner: it dials, takes over a session that the
 // partner dialled, reconnects, and knows what the other end offers. Sessions are
@@ -7,8 +7,8 @@
 // partner as partner/name: the first segment names the link, the rest is for the
 // other end. Payloads are passed on octet for octet.
 //
-// The other end sees the identity of this endpoint, never that of the caller, who
-// must be allowed here to use partner/name.
+// The other end sees the identity of this endpoint, never the caller's. The
+// access rules here decide whether the caller may use partner/name.
 package partner
 
 import (
@@ -76,14 +76,14 @@ func New(opts Options) (*Link, error) {
 	return l, nil
 }
 
-// Name is the first segment of what is behind the partner.
+// Name is the first segment of names behind the partner.
 func (l *Link) Name() string { return l.opts.Name }
 
 // Identity is who the partner is.
 func (l *Link) Identity() string { return l.opts.Identity }
 
-// Drain ends what would go on to the last: that legacy sessions listen to what their
-// servers say on their own account. Requests go on.
+// Drain ends streams that would otherwise never end: those on which legacy sessions
+// listen to their servers. Requests go on.
 func (l *Link) Drain() { l.drain() }
 
 // Close ends the link: nothing is dialled and nothing passed on any more. Sessions
@@ -107,8 +107,8 @@ func (l *Link) Close() {
 }
 
 // Adopt takes a session that the partner has dialled. It does not wait. The session
-// carries what is passed on if the other end has this endpoint for a partner, or if
-// there is no address to dial.
+// carries requests if the other end has this endpoint for a partner, or if there is
+// no address to dial.
 func (l *Link) Adopt(s *endpoint.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +184,7 @@ func (l *Link) Status() Status {
 	return s
 }
 
-// Targets returns the MCP servers that the other end offers, as far as it is there.
+// Targets returns the MCP servers that the other end offers; none while it is away.
 // Nobody changes the slice.
 func (l *Link) Targets() []string {
 	l.mu.Lock()
@@ -203,8 +203,8 @@ func (l *Link) honours(up *Up, profile, extension uint64) bool {
 		slices.Contains(l.opts.Extensions[profile], extension)
 }
 
-// while returns ctx until Drain, or a session is no longer the one that carries what
-// is passed on. The caller calls the function when it is done.
+// while returns a ctx that ends with Drain, or when another session carries the
+// requests. The caller calls the function when it is done.
 func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
@@ -226,7 +226,7 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 	return ctx, cancel
 }
 
-// keep dials while there is no session, and looks after the one that there is.
+// keep dials while there is no session, and maintains an existing one.
 func (l *Link) keep() {
 	pauses := backoff.Exponential{First: l.opts.FirstPause, Longest: l.opts.LongestPause}
 	failures := 0
@@ -275,8 +275,8 @@ func (l *Link) every(u *Up) time.Duration {
 	return most
 }
 
-// dial tries the addresses in order. A session that the partner has dialled
-// meanwhile is as good.
+// dial tries the addresses in order. A session that the partner dials in the
+// meantime will do.
 func (l *Link) dial() error {
 	var all []error
 	for _, addr := range l.opts.Addresses {
@@ -350,8 +350,8 @@ func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
 	if err := json.Unmarshal(result, &info); err != nil {
 		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
 	}
-	// What is behind partners of the partner can be named all the same; listed it
-	// would grow with each round that two partners ask each other.
+	// Names behind partners of the partner can be used, too, but are not listed:
+	// two partners that list each other would grow the list forever.
 	info.Targets = slices.DeleteFunc(info.Targets, func(name string) bool {
 		return name == "" || len(name) > maxTargetName || strings.Contains(name, "/")
 	})

@@ -20,8 +20,8 @@ type Backend struct {
 	Client func(profiles.Session) *mcpmap.Client
 }
 
-// Targets implements mcpmap.Backend. Of partners that are there it names what they
-// offer of their own.
+// Targets implements mcpmap.Backend. For connected partners it names the servers
+// that they offer themselves.
 func (b *Backend) Targets() (names []string, def string) {
 	names, def = b.Local.Targets()
 	names = append([]string{}, names...)

@@ -15,7 +15,7 @@ import (
 
 // Options configure a Link. Zero means the default that is named.
 type Options struct {
-	// Name is the first segment of what is behind the partner. It has no slash.
+	// Name is the first segment of names behind the partner. It has no slash.
 	// Required.
 	Name string
 
@@ -43,8 +43,8 @@ type Options struct {
 	// delegation is not passed on.
 	Carrier profiles.Carrier
 
-	// Extensions are those that the partner honours, by profile_id, beside those
-	// that it tells of by swp.info.
+	// Extensions are those that the partner honours, by profile_id, in addition
+	// to those that swp.info reports.
 	Extensions map[uint64][]uint64
 
 	// Tasks passes on tasks for agents of the partner. Nil: nobody does.
@@ -59,17 +59,16 @@ type Options struct {
 	// 4,096. Whoever serves its sessions asks Directory.InFlight.
 	InFlight int
 
-	// Observe is told of each change. It is called by several goroutines and must
-	// not block. Nil: nobody is told.
+	// Observe gets each change. It is called by several goroutines and must not
+	// block. It may be nil.
 	Observe func(Event)
 
-	// Refused is told what the partner, or an endpoint behind it, has refused of what
-	// was passed on. It is called by several goroutines and must not block. Nil: nobody
-	// is told.
+	// Refused gets each refusal of a request by the partner, or by an endpoint behind
+	// it. It is called by several goroutines and must not block. Nil: nobody is told.
 	Refused func(Refusal)
 
 	DialTimeout  time.Duration // of one address, its swp.info included, default 10 s
-	Wait         time.Duration // for a link that has just gone down, of what is to be passed on, default 5 s
+	Wait         time.Duration // of a request, for a link that has just gone down, default 5 s
 	Idle         time.Duration // after which this end ends an idle session; 0: it does not
 	Check        time.Duration // how often at least the other end is asked what it offers, default 30 s
 	FirstPause   time.Duration // after a round of addresses that failed, default 250 ms; it doubles each time
@@ -133,7 +132,7 @@ type Event struct {
 	Err  error // why, with Lost and Failed
 }
 
-// What is the kind of an Event.
+// What is the kind of an Event:
 type What uint8
 
 // The kinds of event.
@@ -161,7 +160,7 @@ type Status struct {
 	Seen     *profiles.Peer `json:"-"`                              // who showed it; nil: nobody yet
 }
 
-// Up is a session to the partner and what the other end said it offers.
+// Up is a session to the partner with the other end's answer to swp.info.
 type Up struct {
 	Session *endpoint.Session
 	Dialled bool // by this endpoint

@@ -11,8 +11,9 @@ import (
 // Trace says what of a trace context crosses to a partner.
 type Trace uint8
 
-// What crosses. It always goes with the ids of the exchange it is for: the link is
-// shared, and what is set for a connection would reach everybody's.
+// Messages that go ahead of an exchange. They always carry its ids: the link is
+// shared, and a setting for the connection would affect the exchanges of all
+// callers.
 const (
 	TraceParent Trace = iota // traceparent
 	TraceFull                // traceparent and tracestate

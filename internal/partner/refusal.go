@@ -13,7 +13,7 @@ import (
 // server and no method has written.
 type Refusal struct {
 	Partner   string // its name here
-	Caller    string // identity of whoever asked here
+	Caller    string // identity of the caller here
 	Profile   string
 	Operation string
 	Name      string        // as the caller said it

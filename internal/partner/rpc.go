@@ -18,8 +18,8 @@ import (
 const callTime = time.Hour
 
 // Method is rpc.Options.Resolve: partner/method is a method of a partner. Items and
-// the outcome come back as they are; that of a call without an idempotency_key whose
-// link is lost is not known, and it is never sent again.
+// the outcome are returned unchanged. If the link is lost, the outcome of a call
+// without an idempotency_key is unknown, and the call is never sent again.
 func (d *Directory) Method(name string) (rpc.Method, bool) {
 	l, method, ok := d.Split(name)
 	if !ok {

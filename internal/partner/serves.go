@@ -7,7 +7,7 @@ import (
 )
 
 // Serves reports whether the partner has said that it serves a profile. A message of
-// one that it does not serve would end the session.
+// another profile would end the session.
 func (l *Link) Serves(up *Up, profile uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

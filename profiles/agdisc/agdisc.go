@@ -3,16 +3,14 @@
 //
 //	GET → DOC | NOT_MODIFIED | ERR
 //
-// New builds a Service that tells peers the cards of its Sources: a Table of
-// those that are configured, Sessions for those that agents on the other end of
-// a session have of their own. The octets of a card are never altered, nor
-// looked into on the way.
+// New builds a Service that gives peers the cards of its Sources: a Table of
+// configured ones, Sessions for those of agents on the other end of a session.
+// The octets of a card are never altered, nor looked into on the way.
 //
-// A card has an etag, by which who has it asks whether it is still the same,
-// and a max_age, for which there is no need to ask. Cache is the asking side
-// that keeps to both; Ask is one question.
+// A card has an etag, to revalidate a copy, and a max_age, for which a copy is
+// fresh. Cache is the asking side that keeps to both; Ask is one question.
 //
-// What a peer may not get looks like what there is not.
+// A card that a peer may not get looks absent.
 //
 // Specification: SWP profiles §10.
 package agdisc

@@ -19,12 +19,13 @@ const (
 	CodeInternal     = "INTERNAL"     // the agent does not answer
 )
 
-// errUnknown refuses what there is not, and what is not for the peer.
+// errUnknown refuses absent agents, and those that the peer may not see.
 var errUnknown = &profiles.Error{
 	Code: profiles.NotFound, Detail: "agdisc_unknown", Text: "agent card not found", Domain: true,
 }
 
-// errHidden is errUnknown for what is not for the peer: to it they look the same.
+// errHidden is errUnknown for agents that the peer may not see: to the peer they
+// look the same.
 var errHidden = profiles.Deny(errUnknown)
 
 // tell ends a GET with the card that was found for it.
@@ -42,7 +43,7 @@ func tell(w profiles.Responder, ifNoneMatch string, card *Card, err error) {
 	_ = w.Finish(e1.Envelope{MsgType: TypeDoc, Payload: m.Append(make([]byte, 0, m.Size()))})
 }
 
-// doc returns the card as it is told.
+// doc returns the card in the form of the wire.
 func (c *Card) doc() *Doc {
 	return &Doc{
 		AgentID: []byte(c.AgentID), SchemaRevision: []byte(c.Revision), CardPayload: c.Payload,

@@ -50,8 +50,8 @@ func (o CacheOptions) withDefaults() CacheOptions {
 // its max_age has passed since it was received; then the peer is asked whether
 // it is still the same, and that renews it. It is safe for concurrent use.
 //
-// What is asked by many at once is asked once. Over its bounds the card that was
-// wanted longest ago is forgotten.
+// Concurrent requests for the same card share one. Over its bounds the card that
+// was wanted longest ago is forgotten.
 type Cache struct {
 	opts CacheOptions
 	ctx  context.Context // ends with Close
@@ -69,7 +69,7 @@ type Cache struct {
 // place is whose card it is: an agent_id belongs to the peer that has it.
 type place struct{ identity, agentID string }
 
-// held is a card, or that there is none.
+// held is a cached card, or the fact that there is none.
 type held struct {
 	place   place
 	card    *Card // nil if there is none, or not yet
@@ -189,7 +189,7 @@ func (c *Cache) put(h *held, card *Card) {
 	}
 }
 
-// aged returns the card with what is left of its age.
+// aged returns the card with the rest of its max_age.
 func (h *held) aged(left time.Duration) Card {
 	card := *h.card
 	card.MaxAge = max(0, min(left, card.MaxAge))

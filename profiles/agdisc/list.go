@@ -8,8 +8,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// MethodList is the RPC that lists agents: those of which the caller may get
-// the card, and those it is itself. Its params are a ListParams as JSON, its result a ListResult.
+// MethodList is the RPC that lists agents: those whose card the caller may get, and its own. Its
+// params are a ListParams as JSON, its result a ListResult.
 const MethodList = "swp.agents.list"
 
 // MaxList is how many agents a ListResult has at most.
@@ -65,8 +65,9 @@ func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// own reports whether an agent is on a session of the peer's identity. Who may
-// declare it is told so, for a Handshake has no answer.
+// own reports whether an agent is on a session of the peer's identity. The list
+// tells the peer that its Handshake was accepted, because a Handshake has no
+// answer.
 func (s *Service) own(peer *profiles.Peer, agentID string) bool {
 	for _, source := range s.sources {
 		if sessions, ok := source.(*Sessions); ok {

@@ -25,8 +25,8 @@ type Sessions struct {
 // cache.
 func NewSessions(agents Agents, cache *Cache) *Sessions { return &Sessions{agents, cache} }
 
-// Agents implements Source. It does not say which revision a card has: nobody
-// is asked.
+// Agents implements Source. It does not give revisions of cards, because it
+// asks no peer.
 func (s *Sessions) Agents() []Entry {
 	ids := s.agents.AgentIDs()
 	list := make([]Entry, len(ids))

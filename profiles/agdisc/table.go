@@ -16,7 +16,7 @@ type Table struct {
 
 // NewTable returns the Source of the cards given. A Revision or an ETag that is
 // empty is filled in: by RevisionOf, and by HashOf. It fails on an agent_id that
-// is there twice, and on what a Doc can not carry.
+// is there twice, and on what a Doc cannot carry.
 func NewTable(cards ...Card) (*Table, error) {
 	t := &Table{cards: make(map[string]*Card, len(cards))}
 	for _, card := range cards {
@@ -75,5 +75,5 @@ func (t *Table) Card(agentID string, found func(Card, error)) bool {
 	return ok
 }
 
-// maxAge is how long a card is taken as fresh at most, whatever its max_age_ms.
+// maxAge is how long a card is fresh at most, regardless of its max_age_ms.
 const maxAge = 7 * 24 * time.Hour

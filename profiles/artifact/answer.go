@@ -44,7 +44,7 @@ const (
 	DetailStore    = "artifact_no_store"
 )
 
-// refuse returns a refusal of InvalidProfilePayload with a code of its own.
+// refuse returns a refusal of InvalidProfilePayload with its own code.
 func refuse(code, format string, args ...any) *profiles.Error {
 	text := "artifact: " + fmt.Sprintf(format, args...)
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Text: text, Answer: refusals.Answer(code, text, false)}
@@ -62,10 +62,11 @@ func domain(fault *profiles.Error) *profiles.Error {
 	return fault
 }
 
-// errUnknown refuses what there is not, and what is not for the peer.
+// errUnknown refuses absent artifacts, and those that the peer may not see.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: DetailUnknown, Text: "artifact: not found", Domain: true}
 
-// errHidden is errUnknown for what is not for the peer: to it they look the same.
+// errHidden is errUnknown for artifacts that the peer may not see: to the peer
+// they look the same.
 var errHidden = profiles.Deny(errUnknown)
 
 // errDenied refuses an offer that the rules do not allow.

@@ -13,11 +13,11 @@
 // # Whose they are
 //
 // An artifact belongs to the authenticated identity that offered it, and only that
-// one changes it. Others who offer the same artifact_id have an artifact of their
-// own and learn nothing of it. An identity gets its own artifacts; for those of
-// others it needs a rule: operation get of profile artifact on the artifact_id.
-// It then gets the one that was completed first, unless it has one of its own.
-// What it may not get is not found.
+// one changes it. Others that offer the same artifact_id have their own artifact
+// and learn nothing of this one. An identity gets its own artifacts; for those of
+// others it needs a rule: operation get of profile artifact on the artifact_id. It
+// then gets the one that was completed first, unless it has one of its own. An
+// artifact that it may not get is not found.
 //
 // # Uploads
 //
@@ -29,8 +29,8 @@
 // begins. Another OFFER of the same artifact_id is refused until the upload is
 // complete, has been forgotten, or was left alone for the time of Abandoned.
 //
-// With the terminal chunk the SHA-256 of what is on disk is computed. If it is not
-// the one of the offer, or the size is another, everything that was received is
+// The terminal chunk starts the SHA-256 of the octets on disk. If it is not the
+// one of the offer, or the size is another, everything that was received is
 // discarded. Otherwise the artifact takes the place of the one that its owner had
 // under the artifact_id, in one step.
 //
@@ -212,8 +212,8 @@ func New(opts Options) (*Service, error) {
 // Profile returns the profile that serves peers. It is the same each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
-// Close ends downloads and waits until they have ended. What was received is with
-// the Store, which is closed after this.
+// Close ends downloads and waits until they have ended. Received octets are in
+// the Store, which must be closed after this.
 func (s *Service) Close() {
 	s.cancel(errClosed)
 	s.downloads.close()

@@ -4,7 +4,7 @@ package artifact
 // they are read to where they are sent from.
 type carrier struct{ buf []byte }
 
-// headroom is more than what comes before the octets of a chunk: an artifact_id,
+// headroom is more than the octets in front of a chunk's data: an artifact_id,
 // two numbers, and the keys and lengths of these, of the data and of the wrapper.
 const headroom = MaxID + 64
 

@@ -68,7 +68,7 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 			s.uploads.finish(up, true)
 			answer(unavailable(err))
 		case !wrote:
-			// What came before it has failed.
+			// An earlier chunk has failed.
 			s.uploads.finish(up, true)
 			answer(errOrdering)
 		case terminal:
@@ -145,7 +145,7 @@ func (s *Service) seal(up *upload, answer func(error)) {
 	})
 }
 
-// discard ends an upload whose last chunk shows that it can not be complete. The
+// discard ends an upload whose last chunk shows that it cannot be complete. The
 // caller holds mu.
 func (s *Service) discard(up *upload, req *profiles.Request) error {
 	_, w, err := req.Hold()

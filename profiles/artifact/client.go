@@ -122,7 +122,7 @@ func (s *sending) run(ctx context.Context) error {
 }
 
 // An upload that was cut off may still be written, or verified, at the other end,
-// which takes seconds for gigabytes. The offer is repeated meanwhile.
+// which takes seconds for gigabytes. The offer is repeated until then.
 const busyFor = 5 * time.Minute
 
 var busyPauses = backoff.Exponential{First: 20 * time.Millisecond, Longest: time.Second}
@@ -156,8 +156,8 @@ func (s *sending) begin(ctx context.Context) (complete bool, err error) {
 	return s.held()
 }
 
-// held looks at what the offer was answered with, if it was: the other end
-// answers in order, so that the answer is here when one to a later message is.
+// held looks at the answer to the offer, if there is one: the other end answers
+// in order, so that it is here before the answer to any later message.
 func (s *sending) held() (complete bool, err error) {
 	past, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -232,8 +232,9 @@ func (s *sending) receive(ctx context.Context) (complete bool, err error) {
 	return c.last, nil
 }
 
-// goOn goes on where the answer to the offer says, after the first chunk turned
-// out not to be the next one: nobody had waited for that answer.
+// goOn resumes at the place in the answer to the offer, after the first chunk
+// turned out not to be the next one: it was sent without waiting for that
+// answer.
 func (s *sending) goOn(ctx context.Context, cause error) (complete bool, err error) {
 	for _, c := range s.calls {
 		c.Close()

@@ -21,13 +21,12 @@ type Download struct {
 	// fail if the artifact is another one by now.
 	ResumeToken string
 
-	// Size is that of the artifact, if it is known; 0 means that it is not. Then
-	// one range is asked for after the other, otherwise the next one before the
-	// last has come.
+	// Size is the size of the artifact; 0 means unknown. Then one range is asked
+	// for after the other, otherwise the next one before the last has come.
 	Size uint64
 
-	// Range is how many octets are asked for at once, default 4 MiB. What was asked
-	// for is held in memory until Sink has taken it.
+	// Range is how many octets are asked for at once, default 4 MiB. These octets
+	// are held in memory until Sink has taken them.
 	Range uint64
 
 	// Sink takes the octets, in order. They are valid until it returns. token, if

@@ -33,7 +33,7 @@ func (d *downloads) enter(o *Options, identity string) error {
 	return nil
 }
 
-// leave is the end of what was entered.
+// leave undoes enter.
 func (d *downloads) leave(identity string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,7 +44,7 @@ func (d *downloads) leave(identity string) {
 	d.work.Done()
 }
 
-// close refuses what comes, and waits for what is there.
+// close refuses new downloads, and waits for the current ones.
 func (d *downloads) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -102,8 +102,8 @@ type found struct {
 }
 
 // find returns the artifact of an artifact_id that an identity gets: its own, or
-// else the one that was completed first. What it may not get is errUnknown, like
-// what is not there.
+// else the one that was completed first. An artifact that it may not get is
+// errUnknown, like an absent one.
 func (s *Service) find(ctx context.Context, identity, id string) (*found, error) {
 	own, err := nameOf(id, identity)
 	if err == nil {

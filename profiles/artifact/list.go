@@ -44,7 +44,7 @@ type Entry struct {
 	Metadata   []byte    `json:"metadata,omitempty"`
 }
 
-// candidate is an Entry with what its metadata is found by.
+// candidate is an Entry with the key of its metadata.
 type candidate struct {
 	Entry
 	name    string
@@ -113,8 +113,8 @@ func readListParams(params []byte) (in ListParams, err error) {
 }
 
 // page returns the artifacts of a page, without their metadata, and whether more
-// follow. Of those with the same artifact_id, which stand together, it is the
-// peer's own, or else the one that was completed first.
+// follow. Among those with the same artifact_id, which are adjacent, it takes
+// the peer's own, or else the one that was completed first.
 func (s *Service) page(ctx context.Context, identity string, in ListParams) (page []candidate, more bool, err error) {
 	prefix, after := "", ""
 	if in.After != "" {
@@ -178,7 +178,7 @@ func checkID(id []byte) error {
 
 // Forget serves MethodForget: it ends the artifact that a peer has under an
 // artifact_id, and its upload of it. done is called when both are gone, or were
-// not there, from whatever goroutine; its error is an *profiles.Error.
+// absent, from any goroutine; its error is an *profiles.Error.
 func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error)) {
 	name, err := nameOf(string(artifactID), peer.Identity)
 	if err == nil {

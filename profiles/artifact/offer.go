@@ -22,8 +22,8 @@ func (m *Offer) checkHash() error {
 	return nil
 }
 
-// uploads are those of which something is under way: the store has not yet said
-// what became of it. Of all others the store knows everything.
+// uploads are uploads with pending operations of the store. Of all others the
+// store knows everything.
 type uploads struct {
 	mu   sync.Mutex
 	live map[string]*upload // by name in the store
@@ -121,7 +121,8 @@ func (s *Service) began(up *upload, made bool, err error) {
 	}
 }
 
-// offerAgain serves an OFFER of what is being received now. The caller holds mu.
+// offerAgain serves an OFFER of an artifact that is being received now. The
+// caller holds mu.
 func (s *Service) offerAgain(up *upload, t *tag, req *profiles.Request) error {
 	switch {
 	case up.tag != *t:
@@ -136,7 +137,8 @@ func (s *Service) offerAgain(up *upload, t *tag, req *profiles.Request) error {
 // maxOffers is how many OFFERs wait for one part to be made.
 const maxOffers = 16
 
-// offerPart serves an OFFER of what was received in part. The caller holds mu.
+// offerPart serves an OFFER of an artifact that was received in part. The
+// caller holds mu.
 func (s *Service) offerPart(name string, t *tag, held, mark uint64, stored []byte, m *Offer, w profiles.Responder) error {
 	switch {
 	case string(stored) != string(t.encode()):

@@ -58,8 +58,8 @@ func splitName(name string) (id, owner string, ok bool) {
 	return strings.ReplaceAll(id, escaped, "\x00"), owner, ok
 }
 
-// tag is what is kept at hand of an offer: whether another one is equal, and what
-// the octets should be.
+// tag is the part of an offer that is kept in memory: to compare offers, and the
+// expected octets.
 type tag struct {
 	size     uint64
 	sum      [sha256.Size]byte

@@ -192,6 +192,6 @@ func text(f *p1.Fields, dst *string) {
 	*dst = string(b)
 }
 
-// damaged is the error for a stored value that can not be read. Nothing of what
+// damaged is the error for a stored value that cannot be read. Nothing of what
 // p1 says is wrapped: that would blame the peer.
 func damaged(err error) error { return errors.New("cred: stored chain: " + err.Error()) }

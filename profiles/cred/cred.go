@@ -189,7 +189,7 @@ type Service struct {
 var _ profiles.Chains = (*Service)(nil)
 
 // New returns a Service with the chains of its Store. It fails on an option that
-// is out of range, and if the Store can not be read: what was revoked would be good
+// is out of range, and if the Store cannot be read: what was revoked would be good
 // again.
 func New(ctx context.Context, opts Options) (*Service, error) {
 	opts = opts.withDefaults()

@@ -225,7 +225,7 @@ func TestPR12ChainsHaveTheirBounds(t *testing.T) {
 	for what, code := range map[string]string{
 		"delegate to it": b.delegate("c", []byte("d"), time.Second), "to none": b.delegate("none", []byte("d"), time.Second),
 	} {
-		w.want("somebody else can not "+what, code, cred.CodeInvalid)
+		w.want("somebody else cannot "+what, code, cred.CodeInvalid)
 	}
 	w.want("nor revoke it", b.revoke("c")+b.revoke("none"), "")
 	w.want("which did nothing", a.use("c"), "alice [] 8")

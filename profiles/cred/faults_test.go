@@ -63,6 +63,6 @@ func TestADamagedStoreIsNoReasonToForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := cred.New(t.Context(), cred.Options{Store: engine}); err == nil {
-		t.Error("a chain that can not be read was passed over")
+		t.Error("a chain that cannot be read was passed over")
 	}
 }

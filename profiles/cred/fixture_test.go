@@ -37,7 +37,7 @@ const (
 // start is when tests begin.
 var start = time.UnixMilli(1_800_000_000_000)
 
-// clock is a wall clock that can be set, and one that can not.
+// clock is a wall clock that can be set, and one that cannot.
 type clock struct {
 	mu           sync.Mutex
 	wall, steady time.Duration

@@ -31,10 +31,10 @@ type Subscription struct {
 	done  bool // Close was called
 }
 
-// Open subscribes at a peer, on a lane of its own, and returns when the peer has
+// Open subscribes at a peer, on a separate lane, and returns when the peer has
 // confirmed it. The caller closes the Subscription. The error is a *profiles.PeerError
-// if the peer refused, an *profiles.Error if either side refused a message, or
-// the context's.
+// if the peer refused, an *profiles.Error if either side refused a message, or the
+// context's.
 func Open(ctx context.Context, session profiles.Session, opts SubscribeOptions) (*Subscription, error) {
 	lane, err := session.Open(ctx)
 	if err != nil {
@@ -70,17 +70,17 @@ func Open(ctx context.Context, session profiles.Session, opts SubscribeOptions) 
 func (s *Subscription) ID() string { return s.id }
 
 // Start is the cursor after which delivery began, 0 if the peer stores nothing.
-// Where it is greater than the one that was asked for, what lies between is no
-// longer held there.
+// If it is greater than the requested one, the events between are no longer
+// held there.
 func (s *Subscription) Start() uint64 { return s.start }
 
 // Durable reports whether the peer stores events, so that its cursors say where
 // another subscription may start.
 func (s *Subscription) Durable() bool { return s.holds }
 
-// Recv waits for events and returns them. A Delivery without events is a sign
-// of life. The errors are those of Open; after one of them, but the context's,
-// nothing more comes. An *profiles.Error of RateLimitExceeded means that
+// Recv waits for events and returns them. A Delivery without events is a sign of
+// life. The errors are those of Open; after any of them except the context's,
+// there are no more events. An *profiles.Error of RateLimitExceeded means that
 // deliveries were not received in time: as many wait here as the endpoint holds
 // for one call, because a connection does not wait for one of its users. Another
 // subscription can go on after the last cursor.
@@ -131,7 +131,7 @@ func (s *Subscription) end(ext e1.Extensions) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
 		m := Unsubscribe{SubscriptionID: []byte(s.id)}
-		// If it can not be sent, the connection is gone and the subscription with it.
+		// If it cannot be sent, the connection is gone and the subscription with it.
 		_ = s.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeUnsubscribe, Extensions: ext, Payload: m.Append(nil)})
 	}
 	s.call.Close()

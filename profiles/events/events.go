@@ -1,5 +1,5 @@
-// Package events is the EVENTS profile: what happened, told in order to whoever
-// wants to know.
+// Package events is the EVENTS profile: events, delivered in order to
+// subscribers.
 //
 //	PUBLISH                 no answer, or ERR
 //	BATCH                   as several PUBLISH, all valid or none
@@ -9,7 +9,7 @@
 //
 // New builds a Bus. With a Store an event is accepted once it is stored; a
 // publisher learns that from swp.sync on the same stream. Without one there are
-// live events only: they are gone once everybody who listens has them.
+// live events only: they are gone once all current subscribers have them.
 //
 // # Order and duplicates
 //
@@ -30,19 +30,19 @@
 //
 // With a Store every BATCH carries a cursor (extension 17), and a SUBSCRIBE
 // with that extension starts after it. The cursor of the confirmation says
-// where delivery really starts: one that is greater than the one asked for
-// means that what lies between is no longer held. A BATCH without records says
-// that there is nothing for this subscription up to its cursor; one comes after
-// each Heartbeat of silence.
+// where delivery really starts: if it is greater than the requested one, the
+// events between are no longer held. A BATCH without records says that there is
+// nothing for this subscription up to its cursor; one comes after each
+// Heartbeat of silence.
 //
 // A SUBSCRIBE with a name (extension 16) and a cursor also stores the cursor
 // under the name, which belongs to the identity; with a name alone it goes on
 // after the stored one, or if the name is new from the present on. ERR GAP says
 // that this place is no longer held: then the subscriber has to choose one with
-// a cursor. Delivered events may come again after a reconnection, so a
-// subscriber stores its cursor with what it did. The newest subscription of a
-// name takes over; the one before ends with ERR REPLACED. UNSUBSCRIBE keeps the
-// name unless it carries extension 16, too.
+// a cursor. Delivered events may be repeated after a reconnection, so a
+// subscriber stores its cursor with the effects of the event. The newest
+// subscription of a name takes over; the one before ends with ERR REPLACED.
+// UNSUBSCRIBE keeps the name unless it carries extension 16, too.
 //
 // Specification: SWP profiles §13.
 package events
@@ -72,8 +72,8 @@ type Options struct {
 	// events only.
 	Store Store
 
-	// Access decides who may publish and subscribe to which event_type; it is
-	// asked again after a second at most. Nil means everyone.
+	// Access decides which identity may publish and subscribe to which
+	// event_type; it is asked again after a second at most. Nil means everyone.
 	Access profiles.Access
 
 	// Retention is how long stored events are kept, default 24 hours.
@@ -167,7 +167,7 @@ type Bus struct {
 // openTime bounds how long New waits for the store.
 const openTime = 10 * time.Second
 
-// New returns a Bus. It fails if an option is out of range or the store can not
+// New returns a Bus. It fails if an option is out of range or the store cannot
 // be read. The caller closes it.
 func New(opts Options) (*Bus, error) {
 	opts = opts.withDefaults()

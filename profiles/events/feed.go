@@ -11,9 +11,9 @@ type Delivery struct {
 	// Events are valid until the next call of Recv.
 	Events []Record
 
-	// Cursor is that of the last of Events, or where there are none the number
-	// up to which there is nothing for this subscription. A subscription that
-	// starts after it goes on here. It is 0 if the endpoint stores nothing.
+	// Cursor is that of the last of Events or, without events, the number up to
+	// which there is nothing for this subscription. A subscription that starts
+	// after it goes on here. It is 0 if the endpoint stores nothing.
 	Cursor uint64
 }
 
@@ -40,8 +40,8 @@ func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 }
 
 // Recv waits for events and returns them. The error is the context's, or an
-// *profiles.Error: of CodeSlowConsumer in Answer's place if what follows is no
-// longer held, of the store, or because the Bus was closed.
+// *profiles.Error: of CodeSlowConsumer in Answer's place if the next events are
+// no longer held, of the store, or because the Bus was closed.
 func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 	for {
 		g := newGather()

@@ -12,14 +12,14 @@ const (
 	MaxTerms  = 64
 )
 
-// Filter says which events a subscription gets. The zero value is all of them.
+// Filter selects the events of a subscription. The zero value selects all.
 //
 //	filter := "" | term *("," term)
 //	term   := "type:" event_type | "severity:" severity | "task:" hex | "rpc:" hex
 //
 // An event matches if, for each key that occurs, one of its values fits. Types
 // are compared octet by octet: no character stands for others, and a type with
-// a comma in it can not be named. A severity means exactly that one. White
+// a comma in it cannot be named. A severity means exactly that one. White
 // space is not skipped, except around a severity.
 type Filter struct {
 	types, tasks, rpcs [][]byte
@@ -90,7 +90,7 @@ func (f *Filter) Match(r *Record) bool {
 		oneOf(f.types, r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)
 }
 
-// oneOf reports whether v is among the values, or whether there are none.
+// oneOf reports whether v is among the values; it is true without values.
 func oneOf(values [][]byte, v []byte) bool {
 	for _, want := range values {
 		if bytes.Equal(want, v) {

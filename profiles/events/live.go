@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Bounds of what is remembered of events that are not stored.
+// Bounds of the memory for events that are not stored.
 const (
 	liveIDs       = 1024 // event_ids per producer, at least; twice that at most
 	liveProducers = 256  // likewise
@@ -23,8 +23,8 @@ type live struct {
 	seq           uint64
 }
 
-// window is what is remembered of one producer: the hash of each event by that
-// of its id.
+// window has the remembered events of one producer: the hash of each by the
+// hash of its id.
 type window struct{ now, previous map[uint64]uint64 }
 
 // acceptLive accepts an event that is not stored.

@@ -54,7 +54,8 @@ func (s *subscription) start() error {
 	return profiles.Busy("contention", "events: the name is in use by others just now")
 }
 
-// placeTries is how often a name is looked up that others change meanwhile.
+// placeTries is how often the lookup of a name is repeated after a concurrent
+// change.
 const placeTries = 8
 
 // store writes the place of a name, if its version is was.
@@ -78,8 +79,8 @@ func (s *subscription) store(was uint64) (bool, error) {
 	}
 }
 
-// newName is store for a name that is not there. One at a time: what is counted
-// must not change before the name is stored.
+// newName is store for a new name. One at a time: the count must not change
+// before the name is stored.
 func (s *subscription) newName() (bool, error) {
 	select {
 	case s.bus.naming <- struct{}{}:

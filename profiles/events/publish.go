@@ -31,8 +31,8 @@ func (b *Bus) Publish(ctx context.Context, producer string, r *Record) error {
 	}
 }
 
-// accept stores an event, tells subscriptions of it and calls done, from
-// whatever goroutine, without waiting.
+// accept stores an event, notifies subscriptions and calls done, from any
+// goroutine, without waiting.
 func (b *Bus) accept(producer string, e *entry, done func(error)) {
 	if b.opts.Store == nil {
 		done(b.acceptLive(producer, e))
@@ -69,8 +69,8 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 var errConflict = invalid(DetailConflict, "event_id was used for another event")
 
 // acceptAll accepts the records of a batch, in order, and calls done when all
-// are, or the last is not: then with the first error. What was accepted of it
-// stays, and is no event of its own when the batch comes again.
+// are, or the last is not: then with the first error. Accepted events of it
+// stay, and are not duplicated when the batch is repeated.
 func (b *Bus) acceptAll(producer string, events []*entry, done func(error)) {
 	if len(events) == 0 {
 		done(nil)

@@ -94,7 +94,7 @@ func TestEventsAreAcceptedOnce(t *testing.T) {
 	})
 }
 
-// A producer can not make its events those of another one by the choice of an
+// A producer cannot make its events those of another one by the choice of an
 // event_id.
 func TestEventIDsStayWithTheirProducer(t *testing.T) {
 	each(t, func(t *testing.T, opts events.Options) {

@@ -28,7 +28,7 @@ type Publisher struct {
 	polled    context.Context // that has ended, to look for answers and not wait
 }
 
-// NewPublisher returns a Publisher on a lane of its own, which it closes. sync
+// NewPublisher returns a Publisher on a separate lane, which it closes. sync
 // calls swp.sync on the lane and returns when it is answered.
 func NewPublisher(lane profiles.Lane, sync func(context.Context, profiles.Lane) error) *Publisher {
 	polled, cancel := context.WithCancel(context.Background())

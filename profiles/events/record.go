@@ -55,8 +55,8 @@ func (m *Record) stored(message []byte) error {
 	return nil
 }
 
-// Validate says what is wrong with a record, as an *profiles.Error of
-// InvalidProfilePayload. Nothing is filled in for what is missing.
+// Validate returns the fault of a record, as an *profiles.Error of
+// InvalidProfilePayload. It fills in no missing field.
 func (m *Record) Validate() error { return m.check() }
 
 // grade is what the schema does not say of a record.

@@ -18,8 +18,8 @@ const MaxName = 64
 // EVT_SUBSCRIBE.
 func SubscriptionID(msgID []byte) string { return hex.EncodeToString(msgID) }
 
-// subscription is one of a peer. After its confirmation a goroutine of its own
-// delivers what it gets.
+// subscription is a subscription of a peer. After its confirmation a separate
+// goroutine delivers its events.
 type subscription struct {
 	bus    *Bus
 	key    subscriptionKey

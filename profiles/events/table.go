@@ -38,8 +38,8 @@ func (t *table) init() {
 	t.named = make(map[string]*subscription)
 }
 
-// add enters a subscription, if it is not one too many. One of the same name,
-// wherever it is, ends. The caller owes the Bus one work.Done.
+// add enters a subscription, up to the bounds. Another of the same name, on any
+// connection, ends. The caller owes the Bus one work.Done.
 func (t *table) add(s *subscription) error {
 	o := &s.bus.opts
 	t.mu.Lock()

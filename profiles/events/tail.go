@@ -16,7 +16,7 @@ func newEntry(r *Record) *entry {
 	return e
 }
 
-// octets is the record as it is stored, compared and delivered.
+// octets is the record in the form that is stored, compared and delivered.
 func (e *entry) octets() []byte { return e.record.octets }
 
 // tail holds the newest entries in memory, one number after the other: what
@@ -50,8 +50,8 @@ func (t *tail) append(e *entry) {
 	*t.at(e.seq) = e
 	t.last, t.n, t.octets = e.seq, t.n+1, t.octets+size
 	if t.changed != nil {
-		// On a goroutine of its own: the caller is the one that commits, and as
-		// many as listen are made runnable here.
+		// On a separate goroutine: the caller commits, and this wakes every
+		// listener.
 		go close(t.changed)
 		t.changed = nil
 	}
@@ -69,9 +69,9 @@ func (t *tail) drop(n int) {
 	}
 }
 
-// read copies the entries after a number to dst. If there are none it returns a
-// channel that is closed once there are; behind says that they are older than
-// what is held here.
+// read copies the entries after a number to dst. Without any it returns a
+// channel that is closed when there are some; behind says that they are older
+// than what is held here.
 func (t *tail) read(after uint64, dst []*entry) (n int, changed <-chan struct{}, behind bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,8 +13,8 @@ type Backend interface {
 	// request without a target goes to: "" if it must name one.
 	Targets() (names []string, def string)
 
-	// Server returns the server of a name. What is under way there, sessions among it,
-	// goes on although it returns another one later, or none.
+	// Server returns the server of a name. Requests and sessions there go on even if
+	// it later returns another server, or none.
 	Server(name string) (Server, bool)
 }
 
@@ -25,13 +25,13 @@ type Server interface {
 	// exchange by Finish or Fail, sooner or later.
 	Do(x *Exchange)
 
-	// Connect opens a conversation of the legacy era. It does not wait; what
-	// goes wrong later is told by Counterpart.Ended.
+	// Connect opens a conversation of the legacy era. It does not wait;
+	// Counterpart.Ended reports later errors.
 	Connect(client Counterpart) (Conversation, error)
 }
 
-// Conversation is the server's end of a legacy session. Its methods do not
-// wait and may be called at once; what is handed to them arrives in order.
+// Conversation is the server's end of a legacy session. Its methods do not wait
+// and may be called at once; messages arrive in the order of the calls.
 type Conversation interface {
 	// Do takes over a request, initialize among them.
 	Do(x *Exchange)
@@ -40,12 +40,12 @@ type Conversation interface {
 	// returns.
 	Notify(m *Message)
 
-	// Close ends the conversation and what is in flight in it.
+	// Close ends the conversation and its requests in flight.
 	Close()
 }
 
 // Counterpart is the client's end of a legacy session as a Conversation sees it.
-// Its methods do not wait. What they are given is valid until they return.
+// Its methods do not wait. Their arguments are valid until they return.
 type Counterpart interface {
 	// Notify sends the client a notification that belongs to no request.
 	Notify(octets []byte)
@@ -56,8 +56,8 @@ type Counterpart interface {
 	// answer returns.
 	Request(x *Exchange, m *Message, answer func(octets []byte))
 
-	// Ended says that the conversation is over: the server is gone. Exchanges in
-	// flight are ended by whoever calls it. To say it again does no harm.
+	// Ended says that the conversation is over: the server is gone. The caller
+	// ends the exchanges in flight. To say it again does no harm.
 	Ended()
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// What a client is shown changes with the access rules too. Clients that are told of
+// Access rules change the lists that a client sees, too. Clients that are told of
 // changes by the server are told of these as well: by this side, in its place.
 
 const (
@@ -12,10 +12,10 @@ const (
 	methodAcknowledged = "notifications/subscriptions/acknowledged"
 )
 
-// RulesChanged tells clients to ask again for their lists, where differ says that the
-// rules for an identity and a server are others than before: those with a session in
-// which the server said that it tells of changes, and those with a subscriptions/listen
-// in which it agreed to. It does not wait, and is called once the new rules hold.
+// RulesChanged tells clients that their lists have changed, where differ says that the
+// rules for an identity and a server have. It reaches clients with a session in which
+// the server announces list changes, and those with a subscriptions/listen in which it
+// agreed to. It does not wait, and is called once the new rules hold.
 func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	m.mu.Lock()
 	var sessions []*session

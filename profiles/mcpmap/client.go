@@ -18,7 +18,7 @@ import (
 var ErrCancelled = errors.New("mcpmap: the call was cancelled")
 
 // Cancellation is a cause of the context of Do: the call was cancelled by a
-// notification, which the server is to get as it is.
+// notification, which the server gets unchanged.
 type Cancellation struct{ Octets []byte }
 
 func (c *Cancellation) Error() string { return ErrCancelled.Error() }
@@ -40,7 +40,7 @@ type Call struct {
 	// the fields above.
 	Extensions e1.Extensions
 
-	// Octets is the JSON-RPC request. It is sent as it is.
+	// Octets is the JSON-RPC request. It is sent unchanged.
 	Octets []byte
 
 	// Events hears what belongs to this call. With initialize it also hears
@@ -48,16 +48,15 @@ type Call struct {
 	Events Events
 
 	// Sent, if not nil, is called once the request is on its way, by the
-	// goroutine that called Do. What is sent after that comes after it on the
-	// same session, and Notify finds the call. It is not called if Do fails
-	// before.
+	// goroutine that called Do. Later messages follow it on the same session,
+	// and Notify finds the call. It is not called if Do fails before.
 	Sent func()
 }
 
 // Events are callbacks. Those of one call are called one at a time and in
-// order, from a goroutine of their own; they may take their time, up to the
-// bound of Options.MaxNotificationsDue, above which notifications are dropped.
-// Without a callback notifications are dropped and requests refused.
+// order, from a separate goroutine. They may block, but above
+// Options.MaxNotificationsDue notifications are dropped. Without a callback
+// notifications are dropped and requests refused.
 type Events struct {
 	// Notification gets a notification as it came. octets stays the callee's.
 	Notification func(octets []byte)
@@ -86,8 +85,8 @@ func (r *Result) Error() []byte {
 // Client calls the servers of the peer of one connection. It is safe for
 // concurrent use.
 //
-// A modern request has a lane of its own. A legacy session has one lane for all
-// that belongs to it.
+// A modern request has its own lane. A legacy session has one lane for all that
+// belongs to it.
 type Client struct {
 	m *Mapping
 	c *conn
@@ -252,9 +251,9 @@ func (r *route) release() {
 	}
 }
 
-// route returns the lane of a call: that of its session, else one of its own.
-// A call that is alone on its lane keeps it open until the answer: what cancels
-// it is sent behind it. The caller releases it.
+// route returns the lane of a call: that of its session, else a new one. A call
+// that is alone on its lane keeps it open until the answer: what cancels it is
+// sent behind it. The caller releases it.
 func (c *Client) route(ctx context.Context, call *Call, msg *Message) (*route, error) {
 	if !msg.Is(MethodInitialize) && (call.Session != "" || !msg.Modern()) {
 		if r := c.sessionRoute(call.Target, call.Session); r != nil {
@@ -321,7 +320,7 @@ func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, err err
 }
 
 // AppendCancelled appends the notification that cancels the request of an id,
-// given as it was written.
+// given octet for octet.
 func AppendCancelled(dst, id []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":"`+MethodCancelled+`","params":{"requestId":`...)
 	dst = append(dst, id...)
@@ -392,9 +391,9 @@ func (c *Client) sendNotification(ctx context.Context, r *route, target, session
 }
 
 // Resume takes up a legacy session that was opened on another connection to the
-// same peer: what is sent for it has a lane of its own here, and events hears what
-// belongs to it and to no call that would hear it. The peer knows of it with the
-// next message of the session, or with swp.mcp.listen.
+// same peer: its messages have their own lane here, and events gets those that
+// belong to the session and to no call. The peer knows of it with the next message
+// of the session, or with swp.mcp.listen.
 func (c *Client) Resume(ctx context.Context, target, session string, events Events) error {
 	lane, err := c.c.sess.Open(ctx)
 	if err != nil {

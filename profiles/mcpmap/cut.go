@@ -6,8 +6,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Members of the result of a list request that are read here, and what is written
-// for how far the result may be cached.
+// The cacheScope of the result of a list request, and its text in a cut result.
 var cacheScope = []byte("cacheScope")
 
 const (
@@ -15,20 +14,20 @@ const (
 	privateMember = `,"cacheScope":` + private
 )
 
-// errList refuses an answer of which nobody can say what it shows.
+// errList refuses an answer whose contents cannot be checked.
 var errList = &profiles.Error{
 	Code: profiles.Internal, Detail: "mcp_list",
-	Text: "the list of the server can not be read, so it can not be held against the access rules",
+	Text: "the list of the server cannot be read, so it cannot be held against the access rules",
 }
 
 // cutList returns a response without the elements of result.<member> that keep
-// refuses. keep is given the name of an element, valid until it returns; an element
-// whose name nobody can be sure of is refused without being asked about.
+// refuses. keep gets the name of an element, valid until it returns; an element
+// with an ambiguous name is removed without asking.
 //
-// An element goes with one comma, and a result from which something went becomes
-// private for caches: a missing cacheScope means public, and what is left is for one
-// caller. All other octets stay. If every element is kept the response itself is
-// returned. A list that parsers could read in several ways is an error.
+// An element is removed with one comma, and a cut result becomes private for caches:
+// a missing cacheScope means public, and the rest is for one caller. All other
+// octets stay. If every element is kept the response itself is returned. A list that
+// parsers could read in several ways is an error.
 func cutList(response []byte, member string, keep func(name []byte) bool) ([]byte, *profiles.Error) {
 	var m Message
 	if m.Scan(response) != nil || m.Check(Response) != nil {
@@ -113,8 +112,7 @@ func (c *cutter) result(member string) {
 	})
 }
 
-// list walks over the list. null is none; what is neither is nothing that could be
-// decided about.
+// list walks over the list. null is an empty one; no other value can be checked.
 func (c *cutter) list() {
 	if c.peek() != '[' {
 		c.unclear = c.unclear || c.peek() != 'n'
@@ -165,7 +163,7 @@ func (c *cutter) element() (name []byte, ok bool) {
 	return c.message.text(value)
 }
 
-// scope walks over a cacheScope, which has to be private if anything is cut.
+// scope walks over a cacheScope, which must be private if anything is cut.
 func (c *cutter) scope() {
 	from := c.i
 	c.skip(0)

@@ -4,20 +4,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// errDraining ends what has no end of its own when the endpoint shuts down.
+// errDraining ends endless exchanges when the endpoint shuts down.
 var errDraining = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this endpoint is shutting down", Pace: true, Retryable: true, Domain: true,
 }
 
-// errLeft ends what has no end of its own when its server is another one from now on, or
-// there is none any more.
+// errLeft ends endless exchanges when their server was replaced or removed.
 var errLeft = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this server was changed or removed", Pace: true, Retryable: true, Domain: true,
 }
 
-// Leave ends what peers have open at a server that would never end by itself, as Drain
-// does for all servers: so one that is no longer in the Backend comes to rest. It does
-// not wait.
+// Leave ends the endless exchanges of peers with a server, as Drain does for all
+// servers: so a server that has left the Backend becomes idle. It does not wait.
 func (m *Mapping) Leave(target string) {
 	for _, x := range m.endless() {
 		if x.target == target {
@@ -26,7 +24,7 @@ func (m *Mapping) Leave(target string) {
 	}
 }
 
-// endless returns the exchanges that have no end of their own.
+// endless returns the exchanges that never end by themselves.
 func (m *Mapping) endless() (list []*Exchange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

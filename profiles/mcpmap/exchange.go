@@ -52,7 +52,7 @@ type Exchange struct {
 }
 
 // newExchange holds a request of a session, or of none, to a server. msg is its
-// outline. Until watch is called the octets of the request stay, whatever happens.
+// outline. Until watch is called the octets of the request stay valid.
 func (m *Mapping) newExchange(c *conn, s *session, target string, req *profiles.Request, msg *Message) (*Exchange, error) {
 	ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline)
 	if err != nil {
@@ -108,8 +108,8 @@ func (x *Exchange) Peer() *profiles.Peer { return x.req.Session.Peer() }
 // it. It ends when the peer can no longer be answered.
 func (x *Exchange) Context() context.Context { return x.w.Context() }
 
-// Passage is what the request says of its way. Where it gave no deadline, that of
-// this endpoint holds; a subscriptions/listen has none. It may be called before the
+// Passage has the request's hops and deadline. Without a deadline that of this
+// endpoint applies; a subscriptions/listen has none. It may be called before the
 // exchange is over.
 func (x *Exchange) Passage() profiles.Passage {
 	p := profiles.PassageOf(x.req.Extensions, x.began)
@@ -145,8 +145,9 @@ func (x *Exchange) Params() [][]byte {
 // OnCancel has f called, at most once, if the exchange ends without Finish or
 // Fail. octets is the notification by which the client cancelled it, to be
 // passed on, or nil if the client is gone or the time is up; it is valid until
-// f returns. f must not wait, and what the server still says of the request is
-// to be dropped. If the exchange is over already, f is called at once.
+// f returns. f must not wait, and later messages of the server about the
+// request must be dropped. If the exchange is over already, f is called at
+// once.
 func (x *Exchange) OnCancel(f func(octets []byte)) {
 	x.mu.Lock()
 	over := x.over
@@ -157,9 +158,10 @@ func (x *Exchange) OnCancel(f func(octets []byte)) {
 	}
 }
 
-// Pace waits until the peer has taken enough for Notify not to lose a notification,
-// or until ctx ends. Whoever reads a server for this exchange alone waits so before
-// each one, and the server has to wait for the client.
+// Pace applies backpressure: it waits until the peer has taken enough for Notify
+// not to lose a notification, or until ctx ends. A reader of a server for this
+// exchange alone calls it before each one, so that the server waits for the
+// client.
 func (x *Exchange) Pace(ctx context.Context) {
 	_ = x.w.Pace(ctx, 0) // an exchange that is over has no use for notifications
 }
@@ -219,8 +221,8 @@ func (x *Exchange) FinishFailed(octets []byte, status int) {
 // FinishStatus is Finish with the HTTP status of the answer (extension 20)
 // where it is not what the response implies; 0 means it is.
 //
-// Of the answer to a request for a list, what the access rules do not let the peer use
-// is left out. If that can not be told, the exchange fails.
+// From the answer to a list request, entries that the access rules forbid to the peer
+// are removed. If that cannot be told, the exchange fails.
 func (x *Exchange) FinishStatus(octets []byte, status int) {
 	if x.list != nil {
 		shown, err := x.view().cut(x.list, octets)

@@ -27,8 +27,8 @@ const (
 	maxAnswer    = 512
 )
 
-// rpcCode maps a code to that of a JSON-RPC error (SWP profiles §1; the codes
-// that are details of another one are mapped like that one).
+// rpcCode maps a code to the code of a JSON-RPC error (SWP profiles §1; the
+// codes that are details of another one are mapped like that one).
 func rpcCode(c profiles.Code) int {
 	switch c {
 	case profiles.InvalidFrame, profiles.FrameTooLarge, profiles.InvalidUvarint:
@@ -52,9 +52,9 @@ func rpcCode(c profiles.Code) int {
 func AppendFailure(dst, id []byte, err error) []byte { return AppendFailureOf(dst, id, err, "") }
 
 // AppendFailureOf is AppendFailure with the identity of the endpoint that writes it,
-// as data.endpoint: by that a caller tells the failure of an endpoint from that of
-// another one behind it. An empty identity is left out, and so is one so long that it
-// would leave no room for the message.
+// as data.endpoint: with it a caller distinguishes failures of an endpoint from those
+// of another one behind it. An empty identity is left out, as is one too long for the
+// message to fit.
 func AppendFailureOf(dst, id []byte, err error, endpoint string) []byte {
 	e := Failure(err)
 	text := e.Text
@@ -97,8 +97,8 @@ func Failure(err error) *profiles.Error {
 	case errors.Is(err, context.Canceled):
 		return &profiles.Error{Code: profiles.Internal, Detail: detailCancelled, Text: "cancelled", Cause: err}
 	}
-	// Not retryable: whether the server carried the request out is unknown, and
-	// a tool may do things that must not be done twice.
+	// Not retryable: whether the server executed the request is unknown, and a
+	// tool may have effects that must not be repeated.
 	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err}
 }
 
@@ -122,7 +122,7 @@ func appendError(dst, id []byte, code int, text string) []byte {
 }
 
 // appendQuoted appends text as a JSON string whose content has at most limit
-// octets; what is longer is cut.
+// octets; longer text is cut.
 func appendQuoted(dst []byte, text string, limit int) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

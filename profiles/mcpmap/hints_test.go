@@ -38,7 +38,7 @@ func (p *wishes) Violated(_ context.Context, profile, name string) *profiles.Vio
 
 const note = `{"jsonrpc":"2.0","method":"notice"}`
 
-// A MUST that can not be kept keeps a request from its server, in a session and
+// A MUST that cannot be kept keeps a request from its server, in a session and
 // without one, and notifications, too. The caller is told why.
 func TestPR13AMustThatIsNotKeptStopsTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

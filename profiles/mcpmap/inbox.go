@@ -20,8 +20,8 @@ type delivery struct {
 	hand   func()
 }
 
-// maxDueOctets bounds the octets that wait for one reader: those of a call or a
-// session, in either direction.
+// maxDueOctets bounds the octets queued for one reader: a call or a session, in
+// either direction.
 const maxDueOctets = 16 << 20
 
 // push queues f, which holds so many octets, unless too much is waiting

@@ -61,7 +61,7 @@ func (a *Asked) refuse(fault *profiles.Error) {
 }
 
 // asked takes a request of the peer that belongs to a call or a session of
-// ours; took is false if it is none of those.
+// ours; took is false if there is no such call or session.
 func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err error) {
 	e := earlyOf(req)
 	c.mu.Lock()
@@ -94,7 +94,7 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 }
 
 // told takes a notification of the peer that belongs to a call or a session of
-// ours; it returns false if it is none of those.
+// ours; it returns false if there is no such call or session.
 func (c *Client) told(req *profiles.Request, msg *Message) bool {
 	e := earlyOf(req)
 	c.mu.Lock()
@@ -131,9 +131,9 @@ func (e *Events) hears(kind Kind) bool {
 	return e.Notification != nil
 }
 
-// owner finds who hears a message: the call it belongs to, or the session if
-// the call is over or has no callback for it. It returns nil for what may belong
-// to a call that is being opened. The caller holds mu.
+// owner finds the receiver of a message: the call it belongs to, or the session
+// if the call is over or has no callback for it. It returns nil for a message
+// that may belong to a call that is being opened. The caller holds mu.
 func (c *Client) owner(e *early) (Events, *inbox) {
 	out := c.calls[e.related]
 	switch {
@@ -261,8 +261,8 @@ func (c *Client) opened(out *outgoing, msgID []byte) {
 	c.settle()
 }
 
-// initialized is called when the session that an initialize opened is known,
-// or that there is none.
+// initialized is called when it is known whether an initialize opened a
+// session.
 func (c *Client) initialized() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

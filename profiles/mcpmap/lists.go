@@ -58,7 +58,7 @@ func (v view) may(operation, name string) bool {
 func (v view) open() bool { return v.access == profiles.Everyone }
 
 // cut returns an answer to the request for a list without what may not be seen.
-// Where all of it may be seen that is the answer itself.
+// If the peer may see all of it, that is the answer itself.
 func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
 	if v.open() {
 		return response, nil

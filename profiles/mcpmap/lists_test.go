@@ -177,7 +177,7 @@ func TestRulesThatChangeAreToldOf(t *testing.T) {
 		"alice resources/list one")
 }
 
-// An Access that can not foretell is asked, and nothing is known of what is below.
+// An Access that cannot foretell is asked, and nothing is known of what is below.
 func TestAccessThatCannotForetellIsAsked(t *testing.T) {
 	var asked []string
 	a := decider(func(_, _, operation, name string) bool {

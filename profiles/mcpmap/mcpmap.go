@@ -1,14 +1,14 @@
 // Package mcpmap is profile 1: MCP over SlimWire. A payload is one JSON-RPC
 // message, octet for octet as its author wrote it; this package reads its
-// outline (Message) and never writes it anew.
+// outline (Message) and never re-encodes it.
 //
 // Both eras of MCP are carried. A modern request (from 2026-07-28) stands
 // alone: notifications that belong to it, then one response. A legacy client
 // (up to 2025-11-25) has a session: initialize opens it, its answer names it
 // (extension 17), the server may ask the client something on it.
 //
-// One Mapping serves both directions of any number of connections: what peers
-// ask goes to the servers of a Backend, and Client calls the servers of a peer.
+// One Mapping serves both directions of any number of connections: requests of
+// peers go to the servers of a Backend, and Client calls the servers of a peer.
 //
 // Specification: SWP profiles §1, MCP mapping §1 to §3.
 package mcpmap
@@ -34,19 +34,19 @@ type Options struct {
 	// Backend is the servers offered to peers. Nil: none.
 	Backend Backend
 
-	// Identity is that of this endpoint, which goes into each error that it writes
-	// itself, as data.endpoint. Empty: none of them has it.
+	// Identity is the identity of this endpoint, which goes into each error of its
+	// own, as data.endpoint. Empty: none of them has it.
 	Identity string
 
 	// Access is asked about each request and notification that a peer sends to
 	// a server: profile "mcp", the JSON-RPC method, the server, or server/tool
-	// for tools/call. What is denied is refused with SecurityPolicy before the
-	// server sees any of it. Nil means everyone may do everything.
+	// for tools/call. Denied messages are refused with SecurityPolicy before
+	// the server sees them. Nil allows everything.
 	Access profiles.Access
 
-	// Policy is asked about whatever Access allows, with the name of the server.
-	// What it stops is refused like what Access denies, after its notice. Nil
-	// stops nothing.
+	// Policy is asked about everything that Access allows, with the name of the
+	// server. Messages that it stops are refused like denied ones, after its
+	// notice. Nil stops nothing.
 	Policy profiles.Policy
 
 	CallTimeout time.Duration // without a message of a call, default 60 s
@@ -99,7 +99,7 @@ type Mapping struct {
 	perPeer  map[string]int // sessions by identity
 }
 
-// Stats is what a Mapping has counted, and what it holds now.
+// Stats are the counters and gauges of a Mapping.
 type Stats struct {
 	Sessions int // legacy sessions served now
 

@@ -33,7 +33,7 @@ const (
 const ModernVersion = "2026-07-28"
 
 // Message is the outline of a JSON-RPC message: a view on its octets, which
-// stay as they are. The zero Message is empty.
+// stay unchanged. The zero Message is empty.
 type Message struct {
 	octets []byte
 
@@ -65,32 +65,32 @@ func (m *Message) at(s span) []byte {
 // Octets returns the whole message.
 func (m *Message) Octets() []byte { return m.octets }
 
-// ID returns the id as it is written, quotes and all, or nil if there is none.
+// ID returns the octets of the id, quotes included, or nil.
 func (m *Message) ID() []byte { return m.at(m.id) }
 
-// Params returns the params as they are written, or nil.
+// Params returns the octets of the params, or nil.
 func (m *Message) Params() []byte { return m.at(m.params) }
 
-// Result returns the result as it is written, or nil.
+// Result returns the octets of the result, or nil.
 func (m *Message) Result() []byte { return m.at(m.result) }
 
-// Error returns the error as it is written, or nil.
+// Error returns the octets of the error, or nil.
 func (m *Message) Error() []byte { return m.at(m.err) }
 
 // ProgressToken returns the token under which the sender of a request wants to
-// hear of its progress, as it is written, or nil.
+// hear of its progress, octet for octet, or nil.
 func (m *Message) ProgressToken() []byte { return m.at(m.progress) }
 
 // Progressed returns the token of the request that a progress notification is
-// about, as it is written, or nil.
+// about, octet for octet, or nil.
 func (m *Message) Progressed() []byte { return m.at(m.progressed) }
 
-// RequestID returns the id of the request that a cancellation is about, as it
-// is written, or nil.
+// RequestID returns the id of the request that a cancellation is about, octet
+// for octet, or nil.
 func (m *Message) RequestID() []byte { return m.at(m.request) }
 
 // SubscriptionID returns the id of the listening request that a notification
-// belongs to, as it is written, or nil.
+// belongs to, octet for octet, or nil.
 func (m *Message) SubscriptionID() []byte { return m.at(m.subscription) }
 
 // Method returns the method with its escapes undone, or nil. It is a window

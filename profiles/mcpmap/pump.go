@@ -9,13 +9,13 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// What a server has to say on its own account goes to the client by way of the
-// session: kept in order, sent by a goroutine that lives while there is
-// something to send, so that neither the server nor a read loop waits for a
-// client that is slow or away.
+// Messages that a server starts are queued in the session and sent to the
+// client in order, by a goroutine that lives while the queue is not empty, so
+// that neither the server nor a read loop waits for a client that is slow or
+// away.
 
-// Notify implements Counterpart. What is about a list of which the client may see
-// nothing is not for it.
+// Notify implements Counterpart. A change of a list of which the client may see
+// nothing is dropped.
 func (s *session) Notify(octets []byte) {
 	if s.view().told(octets) {
 		s.push(message{kind: Notification, octets: slices.Clone(octets)})
@@ -200,7 +200,7 @@ func (s *session) send(msg *message, p path) error {
 	return nil
 }
 
-// await passes the client's answer to the server, or tells it that there is
+// await passes the client's answer to the server, or reports that there is
 // none.
 func (s *session) await(msg *message, call profiles.Call) {
 	defer call.Close()

@@ -14,11 +14,11 @@ const (
 	MethodRPCClose  = "swp.mcp.close"
 )
 
-// Listen serves swp.mcp.listen: what the server of a session has to say on its
-// own account goes to lane from now on, which must stay open until ended is
-// called. ended is called once, when the session ends, another call of Listen
-// takes its place, or after release; with an error that says to come again when
-// the Mapping is drained. The RPC is held open meanwhile.
+// Listen serves swp.mcp.listen: messages that the server of a session starts go
+// to lane from now on, which must stay open until ended is called. ended is
+// called once, when the session ends, another call of Listen takes its place,
+// or after release; with a retryable error when the Mapping is drained. The RPC
+// is held open until then.
 //
 // The error is an *Error of NotFound if the session is unknown or another
 // identity's.

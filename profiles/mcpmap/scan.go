@@ -32,11 +32,11 @@ func (s span) present() bool { return s.to > 0 }
 // name is written with escapes, and the time is linear in the length.
 //
 // Names match exactly. A member of the outline (jsonrpc, id, method, params,
-// result, error) that is there twice is refused, however it is spelled, and so
-// is one that differs in case only: parsers disagree about which one counts,
-// and access rules would decide about another message than the server acts on.
-// Inside params the last one counts, as it does for nearly every parser; only
-// the name of a tool must be there once (see Check).
+// result, error) that is repeated is refused, in any spelling, and so is one
+// that differs in case only: parsers disagree about which one counts, and
+// access rules could see another message than the server. Inside params the
+// last one counts, as it does for nearly every parser; only the name of a tool
+// must be there once (see Check).
 //
 // The error is an *Error of InvalidMCPPayload. After a fault of shape the
 // outline is complete and good for building an error answer; after the others

@@ -96,9 +96,9 @@ func (c *conn) sessionFor(msg *Message, target string) *session {
 func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
 	if msg.Is(MethodCancelled) {
 		if x := c.related(req, msg); x != nil && !x.initialize {
-			// With this the exchange is over for both ends; what the server still
-			// says of it is dropped (MCP: the sender of a cancellation ignores
-			// responses that arrive afterwards).
+			// With this the exchange is over for both ends; later messages of the
+			// server about it are dropped (MCP: the sender of a cancellation
+			// ignores responses that arrive afterwards).
 			x.abandon(msg.Octets(), nil)
 			return nil
 		}
@@ -123,8 +123,8 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 	return nil
 }
 
-// allowed asks whether the peer may send a message to a server. What the answer
-// is about is read from the octets that are passed on.
+// allowed asks whether the peer may send a message to a server. The decision
+// rests on the same octets that are passed on.
 func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) error {
 	name := server
 	if msg.Is(MethodToolsCall) {
@@ -187,11 +187,10 @@ func (m *Mapping) Targets(peer *profiles.Peer) []string {
 	return names
 }
 
-// route finds the server that a request is for, and asks whether the peer may
-// send it there: first of all, so that a server that the peer may not reach
-// looks like one that is not there. The error is a JSON-RPC error; where there
-// is no such server it names the choices. A session outlives its server in the Backend:
-// there is no Server then.
+// route finds the server that a request is for, and asks whether the peer may send it
+// there: first of all, so that a server that the peer may not reach looks like one that
+// is not there. The error is a JSON-RPC error; if there is no such server it names the
+// choices. A session outlives its server in the Backend: there is no Server then.
 func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, string, error) {
 	name, ok := m.named(req)
 	if ok {

@@ -12,9 +12,9 @@ import (
 )
 
 // session is one legacy session: a conversation with a server on one side, the
-// connection of its client on the other. It belongs to the identity that
-// opened it, outlives its connection for a while, and keeps what the server has
-// to say meanwhile.
+// connection of its client on the other. It belongs to the identity that opened
+// it, outlives its connection for a while, and queues the server's messages
+// until then.
 type session struct {
 	m        *Mapping
 	id       string
@@ -167,9 +167,9 @@ func (s *session) notify(c *conn, msg *Message) {
 	}
 }
 
-// answered is called when an exchange of the session is over, with its
-// response if there is one. The answer to initialize names the session; when
-// there is none, neither is there a session.
+// answered is called when an exchange of the session is over, with its response
+// if there is one. The answer to initialize names the session; without it there
+// is no session.
 func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Extensions {
 	s.mu.Lock()
 	if i := slices.Index(s.open, x); i >= 0 {

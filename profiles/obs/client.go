@@ -15,8 +15,8 @@ type IDs struct {
 	MsgID, TaskID, RPCID []byte
 }
 
-// Send sends an OBS_SET and does not wait for the peer to read it: what it is
-// for is sent after it, on the same lane. It fails on what Check refuses.
+// Send sends an OBS_SET and does not wait for the peer to read it: the exchange
+// it is for must follow on the same lane. It fails on what Check refuses.
 func Send(ctx context.Context, on profiles.Sender, t profiles.Trace, ids IDs) error {
 	if err := Check(t); err != nil {
 		return err
@@ -44,16 +44,16 @@ func (*Contexts) Forward(ctx context.Context, lane profiles.Lane, m *profiles.On
 	return ctx, nil
 }
 
-// Bind sends an OBS_SET and returns once the peer has read it, so that it holds
-// for what is sent afterwards on any lane. The error is that of Last; if the
-// peer refused the OBS_SET it says why.
+// Bind sends an OBS_SET and returns once the peer has read it, so that it
+// applies to later messages on any lane. The error is that of Last; if the peer
+// refused the OBS_SET it says why.
 func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) error {
 	call, err := lane.Call(ctx, setEnvelope(t, ids)) // a call, for the OBS_ERR that may follow
 	if err != nil {
 		return err
 	}
 	defer call.Close()
-	// Any answer to what was sent next says that this was read.
+	// Any answer to the next message shows that this one was read.
 	if _, _, err := Last(ctx, lane); err != nil && !errors.As(err, new(*profiles.Error)) {
 		return err
 	}
@@ -96,7 +96,7 @@ func fields(t profiles.Trace, ids IDs) Fields {
 	return Fields{Traceparent: []byte(t.Parent), Tracestate: []byte(t.State), MsgID: ids.MsgID, TaskID: ids.TaskID, RPCID: ids.RPCID}
 }
 
-// answer reads a DOC or ERR. What it returns is the caller's own.
+// answer reads a DOC or ERR. The caller owns the result.
 func answer(env *e1.Envelope) (profiles.Trace, IDs, error) {
 	if env.MsgType == TypeErr {
 		var m Err

@@ -7,8 +7,8 @@ import (
 )
 
 // FromHeader returns the trace context of an HTTP request, given its header in the
-// canonical form. As W3C Trace Context asks, there is none without exactly one traceparent
-// that is one, and what is wrong with a tracestate costs that alone.
+// canonical form. As W3C Trace Context asks, there is none without exactly one valid
+// traceparent, and an invalid tracestate is dropped alone.
 func FromHeader(h map[string][]string) profiles.Trace {
 	parents := h["Traceparent"]
 	if len(parents) != 1 {

@@ -9,10 +9,10 @@
 // connection that has no context of its own. A SET without a traceparent takes
 // back what was bound in the same way. Contexts are kept octet for octet.
 //
-// What is bound belongs to the connection: no other one sees it, and it is gone
-// with it. For each connection at most 1,024 exchanges, or 1 MiB with what it
-// takes to keep them, are remembered, the oldest are forgotten first; for all
-// together 64 MiB, from which on a connection remembers its latest exchange only.
+// Bindings belong to the connection: no other one sees them, and they end with
+// it. Each connection remembers at most 1,024 exchanges, or 1 MiB with overhead,
+// and forgets the oldest first. All together remember 64 MiB; beyond that a
+// connection remembers its latest exchange only.
 //
 // New is the serving side. Its Attach puts the context of an exchange where
 // handlers find it, profiles.TraceOf, once an endpoint asks for it:
@@ -104,7 +104,7 @@ func (c *Contexts) Of(p *profiles.Profile, req *profiles.Request) (profiles.Trac
 	return conn.trace(req.MsgID, func() []byte { return lifecycle(p, &req.Envelope) })
 }
 
-// Attach returns ctx with the trace context of a message, or as it is.
+// Attach returns ctx with the trace context of a message, or ctx unchanged.
 func (c *Contexts) Attach(ctx context.Context, p *profiles.Profile, req *profiles.Request) context.Context {
 	t, ok := c.Of(p, req)
 	if !ok {

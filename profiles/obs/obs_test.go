@@ -401,7 +401,7 @@ func TestAttachGivesHandlersTheirContext(t *testing.T) {
 		t.Error("a context without a trace is another one")
 	}
 	p.setWith(t, c, parent, " a=1 ", obs.IDs{TaskID: []byte("t")})
-	if got := c.Attach(ctx, pr, req); got != ctx { // whose lifecycle can not be read
+	if got := c.Attach(ctx, pr, req); got != ctx { // whose lifecycle cannot be read
 		t.Error("a context without a trace is another one")
 	}
 	pr.Lifecycle = func(*e1.Envelope) []byte { return []byte("t") }

@@ -28,7 +28,7 @@ func AppendBytes[T ~[]byte | ~string](dst []byte, num uint64, v T) []byte {
 	return append(AppendHeader(dst, num, len(v)), v...)
 }
 
-// SizeBytes returns the size of what AppendBytes appends.
+// SizeBytes returns the number of octets that AppendBytes appends.
 func SizeBytes[T ~[]byte | ~string](num uint64, v T) int {
 	if len(v) == 0 {
 		return 0
@@ -44,7 +44,7 @@ func AppendUint(dst []byte, num, v uint64) []byte {
 	return AppendVarint(dst, num, v)
 }
 
-// SizeUint returns the size of what AppendUint appends.
+// SizeUint returns the number of octets that AppendUint appends.
 func SizeUint(num, v uint64) int {
 	if v == 0 {
 		return 0
@@ -60,7 +60,7 @@ func AppendBool(dst []byte, num uint64, v bool) []byte {
 	return AppendVarint(dst, num, 1)
 }
 
-// SizeBool returns the size of what AppendBool appends.
+// SizeBool returns the number of octets that AppendBool appends.
 func SizeBool(num uint64, v bool) int {
 	if !v {
 		return 0
@@ -75,7 +75,7 @@ func AppendVarint(dst []byte, num, v uint64) []byte {
 	return protowire.AppendVarint(dst, v)
 }
 
-// SizeVarint returns the size of what AppendVarint appends.
+// SizeVarint returns the number of octets that AppendVarint appends.
 func SizeVarint(num, v uint64) int {
 	return sizeKey(num) + protowire.SizeVarint(v)
 }

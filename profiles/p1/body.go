@@ -31,7 +31,7 @@ func Body(payload []byte, msgType, members uint64) ([]byte, error) {
 		if f.Bytes(&body); f.err != nil {
 			break
 		}
-		// What is superseded is not looked into, but it has to be a message.
+		// A superseded value is not decoded, but it must be a message.
 		if err := Check(previous); err != nil {
 			return nil, err
 		}

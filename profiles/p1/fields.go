@@ -63,8 +63,8 @@ func (f *Fields) Next() bool {
 // Num returns the number of the present field.
 func (f *Fields) Num() uint64 { return f.num }
 
-// Raw returns the octets of the present field, its key included: what a caller
-// that must pass on fields it does not know copies.
+// Raw returns the octets of the present field, its key included: for callers
+// that copy unknown fields.
 func (f *Fields) Raw() []byte {
 	n := len(f.from) - len(f.rest)
 	return f.from[:n:n]
@@ -131,8 +131,7 @@ func (f *Fields) Uint64(dst *uint64) {
 	}
 }
 
-// Uint32 reads a field of type uint32 into dst: the low 32 bits of what is
-// there.
+// Uint32 reads a field of type uint32 into dst: the low 32 bits of its value.
 func (f *Fields) Uint32(dst *uint32) {
 	if f.is(protowire.VarintType) {
 		*dst = uint32(f.value)

@@ -7,9 +7,9 @@
 //
 // Everything is read in place. Body returns the member as a window into the
 // payload, Fields walks over its fields, and nothing is allocated but errors
-// and, in one rare case that Body names, a merged body. Lengths are compared
-// before they are believed, groups are skipped to a fixed depth, and what may
-// repeat is counted before it is decoded (Check).
+// and, in one rare case that Body names, a merged body. Lengths are checked
+// before use, groups are skipped to a fixed depth, and repeated fields are
+// counted before they are decoded (Check).
 //
 // The meaning is that of proto3, and stricter in three points: a known field of
 // another wire type is refused instead of being ignored, groups nest at most
@@ -46,8 +46,8 @@ func refuse(detail, format string, args ...any) error {
 	}
 }
 
-// Missing returns the error for a required field that is absent or, what is
-// the same in proto3, empty.
+// Missing returns the error for a required field that is absent or empty, which
+// is the same in proto3.
 func Missing(field string) error {
 	return refuse(DetailRequired, "%s: required", field)
 }

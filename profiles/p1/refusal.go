@@ -48,8 +48,8 @@ type Refusals struct {
 }
 
 // Refusal builds the error message for a message that was refused; it is the Refusal of
-// the profile. There is none under a msg_id that is in use: the peer would read it as
-// the answer to the message that uses the msg_id.
+// the profile. There is none for a msg_id in use: the peer would take it for the answer
+// to the message that uses the msg_id.
 func (r *Refusals) Refusal(req *profiles.Request, fault *profiles.Error) (answer e1.Envelope, ok bool) {
 	if !slices.Contains(r.Of, req.MsgType) || fault.Code == profiles.DuplicateMsgID {
 		return e1.Envelope{}, false

@@ -6,7 +6,7 @@ import (
 )
 
 // Clip returns the beginning of UTF-8 text, n octets at most and no half
-// character: for messages to people that have to fit somewhere.
+// character: for messages of limited length to people.
 func Clip[T ~[]byte | ~string](text T, n int) T {
 	if n >= len(text) {
 		return text

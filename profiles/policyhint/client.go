@@ -29,10 +29,10 @@ func (m *Violation) err() *ViolationError {
 	return &ViolationError{string(m.Key), string(m.Scope), string(m.Reason)}
 }
 
-// Put sets hints at a peer, all or none, and returns when they are in force: for
-// all that is sent afterwards, on whatever lane. The error is a *ViolationError or
-// a *profiles.PeerError if the peer did not take them, an *profiles.Error if either side
-// refused a message, or that of ctx.
+// Put sets hints at a peer, all or none, and returns when they are in force: for all
+// later messages, on any lane. The error is a *ViolationError or a *profiles.PeerError
+// if the peer did not take them, an *profiles.Error if either side refused a message, or
+// that of ctx.
 func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error {
 	call, err := on.Call(ctx, setEnvelope(hints))
 	if err != nil {
@@ -113,9 +113,9 @@ func send(ctx context.Context, lane profiles.Lane, hints []profiles.Hint) error 
 	return nil
 }
 
-// onward returns hints for the next hop, the strongest first. What comes to the
-// same scope there is there once for each key, but for different values of a MUST:
-// both were kept here, but they can not be told as one.
+// onward returns hints for the next hop, the strongest first. Hints that get the
+// same scope there are merged for each key, except different values of a MUST:
+// both apply here, and one hint cannot express them.
 func onward(hints []profiles.Hint, scope string) []profiles.Hint {
 	list := hints[:0]
 	for _, h := range hints {

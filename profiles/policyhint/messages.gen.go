@@ -119,7 +119,7 @@ func (m *Ack) Append(dst []byte) []byte {
 	return dst
 }
 
-// Violation says that a constraint can not be set, or that it stopped something.
+// Violation says that a constraint cannot be set, or that it stopped something.
 type Violation struct {
 	// Required, UTF-8.
 	Key []byte

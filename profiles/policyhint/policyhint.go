@@ -1,8 +1,8 @@
-// Package policyhint is the POLICYHINT profile: what a peer wants kept in what
-// is done for it.
+// Package policyhint is the POLICYHINT profile: constraints of a peer on work
+// that is done for it.
 //
 //	SET → ACK         the constraints are in force
-//	SET → VIOLATION   one can not be set, and none of them was
+//	SET → VIOLATION   one cannot be set, and none of them was
 //	SET → ERR
 //	VIOLATION         one has stopped something
 //
@@ -24,15 +24,15 @@
 //
 // # Scopes and precedence
 //
-// A constraint holds for its scope: connection, which is meant where there is
-// none, task:<hex> and rpc:<hex> for one lifecycle, target:<name> for what goes to
-// an MCP server, a kind of task or a method. All that hold for an action hold
-// together: one of a narrower scope does not relax one of a wider.
+// A constraint holds for its scope: connection, the default, task:<hex> and
+// rpc:<hex> for one lifecycle, target:<name> for an MCP server, a kind of task or
+// a method. All that hold for an action hold together: one of a narrower scope
+// does not relax one of a wider.
 //
 // In one scope a key has one value, that of the strongest mode; a weaker one is
-// accepted and changes nothing. Of two with MUST and different values the second
-// is a violation, CONFLICT; otherwise the later one of equal strength counts. A
-// SET is taken whole or not at all.
+// accepted without effect. Of two with MUST and different values the second is a
+// violation, CONFLICT; otherwise the later one of equal strength counts. A SET
+// is taken whole or not at all.
 //
 // Hints belong to their connection: no other one sees them, and they are gone with
 // it. A connection has at most 512, in 96 KiB, and all together have 64 MiB;
@@ -72,7 +72,7 @@ type Options struct {
 	Targets Targets
 
 	// Told gets the VIOLATIONs that peers send: something that was asked of them
-	// was stopped. It must not block. Nil means nobody is told.
+	// was stopped. It must not block. It may be nil.
 	Told func(peer *profiles.Peer, v *ViolationError)
 }
 

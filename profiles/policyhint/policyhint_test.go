@@ -436,7 +436,7 @@ func TestHintsGoOnWithWhatTheyAreFor(t *testing.T) {
 	if got, want := see("a2a", "\x78", "k"), "SHOULD no_pii=true task:78"; got != want {
 		t.Errorf("the task has %q there, want %q", got, want)
 	}
-	// What can not be told is not left out.
+	// What cannot be told is not left out.
 	ctx = profiles.WithHints(t.Context(), []profiles.Hint{hint(profiles.Must, "region", "eu", "connection"), hint(profiles.Must, "region", "eu-west", "rpc:01")})
 	if err := forward(ctx, lane, profiles.ScopeRPC, "m", []byte{0x79}); err == nil {
 		t.Error("two values of a MUST were told as one")

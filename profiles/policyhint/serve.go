@@ -88,7 +88,7 @@ func (h *Hints) Violated(ctx context.Context, profile, name string) *profiles.Vi
 	return nil
 }
 
-// target returns what is declared, which may be nothing.
+// target returns the declared properties, which may be empty.
 func (h *Hints) target(profile, name string) *Target {
 	if h.opts.Targets != nil {
 		if t, ok := h.opts.Targets.Target(profile, name); ok {

@@ -58,8 +58,8 @@ func costOf(hints []profiles.Hint) (octets int) {
 	return octets
 }
 
-// put takes hints, all or none. The violation says which can not be set; the
-// error that there is no room.
+// put takes hints, all or none. The violation names the hint that cannot be
+// set; the error says that there is no room.
 func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +153,8 @@ func (c *connection) account(count, octets int) {
 	c.table.octets.Add(int64(octets))
 }
 
-// begin returns the hints for an exchange whose lifecycle has a scope, which may
-// be empty. Nobody changes them.
+// begin returns the hints for an exchange, given the scope of its lifecycle,
+// which may be empty. Nobody changes them.
 func (c *connection) begin(name string) []profiles.Hint {
 	c.mu.Lock()
 	defer c.mu.Unlock()

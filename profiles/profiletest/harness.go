@@ -18,7 +18,7 @@ import (
 // moment Serve returns, the scratch buffer with them, and detached functions
 // start only then.
 type Harness struct {
-	// KeepRequests leaves requests as they are after Serve, for comparison.
+	// KeepRequests leaves requests unchanged after Serve, for comparison.
 	KeepRequests bool
 
 	t       testing.TB
@@ -60,7 +60,8 @@ func NewAs(t testing.TB, profile *profiles.Profile, identity string) *Harness {
 func (h *Harness) Session() profiles.Session { return h.session }
 
 // Serve hands one message to the profile's handler, under a fresh msg_id, and
-// returns the exchange. It does not wait for what goes on after Serve returned.
+// returns the exchange. It does not wait for work that goes on after Serve has
+// returned.
 func (h *Harness) Serve(msgType uint64, payload []byte, ext ...byte) *Exchange {
 	h.t.Helper()
 	h.count++
@@ -124,7 +125,7 @@ const (
 	modeHeld
 )
 
-// Exchange is one message that was served, and what came of it.
+// Exchange is one message that was served, and its results.
 type Exchange struct {
 	h       *Harness
 	id      []byte
@@ -151,7 +152,7 @@ func (x *Exchange) Subject() profiles.Subject {
 	return x.subject
 }
 
-// Outcome returns how the exchange ended, by what the handler said of it.
+// Outcome returns how the exchange ended, as the handler reported.
 func (x *Exchange) Outcome() profiles.Outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package profiletest is the contract test that every profile runs. It checks
-// what the endpoint relies on and no profile should have to test again: the
-// table of types, how long a request is valid, who may answer with what, and
-// that no octets from a peer make a handler panic or fail as internal.
+// what the endpoint relies on, so that no profile has to: the table of types,
+// how long a request is valid, the permitted answers, and that no octets from a
+// peer make a handler panic or fail as internal.
 //
 //	func TestContract(t *testing.T) {
 //		profiletest.Run(t, newProfile,
@@ -22,7 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Case is a good message, and what comes of it.
+// Case is a valid message, and its expected results.
 type Case struct {
 	Name       string
 	Type       uint64
@@ -32,8 +32,8 @@ type Case struct {
 	// Answers are the types of the answers that the handler sends, in order.
 	Answers []uint64
 
-	// Code is what the message is refused with although it is good, because
-	// what it names does not exist.
+	// Code is the code that refuses a valid message which names something
+	// absent.
 	Code profiles.Code
 
 	// Open says that the exchange is not ended by the handler while the peer

@@ -16,11 +16,11 @@ import (
 // ErrClosed is the cause of sessions ended by Session.Close.
 var ErrClosed = errors.New("profiletest: the connection was closed")
 
-// Session is one end of an in-memory connection without a wire: what is sent
-// is dispatched, in order and on a goroutine of its own, to the registry of the
-// other end. It keeps the promises of profiles.Session, and those that a
-// handler makes are tested: the octets of a request are overwritten when Serve
-// returns, those of a held one when it has ended.
+// Session is one end of an in-memory connection without a wire: messages are
+// dispatched, in order and on a separate goroutine, to the registry of the
+// other end. It keeps the promises of profiles.Session, and tests those of a
+// handler: the octets of a request are overwritten when Serve returns, those of
+// a held one when it has ended.
 //
 // There is one lane, as on TLS. What waits to be dispatched at the other end is the
 // outbound queue of this one: Pace and Offer hold it to the bounds of an endpoint, by
@@ -100,7 +100,7 @@ func (s *Session) Close() {
 	s.other.end()
 }
 
-// Wait waits until the loop of this end and all that it detached have ended.
+// Wait waits until the loop of this end and everything it detached have ended.
 func (s *Session) Wait() { s.work.Wait() }
 
 // Verdicts returns how the messages that this end received have ended so far.
@@ -308,7 +308,7 @@ func (s *Session) verdict(kind uint64, fault *profiles.Error) {
 	s.verdicts = append(s.verdicts, v)
 }
 
-// wipe makes garbage of what nobody may look at any more.
+// wipe overwrites octets that are no longer valid.
 func wipe(env e1.Envelope) {
 	for _, b := range [][]byte{env.MsgID, env.Extensions, env.Payload} {
 		for i := range b {

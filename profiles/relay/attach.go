@@ -103,7 +103,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	return nil
 }
 
-// account returns that of an identity. The caller holds mu.
+// account returns the account of an identity. The caller holds mu.
 func (s *Service) account(identity string) *account {
 	a := s.accounts[identity]
 	if a == nil {
@@ -135,7 +135,7 @@ func (a *attachment) fail(err error) {
 }
 
 // leave ends the attachment: no more deliveries are made, those that were not
-// sent go back. What was sent may still be answered.
+// sent go back. Deliveries in flight may still be answered.
 func (a *attachment) leave() {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()

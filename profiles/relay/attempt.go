@@ -25,7 +25,7 @@ type attempt struct {
 	told func(State) // is called with how the delivery stands then; may be nil
 }
 
-// attemptKey finds attempts by what a consumer says of them.
+// attemptKey finds attempts by the fields of a consumer's answer.
 type attemptKey struct {
 	session    profiles.Session
 	deliveryID string
@@ -48,7 +48,7 @@ func (a *attachment) deliver(it *item) {
 	s.work.Go(func() { at.run(call) }) // Close waits for this goroutine, too
 }
 
-// send sends the delivery. Without a call the outcome says why there is none.
+// send sends the delivery. Without a call the outcome says why.
 func (at *attempt) send() (profiles.Call, outcome) {
 	s, it := at.a.s, at.item
 	switch {
@@ -87,9 +87,9 @@ func passage(publisher string, hops uint64) e1.Extensions {
 	return e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops+1)
 }
 
-// fits refuses what no attempt could deliver: a delivery has fields and extensions
-// that the message of its publisher had not. What the endpoint adds to an envelope
-// is taken to be as long as it can be.
+// fits refuses a message that no attempt could deliver: a delivery has fields and
+// extensions that the message of its publisher had not. It assumes the longest
+// possible additions of the endpoint to an envelope.
 func (s *Service) fits(m *Publish, publisher string, ttl time.Duration, hops uint64) error {
 	d := Publish{DeliveryID: m.DeliveryID, Topic: m.Topic, Payload: m.Payload, TTL: milliseconds(ttl)}
 	limits := &s.opts.Envelope
@@ -111,7 +111,7 @@ func (s *Service) fits(m *Publish, publisher string, ttl time.Duration, hops uin
 }
 
 // left is the ttl_ms of a delivery that is made now: at least 1, and at most the
-// whole, whatever became of the clock since custody.
+// whole, even if the clock has jumped since custody.
 func (r *record) left(now time.Time) uint64 {
 	if r.bound == "" {
 		return 0
@@ -186,8 +186,8 @@ func (at *attempt) answer(how outcome, told func(State)) bool {
 	return true
 }
 
-// attemptOf returns the attempt that a message with a msg_id of its own is about,
-// nil if this session has none or it is not clear which.
+// attemptOf returns the attempt that a message under a new msg_id is about, nil
+// if this session has none or it is ambiguous.
 func (s *Service) attemptOf(req *profiles.Request, deliveryID []byte) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -242,7 +242,7 @@ func TestWhatAConsumerMayAnswer(t *testing.T) {
 			"error":                 {e1.Envelope{MsgType: relay.TypeErr, Payload: (&relay.Err{Code: []byte("NOT_FOUND")}).Append(nil)}, relay.Retry},
 			"nack":                  {e1.Envelope{MsgType: relay.TypeNack, Payload: (&relay.Nack{DeliveryID: []byte("id"), Retryable: true}).Append(nil)}, relay.Retry},
 			"nack, not again":       {e1.Envelope{MsgType: relay.TypeNack, Payload: (&relay.Nack{DeliveryID: []byte("id")}).Append(nil)}, relay.DeadState},
-			"what can not be read":  {e1.Envelope{MsgType: relay.TypeAck, Payload: []byte{0xff}}, relay.Retry},
+			"what cannot be read":   {e1.Envelope{MsgType: relay.TypeAck, Payload: []byte{0xff}}, relay.Retry},
 			"status without a word": {status(""), relay.Retry},
 		} {
 			s := serve(t, kind, relay.Options{})

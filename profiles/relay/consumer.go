@@ -69,7 +69,7 @@ type inboxes struct {
 	open map[inboxKey]*Consumer
 }
 
-// find returns the consumer that a delivery is for, nil if there is none.
+// find returns the consumer for a delivery, or nil.
 func (b *inboxes) find(lane profiles.Lane, topic []byte) *Consumer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,8 +88,8 @@ func (b *inboxes) close() {
 	}
 }
 
-// How long a Consumer whose call has ended answers on its lane: to what was on its
-// way, and to what is being processed.
+// How long a Consumer whose call has ended answers on its lane: to deliveries in
+// flight, and to those in processing.
 const (
 	graceTime = time.Second
 	lateTime  = time.Minute
@@ -100,8 +100,8 @@ var (
 	errNoOpen = errors.New("relay: Options.Open is not set")
 )
 
-// Consume attaches to a topic at a relay, on a lane of its own, and returns when
-// the relay has confirmed it. maxInFlight of 0 leaves the number of unanswered
+// Consume attaches to a topic at a relay, on a separate lane, and returns when the
+// relay has confirmed it. maxInFlight of 0 leaves the number of unanswered
 // deliveries to the relay. The caller closes the Consumer. Errors are those of the
 // RPC call.
 func (s *Service) Consume(ctx context.Context, session profiles.Session, topic string, maxInFlight int) (*Consumer, error) {
@@ -192,7 +192,7 @@ func (c *Consumer) run() {
 	}
 }
 
-// end gives back what nobody has received.
+// end gives back deliveries that were not received.
 func (c *Consumer) end(err error) {
 	c.cancel()
 	c.mu.Lock()
@@ -222,7 +222,7 @@ func (c *Consumer) retire() {
 	_ = c.key.lane.Close()
 }
 
-// reasonDetached is the reason_code for what came when nobody wanted it.
+// reasonDetached is the reason_code for a delivery after the consumer has left.
 const reasonDetached = "detached"
 
 func (c *Consumer) wake() {

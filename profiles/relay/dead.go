@@ -50,7 +50,7 @@ func (s *Service) forget(it *item) {
 	s.conclude(it, func(done func(bool, error)) { s.opts.Store.Ack(space, it.id, it.lease, done) })
 }
 
-// Bounds of what Dead returns at once.
+// Bounds of a page of Dead.
 const (
 	maxDead       = 256
 	maxDeadOctets = 1 << 20 // of payloads; a single larger one is a page of its own
@@ -197,7 +197,7 @@ func decodeParams(params []byte, into any) error {
 	return nil
 }
 
-// expiry buries what nobody has processed in time, and forgets the dead.
+// expiry makes expired deliveries dead, and forgets the dead.
 type expiry struct {
 	s     *Service
 	alarm chan struct{} // one slot: something may have expired

@@ -25,7 +25,7 @@ type feed struct {
 	failures int         // of the Store, in a row
 }
 
-// seat is somebody who takes items, so many at once.
+// seat is a consumer of items, with a bound on those at once.
 type seat struct {
 	feed   *feed
 	free   int         // places
@@ -201,5 +201,6 @@ func (s *Service) due(queue string, at time.Time) {
 	}
 }
 
-// storePauses are those before the Store is asked again for what has failed.
+// storePauses are the pauses before a failed operation of the Store is
+// repeated.
 var storePauses = backoff.Exponential{First: 25 * time.Millisecond, Longest: 5 * time.Second}

@@ -108,7 +108,7 @@ func (s *Service) ttl(ms uint64) time.Duration {
 }
 
 // ttlOf is how long a delivery is worth delivering, 0 for as long as it is kept.
-// What does not fit a duration is as good as for ever.
+// A value that does not fit a duration is as good as for ever.
 func ttlOf(ms uint64, def time.Duration) time.Duration {
 	switch {
 	case ms == 0:
@@ -128,7 +128,7 @@ type custody struct {
 	deliveryID []byte
 }
 
-// stored answers the publisher. If it can not be told, it asks again.
+// stored answers the publisher. If it cannot be told, it asks again.
 func (c *custody) stored(fresh, equal bool, err error) {
 	s := c.s
 	switch {
@@ -194,9 +194,9 @@ func Send(ctx context.Context, on profiles.Caller, p *Publication) (Receipt, err
 	return wait(ctx)
 }
 
-// Submit is Send for those who have more to publish meanwhile: it returns when the
-// message is on its way, and wait returns what Send does. wait is called once.
-// What one goroutine submits on one lane arrives in that order.
+// Submit is Send without waiting for the answer: it returns when the message is on
+// its way, and wait returns the result of Send. wait is called once. What one
+// goroutine submits on one lane arrives in that order.
 func Submit(ctx context.Context, on profiles.Caller, p *Publication) (wait func(context.Context) (Receipt, error), err error) {
 	m := Publish{DeliveryID: p.ID, Topic: []byte(p.Topic), Payload: p.Payload, TTL: milliseconds(p.TTL)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: m.Append(make([]byte, 0, m.Size()))}

@@ -43,7 +43,7 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// maxHead is more than what append writes before the payload.
+// maxHead is more octets than append writes before the payload.
 const maxHead = 512
 
 var errRecord = errors.New("relay: what is stored is no delivery")
@@ -106,8 +106,8 @@ func (d *decoder) text() string {
 	return s
 }
 
-// markOf stands for what makes two deliveries of an id the same: topic and
-// payload.
+// markOf is a hash of topic and payload: deliveries of an id are the same if it
+// is equal.
 func markOf(topic, payload []byte) string {
 	h := sha256.New()
 	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(topic)))) // never fails

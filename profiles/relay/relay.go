@@ -40,8 +40,8 @@
 // endpoints they have passed (48). Consumers of a topic take turns, each with at
 // most max_in_flight unanswered deliveries, so that a slow one holds up nobody.
 // A delivery can also be answered by an ACK or NACK with a msg_id of its own; if
-// deliveries of the same id by several publishers are open, extension 16 says
-// which is meant.
+// deliveries of the same id by several publishers are open, extension 16 selects
+// one.
 //
 // A delivery passes at most eight endpoints: it is refused where it would pass
 // one more, so that relays that feed each other do not do so for ever. Who
@@ -79,8 +79,8 @@ type Options struct {
 	// Store keeps deliveries. Nil means that nothing is relayed here.
 	Store Store
 
-	// Access decides who may publish to a topic and consume from it; it is asked
-	// again after a second at most. Nil means everyone.
+	// Access decides which identity may publish to a topic and consume from it;
+	// it is asked again after a second at most. Nil means everyone.
 	Access profiles.Access
 
 	// Window is how long a delivery_id is remembered at least, default 24 hours.
@@ -123,10 +123,9 @@ type Options struct {
 	// MaxAnswer is how many octets the result of Dead may have, default 7 MiB.
 	MaxAnswer int
 
-	// MaxInFlight bounds the max_in_flight of one attachment, default 128; who asks
-	// for more gets so many. IdentityInFlight and InFlight bound the sum of those of
-	// one identity and of all, default 4,096 and 16,384; attaching beyond them is
-	// refused.
+	// MaxInFlight caps the max_in_flight of one attachment, default 128.
+	// IdentityInFlight and InFlight bound the sum of those of one identity and of
+	// all, default 4,096 and 16,384; attaching beyond them is refused.
 	MaxInFlight, IdentityInFlight, InFlight int
 
 	// Heartbeat is the pause between stream items to a consumer that gets nothing
@@ -134,7 +133,7 @@ type Options struct {
 	Heartbeat time.Duration
 
 	// Notice is told that a delivery of this side is dead, and returns whether the
-	// relay need not say so again. It must not block. Nil means nobody is told.
+	// relay need not say so again. It must not block. It may be nil.
 	Notice func(relay *profiles.Peer, n Notice) bool
 
 	// Open calls an RPC method, for Consume. It returns when the call is sent.
@@ -289,8 +288,8 @@ func (s *Service) Profile() *profiles.Profile { return s.profile }
 var errClosed = errors.New("relay: closed")
 
 // Drain lets the consumers of this relay go: each attachment ends with an error
-// that says to come again. What they were sent they may still answer; deliveries
-// are still accepted.
+// that says to come again. They may still answer deliveries in flight; new
+// deliveries are still accepted.
 func (s *Service) Drain() {
 	s.mu.Lock()
 	s.draining = true

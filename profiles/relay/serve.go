@@ -52,7 +52,7 @@ func unavailable(err error) error {
 	return fault
 }
 
-// ack serves a RELAY_ACK with a msg_id of its own. One for a delivery that this
+// ack serves a RELAY_ACK with a new msg_id. One for a delivery that this
 // session does not have is ignored.
 func (s *Service) ack(req *profiles.Request) error {
 	var m Ack
@@ -66,8 +66,8 @@ func (s *Service) ack(req *profiles.Request) error {
 	return nil
 }
 
-// nack serves a RELAY_NACK with a msg_id of its own: of a consumer for a delivery
-// that it has, or of a relay for one that is dead.
+// nack serves a RELAY_NACK with a new msg_id: of a consumer for a delivery that
+// it has, or of a relay for one that is dead.
 func (s *Service) nack(req *profiles.Request, w profiles.Responder) error {
 	var m Nack
 	if err := m.Decode(req.Payload); err != nil {

@@ -53,7 +53,7 @@ func (s *Service) settle(it *item, how outcome) State {
 	return Retry
 }
 
-// retry makes an item due at a time, zero for now. If the Store can not, the lease
+// retry makes an item due at a time, zero for now. If the Store cannot, the lease
 // ends by itself.
 func (s *Service) retry(it *item, at time.Time, counts bool) {
 	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Nack(space, it.id, it.lease, at, counts, done) }) {
@@ -80,8 +80,8 @@ func (s *Service) backoff(attempt int) time.Duration {
 	return pause
 }
 
-// conclude submits the end of a lease and waits for it. What the Store can not do
-// now it is asked again, while the lease lasts. It returns whether the lease was
+// conclude submits the end of a lease and waits for it. A failed operation of
+// the Store is repeated while the lease lasts. It returns whether the lease was
 // held.
 func (s *Service) conclude(it *item, submit func(done func(held bool, err error))) bool {
 	type result struct {

@@ -7,7 +7,7 @@ func Reasons() []Reason {
 	return []Reason{MaxAttempts, TTLExpired, Rejected, NoConsumer, LimitExceeded}
 }
 
-// Stats says what a relay does, and what it has done since it was made.
+// Stats are the gauges and counters of a relay.
 type Stats struct {
 	Consumers int // attached now
 	InFlight  int // attempts under way

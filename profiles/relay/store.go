@@ -11,7 +11,7 @@ import (
 // done functions are called in the order of submission, one at a time.
 type Store interface{ store.Queues }
 
-// space is where deliveries are in a Store. An item is one delivery. Its id is
+// space is the space of deliveries in a Store. An item is one delivery. Its id is
 // that of the publisher and the delivery; its queue says where it is in its life.
 const space = "relay"
 

@@ -13,7 +13,7 @@ import (
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
-// unreadable is a Store that can not read what is large. After a hundred reads it
+// unreadable is a Store that cannot read what is large. After a hundred reads it
 // hangs, so that a loop comes to an end.
 type unreadable struct {
 	relay.Store

@@ -195,7 +195,7 @@ func (s *Stream) Cancel(ctx context.Context) error {
 func (s *Stream) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
-	_ = s.Cancel(ctx) // if it can not be sent, the connection is gone and the call with it
+	_ = s.Cancel(ctx) // if it cannot be sent, the connection is gone and the call with it
 	s.Abandon()
 }
 

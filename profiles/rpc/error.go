@@ -20,15 +20,15 @@ const (
 	CodeInternal       = "internal"
 )
 
-// Error is the failure of a call: what a method returns to be answered with
-// it, and what Call and Stream return for an RPC_ERR.
+// Error is the failure of a call: a method returns it to answer with it, and
+// Call and Stream return it for an RPC_ERR.
 type Error struct {
 	Code    string // one of the Code constants, or the method's own
 	Message string // for people; reaches the peer
 
 	// Retryable says that the same call may succeed later. A method that says so
-	// has done nothing that it must not do again: the call is then run again when
-	// it is repeated under its idempotency_key.
+	// must have had no effect that must not be repeated: the call then runs again
+	// when it is repeated under its idempotency_key.
 	Retryable bool
 
 	// Endpoint is the identity of the endpoint that has refused the call (extension
@@ -51,7 +51,7 @@ var (
 	// What ends a call under an idempotency_key, for good.
 	errExpired = &Error{Code: CodeTimeout, Message: "the method took too long; whether it had an effect is not known"}
 	errCutOff  = &Error{Code: CodeInternal, Message: "outcome unknown: the endpoint stopped while the call ran"}
-	errUnkept  = &Error{Code: CodeInternal, Message: "the call has ended, but its outcome can not be kept under an idempotency_key"}
+	errUnkept  = &Error{Code: CodeInternal, Message: "the call has ended, but its outcome cannot be kept under an idempotency_key"}
 )
 
 // detailInUse marks the refusal of an rpc_id that is in use. It gets no
@@ -99,9 +99,8 @@ func inWords(fault *profiles.Error) *Error {
 const wordsBytes = 256
 
 // refusal builds the RPC_ERR for a request that the endpoint refused. There is
-// none where the rpc_id can not be read, where it is too long to be repeated,
-// and where an RPC_ERR would seem to end another call: under a msg_id or an
-// rpc_id that is in use.
+// none if the rpc_id is unreadable or too long to be repeated, or if an RPC_ERR
+// would seem to end another call: under a msg_id or an rpc_id in use.
 func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	if req.MsgType != TypeReq || fault.Code == profiles.DuplicateMsgID || fault.Detail == detailInUse {
 		return e1.Envelope{}, false

@@ -28,7 +28,7 @@ func (p *wishes) Violated(_ context.Context, profile, name string) *profiles.Vio
 	}
 }
 
-// A MUST that can not be kept stops a call of any kind, under a key or not, before
+// A MUST that cannot be kept stops a call of any kind, under a key or not, before
 // the method runs. The caller is told in both ways, and pays nothing.
 func TestPR13AMustThatIsNotKeptStopsTheCall(t *testing.T) {
 	for _, method := range []string{"test.inline", "test.detached", "test.held"} {

@@ -24,13 +24,13 @@ type Method struct {
 	// and when the caller cancels; after that nothing it sends or returns counts.
 	Detached func(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) (result []byte, err error)
 
-	// Held opens a call that waits for someone else: it copies what it needs of
-	// params, keeps p and returns. It is called on the read loop and must not
-	// block. An error ends the call with it.
+	// Held opens a call that waits for another party: it copies the parts of
+	// params that it needs, keeps p and returns. It is called on the read loop
+	// and must not block. An error ends the call with it.
 	Held func(p *Pending, params []byte) error
 
 	// Long says that a Held call has no expected end, as a subscription. Such
-	// calls count against a bound of their own.
+	// calls count against their own bound.
 	Long bool
 
 	// Repeatable says that it does no harm to run the method twice with the same

@@ -10,19 +10,19 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// Outcomes keeps what ended the calls that had an idempotency_key. A store of
+// Outcomes keeps the outcomes of calls that had an idempotency_key. A store of
 // package store fits; see there for what the methods mean. What this package
 // promises on top of it:
 //
 //   - A key belongs to the authenticated identity that used it, and stands for
 //     the method and params of its first use. The same request again gets the
 //     same RESP or ERR, octet for octet but for its own rpc_id; another one gets
-//     ERR invalid_request, not retryable. Stream items are not kept: they go to
-//     the caller whose request runs, as they come.
-//   - A method runs after a record that says so has been committed, and its
-//     outcome is committed before anyone is told. Where the first fails the
-//     method does not run, and the answer is unavailable, retryable. Where the
-//     second fails the outcome is held in memory and nobody is told it: the
+//     ERR invalid_request, not retryable. Stream items are not kept: they go at
+//     once to the caller whose request runs.
+//   - A method runs after a record of the start is committed, and its outcome
+//     is committed before any caller gets it. Where the first fails the method
+//     does not run, and the answer is unavailable, retryable. If the second
+//     commit fails the outcome is held in memory and no caller gets it: the
 //     answer is unavailable, retryable, and the same request under the same key
 //     has it committed and gets it. An outcome that the store never takes, for
 //     its size, becomes ERR internal.
@@ -31,15 +31,14 @@ import (
 //     ends the call for all: cancelled and timeout are outcomes like any other.
 //   - A call goes on when its caller's connection is lost, unless its method is
 //     Long: a Detached method for Options.Handler, any other for an hour.
-//   - An error that is retryable is no outcome: nothing is kept, and the call is
-//     run again when it is repeated.
-//   - A call that was running when the process ended, however it ended, has left
-//     a record without an outcome. One process has a store open, so a record of
-//     a call that does not run here is that of one that never will end. If the
-//     method is Repeatable it is run again when the call is repeated. Of any other
-//     nobody knows how far it got: its outcome becomes ERR internal, not
-//     retryable.
-//   - swp.ping and swp.sync are answered anew each time.
+//   - A retryable error is no outcome: nothing is kept, and the call runs again
+//     when it is repeated.
+//   - A call that was running when the process ended, however it ended, has left a
+//     record without an outcome. One process has a store open, so a record of a
+//     call that does not run here is that of one that never will end. If the
+//     method is Repeatable it is run again when the call is repeated. How far any
+//     other got is unknown: its outcome becomes ERR internal, not retryable.
+//   - swp.ping and swp.sync are executed each time.
 //
 // The calls under way are bounded: 4,096, 1,024 of one identity, 64 MiB of
 // params and of outcomes that wait to be committed, 64 requests for one key.
@@ -56,8 +55,8 @@ const space = "rpc"
 // maxKey bounds idempotency_key, in octets.
 const maxKey = 256
 
-// nameOf is the name of the record of a key: of one length, whatever a peer
-// writes, and the same for nobody else.
+// nameOf is the name of the record of a key: of constant length, and unique to
+// the identity.
 func nameOf(identity string, key []byte) string {
 	h := sha256.New()
 	h.Write(e1.AppendBytes(nil, []byte(identity)))

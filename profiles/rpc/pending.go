@@ -26,11 +26,11 @@ type Pending struct {
 // Session is the connection of the caller.
 func (p *Pending) Session() profiles.Session { return p.session }
 
-// Lane is where the call came; what belongs to it is sent there.
+// Lane is the lane of the call; messages that belong to it are sent there.
 func (p *Pending) Lane() profiles.Lane { return p.lane }
 
-// About says what the call is about, in the words of the access rules, for those
-// who watch: what it asks them for counts for more than the name of the method.
+// About names the subject of the call in the terms of the access rules, for
+// observers: they record it in place of the name of the method.
 func (p *Pending) About(profile, operation, name string) {
 	p.seat.about(profiles.Subject{Profile: profile, Operation: operation, Name: name})
 }
@@ -52,15 +52,15 @@ func (p *Pending) After(f func()) {
 	}
 }
 
-// Context ends when the call is over, in whichever way: returned, failed,
-// cancelled by the caller, out of time, or the caller is gone. Under an
-// idempotency_key a call, unless it is Long, goes on without its caller, who may
-// come back for the outcome.
+// Context ends when the call is over, in any way: returned, failed, cancelled by
+// the caller, out of time, or the caller is gone. Under an idempotency_key a
+// call, unless it is Long, goes on without its caller, which may repeat it to
+// get the outcome.
 func (p *Pending) Context() context.Context { return p.ctx }
 
 // Item queues a stream item. It fails with profiles.ErrFinished when the call
-// is over. A peer that does not take items as fast as they come is disconnected
-// in the end: who can wait calls Pace before.
+// is over. A peer that is too slow is disconnected in the end: call Pace first
+// for backpressure.
 func (p *Pending) Item(item []byte) error {
 	if p.ctx.Err() != nil {
 		return profiles.ErrFinished

@@ -6,8 +6,8 @@
 //	CANCEL ends the call of an rpc_id early, with ERR cancelled
 //
 // New builds the serving side from a table of methods. Call and Open are the
-// calling side. An rpc_id belongs to the connection it came on: nobody else can
-// cancel it, collide with it or learn that it exists.
+// calling side. An rpc_id belongs to the connection it came on: no other
+// connection can cancel it, collide with it or learn that it exists.
 //
 // The built-in methods are swp.ping (alive), swp.echo (params come back),
 // swp.info (what this endpoint offers) and swp.sync (answered once all earlier
@@ -40,7 +40,7 @@ const ProfileID = 12
 // methods but swp.info, to everyone.
 type Options struct {
 	// Methods are served beside the built-in ones, by name. Names that begin
-	// with "swp." are for methods of this project. A name can not be taken twice.
+	// with "swp." are for methods of this project. A name cannot be taken twice.
 	Methods map[string]Method
 
 	// Resolve returns the method of a name that is in none of these lists, such as
@@ -64,8 +64,8 @@ type Options struct {
 	// answered unauthorized, after its notice. Nil stops nothing.
 	Policy profiles.Policy
 
-	// Identity is that of this endpoint, which goes beside the errors by which it
-	// refuses a call. Empty: it does not.
+	// Identity is the identity of this endpoint, which accompanies the errors by
+	// which it refuses a call. Empty: it does not.
 	Identity string
 
 	// Outcomes keeps what ended the calls that had an idempotency_key. Nil means

@@ -22,8 +22,8 @@ const (
 )
 
 // run is one call under an idempotency_key, with everyone who waits for its
-// outcome. What the store is asked for is done in steps, each of which begins
-// where the one before has reported.
+// outcome. Operations of the store are steps, each of which begins when the one
+// before has reported.
 type run struct {
 	t        *runs
 	name     string // of the record
@@ -147,8 +147,8 @@ func (r *run) startWith(version uint64, reason *Error) {
 	go r.call(req)
 }
 
-// call runs the method on a goroutine of its own: nobody's read loop, and not
-// the store's.
+// call runs the method on a separate goroutine: not a read loop, and not the
+// store's.
 func (r *run) call(req *profiles.Request) {
 	p := &r.pending
 	defer func() {
@@ -226,8 +226,8 @@ func (r *run) interrupt(why *Error) {
 	}
 }
 
-// finish ends the call. Whoever comes first decides its outcome; for others the
-// error is profiles.ErrFinished.
+// finish ends the call. The first call decides its outcome; later ones get
+// profiles.ErrFinished.
 func (r *run) finish(o outcome) error {
 	r.t.mu.Lock()
 	if r.state != running {
@@ -242,7 +242,7 @@ func (r *run) finish(o outcome) error {
 	r.octets, r.request = 0, nil
 	r.t.mu.Unlock()
 	// A method that failed because this endpoint stops has not ended: its record
-	// stays as that of a call that was cut off.
+	// stays that of an interrupted call.
 	cutOff := o.failed != nil && errors.Is(context.Cause(r.pending.ctx), ErrStopped)
 	r.close()
 	if cutOff {
@@ -253,7 +253,7 @@ func (r *run) finish(o outcome) error {
 	return nil
 }
 
-// keep has the outcome committed, or the record removed where there is none.
+// keep commits the outcome, or removes the record without one.
 func (r *run) keep() {
 	t := r.t
 	t.mu.Lock()
@@ -310,7 +310,8 @@ func (r *run) outcome() outcome {
 }
 
 // hold keeps an outcome that the store did not take, and tells who waits to ask
-// again. What the store will never take is given up for an error that it will.
+// again. An outcome that the store will never take is replaced by an error that
+// it will.
 func (r *run) hold(cause error) {
 	fault := profiles.Unavailable(cause)
 	t := r.t
@@ -356,8 +357,7 @@ func (r *run) forget() ([]*seat, []*run) {
 	return seats, rivals
 }
 
-// settle ends the run with an outcome that is committed, or that is none of its
-// own.
+// settle ends the run with a committed outcome, or one that is not its own.
 func (r *run) settle(o outcome) {
 	seats, rivals := r.forget()
 	r.close()

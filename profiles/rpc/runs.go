@@ -78,7 +78,7 @@ func prior(req *profiles.Request) func(func()) bool {
 	}
 }
 
-// enter begins a run, or has its caller wait for the one that it repeats.
+// enter begins a run, or makes its caller wait for the run that it repeats.
 func (t *runs) enter(r *run) {
 	st := &r.pending.seat
 	var refused *profiles.Error

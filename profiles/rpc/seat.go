@@ -25,7 +25,7 @@ type seat struct {
 }
 
 // sit enters a call and takes over its exchange. leave is called when the caller
-// no longer waits: with what it is to be told, because it has cancelled or its
+// no longer waits: with the error for it, because it has cancelled or its
 // deadline has passed, or with nil because it is gone. It must not block, and may
 // be called more than once. ready is called before anything else can happen.
 func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left time.Duration, leave func(*Error), ready func(*profiles.Request)) error {
@@ -89,8 +89,7 @@ func (st *seat) tell(o outcome) error {
 	return err
 }
 
-// refuse ends the call without an outcome; nil means that nobody is there to be
-// told why.
+// refuse ends the call without an outcome; nil means that the caller is gone.
 func (st *seat) refuse(fault *profiles.Error) {
 	st.end(func() {
 		if fault == nil {

@@ -137,8 +137,8 @@ func inline(req *profiles.Request, w profiles.Responder, in *Req, m *method) err
 // instead of being copied behind its rpc_id.
 const largeResult = 32 << 10
 
-// detach runs a method in the pool of the session. Whoever comes first answers:
-// the method, or what ended the call before it did.
+// detach runs a method in the pool of the session. The first of them answers:
+// the method, or a cancellation or timeout.
 func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Duration) error {
 	over, stop := context.WithCancelCause(context.Background())
 	l := s.live.add(req.Session, in.RPCID, func() { stop(errCancelled) })

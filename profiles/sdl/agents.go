@@ -8,8 +8,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// agents remember who spoke last on which session. An agent_id belongs to an
-// identity here: two that may use the same one have nothing of each other's.
+// agents remember the session on which each agent spoke last. An agent_id
+// belongs to an identity here: two identities that may use the same one share
+// nothing.
 type agents struct {
 	bound int
 
@@ -24,7 +25,7 @@ type speaker struct{ identity, agentID string }
 const maxSpoken = 64
 
 // heard notes that a session spoke as an agent. Above the bounds it is not noted:
-// what is told to the agent then takes the way of those who are away.
+// messages to the agent then go the way of messages to absent agents.
 func (a *agents) heard(session profiles.Session, agentID string) {
 	who := speaker{session.Peer().Identity, agentID}
 	a.mu.Lock()

@@ -27,8 +27,8 @@ const (
 	ReasonConcurrency = "concurrency_limit"
 )
 
-// DetailMismatch is the detail of refusals of an envelope whose type is not that of
-// its message.
+// DetailMismatch is the detail of refusals of an envelope whose type differs from
+// that of its message.
 const DetailMismatch = "sdl_type"
 
 // Fault is why a message is refused, in the terms of the language.

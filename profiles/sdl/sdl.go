@@ -4,10 +4,10 @@
 //	REQ → RES   a request and its response, or the language's own error
 //	EVT         something that is told; never answered
 //
-// What an envelope says is the business of a Server; this package knows its first
-// octet and nothing more. New builds a Service, which is the serving side; Call and
-// Tell are the calling side. An envelope is JSON or CBOR, told apart by that octet,
-// and is answered in the same form.
+// A Server interprets the envelope; this package looks at its first octet only. New
+// builds a Service, which is the serving side; Call and Tell are the calling side.
+// An envelope is JSON or CBOR, told apart by that octet, and is answered in the
+// same form.
 //
 // # Two verdicts
 //
@@ -26,9 +26,9 @@
 // # Bounds
 //
 // A request counts against the requests in flight of its session until it is
-// answered, and against Options.Handling. As many as there are twice processors are
-// decoded, verified and decrypted at once; one that waits for somebody else says so
-// by Rest, and makes room. It ends with its session, with the milliseconds of
+// answered, and against Options.Handling. Twice as many as there are processors are
+// decoded, verified and decrypted at once; one that waits for another party calls
+// Rest, and makes room. It ends with its session, with the milliseconds of
 // extension 49, or after Options.Deadline.
 //
 // Specification: docs/profile-sdl.md, A2A-SDL §16.
@@ -65,9 +65,9 @@ const (
 	CBOR
 )
 
-// FormOf returns the form that the first octet of an envelope stands for: that of
-// a map is CBOR, an opening brace or white space is JSON. ok is false for any other,
-// and where there is none.
+// FormOf returns the form that the first octet of an envelope stands for: that of a
+// map is CBOR, an opening brace or white space is JSON. ok is false for any other,
+// and without one.
 func FormOf(body []byte) (form Form, ok bool) {
 	if len(body) == 0 {
 		return JSON, false
@@ -92,12 +92,12 @@ type Message struct {
 // Answer is what became of a Message.
 type Answer struct {
 	// Body is an envelope of type res in the form of the message: a response, or the
-	// language's own error. Empty means that there is none; of a message that is no
-	// request it is ignored.
+	// language's own error. Empty means none; it is ignored for a message that is
+	// not a request.
 	Body []byte
 
 	// Agent is the agent_id that the sender spoke as, once it is known that it may.
-	// What is told to that agent can then be sent to its session; see Service.Session.
+	// Messages to that agent can then be sent to its session; see Service.Session.
 	Agent string
 
 	// Claimed is the agent_id that the sender wanted to speak as, whether it may or

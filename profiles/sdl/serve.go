@@ -43,7 +43,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 			if before != nil {
 				<-before
 			}
-			// What was told holds although its sender has left.
+			// An event counts even if its sender has left.
 			s.run(context.WithoutCancel(ctx), limit, own, m, func(_ Answer, err error) { done(err) })
 		}()
 		return nil
@@ -104,8 +104,8 @@ func (s *Service) handle(ctx context.Context, own *share, m *Message) (a Answer,
 }
 
 // refusal builds the language's own error for a request that was refused unread.
-// There is none for a msg_id that is in use: it would be read as the answer to what
-// is using it.
+// There is none for a msg_id in use: the peer would take it for the answer to the
+// message that uses it.
 func (s *Service) refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	if s.opts.Server == nil || req.MsgType != TypeReq || fault.Code == profiles.DuplicateMsgID || fault.Detail == DetailMismatch {
 		return e1.Envelope{}, false

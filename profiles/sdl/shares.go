@@ -84,7 +84,7 @@ func (s *slot) rest() {
 	}
 }
 
-// Rest says that the handling of a message only waits for somebody else from now on:
+// Rest says that the handling of a message only waits for another party from now on:
 // another message is handled in its place. ctx is that of Server.Handle, or made of
 // it; with any other Rest does nothing.
 func Rest(ctx context.Context) {

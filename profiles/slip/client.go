@@ -25,8 +25,8 @@ func Send(ctx context.Context, on profiles.Sender, msgType uint64, payload []byt
 	return env.MsgID, on.Send(ctx, env)
 }
 
-// Reply returns the message that answers one of nSLIP: back to who spoke, in the same
-// conversation, one turn later.
+// Reply returns the message that answers one of nSLIP: back to its sender, in the
+// same conversation, one turn later.
 func Reply(to *nslip.Message, act nslip.Act, frame nslip.Frame, slots ...nslip.Slot) *nslip.Message {
 	return &nslip.Message{ConvID: to.ConvID, Turn: to.Turn + 1, Src: to.Dst, Dst: to.Src, Act: act, Frame: frame, Slots: slots}
 }

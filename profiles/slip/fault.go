@@ -17,7 +17,7 @@ const (
 	CodeNoMapping          = "no_mapping"          // no agent has this number
 	CodeDenied             = "denied"              // the sender may not speak as this agent, or to that one
 	CodeMismatch           = "ucr_mismatch"        // the sender knows other anchors
-	CodeBadHandle          = "bad_handle"          // what a handle stands for can not be read, or is said otherwise
+	CodeBadHandle          = "bad_handle"          // what a handle stands for cannot be read, or is said otherwise
 )
 
 // detailPrefix begins the details of verdicts that go with a code of SLIP_ERR.
@@ -47,7 +47,7 @@ func tooFar(agent string) error {
 	return e
 }
 
-// unreadable is the verdict of what is wrong with a message.
+// unreadable is the verdict for a fault of a message.
 func unreadable(err error) error {
 	if e, ok := errors.AsType[*nslip.Error](err); ok {
 		return fault(profiles.InvalidProfilePayload, string(e.Class), "%s", e.What)
@@ -65,7 +65,7 @@ func denied(format string, args ...any) *profiles.Error {
 	return e
 }
 
-// Refuse returns the error by which Receive refuses a message with a code of its own.
+// Refuse returns the error by which Receive refuses a message with its own code.
 func Refuse(code, text string) error {
 	e := fault(profiles.NotFound, code, "%s", text)
 	e.Domain = true

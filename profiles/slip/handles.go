@@ -69,7 +69,7 @@ type HandlesOptions struct {
 	PerIdentity int // of one identity that has bound them, default 1,024
 }
 
-// Handles is a Resolver that keeps what it was told last: above its bounds the oldest
+// Handles is a Resolver that keeps the latest handles: above its bounds the oldest
 // handle is forgotten, above that of an identity the oldest of the identity.
 type Handles struct {
 	opts HandlesOptions

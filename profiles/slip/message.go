@@ -18,7 +18,8 @@ type Message struct {
 	Handles []Meaning
 }
 
-// read reads a payload into m, whatever was in it. The error is one of the languages.
+// read reads a payload into m, replacing its contents. The error is one of the
+// languages.
 func (c *codec) read(m *Message, msgType uint64, payload []byte) error {
 	m.Type, m.Payload, m.Handles = msgType, payload, m.Handles[:0]
 	switch msgType {
@@ -30,8 +31,8 @@ func (c *codec) read(m *Message, msgType uint64, payload []byte) error {
 	return c.slip.ParseInto(&m.SLIP, string(payload))
 }
 
-// write returns m in another form of its language. What is in that form already is
-// returned as it came.
+// write returns m in another form of its language. A message in that form is
+// returned unchanged.
 func (c *codec) write(m *Message, msgType uint64) ([]byte, error) {
 	switch msgType {
 	case m.Type:
@@ -58,7 +59,7 @@ func (m *Message) text() uint64 {
 	return m.Type
 }
 
-// agents returns who speaks and to whom.
+// agents returns the sender and the receiver.
 func (s *Service) agents(m *Message) (src, dst string, err error) {
 	if m.Type == TypeSLIP {
 		return m.SLIP.Src, m.SLIP.Dst, nil

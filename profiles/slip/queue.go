@@ -8,8 +8,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// queues run what waits for others: what has the same key in order, one at a time, and
-// the rest side by side. A key without work has no goroutine.
+// queues run jobs that wait for other parties: those of the same key in order, one at
+// a time, others concurrently. A key without work has no goroutine.
 type queues struct {
 	most, perKey, mostBytes int
 	timeout                 time.Duration
@@ -105,7 +105,7 @@ func (q *queues) do(j job) error {
 	return j.run(ctx)
 }
 
-// close gives up what waits, and waits for what is being done.
+// close drops waiting jobs, and waits for running ones.
 func (q *queues) close() {
 	q.mu.Lock()
 	q.closed = true

@@ -98,8 +98,7 @@ type passing struct {
 	ext     e1.Extensions
 }
 
-// run passes the message on. An agent may leave meanwhile: then it is as if it had
-// been away.
+// run passes the message on. If the agent leaves before that, it counts as absent.
 func (p *passing) run(ctx context.Context) error {
 	s := p.s
 	if s.opts.Agents != nil {
@@ -109,7 +108,8 @@ func (p *passing) run(ctx context.Context) error {
 			}
 		}
 	}
-	// What belongs to an identity here is not told to whoever announces the same name.
+	// Messages for an identity here are not sent to another one that announces the
+	// same name.
 	ours := false
 	if s.opts.Agents != nil {
 		_, ours = s.opts.Agents.Owner(p.dst)
@@ -184,5 +184,6 @@ func (s *Service) returned(req *profiles.Request) error {
 	return nil
 }
 
-// backTo begins the keys of what is passed back, which no agent_id begins with.
+// backTo is the prefix of keys for messages that are passed back; no agent_id
+// has it.
 const backTo = "/"

@@ -114,7 +114,7 @@ type Options struct {
 	Receive func(session profiles.Session, m *Message) error
 
 	// Returned is told of a SLIP_ERR for a message that was not passed on here but
-	// sent by Send. It must not block. Nil: nobody is told.
+	// sent by Send. It must not block. It may be nil.
 	Returned func(session profiles.Session, msgID []byte, err *profiles.PeerError)
 
 	// Numbers are the agents of nSLIP.
@@ -127,7 +127,7 @@ type Options struct {
 	// Anchors are those of this installation, default the core of UCR 1.0.0.
 	Anchors *ucr.Table
 
-	// Handles knows what handles stand for, default a Handles of its own.
+	// Handles resolves handles, default a new Handles.
 	Handles Resolver
 
 	Waiting         int           // messages on their way, default 4,096
@@ -243,7 +243,8 @@ type codec struct {
 }
 
 func newCodec(anchors *ucr.Table) codec {
-	// What was read can be written in the other form, however long its strings are.
+	// Every message that was read can be written in the other form, however long
+	// its strings are.
 	return codec{nslip.Codec{MaxString: maxNSLIP, MaxMessage: maxNSLIP}, slipstream.Codec{Table: anchors}}
 }
 

@@ -53,7 +53,7 @@ func (d *adding) check(ctx context.Context) error {
 }
 
 func (d *adding) store() {
-	// Who sends it again, not knowing whether it was stored, adds nothing.
+	// Sending it again, when in doubt whether it was stored, adds nothing.
 	h := sha256.New()
 	h.Write([]byte(d.key))
 	h.Write(d.data)
@@ -67,7 +67,7 @@ func (d *adding) store() {
 
 // Deltas serves MethodDeltas for a peer: yield gets the payloads of the deltas of
 // a state, in order, and may keep them. Its error ends it, and is its error. The
-// error is an *profiles.Error if there is no such state, or the store can not be
+// error is an *profiles.Error if there is no such state, or the store cannot be
 // read.
 func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byte, yield func(payload []byte) error) error {
 	id, ok := idOf(stateID)

@@ -8,8 +8,8 @@ import (
 
 // Forget serves MethodForget for a peer: its own state of an id is removed, with
 // its deltas. Those of others stay. done is told, from any goroutine, when that is
-// so or why not; to forget what is not there succeeds. Who was told of a failure
-// asks again. Forget is called in order of arrival and does not wait.
+// so or why not; to forget what is not there succeeds. After a failure the peer
+// repeats the request. Forget is called in order of arrival and does not wait.
 func (s *Service) Forget(peer *profiles.Peer, stateID []byte, done func(error)) {
 	id, ok := idOf(stateID)
 	if !ok || s.opts.Store == nil {
@@ -34,8 +34,8 @@ func (f *forgetting) check(ctx context.Context) error {
 	return err
 }
 
-// remove removes the state last, so that what is left by a failure is found when
-// it is asked for again.
+// remove removes the state last, so that a repeated request finds the rest after
+// a failure.
 func (f *forgetting) remove() {
 	st := f.s.opts.Store
 	st.Drop(spaceDeltas, string(f.key), func(err error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// get serves a STATE_GET. What was put before it on the same stream is there.
+// get serves a STATE_GET. It sees every PUT before it on the same stream.
 func (s *Service) get(req *profiles.Request) error {
 	var m Get
 	if err := m.Decode(req.Payload); err != nil {

@@ -16,7 +16,7 @@ type ID [IDSize]byte
 // IDOf returns the state_id of a blob.
 func IDOf(blob []byte) ID { return sha256.Sum256(blob) }
 
-// idOf reads a state_id. What has another length names nothing.
+// idOf reads a state_id. Another length names no state.
 func idOf(octets []byte) (id ID, ok bool) {
 	return id, copy(id[:], octets) == IDSize && len(octets) == IDSize
 }
@@ -64,7 +64,7 @@ const (
 
 // The details of other errors. Those of payloads that are malformed are p1's.
 const (
-	DetailParents = "state_parents" // parent_ids can not be those of a state
+	DetailParents = "state_parents" // parent_ids cannot be those of a state
 	DetailKept    = "state_kept"    // this endpoint keeps no states
 )
 

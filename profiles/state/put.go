@@ -8,8 +8,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// put serves a STATE_PUT. What it says is held against the store off the read
-// loop, in its turn.
+// put serves a STATE_PUT. It is checked against the store off the read loop, in
+// its turn.
 func (s *Service) put(req *profiles.Request) error {
 	var m Put
 	if err := m.Decode(req.Payload); err != nil {

@@ -43,7 +43,8 @@ var (
 	errDenied  = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "state: put is not allowed", Denied: true}
 	errEnding  = profiles.Busy("closed", "state: this endpoint is shutting down")
 
-	// errNotFound is for what there is not, and for what the peer may not see.
+	// errNotFound is for absent states, and for those that the peer may not
+	// see.
 	errNotFound = &profiles.Error{Code: profiles.NotFound, Detail: CodeNotFound, Text: "state not found", Domain: true}
 	errHidden   = profiles.Deny(errNotFound) // looks the same
 )

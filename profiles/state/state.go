@@ -5,36 +5,34 @@
 //	GET → PUT | ERR  the state, as it was put
 //	DELTA            no answer, or ERR
 //
-// New builds a Service that keeps states in a Store. What is accepted is stored:
-// who put it learns that from swp.sync on the same stream. PutAll, AddDelta, Fetch,
-// Log and ReadChange are the calling side.
+// New builds a Service that keeps states in a Store. Accepted states are stored:
+// swp.sync on the same stream tells the sender so. PutAll, AddDelta, Fetch, Log and
+// ReadChange are the calling side.
 //
 // # States
 //
-// A state is stored only when all its parents are, so it can not be its own
-// ancestor. One message may follow the other without waiting: what is on its way
-// into the store is waited for before it is missed. The same state put again has
-// no effect; with other parents, in another order, or with other metadata it is
-// refused.
+// A state is stored only when all its parents are, so it cannot be its own
+// ancestor. One message may follow the other without waiting: a parent on its
+// way into the store is waited for. The same state put again has no effect; with
+// other parents, in another order, or with other metadata it is refused.
 //
-// A state belongs to the authenticated identity that put it. Whoever puts the
-// same blob has a state of its own, with its own parents and metadata, pays for
-// it, and learns nothing of the others. An identity reads and changes its own
-// states; for those of others it needs a rule: operation get or delta of profile
-// state on the state_id, in lower-case hexadecimal. It then sees the one that was
-// put first, unless it has one of its own. What it may not see is not there, as a
-// parent neither.
+// A state belongs to the authenticated identity that put it. Another identity
+// that puts the same blob has its own state, with its own parents and metadata,
+// pays for it, and learns nothing of the others. An identity reads and changes
+// its own states; for those of others it needs a rule: operation get or delta of
+// profile state on the state_id, in lower-case hexadecimal. It then sees the one
+// that was put first, unless it has one of its own. A state that it may not see
+// is absent, also as a parent.
 //
 // A state stays until its owner has it forgotten, or until Retention has passed
 // since it was last put. Then it may be missing where it is named as a parent.
 //
 // # Deltas
 //
-// What a delta means is the business of those who write and read it. Deltas of a
-// state are kept in the order in which they came, octet for octet, beside the
-// state that their sender sees, and whoever sees that may read them, by the RPC
-// method swp.state.deltas. The same delta sent again by the same identity is not
-// kept twice.
+// The endpoint does not interpret deltas. Deltas of a state are kept in the
+// order in which they came, octet for octet, beside the state that their sender
+// sees, and whoever sees that may read them, by the RPC method swp.state.deltas.
+// The same delta sent again by the same identity is not kept twice.
 //
 // Specification: SWP profiles §17.
 package state
@@ -76,8 +74,8 @@ type Options struct {
 	// Store keeps the states. Nil means that none are taken.
 	Store Store
 
-	// Sources have further blobs, which anyone may get whom they allow. They have
-	// no parents, are nobody's parent, and take no deltas.
+	// Sources have additional blobs, for the identities that they allow. They
+	// have no parents, are nobody's parent, and take no deltas.
 	Sources []Source
 
 	// Access is asked for the operation put on each state_id, and for get and
@@ -174,7 +172,7 @@ func (s *Service) spawn(f func()) bool {
 	return true
 }
 
-// expires is when what is stored now is no longer kept.
+// expires is the time until which a state stored now is kept.
 func (s *Service) expires() time.Time {
 	if s.opts.Retention == 0 {
 		return time.Time{}

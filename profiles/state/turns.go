@@ -26,8 +26,8 @@ type turn struct {
 
 // take enters an operation on a key that came on a lane, or on none, and returns
 // what it has to wait for: what was entered before on the same key, on one of
-// others or on the lane. Nobody waits for what comes later, so nobody waits for
-// ever.
+// others or on the lane. No operation waits for a later one, so there is no
+// deadlock.
 func (t *turns) take(lane profiles.Lane, k key, others []key) (onLane, own *turn, wait []*turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

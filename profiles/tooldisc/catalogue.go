@@ -13,7 +13,7 @@ type catalogue struct {
 	schemas map[digest][]*entry // those that have it
 }
 
-// newCatalogue returns the catalogue of what several lists have. Of the same
+// newCatalogue returns the merged catalogue of several lists. Of the same
 // tool_id and version the first one counts.
 func newCatalogue(lists ...[]*entry) *catalogue {
 	c := &catalogue{entries: slices.Concat(lists...), schemas: make(map[digest][]*entry)}

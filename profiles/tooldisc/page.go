@@ -11,8 +11,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// MaxPage is how many tools a page has at most, and what it has if it is not
-// said how many are wanted.
+// MaxPage is the largest number of tools in a page, and the default.
 const MaxPage = 100
 
 // pageOctets is what the descriptors of a page come to at most, unless a single

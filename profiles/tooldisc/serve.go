@@ -15,10 +15,11 @@ import (
 // RATE_LIMIT_EXCEEDED means that the same message may be answered later.
 const CodeNotFound = "NOT_FOUND"
 
-// errUnknown refuses what there is not, and what is not for the peer.
+// errUnknown refuses absent tools, and those that the peer may not see.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: "tooldisc_unknown", Text: "tool not found", Domain: true}
 
-// errHidden is errUnknown for what is not for the peer: to it they look the same.
+// errHidden is errUnknown for tools that the peer may not see: to the peer they
+// look the same.
 var errHidden = profiles.Deny(errUnknown)
 
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {

@@ -18,7 +18,7 @@ type Tool struct {
 	Payload   []byte // what there is to say of it: opaque, may be empty
 }
 
-// descriptor returns the tool as it is told.
+// descriptor returns the tool in the form of the wire.
 func (t *Tool) descriptor() Descriptor {
 	return Descriptor{
 		ToolID: []byte(t.ID), Name: []byte(t.Name), Version: []byte(t.Version), SchemaRef: []byte(t.SchemaRef), DescriptorPayload: t.Payload,

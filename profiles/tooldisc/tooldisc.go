@@ -9,15 +9,15 @@
 //
 // # Tools of MCP servers
 //
-// A tool is server/tool; its version is that of the server; its descriptor is
-// what the server says of it, octet for octet; its schema_ref is the hash of the
-// octets of its inputSchema, which BlobFor returns. A peer sees the tools that it
-// may call, and no others.
+// A tool is server/tool; its version is that of the server; its descriptor is the
+// server's, octet for octet; its schema_ref is the hash of the octets of its
+// inputSchema, which BlobFor returns. A peer sees the tools that it may call, and
+// no others.
 //
 // A server is first read when somebody asks for its tools, who then waits for
 // it. From then on the tools are kept up to date, by what the server says of
 // changes or else every Refresh, for as long as somebody asks for them now and
-// then. A server that can not be read is read again later and later, up to a
+// then. A server that cannot be read is read again later and later, up to a
 // minute; what it had before is told meanwhile.
 //
 // # Pages and versions
@@ -96,7 +96,7 @@ type Options struct {
 	Eager bool
 
 	// Report is told what is wrong with the tools of a server, and nil when it
-	// was read without fault. It must not block. Nil means nobody is told.
+	// was read without fault. It must not block. It may be nil.
 	Report func(server string, err error)
 
 	// Now is the clock that tells how old a listing is. Nil means time.Now.

@@ -356,7 +356,7 @@ func TestReaderThatStopsLeavesTheTaskAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		once.Do(func() { // a task that is over can not be subscribed to
+		once.Do(func() { // a task that is over cannot be subscribed to
 			for range 3 {
 				a.steps <- struct{}{}
 			}

@@ -26,8 +26,8 @@ import (
 const Protocol = sdk.TransportProtocol(a2abinding.URI)
 
 // Client is the transport by which the SDK's client reaches an agent behind a peer. A
-// stream goes on over as many sessions as it takes: what was missed is sent again, in
-// order, each event once. It is safe for concurrent use.
+// stream goes on over as many sessions as it takes: missed events are sent again, in
+// order, each once. It is safe for concurrent use.
 type Client struct {
 	// Peer is where the agent is, such as a *client.Kept.
 	Peer Peer
@@ -43,7 +43,7 @@ type Client struct {
 
 // Peer is the endpoint in front of agents. It is safe for concurrent use.
 type Peer interface {
-	// Tasks returns the connection to the endpoint, the same one as long as it is good,
+	// Tasks returns the connection to the endpoint, the same one as long as it works,
 	// and the profile that sends tasks over it. It is called for each operation, and
 	// again when its connection ends too early. It fails for an agent that the endpoint
 	// could take for another.
@@ -173,7 +173,8 @@ func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, e
 	}
 }
 
-// endTime is how much later than what was under way the end of a session may show.
+// endTime is how much later than the failure of an operation the end of its
+// session may show.
 const endTime = time.Second
 
 // ended reports whether an operation failed because its session has ended, or does so in

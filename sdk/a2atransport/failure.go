@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
-// codes are the SDK's errors and what they are on the wire.
+// codes are the SDK's errors and their codes on the wire.
 var codes = [...]struct {
 	err  error
 	code int
@@ -65,8 +65,8 @@ func failureOf(err error) *a2abinding.Failure {
 	return f
 }
 
-// errorOf is a failure as the SDK's client knows it: errors.Is finds the SDK's error,
-// and whatever the other end has added is in the details.
+// errorOf converts a failure for the SDK's client: errors.Is finds the SDK's error,
+// and everything that the other end has added is in the details.
 func errorOf(f *a2abinding.Failure) error {
 	base := a2a.ErrInternalError
 	for _, c := range codes {
@@ -97,7 +97,7 @@ func errorOf(f *a2abinding.Failure) error {
 	return told
 }
 
-// metadataOf returns the metadata of an ErrorInfo, in whichever form it was made.
+// metadataOf returns the metadata of an ErrorInfo of either form.
 func metadataOf(d *errordetails.Typed) map[string]string {
 	found := make(map[string]string)
 	switch metadata := d.Value["metadata"].(type) {

@@ -68,7 +68,7 @@ var serve = map[string]handled{
 	a2abinding.GetExtendedAgentCard: answering(a2asrv.RequestHandler.GetExtendedAgentCard),
 }
 
-// sendMessage wraps the answer as it is on the wire.
+// sendMessage wraps the answer in its form on the wire.
 //
 //nolint:revive // the arguments of a method expression
 func sendMessage(h a2asrv.RequestHandler, ctx context.Context, req *sdk.SendMessageRequest) (*sdk.StreamResponse, error) {

@@ -16,8 +16,8 @@ type Peer = mcpclient.Peer
 
 // Client is the mcp.Transport by which an mcp.Client reaches a server of a peer, in
 // either era. It outlives the connections to the peer, see package mcpclient: an
-// mcp.ClientSession goes on when the peer was away or has begun anew. It is for one call
-// of mcp.Client.Connect, as the SDK has it; any number of them share a peer.
+// mcp.ClientSession survives an outage or restart of the peer. It is for one call of
+// mcp.Client.Connect, as the SDK has it; any number of them share a peer.
 type Client struct {
 	// Peer is where the server is. It stays when the transport is closed.
 	Peer Peer
@@ -26,8 +26,8 @@ type Client struct {
 	// is sent only to peers that say in swp.info that they tell servers apart.
 	Target string
 
-	// Complain is told of what the SDK can not be told, such as a notification that was
-	// not sent. Nil means that nobody is.
+	// Complain gets errors that cannot be returned to the SDK, such as a notification
+	// that was not sent. It may be nil.
 	Complain func(string)
 }
 
@@ -54,10 +54,10 @@ func (c *clientConn) Read(ctx context.Context) (jsonrpc.Message, error) { return
 // the answer to initialize.
 func (c *clientConn) SessionID() string { return c.talk.Session() }
 
-// Write implements mcp.Connection. A request has been sent when it returns, so
-// that what is written next comes after it. Of a connection that ends it says nothing,
-// because the SDK would take that for the end of the session: the request is answered
-// with an error.
+// Write implements mcp.Connection. A request has been sent when it returns, so that
+// the next message follows it. It does not report the end of a connection, because the
+// SDK would take that for the end of the session: the request is answered with an
+// error instead.
 func (c *clientConn) Write(_ context.Context, m jsonrpc.Message) error {
 	octets, err := jsonrpc.EncodeMessage(m)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Server puts an mcp.Server behind an endpoint, as one of the servers of a
 // mcpmap.Backend. It serves both eras: each session of the legacy era, and each
-// request of the modern one, is a connection of the SDK of its own, so that whatever
+// request of the modern one, is a separate connection of the SDK, so that everything
 // the SDK writes there belongs to it. It is safe for concurrent use.
 type Server struct {
 	server *mcp.Server

@@ -17,9 +17,8 @@ import (
 // serverConn is one connection of the SDK's server: a session of the legacy era, or
 // one request of the modern one. It is its own mcp.Transport.
 //
-// Requests get ids of its own towards the SDK, because the SDK does not keep every id
-// as it was written; what is answered carries the id of the client again, octet for
-// octet.
+// Requests get new ids towards the SDK, because the SDK does not preserve the octets
+// of every id; answers carry the id of the client again, octet for octet.
 type serverConn struct {
 	in     *queue
 	client mcpmap.Counterpart // nil in the modern era: it is over with its only request
@@ -75,7 +74,7 @@ func (c *serverConn) do(x *mcpmap.Exchange) {
 	m, err := jsonrpc.DecodeMessage(x.Message.Octets())
 	request, ok := m.(*jsonrpc.Request)
 	if err != nil || !ok {
-		x.Fail(profiles.Errorf(profiles.InvalidMCPPayload, "the server can not read the request"))
+		x.Fail(profiles.Errorf(profiles.InvalidMCPPayload, "the server cannot read the request"))
 		c.over()
 		return
 	}
@@ -210,7 +209,7 @@ func (c *serverConn) belongs(m *mcpmap.Message) *flight {
 // ask passes a question of the server to the client.
 func (c *serverConn) ask(f *flight, request *jsonrpc.Request, m *mcpmap.Message) error {
 	if c.client == nil {
-		c.in.offer(&jsonrpc.Response{ID: request.ID, Error: fmt.Errorf("the client of a request without a session can not be asked")})
+		c.in.offer(&jsonrpc.Response{ID: request.ID, Error: fmt.Errorf("the client of a request without a session cannot be asked")})
 		return nil
 	}
 	var x *mcpmap.Exchange

@@ -21,7 +21,7 @@ const (
 	majorOther
 )
 
-// Initial octets of what has no argument, and the tags of bignums.
+// Initial octets of values without an argument, and the tags of bignums.
 const (
 	cborFalse = majorOther | 20
 	cborTrue  = majorOther | 21

@@ -48,8 +48,8 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// JSONSize returns the length of what AppendJSON appends. It takes no longer for
-// a large array or object than for a small one.
+// JSONSize returns the number of octets that AppendJSON appends. It takes no
+// longer for a large array or object than for a small one.
 func (v Value) JSONSize() int {
 	switch v.kind {
 	case KindBool:

@@ -9,9 +9,8 @@ import (
 // as names, definite or indefinite lengths, no octets but in bignums, no other
 // tags, no undefined or simple values, finite floats, unique names, one value
 // and nothing behind it. It need not be canonical. The value keeps nothing of
-// octets. What is not such CBOR is a *SyntaxError; more than one of the
-// bounds is a *ValueError. Time and memory grow with
-// the length of octets alone.
+// octets. Other CBOR is a *SyntaxError; a value above one of the bounds is a
+// *ValueError. Time and memory grow with the length of octets alone.
 func ParseCBOR(octets []byte) (Value, error) {
 	p := cborParser{octets: octets, stacks: newStacks()}
 	v, err := p.value(1)

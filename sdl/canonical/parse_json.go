@@ -44,7 +44,7 @@ type jsonParser struct {
 func (p *jsonParser) syntax(reason string) error       { return &SyntaxError{p.at, reason} }
 func (p *jsonParser) unacceptable(reason string) error { return &ValueError{p.at, reason} }
 
-// note keeps a fault of a value. Reading goes on: what follows may be no JSON.
+// note keeps a fault of a value. Reading goes on: the rest may be no JSON.
 func (p *jsonParser) note(reason string) {
 	if p.invalid == nil {
 		p.invalid = p.unacceptable(reason)
@@ -249,8 +249,8 @@ func (p *jsonParser) string() (string, error) {
 	return "", p.syntax("the text ends early")
 }
 
-// escaped reads the rest of a string, from its first escape on; what came before
-// is in scratch.
+// escaped reads the rest of a string, from its first escape on; scratch has the
+// beginning.
 func (p *jsonParser) escaped() (string, error) {
 	for p.at < len(p.text) {
 		c := p.text[p.at]

@@ -3,7 +3,7 @@ package canonical
 import "slices"
 
 // stacks holds the parts of arrays and objects that a parser has not yet read to
-// their end. Nothing is set aside for what a peer only announces.
+// their end. Lengths that a peer only announces allocate nothing.
 type stacks struct {
 	elements []Value
 	members  []Member

@@ -71,9 +71,10 @@ func Bool(b bool) Value {
 // Int returns an integer.
 func Int(i int64) Value { return Value{kind: KindInteger, num: uint64(i)} }
 
-// Float returns a number that is no integer token, whatever its value: 1 is
-// written 1.0. JSON has no infinities and no NaN: these become null, as
-// ECMAScript writes them; ask before where that must not happen.
+// Float returns a number that is never written as an integer, even for an
+// integral value: 1 is written 1.0. JSON has no infinities and no NaN: these
+// become null, as ECMAScript writes them; ask before where that must not
+// happen.
 func Float(f float64) Value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return Value{}
@@ -169,8 +170,8 @@ func (v Value) Text() (s string, ok bool) {
 	return v.text, true
 }
 
-// Int64 returns an integer; ok is false if v is none or does not fit. A float
-// is no integer, even if it has no fraction.
+// Int64 returns an integer; ok is false if v is not one or does not fit. A
+// float is no integer, even if it has no fraction.
 func (v Value) Int64() (i int64, ok bool) {
 	if v.kind != KindInteger || v.big {
 		return 0, false
@@ -259,7 +260,7 @@ func (v Value) Members() iter.Seq2[string, Value] {
 }
 
 // With returns an object with a member added or replaced. It copies one level
-// and shares the rest. What is no object counts as an empty one.
+// and shares the rest. Any other value counts as an empty object.
 func (v Value) With(name string, m Value) Value {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	i, found := v.find(name)

@@ -58,7 +58,7 @@ func playCanonical(input, json, sum, cbor string) ([]Result, []string) {
 	diff = append(diff, same("sha256", text(canonical.Hash(v)), text(sum))...)
 	diff = append(diff, same("canonical_cbor_hex", text(hex.EncodeToString(octets)), text(cbor))...)
 
-	// What was written reads back as the same value.
+	// The written form reads back as the same value.
 	again, err := canonical.ParseJSON([]byte(json))
 	if err != nil {
 		return nil, append(diff, "canonical_json: "+err.Error())

@@ -1,9 +1,9 @@
 // Package check plays data files of A2A-SDL against this implementation: bodies
-// with what must become of them, canonical forms, wrapped keys, exchanges with the
+// with the expected outcome, canonical forms, wrapped keys, exchanges with the
 // built-in handlers, and inputs on which implementations differ.
 //
-// A check cannot pass by comparing nothing: what a row must say and does not, and
-// every member of it that nothing here compares, counts as a difference.
+// A check cannot pass by comparing nothing: a missing required member of a row,
+// and every member that nothing here compares, counts as a difference.
 package check
 
 import (

@@ -47,7 +47,7 @@ func within(path string, got, want canonical.Value) []string {
 	return diff
 }
 
-// What stands in a flow for text that is free, and for the time of a clock.
+// Placeholders in a flow for free text and for the time of a clock.
 const (
 	anyText = "*"
 	anyTime = "VOLATILE"

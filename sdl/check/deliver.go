@@ -73,7 +73,7 @@ func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
 	return o
 }
 
-// wellFormed finds what is wrong with an answer, whatever was expected. Limits that a
+// wellFormed finds faults of an answer, regardless of the expectation. Limits that a
 // case lowers do not hold for it: a refusal has to fit into an envelope, not into less
 // than it takes to say so.
 func wellFormed(out *serve.Outcome, form sdl.Form, limits sdl.Limits) (diff []string) {

@@ -8,8 +8,8 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 )
 
-// loadDivergence reads a row with bodies that are delivered to one server, and what
-// is recommended to become of them. What the reference does is not compared.
+// loadDivergence reads a row with bodies that are delivered to one server, and the
+// recommended outcomes. The outcomes of the reference are not compared.
 func loadDivergence(row canonical.Value, _ string, _ *Keys) (Case, error) {
 	s := newShape(row)
 	name := s.text("id")

@@ -15,7 +15,7 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 )
 
-// expectation is a body with what must become of it.
+// expectation is a body with its expected outcome.
 type expectation struct {
 	delivery
 	setup  setup

@@ -54,7 +54,7 @@ func (k *Keys) verifyKey(kid string) (ed25519.PublicKey, bool) {
 	return key, err == nil
 }
 
-// decryptKey returns the key of a kid, nil if there is none that can be read.
+// decryptKey returns the key of a kid, nil if it is missing or unreadable.
 func (k *Keys) decryptKey(kid string) *ecdh.PrivateKey {
 	key, err := seal.ParseDecryptKey(k.text(kid, "private_key_b64"))
 	if err != nil {

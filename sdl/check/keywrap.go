@@ -39,7 +39,7 @@ func loadKeywrap(row canonical.Value, _ string, keys *Keys) (Case, error) {
 	}}, nil
 }
 
-// recipients reads the entries of sec.enc, which is returned as it is.
+// recipients reads the entries of sec.enc, which is returned unchanged.
 func recipients(s *shape) canonical.Value {
 	for _, entry := range s.elements("recipients") {
 		entry.text("kid")
@@ -76,8 +76,8 @@ type keywrap struct {
 const wrapInfo = "a2a-sdl-key-wrap-v1"
 
 // play encrypts the payload again with the same secrets, and decrypts what the row
-// has. The values between are those of the standard library. The entries of other
-// recipients are opened as well, where the file of keys has what opens them.
+// has. The intermediate values come from the standard library. The entries of
+// other recipients are opened as well, where the file of keys has what opens them.
 func (w *keywrap) play() ([]Result, []string) {
 	payload, err := canonical.ParseJSON([]byte(w.plaintext))
 	if err != nil {

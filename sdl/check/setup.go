@@ -133,7 +133,8 @@ func readBinding(s *shape) trust.Session {
 	return b
 }
 
-// registryMembers are those of a policy that are in the trust registry.
+// registryMembers are the members of a policy that belong to the trust
+// registry.
 var registryMembers = []string{"trusted_signing_keys", "required_kid_by_agent", "allowed_kids_by_agent", "revoked_kids", "kid_not_after"}
 
 // readPolicy reads the members of a security policy (A2A-SDL §7.1).
@@ -161,7 +162,7 @@ func (c *setup) readPolicy(s *shape) {
 	c.verifyKeys = make(map[string]ed25519.PublicKey)
 	for kid, text := range s.dictionary("trusted_signing_keys") {
 		if key, err := seal.ParseVerifyKey(text); err == nil {
-			c.verifyKeys[kid] = key // what is no key is trusted by nobody, as in a registry
+			c.verifyKeys[kid] = key // an invalid key is not trusted, as in a registry
 		}
 	}
 	c.decryptKeys = decryptKeys(s)

@@ -18,8 +18,8 @@ type shape struct {
 	diff  *[]string
 }
 
-// newShape returns the shape of a row. What is written for its reader is taken as
-// asked for.
+// newShape returns the shape of a row. Members for human readers count as asked
+// for.
 func newShape(v canonical.Value) *shape {
 	s := &shape{value: v, asked: make(map[string]bool), diff: new([]string)}
 	s.ignore("title", "violation", "note", "why", "reference", "reference_note")
@@ -36,7 +36,7 @@ func (s *shape) has(name string) bool {
 	return !s.value.Get(name).IsNull()
 }
 
-// get returns a member that has to be there.
+// get returns a required member.
 func (s *shape) get(name string) canonical.Value {
 	s.asked[name] = true
 	if !s.value.Has(name) {
@@ -45,7 +45,7 @@ func (s *shape) get(name string) canonical.Value {
 	return s.value.Get(name)
 }
 
-// of returns a member of a kind that has to be there.
+// of returns a required member of a kind.
 func (s *shape) of(name string, kind canonical.Kind) canonical.Value {
 	v := s.get(name)
 	if s.value.Has(name) && v.Kind() != kind {
@@ -105,7 +105,7 @@ func (s *shape) elements(name string) []*shape {
 	return list
 }
 
-// time reads a time, which is that of a clock and not of a message.
+// time reads a time of a clock, not of a message.
 func (s *shape) time(name string) time.Time {
 	text := s.text(name)
 	t, err := time.Parse(time.RFC3339, text)

@@ -8,9 +8,9 @@ import (
 // global is where public IPv6 addresses are (RFC 4291 §2.4).
 var global = netip.MustParsePrefix("2000::/3")
 
-// special are the addresses that look public and are not: for networks of their
-// own, for documentation and benchmarks, reserved, or another way to write one
-// of IPv4 (the registries of RFC 6890).
+// special are the addresses that look public and are not: of private networks,
+// for documentation and benchmarks, reserved, or other notations of IPv4
+// addresses (the registries of RFC 6890).
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
 	netip.MustParsePrefix("100.64.0.0/10"),   // behind a provider

@@ -80,7 +80,7 @@ func New(o Options) *Fetcher {
 	f.calls = make(chan struct{}, f.o.Calls)
 	f.client = &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  nil, // never that of the environment
+			Proxy:                  nil, // never the proxy of the environment
 			DialContext:            f.dial,
 			TLSClientConfig:        f.o.TLS,
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1
@@ -114,7 +114,7 @@ func (f *Fetcher) Fetch(uri string) (canonical.Value, error) {
 	return canonical.ParseJSON(body)
 }
 
-// check refuses an address by what it says.
+// check refuses an address by its text alone.
 func (f *Fetcher) check(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -162,7 +162,7 @@ func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
 }
 
 // dial connects to an address of a host, if none of them is refused. It resolves
-// the host itself, so that what is connected to is what was checked.
+// the host itself, so that it connects to the address that it has checked.
 func (f *Fetcher) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -16,14 +16,14 @@ const (
 	// MaxParts bounds the schemas in a document, itself included.
 	MaxParts = 4096
 
-	// MaxHeight bounds how many schemas one value is held against in a chain,
-	// without a step into it: through allOf, anyOf, oneOf, not and $ref.
+	// MaxHeight bounds how many schemas in a chain apply to one value, without
+	// a step into it: through allOf, anyOf, oneOf, not and $ref.
 	MaxHeight = 64
 )
 
 // part is a schema in a document, as far as it leads to others.
 type part struct {
-	cost   int  // steps that it takes by itself, whatever the value
+	cost   int  // steps that it takes by itself, for any value
 	unique bool // has uniqueItems
 	ref    string
 	target *part                       // of ref
@@ -31,7 +31,7 @@ type part struct {
 	listed map[string][]*part          // allOf, anyOf, oneOf
 	named  map[string]map[string]*part // properties, $defs
 
-	here   []*part // those that the same value is held against
+	here   []*part // those that apply to the same value
 	height int     // of the longest chain of these; 0 until it is known
 	inside bool    // while the height is looked for
 }
@@ -170,7 +170,7 @@ func (r *reader) names(p *part, keyword string, v canonical.Value) (any, error) 
 }
 
 // find returns the schema below p that a reference points to: a JSON Pointer in
-// a fragment. It is nil if there is none, or what is there is no schema.
+// a fragment. It is nil if there is none, or none that is a schema.
 func (p *part) find(ref string) *part {
 	pointer, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
 	if err != nil || pointer != "" && pointer[0] != '/' {

@@ -55,8 +55,8 @@ type nowhere struct{}
 // Load implements jsonschema.URLLoader.
 func (nowhere) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
 
-// Validate holds a value against s. The error names the keyword that is broken
-// and where, and repeats nothing of what is there.
+// Validate checks a value against s. The error names the violated keyword and
+// its place, and repeats nothing of the value.
 func (s *Schema) Validate(v canonical.Value) error {
 	w := work{left: MaxSteps}
 	if !w.visit(s.root, v) {

@@ -2,8 +2,8 @@ package schema
 
 import "github.com/slimwire/swp/sdl/canonical"
 
-// MaxSteps bounds the work of a validation. A step is a schema that a value is
-// held against, a name that is required, a value or octetsPerStep octets that are
+// MaxSteps bounds the work of a validation. A step is a schema that is applied to
+// a value, a name that is required, a value or octetsPerStep octets that are
 // compared, or membersPerStep members that are looked up. All of them together
 // take some 100 ms and 40 MB at most, where everything fails. A list of 10 000
 // objects with eight members each that the schema describes stays within;

@@ -17,7 +17,7 @@ import (
 // wrapInfo is what HKDF takes as info when it makes a wrap key.
 const wrapInfo = "a2a-sdl-key-wrap-v1"
 
-// Octets of what Encrypt draws and writes.
+// Lengths, in octets, of the random values and outputs of Encrypt.
 const (
 	keySize     = chacha20poly1305.KeySize
 	nonceSize   = chacha20poly1305.NonceSize
@@ -28,7 +28,7 @@ const (
 // multiplication on the curve, and the sender chooses how many there are.
 const maxEntries = 16
 
-// Recipient is one who can decrypt.
+// Recipient is an agent that can decrypt.
 type Recipient struct {
 	Kid string // not empty; two recipients may have the same
 	Key *ecdh.PublicKey
@@ -221,7 +221,7 @@ func open(entry canonical.Value, private *ecdh.PrivateKey, nonce, ciphertext []b
 	}
 	contentKey, err := unwrapper.Open(nil, wrapNonce, wrapped, nil)
 	if err != nil {
-		return nil, errors.New("seal: the wrapped key can not be opened")
+		return nil, errors.New("seal: the wrapped key cannot be opened")
 	}
 	opener, err := chacha20poly1305.New(contentKey)
 	if err != nil {
@@ -229,7 +229,7 @@ func open(entry canonical.Value, private *ecdh.PrivateKey, nonce, ciphertext []b
 	}
 	plaintext, err := opener.Open(nil, nonce, ciphertext, nil)
 	if err != nil {
-		return nil, errors.New("seal: the ciphertext can not be opened")
+		return nil, errors.New("seal: the ciphertext cannot be opened")
 	}
 	return plaintext, nil
 }

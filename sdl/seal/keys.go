@@ -201,7 +201,7 @@ func parsePEM[K any](what, text, kind string) (key K, err error) {
 }
 
 // lowOrder reports whether an Ed25519 public key is one of the points whose order
-// divides eight, in any encoding, whatever the sign of x.
+// divides eight, in any encoding, with either sign of x.
 func lowOrder(key ed25519.PublicKey) bool {
 	y := [32]byte(key)
 	y[31] &= 0x7f

@@ -2,9 +2,9 @@
 //
 // A signature is Ed25519 over the whole envelope in canonical CBOR or canonical JSON;
 // nothing in the envelope says which, so Verify takes either. An encrypted payload is
-// ChaCha20-Poly1305 under a key of its own, which is wrapped for each recipient by
-// X25519 and HKDF. Who wants both encrypts first and signs last, and the receiver
-// verifies first and decrypts last.
+// ChaCha20-Poly1305 under a fresh key, which is wrapped for each recipient by X25519
+// and HKDF. For both, the sender encrypts first and signs last; the receiver verifies
+// first and decrypts last.
 //
 // Envelopes are never changed: what signs or encrypts returns another that shares what
 // stayed. Everything here may be called by many at once.

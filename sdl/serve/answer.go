@@ -29,7 +29,7 @@ func (s *Server) writing(tools []string) sdl.Writing {
 	return sdl.Writing{Limits: s.o.Limits, Tools: tools, Now: s.o.Now, NewID: s.o.NewID}
 }
 
-// refusal writes the error envelope for a message, which may be anything, also
+// refusal writes the error envelope for a message, which may be any value, even
 // null.
 func (s *Server) refusal(request canonical.Value, e *sdl.Error) canonical.Value {
 	v, err := s.finish(request, sdl.ErrorEnvelope(request, e, s.writing(nil)))

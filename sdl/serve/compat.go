@@ -35,7 +35,7 @@ func Reference() Compat {
 	}
 }
 
-// opened returns the options with what Compat opens in the policies, which are copied.
+// opened returns the options with copies of the policies, relaxed as Compat says.
 func (o Options) opened() Options {
 	if o.ToolPolicy != nil && o.Compat.AssertedScopes {
 		open := *o.ToolPolicy

@@ -11,9 +11,9 @@ import (
 // Handler answers the messages of one content type. Handlers are called at once
 // for as many messages as are being answered.
 type Handler interface {
-	// Serve returns what the answer says. An *sdl.Error becomes the error envelope
-	// as it is. Any other error is a failure of the handler: the sender learns of
-	// it as INTERNAL and nothing of its text.
+	// Serve returns the payload of the answer. An *sdl.Error becomes the error
+	// envelope unchanged. Any other error is a failure of the handler: the sender
+	// learns of it as INTERNAL and nothing of its text.
 	Serve(ctx context.Context, r *Request) (Result, error)
 }
 

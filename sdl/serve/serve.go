@@ -53,8 +53,9 @@ type Options struct {
 	Sessions   *trust.Sessions
 	SessionKey ed25519.PrivateKey
 
-	// Registry is what trustsync.v1 shows and changes, most likely that of the Policy;
-	// nil shows an empty one. Proposals decides on changes; nil refuses all.
+	// Registry is the registry that trustsync.v1 shows and changes, usually that of
+	// the Policy; nil shows an empty one. Proposals decides on changes; nil refuses
+	// all.
 	Registry  *trust.Registry
 	Proposals trust.Verifier
 
@@ -67,7 +68,7 @@ type Options struct {
 	NewID func() string    // of envelopes and spans, default sdl.NewID
 
 	// Failed is told about errors of handlers and tools, whose text is not for peers.
-	// It is called by many at once. Default: nobody is told.
+	// It is called by many at once. It may be nil.
 	Failed func(r *Request, err error)
 }
 
@@ -77,7 +78,7 @@ type Server struct {
 	handlers map[string]Handler
 }
 
-// New returns a Server. It fails if Handlers has what is no content type.
+// New returns a Server. It fails if a key of Handlers is no content type.
 func New(o Options) (*Server, error) {
 	if o.Tools == nil {
 		o.Tools = ToolSet{}

@@ -19,7 +19,7 @@ const (
 	sessionLifetime = 10 * time.Minute
 )
 
-// session answers session.v1: it binds the two agents to what they agree on (A2A-SDL
+// session answers session.v1: it binds the two agents to the agreed session (A2A-SDL
 // §10.5). Only op open is remembered: ack says that the other side agrees.
 func (s *Server) session(_ context.Context, r *Request) (Result, error) {
 	profile, nonce, op := r.Payload.Get("profile"), text(r.Payload.Get("nonce")), text(r.Payload.Get("op"))

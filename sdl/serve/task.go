@@ -9,7 +9,7 @@ import (
 
 // Tasks takes tasks in that other agents carry out.
 type Tasks interface {
-	// Accept takes in the task of a task.v1 request. It returns before the task is
+	// Accept accepts the task of a task.v1 request. It returns before the task is
 	// done; what becomes of it is told some other way. An error is that of a Handler.
 	Accept(ctx context.Context, r *Request) error
 }

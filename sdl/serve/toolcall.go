@@ -85,7 +85,7 @@ func (s *Server) permit(c *ToolCall) string {
 	if s.o.ToolPolicy == nil && s.o.Compat.NoToolPolicyAllows {
 		return ""
 	}
-	// What was granted to an agent is for that agent, not for whoever takes its name.
+	// A grant to an agent is for that agent, not for another one that takes its name.
 	agent := ""
 	if c.Request.authentic() || s.o.Compat.AssertedScopes {
 		agent = c.Request.Agent()

@@ -52,7 +52,7 @@ func (t ToolSet) Tool(name string) (Tool, bool) {
 	return tool, ok
 }
 
-// Ping is the tool sys.ping: it says the time and what it was called with.
+// Ping is the tool sys.ping: it returns the time and its arguments.
 func Ping(_ context.Context, call *ToolCall) (ToolResult, error) {
 	return ToolResult{Value: object(
 		member("pong", canonical.Bool(true)),
@@ -63,8 +63,8 @@ func Ping(_ context.Context, call *ToolCall) (ToolResult, error) {
 
 var errNotNumbers = errors.New("serve: math.add: values: want an array of one number or more, with a finite sum")
 
-// Sum is the tool math.add: it adds the numbers of args.values. The sum is a
-// float, whatever was added.
+// Sum is the tool math.add: it adds the numbers of args.values. The sum is
+// always a float.
 func Sum(_ context.Context, call *ToolCall) (ToolResult, error) {
 	values := call.Args.Get("values")
 	if values.Kind() != canonical.KindArray || values.Len() == 0 {

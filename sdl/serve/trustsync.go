@@ -19,8 +19,8 @@ const (
 	statusRejected = "rejected"
 )
 
-// trustsync answers trustsync.v1: it shows the trust registry, and changes it where
-// those who may approve of it have signed (A2A-SDL §10.4).
+// trustsync answers trustsync.v1: it shows the trust registry, and changes it if
+// the approvers have signed (A2A-SDL §10.4).
 func (s *Server) trustsync(_ context.Context, r *Request) (Result, error) {
 	if !s.o.Compat.UnauthenticatedTrust && !r.Verified {
 		return Result{}, sdl.Insecure(false, "trustsync: the request is not signed")
@@ -92,7 +92,7 @@ func (s *Server) propose(r *Request) (Result, error) {
 	return synced(r, opPropose, statusAccepted, "applied", members...), nil
 }
 
-// disapproved says what a proposal lacks, which is no secret.
+// disapproved says which approvals a proposal lacks, which is no secret.
 func (s *Server) disapproved() string {
 	if q, ok := s.o.Proposals.(*trust.Quorum); ok {
 		return fmt.Sprintf("the quorum of %d approvers is not met by approvals that fit", q.Threshold())

@@ -46,7 +46,7 @@ func ReadQuorumFile(v canonical.Value) (*Quorum, error) {
 			return nil, fmt.Errorf("trust: quorum: threshold is %v, want an integer", v.Get("threshold").Kind())
 		}
 	}
-	return NewQuorum(approvers, int(max(0, min(threshold, 1<<30)))) // as it is on any machine
+	return NewQuorum(approvers, int(max(0, min(threshold, 1<<30)))) // the same on every machine
 }
 
 func verifyKeys(v canonical.Value, name string) (map[string]ed25519.PublicKey, error) {

@@ -21,7 +21,7 @@ const (
 	memberDecrypt  = "decrypt_private_keys"
 )
 
-// members is what a registry says, as it is asked. It never changes.
+// members is the content of a registry, indexed for lookups. It never changes.
 type members struct {
 	value    canonical.Value // the five members, sorted
 	keys     map[string]ed25519.PublicKey
@@ -32,7 +32,7 @@ type members struct {
 }
 
 // parseMembers reads the five members from an object, which may have others. A missing
-// one is empty. A key that is none is kept, as every text is (§7.3), but not trusted.
+// one is empty. An invalid key is kept, like every text (§7.3), but not trusted.
 func parseMembers(v canonical.Value) (*members, error) {
 	if v.Kind() != canonical.KindObject {
 		return nil, fmt.Errorf("trust: registry is %v, want an object", v.Kind())
@@ -102,8 +102,8 @@ func parseMembers(v canonical.Value) (*members, error) {
 	return m, nil
 }
 
-// merge returns m with what another says added: of a name that both have, the other's
-// value; of sets, all of both.
+// merge returns m with the members of another added: the other's value wins for a
+// name that both have; sets are united.
 func (m *members) merge(other *members) (*members, error) {
 	rotations := joined(m.value.Get(memberAllowed), other.value.Get(memberAllowed))
 	for agent, set := range m.allowed {
@@ -119,7 +119,7 @@ func (m *members) merge(other *members) (*members, error) {
 	return parseMembers(merged)
 }
 
-// joined returns the members of two objects, those of the second last.
+// joined returns the members of two objects, the second's last.
 func joined(a, b canonical.Value) []canonical.Member {
 	all := make([]canonical.Member, 0, a.Len()+b.Len())
 	for _, v := range []canonical.Value{a, b} {

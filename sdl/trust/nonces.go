@@ -14,7 +14,7 @@ type MemoryOptions struct {
 	// Max is how many nonces are held, default 10,000. Each takes about 200 octets.
 	Max int
 
-	// PerAgent is how many of them one agent may have, so that it can not shut out
+	// PerAgent is how many of them one agent may have, so that it cannot shut out
 	// the others; default a quarter of Max.
 	PerAgent int
 

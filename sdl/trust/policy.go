@@ -1,10 +1,10 @@
-// Package trust decides whose messages of A2A-SDL are believed: whose key signed
-// them, whether they were seen before, for whom they are, and what their sender may
-// do. It keeps what that takes: the trust registry and how it is changed, the nonces
-// that were used, the sessions that were opened.
+// Package trust decides which messages of A2A-SDL are trusted: by the key that
+// signed them, replays, the receiver, and the permissions of the sender. It keeps
+// what that takes: the trust registry and how it is changed, the nonces that were
+// used, the sessions that were opened.
 //
-// It reads envelopes that package sdl found to be well formed. Whoever calls says what
-// time it is. All types may be used by many at once.
+// It reads envelopes that package sdl found to be well formed. The caller supplies the
+// time. All types may be used by many at once.
 //
 // Specification: A2A-SDL §6.6, §7, §10.4 and §10.5.
 package trust

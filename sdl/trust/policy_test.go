@@ -286,7 +286,7 @@ func TestAdmitRefusesWhenNoncesFail(t *testing.T) {
 	wantVerdict(t, p, secured(t, "n"), "BAD_REQUEST retryable replay_full")
 }
 
-// Row 8 comes before row 10: what a recipient can not decrypt was delivered still.
+// Row 8 comes before row 10: what a recipient cannot decrypt was delivered still.
 func TestAdmitChecksInTheOrderOfTheSpecification(t *testing.T) {
 	// Each policy fails at one more check than the one before, and earlier.
 	p := newPolicy(t)

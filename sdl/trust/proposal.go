@@ -83,8 +83,8 @@ type Verifier interface {
 type SingleKey struct {
 	Key ed25519.PublicKey
 
-	// RegistryOnly takes a signature over the registry alone as well. Who has seen
-	// one can send it again with another id and another merge.
+	// RegistryOnly takes a signature over the registry alone as well. Anyone who
+	// has seen one can send it again with another id and another merge.
 	RegistryOnly bool
 }
 
@@ -130,8 +130,8 @@ func NewQuorum(approvers map[string]ed25519.PublicKey, threshold int) (*Quorum, 
 // Threshold returns how many approvers must sign.
 func (q *Quorum) Threshold() int { return q.threshold }
 
-// Verify checks every approval. One of an approver who is not known, or whose
-// signature does not fit, refuses the proposal. An approver counts once.
+// Verify checks every approval. An unknown approver or a wrong signature
+// refuses the proposal. An approver counts once.
 func (q *Quorum) Verify(p Proposal) ([]string, error) {
 	document := p.document()
 	var approvedBy []string

@@ -20,11 +20,11 @@ const (
 	maxProposalID = 256       // octets
 )
 
-// Registry is who is trusted to sign: the keys, whose they are, and which are revoked
+// Registry has the keys that are trusted to sign, their agents, and the revoked ones
 // (§7.3). It holds no private key.
 //
-// A change is seen by all that comes after Apply returned, and what is being checked
-// meanwhile sees all of it or nothing.
+// Every check after Apply has returned sees the change; a concurrent check sees all
+// of it or nothing.
 type Registry struct {
 	keep func(canonical.Value) error
 
@@ -49,8 +49,8 @@ type Snapshot struct {
 // RegistryOptions configure a Registry. The zero value is usable.
 type RegistryOptions struct {
 	// Keep is called with the State before a change becomes visible; if it fails, the
-	// change is refused. What it kept is what NewRegistry takes after a restart, so
-	// that proposals that were applied stay applied. It may wait.
+	// change is refused. NewRegistry takes the kept State after a restart, so that
+	// applied proposals stay applied. It may wait.
 	Keep func(state canonical.Value) error
 }
 
@@ -102,10 +102,10 @@ func (s *registryState) value() canonical.Value {
 //
 // A proposal whose registry has a member sequence, an integer above zero, is refused
 // unless it is larger than the last one's: an old proposal does not undo a newer one,
-// whatever its id is. Once there was one with a sequence, all must have one.
+// even under a new id. Once there was one with a sequence, all must have one.
 //
-// 4,096 proposals are remembered. After that those with a sequence are applied still,
-// for nothing has to be remembered of them, and others are refused.
+// 4,096 proposals are remembered. After that only proposals with a sequence are
+// applied, because they need not be remembered.
 func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	}
 	if r.keep != nil {
 		if err := r.keep(s.value()); err != nil {
-			return Snapshot{}, fmt.Errorf("trust: registry can not be kept: %w", err)
+			return Snapshot{}, fmt.Errorf("trust: registry cannot be kept: %w", err)
 		}
 	}
 	r.state.Store(s)

@@ -11,14 +11,14 @@ import (
 
 // Nonces remembers the nonces that agents used.
 type Nonces interface {
-	// Remember takes down that an agent used a nonce, until exp at least. It is one
+	// Remember records that an agent used a nonce, until exp at least. It is one
 	// step: of any number of calls for the same agent and nonce exactly one returns
-	// fresh. An error means that nothing is known, and nothing was taken down for
-	// sure; it is ErrFull where there is no room.
+	// fresh. An error means that the answer is unknown, and the nonce may not be
+	// recorded; it is ErrFull if there is no room.
 	Remember(ctx context.Context, agent, nonce string, exp time.Time) (fresh bool, err error)
 }
 
-// ErrFull is the error of Nonces that have no room but for what they must not forget.
+// ErrFull is the error of Nonces that are full of nonces which must not be forgotten.
 var ErrFull = errors.New("trust: no room for another nonce")
 
 // ReplayFull is details.reason where there is no room for a nonce. It is as an

@@ -55,8 +55,8 @@ type SessionOptions struct {
 	MaxLifetime time.Duration
 }
 
-// Sessions remembers sessions. When there are too many, of one agent or at all, those
-// that are over go first, then the one of them that was used least recently.
+// Sessions remembers sessions. If there are too many, of one agent or in total,
+// expired ones are dropped first, then the least recently used one.
 type Sessions struct {
 	o SessionOptions
 
@@ -126,7 +126,7 @@ func (s *Sessions) Active(id, from, to string, now time.Time) bool {
 	return true
 }
 
-// Len returns how many sessions are held, some of which may be over.
+// Len returns the number of sessions held, expired ones included.
 func (s *Sessions) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

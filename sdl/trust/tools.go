@@ -11,7 +11,8 @@ import (
 // ToolPolicy says which agent may call which tool (§7.4). The zero value lets nobody
 // call any. Its fields must not change while it is used.
 type ToolPolicy struct {
-	// Tools are those that may be called at all; none means whatever ByAgent says.
+	// Tools are the tools that may be called at all; empty leaves the decision to
+	// ByAgent.
 	Tools []string
 
 	// ByAgent are the tools of each agent. If there are any, an agent that is not

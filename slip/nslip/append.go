@@ -8,7 +8,7 @@ import (
 
 // Append appends m as text: the headers in their order, then the slots in that of m,
 // integers without leading zeros, and only backslash and quote escaped. Its errors are
-// *Error, and dst is then returned as it was.
+// *Error, and dst is then returned unchanged.
 func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err
@@ -39,7 +39,7 @@ func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	return dst, nil
 }
 
-// check says why a Message can not be written.
+// check says why a Message cannot be written.
 func (c Codec) check(m *Message) error {
 	if int(m.Act) >= len(acts) {
 		return fault(BadAct, "%d, want at most %d", m.Act, len(acts)-1)
@@ -67,7 +67,7 @@ func (c Codec) check(m *Message) error {
 	return nil
 }
 
-// isString reports whether text can be that of a slot.
+// isString reports whether text can be the text of a slot.
 func isString(text []byte) bool {
 	return !slices.ContainsFunc(text, isControl) && utf8.Valid(text)
 }

@@ -28,7 +28,7 @@ const (
 
 // AppendBinary appends m as an NSlipMessage in its one form: fields ascending, zeros
 // left out, varints as short as they can be. Its errors are *Error, and dst is then
-// returned as it was.
+// returned unchanged.
 func (c Codec) AppendBinary(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err
@@ -84,10 +84,10 @@ func sizeVarint(v uint64) int {
 	return n
 }
 
-// ParseBinary reads an NSlipMessage into m, whatever was in it. It takes the fields in
-// any order, skips those that it does not know, and refuses one that is there again.
-// The strings of m are windows into b, valid as long as it does not change. Its errors
-// are *Error; m then means nothing.
+// ParseBinary reads an NSlipMessage into m, replacing its contents. It takes the
+// fields in any order, skips unknown ones, and refuses a repeated one. The
+// strings of m are windows into b, valid as long as it does not change. Its
+// errors are *Error; m then means nothing.
 func (c Codec) ParseBinary(m *Message, b []byte) error {
 	if err := c.full(len(b)); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (f *proto) varint() (uint64, error) {
 	return v, nil
 }
 
-// once checks the wire type of a field that may be there once.
+// once checks the wire type of a field that may occur once.
 func (f *proto) once(seen *uint32, wire uint64) error {
 	switch {
 	case f.wire != wire:

@@ -23,7 +23,7 @@ const (
 	BadVersion    Class = "bad_version" // binary: a schema_version that is not 0
 )
 
-// Error is why a message can not be read or written.
+// Error is why a message cannot be read or written.
 type Error struct {
 	Class Class
 	What  string

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads a line of text into m, whatever was in it. The strings of m are windows
-// into line and into m: valid as long as line does not change, and until m is read
-// into again. Its errors are *Error; m then means nothing.
+// Parse reads a line of text into m, replacing its contents. The strings of m are
+// windows into line and into m: valid as long as line does not change, and until m is
+// read into again. Its errors are *Error; m then means nothing.
 func (c Codec) Parse(m *Message, line []byte) error {
 	if err := c.full(len(line)); err != nil {
 		return err
@@ -91,8 +91,8 @@ func slotOf(letter byte) int {
 	return -1
 }
 
-// integer reads a value without quotes, up to the end of its field. What is no integer
-// is a bad string where one has to be.
+// integer reads a value without quotes, up to the end of its field. Any other value is
+// a bad string where one is required.
 func (r *reader) integer(isText bool) (value uint64, err error) {
 	class := BadInteger
 	if isText {
@@ -138,7 +138,7 @@ func digitOf(c byte) (uint64, bool) {
 func (r *reader) string() ([]byte, error) {
 	in := r.rest[1:]
 	start, escapes := len(r.m.text), false
-	from := 0 // of what is not in m.text yet
+	from := 0 // of the text that is not in m.text yet
 	for i := 0; i < len(in); i++ {
 		switch b := in[i]; {
 		case b == '"':

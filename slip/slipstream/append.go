@@ -9,7 +9,7 @@ import (
 
 // Append appends m as a line: words separated by one blank each, every token safe or
 // quoted, the text of a Fallback as one quoted token. What others could read as
-// something else is refused. Its errors are *Error, and dst is then returned as it was.
+// something else is refused. Its errors are *Error, and dst is then returned unchanged.
 func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err
@@ -35,7 +35,7 @@ func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	return dst, nil
 }
 
-// check says why a Message can not be written.
+// check says why a Message cannot be written.
 func (c Codec) check(m *Message) error {
 	for _, agent := range []string{m.Src, m.Dst} {
 		if !IsAgent(agent) {
@@ -57,7 +57,7 @@ func (c Codec) check(m *Message) error {
 	for i, t := range m.Payload {
 		if t.Quoted {
 			if !isQuotable(t.Text) {
-				return fault(BadToken, "%.40q can not be quoted", t.Text)
+				return fault(BadToken, "%.40q cannot be quoted", t.Text)
 			}
 			continue
 		}

@@ -21,7 +21,7 @@ const (
 	BadToken      Class = "bad_token"      // only when writing: thread or payload
 )
 
-// Error is why a line can not be read or a Message not be written.
+// Error is why a line cannot be read or a Message not be written.
 type Error struct {
 	Class Class
 	What  string

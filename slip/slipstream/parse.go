@@ -16,7 +16,7 @@ func (c Codec) Parse(line string) (*Message, error) {
 	return m, nil
 }
 
-// ParseInto is Parse into a Message that is used again, whatever was in it: once its
+// ParseInto is Parse into a reused Message, whose contents it replaces: once its
 // Payload has grown, nothing is allocated. After an error m means nothing.
 func (c Codec) ParseInto(m *Message, line string) error {
 	if len(line) > c.maxText() {

@@ -3,9 +3,9 @@
 //
 //	SLIP v1 planner reviewer RequestReview auth_module
 //
-// Append is strict: what it writes uses safe and quoted tokens only. Parse also takes
-// what others write: runs of blanks, blanks and line breaks around the line, and
-// payload tokens with other characters, which mean nothing but themselves.
+// Append is strict: it writes safe and quoted tokens only. Parse also takes what
+// others write: runs of blanks, blanks and line breaks around the line, and payload
+// tokens with other characters, which mean nothing but themselves.
 //
 // Specification: Slipstream B1 and B2.
 package slipstream
@@ -16,7 +16,7 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Fallback is the anchor for what no other says; its payload is text.
+// Fallback is the anchor for a meaning without an anchor; its payload is text.
 const Fallback = "Fallback"
 
 // Message is one line.
@@ -24,7 +24,7 @@ type Message struct {
 	Src, Dst string     // agent_ids
 	Anchor   ucr.Anchor // Append looks at the Mnemonic only
 
-	// Thread is the digits of the thread, as they were written; empty without one.
+	// Thread is the digits of the thread, unchanged; empty without one.
 	Thread string
 
 	Payload []Token
@@ -36,8 +36,8 @@ type Token struct {
 	Quoted bool
 }
 
-// Text returns the text of a Fallback: that of its one token, or of all, joined by
-// one blank. It is empty if there is none.
+// Text returns the text of a Fallback: its token or tokens, joined by one blank.
+// It is empty without one.
 func (m *Message) Text() string {
 	texts := make([]string, len(m.Payload))
 	for i, t := range m.Payload {

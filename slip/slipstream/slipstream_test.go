@@ -113,7 +113,7 @@ func TestBoundsOfALine(t *testing.T) {
 		}
 		if ok {
 			if _, err := c.Append(nil, m); err != nil {
-				t.Errorf("%q can not be written: %v", line, err)
+				t.Errorf("%q cannot be written: %v", line, err)
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// file is a table as it is kept and exchanged (B4).
+// file is the form in which tables are stored and exchanged (B4).
 type file struct {
 	Version string       `json:"version"`
 	Anchors []anchorFile `json:"anchors"`
@@ -26,7 +26,7 @@ type anchorFile struct {
 // does not ask whether the core anchors are those of UCR 1.0.0, so that Hash can tell
 // what others have. It refuses an anchor without one of these members, an index above
 // LastExtension, an index or mnemonic that is there twice, coordinates that are not
-// four from 0 to MaxCoord, a text that can not be hashed, and is_core where it is wrong
+// four from 0 to MaxCoord, a text that cannot be hashed, and is_core where it is wrong
 // for the index.
 func Read(octets []byte) ([]Anchor, error) {
 	f, err := readFile(octets)

@@ -21,7 +21,7 @@ type Table struct {
 
 // NewTable returns the core anchors with those of an installation. It refuses an
 // anchor outside the extension range, an index or mnemonic that is taken, a mnemonic
-// that no message can carry, a coordinate above MaxCoord, and a text that can not be
+// that no message can carry, a coordinate above MaxCoord, and a text that cannot be
 // hashed: one with "|", control characters or octets that are no UTF-8.
 func NewTable(extensions ...Anchor) (*Table, error) {
 	t := &Table{anchors: Core(), named: make(map[string]int, len(core)+len(extensions))}

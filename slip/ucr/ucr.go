@@ -2,8 +2,8 @@
 // and the hash by which two sides find out that they mean the same by them.
 //
 // The core anchors are those of UCR 1.0.0 and never change. An installation adds
-// anchors of its own in the extension range; those are not part of the hash that is
-// compared, so that they do not keep two sides from understanding each other.
+// anchors of its own in the extension range; those are not part of the compared
+// hash, so that two sides with different ones still understand each other.
 //
 // Specification: Slipstream B3 to B5.
 package ucr
@@ -66,8 +66,8 @@ func CoreNamed(mnemonic string) (Anchor, bool) {
 }
 
 // Hash is the ucrHash of anchors, in any order: SHA-256 of one line for each, by
-// index, which are joined by LF (B5). It is that of exactly the anchors given; what an
-// endpoint declares is CoreHash.
+// index, which are joined by LF (B5). It covers exactly the anchors given; an endpoint
+// declares CoreHash.
 func Hash(anchors []Anchor) string {
 	anchors = slices.Clone(anchors)
 	slices.SortStableFunc(anchors, func(a, b Anchor) int { return int(a.Index) - int(b.Index) })

@@ -46,8 +46,8 @@ func (e *extent) seed(block uint64) uint32 {
 	return crc32.Checksum(b[:], castagnoli)
 }
 
-// grow writes octets behind an extent, and returns it as it is then. What fails
-// leaves octets behind the extent that do not count.
+// grow writes octets behind an extent, and returns the larger extent. What
+// fails leaves octets behind the extent that do not count.
 func (e extent) grow(f io.WriterAt, data, buf []byte) (extent, error) {
 	for len(data) > 0 {
 		at := place(e.size)

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// digest is the SHA-256 of a part as far as it was read back. The zero value has
-// read nothing.
+// digest is the SHA-256 of the octets of a part that were read back. The zero
+// value has read nothing.
 type digest struct {
 	hash hash.Hash
 	read uint64 // octets
@@ -31,7 +31,7 @@ func (d *digest) follow(f *os.File, r *record, buf []byte, most uint64) error {
 	})
 }
 
-// sum returns the digest of what was read.
+// sum returns the digest of the octets read.
 func (d *digest) sum() (sum [sha256.Size]byte) {
 	d.hash.Sum(sum[:0])
 	return sum

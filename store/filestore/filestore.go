@@ -2,16 +2,16 @@
 // in them.
 //
 // A part is one file from its first octet to its last as a blob. The file has a
-// random name: nothing that a caller chooses is ever part of a path. What the
-// file belongs to, whose it is, how many of its octets count and until when, is
-// a record in the database. Octets are written and synced before the record says
-// that they are there; what goes beyond it after a crash is cut off, and a file
-// that no record names is removed.
+// random name: nothing that a caller chooses is ever part of a path. A record in
+// the database has its name and owner, how many of its octets count, and until
+// when. Octets are written and synced before the record says that they are
+// there; after a crash, octets beyond the record are cut off, and a file without
+// a record is removed.
 //
-// Each name has a goroutine while something is to be done for it. It writes and
-// syncs at once what was appended meanwhile, so that one fsync and one record
-// serve many acknowledgements, and computes the SHA-256 of what is on the medium
-// while the record is committed.
+// Each name has a goroutine while something is to be done for it. It batches the
+// appends that arrived during the last write, so that one fsync and one record
+// serve many acknowledgements, and computes the SHA-256 of the file on the
+// medium while the record is committed.
 package filestore
 
 import (
@@ -58,18 +58,19 @@ type Options struct {
 	QueueLength, QueueOctets int
 
 	// Writers is for how many names work is done at once, Readers how many reads
-	// run; default 8 each. More wait. Each holds a buffer of 1 MiB meanwhile.
+	// run; default 8 each. More wait. Each holds a buffer of 1 MiB while it
+	// works.
 	Writers, Readers int
 
-	// AcceptDamage opens in spite of records that can not be read and of files
-	// that are missing or cut off, which is an error otherwise. All files are read
-	// first. What is damaged is left out and Notice is told its name; its files, and
-	// those that no record names, are kept in the directory "lost". Damage that is
+	// AcceptDamage opens the store despite unreadable records and files that are
+	// missing or cut off, which is an error otherwise. All files are read first.
+	// Damaged entries are left out and reported to Notice by name; their files, and
+	// files without a record, are kept in the directory "lost". Damage that is
 	// found later Check reports as ever.
 	AcceptDamage bool
 
-	// Notice is told, in a sentence, what an operator should know and no caller
-	// is told. May be nil.
+	// Notice gets messages for the operator, a sentence each, that no caller
+	// gets. May be nil.
 	Notice func(string)
 
 	// Now is the clock; default time.Now.

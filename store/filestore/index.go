@@ -20,7 +20,7 @@ type item struct {
 	working bool
 
 	stored [2]uint64 // version of the record of the part and of the blob, 0: none
-	unsure bool      // one of them may not be what was last acknowledged
+	unsure bool      // one of them may differ from what was last acknowledged
 	digest digest    // of the part
 }
 
@@ -82,8 +82,8 @@ func (s *Store) room(name string, octets uint64, items int) error {
 	return nil
 }
 
-// take books what an owner gets more of, or refuses it. What is over is removed
-// first.
+// take books additional octets and items of an owner, or refuses them. Expired
+// blobs are removed first.
 func (s *Store) take(name string, octets uint64, items int) error {
 	if err := s.makeRoom(name, octets, items); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (s *Store) take(name string, octets uint64, items int) error {
 	return err
 }
 
-// makeRoom removes what is over if there is no room otherwise, and refuses what
-// there is no room for even so.
+// makeRoom removes expired blobs if there is no room otherwise, and refuses if
+// there is still none.
 func (s *Store) makeRoom(name string, octets uint64, items int) error {
 	s.mu.Lock()
 	err := s.room(name, octets, items)

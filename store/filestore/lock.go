@@ -14,7 +14,8 @@ import (
 const lockName = "lock"
 
 // lock keeps other processes, and other stores of this one, out of a directory for
-// as long as the file it returns is open: what they know nothing of they remove.
+// as long as the file it returns is open: they would remove files that they do not
+// know.
 func lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

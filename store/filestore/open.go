@@ -14,11 +14,11 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// lostDir is where files are kept, in the directory of a store, that can not be
+// lostDir is where files are kept, in the directory of a store, that cannot be
 // used but were asked to be gone on without.
 const lostDir = "lost"
 
-// Open opens a store, or makes it. What a crash has left over is removed. An error
+// Open opens a store, or creates it. Leftovers of a crash are removed. An error
 // that is store.ErrLocked names the lock, and store.ErrDamaged the file;
 // store.ErrVersion is for records of another release. Nothing was changed then.
 func Open(ctx context.Context, options Options) (*Store, error) {
@@ -127,8 +127,8 @@ func (s *Store) load(ctx context.Context) error {
 	return s.tidy(known)
 }
 
-// loadRecords reads the records, and begins the clock. What it returns removes
-// those that can not be read, where that was accepted.
+// loadRecords reads the records, and begins the clock. The function it returns
+// removes unreadable records, if AcceptDamage is set.
 func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err error) {
 	latest := int64(0)
 	for which := range 2 {
@@ -170,7 +170,7 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 	return forget, nil
 }
 
-// fit cuts off what of a file goes beyond its record. A file that is shorter, or
+// fit truncates a file to the length in its record. A file that is shorter, or
 // not there, is errSum. With a buffer, the octets are held against their sums.
 func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	info, err := os.Stat(s.path(r.file))
@@ -196,7 +196,7 @@ func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	}
 	defer func() { _ = f.Close() }() // it is read
 	if err = r.walk(f, 0, r.size, buf, func([]byte) {}); err != nil && !errors.Is(err, errSum) {
-		err = fmt.Errorf("%w: %w", errSum, err) // what can not be read is damaged as well
+		err = fmt.Errorf("%w: %w", errSum, err) // what cannot be read is damaged as well
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 	}
 	s.mu.Unlock()
 	if !same {
-		return 0, false, nil // it was removed or replaced meanwhile
+		return 0, false, nil // it was removed or replaced during the read
 	}
 	return 0, false, s.damaged(name, "file %s: %w", r.file, err)
 }
@@ -89,7 +89,7 @@ func (s *Store) Scan(ctx context.Context, prefix, after string,
 	yield func(name string, version, size uint64, sealed time.Time, tag []byte) bool,
 ) error {
 	return s.options.Records.Scan(ctx, s.options.Space, prefix, after, func(name string, _ uint64, _ []byte) bool {
-		r := s.blob(name) // as it is now, which may be newer
+		r := s.blob(name) // the current one, which may be newer
 		return r == nil || yield(name, r.version, r.held(), time.Unix(0, r.written), r.tag)
 	})
 }

@@ -24,8 +24,8 @@ func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(se
 	}})
 }
 
-// verify reads what of a part was not read before, and reports whether it is what
-// it should be. What is damaged on the medium is not.
+// verify reads the octets of a part that were not read before, and reports
+// whether its sum is sum. Damage on the medium makes it another.
 func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool, err error) {
 	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
 	if err != nil {

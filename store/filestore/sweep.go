@@ -58,7 +58,7 @@ func (s *Store) sweep() bool {
 	s.mu.Unlock()
 	for _, it := range list {
 		s.expire(it, now)
-		s.work.Go(func() { s.workOn(it) }) // what came meanwhile
+		s.work.Go(func() { s.workOn(it) }) // jobs that arrived meanwhile
 	}
 	return len(list) > 0
 }
@@ -73,6 +73,6 @@ func (s *Store) expire(it *item, now int64) {
 		err = s.remove(it)
 	}
 	if err != nil {
-		s.notice("%q is over, and can not be removed now: %v", it.name, err)
+		s.notice("%q is over, and cannot be removed now: %v", it.name, err)
 	}
 }

@@ -26,7 +26,7 @@ type growth struct {
 // single operation has more. The next ones arrive meanwhile.
 const maxBatch = 16 << 20
 
-// submit never waits. What can not be taken is refused by a goroutine of its own.
+// submit never waits. A separate goroutine refuses what cannot be accepted.
 func (s *Store) submit(name string, op *operation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,9 +133,9 @@ func (s *Store) commit(it *item, which int, r *record) error {
 	return err
 }
 
-// put begins to write a record, or without one to delete it; what it returns
-// waits for that. What failed may turn out to be done after a crash: the item is
-// unsure then.
+// put starts to write a record or, without one, to delete it; the function it
+// returns waits for that. What failed may turn out to be done after a crash: the
+// item is unsure then.
 func (s *Store) put(it *item, which int, r *record) (wait func() error) {
 	told := make(chan error, 1)
 	var wrote bool
@@ -165,8 +165,8 @@ func (s *Store) put(it *item, which int, r *record) (wait func() error) {
 	}
 }
 
-// settle makes the records of an item what was last acknowledged, before anything
-// is done that would be at odds with what they may be.
+// settle rewrites the records of an item as last acknowledged, before any
+// operation that depends on them.
 func (s *Store) settle(it *item) error {
 	if !it.unsure {
 		return nil

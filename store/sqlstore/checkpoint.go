@@ -7,9 +7,9 @@ import (
 )
 
 // checkpointer writes the log back into the database, so that it does not grow.
-// Most of it is done beside the writer, on a connection of its own; the rest,
-// which came meanwhile, by the writer between two transactions: then nothing is
-// left, and the log begins again at its start.
+// Most of it is done beside the writer, on a connection of its own; the writer
+// does the rest between two transactions: then the log is empty and restarts at
+// its beginning.
 type checkpointer struct {
 	pages  int        // that the writer had written when it last began
 	urgent bool       // begin with the next transaction
@@ -20,7 +20,7 @@ type checkpointer struct {
 
 const (
 	checkpointPages = 4000                // of 4 KiB, after which the log is written back
-	checkpointLag   = 2 * checkpointPages // and after which, meanwhile, the writer waits for that
+	checkpointLag   = 2 * checkpointPages // and after which the writer waits for the checkpoint
 	checkpointRetry = time.Second
 	checkpointTold  = time.Minute
 	writeBack       = `PRAGMA wal_checkpoint(PASSIVE)`
@@ -86,8 +86,8 @@ func (k *checkpointer) failed(w *writer, err error) {
 // reset begins with a new connection, which counts from zero.
 func (k *checkpointer) reset() { k.pages, k.urgent = 0, true }
 
-// stop waits for what runs beside the writer. What it did not write back the
-// last connection does when it closes.
+// stop waits for the checkpoint beside the writer. The last connection writes
+// back the rest when it closes.
 func (k *checkpointer) stop(w *writer) {
 	if k.result != nil {
 		k.failed(w, <-k.result)

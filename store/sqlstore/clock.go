@@ -8,8 +8,8 @@ import (
 
 // clock is the time that expiry is reckoned in: wall time when the store was
 // opened, or the newest time in it if that is later, advanced by the monotonic
-// clock. A wall clock that jumps meanwhile, or was set back while the store was
-// closed, neither expires anything early nor brings back what had expired.
+// clock. A wall clock that jumps, or was set back while the store was closed,
+// neither expires anything early nor revives expired data.
 //
 // Times from callers are placed by their distance from now. If they carry a
 // monotonic reading, as time.Now().Add does, a jump does not touch them either.

@@ -49,7 +49,7 @@ const (
 
 // vfs keeps the index of the write-ahead log in the memory of this process, the
 // only one that has the file open. The usual index is a mapped file: a page of it
-// that can not be written while the disk stalls stops a thread where Go does not
+// that cannot be written while the disk stalls stops a thread where Go does not
 // expect it, and with the next collection the whole process.
 const vfs = "unix-excl"
 

@@ -90,7 +90,7 @@ func TestST03FullVolumeRecoversByItself(t *testing.T) {
 		}
 		var kind *store.Error
 		if !errors.As(refused, &kind) || !kind.Retryable() {
-			t.Errorf("round %d: %v can not be tried again", round, refused)
+			t.Errorf("round %d: %v cannot be tried again", round, refused)
 		}
 		wantKept(t, s, acknowledged)
 		if err := os.Remove(ballast); err != nil {

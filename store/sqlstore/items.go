@@ -32,7 +32,8 @@ type item struct {
 	space, id, mark   []byte
 }
 
-// cost is what an item costs its owner; name is the length of that of its queue.
+// cost is the octets that an item costs its owner; name is the length of its
+// queue's name.
 func (it *item) cost(name int) int64 {
 	return cost(len(it.space)+name+len(it.id)+len(it.mark), int(it.size))
 }

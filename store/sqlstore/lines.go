@@ -71,7 +71,7 @@ func (l *lines) forget() {
 	l.waiting = l.settled
 }
 
-// settle notes that what was counted is committed.
+// settle marks the counts as committed.
 func (l *lines) settle() {
 	for _, r := range l.counted {
 		r.settled, r.changed = r.total, false
@@ -163,7 +163,7 @@ func (w *writer) loadLine(statement string, args ...driver.Value) (*line, error)
 	return w.lines.add(q), nil
 }
 
-// makeLine returns a queue, which it makes if there is none.
+// makeLine returns a queue, and creates it if there is none.
 func (w *writer) makeLine(space, name string) (*line, error) {
 	q, err := w.line(space, name)
 	if q != nil || err != nil {

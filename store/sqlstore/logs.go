@@ -135,7 +135,7 @@ func (c *conn) sumEntry(g *log, e *entry) int64 {
 	return c.sum(sumEntry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id)
 }
 
-// readEntry returns the entry of a row. What is damaged is never returned.
+// readEntry returns the entry of a row. A damaged entry is never returned.
 func (c *conn) readEntry(s *Store, g *log, row []driver.Value) (*entry, error) {
 	e := &entry{
 		seq: number(row[0]), id: octets(row[1]), owner: number(row[2]), expires: number(row[3]), data: octets(row[5]),
@@ -205,7 +205,7 @@ func (a *add) apply(w *writer) error {
 	}
 	room := w.fits(payer, more)
 	if !room && g != nil && a.id != nil {
-		// What needs no room is answered also when there is none.
+		// An operation that needs no space succeeds even if none is left.
 		if known, err := a.find(w, g); known || err != nil {
 			return err
 		}

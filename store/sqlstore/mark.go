@@ -15,8 +15,8 @@ import (
 
 // mark is a small file beside the database that says how many transactions were
 // acknowledged. SQLite takes a write-ahead log that is cut off, or damaged at one
-// place, for one that ends there: without the mark the store would silently be
-// shorter than what it has acknowledged.
+// place, for one that ends there: without the mark the store would silently lose
+// what it has acknowledged.
 //
 // It is written after each commit and before its acknowledgements, and not
 // synced. So it is exact after the end of the process. After a power cut it may
@@ -98,8 +98,8 @@ func bootID() string {
 }
 
 // lost returns how many acknowledged transactions a store misses that has made
-// so many. What was only promised to survive the process is not missed after the
-// machine was started again.
+// so many. Transactions that were only promised to survive the process do not
+// count as lost after a reboot.
 func (m mark) lost(commits int64, boot string) (missing int64, promised bool) {
 	missing = max(m.commits-commits, 0)
 	return missing, m.level != store.Process || m.boot == "" || m.boot == boot

@@ -142,7 +142,7 @@ func readHeader(path string) ([]byte, error) {
 	return header, nil
 }
 
-// checkVersion refuses a database that is readable and of somebody else.
+// checkVersion refuses a readable database of another application.
 func checkVersion(path string, header []byte) error {
 	if !readable(header) {
 		return nil // damaged, which verify says

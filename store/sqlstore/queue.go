@@ -45,8 +45,8 @@ type refusal struct {
 	err *store.Error
 }
 
-// submit never waits. What finds the queue full or closed is refused by a
-// goroutine of its own, because the writer may be waiting for the medium.
+// submit never waits. If the queue is full or closed, a separate goroutine
+// reports that, because the writer may be waiting for the medium.
 func (q *queue) submit(op operation) {
 	size := op.size()
 	q.mu.Lock()
@@ -101,8 +101,8 @@ func (q *queue) refuse() {
 	}
 }
 
-// take returns what waits, and whether more may come. spare becomes the next
-// list of what waits.
+// take returns the waiting operations, and whether more may come. spare becomes
+// the next list.
 func (q *queue) take(spare []operation) (ops []operation, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -177,7 +177,7 @@ func (w *writer) finish(it *item) error {
 	return err
 }
 
-// move puts an item at the end of another queue, or of its own.
+// move puts an item at the end of another queue, or of the same one.
 func (w *writer) move(it *item, queue string, data []byte, expires int64) error {
 	to, err := w.makeLine(string(it.space), queue)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestST04ItemsOfADamagedStoreAreSaved(t *testing.T) {
 	done := make(chan bool, 1)
 	s.Ack("space", l.id, l.lease, func(held bool, err error) { done <- held && err == nil })
 	if !<-done {
-		t.Error("an item that was saved can not be done")
+		t.Error("an item that was saved cannot be done")
 	}
 }
 

@@ -114,7 +114,7 @@ func (w *writer) fits(o *owner, more int64) bool {
 	return w.owners.total+more <= w.s.options.Quota && (o.name == "" || o.used+more <= w.s.options.QuotaPerOwner)
 }
 
-// overQuota is the refusal of what does not fit.
+// overQuota is the refusal of an operation that would exceed a quota.
 func (w *writer) overQuota(o *owner, more int64) error {
 	if o.name != "" && o.used+more > w.s.options.QuotaPerOwner {
 		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, o.name, o.used, more, w.s.options.QuotaPerOwner)
@@ -122,7 +122,8 @@ func (w *writer) overQuota(o *owner, more int64) error {
 	return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, w.s.options.Quota)
 }
 
-// makeRoom refuses what does not fit. What has expired is removed first.
+// makeRoom refuses an operation that does not fit. Expired rows are removed
+// first.
 func (w *writer) makeRoom(o *owner, more int64) error {
 	if w.fits(o, more) {
 		return nil

@@ -30,8 +30,7 @@ func (c *conn) sumRecord(space, key []byte, r *record) int64 {
 	return c.sum(sumRecord, []int64{r.version, r.owner, r.expires}, r.value, space, key)
 }
 
-// readRecord returns the record of a row. What is damaged is never
-// returned.
+// readRecord returns the record of a row. A damaged record is never returned.
 func (c *conn) readRecord(s *Store, row []driver.Value, space, key []byte) (*record, error) {
 	r := &record{version: number(row[0]), owner: number(row[1]), expires: number(row[2]), value: octets(row[4])}
 	if number(row[3]) != c.sumRecord(space, key, r) {
@@ -132,7 +131,7 @@ func (p *put) write(w *writer, statement string, payer *owner, more int64) error
 	return nil
 }
 
-// record returns a record as it is now, or nil. One that has expired is removed.
+// record returns the current record, or nil. One that has expired is removed.
 func (w *writer) record(space, key []byte) (*record, error) {
 	row, err := w.conn.row(selectRecord, space, key)
 	if row == nil || err != nil {

@@ -34,7 +34,7 @@ func (s *Store) salvage(acknowledged int64) error {
 	}
 	s.notice("sqlstore: %s: %d records, %d entries and %d items saved, %d that are damaged left out; the damaged file is kept as %s",
 		s.file, r.records, r.entries, r.items, r.left, aside)
-	s.damage.Store(nil) // what is damaged is no longer in the store
+	s.damage.Store(nil) // the store no longer has the damaged rows
 	return s.firstMark(r.state.commits)
 }
 
@@ -196,8 +196,8 @@ func (r *rescue) copyEntries() error {
 	if err != nil || lost == 0 {
 		return err
 	}
-	// What is lost may be the end of any log. A number that was seen is not given
-	// again: who has read so far would miss the entry that has it now.
+	// The lost rows may be the end of any log. A number that was visible is not
+	// given again: a reader that has passed it would miss the new entry.
 	for _, g := range r.logs {
 		g.kept = max(g.kept, g.trimmed, g.last) + lost
 		if _, err := r.to.exec(updateLog, g.kept, g.trimmed, r.to.sumLog(g), g.id); err != nil {
@@ -237,7 +237,7 @@ func (r *rescue) copyItems() error {
 		}
 		q := r.lines[it.line]
 		if q == nil {
-			// What it was to be done with is lost, that there was one is not.
+			// The fact that there was one survives, its content is lost.
 			q = &line{id: it.line, space: it.space, name: fmt.Appendf(nil, "lost queue %d", it.line)}
 			r.lines[q.id] = q
 		}
@@ -260,7 +260,7 @@ func (r *rescue) copyItems() error {
 	})
 }
 
-// rowOf returns a row as it is written again: octets are never NULL.
+// rowOf returns a row in the form to write: octets are never NULL.
 func rowOf(row []driver.Value) []driver.Value {
 	for i := 2; i <= 4; i++ {
 		row[i] = octets(row[i])

@@ -8,8 +8,8 @@ package sqlstore
 // of one tree: with 64 logs an append touches half as many pages as it does where
 // each log lies by itself.
 //
-// What an item carries lies apart from the row that says how it stands: taking an
-// item writes that row only.
+// The data of an item is in another table than its state: taking an item writes
+// the row of its state only.
 const (
 	applicationID = 0x53575053 // "SWPS"
 	schemaVersion = 2

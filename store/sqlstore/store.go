@@ -1,9 +1,9 @@
 // Package sqlstore is the embedded engine: one SQLite file with a write-ahead
 // log, in pure Go.
 //
-// One goroutine writes. What is submitted while it commits goes into its next
+// One goroutine writes. Operations submitted while it commits go into its next
 // transaction, so that one fsync serves many acknowledgements. Readers have
-// connections of their own and see what is committed.
+// their own connections and see committed data.
 package sqlstore
 
 import (
@@ -49,8 +49,7 @@ type Options struct {
 	QueueOctets int
 
 	// Committed is told how long each transaction took, and how many operations it
-	// had, by the one goroutine that writes: it must not wait. Nil means that nobody
-	// is.
+	// had, by the one goroutine that writes: it must not wait. It may be nil.
 	Committed func(took time.Duration, operations int)
 
 	// Readers is how many reads run at once; default 4. More wait.
@@ -61,15 +60,14 @@ type Options struct {
 	CheckFor time.Duration
 
 	// AcceptDamage opens a store in spite of damage, which is an error
-	// otherwise. Open then waits until every row is checked, whatever CheckFor
-	// says. If any is damaged, what can be read is moved to a new file, and the
-	// broken one is kept beside it as state.db.damaged-*. Reading goes over what
-	// is missing; damage that is found later Check reports as ever.
+	// otherwise. Open then waits until every row is checked, regardless of
+	// CheckFor. If any is damaged, all readable rows are moved to a new file,
+	// and the broken one is kept beside it as state.db.damaged-*. Reading goes
+	// over what is missing; damage that is found later Check reports as ever.
 	AcceptDamage bool
 
-	// Notice is told, in a sentence, what an operator should know and no caller
-	// is told: damage, what became of it, failures beside an operation. May be
-	// nil.
+	// Notice gets messages for the operator, a sentence each, that no caller
+	// gets: damage, its repair, failures in the background. May be nil.
 	Notice func(string)
 
 	// Now is the clock; default time.Now.
@@ -213,8 +211,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // probe is an operation that writes only what every transaction does, if that is
-// still the file that it was. After a failure it writes as much as what failed,
-// because a disk that is nearly full still takes the little of a probe.
+// still the file that it was. After a failure it writes as much as the failed
+// transaction, because a nearly full disk still takes a small probe.
 type probe struct {
 	s    *Store
 	tell func(error)
@@ -249,7 +247,7 @@ const (
 )
 
 // inPlace reports whether the mark, and with it the directory, is still what was
-// opened. Writing to files that somebody has removed fails in no other way.
+// opened. Writes to removed files do not fail otherwise.
 func (s *Store) inPlace() error {
 	if s.file == "" {
 		return nil

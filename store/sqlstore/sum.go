@@ -9,8 +9,8 @@ import (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sum returns the checksum of a row: CRC-32C over its table, its numbers, its
-// names, each after its length, and its value. What a row is found by is part of
-// it, so that a row never passes for another one.
+// names, each after its length, and its value. The key of a row is part of it,
+// so that a row never passes for another one.
 func (c *conn) sum(table byte, numbers []int64, value []byte, names ...[]byte) int64 {
 	b := append(c.scratch[:0], table)
 	for _, n := range numbers {

@@ -26,7 +26,7 @@ const (
 // Pace of the sweep.
 const (
 	idleRows   = 256                    // rows a transaction, while nobody waits
-	busyRows   = 64                     // and while there is always somebody who does,
+	busyRows   = 64                     // and while clients always wait,
 	busyPause  = 100 * time.Millisecond // at most this often
 	roomRows   = 1024                   // rows before an operation is refused for want of room
 	sweepRetry = time.Second            // after a sweep has failed
@@ -39,8 +39,8 @@ type sweeper struct {
 	ran     time.Time
 	wait    time.Time // not before
 
-	// Damaged rows that have expired are left where they are, for whoever reads
-	// them to be told. The sweep goes on after them.
+	// Damaged rows that have expired are kept, so that a reader gets the error.
+	// The sweep goes on after them.
 	records []driver.Value // expires, space, key
 	entries []driver.Value // expires, n
 	items   []driver.Value // keep, line, n
@@ -62,8 +62,7 @@ func (w *writer) due(expires int64) {
 	}
 }
 
-// sweepSome does a part of what there is to sweep, and returns how long nothing
-// else will be due.
+// sweepSome sweeps some rows, and returns the time until more are due.
 func (w *writer) sweepSome(busy bool) time.Duration {
 	sw := &w.sweeper
 	now := time.Now()

@@ -13,12 +13,12 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// verify looks for damage before anything is written: a database that is not
-// there or not readable, that misses transactions which were acknowledged, or
-// whose structure is broken. The last may take long on a cold disk, and goes on
-// in the background after CheckFor; the rows, each with its checksum, follow.
-// Where damage is accepted all of it is waited for, because what is to be left out
-// must be known before anything is served.
+// verify looks for damage before anything is written: a database that is not there
+// or not readable, that misses transactions which were acknowledged, or whose
+// structure is broken. The last may take long on a cold disk, and goes on in the
+// background after CheckFor; the rows, each with its checksum, follow. If damage
+// is accepted, Open waits for the whole check, because the rows to leave out must
+// be known before anything is served.
 func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 	if badMark {
 		return s.damaged("%s: missing, or not the mark of this store", markName)
@@ -157,7 +157,7 @@ func (s *Store) checkStructure(ctx context.Context, c *conn) error {
 	case err != nil:
 		return s.unreadable(err)
 	case found != "ok":
-		// SQLite says where in lines of its own.
+		// SQLite reports each place in a line.
 		return s.damaged("%s", strings.Join(strings.Fields(strings.ReplaceAll(found, "***", "")), " "))
 	}
 	return nil
@@ -185,7 +185,7 @@ const (
 const scrubRows = 256
 
 // scrubber reads every row once and compares it with its checksum, and with the
-// indexes that lead to it. What it finds Check reports.
+// indexes that lead to it. Check reports its findings.
 type scrubber struct {
 	s     *Store
 	conn  *conn
@@ -300,7 +300,7 @@ func (b scrubber) log(id int64) (*log, error) {
 	return nil, err
 }
 
-// damaged notes something that can not be served, and returns the error that
+// damaged notes something that cannot be served, and returns the error that
 // says so.
 func (s *Store) damaged(format string, args ...any) error {
 	err := fmt.Errorf("%w: %s: %w", store.ErrDamaged, s.name(), fmt.Errorf(format, args...))

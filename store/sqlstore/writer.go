@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Bounds of one transaction. What is submitted while one is committed goes into
-// the next.
+// Bounds of one transaction. Operations submitted during a commit go into the
+// next one.
 const (
 	maxBatch       = 1024    // operations
 	maxBatchOctets = 8 << 20 // of values and names; a single larger one is a batch of its own
@@ -130,7 +130,7 @@ func (w *writer) batch(ops []operation) {
 			told(time.Since(began), len(ops))
 		}
 	case len(ops) > 1 && !errors.Is(err, store.ErrUnavailable):
-		// One of them can not be done. The others shall not suffer from it.
+		// One of them cannot be done. The others shall not suffer from it.
 		for i := range ops {
 			w.batch(ops[i : i+1])
 		}
@@ -176,9 +176,9 @@ func isFailed(err error) bool {
 // transact runs work within a transaction and commits it, or takes everything
 // back.
 //
-// A commit that failed may still be found committed after a crash: what was not
-// acknowledged is unknown, and what is sent again is recognised by its version
-// or id.
+// A commit that failed may still be found committed after a crash: the outcome
+// of an unacknowledged operation is unknown, and a repeated one is recognised
+// by its version or id.
 func (w *writer) transact(work func() error) error {
 	if w.s.file == "" {
 		// In memory there is one connection, which readers use, too.

@@ -16,8 +16,8 @@ import (
 // options are those of octets.
 type OpenBlobs func(t *testing.T, dir string, options Options) store.Blobs
 
-// RunBlobs tests an engine of store.Blobs. Every test has one of its own. memory
-// says that it keeps nothing when it is closed.
+// RunBlobs tests an engine of store.Blobs. Every test gets a new one. memory
+// says that it loses everything when it is closed.
 func RunBlobs(t *testing.T, memory bool, open OpenBlobs) {
 	for _, test := range blobs {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ type blobKit struct {
 func (k *blobKit) reopen() {
 	k.Helper()
 	if k.memory {
-		k.Skip("kept in memory: it can not be opened again")
+		k.Skip("kept in memory: it cannot be opened again")
 	}
 	if err := k.blobs.Close(); err != nil {
 		k.Fatal(err)
@@ -407,7 +407,7 @@ var blobs = []blobTest{
 		k.wantErr("Begin of more than fits", k.begin("a", "owner", 100_001, "").err, store.ErrQuota)
 		k.wantErr("Begin of more than there is", k.begin("a", "owner", 1<<64-1, "12345").err, store.ErrQuota)
 		k.wantNoPart("a")
-		for i := range 20 { // nothing is set aside for what is announced
+		for i := range 20 { // announced octets reserve nothing
 			k.did("Begin", k.begin(fmt.Sprint(i), "owner", 99_000, ""))
 		}
 		k.did("Append", k.append("0", 0, 1, text(60_000)))

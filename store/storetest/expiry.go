@@ -106,7 +106,7 @@ var expiry = []test{
 		k.reopen()
 		k.wantRecord("space", "key", 0, "")
 		k.wantSpan("log", 2, 1)
-		// What is still to expire does so no earlier than it should.
+		// Nothing expires early.
 		k.wantRecord("space", "stays", stays, "value")
 		fresh := k.mustPut("space", "fresh", 0, "value", k.in(time.Minute))
 		k.wantRecord("space", "fresh", fresh, "value")

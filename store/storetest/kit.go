@@ -16,7 +16,7 @@ type kit struct {
 	open    Open
 	dir     string
 	options Options
-	memory  bool // closing the store is the end of what it holds
+	memory  bool // closing the store loses its contents
 
 	mu  sync.Mutex
 	now time.Time
@@ -42,7 +42,7 @@ func (k *kit) in(d time.Duration) time.Time { return k.clock().Add(d) }
 func (k *kit) reopen() {
 	k.Helper()
 	if k.memory {
-		k.Skip("kept in memory: it can not be opened again")
+		k.Skip("kept in memory: it cannot be opened again")
 	}
 	if err := k.Close(); err != nil {
 		k.Fatal(err)

@@ -228,7 +228,7 @@ var queues = []test{
 			k.Error("who lost the lease still ends it")
 		}
 		k.wantItem("id", "queue", store.Leased, 2)
-		// As long as nobody else has taken it, late is early enough.
+		// A late Ack counts until another consumer takes the item.
 		k.pass(time.Hour)
 		if !k.ack("id", second) {
 			k.Error("a late Ack is refused although nobody else has taken the item")

@@ -23,11 +23,11 @@ type Options struct {
 }
 
 // Open opens the store of a directory: a new one where the directory is empty,
-// otherwise with what an earlier one, closed meanwhile, has kept. It fails the
-// test if it can not.
+// otherwise with the contents of the earlier, closed one. It fails the test if
+// it cannot.
 type Open func(t *testing.T, dir string, options Options) store.Store
 
-// Run tests an engine. Every test has a store of its own.
+// Run tests an engine. Every test gets a new store.
 func Run(t *testing.T, open Open) { run(t, open, false) }
 
 // RunMemory tests an engine that keeps nothing when it is closed.
@@ -74,7 +74,7 @@ type test struct {
 	clock   bool // the test moves the clock
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an expected event.
 const patience = time.Minute
 
 // never is the expiry of what stays.

@@ -188,7 +188,7 @@ func (w *changing) check(ctx context.Context, dial dialer) {
 		return nil
 	})
 	if err != nil {
-		w.add("the states that many want can not be looked at: %v", err)
+		w.add("the states that many want cannot be looked at: %v", err)
 	}
 	for n, ops := range w.history {
 		if result := porcupine.CheckOperationsTimeout(stateModel, ops, patience); result != porcupine.Ok {

@@ -88,8 +88,8 @@ func (j *journal) begin(e entry) uint64 {
 	return e.Op
 }
 
-// write writes an entry, as of now. A process whose journal can not be written
-// must not do what it can not say.
+// write writes an entry, as of now. A process whose journal cannot be written
+// must not do what it cannot say.
 func (j *journal) write(entries ...entry) {
 	var lines []byte
 	for _, e := range entries {

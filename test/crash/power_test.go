@@ -108,7 +108,7 @@ func (w *publishing) held(t *testing.T, r *rig) []uint64 {
 		return late.follow(ctx, c)
 	})
 	if err != nil {
-		t.Fatalf("what is held can not be read: %v", err)
+		t.Fatalf("what is held cannot be read: %v", err)
 	}
 	return late.have[:w.producers]
 }
@@ -122,7 +122,7 @@ func makeDisk(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", file).CombinedOutput(); err != nil {
-		t.Skipf("a file system can not be made here: %v %s", err, out)
+		t.Skipf("a file system cannot be made here: %v %s", err, out)
 	}
 }
 

@@ -261,7 +261,7 @@ func (p *publisher) publish(ctx context.Context, on profiles.Caller, made parcel
 	return answer, nil
 }
 
-// ask returns how a delivery stands, empty if the relay can not tell now. It writes
+// ask returns how a delivery stands, empty if the relay cannot tell now. It writes
 // down what is worth it; nil means all. Nothing follows from a question that is not
 // written down.
 func (p *publisher) ask(ctx context.Context, on profiles.Caller, id string, worth func(answer string) bool) (string, error) {

@@ -109,7 +109,7 @@ func (w *putting) check(ctx context.Context, dial dialer) {
 	for i := range w.acked {
 		err := connected(ctx, dial, func(ctx context.Context, c *client.Client) error { return w.checkWriter(ctx, c, i) })
 		if err != nil {
-			w.add("the states of writer %d can not be checked: %v", i, err)
+			w.add("the states of writer %d cannot be checked: %v", i, err)
 		}
 	}
 }

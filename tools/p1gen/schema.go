@@ -262,7 +262,7 @@ func (f *field) valid(s *schema) error {
 	case f.apart && (f.kind != protoreflect.BytesKind || f.repeated):
 		return fmt.Errorf("apart is for bytes that are not repeated")
 	case f.repeated && (f.required || f.notBlank):
-		return fmt.Errorf("repeated fields can not be required")
+		return fmt.Errorf("repeated fields cannot be required")
 	}
 	switch f.kind {
 	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind, protoreflect.BoolKind, protoreflect.Uint32Kind, protoreflect.Uint64Kind:

@@ -32,8 +32,8 @@ func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
 	return &conn{qc: qc, peer: peer, ctx: ctx}
 }
 
-// dialled is a connection that remembers by which policy its peer was taken for
-// whom it was. It implements transport.Rechecker.
+// dialled is a connection that remembers the policy by which its peer was
+// verified. It implements transport.Rechecker.
 type dialled struct {
 	*conn
 	policy *transport.Policy
@@ -98,7 +98,7 @@ func (s *stream) CloseWrite() error                  { return ofStream(s.q().Clo
 func (s *stream) Context() context.Context { return s.q().Context() }
 
 func (s *stream) Reset(code uint64) {
-	s.q().CancelWrite(quic.StreamErrorCode(code)) // first, as whoever reads may give the stream up, too, with another code
+	s.q().CancelWrite(quic.StreamErrorCode(code)) // first, as the reader may reset the stream, too, with another code
 	s.q().CancelRead(quic.StreamErrorCode(code))
 }
 

@@ -1,6 +1,6 @@
 // Package quicconn carries SWP over QUIC: as many streams a connection as the
-// exchanges need. Who is let in is decided by transport.Policy. It is the only
-// package that names quic-go.
+// exchanges need. transport.Policy decides which peers are admitted. It is the
+// only package that names quic-go.
 //
 // Specification: SWP Core §13 (S1).
 package quicconn
@@ -19,11 +19,11 @@ import (
 // Options configure a listener or a dialler. The zero value is usable.
 type Options struct {
 	// OnSecurity is told of each handshake that failed. Many goroutines call it
-	// at once and it must not block. Nil means that nobody is told.
+	// at once and it must not block. It may be nil.
 	OnSecurity func(transport.SecurityEvent)
 
-	// HandshakeTimeout is how long a peer may be silent during its handshake,
-	// and half of what the handshake may take. Zero means 5 s.
+	// HandshakeTimeout is how long a peer may be silent during its handshake;
+	// the handshake may take twice as long. Zero means 5 s.
 	HandshakeTimeout time.Duration
 
 	// RetryAbove is how many handshakes of a listener may be under way before
@@ -88,9 +88,9 @@ func (o Options) config() *quic.Config {
 	}
 }
 
-// Dial connects to addr, host:port, from a UDP socket of its own, and returns
-// once this side has verified the peer. The peer may still refuse this side;
-// the cause of the connection's Context then says so.
+// Dial connects to addr, host:port, from a new UDP socket, and returns once
+// this side has verified the peer. The peer may still refuse this side; the
+// cause of the connection's Context then says so.
 func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Options) (transport.Conn, error) {
 	opts = opts.withDefaults()
 	host, _, err := net.SplitHostPort(addr)

@@ -10,16 +10,15 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// resetInfo sets the key apart from whatever else may be derived from a
+// resetInfo separates this key from others that may be derived from a
 // certificate's key one day.
 const resetInfo = "swp quic stateless reset"
 
 // resetKey returns the key by which a listener tells peers of an earlier
 // process that their connections are gone (stateless reset, RFC 9000 §10.3).
 // They would otherwise learn it by silence alone, a minute later. It follows
-// from the private key, so that the next process has the same one and nobody
-// else does. It is nil, and nobody is told, where the private key can not be
-// read.
+// from the private key, so that only the next process has the same one. It is
+// nil, and peers are not told, where the private key cannot be read.
 func resetKey(policy *transport.Policy) *quic.StatelessResetKey {
 	creds := policy.Credentials()
 	if creds == nil || creds.Certificate == nil {

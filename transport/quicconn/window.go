@@ -8,8 +8,8 @@ import (
 )
 
 // windows is what the receive windows of all connections of a listener may grow
-// beyond what they begin with. What a peer has sent and nobody has read is
-// memory here, and one that may not grow is only slower.
+// beyond what they begin with. Unread data of a peer takes memory here, and a
+// window that may not grow only makes the connection slower.
 type windows struct {
 	mu    sync.Mutex
 	limit uint64 // octets

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// channel is a tls.Conn that tells what the network did from what a peer, or
-// someone between, did to the records.
+// channel is a tls.Conn that distinguishes failures of the network from records
+// that the peer, or an attacker on the path, has damaged.
 type channel struct {
 	*tls.Conn
 	wire     *wire
@@ -24,8 +24,8 @@ func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) *trans
 	return transport.NewNetConn(&channel{Conn: conn, wire: w, peer: peer, onEvent: opts.OnSecurity}, peer)
 }
 
-// dialled is a connection that remembers by which policy its peer was taken for
-// whom it was. It implements transport.Rechecker.
+// dialled is a connection that remembers the policy by which its peer was
+// verified. It implements transport.Rechecker.
 type dialled struct {
 	*transport.NetConn
 	tls    *tls.Conn

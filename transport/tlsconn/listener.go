@@ -48,9 +48,9 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 	return l, nil
 }
 
-// serverConfig is that of a policy, which refuses whoever names no application
-// protocol with the alert for it. crypto/tls would go on and have VerifyConnection
-// blame the certificate.
+// serverConfig returns the TLS configuration of a policy. It refuses peers without
+// an application protocol with the proper alert. crypto/tls would go on and have
+// VerifyConnection blame the certificate.
 func serverConfig(policy *transport.Policy) *tls.Config {
 	c := policy.Server()
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

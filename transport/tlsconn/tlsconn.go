@@ -1,5 +1,5 @@
 // Package tlsconn carries SWP over mutual TLS 1.3 on TCP: one stream a
-// connection. Who is let in is decided by transport.Policy.
+// connection. transport.Policy decides which peers are admitted.
 //
 // Specification: SWP Core §13 (S1).
 package tlsconn
@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// OnSecurity is told of each handshake that failed and of each connection
 	// that failed authentication later. Many goroutines call it at once and it
-	// must not block. Nil means that nobody is told.
+	// must not block. It may be nil.
 	OnSecurity func(transport.SecurityEvent)
 
 	// HandshakeTimeout is how long a peer may take from its first octet of TCP

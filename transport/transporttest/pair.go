@@ -18,11 +18,11 @@ const (
 	Client = "spiffe://test.invalid/client"
 )
 
-// Patience is how long a test waits for what must happen.
+// Patience is how long a test waits for an expected event.
 const Patience = time.Minute
 
 // handshake is how long one may take here: a test that keeps every processor busy must
-// not lose the connection that it makes meanwhile.
+// not lose a new connection.
 const handshake = Patience / 2
 
 // Kinds are what Pair and Listen accept: "pipe", "mux", "tcp", "tls" and

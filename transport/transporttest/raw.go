@@ -11,8 +11,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Raw is a peer that knows frames but no rules: it sends whatever octets a test
-// wants. Each wait ends the test after Patience.
+// Raw is a peer that knows frames but no rules: it sends any octets. Each wait
+// ends the test after Patience.
 type Raw struct {
 	t      testing.TB
 	Conn   transport.Conn
@@ -37,7 +37,7 @@ func RawOn(t testing.TB, conn transport.Conn, s transport.Stream) *Raw {
 	return &Raw{t: t, Conn: conn, Stream: s}
 }
 
-// Write sends octets as they are.
+// Write sends octets unchanged.
 func (r *Raw) Write(p []byte) {
 	r.t.Helper()
 	_ = r.Stream.SetWriteDeadline(time.Now().Add(Patience))

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes. A program may have others of its own.
+// Exit codes. A program may have others.
 const (
 	ExitOK     = 0
 	ExitFailed = 1 // it was tried and failed
@@ -20,14 +20,15 @@ const (
 	ExitSignal = 128
 )
 
-// ErrPrinted is behind an error that need not be said: what was printed says it.
+// ErrPrinted is wrapped by an error that was printed already.
 var ErrPrinted = errors.New("printed")
 
 // Program is a command line. Root is required.
 type Program struct {
 	Root *cobra.Command
 
-	// Version is what the build was told, empty for that of the build information.
+	// Version is the version set at build time; empty takes that of the build
+	// information.
 	Version string
 
 	// Arguments say what is special about arguments, by their names in usage lines.
@@ -41,8 +42,8 @@ type Program struct {
 	// ExitFailed.
 	Code func(error) int
 
-	// Describe fills in what a program knows about an error that is printed as
-	// JSON. Nil means that the text is all there is.
+	// Describe adds the program's details to an error that is printed as JSON.
+	// Nil means that the text is all there is.
 	Describe func(error, *Report)
 }
 
@@ -123,7 +124,7 @@ func (p *Program) Walk(do func(*cobra.Command)) {
 	walk(p.Root, do)
 }
 
-// code is the exit code of what came of a command.
+// code is the exit code for the result of a command.
 func (p *Program) code(cmd *cobra.Command, s *signals, err error) int {
 	if sig := s.first(); sig != 0 && (err != nil || RunsUntilStopped(cmd)) {
 		return s.code(cmd, err)

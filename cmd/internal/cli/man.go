@@ -93,7 +93,7 @@ func synopsis(cmd *cobra.Command) string {
 	return cmd.UseLine()
 }
 
-// text writes paragraphs. One that is indented is written as it is.
+// text writes paragraphs. An indented one is written unchanged.
 func (m *page) text(text string) {
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		if strings.HasPrefix(paragraph, "  ") {

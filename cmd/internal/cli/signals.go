@@ -49,8 +49,8 @@ func Service(cmd *cobra.Command) *cobra.Command {
 func RunsUntilStopped(cmd *cobra.Command) bool { return cmd.Annotations[untilStopped] != "" }
 
 // signals are SIGINT and SIGTERM. The first ends the context. The second closes
-// what Abort returns, or ends the program at once where nobody has asked for that;
-// a third ends the program.
+// the channel of Abort or, if Abort was not called, ends the program at once; a
+// third ends the program.
 type signals struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -103,7 +103,7 @@ func (s *signals) take(sig syscall.Signal) {
 const abortGrace = 5 * time.Second
 
 // Abort returns a channel that the second signal closes, for a command that takes
-// its time after the first one. The program ends 5 s later, whatever it does.
+// its time after the first one. The program ends 5 s later in any case.
 func Abort(ctx context.Context) <-chan struct{} {
 	s, ok := ctx.Value(signalsKey{}).(*signals)
 	if !ok {

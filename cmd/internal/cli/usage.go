@@ -96,7 +96,7 @@ func tokens(line string) []string {
 	})
 }
 
-// required counts the arguments that have to be there.
+// required counts the mandatory arguments.
 func (u *usage) required() int {
 	n := 0
 	for _, a := range u.args {
@@ -282,8 +282,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &usageError{text, cmd.UseLine()}
 }
 
-// like returns those of some names that somebody may have meant, as cobra does it for
-// commands.
+// like returns names similar to a mistyped one, as cobra does for commands.
 func like(name string, names []string) []string {
 	all := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, n := range names {

@@ -13,9 +13,8 @@ import (
 // release is the version that is being worked on.
 const release = "0.6.0-dev"
 
-// Version returns the version of this program: told, if that is not empty; that of
-// the module, if it is a released one; or else release with the revision that it
-// was built from.
+// Version returns the version of this program: told, if not empty; the module's,
+// if released; or else release with the revision of the build.
 func Version(told string) string {
 	if told != "" {
 		return told

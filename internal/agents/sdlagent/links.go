@@ -39,14 +39,14 @@ type links struct {
 	open map[string]*link
 }
 
-// link is one of them.
+// link is one of the links.
 type link struct {
 	session profiles.Session
 	end     func()
 
 	// Of the table, with its mu.
 	users   int
-	timer   *time.Timer // while there are none
+	timer   *time.Timer // while there are no users
 	callers map[string]*mcptools.Caller
 }
 

@@ -21,9 +21,9 @@ import (
 // what the methods promise.
 type Records interface{ store.Records }
 
-// The spaces. What is in them belongs to the identity of this endpoint, but for tasks,
-// which belong to the identity that asked for them, and nonces and sessions, which
-// belong to the agent_id.
+// The spaces. Records belong to the identity of this endpoint, except tasks, which
+// belong to the identity that sent them, and nonces and sessions, which belong to the
+// agent_id.
 const (
 	spaceNonces   = "sdl.nonces"   // by the SHA-256 of agent_id and nonce; nothing but their time
 	spaceSessions = "sdl.sessions" // by binding_id
@@ -52,7 +52,8 @@ func put(ctx context.Context, r Records, space, key string, was uint64, owner st
 	}
 }
 
-// ownerOf is who pays for what an agent leaves: the quota of one does not bound others.
+// ownerOf is the owner whose quota counts the records of an agent, so that one agent
+// does not use up the quota of others.
 func ownerOf(agentID string) string {
 	const longest = 512
 	if len(agentID) > longest {
@@ -63,8 +64,8 @@ func ownerOf(agentID string) string {
 }
 
 // Nonces remembers nonces in Records, until their time is over and however often the
-// process ends. It implements trust.Nonces. How many there may be is a matter of the
-// quotas: each agent_id is an owner of its own.
+// process ends. It implements trust.Nonces. Quotas bound their number: each agent_id
+// is an owner.
 type Nonces struct {
 	Records Records
 	Now     func() time.Time // the clock that exp is on; nil means time.Now
@@ -80,7 +81,7 @@ func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time
 	if n.Now != nil {
 		now = n.Now
 	}
-	// The store reckons expiry on a clock of its own, which does not jump.
+	// The store has its own clock for expiry, which does not jump.
 	until := time.Now().Add(exp.Sub(now()))
 	wrote, _, _, err := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
 	var kind interface{ StoreDetail() string }
@@ -117,7 +118,7 @@ func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 	}
 	// The same session opened again is the same record.
 	if _, _, _, err := put(ctx, a.opts.Records, spaceSessions, id, 0, ownerOf(k.From), value, expires); err != nil {
-		return fmt.Errorf("sdlagent: a session can not be kept: %w", err)
+		return fmt.Errorf("sdlagent: a session cannot be kept: %w", err)
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (a *Agent) recallSessions(ctx context.Context) error {
 			fault = fmt.Errorf("sdlagent: stored session: %w", err)
 			return false
 		}
-		// One that is over meanwhile is refused, and that is well.
+		// One that expires before that is refused, as it should be.
 		_ = a.opts.Language.Sessions.Register(trust.Session{ID: id, From: k.From, To: k.To, Expires: k.Expires}, a.opts.Language.Now())
 		return true
 	})
@@ -143,7 +144,7 @@ func (a *Agent) recallSessions(ctx context.Context) error {
 
 // keptRegistry is the trust registry in Records.
 type keptRegistry struct {
-	Configured string          `json:"configured"` // hash of what it began as
+	Configured string          `json:"configured"` // hash of its first State
 	State      json.RawMessage `json:"state"`
 }
 

@@ -7,12 +7,12 @@
 //	             becomes of it is told by evt state.v1 to the agent that asked, on the
 //	             session where it spoke last, or through the relay under sdl/<agent_id>
 //
-// What it does for a peer goes over a session of its own to this endpoint, which is
-// that of the peer's identity: rules, quotas, hints and the audit trail hold as they do
-// for everything that peer does itself.
+// It acts for a peer over a separate session to this endpoint under the peer's
+// identity: rules, quotas, hints and the audit trail apply as to the peer's own
+// requests.
 //
-// Nonces, sessions, the trust registry and tasks that are not over are kept in Records:
-// what was used, opened, changed or accepted before a restart is so after it.
+// Nonces, sessions, the trust registry and tasks that are not over are kept in Records
+// and survive a restart.
 //
 // Specification: A2A-SDL §16.
 package sdlagent
@@ -45,7 +45,7 @@ type Options struct {
 	Records Records
 
 	// Inside are the sessions to this endpoint. Without Inside.Connect there are no
-	// tools of servers, and tasks are not carried out.
+	// tools of servers, and tasks are not executed.
 	Inside Inside
 
 	// Target returns the MCP server that the name of a tool with a slash stands for,
@@ -61,8 +61,8 @@ type Options struct {
 
 	Tasks int // that are not over, default 1,024
 
-	// Report is told what went wrong here and no peer learns. It must not block. Nil
-	// means nobody is told.
+	// Report gets errors that are not sent to peers. It must not block. Nil means
+	// nobody is told.
 	Report func(error)
 }
 
@@ -129,8 +129,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 // this endpoint serves.
 func (a *Agent) Start(ctx context.Context) error { return a.recallTasks(ctx) }
 
-// Close ends what is under way, and returns when it has ended. Tasks stay as they are
-// in Records.
+// Close ends all activity, and returns when it has ended. Tasks stay in Records.
 func (a *Agent) Close() {
 	a.mu.Lock()
 	a.closed = true
@@ -161,8 +160,8 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 	}
 	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
 	if m.Type == carriage.TypeEvt {
-		// Nothing here waits for events: what is well formed, believed and fresh is
-		// counted and dropped.
+		// There is no consumer of events: valid, trusted and fresh ones are counted
+		// and dropped.
 		caller.Type = sdl.TypeEvt
 		r, refused := a.server.Receive(ctx, m.Body, form, caller)
 		if refused != nil {

@@ -39,7 +39,7 @@ type states struct {
 	n       int // of the last one
 }
 
-// working tells once that somebody is at it.
+// working reports once that the task is being worked on.
 func (s *states) working() {
 	if s.n == 0 {
 		s.tell(statusWorking, canonical.Value{}, "")
@@ -61,8 +61,8 @@ func (s *states) end(r *a2a.Result) {
 	}
 }
 
-// valueOf is an output in a state: what is JSON is that, other text is a string, and
-// octets are hexadecimal.
+// valueOf is the form of an output in a state: JSON unchanged, other text as a
+// string, other octets in hexadecimal.
 func valueOf(output []byte) canonical.Value {
 	if v, err := canonical.ParseJSON(output); err == nil {
 		return v

@@ -26,12 +26,12 @@ const TaskKind = "sdl/task.v1"
 // taskRetention is how long a task that nobody ends is remembered.
 const taskRetention = 8 * 24 * time.Hour
 
-// work is a task that was accepted, as it is kept.
+// work is the stored form of an accepted task.
 type work struct {
-	Identity string          `json:"identity"` // of who asked
-	Agent    string          `json:"agent"`    // as whom
+	Identity string          `json:"identity"` // of the sender
+	Agent    string          `json:"agent"`    // the agent_id that it acts as
 	CBOR     bool            `json:"cbor"`     // the request was
-	Signed   bool            `json:"signed"`   // likewise
+	Signed   bool            `json:"signed"`   // the request was
 	Request  json.RawMessage `json:"request"`  // its from, to and trace
 	Goal     string          `json:"goal"`
 	Input    json.RawMessage `json:"input"`
@@ -55,8 +55,8 @@ var (
 	}
 )
 
-// Accept implements serve.Tasks: once it returns nil the task is kept, and goes on
-// whatever happens.
+// Accept implements serve.Tasks: once it returns nil the task is stored, and
+// survives restarts.
 func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	goal, _ := r.Payload.Get("goal").Text()
 	form, _ := ctx.Value(formKey{}).(sdl.Form)

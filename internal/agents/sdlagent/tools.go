@@ -19,8 +19,8 @@ type tools struct {
 	own serve.ToolCaller
 }
 
-// Tools returns the names of functions. Which tools a server has is told to those who
-// may call it, by profile 11.
+// Tools returns the names of functions. Profile 11 lists the tools of a server, for
+// callers that may use it.
 func (t *tools) Tools() []string {
 	if t.own == nil {
 		return nil
@@ -56,7 +56,7 @@ func (a *Agent) call(ctx context.Context, server, tool string, call *serve.ToolC
 	if a.opts.Policy != nil {
 		if v := a.opts.Policy.Violated(ctx, "mcp", server); v != nil {
 			if s, ok := ctx.Value(sessionKey{}).(profiles.Session); ok {
-				_ = s.Send(ctx, v.Notice) // or nobody is left to be told
+				_ = s.Send(ctx, v.Notice) // or the client is gone
 			}
 			return serve.ToolResult{}, v.Refusal()
 		}

@@ -32,12 +32,11 @@ func Of(ctx context.Context) (in *Incoming, ok bool) {
 
 // Wrap puts the extension before an agent: a Worker for kinds of package a2abinding.
 //
-// A message in SLIP reaches the agent as it is, octet for octet, once it has been
-// found good; what is not good is refused with InvalidParams. A message that falls back
-// reaches it as plain text: neither the message nor the service parameters name the
-// extension any more, all else is as it was. Messages that are not marked, and other
-// operations, pass as they are. The extended card is told with the declaration, unless
-// it has one or is signed.
+// A valid message in SLIP reaches the agent octet for octet; an invalid one is refused
+// with InvalidParams. A message that falls back reaches it as plain text: neither the
+// message nor the service parameters name the extension any more, the rest is
+// unchanged. Messages without the mark, and other operations, pass unchanged. The
+// extended card is told with the declaration, unless it has one or is signed.
 //
 // The Worker that is returned is a Resumer if the agent is.
 func (x *Extension) Wrap(agent a2a.Worker) a2a.Worker {

@@ -31,12 +31,12 @@ func (d Declaration) Understands() bool {
 // maxCard bounds a card, in octets.
 const maxCard = 1 << 20
 
-// ErrSigned is why a card with signatures is not made to declare the extension: what
-// is added to it would break them. Its author has to declare it.
+// ErrSigned is the error for a card with signatures, which the declaration of the
+// extension would break. Its author has to declare it.
 var ErrSigned = errors.New("slipa2a: the card is signed")
 
 // Declared returns what a card says about the extension, false if it does not declare
-// it. It fails for what is no card.
+// it. It fails if the octets are no card.
 func Declared(card []byte) (Declaration, bool, error) {
 	c, err := parseCard(card)
 	if err != nil {
@@ -46,8 +46,8 @@ func Declared(card []byte) (Declaration, bool, error) {
 }
 
 // Declare returns a card that declares the extension in capabilities.extensions. All
-// other octets stay as they are, and so does a card that declares it already. The
-// error of a card that can not be changed is ErrSigned.
+// other octets are unchanged, and so is a card that declares it already. The error
+// of a card that cannot be changed is ErrSigned.
 func (x *Extension) Declare(card []byte) ([]byte, error) {
 	c, err := parseCard(card)
 	if err != nil {

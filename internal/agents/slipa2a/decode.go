@@ -31,7 +31,7 @@ const (
 	Differs UCR = "differs"
 )
 
-// Received is a message as it is to be read.
+// Received is a decoded message.
 type Received struct {
 	Kind Kind
 
@@ -52,8 +52,8 @@ type Received struct {
 	Attachments []json.RawMessage
 }
 
-// Decode reads a message of A2A, a JSON object. Its errors are *Error; those in which
-// the message is not marked with the extension are BadMessage.
+// Decode reads a message of A2A, a JSON object. Its errors are *Error; a message
+// without the mark of the extension is BadMessage.
 //
 // The members extensions, metadata and parts, and those that are read within them,
 // have to be there once and in their own spelling; other members mean nothing here.
@@ -182,7 +182,7 @@ func (x *Extension) metadata(m *object) (s said, err error) {
 		return s, fault(BadMessage, "ucrHash: %v", err)
 	}
 	if ok {
-		hash, _ := text(o.doc, at) // what is no string equals none
+		hash, _ := text(o.doc, at) // any other value equals none
 		s.hash = &hash
 	}
 	at, ok, err = o.get("confidence")

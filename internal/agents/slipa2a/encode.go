@@ -54,8 +54,8 @@ type under struct {
 }
 
 // Encode writes a message of A2A that is marked with the extension, its SLIP text as
-// the first part. It refuses what slipstream.Codec.Append refuses, a confidence that
-// is none, attachments that are no JSON objects, and what is above the bounds.
+// the first part. It refuses what slipstream.Codec.Append refuses, an invalid
+// confidence, attachments that are not JSON objects, and messages above the bounds.
 func (x *Extension) Encode(out Outgoing) ([]byte, error) {
 	if out.SLIP == nil {
 		return nil, errors.New("slipa2a: a message without SLIP")
@@ -70,9 +70,9 @@ func (x *Extension) Encode(out Outgoing) ([]byte, error) {
 	return x.write(out, string(line), true)
 }
 
-// Answer writes the answer of an agent to what came in: as Encode if the client takes
-// SLIP, else with text in place of out.SLIP and no mark. Attachments are the same. A
-// nil in takes no SLIP.
+// Answer writes the answer of an agent to a received message: as Encode if the client
+// takes SLIP, else with text in place of out.SLIP and no mark. Attachments are the
+// same. A nil in takes no SLIP.
 func (x *Extension) Answer(in *Incoming, out Outgoing, text string) ([]byte, error) {
 	out.Role = cmp.Or(out.Role, RoleAgent)
 	if in != nil && in.TakesSLIP {

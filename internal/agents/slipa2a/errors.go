@@ -26,7 +26,7 @@ const (
 	UCRMismatch     Class = "ucr_mismatch"
 )
 
-// Error is why a message can not be read.
+// Error is why a message cannot be read.
 type Error struct {
 	Class Class
 	What  string
@@ -38,7 +38,7 @@ func fault(class Class, format string, args ...any) error {
 	return &Error{class, fmt.Sprintf(format, args...)}
 }
 
-// inText is the Error for what is wrong with the SLIP text.
+// inText is the Error for a fault of the SLIP text.
 func inText(err error) error {
 	if e, ok := errors.AsType[*slipstream.Error](err); ok {
 		return &Error{Class(e.Class), e.What}

@@ -12,7 +12,7 @@ import (
 type span struct{ from, to int }
 
 // object is where the members of a JSON object stand in a document, which is never
-// changed: what is edited is a copy with other octets in one place.
+// changed: an edit makes a copy with other octets in one place.
 type object struct {
 	doc     []byte
 	at      span
@@ -59,8 +59,8 @@ func whole(doc []byte) span {
 	return span{from, len(bytes.TrimRight(doc, " \t\r\n"))}
 }
 
-// get returns where the value of a member is, false if it is not there or null. What is
-// decided here has to be what the agent reads, so that another spelling is an error.
+// get returns where the value of a member is, false if it is not there or null. This
+// side must read the same values as the agent, so another spelling is an error.
 func (o *object) get(name string) (value span, ok bool, err error) {
 	get := o.members.Get
 	if o.free {

@@ -1,7 +1,7 @@
 // Package slipa2a is SLIP-A2A: agents of A2A 1.0 that speak SLIP v1 to each other. An
 // agent declares the extension in its card, a client opts in with a service parameter
 // and marks each message, and both compare the hash of the anchors that they know.
-// Everything else about the messages stays as it is.
+// The rest of the messages is unchanged.
 //
 // Decode, Encode and Declare are functions on octets, for either side. Wrap puts the
 // extension before an agent that is a Worker of profile 2.
@@ -55,7 +55,8 @@ type Options struct {
 	// whose sender has not opted in. It should stay false.
 	Required bool
 
-	// Description is that of the declaration, default a sentence.
+	// Description describes the extension in the declaration; there is a
+	// default.
 	Description string
 
 	MaxMessage  int // octets of a message, default 8 MiB

@@ -186,8 +186,8 @@ func (a *answer) over() bool { return a.message != nil || ends[a.state] }
 // empty reports whether nothing was answered.
 func (a *answer) empty() bool { return a.message == nil && a.taskID == "" }
 
-// routing returns the routing data: that of the message, or of the message of the
-// status, else of the last one of the agent.
+// routing returns the routing data of the message, or of the message of the
+// status, else of the agent's last message.
 func (a *answer) routing() ([]byte, error) {
 	for _, m := range []object{a.message, a.status, a.agent} {
 		if data, err := routingOf(m); err != nil || data != nil {
@@ -197,7 +197,7 @@ func (a *answer) routing() ([]byte, error) {
 	return nil, nil
 }
 
-var errNoParts = errors.New("team: an answer without parts can not be passed on")
+var errNoParts = errors.New("team: an answer without parts cannot be passed on")
 
 // forward returns the answer as a message to the next agent: another messageId, the
 // role of a user, the context of the conversation. A task has the parts of the
@@ -237,8 +237,8 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// cleaned returns a response without routing data in its messages. One that has none
-// stays as it is, octet for octet.
+// cleaned returns a response without routing data in its messages. One without any
+// is unchanged, octet for octet.
 func cleaned(octets []byte) ([]byte, error) {
 	kind, o, err := response(octets)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // Card returns the card of the team: the one that it was given, or one with the
-// skills of all members that can be described now, their ids behind the member's and
-// a slash. That may wait for the members.
+// skills of all members that can be described now, their ids prefixed with the
+// member's and a slash. That may wait for the members.
 func (t *Team) Card(ctx context.Context) ([]byte, error) {
 	if t.opts.Card != nil {
 		return t.opts.Card, nil

@@ -17,8 +17,8 @@ const (
 	Sender = "sender" // as recipient: whoever sent the message that is answered
 )
 
-// Bounds of what an agent is told of another one, in octets. What is longer is cut:
-// it comes from other parties, and may reach a model.
+// Bounds of the description of one agent for another, in octets. Longer text is
+// cut: it comes from other parties, and may reach a model.
 const (
 	maxName         = 128
 	maxDescription  = 512
@@ -84,7 +84,7 @@ func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
 	return octets
 }
 
-// decision is what an agent says about who is next. The zero value is none.
+// decision is an agent's choice of the next recipient. The zero value is none.
 type decision struct {
 	recipient string
 	agent     bool // recipient is an agent_id, even if it is written like another word
@@ -92,8 +92,8 @@ type decision struct {
 	reason    string // for logs
 }
 
-// readDecision reads the routing data of an answer, in either form. What can not be
-// understood is no decision.
+// readDecision reads the routing data of an answer, in either form. Data that
+// cannot be understood is no decision.
 func readDecision(data []byte) (d decision) {
 	o, err := parseObject(data)
 	if err != nil {

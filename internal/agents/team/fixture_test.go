@@ -63,7 +63,7 @@ func (c *call) told() bool { return strings.Contains(c.input+strings.Join(c.para
 type cast struct {
 	t       *testing.T
 	scripts map[string]script
-	about   map[string]team.Description // those that are not here can not be described
+	about   map[string]team.Description // those that are not here cannot be described
 
 	mu        sync.Mutex
 	calls     []*call

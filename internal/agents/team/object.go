@@ -11,7 +11,7 @@ import (
 )
 
 // object is the members of a JSON object, in order, with the octets of their values.
-// What is not edited is written as it was read.
+// Unedited members keep their octets.
 type object jsonobject.Object
 
 var null = []byte("null")
@@ -46,8 +46,8 @@ func quote(s string) []byte {
 	return text
 }
 
-// get returns the value of a member, nil if it is not there or null. What decides who
-// speaks to whom must be the same for all decoders, so another spelling is an error.
+// get returns the value of a member, nil if it is absent or null. All decoders must
+// read the same routing data, so another spelling is an error.
 func (o object) get(name string) (json.RawMessage, error) {
 	value, err := jsonobject.Object(o).Get(name)
 	if err != nil {

@@ -53,8 +53,8 @@ func (t *Team) perform(ctx context.Context, task *a2a.Task, event func([]byte) e
 	return nil, errNoPush
 }
 
-// follow passes an operation on a task to the member that has it. Its errors are the
-// caller's, as they are.
+// follow passes an operation on a task to the member that has it. Its errors go to
+// the caller unchanged.
 func (r *request) follow(streams bool) ([]byte, error) {
 	id, err := r.input.text("id")
 	if err != nil || id == "" {
@@ -122,8 +122,8 @@ func (e *refused) Error() string { return "team: the agent says: " + clip(e.Reas
 
 func (e *refused) Unwrap() error { return &e.Failure }
 
-// reasonLeft is that of a Result by which a team ends a delivery. The agent's task goes
-// on.
+// reasonLeft is the reason in a Result by which a team ends a delivery. The agent's
+// task goes on.
 const reasonLeft = "closed"
 
 // leaveTime bounds how long that Result may take.

@@ -45,7 +45,8 @@ func (t *Team) describe(ctx context.Context, m *participant) (*profile, error) {
 	return known, err
 }
 
-// forget has a member described anew: it did not do what was expected of it.
+// forget makes the next use read a member's card again: the member did not
+// behave as its card says.
 func (m *participant) forget() {
 	m.mu.Lock()
 	m.until = time.Time{}

@@ -230,7 +230,7 @@ func (r *request) failed(m *participant, err error) error {
 	return errAgent
 }
 
-// decide returns who is next (docs/teams.md, the table of recipients), User if that is the caller.
+// decide returns the next recipient (docs/teams.md, the table of recipients), User for the caller.
 func (r *request) decide(m *participant, p *profile, a *answer, sender string) (next string, d decision, err error) {
 	if !a.over() {
 		return User, d, nil

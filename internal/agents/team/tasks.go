@@ -15,8 +15,8 @@ func newTasks(o *Options) a2aowners.Ledger {
 	return a2aowners.Ledger{Space: spaceTasks, Records: o.Records, Retention: o.Retention, Now: o.Now}
 }
 
-// key is that of a task of the caller, in the tenant of the request. Members have ids
-// of their own, so two callers may be told of the same one.
+// key is the key of a task of the caller, in the tenant of the request. Members
+// choose their ids, so two callers may get the same one.
 func (r *request) key(id string) string {
 	return a2aowners.Key(r.opts.Name, r.task.Peer, r.tenant, id)
 }

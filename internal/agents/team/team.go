@@ -1,8 +1,8 @@
 // Package team is a router in front of a team of A2A agents. To its callers a Team is
-// one agent: it hands a message to its default agent, and goes by what the agents say
-// about who is next until one of them means the caller. An agent that declares the
-// client-routing extension is told who its peers are and who sent the message; the
-// others see ordinary messages, and what they answer goes to the default agent.
+// one agent: it hands a message to its default agent, and follows the agents' choice
+// of the next recipient until that is the caller. An agent that declares the
+// client-routing extension learns its peers and the sender of the message; the others
+// see ordinary messages, and their answers go to the default agent.
 //
 // A Team is a Worker of profile 2 for the operations of A2A, and a client of its
 // members, wherever they are. Of messages only the extension's own members are
@@ -61,7 +61,7 @@ type Member struct {
 	// the name of another team that was given to New, that team is the member.
 	Agent string
 
-	// Name, Text and Capabilities take the place of those in its card.
+	// Name, Text and Capabilities replace those in its card.
 	Name         string
 	Text         string
 	Capabilities []string
@@ -109,7 +109,7 @@ type Options struct {
 	// Records keep which member has a task. Required; every store.Store is one.
 	Records a2aowners.Records
 
-	// Observe is told of each delivery to a member. It must not block. Nil means that
+	// Observe gets each delivery to a member. It must not block. Nil means that
 	// nobody is.
 	Observe func(Hop)
 

@@ -39,8 +39,8 @@ const (
 type Operation struct {
 	Name string
 
-	// Streams says that what comes back is StreamResponses, one in each Event, and
-	// that the Result has no output.
+	// Streams says that the answer is StreamResponses, one in each Event, and that
+	// the Result has no output.
 	Streams bool
 
 	// Reads says that it changes nothing: after a lost connection it is done again
@@ -82,7 +82,7 @@ func Kinds() []string {
 // Kind is the kind of a Task of this operation.
 func (o Operation) Kind() string { return kindPrefix + o.Name }
 
-// Named returns the operation of a name, which has to match exactly.
+// Named returns the operation of a name, which must match exactly.
 func Named(name string) (Operation, bool) {
 	for _, o := range operations {
 		if o.Name == name {

@@ -69,7 +69,7 @@ func TestStatusOfEveryCode(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", reason, got, want)
 		}
 	}
-	// An agent can not claim a failure of ours under another domain.
+	// An agent cannot claim a failure of ours under another domain.
 	f := &Failure{Code: CodeInternal, Data: errorInfo("DENIED", "example.com", "")}
 	if got := f.Status(); got != 500 {
 		t.Errorf("status %d", got)

@@ -38,7 +38,7 @@ const (
 // typeErrorInfo marks the detail that says why.
 const typeErrorInfo = "type.googleapis.com/google.rpc.ErrorInfo"
 
-// Reason says why this side failed, as ErrorInfo.reason of its own domain.
+// Reason says why this side failed, as ErrorInfo.reason in its own domain.
 type Reason string
 
 // The reasons of a CodeInternal that is not the agent's.
@@ -94,7 +94,7 @@ type Failure struct {
 	Code    int
 	Message string
 
-	// Data is the member data as it was written, or nil.
+	// Data is the member data, unchanged, or nil.
 	Data []byte
 }
 

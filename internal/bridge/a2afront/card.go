@@ -20,7 +20,7 @@ import (
 )
 
 // card serves the card of an agent with the interfaces of this front in place of those
-// that the agent has elsewhere, which its callers can not reach, and so without the
+// that the agent has elsewhere, which its callers cannot reach, and so without the
 // signatures, which are of the original (R11).
 func (f *Front) card(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	card, ok := f.lookUp(w, r, link, at)
@@ -58,7 +58,7 @@ func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *pl
 		return card, false
 	}
 	if errors.As(err, new(*profiles.Error)) {
-		f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the card of the agent can not be had now")
+		f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the card of the agent cannot be had now")
 		return card, false
 	}
 	f.writeStatus(w, http.StatusServiceUnavailable, "UNAVAILABLE", "the endpoint of the agent is not reached")
@@ -111,7 +111,7 @@ func (f *Front) tell(w http.ResponseWriter, r *http.Request, card *agdisc.Card, 
 	h.Set("Content-Length", strconv.Itoa(len(octets)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(octets) // or nobody is left to be told
+		_, _ = w.Write(octets) // or the client is gone
 	}
 }
 
@@ -137,7 +137,7 @@ type change struct {
 var errObject = errors.New("a2afront: not a JSON object")
 
 // replaced returns a JSON object after changes. The other members keep their octets
-// and their order; what is between them may go.
+// and their order; white space between them may be lost.
 func replaced(object []byte, changes ...change) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') || !isValue(object) {

@@ -25,9 +25,9 @@ type call struct {
 	// event takes a StreamResponse; its error ends the call.
 	event func(octets []byte) error
 
-	// idle is called when nothing came for so long that the client of a stream wants
-	// to hear that something will. Nil for what has one answer: a comment would make
-	// a stream of it.
+	// idle is called when there was no event for so long that the client of a stream
+	// wants to hear that something will. It is nil for an operation with one answer:
+	// a comment would turn it into a stream.
 	idle func() error
 }
 
@@ -153,18 +153,18 @@ func (d *delivery) once(ctx context.Context) (out outcome, again bool, err error
 		case errors.As(err, &bad):
 			d.leave(sent)
 			return failed(bad), false, nil
-		case err != nil: // nobody is left to be told
+		case err != nil: // the client is gone
 			d.leave(sent)
 			return out, false, err
 		}
 	}
 }
 
-// errClient is in the error of what a client did not take.
+// errClient is in the error of a write to the client that failed.
 var errClient = errors.New("a2afront: the client is gone")
 
-// receive returns the next event, and lets the client hear meanwhile that it is
-// waited for.
+// receive returns the next event, and sends the client signs of life until
+// then.
 func (d *delivery) receive(ctx context.Context, sent *a2a.Delivery) (*a2a.Event, error) {
 	for {
 		wait, cancel := context.WithTimeout(ctx, d.f.opts.KeepAlive)
@@ -183,9 +183,9 @@ func (d *delivery) receive(ctx context.Context, sent *a2a.Delivery) (*a2a.Event,
 	}
 }
 
-// take hands an event to the client. What is not one StreamResponse ends the call,
-// and so does an event that is not there any more: a stream with a gap would look
-// like a whole one (R4).
+// take hands an event to the client. An event that is not one StreamResponse ends
+// the call, and so does an event that is no longer held: a stream with a gap would
+// look complete (R4).
 func (d *delivery) take(event *a2a.Event) error {
 	switch {
 	case event.FirstHeld > 0 && event.FirstHeld > d.last+1, len(event.Payload) == 0:

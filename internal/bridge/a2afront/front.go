@@ -12,7 +12,7 @@
 // octet, with one exception that the format of streams asks for: a carriage return,
 // which in JSON can stand between tokens only, becomes a space in a stream.
 //
-// Who calls has been found out before: see package gate.
+// Package gate has authenticated the caller before.
 //
 // Specification: mcp-a2a mapping §4 and §5.
 package a2afront
@@ -61,7 +61,7 @@ type Options struct {
 	// Link returns the way of a caller.
 	Link func(caller string) Link
 
-	// Caller returns who sends a request.
+	// Caller returns the identity of the caller of a request.
 	Caller func(*http.Request) string
 
 	// Trace returns the trace context that a request goes on with, zero for none. Nil
@@ -69,7 +69,7 @@ type Options struct {
 	Trace func(*http.Request) profiles.Trace
 
 	// Partner reports whether a name is that of a partner, so that it takes the name
-	// behind it to name an agent. Nil means that there are none.
+	// behind it to name an agent. It may be nil.
 	Partner func(name string) bool
 
 	// Default is the agent whose card is at /.well-known/agent-card.json. Empty means
@@ -81,8 +81,8 @@ type Options struct {
 	// Empty means as the request that asks for a card says.
 	URL string
 
-	// Verbatim has cards told as they are, with the interfaces and signatures that
-	// their authors gave them.
+	// Verbatim returns cards unchanged, with the interfaces and signatures of
+	// their authors.
 	Verbatim bool
 
 	// TenantV1 says that v1 in front of a path of REST is a tenant. Otherwise it says
@@ -95,7 +95,7 @@ type Options struct {
 
 	MaxBody   int64         // octets of a request, default 8 MiB − 64 KiB
 	Body      time.Duration // for a request to arrive, default 30 s
-	Deadline  time.Duration // for an answer that is no stream, default 1 h
+	Deadline  time.Duration // for a single answer, default 1 h
 	Stream    time.Duration // for a stream, after which its client has to subscribe again; default 24 h
 	Patience  time.Duration // for a link that is lost to come back, default 30 s
 	KeepAlive time.Duration // between comments in a stream that is silent, default 15 s
@@ -111,7 +111,7 @@ type Front struct {
 	counts  counts
 }
 
-// Stats is what a Front has counted, and what it holds now.
+// Stats are the counters and gauges of a Front.
 type Stats struct {
 	Open    int64 // operations under way, now
 	Streams int64 // of them, streams
@@ -119,7 +119,7 @@ type Stats struct {
 	RPC     int64 // operations passed on, of JSON-RPC
 	REST    int64
 	Cards   int64 // requests for cards
-	Refused int64 // requests refused here, for what they look like
+	Refused int64 // malformed requests refused here
 	Resumed int64 // operations taken up again after their session was lost
 }
 
@@ -167,8 +167,8 @@ func New(o Options) (*Front, error) {
 	return f, nil
 }
 
-// Drain ends streams, which would go on to the last, with an error that says so. What
-// has one answer goes on.
+// Drain ends streams, which would go on to the last, with an error that says so.
+// Operations with one answer go on.
 func (f *Front) Drain() { f.drain() }
 
 // ServeHTTP serves what begins with Path, and CardPath.

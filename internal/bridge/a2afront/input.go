@@ -28,8 +28,8 @@ type parameter struct {
 	member string // if it has another name
 }
 
-// parameters are those of each operation (mcp-a2a mapping §4). What is not there is
-// for others.
+// parameters are those of each operation (mcp-a2a mapping §4). Other parameters are
+// ignored.
 var parameters = map[string][]parameter{
 	a2abinding.GetTask: {{name: "historyLength", kind: number}},
 	a2abinding.ListTasks: {
@@ -44,9 +44,9 @@ var parameters = map[string][]parameter{
 var integer = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
 // inputOf returns the Task.input for a request: the octets of the body, an empty
-// object if there is none, with what path and query say put in front of the first
-// member (R2). A member that is there already stays if it says the same, and is
-// refused if it does not.
+// object if there is none, with the values from path and query in front of the
+// first member (R2). A member that is there already stays if it says the same,
+// and is refused if it does not.
 func inputOf(o a2abinding.Operation, at *place, r *http.Request, body []byte) ([]byte, error) {
 	members, err := queryMembers(o, r)
 	if err != nil {
@@ -149,8 +149,8 @@ func insert(object []byte, members []member) ([]byte, error) {
 }
 
 // has reports whether an object has a member of that name and value. Another value,
-// and a name that some would read as the same, is refused: which one counts would
-// depend on who reads.
+// or a name that some decoders take for the same, is refused: the effective one
+// would depend on the decoder.
 func has(object []byte, m member) (there bool, err error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if _, err := dec.Token(); err != nil {

@@ -22,8 +22,8 @@ const paramPrefix = "a2a-"
 // token is a name that a header can have.
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 
-// kept are the names and beginnings of names of headers that stay where they are: what
-// they say is between the client and this front (R3, ABUSE TL-11).
+// kept are the names and beginnings of names of headers that are not passed on: they
+// are between the client and this front (R3, ABUSE TL-11).
 var kept = []string{
 	"authorization", "proxy-", "cookie", "set-cookie", "host", "origin", "referer", "connection", "keep-alive", "te", "trailer",
 	"transfer-encoding", "upgrade", "content-", "accept", "forwarded", "x-forwarded-", "x-real-ip", "sec-", "swp-",

@@ -24,7 +24,7 @@ type served struct {
 	what   string // the name of an operation, or one of those below
 }
 
-// What is served besides the operations of REST.
+// Paths besides the operations of REST.
 const (
 	rpcEndpoint  = "JSON-RPC"
 	cardHere     = "card"

@@ -14,8 +14,8 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// rpc serves one request of JSON-RPC. Its id stays here and comes back as it was
-// written.
+// rpc serves one request of JSON-RPC. Its id stays here and is returned octet
+// for octet.
 func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	body, status, refused := f.body(w, r)
 	if refused != nil {
@@ -26,7 +26,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 	var m mcpmap.Message // which is JSON-RPC, whatever it is about
 	if refused := scan(&m, body); refused != nil {
 		f.counts.refused.Add(1)
-		// Who can not be told by an id is told by the status too.
+		// Who cannot be told by an id is told by the status too.
 		f.writeRPC(w, http.StatusBadRequest, nil, refused.Append(nil))
 		return
 	}
@@ -87,7 +87,7 @@ func scan(m *mcpmap.Message, body []byte) *a2abinding.Failure {
 // errHeaders: the service parameters have no room in a frame.
 var errHeaders = a2abinding.Own(a2abinding.TooLarge, "the service parameters are too large")
 
-// prepare finds the operation and holds the request against what goes for all of them.
+// prepare finds the operation and applies the checks that all operations share.
 func (f *Front) prepare(r *http.Request, link Link, c *call, name string) error {
 	o, ok := a2abinding.Named(name)
 	if !ok {
@@ -136,7 +136,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, int, *a2ab
 	return body, 0, nil
 }
 
-// result is the response to a request, around octets that stay as they are.
+// result is the response to a request, around unchanged octets.
 func result(id, octets []byte) []byte { return wrap(id, `,"result":`, octets) }
 
 func wrap(id []byte, member string, octets []byte) []byte {

@@ -14,7 +14,7 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-// writeJSON answers with octets as they are.
+// writeJSON answers with the octets given.
 func (f *Front) writeJSON(w http.ResponseWriter, status int, octets []byte) {
 	f.bound(w)
 	h := w.Header()
@@ -22,7 +22,7 @@ func (f *Front) writeJSON(w http.ResponseWriter, status int, octets []byte) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(octets)))
 	w.WriteHeader(status)
-	_, _ = bytes.NewReader(octets).WriteTo(w) // or nobody is left to be told
+	_, _ = bytes.NewReader(octets).WriteTo(w) // or the client is gone
 }
 
 // bound gives the client Options.Write to take the response. net/http takes the
@@ -70,7 +70,7 @@ func (e *events) start() error {
 }
 
 // write sends octets as one event. A line feed in them, which can stand between tokens
-// only, ends a line of data, which receivers undo; a carriage return can not be sent.
+// only, ends a line of data, which receivers undo; a carriage return cannot be sent.
 func (e *events) write(octets []byte) error {
 	e.buf = e.buf[:0]
 	for line := range bytes.SplitSeq(octets, []byte{'\n'}) {
@@ -88,7 +88,7 @@ func (e *events) write(octets []byte) error {
 	return e.flush()
 }
 
-// comment sends what clients do not see, but what is between them and this front.
+// comment sends an SSE comment, which clients ignore but proxies on the way see.
 func (e *events) comment() error {
 	e.buf = append(e.buf[:0], ": waiting\n\n"...)
 	return e.flush()

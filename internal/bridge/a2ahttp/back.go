@@ -1,11 +1,11 @@
 // Package a2ahttp reaches agents of A2A 1.0 that live at a URL, by JSON-RPC or REST.
-// A Back is such an agent as Workers of profile 2: each operation is one task, its
-// input the octets of the request, its Events those of the stream, its output those
-// of the answer.
+// A Back presents such an agent as Workers of profile 2: each operation is one task,
+// with the octets of the request as input, the events of the stream as Events, the
+// answer as output.
 //
-// Where requests go is said by configuration alone; a card may choose among paths of
-// that host. Callers choose neither host nor credentials, and a URL in what they say
-// is never dialled.
+// Configuration alone says where requests go; a card may choose among paths of that
+// host. Callers choose neither host nor credentials, and a URL in what they say is
+// never dialled.
 //
 // Specification: mcp-a2a mapping §4 and §5, ABUSE GW-08, GW-09, PR-04.
 package a2ahttp
@@ -42,12 +42,12 @@ type BackOptions struct {
 	// Name is the agent as peers know it. Required.
 	Name string
 
-	// URL is where requests go: the endpoint of JSON-RPC, or what the paths of REST
-	// are appended to. Required. Nothing else is ever dialled but the card.
+	// URL is where requests go: the endpoint of JSON-RPC, or the prefix of the
+	// paths of REST. Required. Nothing else is ever dialled but the card.
 	URL string
 
-	// Binding, empty, is that of the first interface of the card that can be spoken
-	// to; it is at an address of its own on the host of URL.
+	// Binding, if empty, is that of the first supported interface of the card,
+	// which has its own address on the host of URL.
 	Binding Binding
 
 	// CardURL is where the card is, default /.well-known/agent-card.json on the host
@@ -63,17 +63,16 @@ type BackOptions struct {
 	Records a2aowners.Records
 
 	// Access is asked for the operation extended_card on Name before credentials in
-	// Header are used for the extended card of a caller. Nil means that everyone may.
+	// Header are used for the extended card of a caller. Nil allows everyone.
 	Access profiles.Access
 
 	Calls     int           // operations at once that are answered at once, default 64
 	Streams   int           // and of those that are streams, default 256
 	Silence   time.Duration // without an answer or an event, default 5 min
-	Deadline  time.Duration // of operations that name none, default that of the Service
-	Retention time.Duration // of whose task a task is, after it was last used, default 30 days
+	Deadline  time.Duration // of operations without a deadline, default that of the Service
+	Retention time.Duration // of the ownership of a task after its last use, default 30 days
 
-	// Trouble is told what went wrong with the agent. It must not block. Nil means
-	// nobody is.
+	// Trouble gets errors of the agent. It must not block. It may be nil.
 	Trouble func(operation string, err error)
 
 	// Now is the wall clock, default time.Now.
@@ -81,8 +80,8 @@ type BackOptions struct {
 }
 
 // Back is an agent of A2A 1.0 at a URL, as Workers of profile 2 and as a source of
-// its card. Octets of messages pass unchanged; what is read of them says whose
-// tasks they are about. It is safe for concurrent use.
+// its card. Messages pass octet for octet; they are read only to find the owners
+// of their tasks. It is safe for concurrent use.
 type Back struct {
 	opts   BackOptions
 	client *upstream.Client
@@ -252,7 +251,7 @@ func (b *Back) open(ctx context.Context, o a2abinding.Operation, t *a2a.Task, oc
 // Nothing else a caller says becomes a header.
 var params = map[string]string{a2abinding.ParamVersion: "A2A-Version", a2abinding.ParamExtensions: "A2A-Extensions"}
 
-// header is that of a request.
+// header returns the header of a request.
 func (b *Back) header(ctx context.Context, o a2abinding.Operation, t *a2a.Task) (http.Header, error) {
 	h := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}}
 	if o.Streams {
@@ -298,7 +297,7 @@ func (b *Back) ended(ctx context.Context, t *a2a.Task, err error) error {
 	return own(err).Result()
 }
 
-// own is the failure of this side for an error of the connection (R6). What it says
+// own is the failure of this side for an error of the connection (R6). Its text
 // names no host.
 func own(err error) *a2abinding.Failure {
 	for _, row := range []struct {
@@ -306,7 +305,7 @@ func own(err error) *a2abinding.Failure {
 		reason a2abinding.Reason
 		text   string
 	}{
-		{upstream.ErrUnreached, a2abinding.NoRoute, "the agent can not be reached"},
+		{upstream.ErrUnreached, a2abinding.NoRoute, "the agent cannot be reached"},
 		{upstream.ErrBusy, a2abinding.NoRoute, "too many calls of the agent at once"},
 		{upstream.ErrSilent, a2abinding.Deadline, "the agent was silent for too long"},
 		{upstream.ErrTotal, a2abinding.Deadline, "the agent took too long"},

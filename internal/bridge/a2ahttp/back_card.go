@@ -23,7 +23,7 @@ const (
 	cardTimeout = 10 * time.Second // of one request for it
 	cardAge     = time.Minute      // for which it is fresh if its server does not say
 	cardMaxAge  = 24 * time.Hour   // for which it is at most
-	cardStale   = 24 * time.Hour   // for which it is told after that while its server can not be asked
+	cardStale   = 24 * time.Hour   // for which it is told after that while its server cannot be asked
 	cardQuiet   = 2 * time.Second  // before a server is asked again that could not be
 	cardWaiting = 64               // that wait for one request
 )
@@ -44,7 +44,7 @@ type cardCache struct {
 	failure error     // why it could not be asked last, nil if it could
 	retry   time.Time // until then it is not asked again
 	waiting []func(agdisc.Card, error)
-	at      *address // that the card names, nil if there is none
+	at      *address // that the card names, or nil
 }
 
 func (c *cardCache) init(b *Back) {
@@ -139,7 +139,7 @@ func (c *cardCache) fetch() {
 		c.at = c.b.chosen(octets)
 	} else {
 		c.retry = now.Add(cardQuiet)
-		if errors.As(err, new(*profiles.PeerError)) { // there is none any more
+		if errors.As(err, new(*profiles.PeerError)) { // the card is gone
 			c.payload, c.etag, c.at = nil, "", nil
 		}
 	}
@@ -236,8 +236,8 @@ func (b *Back) address(ctx context.Context) (address, error) {
 	return *b.card.at, nil
 }
 
-// chosen is the first interface of a card that can be spoken to, nil if there is
-// none. It is no other host than the one that the configuration names (ABUSE GW-08).
+// chosen is the first supported interface of a card, or nil. Its host is always the
+// configured one (ABUSE GW-08).
 func (b *Back) chosen(card []byte) *address {
 	var c struct {
 		Interfaces []struct {

@@ -34,8 +34,8 @@ type request struct {
 	id        string // of JSON-RPC, empty for REST
 }
 
-// newRequest returns the request of an operation. octets are its input as it is,
-// input what is in it.
+// newRequest returns the request of an operation. octets are its raw input,
+// input the decoded one.
 func newRequest(at address, o a2abinding.Operation, octets []byte, input a2ajson.Object) (*request, error) {
 	if at.binding == REST {
 		return restRequest(at.url, o, octets, input)
@@ -59,7 +59,7 @@ func (a *answered) Error() string { return "a2ahttp: the agent answered: " + a.f
 // errRefused: the agent answered with a status that says no, and no error of A2A.
 var errRefused = errors.New("a2ahttp: request refused")
 
-// invalid is the failure for what an agent must not answer.
+// invalid is the failure for an answer that an agent must not give.
 func invalid(what string) error {
 	return a2abinding.Fail(a2abinding.CodeInvalidResponse, "invalid agent response: "+what)
 }
@@ -147,9 +147,9 @@ func streams(r *upstream.Response) bool {
 	return err == nil && kind == "text/event-stream" && r.Status == http.StatusOK
 }
 
-// restRequest returns the request of an operation by REST: what the table of the
-// mapping takes from path and query goes there, the input is the body of what has
-// one.
+// restRequest returns the request of an operation by REST: members that the table
+// of the mapping assigns to path and query go there; the input is the body, if
+// the operation has one.
 func restRequest(base string, o a2abinding.Operation, octets []byte, input a2ajson.Object) (*request, error) {
 	route := routes[o.Name]
 	q := &request{operation: o, method: route.method}

@@ -40,8 +40,8 @@ func (b *streaming) Run(ctx context.Context, t *a2a.Task, event func(string, []b
 	return nil, s.ended(ctx, t, s.run())
 }
 
-// Resume implements a2a.Resumer: it goes on with what the agent says from now on,
-// after one more snapshot of the task (R8).
+// Resume implements a2a.Resumer: it sends one more snapshot of the task, then the
+// agent's events from now on (R8).
 func (b *streaming) Resume(ctx context.Context, t *a2a.Task, last []byte, event func(string, []byte) error) ([]byte, error) {
 	s := &stream{Back: (*Back)(b), ctx: ctx, t: t, event: event}
 	return nil, s.ended(ctx, t, s.resume(last))
@@ -84,14 +84,14 @@ func (s *stream) begin() (o a2abinding.Operation, input a2ajson.Object, err erro
 var errLeft = a2abinding.Own(a2abinding.LinkLost, "interrupted by a restart")
 
 // reattach are the pauses before each attempt to take up a stream again that broke
-// in the middle. One that then lasts longer than settled makes them begin anew.
+// in the middle. A stream that then lasts longer than settled resets them.
 var reattach = [...]time.Duration{100 * time.Millisecond, time.Second, 4 * time.Second, 10 * time.Second}
 
 const settled = time.Minute
 
 // follow takes up a stream that broke as long as that makes sense, and returns why
-// it ended; nil if it was at its end. Of one that broke in the middle that is never
-// that there was no way to the agent, as if nothing had been done.
+// it ended; nil if it was at its end. The error of a stream that broke in the
+// middle never says that the agent was unreachable, as if nothing had been done.
 func (s *stream) follow(err error) error {
 	for attempt := 0; !s.over && s.id != "" && broken(err) && attempt < len(reattach); attempt++ {
 		if err := backoff.Wait(s.ctx, reattach[attempt]); err != nil {
@@ -129,8 +129,8 @@ func broken(err error) bool {
 	return errors.Is(err, upstream.ErrLost) || errors.Is(err, upstream.ErrUnreached) || errors.Is(err, errLeft)
 }
 
-// naming is the input of an operation on the task of the stream, in the tenant of
-// its own input.
+// naming is the input of an operation on the task of the stream, in the same
+// tenant.
 func (s *stream) naming() (octets []byte, input a2ajson.Object, err error) {
 	own, err := a2ajson.Parse(s.t.Input)
 	if err != nil {
@@ -151,9 +151,9 @@ func (s *stream) naming() (octets []byte, input a2ajson.Object, err error) {
 	return octets, input, err
 }
 
-// snapshot sends the task as it is now, as the last event of a stream whose end was
-// missed. If it has not ended, or the agent knows nothing of it any more, lost is why
-// the stream did.
+// snapshot sends the current task as the last event of a stream whose end was missed.
+// If it has not ended, or the agent knows nothing of it any more, lost is why the
+// stream did.
 func (s *stream) snapshot(lost error, octets []byte, input a2ajson.Object) error {
 	task, err := s.ask(s.ctx, getTask, s.t, octets, input)
 	if err != nil {

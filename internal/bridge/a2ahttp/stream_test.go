@@ -164,7 +164,7 @@ func TestStreamsOfAnEarlierProcessAreTakenUp(t *testing.T) {
 	resume := func(task *a2a.Task, last string) (events []string, err error) {
 		w, ok := b.worker(a2abinding.SendStreamingMessage).(a2a.Resumer)
 		if !ok {
-			t.Fatal("streams can not be resumed")
+			t.Fatal("streams cannot be resumed")
 		}
 		_, err = w.Resume(t.Context(), task, []byte(last), func(_ string, payload []byte) error {
 			events = append(events, string(payload))

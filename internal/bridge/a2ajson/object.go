@@ -1,5 +1,5 @@
-// Package a2ajson reads JSON objects of A2A 1.0 for what decides where a message goes
-// and whose it is. What is sent on is the octets that were read.
+// Package a2ajson reads from JSON objects of A2A 1.0 the members that decide about
+// the route and the owner of a message. The octets are passed on unchanged.
 //
 // Two parsers may read one object in two ways. For what decides about access that is
 // refused, see Object.One and Object.Find.
@@ -25,8 +25,8 @@ func Parse(octets []byte) (Object, error) {
 	return Object(o), nil
 }
 
-// Find returns the value of a member of what an agent wrote, nil if it is not there. The
-// error says that a client could read another value.
+// Find returns the value of a member of an object that an agent wrote, nil if it is
+// absent. The error says that a client could read another value.
 func (o Object) Find(name string) ([]byte, error) {
 	m, err := jsonobject.Object(o).Find(name)
 	if err != nil || m == nil {
@@ -35,10 +35,9 @@ func (o Object) Find(name string) ([]byte, error) {
 	return m.Value, nil
 }
 
-// One returns the value of a member of what a caller wrote, nil if it is not there
-// or null. Agents may read a name that is there twice, in other letters or with
-// underscores in one way or the other; for what decides about access, that is
-// refused.
+// One returns the value of a member of an object that a caller wrote, nil if it is
+// absent or null. Agents differ about names that are repeated, in other case or
+// with underscores; One refuses them, because these members decide about access.
 func (o Object) One(name string) ([]byte, error) {
 	value, err := jsonobject.Object(o).Get(name)
 	if err != nil {

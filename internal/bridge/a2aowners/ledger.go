@@ -2,9 +2,8 @@
 // callers are this endpoint: those at a URL, those that are reached over a session of
 // this endpoint's own, and the members of a team.
 //
-// A task is that of the caller who was told of it first. For everybody else it does
-// not exist: what they learn of it is what they would learn of one that there never
-// was.
+// A task belongs to the caller who was told of it first. For everybody else it does
+// not exist: they get the same answers as for a task that never existed.
 //
 // Specification: mcp-a2a mapping R9, ABUSE PR-04.
 package a2aowners
@@ -36,15 +35,15 @@ type Ledger struct {
 	Now       func() time.Time // the wall clock
 }
 
-// entry is a note as it is stored.
+// entry is the stored form of a note.
 type entry struct {
 	Identity string    `json:"identity"`
 	Note     string    `json:"note,omitempty"`
 	Until    time.Time `json:"until"`
 }
 
-// Key is the key of what has names that lead to it: of a task those of the agent and
-// the tenant, and then the id. Ids are unique for one agent and one tenant only.
+// Key returns the key for a path of names: for a task the agent, the tenant, and the
+// id. Ids are unique for one agent and one tenant only.
 func Key(names ...string) string {
 	h := sha256.New()
 	for _, name := range names {
@@ -54,7 +53,7 @@ func Key(names ...string) string {
 }
 
 // Submit keeps a note for a caller, unless there is one under the key already,
-// whosever it is. It does not wait: done is called when that is stored, or can not be,
+// whosever it is. It does not wait: done is called when that is stored, or cannot be,
 // and must not block.
 func (l *Ledger) Submit(caller, key, note string, done func(error)) {
 	l.put(caller, key, note, 0, done)
@@ -65,17 +64,16 @@ func (l *Ledger) Keep(ctx context.Context, caller, key, note string) error {
 	return wait(ctx, func(done func(error)) { l.Submit(caller, key, note, done) })
 }
 
-// Find returns the note that is kept for a caller, false if there is none for this
-// one.
+// Find returns the note of a caller, false if there is none.
 func (l *Ledger) Find(ctx context.Context, caller, key string) (note string, found bool, err error) {
 	version, value, err := l.Records.Get(ctx, l.Space, key)
 	if err != nil {
-		return "", false, fmt.Errorf("a2aowners: %s can not be read: %w", l.Space, err)
+		return "", false, fmt.Errorf("a2aowners: %s cannot be read: %w", l.Space, err)
 	}
 	var e entry
 	if version > 0 {
 		if err := json.Unmarshal(value, &e); err != nil {
-			return "", false, fmt.Errorf("a2aowners: %s: a record can not be read: %w", l.Space, err)
+			return "", false, fmt.Errorf("a2aowners: %s: a record cannot be read: %w", l.Space, err)
 		}
 	}
 	if version == 0 || e.Identity != caller {
@@ -96,7 +94,7 @@ func (l *Ledger) put(caller, key, note string, was uint64, done func(error)) {
 	}
 	l.Records.Put(l.Space, key, was, caller, value, until, func(_ bool, _ uint64, _ []byte, err error) {
 		if err != nil {
-			err = fmt.Errorf("a2aowners: %s can not be written: %w", l.Space, err)
+			err = fmt.Errorf("a2aowners: %s cannot be written: %w", l.Space, err)
 		}
 		done(err)
 	})

@@ -17,7 +17,7 @@ import (
 // Options configure Owners. Zero means the default that is named.
 type Options struct {
 	Records   Records          // required; every store.Store is one
-	Retention time.Duration    // of whose task a task is, after it was last used, default 30 days
+	Retention time.Duration    // of the ownership of a task after its last use, default 30 days
 	Now       func() time.Time // the wall clock, default time.Now
 }
 
@@ -70,8 +70,8 @@ func (p *Operation) key(id string) string { return Key(p.agent, p.tenant, id) }
 // one or not.
 var errNotFound = a2abinding.Fail(a2abinding.CodeTaskNotFound, "task not found")
 
-// Admit refuses an operation on tasks that are not the caller's. What it refuses the
-// agent must not be asked. The error is an *a2abinding.Failure, or that of the
+// Admit refuses an operation on tasks that are not the caller's. The agent must not
+// get a refused operation. The error is an *a2abinding.Failure, or that of the
 // records.
 func (p *Operation) Admit(ctx context.Context) error {
 	for _, id := range p.ids {
@@ -90,9 +90,10 @@ func (p *Operation) check(ctx context.Context, id string) error {
 	return err
 }
 
-// Told makes the task that a response is about that of the caller, who must not get
-// the response before keep has called done without an error. keep may be called again
-// after one, and is nil if there is nothing to be stored. It does not wait.
+// Told records the caller as owner of the task that a response is about. The caller
+// must not get the response before keep has called done without an error. keep may be
+// called again after an error, and is nil if nothing has to be stored. It does not
+// wait.
 func (p *Operation) Told(response a2ajson.Object) (keep func(done func(error))) {
 	id, err := TaskOf(response)
 	if err != nil {
@@ -123,7 +124,7 @@ func (p *Operation) Output(ctx context.Context, output []byte) ([]byte, error) {
 	case a2abinding.SendMessage:
 		response, err := a2ajson.Parse(output)
 		if err != nil {
-			return output, nil //nolint:nilerr // then nobody is told of a task
+			return output, nil //nolint:nilerr // then it tells of no task
 		}
 		if err := p.Claim(ctx, response); err != nil {
 			return nil, err
@@ -138,8 +139,8 @@ func (p *Operation) Output(ctx context.Context, output []byte) ([]byte, error) {
 const maxListed = 1000
 
 // only returns a ListTasksResponse without the tasks that are not the caller's. If
-// all are, it is the one given; else the octets around those that go stay as they
-// are.
+// all are, it is the one given; else the octets around the removed ones are
+// unchanged.
 func (p *Operation) only(ctx context.Context, response []byte) ([]byte, error) {
 	members, err := a2ajson.Parse(response)
 	if err != nil {
@@ -183,7 +184,7 @@ func (p *Operation) only(ctx context.Context, response []byte) ([]byte, error) {
 	return a2ajson.Replace(response, "tasks", append(append([]byte{'['}, bytes.Join(kept, []byte{','})...), ']'))
 }
 
-// invalid is the failure for what an agent must not answer.
+// invalid is the failure for an answer that an agent must not give.
 func invalid(what string) error {
 	return a2abinding.Fail(a2abinding.CodeInvalidResponse, "invalid agent response: "+what)
 }

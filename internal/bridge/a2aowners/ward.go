@@ -28,8 +28,7 @@ func (o *Owners) operation(agent string, t *a2a.Task) (*Operation, error) {
 	return o.Operation(agent, t.Peer, op, input)
 }
 
-// ward is an Operation as a Ward. If it could not be read it fails whatever it is
-// asked.
+// ward is an Operation as a Ward. If it could not be read, all its methods fail.
 type ward struct {
 	*Operation
 	err error

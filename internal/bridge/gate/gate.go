@@ -1,9 +1,9 @@
-// Package gate decides which HTTP requests come in from programs beside this
-// endpoint, and as whom: before anything else is done the Host and the Origin are held
-// against a list, then the bearer token or the client certificate says who calls.
+// Package gate admits and authenticates HTTP requests from local programs: it checks
+// Host and Origin against lists first, then the bearer token or the client certificate
+// identifies the caller.
 //
-// A web page must not reach a front on the machine of who looks at it, neither by a
-// request of its own (Origin) nor by a name of its own that leads here (Host).
+// A web page must not reach a front on its visitor's machine, neither by a
+// cross-origin request (Origin) nor by DNS rebinding (Host).
 //
 // Specification: mcp-a2a mapping §5, ABUSE GW-09.
 package gate
@@ -34,7 +34,7 @@ type Options struct {
 	// hexadecimal.
 	Callers map[string][]string
 
-	// Anonymous is the name of those who show neither a token nor a certificate.
+	// Anonymous is the name of callers with neither a token nor a certificate.
 	// Empty means that they are not let in.
 	Anonymous string
 
@@ -55,7 +55,7 @@ type Options struct {
 	Identity func(*x509.Certificate) (string, error)
 
 	// Calls is how many requests of one caller may be open at once, default 128.
-	// What is above it is answered with 429.
+	// More are answered with 429.
 	Calls int
 }
 
@@ -65,8 +65,8 @@ const Prefix = "http:"
 // callerKey is where the context of a request has its caller.
 type callerKey struct{}
 
-// Caller returns the identity of who sends a request that a Gate has let in, http:NAME;
-// else an empty string.
+// Caller returns the identity, http:NAME, of the caller of a request that a Gate has
+// admitted; else an empty string.
 func Caller(r *http.Request) string {
 	caller, _ := r.Context().Value(callerKey{}).(string)
 	return caller
@@ -87,7 +87,7 @@ type rules struct {
 	identities map[string]string            // name, by the identity of its certificate
 }
 
-// name is that of a caller.
+// name is the name of a caller.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // ValidName reports whether s can be the name of a caller: 1 to 64 letters, digits,
@@ -114,8 +114,7 @@ func (g *Gate) Set(o Options) error {
 	return err
 }
 
-// Knows reports whether an identity that Caller has returned is still that of somebody
-// who is let in.
+// Knows reports whether an identity that Caller has returned is still admitted.
 func (g *Gate) Knows(caller string) bool {
 	r := g.rules.Load()
 	name, ok := strings.CutPrefix(caller, Prefix)
@@ -163,8 +162,8 @@ func newRules(o Options) (*rules, error) {
 	return r, nil
 }
 
-// ParseHash reads a SHA-256 in hexadecimal. What it is of is not repeated in the error:
-// somebody may have written the token itself.
+// ParseHash reads a SHA-256 in hexadecimal. The error does not repeat the input, which
+// may be the token itself.
 func ParseHash(text string) (sum [sha256.Size]byte, err error) {
 	octets, err := hex.DecodeString(text)
 	if err != nil || len(octets) != len(sum) {
@@ -179,7 +178,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		rules := g.rules.Load()
 		if r.Body != http.NoBody {
-			// The server reads what nobody else has, before it answers.
+			// The server discards the unread body before it answers.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is one
 		}
 		if !rules.host(r) {
@@ -258,15 +257,15 @@ func share(w http.ResponseWriter, r *http.Request, origin string) (done bool) {
 	return true
 }
 
-// Why a request is not let in. Only another token can help who gets errUnknown.
+// Reasons to refuse a request. errUnknown calls for another token.
 var (
 	errUnknown     = errors.New("a bearer token or client certificate that is known here is required")
 	errCertificate = errors.New("the client certificate is that of no caller")
 	errTwo         = errors.New("the bearer token and the client certificate are of two callers")
 )
 
-// caller says who calls. A token or a certificate that is not known is not the same as
-// none, and what is shown has to agree.
+// caller identifies the caller. An unknown token or certificate is not the same as
+// none, and if both are present they must agree.
 func (g *rules) caller(r *http.Request) (string, error) {
 	byCertificate, err := g.byCertificate(r)
 	if err != nil {

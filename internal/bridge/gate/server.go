@@ -15,16 +15,16 @@ const (
 	maxHead  = 64 << 10        // octets of the head of a request; the rest gets 431
 )
 
-// Server returns a server of what next serves, for whom the Gate lets in. It ends
-// connections whose requests come too slowly: the head has 5 s, and so has a body for
-// which next sets no deadline of its own. Who reads a body sets one, and lifts it
-// afterwards: what is still there then ends the request.
+// Server returns a server of next behind the Gate. It closes connections whose
+// requests arrive too slowly: 5 s for the head, and for a body for which next sets no
+// other deadline. A handler that reads a body sets one, and lifts it afterwards:
+// unread octets then end the request.
 func (g *Gate) Server(next http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           g.Handler(next),
 		ReadHeaderTimeout: headTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHead,
-		ErrorLog:          log.New(io.Discard, "", 0), // what scanners do is no news
+		ErrorLog:          log.New(io.Discard, "", 0), // scanners would flood the log
 	}
 }

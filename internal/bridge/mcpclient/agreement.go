@@ -17,7 +17,7 @@ type agreement struct {
 	Capabilities map[string]any `json:"capabilities"`
 }
 
-// agreementOf reads an answer to initialize; false if it is none that opens a session.
+// agreementOf reads an answer to initialize; false if it does not open a session.
 func agreementOf(octets []byte) (agreement, bool) {
 	var answer struct {
 		Result *agreement `json:"result"`
@@ -30,8 +30,8 @@ func agreementOf(octets []byte) (agreement, bool) {
 	return *answer.Result, true
 }
 
-// covers reports whether a client that was told of before may rely on a: the version is
-// the same, and what was offered is.
+// covers reports whether a client that knows an earlier agreement may rely on a: the
+// same version, and at least the same capabilities.
 func (a agreement) covers(before agreement) bool {
 	return a.Version == before.Version && covers(a.Capabilities, before.Capabilities)
 }
@@ -51,8 +51,7 @@ func covers(now, before any) bool {
 	return ok
 }
 
-// changes are the notifications by which the server says that its lists have changed,
-// of those that it said it would send.
+// changes are the notifications of changed lists that the server has announced.
 func (a agreement) changes() (notifications [][]byte) {
 	for _, list := range []string{"tools", "resources", "prompts"} {
 		if offered, ok := a.Capabilities[list].(map[string]any); ok && offered["listChanged"] == true {
@@ -62,8 +61,8 @@ func (a agreement) changes() (notifications [][]byte) {
 	return notifications
 }
 
-// refusedAnew is the error of what belongs to a session that the server does not open
-// again now.
+// refusedAnew is the error for messages of a session that the server refuses to
+// reopen now.
 func refusedAnew(octets []byte) error {
 	var answer struct {
 		Error struct {
@@ -79,7 +78,7 @@ func refusedAnew(octets []byte) error {
 
 // setting is a message by which the client has set something in its session.
 type setting struct {
-	key    string // of what is set; the last one counts
+	key    string // of the setting; the last one counts
 	octets []byte
 	asks   bool // it is a request
 }
@@ -95,7 +94,7 @@ const (
 // maxTold bounds what is remembered of a session.
 const maxTold = 1024
 
-// tell repeats it. A request that the server refuses now is as one that it refused then.
+// tell repeats it. A request that the server refuses now counts as refused then.
 func (t *setting) tell(ctx context.Context, link Link, target, id string) error {
 	if !t.asks {
 		return link.MCP.Notify(ctx, target, id, t.octets)

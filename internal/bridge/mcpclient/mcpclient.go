@@ -2,9 +2,9 @@
 // client there is one server that is always there; connections to the peer come and go
 // behind it. Messages pass octet for octet.
 //
-// What is under way when a connection ends is answered with a JSON-RPC error: whether
-// the server has carried it out is not known. Only a message that has certainly not left
-// is sent again, over the next connection. The answer of a client to a server that asked
+// Requests in flight when a connection ends are answered with a JSON-RPC error: whether
+// the server has executed them is unknown. Only a message that has certainly not left is
+// sent again, over the next connection. The answer of a client to a server that asked
 // over a connection that has ended is dropped.
 //
 // A modern request (from 2026-07-28) stands alone, so that nothing has to be taken up. A
@@ -16,8 +16,8 @@
 // says that its lists have changed, where the server says that it sends those. If the
 // server then speaks another version, or offers less than the client was told, the
 // session has ended: its requests are answered with an error that says so, until the
-// client initializes again. What else the server kept for the old session is lost, as it
-// is when a server that runs as a command of the client is restarted.
+// client initializes again. Other state of the old session is lost, as with the restart
+// of a server that the client runs as a command.
 //
 // Specification: MCP mapping §1 to §3.
 package mcpclient
@@ -47,7 +47,7 @@ type Link struct {
 // Peer is the endpoint in front of the server. It is safe for concurrent use.
 // *client.Kept is one.
 type Peer interface {
-	// Link returns the connection, which is made anew if the one before has ended.
+	// Link returns the connection, a new one if the last has ended.
 	Link(ctx context.Context) (Link, error)
 
 	// Hold keeps the connection from ending because it is idle, and Watch has it end
@@ -64,12 +64,13 @@ type Options struct {
 	// Write gets each message for the client, one at a time. octets are the callee's.
 	Write func(octets []byte)
 
-	// Complain is told of what the client can not be told. Nil: nobody is.
+	// Complain gets errors that cannot be sent to the client. It may be nil.
 	Complain func(string)
 }
 
-// Conversation is all that a client and its server say. Send is for one goroutine, which
-// is the order of the messages; what comes back is written by others.
+// Conversation is the exchange of messages of a client and its server. Send is for one
+// goroutine, which determines the order of messages; other goroutines write the
+// answers.
 type Conversation struct {
 	o       Options
 	ctx     context.Context // of all that is under way
@@ -99,9 +100,9 @@ func New(ctx context.Context, o Options) *Conversation {
 	return c
 }
 
-// Send takes a message of the client. A request has left when it returns, or is
-// answered, so that what is sent next comes after it. What is no message is answered with
-// an error, as is all that fails. octets stay the callee's.
+// Send takes a message of the client. A request has been sent or answered when it
+// returns, so that the next message follows it. Malformed messages and failures are
+// answered with an error. octets belong to the callee from then on.
 func (c *Conversation) Send(octets []byte) {
 	var m mcpmap.Message
 	if err := m.Scan(octets); err != nil {
@@ -123,9 +124,8 @@ func (c *Conversation) Send(octets []byte) {
 // Session is the name of the legacy session at the peer, or empty.
 func (c *Conversation) Session() string { return c.session.name() }
 
-// Drain ends the conversation in order: what would never end is cancelled, what else is
-// in flight is waited for, until ctx ends, and the session is ended at the peer. Nothing
-// may be sent any more.
+// Drain ends the conversation gracefully: it cancels endless requests, waits for the
+// others until ctx ends, and ends the session at the peer. Nothing may be sent any more.
 func (c *Conversation) Drain(ctx context.Context) {
 	c.mu.Lock()
 	for cancel := range c.endless {
@@ -164,7 +164,7 @@ func Unreached(err error) error {
 		return err
 	}
 	return &profiles.Error{
-		Code: profiles.Internal, Detail: "mcp_link", Text: "the endpoint can not be reached now", Retryable: true, Cause: err,
+		Code: profiles.Internal, Detail: "mcp_link", Text: "the endpoint cannot be reached now", Retryable: true, Cause: err,
 	}
 }
 
@@ -338,7 +338,7 @@ func (c *Conversation) response(m *mcpmap.Message, octets []byte) {
 // Refuse answers what the caller could not read as a message.
 func (c *Conversation) Refuse(err error) { c.refuse(nil, err) }
 
-// refuse answers a request, or what is none, with a JSON-RPC error.
+// refuse answers a request, or a malformed message, with a JSON-RPC error.
 func (c *Conversation) refuse(id []byte, err error) { c.write(mcpmap.AppendFailure(nil, id, err)) }
 
 func (c *Conversation) write(octets []byte) {

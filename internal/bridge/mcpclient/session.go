@@ -18,7 +18,7 @@ import (
 // session is the session of a client of the legacy era, if it has one.
 type session struct {
 	c    *Conversation
-	turn chan struct{}  // held by whoever takes it up
+	turn chan struct{}  // held by the goroutine that takes it up
 	work sync.WaitGroup // follow
 
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type session struct {
 	told    []setting        // what else a new session has to be told
 	at      profiles.Session // where it is known; nil: to be found out
 	id      string           // its name there; empty if the peer gives none, or has it no more
-	over    error            // why it can not be taken up any more
+	over    error            // why it cannot be taken up any more
 	release func()           // of the Hold
 	unheard context.CancelFunc
 }
@@ -41,8 +41,8 @@ func (s *session) name() string {
 	return s.id
 }
 
-// The error of what belongs to a session that the peer had no more when it was asked.
-// The server has not seen the request.
+// The error for a message of a session that the peer no longer had. The server has
+// not seen the request.
 var errLost = &profiles.Error{
 	Code: profiles.NotFound, Detail: "mcp_session", Text: "the session had ended at the server; a new one begins with the next request", Retryable: true,
 }
@@ -105,7 +105,8 @@ func (s *session) known(ctx context.Context, link Link, id string) (bool, error)
 		return false, err
 	}
 	defer end()
-	// The answer to what came first on a lane is there with that to what came last.
+	// Answers on a lane arrive in order: that of listen is there with that of
+	// swp.sync.
 	if _, err := rpc.Call(ctx, stream.lane, rpc.MethodSync, nil); err != nil {
 		return false, err
 	}

@@ -26,7 +26,7 @@ const (
 type refusal struct {
 	code int
 	text string
-	id   []byte        // of the request, as it was written; nil is null
+	id   []byte        // of the request, octet for octet; nil is null
 	swp  profiles.Code // the code of it in SWP; OK is none
 
 	retryable bool

@@ -14,15 +14,15 @@ import (
 
 // feed is what a client of a session is sent in one order: the messages of one POST,
 // or, with number 0, those of the GET stream. A message of it has the event id
-// "<number>-<place>"; places count from 1. Whoever comes back with the last id that
-// it has seen gets what came after it.
+// "<number>-<place>"; places count from 1. A client that reconnects with the last id
+// that it has seen gets the later messages.
 type feed struct {
 	n      uint64
 	last   uint64  // place of the newest message
 	read   uint64  // up to this place all has been written to the client
-	lost   uint64  // up to this place something is no longer kept
+	lost   uint64  // messages up to this number may be gone
 	unread int     // octets above read
-	reader *reader // who writes it to the client now
+	reader *reader // the one that writes it to the client now
 	told   bool    // the client has seen an id, so it can come back
 	over   bool    // no message follows
 	status int     // HTTP status of the last message, if it is the only one
@@ -38,7 +38,7 @@ type entry struct {
 	octets []byte
 }
 
-// Bounds of what waits for a client.
+// Bounds of messages queued for a client.
 const (
 	maxUnread       = 1 << 20 // octets of a feed that is being written, beyond which its source waits
 	maxUnreadEvents = 256
@@ -135,8 +135,8 @@ func (s *session) makeRoom() {
 	}
 }
 
-// last says whether it is the newest message of its feed: what nobody has read yet is
-// kept at least until the next one.
+// last says whether it is the newest message of its feed: an unread message is kept
+// at least until the next one.
 func (e *entry) last() bool { return e.place == e.feed.last }
 
 // remove forgets a message, and with its last message a feed. The caller holds mu.
@@ -148,8 +148,8 @@ func (s *session) remove(i int) {
 	s.forget(e.feed)
 }
 
-// discard forgets messages without regard to who could come back for them. The caller
-// holds mu.
+// discard drops messages even if a client could still ask for them. The caller holds
+// mu.
 func (s *session) discard(which func(entry) bool) {
 	s.entries = slices.DeleteFunc(s.entries, func(e entry) bool {
 		if !which(e) {

@@ -1,7 +1,6 @@
-// Package mcpfront is Streamable HTTP for MCP clients that know nothing of
-// SlimWire: /mcp is the default server of the other end of a link, /mcp/<target>
-// the one of that name, which may be partner/server. Bodies go on and come back
-// octet for octet.
+// Package mcpfront is Streamable HTTP for MCP clients without SlimWire: /mcp is
+// the default server of the other end of a link, /mcp/<target> the named one,
+// which may be partner/server. Bodies go on and come back octet for octet.
 //
 // Both eras are served, and never translated into each other. A modern request
 // (from 2026-07-28) is one POST, whose headers must agree with its body; closing
@@ -9,7 +8,7 @@
 // front's own, which belongs to its caller and stands for one at the other end; its
 // calls go on when a response is lost, and are taken up again by Last-Event-ID.
 //
-// Who calls has been found out before: see package gate.
+// Package gate has authenticated the caller before.
 //
 // Specification: MCP mapping §1, §3, §5.
 package mcpfront
@@ -44,7 +43,7 @@ type Options struct {
 	// another. It may wait. The error is told to the client by mcpmap.AppendFailureOf.
 	Connect func(ctx context.Context, caller string) (*Link, error)
 
-	// Caller returns who sends a request.
+	// Caller returns the identity of the caller of a request.
 	Caller func(*http.Request) string
 
 	// Trace returns the trace context that a request goes on with, zero for none. Nil
@@ -113,7 +112,7 @@ type Front struct {
 	perCaller map[string]int
 }
 
-// Stats is what a Front has counted, and what it holds now.
+// Stats are the counters and gauges of a Front.
 type Stats struct {
 	Sessions int   // legacy sessions now
 	Streams  int64 // responses that are streams, now
@@ -121,7 +120,7 @@ type Stats struct {
 
 	Modern  int64 // requests passed on
 	Legacy  int64
-	Refused int64 // requests refused here, for what they look like
+	Refused int64 // malformed requests refused here
 	Dropped int64 // messages that no client came for in time
 }
 

@@ -38,7 +38,7 @@ func prefersEvents(r *http.Request) bool {
 	return events >= 0 && single > events
 }
 
-// sendsJSON says whether the body of a request is JSON as it is.
+// sendsJSON says whether the body of a request is plain JSON.
 func sendsJSON(r *http.Request) bool {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	encoding := r.Header.Get("Content-Encoding")
@@ -53,8 +53,7 @@ func modern(r *http.Request) bool { return r.Header.Get(mcpheader.Version) >= mc
 var legacyVersions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 
 // mismatch holds the headers of a modern request against its body, and says what
-// is wrong. Which version it is, and what else its _meta has to say, is the
-// server's business.
+// is wrong. The version, and the rest of _meta, are the server's business.
 func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 	wrong := func(text string) (refusal, bool) {
 		return refusal{code: codeHeaderMismatch, text: text, id: m.ID()}, true
@@ -89,8 +88,8 @@ func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 	return refusal{}, false
 }
 
-// maxParams bounds the parameters that go beside a request, as extensions: there
-// has to be room for those of the link.
+// maxParams bounds the parameters that go beside a request as extensions: it
+// leaves room for those of the link.
 const maxParams = 3 << 10
 
 // params returns the Mcp-Param-* headers of a request, sorted, as "name:value". ok is

@@ -12,8 +12,8 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// sessionGone is the answer to what is of no session of the caller. That it is
-// another caller's is not said (ABUSE GW-05).
+// sessionGone is the answer to a request that names no session of the caller.
+// That it is another caller's is not said (ABUSE GW-05).
 func (f *Front) sessionGone(w http.ResponseWriter, id []byte) {
 	f.refuse(w, http.StatusNotFound, refusal{code: codeInternal, text: "unknown session", id: id, swp: profiles.NotFound})
 }
@@ -114,14 +114,14 @@ func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Mess
 	s.serve(w, r, fd, me, 0)
 }
 
-// call carries a request out. ctx is that of the session.
+// call executes a request. ctx is the context of the session.
 func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 	call := &mcpmap.Call{Target: s.target, Octets: m.Octets(), Events: s.eventsOf(fd)}
 	var link *Link
 	var err error
 	initialize := m.Is(mcpmap.MethodInitialize)
 	if initialize {
-		link = s.link // nobody else has it yet
+		link = s.link // no other goroutine has it yet
 		call.Events = s.initial(fd)
 	} else if link, call.Session, err = s.way(s.ctx); err != nil {
 		s.finish(fd, http.StatusOK, s.f.failure(m.ID(), err))
@@ -144,8 +144,8 @@ func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 	}
 }
 
-// initial are the events of initialize: what belongs to the session and to no other
-// call comes by them, too, once it is answered.
+// initial are the events of initialize: they also carry messages of the session
+// that belong to no other call, once it is answered.
 func (s *session) initial(fd *feed) mcpmap.Events {
 	where := func() *feed {
 		s.mu.Lock()
@@ -209,8 +209,8 @@ func (s *session) answer(w http.ResponseWriter, m *mcpmap.Message) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// get is the stream of what the server says on its own account, or takes up a
-// stream that was lost.
+// get serves the stream of messages that the server starts, or resumes a lost
+// stream.
 func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
 	if r.Header.Get(mcpheader.Session) == "" || modern(r) {
 		f.notAllowed(w)

@@ -16,8 +16,8 @@ import (
 
 // tools are what this front has learned of tools whose arguments have to be headers,
 // too: from the lists that went through it. A server on standard streams sees no
-// headers, so it is here that they are held against the body. What one caller was told
-// counts for no other one, and takes no room from it. The zero value is ready.
+// headers, so they are checked against the body here. What one caller was told counts
+// for no other one, and takes no room from it. The zero value is ready.
 type tools struct {
 	mu sync.Mutex
 	of map[string]*learned // by caller
@@ -39,8 +39,8 @@ type binding struct {
 }
 
 // maxLearned bounds what is remembered for a caller, in octets of names and perEntry for
-// each of them; above it all of it is forgotten, and learned again with the next list.
-// What is too much by itself is not remembered. maxBindings bounds those of a tool, and
+// each of them; above it all of it is forgotten, and learned again with the next list. A
+// list that exceeds it alone is not remembered. maxBindings bounds those of a tool, and
 // maxNested how deep its arguments are looked into.
 const (
 	maxLearned  = 256 << 10
@@ -154,7 +154,7 @@ func (t *tools) mismatch(r *http.Request, caller, target string, m *mcpmap.Messa
 	var params struct {
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	_ = json.Unmarshal(m.Params(), &params) // or there are no arguments
+	_ = json.Unmarshal(m.Params(), &params) // or without arguments
 	for _, b := range bindings {
 		if why := b.mismatch(r, params.Arguments); why != "" {
 			return refusal{code: codeHeaderMismatch, text: b.header + why, id: m.ID()}, true

@@ -66,7 +66,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) (octets []byte, ok 
 		long()
 		return nil, false
 	}
-	if err != nil { // the deadline stays: what is left is not waited for
+	if err != nil { // the deadline stays: the rest is not waited for
 		w.Header().Set("Connection", "close")
 		f.refuse(w, http.StatusRequestTimeout, invalid("the body did not arrive"))
 		return nil, false
@@ -140,7 +140,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 // response is the response to a modern request: one JSON document if the answer is
 // the first message and comes soon, unless the client prefers events, else events.
 type response struct {
-	events bool // an answer that is no failure is an event in any case
+	events bool // a successful answer is always an event
 	cancel context.CancelFunc
 	timer  *time.Timer
 
@@ -157,7 +157,8 @@ func newResponse(f *Front, w http.ResponseWriter, cancel context.CancelFunc, eve
 	return p
 }
 
-// alive shows the client, and what is on the way to it, that it still has to wait.
+// alive shows the client, and proxies on the way, that the request is still in
+// progress.
 func (p *response) alive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

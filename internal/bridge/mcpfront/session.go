@@ -83,7 +83,7 @@ func (f *Front) open(caller, target string, link *Link) (*session, bool) {
 }
 
 // session returns the session that a request is of, and keeps it from expiring until
-// release. There is none for another caller or target.
+// release. Another caller or target gets none.
 func (f *Front) session(r *http.Request, target string) *session {
 	f.mu.Lock()
 	s := f.sessions[r.Header.Get(mcpheader.Session)]

@@ -47,7 +47,7 @@ func (e *eventWriter) end() {
 	}
 }
 
-// add appends a message to what flush writes. A raw line break can only stand
+// add appends a message to the buffer of flush. A raw line break can only stand
 // between tokens; there it becomes a space. id may be empty.
 func (e *eventWriter) add(id string, octets []byte) {
 	if id != "" {

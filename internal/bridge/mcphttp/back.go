@@ -31,22 +31,23 @@ type BackendOptions struct {
 	// Name is the target by which peers ask for the server. It has no '/'.
 	Name string
 
-	// URL is where the server is, whatever address its host has: http or https,
+	// URL is the address of the server, of any IP address: http or https,
 	// without credentials. Redirects are not followed.
 	URL string
 
-	// Headers returns what is sent beside what MCP asks for: credentials, for the
-	// most part. It is called for each request, by many goroutines at once, and must
-	// not wait. What it fails with is logged, but told to no peer. Nil means nothing.
+	// Headers returns headers to send in addition to those of MCP: credentials, for
+	// the most part. It is called for each request, by many goroutines at once, and
+	// must not wait. Its errors are logged, but peers do not see them. Nil means
+	// nothing.
 	Headers func() (http.Header, error)
 
 	// Timeout is how long the server may take for the next message of a call, the
-	// head of a response counted, unless the client is being asked something
-	// meanwhile; and for whatever is no call. Default 60 s.
+	// head of a response included, unless a question to the client is open; and
+	// for every message that is not a call. Default 60 s.
 	Timeout time.Duration
 
-	// Idle is how long a stream may be silent that stays open until somebody has
-	// something to say. A comment of the server counts. Default 10 min.
+	// Idle is how long a stream without a request may be silent. A comment of
+	// the server counts. Default 10 min.
 	Idle time.Duration
 
 	// SessionIdle is how long a session may be without a message until it is ended.
@@ -57,9 +58,9 @@ type BackendOptions struct {
 	MaxCalls   int // requests at once, default 256
 	MaxStreams int // subscriptions and GET streams at once, default 1,024
 
-	// Trouble is told why a request got no proper response: what the peer is told,
-	// and what it is not. It is called by many goroutines at once and must not block.
-	// Nil means that nobody is.
+	// Trouble gets the reason why a request got no proper response, with details that
+	// the peer does not get. It is called by many goroutines at once and must not
+	// block. It may be nil.
 	Trouble func(err error)
 }
 
@@ -98,16 +99,16 @@ func (o *BackendOptions) validate() error {
 // each request is of. It implements mcpmap.Server and is safe for concurrent use.
 //
 // Messages pass octet for octet in both directions. A request of the stateless era
-// is a POST of its own, and closed when the client cancels. A session of the legacy
-// era has a session of the server's, whose Mcp-Session-Id nobody else sees.
+// is a separate POST, and closed when the client cancels. A session of the legacy
+// era has its own session at the server, whose Mcp-Session-Id no other client sees.
 //
 // Specification: MCP mapping §3 (back end), ABUSE GW-01, GW-04 to GW-09.
 type Backend struct {
 	opts  BackendOptions
 	stats backCounters
 
-	// Each kind of request has connections and a bound of its own, so that calls
-	// that wait for a client to answer do not keep its answer from being sent.
+	// Each kind of request has its own connections and bound, so that calls that
+	// wait for a client to answer do not keep its answer from being sent.
 	calls   *upstream.Client
 	streams *upstream.Client
 	brief   *upstream.Client // what is answered at once
@@ -129,12 +130,12 @@ type Backend struct {
 
 type backCounters struct{ noise, dropped, failed atomic.Uint64 }
 
-// BackendStats is what a Backend has counted, and what it holds now.
+// BackendStats are the counters and gauges of a Backend.
 type BackendStats struct {
 	InFlight int // requests
 	Sessions int // of the legacy era
 
-	Noise   uint64 // events that are no message
+	Noise   uint64 // events that are not messages
 	Dropped uint64 // messages that belonged to nothing, or could not be brought on their way
 	Failed  uint64 // requests without a proper response
 }
@@ -284,8 +285,8 @@ func (b *Backend) Close(ctx context.Context) error {
 }
 
 // Retire waits until no request is in flight and no session is open, or ctx ends, and
-// then closes the server like Close. Whatever comes meanwhile is served. The error is
-// that of ctx if it ended first.
+// then closes the server like Close. New requests are still served. The error is that
+// of ctx if it ended first.
 func (b *Backend) Retire(ctx context.Context) error {
 	b.mu.Lock()
 	b.retiring = true

@@ -25,11 +25,11 @@ type backCall struct {
 	b        *Backend
 	x        *mcpmap.Exchange
 	session  *backSession   // nil in the stateless era
-	msg      mcpmap.Message // over octets of its own
+	msg      mcpmap.Message // over its own octets
 	params   [][]byte
 	key      string // of the id
 	progress string // of the progress token, or ""
-	long     bool   // without a time of its own
+	long     bool   // without a timeout
 	trace    profiles.Trace
 
 	ctx   context.Context
@@ -213,8 +213,8 @@ func (c *backCall) refuse(status int) {
 	}
 }
 
-// finish ends the exchange with octets if they are the response to it, or an error
-// that does not say to what.
+// finish ends the exchange with octets if they are its response, or an error
+// without an id.
 func (c *backCall) finish(octets []byte, status int) bool {
 	var m mcpmap.Message
 	if m.Scan(octets) != nil || m.Check(mcpmap.Response) != nil {
@@ -286,7 +286,7 @@ func isMessage(e *upstream.Event) bool {
 	return len(e.Data) > 0 && (e.Kind == "" || e.Kind == "message")
 }
 
-// take brings a message of the server to whom it belongs.
+// take routes a message of the server.
 func (c *backCall) take(octets []byte) (answered bool, err error) {
 	var m mcpmap.Message
 	if !well(&m, octets) {
@@ -320,7 +320,7 @@ func well(m *mcpmap.Message, octets []byte) bool {
 }
 
 // notification passes a notification on to the exchange that it says it is about.
-// What is about another one goes there if that is of the same session. In the
+// One about another exchange goes there if that is of the same session. In the
 // stateless era it may be anybody's, and goes nowhere.
 func (c *backCall) notification(m *mcpmap.Message) {
 	of := c
@@ -340,8 +340,8 @@ func (c *backCall) notification(m *mcpmap.Message) {
 	of.notify(c.ctx, m.Octets())
 }
 
-// notify brings a notification to the client. It waits for one that is slow, and the
-// server waits meanwhile: ctx is that of whoever reads it.
+// notify brings a notification to the client. It applies backpressure: while the
+// client is slow, the server waits. ctx is the reader's context.
 func (c *backCall) notify(ctx context.Context, octets []byte) {
 	if c.timer != nil {
 		c.timer.Stop()

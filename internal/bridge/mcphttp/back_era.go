@@ -176,8 +176,8 @@ func (b *Backend) first(r *upstream.Response, key string) ([]byte, error) {
 // leaveTime is how long taking leave of a session may take.
 const leaveTime = 5 * time.Second
 
-// leave ends a session at the server, as far as that can be done in time. What it
-// says to it changes nothing.
+// leave ends a session at the server, as far as that can be done in time. Its
+// answer changes nothing.
 func (b *Backend) leave(session, version string) {
 	ctx, cancel := context.WithTimeout(context.Background(), min(leaveTime, b.opts.Timeout))
 	defer cancel()

@@ -27,7 +27,7 @@ var (
 )
 
 // explain says an error in words for the peer. Nothing of the server, such as its
-// address, is in them. A request that may have been carried out is not called
+// address, is in them. A request that may have been executed is not marked
 // retryable.
 func (b *Backend) explain(err error) *profiles.Error {
 	var e *profiles.Error

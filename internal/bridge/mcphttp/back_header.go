@@ -26,7 +26,7 @@ func CheckHeaders(h http.Header) error {
 		}
 		for _, v := range values {
 			if !upstream.IsHeaderValue(v) {
-				return fmt.Errorf("mcphttp: the value of header %.64q has characters that a header can not have", name)
+				return fmt.Errorf("mcphttp: the value of header %.64q has characters that a header cannot have", name)
 			}
 		}
 	}
@@ -34,7 +34,7 @@ func CheckHeaders(h http.Header) error {
 }
 
 // header returns the headers of a request to the server: the configured ones, and
-// what is sent with any.
+// those of every request.
 func (b *Backend) header(accept string) (http.Header, error) {
 	configured, err := b.opts.Headers()
 	if err == nil {
@@ -86,8 +86,8 @@ func mirror(h http.Header, m *mcpmap.Message, params [][]byte) error {
 // maxMirrored bounds the value of a header that comes from a body, in octets.
 const maxMirrored = 8 << 10
 
-// mirrored sets a header to text of a body, in Base64 where it can not stand as it
-// is (MCP 2026-07-28: encoding of header values).
+// mirrored sets a header to text of a body, in Base64 if it is not a valid value
+// (MCP 2026-07-28: encoding of header values).
 func mirrored(h http.Header, name, value string) error {
 	if len(value) > maxMirrored {
 		return &profiles.Error{
@@ -100,8 +100,8 @@ func mirrored(h http.Header, name, value string) error {
 }
 
 // setParam sets a header from a parameter beside the request (extension 19):
-// "mcp-param-<name>:value". Any other name is refused: what a peer supplies is no
-// header of its own choice.
+// "mcp-param-<name>:value". Any other name is refused: a peer must not choose
+// headers.
 func setParam(h http.Header, param []byte) error {
 	name, value, ok := bytes.Cut(param, []byte{':'})
 	rest := ""

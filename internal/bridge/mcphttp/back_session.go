@@ -15,7 +15,7 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Bounds of what waits in a session to be sent.
+// Bounds of the messages queued in a session.
 const (
 	maxQueuedMessages = 1024
 	maxQueuedOctets   = 16 << 20
@@ -27,9 +27,8 @@ const maxSessionID = 1 << 10
 // backSession is a session of the legacy era: one client, one session of the server.
 // It implements mcpmap.Conversation.
 //
-// What the client says is sent in its order: the next message once the server has
-// taken the last one, which is for a request when it is written, for initialize when
-// it is answered.
+// Messages of the client are sent in order: the next one when the server has taken
+// the last one, that is, when a request is written, or initialize is answered.
 type backSession struct {
 	b      *Backend
 	client mcpmap.Counterpart
@@ -162,7 +161,8 @@ func (s *backSession) known() bool {
 	return s.id != ""
 }
 
-// post queues what is no request. What does not fit is dropped.
+// post queues a message that is not a request. If there is no room, it is
+// dropped.
 func (s *backSession) post(l letter) {
 	if !s.push(l) {
 		s.b.stats.dropped.Add(1)

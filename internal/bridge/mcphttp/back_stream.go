@@ -29,7 +29,7 @@ func pause(retry time.Duration, failures int) time.Duration {
 	return backoff.Jitter(min(max(pauses.After(failures), retry), pauses.Longest))
 }
 
-// errNoStream: the server has no stream of its own.
+// errNoStream: the server offers no GET stream.
 var errNoStream = errors.New("mcphttp: the server has no GET stream")
 
 // resume opens a stream again where it was left off, after a pause. It tries until
@@ -120,7 +120,7 @@ func (s *backSession) listen() {
 	}
 }
 
-// read brings what comes on the stream to the client until it ends, for whatever
+// read passes the messages of the stream to the client until it ends, for any
 // reason, and closes it.
 func (s *backSession) read(r *upstream.Response, at *upstream.Position) {
 	defer r.Close()

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Bounds of what waits for a child to read it.
+	// Bounds of the input queued for a child.
 	maxQueuedLines  = 1024
 	maxQueuedOctets = 16 << 20
 
@@ -24,8 +24,8 @@ const (
 	stuckTime = time.Minute
 )
 
-// child is one process. It reads messages from it and writes lines to it; what
-// they mean is its owner's business.
+// child is one process. It reads messages from it and writes lines to it; its
+// owner interprets them.
 type child struct {
 	s       *Server
 	started time.Time
@@ -52,7 +52,7 @@ type child struct {
 	used    time.Time          // when it was last busy
 	idle    *time.Timer
 
-	// dismissed children were stopped for our reasons, which is no failure.
+	// dismissed children were stopped by this side, which is no failure.
 	dismissed bool
 }
 
@@ -62,7 +62,7 @@ type owner interface {
 	// It is called without locks.
 	message(c *child, m *mcpmap.Message)
 
-	// malformed gets the outline of what is JSON but no message.
+	// malformed gets the outline of JSON that is no message.
 	malformed(c *child, m *mcpmap.Message)
 
 	// ended is called once, after the last message, without locks.
@@ -216,7 +216,7 @@ func (c *child) grace() time.Duration {
 	return c.s.cfg.Grace
 }
 
-// readErrors drains standard error. What is above the pace is counted only.
+// readErrors drains standard error. Lines above the pace are only counted.
 func (c *child) readErrors(r io.Reader) {
 	var pace proc.Pace
 	proc.DrainErrors(r, func(line []byte) {
@@ -228,7 +228,7 @@ func (c *child) readErrors(r io.Reader) {
 	})
 }
 
-// readLines hands over messages until there are no more. What is no message is
+// readLines hands over messages until there are no more. Other lines are
 // counted and skipped.
 func (c *child) readLines(r io.Reader) error {
 	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine}
@@ -294,7 +294,7 @@ func (c *child) writeLines(w *os.File) {
 }
 
 // upstream is the error of a call whose server is the one to blame. A request
-// that may have been carried out is not called retryable.
+// that may have been executed is not marked retryable.
 func (s *Server) upstream(what string, cause error) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.Internal, Detail: "mcp_child", Cause: cause,

@@ -50,8 +50,8 @@ type Config struct {
 	// MaxLine bounds a message of a child, in octets. Default 8 MiB.
 	MaxLine int
 
-	// Observe is told what happens to children. It is called from many
-	// goroutines at once and must not block. Nil means nobody is.
+	// Observe gets the events of children. It is called from many goroutines at
+	// once and must not block. It may be nil.
 	Observe func(Event)
 
 	minBackoff time.Duration // 1 s; tests are less patient
@@ -63,7 +63,7 @@ type Event struct {
 	Server string
 	PID    int
 	What   What
-	Line   []byte // Stderr, Noise: what was said, valid until Observe returns
+	Line   []byte // Stderr, Noise: the line, valid until Observe returns
 	Err    error  // Exited, Failed: why; nil for a child that was not needed any more
 }
 
@@ -76,7 +76,7 @@ const (
 	Exited  What = "exited" // by itself or because it was stopped
 	Failed  What = "failed" // could not be started
 	Stderr  What = "stderr" // a line of standard error, at most 8 KiB of it
-	Noise   What = "noise"  // a line of standard output that is no message
+	Noise   What = "noise"  // a line of standard output that is not a message
 )
 
 func (c Config) withDefaults() Config {

@@ -5,8 +5,8 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// What a child says is brought to the request, the session or the client that
-// it belongs to: see MCP mapping §3, stdio correlation.
+// Messages of a child are routed to the request, the session or the client that
+// they belong to: see MCP mapping §3, stdio correlation.
 
 // message implements owner.
 func (p *pool) message(c *child, m *mcpmap.Message) {
@@ -23,7 +23,7 @@ func (p *pool) message(c *child, m *mcpmap.Message) {
 	}
 }
 
-// malformed implements owner: a response that is none, but says to what.
+// malformed implements owner: a malformed response with an id.
 func (p *pool) malformed(c *child, m *mcpmap.Message) {
 	if m.Method() != nil || len(m.ID()) == 0 {
 		return
@@ -87,7 +87,7 @@ func (p *pool) notification(c *child, m *mcpmap.Message) {
 	case subscription != nil:
 		f = c.flights[mcpmap.TokenKey(subscription)]
 	case m.Is(mcpmap.MethodCancelled):
-		named = false // of a request of its own
+		named = false // of its own request
 	default:
 		f = c.only()
 		named = f != nil

@@ -11,7 +11,7 @@ import (
 
 // pool is the children that serve the same requests: those that are shared, or
 // the one of a session. It implements owner. Its fields are guarded by the
-// Server's mu; what it tells the outside is told without.
+// Server's mu; callbacks are called without it.
 type pool struct {
 	s        *Server
 	conv     *conversation // nil for the shared one
@@ -24,15 +24,15 @@ type pool struct {
 // flight is one request on its way through a child.
 type flight struct {
 	x          *mcpmap.Exchange
-	id         []byte // as it was written
+	id         []byte // octet for octet
 	key        string // of the id
 	token      string // key of the progress token, "" if there is none
 	initialize bool
 	child      *child // nil while it waits
 
 	// ghost marks a request that is over for the client but not for the child:
-	// its id stays taken until the child has answered, and what the child says
-	// of it is dropped.
+	// its id stays taken until the child has answered, and messages of the
+	// child about it are dropped.
 	ghost *time.Timer
 }
 
@@ -310,7 +310,7 @@ func (p *pool) forgotten(f *flight, heard int64) {
 	p.s.serveWaiting()
 }
 
-// ended implements owner: what was in flight fails.
+// ended implements owner: requests in flight fail.
 func (p *pool) ended(c *child, why *profiles.Error) {
 	s := p.s
 	s.mu.Lock()

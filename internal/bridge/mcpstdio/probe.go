@@ -9,9 +9,9 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// era is which protocol a server speaks to those who come without a session.
-// It is learned once, from a child of its own, when the first stateless request
-// comes; servers that are used by sessions only are never asked.
+// era is which protocol a server speaks to those who come without a session. It
+// is learned once, from a separate child, when the first stateless request
+// arrives; servers that only have sessions are never asked.
 type era struct {
 	known     bool
 	modern    bool

@@ -64,20 +64,20 @@ type counters struct {
 	noise, dropped, replaced, unlogged atomic.Uint64
 }
 
-// Stats is what a Server has counted, and what it holds now.
+// Stats are the counters and gauges of a Server.
 type Stats struct {
 	Children int // processes
 	InFlight int // requests, waiting ones included
 	Waiting  int // of them, those without a child
 
-	Noise    uint64 // lines of standard output that are no message
+	Noise    uint64 // lines of standard output that are not messages
 	Dropped  uint64 // messages that belonged to nothing
 	Replaced uint64 // raw carriage returns and line feeds that became spaces
 	Unlogged uint64 // lines of standard error above the rate
 }
 
 // New returns the server of a configuration. No process is started yet, but the
-// command is looked up: what cannot be run is an error here.
+// command is looked up: a program that cannot be run is an error here.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -171,8 +171,8 @@ func (s *Server) Close(ctx context.Context) error {
 }
 
 // Retire waits until no request is in flight and no session is open, or ctx ends, and
-// then closes the server like Close. Whatever comes meanwhile is served. The error is
-// that of ctx if it ended first.
+// then closes the server like Close. New requests are still served. The error is that
+// of ctx if it ended first.
 func (s *Server) Retire(ctx context.Context) error {
 	s.mu.Lock()
 	s.retiring = true
@@ -232,10 +232,10 @@ func (s *Server) launch(c *child) {
 
 // exited keeps account of a child that ended on its own. The caller holds mu.
 //
-// One that had answered something did start, so the next may follow after the
-// first pause; only children that come to nothing lengthen it. A session's
-// child that had answered makes nobody wait: one client could otherwise hold
-// up the others.
+// A child that has answered did start, so the next may follow after the first
+// pause; only children that never answer lengthen it. A session's child that
+// had answered makes nobody wait: one client could otherwise hold up the
+// others.
 func (s *Server) exited(c *child, session bool) {
 	if c.lines.Load() > 0 {
 		s.failures = 0

@@ -1,5 +1,5 @@
-// Package mcptest has messages of MCP that arrive as they were sent only where
-// octets are passed on: whoever decodes and encodes them makes others of them.
+// Package mcptest has messages of MCP that survive unchanged only where octets
+// are passed on: decoding and encoding changes them.
 package mcptest
 
 import (
@@ -38,7 +38,7 @@ var Requests = map[string]string{
 
 // Response is one on its way back.
 type Response struct {
-	ID     string // of the request that it answers, as it is written
+	ID     string // of the request that it answers, octet for octet
 	Octets string
 }
 

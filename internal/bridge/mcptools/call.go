@@ -58,12 +58,12 @@ func (c *conversation) do(ctx context.Context, request []byte, events mcpmap.Eve
 	return members, nil
 }
 
-// Failure is a JSON-RPC error with which a server answered, or what stands between.
+// Failure is a JSON-RPC error of a server, or of an endpoint on the way.
 type Failure struct {
 	Code    json.Number `json:"code"`
 	Message string      `json:"message"`
 
-	// Data is what an endpoint on the way says of a failure of its own.
+	// Data describes a failure of an endpoint on the way.
 	Data struct {
 		Code string `json:"code"` // a canonical code
 	} `json:"data"`

@@ -98,7 +98,7 @@ func (c *Caller) begin(ctx context.Context) (*conversation, error) {
 	return conv, nil
 }
 
-// forget has the next call begin anew.
+// forget makes the next call start over.
 func (c *Caller) forget(conv *conversation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // legacyVersion is the newest version with sessions.
 const legacyVersion = "2025-11-25"
 
-// Names of what is read of a server.
+// Names of the members that are read.
 const (
 	methodChanged      = "notifications/tools/list_changed"
 	methodAcknowledged = "notifications/subscriptions/acknowledged"
@@ -23,7 +23,7 @@ const (
 // clientInfo is how this client names itself.
 var clientInfo = json.RawMessage(`{"name":"swpd","version":"1"}`)
 
-// open learns the era of the server and what it says of itself.
+// open learns the era of the server and its description of itself.
 func (c *conversation) open(ctx context.Context) error {
 	c.modern = true
 	result, err := c.call(ctx, mcpmap.MethodDiscover, map[string]any{}, mcpmap.Events{})
@@ -31,7 +31,7 @@ func (c *conversation) open(ctx context.Context) error {
 		var versions []string
 		if json.Unmarshal(result["supportedVersions"], &versions) == nil && slices.Contains(versions, mcpmap.ModernVersion) {
 			var meta map[string]json.RawMessage
-			_ = json.Unmarshal(result["_meta"], &meta) // without one there is no version
+			_ = json.Unmarshal(result["_meta"], &meta) // without it there is no version
 			return c.meet(result, meta[metaServerInfo])
 		}
 	}
@@ -56,8 +56,8 @@ func (c *conversation) initialize(ctx context.Context) error {
 	return c.client.Notify(ctx, c.opts.Target, c.session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 }
 
-// meet notes what the server says of itself: its capabilities, and its version in
-// its serverInfo, which may be nil.
+// meet notes the server's description of itself: its capabilities, and its
+// version in its serverInfo, which may be nil.
 func (c *conversation) meet(result map[string]json.RawMessage, serverInfo []byte) error {
 	var capabilities struct {
 		Tools *struct {
@@ -104,7 +104,7 @@ func answer(asked *mcpmap.Asked) {
 const subscribeTime = 5 * time.Second
 
 // subscribe has a server of the stateless era tell of changes. ended gets why it
-// does so no more. A server that does not do it is none that tells.
+// does so no more. A server that refuses it announces no changes.
 func (c *conversation) subscribe(ctx context.Context) (ended <-chan error, err error) {
 	if !c.modern || !c.server.tells {
 		return nil, nil
@@ -133,7 +133,7 @@ func (c *conversation) subscribe(ctx context.Context) (ended <-chan error, err e
 	select {
 	case c.server.tells = <-acknowledged:
 		return over, nil
-	case <-over: //nolint:errcheck // whatever it says, it does not tell
+	case <-over: //nolint:errcheck // any answer means no announcements
 		c.server.tells = false
 		return nil, nil
 	case <-timeout.C:

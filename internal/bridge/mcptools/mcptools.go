@@ -2,10 +2,9 @@
 // change. It is a client of the server like any other: it calls it by way of
 // profile 1.
 //
-// A server of the stateless era is told apart by server/discover; whatever else
-// it answers, it is taken for one of the era with sessions. Of the former
-// changes are learned by subscriptions/listen, of the latter in a session of its
-// own that has no capabilities of a client.
+// server/discover identifies a server of the stateless era; any other answer
+// means the era with sessions. Changes are learned by subscriptions/listen in
+// the former, in a separate session without client capabilities in the latter.
 //
 // Octets of tools are handed on as the server wrote them.
 //
@@ -28,9 +27,8 @@ import (
 // Options configure a Reader. Connect and Target are required, zero elsewhere
 // means the default that is named.
 type Options struct {
-	// Connect opens a connection to the server's endpoint that nobody else uses,
-	// and returns its calling side with what ends it. What is open on it ends
-	// with it.
+	// Connect opens a separate connection to the server's endpoint, and returns
+	// its calling side with a function that closes it and ends its calls.
 	Connect func() (client *mcpmap.Client, end func(), err error)
 
 	// Target is the name of the server there.
@@ -64,8 +62,8 @@ type Reader struct{ opts Options }
 // New returns a Reader. Nothing is called yet.
 func New(opts Options) *Reader { return &Reader{opts.withDefaults()} }
 
-// Follow implements tooldisc.Server. It returns when all that it opened is
-// ended.
+// Follow implements tooldisc.Server. It returns when everything it opened is
+// closed.
 func (r *Reader) Follow(ctx context.Context, tell func(tooldisc.Listing)) error {
 	client, end, err := r.opts.Connect()
 	if err != nil {
@@ -139,14 +137,14 @@ func (c *conversation) rest(ctx context.Context, ended <-chan error) error {
 	if err := wait(refresh.C, c.changed); err != nil {
 		return err
 	}
-	return wait(time.After(c.opts.Pause), nil) // what is told meanwhile is told once
+	return wait(time.After(c.opts.Pause), nil) // notices until then count once
 }
 
 // read reads all pages.
 func (c *conversation) read(ctx context.Context) (tooldisc.Listing, error) {
 	l := tooldisc.Listing{Version: c.server.version}
 	select {
-	case <-c.changed: // what was told until now is in what is read from now on
+	case <-c.changed: // the next read includes the changes announced so far
 	default:
 	}
 	if !c.server.tools {

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives the child a process group of its own, and has the kernel end
-// it if this process dies without a chance to.
+// confine gives the child its own process group, and has the kernel kill it if
+// this process dies without a chance to.
 func confine(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// reap waits for the child to exit, ends what is left of its group, and
-// collects it. Until it is collected its process id, and with it the group's,
-// belongs to nobody else.
+// reap waits for the child to exit, kills the rest of its group, and collects
+// it. Until it is collected no other process gets its process id, or the
+// group's.
 func reap(cmd *exec.Cmd) error {
 	var info unix.Siginfo
 	for {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// confine gives the child a process group of its own.
+// confine gives the child its own process group.
 func confine(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

@@ -2,9 +2,9 @@
 //
 // Which program runs, with which arguments and in which environment, is said by
 // configuration alone: no shell, nothing inherited, the path resolved once. A
-// process gets a group of its own and pipes for its three streams. It never
-// outlives this process, and what it started itself never outlives it by more
-// than the group can hold.
+// process gets its own group and pipes for its three streams. It never outlives
+// this process, and its descendants are killed with it as long as they stay in
+// its group.
 //
 // Specification: ABUSE GW-01 to GW-03.
 package proc
@@ -44,8 +44,8 @@ type Program struct {
 	cfg  Config
 }
 
-// Resolve checks a configuration and looks up the command, once: what cannot be
-// run is an error here.
+// Resolve checks a configuration and looks up the command, once: a program that
+// cannot be run is an error here.
 func Resolve(cfg Config) (*Program, error) {
 	for _, kv := range cfg.Env {
 		if key, _, ok := strings.Cut(kv, "="); !ok || key == "" || key == "PATH" || strings.ContainsRune(kv, 0) {
@@ -106,10 +106,9 @@ func executable(path string) error {
 	return nil
 }
 
-// Start starts the program in a process group of its own. more are further
-// environment entries, of names that the caller has fixed; they take the place
-// of configured ones. The caller calls Wait, and Close when it is done with the
-// pipes.
+// Start starts the program in its own process group. more are additional
+// environment entries, with names fixed by the caller; they override configured
+// ones. The caller calls Wait, and Close when it is done with the pipes.
 func (p *Program) Start(more ...string) (*Process, error) {
 	var in, out, errs pipe
 	var err error

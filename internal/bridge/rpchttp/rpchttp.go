@@ -62,8 +62,8 @@ type Options struct {
 	// Client makes the requests. Required.
 	Client *upstream.Client
 
-	// Trouble is told why a call got no proper response. It is called by many
-	// goroutines at once. Nil means that nobody is.
+	// Trouble gets the reason why a call got no proper response. It is called
+	// by many goroutines at once. It may be nil.
 	Trouble func(method string, err error)
 }
 
@@ -83,7 +83,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	for _, name := range opts.Methods {
 		// A dot segment would be taken for a place in the path.
 		if name == "" || name == "." || name == ".." {
-			return nil, fmt.Errorf("rpchttp: method %q can not be a path segment", name)
+			return nil, fmt.Errorf("rpchttp: method %q cannot be a path segment", name)
 		}
 		m := &method{
 			name: name, repeatable: slices.Contains(opts.Repeatable, name),

@@ -400,7 +400,7 @@ func TestWhatWasLostUnderAKeyIsNotDoneTwice(t *testing.T) {
 }
 
 // The trace context of a call reaches the server octet for octet, for as long as
-// the call runs; what can not stand in a header does not.
+// the call runs; what cannot stand in a header does not.
 func TestTraceContextsReachTheServer(t *testing.T) {
 	traces := make(chan [2]string, 1)
 	s := newService(t, setup{outcomes: true}, func(_ http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,7 @@ const (
 )
 
 // decode returns the value of a JSON text. It stops at the first bound that is
-// passed, so that what it makes is never larger than they allow.
+// exceeded, so that its result never exceeds them.
 func decode(octets []byte) (any, error) {
 	if len(octets) > maxOctets {
 		return nil, fmt.Errorf("the input has %d octets, limit %d", len(octets), maxOctets)
@@ -47,8 +47,8 @@ func decode(octets []byte) (any, error) {
 }
 
 // paired reports whether each surrogate that is written as an escape is one of a
-// pair. encoding/json would put U+FFFD in the place of half a pair, and who gets
-// the octets may put something else there.
+// pair. encoding/json replaces half a pair with U+FFFD, and other readers of the
+// octets may replace it with something else.
 func paired(octets []byte) bool {
 	for {
 		i := bytes.IndexByte(octets, '\\')
@@ -88,8 +88,8 @@ type decoder struct {
 	values int
 }
 
-// notJSON is the error for what the grammar does not allow. That of
-// encoding/json would quote it.
+// notJSON is the error for input outside the grammar. That of encoding/json
+// would quote it.
 func (d *decoder) notJSON() error {
 	return fmt.Errorf("the input is not JSON after octet %d", d.tokens.InputOffset())
 }

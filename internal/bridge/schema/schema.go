@@ -59,9 +59,9 @@ var errElsewhere = errors.New("schemas refer to nothing outside their own file")
 // Load implements jsonschema.URLLoader.
 func (nowhere) Load(string) (any, error) { return nil, errElsewhere }
 
-// Validate says what is wrong with an input. The text of the error is for the
-// peer that sent it: it names a place in the input and the rule that is broken
-// there, and repeats nothing of what is at that place.
+// Validate returns the fault of an input. The text of the error is for the peer
+// that sent it: it names a place in the input and the violated rule, and
+// repeats nothing of the value there.
 func (s *Schema) Validate(input []byte) error {
 	v, err := decode(input)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Schema) Validate(input []byte) error {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return errors.New("the input can not be held against its schema")
+		return errors.New("the input cannot be held against its schema")
 	}
 	where, rule := first(invalid)
 	return fmt.Errorf("the input breaks the rule %q of its schema at %q", rule, where)

@@ -23,6 +23,6 @@ var (
 	// ErrTooLarge: a body, a line or all lines are above their limit.
 	ErrTooLarge = errors.New("upstream: response too large")
 
-	// ErrBroken: what came is no response to the request.
+	// ErrBroken: the answer is not a response to the request.
 	ErrBroken = errors.New("upstream: broken response")
 )

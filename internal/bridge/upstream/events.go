@@ -23,7 +23,7 @@ type Position struct {
 	Moved bool          // an event came since this was last set to false
 }
 
-// maxEventID bounds an id that is sent back. A longer one can not be taken up.
+// maxEventID bounds an id that is sent back. A longer one cannot be taken up.
 const maxEventID = 1 << 10
 
 // Events decodes a stream of server-sent events, as the HTML standard (§9.2.6) has
@@ -31,7 +31,7 @@ const maxEventID = 1 << 10
 // that the end of the stream cuts off is none.
 type Events struct {
 	r     *bufio.Reader
-	limit int // octets of an event as it is sent, line ends excepted
+	limit int // octets of an event on the wire, line ends excepted
 	at    *Position
 
 	// await starts the time within which an event or a comment has to be complete.
@@ -53,8 +53,8 @@ const (
 	keptBuffer  = 64 << 10
 )
 
-// Events reads the body as server-sent events, each of at most limit octets as it is
-// sent, line ends excepted. An event has to be complete, or a comment to come, within
+// Events reads the body as server-sent events, each of at most limit octets on the
+// wire, line ends excepted. An event has to be complete, or a comment to come, within
 // Options.Silence. at, unless nil, is kept up to date. It does not mix with Body, Line
 // and Read.
 func (r *Response) Events(limit int, at *Position) *Events {
@@ -174,7 +174,7 @@ func (d *Events) readLine() ([]byte, error) {
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // mark takes a byte order mark off the start of the stream; it returns true if it
-// took one, or has to wait for the rest of what looks like one.
+// took one, or has to wait for the rest of a possible one.
 func (d *Events) mark(part []byte) bool {
 	head := part[:min(len(part), len(byteOrderMark))]
 	if !bytes.HasPrefix(byteOrderMark, head) {
@@ -193,8 +193,8 @@ func (d *Events) mark(part []byte) bool {
 	return true
 }
 
-// IsHeaderValue reports whether a text can be the value of a header as it is. Octets
-// above ASCII can: the SDKs of MCP write them so.
+// IsHeaderValue reports whether a text can be the value of a header unchanged.
+// Octets above ASCII can: the SDKs of MCP write them so.
 func IsHeaderValue(s string) bool {
 	return s == strings.Trim(s, " \t") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

@@ -38,7 +38,7 @@ func (r *Response) Await() (heard func()) {
 // Body reads the body whole. It is the caller's own.
 func (r *Response) Body() ([]byte, error) {
 	limit := r.client.opts.MaxBody
-	// What the server announces is believed only as far as it saves reading.
+	// The announced length serves only to refuse without reading.
 	if r.http.ContentLength > int64(limit) {
 		return nil, fmt.Errorf("%w: body of %d octets, limit %d", ErrTooLarge, r.http.ContentLength, limit)
 	}

@@ -1,6 +1,6 @@
 // Package upstream is how bridges speak to HTTP servers that the configuration
-// names. It trusts them with what it sends and with nothing else: a server that
-// is slow, endless, too large or gone costs the call, not this process.
+// names. It trusts them with the request and with nothing else: a server that
+// is slow, gone, or answers without end costs the call, not this process.
 //
 //   - Only the URL that was configured is dialled, at whatever addresses its
 //     host has: no redirect is followed, no proxy of the environment is used.
@@ -89,7 +89,7 @@ func New(opts Options) *Client {
 	}
 	dialer := &net.Dialer{Timeout: opts.Dial}
 	return &Client{opts: opts, transport: &http.Transport{
-		Proxy:                  nil, // never that of the environment
+		Proxy:                  nil, // never the proxy of the environment
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        conf,
 		TLSHandshakeTimeout:    opts.Dial,
@@ -122,8 +122,8 @@ func CheckURL(raw string) error {
 }
 
 // Post sends body to a URL of the configuration and returns the response once
-// its head has arrived, whatever its status: 3xx like any other. The caller
-// closes it. header and body must not change until then.
+// its head has arrived, with any status: 3xx like any other. The caller closes
+// it. header and body must not change until then.
 //
 // The call ends with ctx; the error is then its cause. Otherwise the error wraps
 // one of the errors of this package.

@@ -369,7 +369,7 @@ func TestWhatWasNeverSentIsToldFromWhatWasLost(t *testing.T) {
 	}
 	bad := http.Header{"Swp-Peer": {"a\r\nb"}}
 	if _, err := c.Post(t.Context(), "http://"+addr, bad, nil); !errors.Is(err, upstream.ErrUnreached) {
-		t.Errorf("a header that can not be sent: %v", err)
+		t.Errorf("a header that cannot be sent: %v", err)
 	}
 }
 

@@ -28,8 +28,8 @@ type CommandOptions struct {
 	// Grace is how long a process has between SIGTERM and SIGKILL. Default 2 s.
 	Grace time.Duration
 
-	// Observe is told what happens to processes. It is called from many
-	// goroutines at once and must not block. Nil means nobody is.
+	// Observe gets the events of processes. It is called from many goroutines
+	// at once and must not block. It may be nil.
 	Observe func(Event)
 }
 
@@ -38,7 +38,7 @@ type Event struct {
 	Task *a2a.Task
 	PID  int
 	What What
-	Line []byte // Stderr: what was said, valid until Observe returns
+	Line []byte // Stderr: the line, valid until Observe returns
 	Err  error  // Exited, Failed: why; nil for exit status 0
 }
 
@@ -60,8 +60,8 @@ type Command struct {
 	opts    CommandOptions
 }
 
-// NewCommand returns the worker. The program is looked up, but not run: what
-// cannot be run is an error here.
+// NewCommand returns the worker. The program is looked up, but not run: a
+// program that cannot be run is an error here.
 func NewCommand(opts CommandOptions) (*Command, error) {
 	if opts.MaxLine < 0 || opts.Grace < 0 {
 		return nil, errors.New("worker: a bound is negative")
@@ -213,9 +213,9 @@ func (r *run) failure(status error, output []byte) error {
 }
 
 // tail reads the output of a process to its end. Once the process is gone,
-// reading from the pipe has a deadline, because somebody else may hold it open;
-// but what lies in the pipe by then is read however long the Events before it
-// took.
+// reading from the pipe has a deadline, because another process may hold it
+// open; but octets that are in the pipe by then are read, however long the
+// Events before them took.
 type tail struct {
 	f    *os.File
 	late bool // the deadline has passed
@@ -227,8 +227,8 @@ const (
 	// larger.
 	pipeSize = 1 << 20
 
-	// lateTime is how long a read after the deadline waits; what lies in the pipe
-	// is there at once.
+	// lateTime is how long a read after the deadline waits; octets in the pipe
+	// are there at once.
 	lateTime = 10 * time.Millisecond
 )
 

@@ -101,7 +101,7 @@ func lost(ctx context.Context, err error) error {
 	case errors.Is(err, io.EOF):
 		text = "the worker ended without an output"
 	case errors.Is(err, upstream.ErrUnreached):
-		text = "the worker can not be reached"
+		text = "the worker cannot be reached"
 	case errors.Is(err, upstream.ErrBusy):
 		text = "the worker is busy"
 	case errors.Is(err, upstream.ErrSilent):

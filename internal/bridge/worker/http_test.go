@@ -147,7 +147,7 @@ func TestHTTPFailures(t *testing.T) {
 	url := "http://" + ln.Addr().String()
 	_ = ln.Close()
 	o := do(t.Context(), postedTo(t, upstream.Options{}, url), task(""))
-	if f := wantFailure(t, o.err, "can not be reached"); strings.Contains(f.Reason, "127.0.0.1") || !errors.Is(o.err, upstream.ErrUnreached) {
+	if f := wantFailure(t, o.err, "cannot be reached"); strings.Contains(f.Reason, "127.0.0.1") || !errors.Is(o.err, upstream.ErrUnreached) {
 		t.Errorf("reason %q, error %v", f.Reason, o.err)
 	}
 }
@@ -160,7 +160,7 @@ func TestGW01OddTasksDoNotChangeTheRequest(t *testing.T) {
 	})
 	odd := task("")
 	odd.Kind = "k\r\nHost: elsewhere"
-	wantFailure(t, do(t.Context(), w, odd).err, "can not be reached")
+	wantFailure(t, do(t.Context(), w, odd).err, "cannot be reached")
 	if n := requests.Load(); n != 0 {
 		t.Errorf("%d requests", n)
 	}

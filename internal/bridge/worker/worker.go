@@ -1,5 +1,5 @@
 // Package worker carries out A2A tasks outside this process: Command runs a
-// program for each task, HTTP posts each to a URL. Both get the input as it is
+// program for each task, HTTP posts each to a URL. Both get the input unchanged
 // and answer with lines.
 //
 // A line that is a JSON object with a member "output" carries the output of the

@@ -129,7 +129,7 @@ func (k keys) server() (*serve.Server, error) {
 	}})
 }
 
-// floor returns the two operations that a sealed envelope can not be read without.
+// floor returns the two operations that a sealed envelope cannot be read without.
 func (k keys) floor(sealed canonical.Value) (func() error, error) {
 	signed := seal.SigningInput(sealed, seal.CBOR)
 	signature := ed25519.Sign(k.sign, signed)

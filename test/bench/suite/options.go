@@ -52,7 +52,7 @@ type Options struct {
 	// SWPD is empty, of the server. Empty means none.
 	CPUProfile string
 
-	// Progress is told what is going on. Nil means nobody is.
+	// Progress is told what is going on. It may be nil.
 	Progress io.Writer
 }
 

@@ -1,6 +1,6 @@
 // Package clitest runs programs in the process of their testscripts. To start a process
-// takes longer than most commands do; exec remains for what needs one, such as pipes,
-// signals and what runs beside the script.
+// takes longer than most commands do; exec remains for scripts that need one: pipes,
+// signals, background programs.
 package clitest
 
 import (

@@ -43,7 +43,7 @@ func newA2ASend(f *flags) *cobra.Command {
 		Use:   "send ADDR[/AGENT] --kind KIND",
 		Short: "Send a task and print what comes of it",
 		Long: `Send a task. Each of its events is printed as it arrives, a line each: the message,
-or the payload as it is. The output follows. The task id is on standard error. A name
+or the payload unchanged. The output follows. The task id is on standard error. A name
 after the address is that of the agent that it is meant for, as --agent says it; behind
 a partner of the endpoint it is PARTNER/AGENT.
 
@@ -60,7 +60,7 @@ of it any more, 2 for a wrong command line, 130 after Ctrl-C.`,
 	}
 	var o sendFlags
 	fl := cmd.Flags()
-	fl.StringVar(&o.kind, "kind", "", "what is to be done (required)")
+	fl.StringVar(&o.kind, "kind", "", "kind of the task (required)")
 	fl.StringVar(&o.input, "input", "", "`text`, - for standard input, or @FILE")
 	fl.StringVar(&o.agent, "agent", "", "`id` of the agent that it is meant for, if the address does not say")
 	fl.StringArrayVar(&o.params, "param", nil, "service parameter `name=value`; may be repeated")
@@ -79,7 +79,7 @@ type sendFlags struct {
 
 func (f *flags) send(ctx context.Context, address string, o sendFlags) error {
 	if strings.TrimSpace(o.kind) == "" {
-		return &usageError{"--kind says what is to be done, and is required"}
+		return &usageError{"--kind names the kind of the task, and is required"}
 	}
 	for _, p := range o.params {
 		if name, _, ok := strings.Cut(p, "="); !ok || name == "" {
@@ -169,8 +169,8 @@ task will do.`,
 	return takes(cmd, connects, traces, hints, chains)
 }
 
-// moveTo has a task of the journal asked for at another address, which may name the
-// agent there.
+// moveTo makes a task of the journal use another address, which may name the agent
+// there.
 func moveTo(entry *client.Entry, address string) error {
 	addr, agent, err := split(address)
 	if err != nil {
@@ -288,7 +288,7 @@ func (f *flags) printTasks(list []*client.Entry) error {
 	return w.Flush()
 }
 
-// task is an entry as it is sent.
+// task is an entry in the form that is sent.
 func task(e *client.Entry) *a2a.Task {
 	return &a2a.Task{ID: e.TaskID(), Kind: e.Kind, Input: e.Input, Params: e.Params, Deadline: e.Deadline}
 }

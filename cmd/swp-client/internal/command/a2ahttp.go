@@ -18,8 +18,8 @@ func newA2AHTTP(f *flags) *cobra.Command {
 		Long: `Be an A2A 1.0 agent over HTTP that is really the one of that name behind the endpoint,
 or behind a partner of it (ADDR/PARTNER/AGENT): JSON-RPC and REST at the printed URL,
 the card at /.well-known/agent-card.json. Messages pass octet for octet. Whoever can
-connect to the address acts as this client, so it has to be a loopback address; web
-pages of elsewhere are refused. A connection to the endpoint that is lost is made anew,
+connect to the address acts as this client, so it has to be a loopback address; requests
+of other web sites are refused. A lost connection to the endpoint is replaced,
 and streams go on over it.`,
 		Example: `  swp-client a2a http swp+tls://127.0.0.1:7777/billing --listen 127.0.0.1:8081
   swp-client a2a http swp+quic://127.0.0.1:7777/acme/billing --param x-request-class`,

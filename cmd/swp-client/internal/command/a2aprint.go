@@ -26,8 +26,8 @@ type follow struct {
 	progress *client.Progress
 }
 
-// line is a line of JSON about a task. Octets that are JSON are embedded as they
-// are, others are in the member of the same name and _base64.
+// line is a line of JSON about a task. Octets that are JSON are embedded
+// unchanged, others are in the member of the same name and _base64.
 type line struct {
 	Type          string          `json:"type"` // sent, event, gap or result
 	Task          string          `json:"task_id"`
@@ -129,8 +129,8 @@ func (p *follow) printEvent(ev *a2a.Event) error {
 }
 
 // acknowledges reports whether an event says no more than that the task was
-// taken in. Whether it comes depends on how quick the worker is, so it is no
-// part of what the task brings forth.
+// taken in. It depends on the speed of the worker, so it is not part of the
+// output of the task.
 func acknowledges(ev *a2a.Event) bool {
 	return ev.Seq == 1 && ev.Message == "accepted" && len(ev.Payload) == 0
 }
@@ -149,7 +149,7 @@ func (p *follow) gap(firstHeld uint64) error {
 	return err
 }
 
-// printOctets prints octets as they are, unless a terminal would obey them.
+// printOctets prints octets unchanged, unless a terminal would interpret them.
 func (p *follow) printOctets(octets []byte) error {
 	if len(octets) == 0 {
 		return nil

@@ -55,10 +55,10 @@ them.`,
 	var o workerFlags
 	fl := cmd.Flags()
 	fl.StringVar(&o.agent, "agent", "", "`id` of the agent (required)")
-	fl.StringArrayVar(&o.kinds, "kind", nil, "what it carries out (required); may be repeated")
+	fl.StringArrayVar(&o.kinds, "kind", nil, "kind of task that it executes (required); may be repeated")
 	fl.IntVar(&o.tasks, "tasks", 4, "at once; more wait")
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that tasks have to end after Ctrl-C")
-	fl.StringVar(&o.card, "card", "", "`file` with the card of the agent, which the endpoint tells to whoever may get it")
+	fl.StringVar(&o.card, "card", "", "`file` with the card of the agent, which the endpoint serves to permitted callers")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.work(cmd.Context(), args[0], args[1:], o)
 	}
@@ -90,7 +90,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 	if err != nil {
 		return err
 	}
-	// What is in it is worth as much as this process: the endpoint knows the tasks.
+	// It need not outlive this process: the endpoint keeps the tasks.
 	store, err := sqlstore.Open(ctx, sqlstore.Options{})
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func newCommand(line []string, log *workLog) (*worker.Command, error) {
 	return cmd, nil
 }
 
-// environment is that of this process, but for PATH.
+// environment is the environment of this process, except PATH.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, ok := strings.Cut(kv, "=")

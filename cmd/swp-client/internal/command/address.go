@@ -11,8 +11,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// What the usage line of a command calls its address declares what may follow host
-// and port in it. Everything else is refused before anything is read or dialled.
+// The name of the address in the usage line of a command declares what may follow
+// host and port. Everything else is refused before anything is read or dialled.
 const (
 	addrPlain   = "ADDR"           // nothing
 	addrServer  = "ADDR[/SERVER]"  // perhaps an MCP server, or partner/server
@@ -64,8 +64,8 @@ func plain(address string) (transport.Addr, error) {
 	return addr, err
 }
 
-// behind reads an address with the name of what is behind the endpoint, which a flag
-// may give as well.
+// behind reads an address with a name behind the endpoint, which a flag may give
+// instead.
 func behind(address, flag, value string) (at, name string, err error) {
 	addr, target, err := split(address)
 	switch {
@@ -79,13 +79,14 @@ func behind(address, flag, value string) (at, name string, err error) {
 	return addr.String(), target, nil
 }
 
-// checkPlaintext refuses what says who is who where nobody shows a certificate.
+// checkPlaintext refuses flags about identities on a plaintext connection,
+// which has no certificates.
 func (f *flags) checkPlaintext() error {
 	for _, flag := range []struct{ name, value string }{
 		{"--identity", f.identity}, {"--cert", f.cert}, {"--key", f.key}, {"--ca", f.ca}, {"--expect", f.expect},
 	} {
 		if flag.value != "" {
-			return &usageError{flag.name + " has no effect over swp+tcp, where nobody shows a certificate; leave it out, or use swp+tls or swp+quic"}
+			return &usageError{flag.name + " has no effect over swp+tcp, which has no certificates; leave it out, or use swp+tls or swp+quic"}
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ With --etag the card is printed only if it is another one by now.`,
 	return cmd
 }
 
-// row prints one line of a table. What a peer wrote is made visible, without line
+// row prints one line of a table. Text of a peer is made visible, without line
 // breaks and tabs.
 func row(w io.Writer, columns ...string) error {
 	for i, text := range columns {

@@ -51,8 +51,8 @@ func artifactAdvice(err error) error {
 	return err
 }
 
-// transfer runs a transfer with its bar on a terminal, and says what goes wrong
-// meanwhile.
+// transfer runs a transfer with its progress bar on a terminal, and reports
+// errors on the way.
 func (f *flags) transfer(address, verb string, patience time.Duration, run func(t *client.Transfer) error) error {
 	progress := client.NewProgress(f.errOut, verb)
 	defer progress.Stop()
@@ -136,7 +136,7 @@ func newArtifactForget(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget ADDR ARTIFACT_ID",
 		Short: "Have an artifact of this identity forgotten",
-		Long: `Have an artifact of this identity forgotten, and what was uploaded of it if that is not
+		Long: `Delete an artifact of this identity, and its partial upload if that is not
 complete. It succeeds if there is neither.`,
 		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,
 		RunE: func(cmd *cobra.Command, args []string) error {

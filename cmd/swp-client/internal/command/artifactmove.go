@@ -109,9 +109,9 @@ func newArtifactGet(f *flags) *cobra.Command {
 		Long: `Download an artifact into a file, or to standard output, and verify its SHA-256: the one
 of --sha256, or else the one that the endpoint lists.
 
-The file is there when all of it is. Until then there is FILE.part, with what was
+The file appears when it is complete. Until then there is FILE.part, with what was
 got so far, and FILE.part.json: the same command goes on with them. Standard output
-can not be taken back; whether it was right is the exit code.`,
+cannot be taken back; whether it was right is the exit code.`,
 		Example: `  swp-client artifact get swp+tls://127.0.0.1:7777 backups/db db.sql
   swp-client artifact get swp+quic://127.0.0.1:7777 src.tar - | tar x`,
 	}
@@ -127,7 +127,7 @@ can not be taken back; whether it was right is the exit code.`,
 			return &usageError{"--sha256 is verified and --unverified is not; keep one"}
 		}
 		if args[2] == "-" && f.asJSON {
-			return &usageError{"--json describes what was got, which can not be in standard output with it; name a FILE"}
+			return &usageError{"--json describes the artifact on standard output, so the artifact cannot go there; name a FILE"}
 		}
 		what := client.Fetch{ArtifactID: args[1], SHA256: want, Unverified: *unverified}
 		var got *client.Fetched

@@ -139,14 +139,14 @@ to stop end in order, and with 0 after SIGTERM.`,
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
 	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
-	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] that must be kept in what is done (repeatable)")
+	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] for the requests of this command (repeatable)")
 	p.StringVar(&f.chain, "chain", "", "`id` of the chain of credentials that it is done under, in hexadecimal (see cred)")
 	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newSDL(f), newDump(f))
 	return root
 }
 
-// dial connects with what the flags say, joins the trace that they, or the
-// environment, name, and sets their hints.
+// dial connects as the flags say, joins the trace of the flags or the
+// environment, and sets the hints of the flags.
 func (f *flags) dial(ctx context.Context, address string) (*client.Client, error) {
 	return f.dialAs(ctx, address, nil)
 }
@@ -163,7 +163,7 @@ func (f *flags) on(ctx context.Context, address string, do func(context.Context,
 	return do(ctx, c)
 }
 
-// dialAs is dial with profiles that serve the connection; nil means some of its own.
+// dialAs is dial with profiles that serve the connection; nil takes new ones.
 func (f *flags) dialAs(ctx context.Context, address string, set *all.Set) (*client.Client, error) {
 	hints, err := parseHints("--policy", "", f.policy)
 	if err != nil {
@@ -185,20 +185,20 @@ func (f *flags) dialAs(ctx context.Context, address string, set *all.Set) (*clie
 	return c, nil
 }
 
-// keep keeps a connection with what the flags say.
+// keep keeps a connection as the flags say.
 func (f *flags) keep(address string) *client.Kept {
 	return client.Keep(client.KeepOptions{
 		Dial:    func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
 		Timeout: f.timeout,
 		Lost: func(err error) {
 			if f.verbose {
-				f.tell("connection lost (%v); it is made anew when it is needed", root(err))
+				f.tell("connection lost (%v); a new one is made when it is needed", root(err))
 			}
 		},
 	})
 }
 
-// dialOnly connects with what the flags say.
+// dialOnly connects as the flags say.
 func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*client.Client, error) {
 	o, err := f.options(address)
 	if err != nil {
@@ -225,8 +225,8 @@ func (f *flags) options(address string) (client.Options, error) {
 	return o, err
 }
 
-// warnOfKey says once what swpd would refuse a private key of its own for. A file that is
-// not there is an error of the connection.
+// warnOfKey warns once of a fault for which swpd would refuse its own private key. A file
+// that is not there is an error of the connection.
 func (f *flags) warnOfKey(file string) {
 	if err := config.CheckPrivate(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.warned.Do(func() { f.tell("%v", err) })

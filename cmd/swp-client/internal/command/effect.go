@@ -10,7 +10,8 @@ import (
 )
 
 // effect is a set of flags of root that take effect together. A command has those of
-// its connection, if its usage line begins with an address, or what takes says.
+// its connection, if its usage line begins with an address, or those that takes
+// names.
 type effect string
 
 const (

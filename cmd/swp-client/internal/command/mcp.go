@@ -131,8 +131,8 @@ func newMCPCall(f *flags, server *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call ADDR[/SERVER] TOOL [NAME=VALUE|NAME:=JSON]...",
 		Short: "Call a tool",
-		Long: `Call a tool and print what it answers. NAME=VALUE is taken for the type that the
-tool's schema gives it; NAME:=JSON is taken as it is; --args gives all arguments at
+		Long: `Call a tool and print its answer. NAME=VALUE is converted to the type that the
+tool's schema gives it; NAME:=JSON is sent unchanged; --args gives all arguments at
 once. --timeout is how long the server may be silent: progress renews it. With
 --json the result is printed as the server wrote it. If the tool itself reports an
 error the exit code is 1.`,
@@ -317,7 +317,7 @@ octet for octet. When standard input ends, calls in flight are answered first;
 The client is not told of connections that end: the next message goes over another one,
 which is tried until the endpoint has been away for ten seconds, and once after that. A call that was under way is
 answered with an error, because it may have been carried out. A session (MCP up to
-2025-11-25) is kept alive, and goes on at an endpoint that begins anew: it is opened there
+2025-11-25) is kept alive, and goes on at an endpoint that restarts: it is opened there
 again by what the client said, unless the server has become another one. -v tells of
 connections that are lost.
 

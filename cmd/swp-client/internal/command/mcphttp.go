@@ -19,7 +19,7 @@ func newMCPHTTP(f *flags, server *string) *cobra.Command {
 		Long: `Be an MCP server over Streamable HTTP that is really the one behind the endpoint, at
 the path /mcp. Messages pass octet for octet. Whoever can connect to the address acts
 as this client, so it has to be a loopback address; web pages of elsewhere are refused.
-A connection to the endpoint that is lost is made anew; a legacy session goes on with
+A lost connection to the endpoint is replaced; a legacy session goes on with
 it, and a client whose session is gone is told so by 404, which has it begin another.`,
 		Example: `  swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
 	}

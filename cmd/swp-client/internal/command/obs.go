@@ -139,9 +139,9 @@ func octetsOf(flag, text string) ([]byte, error) {
 	return octets, nil
 }
 
-// trace returns the trace context that is to be joined, zero if there is none:
-// that of the flags, which has to be one, or that of the environment, which
-// others have put there and which is left alone if it is none.
+// trace returns the trace context to join, or zero: that of the flags, which
+// must be valid, or that of the environment, which others have set and which is
+// ignored if invalid.
 func (f *flags) trace() (t profiles.Trace, asked bool, err error) {
 	t = profiles.Trace{Parent: f.traceparent, State: f.tracestate}
 	if t != (profiles.Trace{}) {

@@ -16,13 +16,13 @@ import (
 func newPolicy(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Say what must be kept in what an endpoint does",
-		Long: `Say what must be kept in what an endpoint does: no_external_network and no_pii (true or
+		Short: "Set constraints on the work of an endpoint",
+		Long: `Set constraints on the work of an endpoint: no_external_network and no_pii (true or
 false), region (names with commas between them), cost_limit (a number, perhaps with a
-unit). A hint is KEY=VALUE:MODE. What would break a MUST, which is meant where there is no
-mode, is not done; SHOULD and MAY reach those who do it.
+unit). A hint is KEY=VALUE:MODE; the default mode is MUST. Work that would break a MUST is
+refused; SHOULD and MAY reach the servers and workers.
 
-Give a command --policy to have its hints ahead of what it does.`,
+Give a command --policy to send hints ahead of its requests.`,
 		Example: `  swp-client policy set swp+tls://127.0.0.1:7777 region=eu:MUST cost_limit=0.05:SHOULD
   swp-client --policy region=eu --policy no_external_network=true mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/a.txt`,
 	}

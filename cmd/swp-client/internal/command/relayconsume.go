@@ -50,9 +50,9 @@ delivery. With %d another attempt is of no use, and the delivery is dead at once
 any other it is attempted again, as often as the endpoint does that. As many commands
 run at once as --max-in-flight says.
 
-A delivery comes at least once, and sometimes again: whoever processes it must bear that.
+A delivery arrives at least once, and sometimes again: processing must be idempotent.
 Its publisher and id tell it apart. A lost connection is made again, for as long as it
-takes. Ctrl-C detaches and lets what is being processed end, up to --drain; a second one
+takes. Ctrl-C detaches and waits for deliveries in processing, up to --drain; a second one
 ends it.`, exitData),
 		Example: `  swp-client relay consume swp+tls://127.0.0.1:7777 builds
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec './import.sh || exit 65' --max-in-flight 4
@@ -62,7 +62,7 @@ ends it.`, exitData),
 	var o consumeFlags
 	fl := cmd.Flags()
 	fl.StringVar(&o.exec, "exec", "", "`command` that a shell runs for each delivery")
-	fl.BoolVar(&o.raw, "raw", false, "write payloads as they are, one after the other")
+	fl.BoolVar(&o.raw, "raw", false, "write raw payloads, one after the other")
 	fl.IntVar(&o.maxInFlight, "max-in-flight", 0, "how many deliveries may be here unanswered (default 1 with --exec or --count, else 16)")
 	fl.Uint64Var(&o.count, "count", 0, "end after so many deliveries, whatever becomes of them; 0 = never")
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that commands have to end after Ctrl-C")
@@ -137,8 +137,8 @@ type printedPayload struct {
 	Payload   any    `json:"payload,omitempty"`
 }
 
-// write writes a delivery to standard output. It has none of its own buffers: what
-// was written is with the system when this returns.
+// write writes a delivery to standard output. It does not buffer: the octets are
+// with the system when it returns.
 func (f *flags) write(d *relay.Delivery, raw bool) error {
 	var err error
 	switch {
@@ -221,7 +221,7 @@ func (r *runner) process(ctx context.Context, d *relay.Delivery) error {
 	return err
 }
 
-// ttl is empty for what was not said.
+// ttl is empty if it was not given.
 func ttl(d time.Duration) string {
 	if d == 0 {
 		return ""

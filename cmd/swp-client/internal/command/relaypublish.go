@@ -42,8 +42,8 @@ on it is the endpoint's to deliver. Without a payload it is standard input. With
 --lines each line of standard input is a delivery, whose id is that of --id and the
 number of the line in 8 octets; they are confirmed in their order.
 
-A lost connection is made again, and so is what was not confirmed, under the same ids:
-the endpoint knows what it has, so nothing is delivered twice for it. The same holds
+A lost connection is replaced, and unconfirmed messages are sent again under the same ids:
+the endpoint recognises them, so this delivers nothing twice. The same holds
 for another run with the same --id, as long as the endpoint remembers ids.
 
 With --wait this ends when the delivery was processed, or is dead, and says which; the
@@ -112,7 +112,7 @@ func (o *relayFlags) idOf(line uint64) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clone(o.base), line)
 }
 
-// relayed is what came of what was published.
+// relayed is the outcome of publications.
 type relayed struct {
 	f *flags
 	o *relayFlags
@@ -316,8 +316,8 @@ func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, 
 	}))
 }
 
-// notice takes note of what the relay has given up. It does not block: what there
-// is no room for is told again.
+// notice records the deliveries that the relay has given up. It does not block: a
+// notice without room is repeated.
 func (r *relayed) notice(n relay.Notice) bool {
 	if r.o.wait && r.own(n.DeliveryID) {
 		r.mu.Lock()

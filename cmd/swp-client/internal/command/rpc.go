@@ -24,7 +24,7 @@ func newRPC(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rpc",
 		Short: "Call methods of an endpoint",
-		Long: `Call methods of an endpoint. PARAMS are sent as they are; @FILE takes them from a
+		Long: `Call methods of an endpoint. PARAMS are sent unchanged; @FILE takes them from a
 file, - from standard input. Octets are printed as the method wrote them; on a
 terminal a line break is added, and control characters are shown as escapes.
 
@@ -42,7 +42,7 @@ key, too.`,
 	return cmd
 }
 
-// rpcFlags are those of a call.
+// rpcFlags are the flags of a call.
 type rpcFlags struct {
 	key      string
 	deadline time.Duration
@@ -231,7 +231,7 @@ func failed(out *client.RPCOutcome) error {
 	return &client.AnswerError{Text: text, Code: out.Err.Code, By: out.By}
 }
 
-// readable is octets as JSON: JSON as it is, other text as a string, anything
+// readable is octets as JSON: JSON unchanged, other text as a string, anything
 // else as {"base64": …}.
 func readable(octets []byte) any {
 	switch {
@@ -243,7 +243,7 @@ func readable(octets []byte) any {
 	return map[string][]byte{"base64": octets}
 }
 
-// printOctets prints octets as they are, but for a person as text.
+// printOctets prints octets unchanged, but as text for a person.
 func (f *flags) printOctets(octets []byte) {
 	if isTerminal(f.out) {
 		f.printLine(octets)

@@ -19,7 +19,7 @@ func newSDLCheck(f *flags) *cobra.Command {
 object a line for each case: its name, whether it passes, the result of each delivery,
 and every difference. The members of a file say of which kind it is: an expectation
 (*.expect.json, its body_file beside it), or rows of canonical forms, wrapped keys,
-flows or divergences, which are judged by what they recommend.
+flows or divergences, which are judged by their recommendations.
 
 Every case has a server of its own, whose clock stands at the time of the case, and
 which is as open as the reference is: what a message asserts of itself suffices.
@@ -33,7 +33,8 @@ in it, cannot be read or is of no known kind: it is named, and all others are pl
 	}
 	var expect fileList
 	keys := cmd.Flags().String("keys", "", "`file` with the keys that flows name (default keys.json beside each file)")
-	// It hides the --expect of what connects, and takes the files after it as well.
+	// It hides the --expect of commands that connect, and takes the files after it
+	// as well.
 	cmd.Flags().Var(&expect, "expect", "the same as naming the files alone")
 	cmd.Flags().Lookup("expect").NoOptDefVal = noFile
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

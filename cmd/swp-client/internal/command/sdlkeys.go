@@ -32,7 +32,7 @@ func newSDLKeygen(f *flags) *cobra.Command {
 others need of them, as KID=PUBLIC:
 
   sign.key, sign.pub  Ed25519, for signing
-  box.key, box.pub    X25519, for what is encrypted to the agent
+  box.key, box.pub    X25519, for messages encrypted to the agent
   keys.json           whose signatures the agent trusts (--trust) and what decrypts,
                       for sdl.keys of swpd and for: sdl open --keys
 
@@ -138,7 +138,7 @@ func (f *flags) pairs(what string, texts []string, each func(kid, public string)
 			lines = strings.Split(strings.TrimSpace(string(octets)), "\n")
 		}
 		for _, line := range lines {
-			// In a kid there may be =, in base64url without padding there is none.
+			// A kid may contain =, base64url without padding does not.
 			i := strings.LastIndexByte(line, '=')
 			if i < 1 {
 				return &usageError{fmt.Sprintf("%s %.80q: want KID=PUBLIC, or @FILE with such lines", what, line)}

@@ -160,7 +160,7 @@ payload in clear: check its form, its signature by a key that is trusted and bou
 sender, its expiry, then decrypt it, and hold the payload against its schemas. Whether
 it was seen before is not known offline.
 
-Exit status: 1 if it is not to be believed, or can not be decrypted.`,
+Exit status: 1 if it is not to be believed, or cannot be decrypted.`,
 		Example: `  swp-client sdl open --keys server/keys.json @sealed.json
   swp-client sdl open --keys server/keys.json - <sealed.cbor`,
 	}

@@ -39,8 +39,8 @@ func newSLIPDecode(f *flags) *cobra.Command {
 		Long: `Read one message from each line, an empty line being one too, and print a JSON object for
 each: {"ok":true,"message":{…}}, or {"ok":false,"error":"…"} with what is wrong as the
 specification names it. The exit code is 0 once all lines are read, whatever they say.
-nSLIP above 4 KiB and SLIP v1 above 1 MiB are too_long; what is no JSON where it should be,
-or is not in UTF-8 there, is bad_json, and what is no message of A2A bad_message.
+nSLIP above 4 KiB and SLIP v1 above 1 MiB are too_long; input that should be JSON and is not,
+or not UTF-8, is bad_json; a JSON value that is no message of A2A is bad_message.
 
 With --jsonl each line is a JSON object, and the message its member wire, input or
 message; for A2A that may be the message itself.
@@ -91,7 +91,7 @@ func newSLIPEncode(f *flags) *cobra.Command {
 		Use:   "encode [FILE|-]",
 		Short: "Write messages that are shown as JSON",
 		Long: `The inverse of decode: read one JSON object from each line, as decode prints it or only
-the message, and print the message in its strict form. For one that can not be written an
+the message, and print the message in its strict form. For one that cannot be written an
 empty line is printed, what is wrong goes to standard error, and the exit code is 1.
 
 With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
@@ -132,7 +132,7 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 			return err
 		})
 		if err == nil && refused > 0 {
-			return fmt.Errorf("%d of %d messages can not be written", refused, n)
+			return fmt.Errorf("%d of %d messages cannot be written", refused, n)
 		}
 		return err
 	}
@@ -182,7 +182,7 @@ Without a file it is that of the core anchors of UCR ` + ucr.Version + `.`,
 	}
 }
 
-// Bounds of what is read, in octets.
+// Bounds of the input, in octets.
 const (
 	maxSLIPLine = 9 << 20 // a message of A2A has at most 8 MiB
 	maxTables   = 256 << 20

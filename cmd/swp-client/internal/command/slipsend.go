@@ -142,7 +142,7 @@ func refusedAdvice(why *profiles.PeerError) error {
 	err := &client.Explained{Err: &client.AnswerError{Text: text, Code: why.Code}}
 	switch why.Code {
 	case slip.CodeDenied:
-		err.Do = "The agent that speaks has to be one that this identity may use, and nobody else's there (access.agents); access.rules say to whom it may speak."
+		err.Do = "The sending agent must be one that this identity may use, and no other identity's there (access.agents); access.rules list the agents that it may write to."
 	case slip.CodeNoMapping:
 		err.Do = "The endpoint knows the agents of nSLIP by slip.agents of its configuration."
 	case slip.CodeUnknownDestination:

@@ -44,7 +44,7 @@ func (f *flags) onState(ctx context.Context, address string, do func(context.Con
 	case code == state.CodeParentMissing:
 		return advise(err, "Parents are put before their children, and have to be states that this identity may get.")
 	case code == state.CodeConflict:
-		return advise(err, "A state is not changed once it is stored; see what is there with: state get --json")
+		return advise(err, "A stored state never changes; show it with: state get --json")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it may keep states all the same.")
 	}

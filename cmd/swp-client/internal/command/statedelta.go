@@ -16,7 +16,7 @@ func newStateDelta(f *flags) *cobra.Command {
 		Use:   "delta ADDR STATE_ID DELTA|@FILE|-",
 		Short: "Add a delta to a state",
 		Long: `Add a delta to a state and wait until the endpoint has stored it. What it means is
-between those who write and read it. The same delta may be added again.`,
+between its writers and readers. The same delta may be added again.`,
 		Example: `  diff old new | swp-client state delta swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae -`,
 	}
 	parents := cmd.Flags().StringArray("parent", nil, "`id` of a state that it was made from (repeatable)")

@@ -81,7 +81,7 @@ one object a line.`,
 	return cmd
 }
 
-// inShort is what the descriptor of a tool says of it in a line, if it is like
+// inShort is the description of a tool in a line, if its descriptor is like
 // that of an MCP server; else its name.
 func inShort(t *tooldisc.Tool) string {
 	var d struct {

@@ -99,9 +99,8 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
 	return cmd
 }
 
-// loadIdentity reads a configuration. Where there is none the development identity is that
-// of pki in the current directory, if there is one, as swpd init makes it; else that of
-// swpd run.
+// loadIdentity reads a configuration. Without one, the development identity is that of
+// ./pki as swpd init makes it, if that exists; else that of swpd run.
 func loadIdentity(file string) (*config.Config, error) {
 	c, err := load(file)
 	if err == nil && c.Source == "" && os.Getenv("SWPD_DATA") == "" && len(devpki.Leaves("pki")) > 0 {
@@ -150,8 +149,8 @@ func printMade(cmd *cobra.Command, f devpki.Files, server bool) error {
 func newCertRenew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [DIR|FILE]...",
-		Short: "Issue certificates anew, for the same names",
-		Long: `Issue the certificates in a directory, or a single one, anew: same
+		Short: "Renew certificates, for the same names",
+		Long: `Renew the certificates in a directory, or a single one: same
 names, same uses, same time to live unless --days says otherwise. The key stays, so
 that one file changes and changes at once; --new-key makes another. A running swpd
 shows the new certificate to new connections within two seconds, and connections

@@ -20,13 +20,13 @@ func newCertShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [DIR|FILE]...",
 		Short: "Say what certificates are and whether they are good",
-		Long: `Say of certificates whom peers take their owner for, which names they have, who
+		Long: `Show the identity that peers see in certificates, which names they have, who
 issued them, how long they are valid and their fingerprint; whether the key beside
 a certificate is its own, and whether the ca.crt beside it vouches for it. Without
 DIR or FILE those of a configuration: its identity, its trust and that of its
 partners; without a configuration those in pki in the current directory, or else
-those that swpd run makes. With --running those that the swpd on this machine has in force, and
-those its partners have shown. The exit code is 1 if something is wrong with one.`,
+those that swpd run makes. With --running those that the swpd on this machine has in force,
+and those its partners have shown. The exit code is 1 if something is wrong with one.`,
 		Example: `  swpd cert show edge/pki
   swpd cert show acme.pem --json
   swpd cert show --config edge/swpd.yaml
@@ -173,7 +173,7 @@ func newCertBundle() *cobra.Command {
 		Long: `Print the authorities of trust.ca that vouch for this endpoint, in PEM form, and
 above them its identity and addresses as text. The partner saves that as a file,
 compares the fingerprints with yours over another channel, and takes it up with
-swpd init --partner FILE, or as trust of an entry of its own. It holds no secret.`,
+swpd init --partner FILE, or as trust of a new entry. It holds no secret.`,
 		Example: `  swpd cert bundle --config edge/swpd.yaml > edge.pem
   swpd cert bundle --config edge/swpd.yaml --address swp+tls://edge.example.org:7777 > edge.pem
   swpd cert show edge.pem`,

@@ -26,7 +26,7 @@ func percentOf(used uint64) int {
 	return int(min(max((gcHeap-used)*100/max(used, 1), gcPercent), most))
 }
 
-// collector sets GOGC anew after every collection.
+// collector adjusts GOGC after every collection.
 type collector struct {
 	ctx  context.Context
 	used func() uint64

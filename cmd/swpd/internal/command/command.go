@@ -20,7 +20,7 @@ const (
 	exitLater  = 4             // reload: something waits for the next start
 )
 
-// exitError is an error with an exit code of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	code int
 	err  error
@@ -29,15 +29,15 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// Main runs the command line and returns the exit code. An empty version is that
-// of the build information.
+// Main runs the command line and returns the exit code. An empty version takes
+// that of the build information.
 func Main(version string, args []string, stdout, stderr io.Writer) int {
 	version = cli.Version(version)
 	p := cli.Program{Root: newRoot(version), Version: version, Code: code}
 	return p.Main(args, os.Stdin, stdout, stderr)
 }
 
-// code returns the exit code of what came of a command.
+// code returns the exit code for the result of a command.
 func code(err error) int {
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code

@@ -22,11 +22,11 @@ func newExplain() *cobra.Command {
 		Use:   "explain [LINE]...",
 		Short: "Say why something was denied, from lines of the log",
 		Long: `Read lines of the log of swpd, in JSON or as text, from the arguments or else from
-standard input, and say for each denial who was denied what, by which rule or for
+standard input, and show for each denial the identity and the request, by which rule or for
 lack of which, and which entry would allow it and nothing else. For what a partner
 has refused, say whom to ask and what. Lines about something else are passed over.
 
-The rules are those of the configuration as it is now, which may not be those that
+The rules are those of the current configuration, which may not be those that
 held when the line was written. The exit code is 1 if no line is about a denial.`,
 		Example: `  grep denied swpd.log | swpd explain --config swpd.yaml
   journalctl -u swpd -o cat | swpd explain --config swpd.yaml --json

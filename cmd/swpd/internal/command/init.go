@@ -90,8 +90,8 @@ func (s *setup) run(cmd *cobra.Command) error {
 	return s.report(cmd, &n, partners)
 }
 
-// addresses returns those of the listeners, and has the certificate be valid for their
-// hosts.
+// addresses returns the addresses of the listeners, and makes the certificate valid
+// for their hosts.
 func (s *setup) addresses() ([]config.Address, error) {
 	var all []config.Address
 	for _, l := range s.listen {

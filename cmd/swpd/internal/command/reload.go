@@ -14,7 +14,7 @@ import (
 func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running swpd take up its configuration and files as they are now",
+		Short: "Make a running swpd reload its configuration and files",
 		Long: `Have the swpd on this machine, through its admin listener, read its configuration
 and the files that it names again, and say what came of it. Taken up are:
 certificates and the list trust.ca, access rules, MCP servers, partners, agent
@@ -22,9 +22,9 @@ cards, tools that are described, who calls over HTTP, and the files of cred (key
 of issuers, digests of opaque credentials).
 
 What an MCP server that was removed or changed has under way goes on until it
-ends; new requests are refused, or go to the server as it is now. Peers that are
+ends; new requests are refused, or go to the changed server. Peers that are
 not let in any more are disconnected. Each section is taken up as a whole or not at
-all: what cannot be used is reported, and what was in force stays so. What takes
+all: unusable parts are reported, and the old ones stay in force. What takes
 effect at the next start only is named.
 
 SIGHUP does the same without an answer, and a changed file is read within two

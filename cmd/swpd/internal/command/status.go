@@ -140,7 +140,7 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		row("MCP server", "%s", server)
 	}
 	for _, server := range s.Departing {
-		row("MCP server", "%s, removed or changed: ends with what is under way there", server)
+		row("MCP server", "%s, removed or changed: ends with its last request or session", server)
 	}
 	for _, p := range s.Partners {
 		state := "away"

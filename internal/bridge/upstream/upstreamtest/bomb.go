@@ -11,8 +11,8 @@ import (
 const member = 1 << 20
 
 // Bomb writes a gzip stream that unpacks to size octets, until w fails. It is as small as
-// gzip makes it, and made of many equal members, so that it costs the one who writes it
-// next to nothing.
+// gzip makes it, and made of many equal members, so that it costs its writer next to
+// nothing.
 func Bomb(w io.Writer, size int) error {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
