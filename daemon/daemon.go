@@ -96,6 +96,7 @@ type daemon struct {
 	state       *state
 	credentials *credentials
 	reloader    *reloader
+	hiring      hiring // of a reload that is under way
 	guard       *guard
 	exchanges   *exchanges
 	servers     *servers

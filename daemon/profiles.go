@@ -111,12 +111,12 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		Relay:    relayOptions(c, d.state),
 		SDL:      d.sdl.options(),
 		SLIP:     said, SLIPRelay: kept,
-		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), slipKept(c.SLIP.Relay), d.remoteCards)...)},
+		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards, d.teams, d.agents, slipKept(c.SLIP.Relay), d.remoteCards}},
 		TOOLDISC: tools,
 	}
 	o.A2A.Refused = d.partners.refusedTask
 	o.A2A.Ward = a2aowners.New(a2aowners.Options{Records: d.state}).Ward
-	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
+	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.roster.registrations(), d.teams.now.Load().tasks)
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state
 	}

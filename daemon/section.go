@@ -102,6 +102,16 @@ func (d *daemon) sections() []*section {
 			files: toolFiles, prepare: d.prepareServers,
 		},
 		{
+			name: "a2a workers", stays: "the old ones stay", keys: []string{"a2a.workers"},
+			files: schemaFiles, prepare: d.prepareWorkers,
+		},
+		{
+			name: "a2a agents", stays: "the old ones stay", keys: []string{"a2a.agents"}, prepare: d.prepareAgents,
+		},
+		{
+			name: "teams", stays: "the old ones stay", keys: []string{"teams"}, files: teamFiles, prepare: d.prepareTeams,
+		},
+		{
 			name: "rpc backends", stays: "the old ones stay", keys: []string{"rpc.backends"}, prepare: d.prepareBackends,
 		},
 		{
