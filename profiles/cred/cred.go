@@ -115,6 +115,10 @@ type Options struct {
 	// Digests lists credentials of the type opaque. Nil means that there are none.
 	Digests Digests
 
+	// Takes reports whether credentials of the type jwt or opaque are taken now. It must
+	// not wait. Nil means that they are where there are Tokens, or Digests.
+	Takes func(kind string) bool
+
 	// MaxDepth bounds the length of a chain, its first credential included;
 	// default 8, which is also the most.
 	MaxDepth int
@@ -145,6 +149,10 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Takes == nil {
+		taken := map[string]bool{JWT: o.Tokens != nil, Opaque: o.Digests != nil}
+		o.Takes = func(kind string) bool { return taken[kind] }
 	}
 	if o.MaxDepth == 0 {
 		o.MaxDepth = maxDepth

@@ -93,7 +93,7 @@ func credType(tag []byte) string { return strings.ToLower(strings.TrimSpace(stri
 func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*link, error) {
 	l := &link{sum: sha256.Sum256(credential), subject: peer.Identity, expires: s.clock.now() + s.opts.MaxLifetime.Milliseconds(), endless: true}
 	switch {
-	case kind == JWT && s.opts.Tokens != nil:
+	case kind == JWT && s.opts.Takes(JWT):
 		if err := s.token(l, credential, false, peer); err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*l
 			return nil, refuse(CodeInvalid, "the credential is not the SHA-256 of the certificate of this channel")
 		}
 		l.leaf = peer.Fingerprint
-	case kind == Opaque && s.opts.Digests != nil:
+	case kind == Opaque && s.opts.Takes(Opaque):
 		if !s.opts.Digests.Listed(l.sum) {
 			return nil, refuse(CodeInvalid, "the credential is not known here")
 		}
