@@ -19,6 +19,7 @@ type door struct {
 	near  *endpoint.Endpoint // of those who come; nil until the door is open
 	far   *endpoint.Endpoint // of this endpoint's ends
 	pipes connections        // this endpoint's ends
+	most  int                // exchanges under way over a pipe
 }
 
 // A pipe is never idle: what is open over it would end with it. What costs a peer its
@@ -44,10 +45,9 @@ func newDoor(d *daemon, o all.Options) (*door, error) {
 // over a pipe. The profiles of this endpoint are there. No partner is looked for behind
 // a pipe, whosever identity it has.
 func (r *door) open(exchanges int) error {
-	far := r.d.endpointOptions(false)
+	r.most = exchanges
+	far := r.bounded(r.d.endpointOptions(false))
 	far.InFlightOf = nil
-	far.Bounds.InFlight, far.Bounds.LongExchanges = exchanges, exchanges
-	far.Bounds.Idle, far.Bounds.LongIdle, far.Bounds.ErrorBudget, far.Bounds.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
 	var err error
 	if r.far, err = endpoint.New(far); err != nil {
 		return err
@@ -58,6 +58,24 @@ func (r *door) open(exchanges int) error {
 		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
 	})
 	return err
+}
+
+// bounded returns options with the bounds of a pipe.
+func (r *door) bounded(o endpoint.Options) endpoint.Options {
+	b := &o.Bounds
+	b.InFlight, b.LongExchanges = r.most, r.most
+	b.Idle, b.LongIdle, b.ErrorBudget, b.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
+	return o
+}
+
+// limit has pipes that come from now on be bound by other limits.
+func (r *door) limit(o endpoint.Options) error {
+	if r == nil || r.near == nil {
+		return nil
+	}
+	o = r.bounded(o)
+	near := endpoint.Options{FrameLimit: o.FrameLimit, Envelope: o.Envelope, Bounds: o.Bounds}
+	return errors.Join(r.far.SetLimits(o), r.near.SetLimits(near))
 }
 
 // pass opens a pipe for an identity, unless the rules deny it, and returns the session at

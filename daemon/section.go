@@ -91,7 +91,7 @@ func (d *daemon) sections() []*section {
 			files: cardFiles, prepare: d.prepareCards,
 		},
 		{
-			name: "keys of credentials", stays: "the old ones stay in force",
+			name: "keys of credentials", stays: "the old ones stay in force", keys: []string{"cred.issuers", "cred.opaque"},
 			files: verifierFiles, prepare: d.prepareVerifiers,
 		},
 		{
@@ -112,10 +112,23 @@ func (d *daemon) sections() []*section {
 			name: "teams", stays: "the old ones stay", keys: []string{"teams"}, files: teamFiles, prepare: d.prepareTeams,
 		},
 		{
+			name: "slip", stays: "the old one stays", keys: []string{"slip"}, files: slipFiles, prepare: d.prepareSLIP,
+		},
+		{
+			name: "sdl", stays: "the old one stays",
+			keys: []string{"sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools", "sdl.limits"},
+			// Who this endpoint is in the language, and whether it speaks it, does not change.
+			fits:  func(started, now *config.Config) bool { return started.SDL.AgentID == now.SDL.AgentID },
+			files: sdlFiles, prepare: d.prepareSDL,
+		},
+		{
+			name: "limits", stays: "the old ones stay", keys: limitKeys(), prepare: d.prepareLimits,
+		},
+		{
 			name: "rpc backends", stays: "the old ones stay", keys: []string{"rpc.backends"}, prepare: d.prepareBackends,
 		},
 		{
-			name: "log level", stays: "the old one stays", keys: []string{"log.level"}, prepare: d.prepareLevel,
+			name: "log", stays: "the old one stays", keys: []string{"log.level", "log.format"}, prepare: d.prepareLog,
 		},
 		{
 			name: "partners", stays: "the old ones stay", keys: []string{"partners"},
