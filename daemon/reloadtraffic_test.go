@@ -263,3 +263,23 @@ func TestLimitsChangeForConnectionsThatComeLater(t *testing.T) {
 		}
 	})
 }
+
+func TestQuotasChangeUnderTraffic(t *testing.T) {
+	r := start(t, "quota: {total: 8MiB, per_identity: 1MiB}\nartifact: {quota: {total: 8MiB, per_identity: 1MiB}}\n")
+	s := r.mustDial(r.addrs[0])
+	r.counts("swpd_store_quota_bytes", fmt.Sprint(8<<20))
+	for _, row := range [][3]string{
+		{"quota: {total: 8MiB, per_identity: 1MiB}\n", "quota: {total: 16MiB, per_identity: 2MiB}\n", "quota.per_identity quota.total"},
+		{"artifact: {", "artifact: {max_size: 4KiB, ", "artifact.max_size"},
+		{"artifact: {", "relay: {window: 1h, max_attempts: 7}\nartifact: {", "relay.max_attempts relay.window"},
+	} {
+		r.rewrite(row[0], row[1])
+		if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 || strings.Join(got.Changed, " ") != row[2] {
+			t.Errorf("answer %+v, want %s", got, row[2])
+		}
+		if err := echo(t, s); err != nil {
+			t.Error(err)
+		}
+	}
+	r.counts("swpd_store_quota_bytes", fmt.Sprint(16<<20))
+}

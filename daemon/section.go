@@ -122,6 +122,13 @@ func (d *daemon) sections() []*section {
 			files: sdlFiles, prepare: d.prepareSDL,
 		},
 		{
+			name: "quotas", stays: "the old ones stay", prepare: d.prepareBounds,
+			keys: []string{
+				"quota", "artifact", "relay.window", "relay.ttl", "relay.retention", "relay.dead_retention", "relay.ack_timeout", "relay.backoff",
+				"relay.max_backoff", "relay.max_attempts", "relay.waiting", "relay.remembered", "relay.max_in_flight", "relay.in_flight", "relay.in_flight_per_identity",
+			},
+		},
+		{
 			name: "limits", stays: "the old ones stay", keys: limitKeys(), prepare: d.prepareLimits,
 		},
 		{
