@@ -55,6 +55,8 @@ func (d *daemon) prepareVerifiers(c *config.Config) (change, error) {
 		fields: []zap.Field{zap.Int("issuers", len(c.Cred.Issuers))},
 		commit: func() bool {
 			d.verifiers.put(e)
+			// The configuration has checked what these want.
+			_ = d.profiles.Cred.SetLimits(d.verifiers.options(&c.Cred, d.state, d.credentials.identity()))
 			return false
 		},
 	}, err

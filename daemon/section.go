@@ -91,7 +91,10 @@ func (d *daemon) sections() []*section {
 			files: cardFiles, prepare: d.prepareCards,
 		},
 		{
-			name: "keys of credentials", stays: "the old ones stay in force", keys: []string{"cred.issuers", "cred.opaque"},
+			name: "keys of credentials", stays: "the old ones stay in force",
+			keys: []string{
+				"cred.issuers", "cred.opaque", "cred.audience", "cred.leeway", "cred.max_depth", "cred.max_lifetime", "cred.chains", "cred.chains_per_identity",
+			},
 			files: verifierFiles, prepare: d.prepareVerifiers,
 		},
 		{

@@ -60,6 +60,7 @@ package cred
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -189,12 +190,25 @@ func (o *Options) validate() error {
 // Service is the chains of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
+	limits  atomic.Pointer[Options] // what SetLimits changes of them
 	profile *profiles.Profile
 	clock   clock
 	table   table
 }
 
 var _ profiles.Chains = (*Service)(nil)
+
+// SetLimits has other bounds hold for credentials that come from now on: Audience, Leeway,
+// MaxDepth, MaxLifetime, PerIdentity and Chains of o. Chains that are kept stay as they
+// are. It fails on what New would not take, and then changes nothing.
+func (s *Service) SetLimits(o Options) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s.limits.Store(&o)
+	return nil
+}
 
 // New returns a Service with the chains of its Store. It fails on an option that
 // is out of range, and if the Store cannot be read: what was revoked would be good
@@ -205,6 +219,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, clock: newClock(opts.Now, opts.Elapsed)}
+	s.limits.Store(&opts)
 	s.table.init()
 	if opts.Store != nil {
 		if err := s.load(ctx); err != nil {
