@@ -267,7 +267,7 @@ func TestLimitsChangeForConnectionsThatComeLater(t *testing.T) {
 func TestQuotasChangeUnderTraffic(t *testing.T) {
 	r := start(t, "quota: {total: 8MiB, per_identity: 1MiB}\nartifact: {quota: {total: 8MiB, per_identity: 1MiB}}\n")
 	s := r.mustDial(r.addrs[0])
-	r.counts("swpd_store_quota_bytes", fmt.Sprint(8<<20))
+	r.counts("swpd_store_quota_bytes", "8.388608e+06")
 	for _, row := range [][3]string{
 		{"quota: {total: 8MiB, per_identity: 1MiB}\n", "quota: {total: 16MiB, per_identity: 2MiB}\n", "quota.per_identity quota.total"},
 		{"artifact: {", "artifact: {max_size: 4KiB, ", "artifact.max_size"},
@@ -281,5 +281,5 @@ func TestQuotasChangeUnderTraffic(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	r.counts("swpd_store_quota_bytes", fmt.Sprint(16<<20))
+	r.counts("swpd_store_quota_bytes", "1.6777216e+07")
 }
