@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -37,7 +38,9 @@ func (r *running) rewrite(from, to string) {
 	if !strings.Contains(string(text), from) {
 		r.t.Fatalf("the configuration has no %q", from)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
+	// At once: a file that is half written may be looked at, and would be a configuration.
+	next := file + ".next"
+	if err := errors.Join(os.WriteFile(next, []byte(strings.Replace(string(text), from, to, 1)), 0o600), os.Rename(next, file)); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -176,11 +179,11 @@ func TestReloadOverTheAdminListenerSaysWhatCameOfIt(t *testing.T) {
 	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("access:", "log: {format: text}\nquota: {total: 2GiB}\naccess:")
-	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"log.format", "quota.total"}}, ask()); diff != "" {
+	r.rewrite("access:", "events: {retention: 1h}\nlimits: {idle: 9m}\naccess:")
+	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"events.retention", "limits.idle"}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("format: text", "format: json, level: loud")
+	r.rewrite("limits: {idle: 9m}", "log: {level: loud}")
 	if got := ask(); len(got.Problems) != 1 || !strings.Contains(got.Problems[0], `log.level: is "loud"`) {
 		t.Errorf("problems %q", got.Problems)
 	}

@@ -57,7 +57,7 @@ func (d *daemon) announce() {
 		zap.String("a2a_workers", named(c.A2A.Workers)),
 		zap.String("a2a_agents", named(c.A2A.Agents)),
 		zap.String("rpc_backends", named(c.RPC.Backends)),
-		zap.String("teams", strings.Join(d.teams.names, " ")),
+		zap.String("teams", named(c.Teams)),
 		zap.Int("agent_cards", len(c.AGDISC.Cards)),
 		zap.String("sdl", c.SDL.AgentID),
 		zap.Int("access_rules", len(c.Access.Rules)),

@@ -27,14 +27,11 @@ const (
 	nameToken = "resume_token"
 )
 
-// openBlobs opens what keeps artifacts, or makes it. The error says what to do.
-func openBlobs(ctx context.Context, c *config.Config, records store.Records, acceptDamage bool, log *zap.Logger) (store.Blobs, error) {
-	o := filestore.Options{
-		Records: records, Space: spaceArtifacts, Durability: store.Durability(c.Durability),
-		Quota: int64(c.Artifact.Quota.Total), QuotaPerOwner: int64(c.Artifact.Quota.PerIdentity),
-		Items: c.Artifact.Items, ItemsPerOwner: c.Artifact.ItemsPerIdentity,
-		AcceptDamage: acceptDamage, Notice: func(text string) { log.Warn("store", zap.String("notice", text)) },
-	}
+// openFiles opens what keeps artifacts, or makes it. The error says what to do.
+func openFiles(ctx context.Context, c *config.Config, records store.Records, acceptDamage bool, log *zap.Logger) (*filestore.Store, error) {
+	o := fileBounds(c)
+	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), acceptDamage
+	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
 	if c.Store != config.StoreMemory {
 		o.Dir = filepath.Join(c.Data, dirArtifacts)
 	}
@@ -48,6 +45,14 @@ func openBlobs(ctx context.Context, c *config.Config, records store.Records, acc
 		return nil, fmt.Errorf("data: the artifacts in %s can not be opened: %w", o.Dir, err)
 	}
 	return blobs, nil
+}
+
+// fileBounds are the bounds of what keeps artifacts.
+func fileBounds(c *config.Config) filestore.Options {
+	a := &c.Artifact
+	return filestore.Options{
+		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
+	}
 }
 
 // artifactOptions configure profile 14.

@@ -117,7 +117,7 @@ func (d *daemon) prepareBackends(c *config.Config) (change, error) {
 	return change{
 		fields: []zap.Field{zap.String("rpc_backends", strings.Join(table.names, " "))},
 		commit: func() bool {
-			d.targets.rpc.Store(new(methodTargets(c)))
+			d.targets.methods.Store(new(methodTargets(c)))
 			d.backends.put(table)
 			return false
 		},

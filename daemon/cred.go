@@ -20,28 +20,43 @@ import (
 // verifiers are the keys and digests that credentials of peers are held against,
 // as their files have them. It implements cred.Digests.
 type verifiers struct {
-	config  *config.Cred
-	tokens  *token.Verifier
-	digests atomic.Pointer[[][sha256.Size]byte]
+	tokens *token.Verifier
+	now    atomic.Pointer[evidence]
+}
+
+// evidence is one reading of the files.
+type evidence struct {
+	issuers map[string]token.Issuer
+	digests [][sha256.Size]byte
+	types   map[string]bool // of credentials that are taken
 }
 
 func newVerifiers(c *config.Config) (*verifiers, error) {
-	v := &verifiers{config: &c.Cred, tokens: token.New(nil)}
-	put, err := v.read()
+	e, err := readEvidence(&c.Cred)
 	if err != nil {
 		return nil, err
 	}
-	put()
+	v := &verifiers{tokens: token.New(nil)}
+	v.put(e)
 	return v, nil
 }
 
-// prepareVerifiers reads the keys and digests. Which files those are does not change.
-func (d *daemon) prepareVerifiers(*config.Config) (change, error) {
-	put, err := d.verifiers.read()
+// put holds credentials against other keys and digests. Chains of those that are gone are
+// of no use from then on.
+func (v *verifiers) put(e *evidence) {
+	v.now.Store(e)
+	v.tokens.Set(e.issuers)
+}
+
+// prepareVerifiers reads the keys and digests.
+func (d *daemon) prepareVerifiers(c *config.Config) (change, error) {
+	e, err := readEvidence(&c.Cred)
 	return change{
-		fields: []zap.Field{zap.Int("issuers", len(d.verifiers.config.Issuers))},
+		fields: []zap.Field{zap.Int("issuers", len(c.Cred.Issuers))},
 		commit: func() bool {
-			put()
+			d.verifiers.put(e)
+			// The configuration has checked what these want.
+			_ = d.profiles.Cred.SetLimits(d.verifiers.options(&c.Cred, d.state, d.credentials.identity()))
 			return false
 		},
 	}, err
@@ -53,10 +68,12 @@ const (
 	maxDigestFile = 1 << 20
 )
 
-// read reads all files, and returns what puts them in force.
-func (v *verifiers) read() (put func(), err error) {
-	issuers := make(map[string]token.Issuer)
-	for i, c := range v.config.Issuers {
+// readEvidence reads all files.
+func readEvidence(conf *config.Cred) (*evidence, error) {
+	e := &evidence{
+		issuers: make(map[string]token.Issuer), types: map[string]bool{cred.JWT: len(conf.Issuers) > 0, cred.Opaque: conf.Opaque != ""},
+	}
+	for i, c := range conf.Issuers {
 		file, err := readUpTo(c.Keys, maxKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("cred.issuers[%d].keys: %w", i, err)
@@ -65,25 +82,20 @@ func (v *verifiers) read() (put func(), err error) {
 		if err != nil {
 			return nil, fmt.Errorf("cred.issuers[%d].keys: %s: %w", i, c.Keys, err)
 		}
-		issuers[c.Issuer] = token.Issuer{Keys: keys, Bearer: c.Bearer, Delegates: c.Delegates}
+		e.issuers[c.Issuer] = token.Issuer{Keys: keys, Bearer: c.Bearer, Delegates: c.Delegates}
 	}
-	digests, err := v.readDigests()
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		v.tokens.Set(issuers)
-		v.digests.Store(&digests)
-	}, nil
+	var err error
+	e.digests, err = readDigests(conf.Opaque)
+	return e, err
 }
 
 // readDigests reads the digests: 64 hexadecimal digits a line, then what anybody
 // wants to say about them. Empty lines and those that begin with # say nothing.
-func (v *verifiers) readDigests() (list [][sha256.Size]byte, err error) {
-	if v.config.Opaque == "" {
+func readDigests(name string) (list [][sha256.Size]byte, err error) {
+	if name == "" {
 		return nil, nil
 	}
-	file, err := readUpTo(v.config.Opaque, maxDigestFile)
+	file, err := readUpTo(name, maxDigestFile)
 	if err != nil {
 		return nil, fmt.Errorf("cred.opaque: %w", err)
 	}
@@ -96,12 +108,12 @@ func (v *verifiers) readDigests() (list [][sha256.Size]byte, err error) {
 		// What is no digest may be a credential, and is not shown.
 		sum, err := hex.DecodeString(digits)
 		if err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("cred.opaque: %s: line %d is no SHA-256 of %d hexadecimal digits", v.config.Opaque, n, 2*sha256.Size)
+			return nil, fmt.Errorf("cred.opaque: %s: line %d is no SHA-256 of %d hexadecimal digits", name, n, 2*sha256.Size)
 		}
 		list = append(list, [sha256.Size]byte(sum))
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("cred.opaque: %s: %w", v.config.Opaque, err)
+		return nil, fmt.Errorf("cred.opaque: %s: %w", name, err)
 	}
 	return list, nil
 }
@@ -109,7 +121,7 @@ func (v *verifiers) readDigests() (list [][sha256.Size]byte, err error) {
 // Listed implements cred.Digests.
 func (v *verifiers) Listed(sum [sha256.Size]byte) bool {
 	found := 0
-	for _, listed := range *v.digests.Load() {
+	for _, listed := range v.now.Load().digests {
 		found |= subtle.ConstantTimeCompare(listed[:], sum[:])
 	}
 	return found == 1
@@ -126,21 +138,17 @@ func verifierFiles(c *config.Config) (files []string) {
 	return files
 }
 
+// takes reports whether credentials of a type are taken now.
+func (v *verifiers) takes(kind string) bool { return v.now.Load().types[kind] }
+
 // options configure CRED. identity is that of this endpoint.
-func (v *verifiers) options(store cred.Store, identity string) cred.Options {
-	c := v.config
+func (v *verifiers) options(c *config.Cred, store cred.Store, identity string) cred.Options {
 	o := cred.Options{
-		Store: store, Keep: c.Forward, Audience: c.Audience, Leeway: c.Leeway, MaxDepth: c.MaxDepth,
+		Store: store, Tokens: v.tokens, Digests: v, Takes: v.takes, Keep: c.Forward, Audience: c.Audience, Leeway: c.Leeway, MaxDepth: c.MaxDepth,
 		MaxLifetime: c.MaxLifetime, PerIdentity: c.ChainsPerIdentity, Chains: c.Chains,
 	}
 	if len(o.Audience) == 0 {
 		o.Audience = []string{identity}
-	}
-	if len(c.Issuers) > 0 {
-		o.Tokens = v.tokens
-	}
-	if c.Opaque != "" {
-		o.Digests = v
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/access/token"
+	"github.com/slimwire/swp/profiles/cred"
 )
 
 func publicKey(t *testing.T, name string) []byte {
@@ -57,9 +58,9 @@ func TestKeysAndDigestsOfCredentialsAreReadAgain(t *testing.T) {
 		t.Error("what is in the files is not what is in force")
 	}
 	again := func() error {
-		put, err := v.read()
+		e, err := readEvidence(&c.Cred)
 		if err == nil {
-			put()
+			v.put(e)
 		}
 		return err
 	}
@@ -75,6 +76,14 @@ func TestKeysAndDigestsOfCredentialsAreReadAgain(t *testing.T) {
 	write(digests, nil)
 	if err := again(); err != nil || v.Listed(secret) {
 		t.Errorf("after they were emptied: %v", err)
+	}
+	c.Cred = config.Cred{Issuers: []config.Issuer{{Issuer: "i", Keys: keys, Delegates: true}}}
+	if err := again(); err != nil || trusts(two) || !v.tokens.Trusts("i", thumbprint(t, two), true) || !v.takes(cred.JWT) || v.takes(cred.Opaque) {
+		t.Errorf("after the list was changed: %v", err)
+	}
+	c.Cred = config.Cred{}
+	if err := again(); err != nil || v.takes(cred.JWT) {
+		t.Errorf("after the list was emptied: %v", err)
 	}
 	if _, err := newVerifiers(&config.Config{Cred: config.Cred{Issuers: []config.Issuer{{Issuer: "i", Keys: digests}}}}); err == nil {
 		t.Error("an empty file was taken as keys")

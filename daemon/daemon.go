@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -83,6 +84,7 @@ type daemon struct {
 	config   *config.Config
 	log      *zap.Logger
 	level    zap.AtomicLevel // of log
+	text     *atomic.Bool    // it is for people, and the access log, too
 	started  time.Time
 	metrics  *telemetry
 	health   *health
@@ -96,6 +98,7 @@ type daemon struct {
 	state       *state
 	credentials *credentials
 	reloader    *reloader
+	hiring      hiring // of a reload that is under way
 	guard       *guard
 	exchanges   *exchanges
 	servers     *servers
@@ -107,6 +110,7 @@ type daemon struct {
 	partners    *partners
 	remoteCards *partnerCards
 	sdl         *speaker
+	words       *slipWords
 	traces      *traces
 	listeners   *listeners
 	fronts      *fronts
@@ -129,15 +133,17 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
+	text := new(atomic.Bool)
+	text.Store(opts.Config.Log.Format == config.LogText)
 	out := zapcore.Lock(zapcore.AddSync(opts.Log)) // of two logs
-	log, stop := boundlog.New(boundlog.Options{Level: level, Text: opts.Config.Log.Format == "text", Output: out})
+	log, stop := boundlog.New(boundlog.Options{Level: level, Text: text, Output: out})
 	defer stop()
-	exchanges, err := newExchanges(&opts.Config.Log, slices.Concat(all.Tables(), opts.Profiles), out)
+	exchanges, err := newExchanges(&opts.Config.Log, slices.Concat(all.Tables(), opts.Profiles), text, out)
 	if err != nil {
 		return err
 	}
 	defer exchanges.log.Close()
-	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, level: level, started: time.Now()}
+	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, level: level, text: text, started: time.Now()}
 	if err := d.start(); err != nil {
 		_ = d.parts.close() // why start failed is worth more than this
 		d.traces.wait()

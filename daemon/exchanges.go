@@ -3,6 +3,7 @@ package daemon
 import (
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -32,10 +33,10 @@ var accessModes = map[string]accesslog.Mode{
 	config.AccessOff: accesslog.Off, config.AccessDenied: accesslog.Denied, config.AccessAll: accesslog.All,
 }
 
-func newExchanges(c *config.Log, tables []*profiles.Profile, out io.Writer) (*exchanges, error) {
+func newExchanges(c *config.Log, tables []*profiles.Profile, text *atomic.Bool, out io.Writer) (*exchanges, error) {
 	x := &exchanges{
 		passedOn: make(map[string]bool),
-		log:      accesslog.New(accesslog.Options{Text: c.Format == config.LogText, Output: out}),
+		log:      accesslog.New(accesslog.Options{Text: text, Output: out}),
 		latency:  newLatency(tables),
 		server:   func(string) bool { return false },
 		partner:  func(string) (string, bool) { return "", false },
@@ -51,13 +52,14 @@ func newExchanges(c *config.Log, tables []*profiles.Profile, out io.Writer) (*ex
 	return x, nil
 }
 
-// prepareLevel has the log write more, or less.
-func (d *daemon) prepareLevel(c *config.Config) (change, error) {
+// prepareLog has the log write more, or less, and in which form.
+func (d *daemon) prepareLog(c *config.Config) (change, error) {
 	level, err := zapcore.ParseLevel(c.Log.Level)
 	return change{
-		fields: []zap.Field{zap.String("level", c.Log.Level)},
+		fields: []zap.Field{zap.String("level", c.Log.Level), zap.String("format", c.Log.Format)},
 		commit: func() bool {
 			d.level.SetLevel(level)
+			d.text.Store(c.Log.Format == config.LogText)
 			return false
 		},
 	}, err

@@ -24,13 +24,18 @@ func serverTargets(c *config.Config) targets {
 	return t
 }
 
-func taskTargets(c *config.Config) targets {
+func workerTargets(c *config.Config) targets {
 	t := make(targets)
 	for _, w := range c.A2A.Workers {
 		for _, kind := range w.Kinds {
 			t[kind] = w.Hints.Target()
 		}
 	}
+	return t
+}
+
+func agentTargets(c *config.Config) targets {
+	t := make(targets)
 	for name, a := range c.A2A.Agents {
 		for _, kind := range a2abinding.Kinds() {
 			t[name+"/"+kind] = a.Hints.Target()
@@ -49,31 +54,34 @@ func methodTargets(c *config.Config) targets {
 	return t
 }
 
-// declared are the targets in force, by profile, each of which a section of the
-// configuration replaces. It implements policyhint.Targets.
-type declared struct{ mcp, a2a, rpc atomic.Pointer[targets] }
+// declared are the targets in force, each of which a section of the configuration
+// replaces. It implements policyhint.Targets.
+type declared struct{ servers, workers, agents, methods atomic.Pointer[targets] }
 
 func (d *declared) set(c *config.Config) {
-	d.mcp.Store(new(serverTargets(c)))
-	d.a2a.Store(new(taskTargets(c)))
-	d.rpc.Store(new(methodTargets(c)))
+	d.servers.Store(new(serverTargets(c)))
+	d.workers.Store(new(workerTargets(c)))
+	d.agents.Store(new(agentTargets(c)))
+	d.methods.Store(new(methodTargets(c)))
 }
 
-// Target implements policyhint.Targets.
+// Target implements policyhint.Targets. Kinds of workers and of agents are never the same.
 func (d *declared) Target(profile, name string) (*policyhint.Target, bool) {
-	var of *atomic.Pointer[targets]
+	var of []*atomic.Pointer[targets]
 	switch profile {
 	case "mcp":
-		of = &d.mcp
+		of = []*atomic.Pointer[targets]{&d.servers}
 	case "a2a":
-		of = &d.a2a
+		of = []*atomic.Pointer[targets]{&d.workers, &d.agents}
 	case "rpc":
-		of = &d.rpc
-	default:
-		return nil, false
+		of = []*atomic.Pointer[targets]{&d.methods}
 	}
-	target, ok := (*of.Load())[name]
-	return target, ok
+	for _, targets := range of {
+		if target, ok := (*targets.Load())[name]; ok {
+			return target, true
+		}
+	}
+	return nil, false
 }
 
 // allTargets are those here, and behind them the partners: what is declared of one

@@ -184,6 +184,41 @@ func (d *daemon) endpointOptions(errorFrames bool) endpoint.Options {
 	return o
 }
 
+// limitKeys are the limits that are taken up, which leaves out those that others were
+// derived from or told at the start: the sizes of frames and their parts (what is stored,
+// the bounds of relay, artifacts and A2A-SDL), the idle time (swp.info, links) and the time
+// of a handler (of RPC methods).
+func limitKeys() []string {
+	return []string{
+		"limits.frame_rate", "limits.frame_burst", "limits.connections", "limits.connections_per_identity", "limits.in_flight",
+		"limits.long_exchanges", "limits.handlers", "limits.in_flight_bytes", "limits.in_flight_bytes_per_connection",
+		"limits.outbound_bytes_per_connection", "limits.outbound_frames_per_connection", "limits.error_budget", "limits.pace_budget",
+		"limits.body", "limits.write", "rate", "freshness",
+	}
+}
+
+// prepareLimits has connections that come from now on be bound by other limits.
+func (d *daemon) prepareLimits(c *config.Config) (change, error) {
+	o := endpointOptions(c)
+	return change{
+		fields: []zap.Field{zap.Int("connections", c.Limits.Connections), zap.Int("in_flight", c.Limits.InFlight)},
+		commit: func() bool {
+			var all []error
+			outer, _ := d.parts.endpoints()
+			for _, ep := range outer {
+				all = append(all, ep.SetLimits(o))
+			}
+			for _, p := range d.parts {
+				all = append(all, p.door().limit(o))
+			}
+			if err := errors.Join(all...); err != nil {
+				d.log.Error("limits not taken up everywhere", zap.Error(err))
+			}
+			return false
+		},
+	}, nil
+}
+
 func (d *daemon) stats() endpoint.Stats {
 	var sum endpoint.Stats
 	outer, inner := d.parts.endpoints()

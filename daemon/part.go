@@ -85,7 +85,7 @@ func (p parts) open() error {
 func (p parts) endpoints() (outer, inner []*endpoint.Endpoint) {
 	for _, one := range p {
 		outer = append(outer, one.endpoints()...)
-		if way := one.door(); way != nil && way.far != nil {
+		if way := one.door(); way != nil && way.passage != nil {
 			inner = append(inner, way.far)
 		}
 	}

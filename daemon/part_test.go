@@ -128,7 +128,7 @@ func TestDoorsAreDrainedLast(t *testing.T) {
 	var said []string
 	behind, near := end(), end()
 	waits := &noted{name: "waits", to: &said, hung: make(chan struct{})}
-	p := parts{waits, &noted{name: "inside", to: &said, way: &door{far: behind}}}
+	p := parts{waits, &noted{name: "inside", to: &said, way: &door{passage: &passage{far: behind}}}}
 	a, b := transport.NewPipe(transport.PipeOptions{A: "a", B: "b"})
 	behind.Attach(b)
 	s := &session{near.Attach(a), set.MCP, set.A2A}

@@ -84,8 +84,7 @@ func (d *daemon) profileOptions() (all.Options, error) {
 	if err != nil {
 		return all.Options{}, err
 	}
-	said, kept, err := d.slipOptions()
-	if err != nil {
+	if d.words, err = d.newSLIPWords(); err != nil {
 		return all.Options{}, err
 	}
 	if err := apart(d.backends.now.Load(), d.opts.Methods); err != nil {
@@ -104,19 +103,19 @@ func (d *daemon) profileOptions() (all.Options, error) {
 		A2A:    d.workers.options(&c.A2A, d.state, d.guard.MayUse, c.Partners.Identities()),
 		Events: events.Options{Retention: c.Events.Retention},
 		Hints:  hintOptions(&d.targets, d.partners, d.log),
-		Cred:   d.verifiers.options(d.state, d.credentials.identity()),
+		Cred:   d.verifiers.options(&c.Cred, d.state, d.credentials.identity()),
 		State:  stateprofile.Options{Store: d.state, Retention: c.State.Retention},
 
 		Artifact: artifactOptions(c, d.state.blobs, key),
 		Relay:    relayOptions(c, d.state),
 		SDL:      d.sdl.options(),
-		SLIP:     said, SLIPRelay: kept,
-		AGDISC:   agdisc.Options{Sources: append([]agdisc.Source{d.cards, d.teams}, append(d.agents.sources(), slipKept(c.SLIP.Relay), d.remoteCards)...)},
+		SLIP:     d.slipOptions(),
+		AGDISC:   agdisc.Options{Sources: []agdisc.Source{d.cards, d.teams, d.agents, d.words, d.remoteCards}},
 		TOOLDISC: tools,
 	}
 	o.A2A.Refused = d.partners.refusedTask
 	o.A2A.Ward = a2aowners.New(a2aowners.Options{Records: d.state}).Ward
-	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.registrations(), d.teams.registrations())
+	o.A2A.Workers = slices.Concat(o.A2A.Workers, d.agents.roster.registrations(), d.teams.now.Load().tasks)
 	if c.Events.Retention > 0 {
 		o.Events.Store = d.state
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,10 @@ type speaker struct {
 	log   *zap.Logger
 	agent *sdlagent.Agent // nil: A2A-SDL is not served
 	way   *door
+
+	// What does not end with a language that another one replaces.
+	sessions *trust.Sessions
+	registry *sdlagent.Registry // nil: nobody was ever trusted to sign
 }
 
 // maxSDLFile is the largest file of keys, versions or approvers.
@@ -41,11 +46,14 @@ const maxSDLFile = 1 << 20
 
 // newSpeaker reads what the configuration names.
 func newSpeaker(d *daemon) (*speaker, error) {
-	s := &speaker{d: d, log: d.log.Named(boundlog.Backend)}
+	s := &speaker{d: d, log: d.log.Named(boundlog.Backend), sessions: trust.NewSessions(trust.SessionOptions{})}
 	if d.config.SDL.AgentID == "" {
 		return s, nil
 	}
-	language, err := sdlLanguage(context.Background(), d.config, d.state)
+	language, err := readLanguage(d.config, d.state, s.sessions)
+	if err == nil {
+		err = s.trust(language)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +61,7 @@ func newSpeaker(d *daemon) (*speaker, error) {
 		return nil, err
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
-		Language: language, Records: d.state, May: s.may, Target: s.target, Told: s.told, Policy: violated{d},
+		Language: language.Options, Records: d.state, May: s.may, Target: s.target, Told: s.told, Policy: violated{d},
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: d.credentials.identity(), MCP: s.way.set.MCP, A2A: s.way.set.A2A, Carrier: carrier{d},
 		},
@@ -67,21 +75,27 @@ func newSpeaker(d *daemon) (*speaker, error) {
 	return s, nil
 }
 
-// sdlLanguage is the server of the language as the configuration has it.
-func sdlLanguage(ctx context.Context, c *config.Config, records sdlagent.Records) (o serve.Options, err error) {
-	s := &c.SDL
+// language is the server of the language as one reading of section sdl has it.
+type language struct {
+	serve.Options
+	trusted canonical.Value // what the trust registry begins as; of no use without a Policy
+}
+
+// readLanguage reads what the configuration names. Nothing of it is in force yet.
+func readLanguage(c *config.Config, records sdlagent.Records, sessions *trust.Sessions) (*language, error) {
+	s, o := &c.SDL, new(language)
 	o.Limits = sdl.Limits{MaxBytes: int(c.SDLBytes()), MaxDepth: s.Limits.Depth, MaxArray: s.Limits.Array, MaxHops: s.Limits.Hops}
 	o.Tools = serve.ToolSet{"sys.ping": serve.Ping, "math.add": serve.Sum}
 	o.ToolPolicy = toolPolicy(&s.Tools)
 	o.Replay = &trust.Replay{Nonces: sdlagent.Nonces{Records: records}, Window: s.Replay.Window, Skew: s.Replay.Skew}
-	o.Sessions = trust.NewSessions(trust.SessionOptions{})
+	o.Sessions = sessions
 	if s.Versions != "" {
 		v, err := readValue(s.Versions)
 		if err == nil {
 			o.Versions, err = sdl.ParseVersionPolicy(v)
 		}
 		if err != nil {
-			return o, fmt.Errorf("sdl.versions: %w", err)
+			return nil, fmt.Errorf("sdl.versions: %w", err)
 		}
 	}
 	if s.Sign.Key != "" {
@@ -90,48 +104,94 @@ func sdlLanguage(ctx context.Context, c *config.Config, records sdlagent.Records
 			o.SessionKey, err = seal.ParseSigningKey(strings.TrimSpace(string(text)))
 		}
 		if err != nil {
-			return o, fmt.Errorf("sdl.sign.key: %w", err)
+			return nil, fmt.Errorf("sdl.sign.key: %w", err)
 		}
 		o.Signer = seal.Signer{Kid: s.Sign.Kid, Key: o.SessionKey}
 		if s.Sign.Form == "json" {
 			o.Signer.Form = seal.JSON
 		}
 	}
+	var err error
 	if o.Proposals, err = proposals(&s.Trust); err != nil {
-		return o, fmt.Errorf("sdl.trust: %w", err)
+		return nil, fmt.Errorf("sdl.trust: %w", err)
 	}
 	if s.Keys == "" {
 		return o, nil
 	}
-	if o.Policy, err = sdlPolicy(ctx, s, records, &o); err != nil {
-		return o, fmt.Errorf("sdl.keys: %w", err)
+	if err := o.readKeys(s); err != nil {
+		return nil, fmt.Errorf("sdl.keys: %w", err)
 	}
 	return o, nil
 }
 
-// sdlPolicy is the security policy, with the trust registry, which it also puts into o.
-func sdlPolicy(ctx context.Context, s *config.SDL, records sdlagent.Records, o *serve.Options) (*trust.Policy, error) {
+// readKeys reads the security policy, which lacks the trust registry.
+func (o *language) readKeys(s *config.SDL) error {
 	v, err := readValue(s.Keys)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	initial, decrypt, err := trust.ReadKeyFile(v)
+	trusted, decrypt, err := trust.ReadKeyFile(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if o.Registry, err = sdlagent.OpenRegistry(ctx, records, initial, time.Now()); err != nil {
-		return nil, err
+	if _, err := trust.NewRegistry(trusted, time.Now(), trust.RegistryOptions{}); err != nil {
+		return err
 	}
-	p := &trust.Policy{
-		Mode: s.Mode, Agents: s.Agents, Local: s.AgentID, Registry: o.Registry, DecryptKeys: decrypt,
+	o.trusted = trusted
+	o.Policy = &trust.Policy{
+		Mode: s.Mode, Agents: s.Agents, Local: s.AgentID, DecryptKeys: decrypt,
 		Replay: o.Replay, RequireReplay: s.Replay.Required,
 		Sessions: o.Sessions, RequireSession: s.Session.Required,
 	}
 	if len(s.Session.Exempt) > 0 {
-		p.SessionExempt = s.Session.Exempt
+		o.Policy.SessionExempt = s.Session.Exempt
 	}
-	return p, nil
+	return nil
 }
+
+// trust has the keys of a language be trusted, with the changes that were made to them
+// since they were in their file.
+func (s *speaker) trust(o *language) error {
+	if o.Policy == nil {
+		return nil
+	}
+	var err error
+	if s.registry == nil {
+		s.registry, err = sdlagent.OpenRegistry(context.Background(), s.d.state, o.trusted, time.Now())
+	} else {
+		err = s.registry.Configure(o.trusted, time.Now())
+	}
+	if err != nil {
+		return fmt.Errorf("sdl.keys: %w", err)
+	}
+	o.Registry = s.registry.Registry
+	o.Policy.Registry = o.Registry
+	return nil
+}
+
+// prepareSDL makes the language of a configuration ready.
+func (d *daemon) prepareSDL(c *config.Config) (change, error) {
+	s := d.sdl
+	if s.agent == nil {
+		return change{commit: func() bool { return false }}, nil
+	}
+	next, err := readLanguage(c, d.state, s.sessions)
+	if err != nil {
+		return change{}, err
+	}
+	return change{
+		fields: []zap.Field{zap.String("sdl", c.SDL.AgentID)},
+		commit: func() bool {
+			if err := errors.Join(s.trust(next), s.agent.SetLanguage(next.Options)); err != nil {
+				s.log.Error("sdl: not all of it is in force", zap.Error(err))
+			}
+			return false
+		},
+	}, nil
+}
+
+// sdlFiles are those that section sdl reads again.
+func sdlFiles(c *config.Config) []string { return c.SDL.Files() }
 
 func toolPolicy(t *config.SDLTools) *trust.ToolPolicy {
 	return &trust.ToolPolicy{
@@ -297,12 +357,6 @@ func (p *Plan) sdl(c *config.Config) error {
 		}
 		p.SDL.Tools = slices.Sorted(maps.Keys(tools))
 	}
-	_, err := sdlLanguage(context.Background(), c, nothingKept{})
+	_, err := readLanguage(c, new(state), nil)
 	return err
 }
-
-// nothingKept are Records of a check: nothing is read or written.
-type nothingKept struct{ sdlagent.Records }
-
-// Get says that there is nothing.
-func (nothingKept) Get(context.Context, string, string) (uint64, []byte, error) { return 0, nil, nil }

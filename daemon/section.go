@@ -92,6 +92,9 @@ func (d *daemon) sections() []*section {
 		},
 		{
 			name: "keys of credentials", stays: "the old ones stay in force",
+			keys: []string{
+				"cred.issuers", "cred.opaque", "cred.audience", "cred.leeway", "cred.max_depth", "cred.max_lifetime", "cred.chains", "cred.chains_per_identity",
+			},
 			files: verifierFiles, prepare: d.prepareVerifiers,
 		},
 		{
@@ -102,10 +105,40 @@ func (d *daemon) sections() []*section {
 			files: toolFiles, prepare: d.prepareServers,
 		},
 		{
+			name: "a2a workers", stays: "the old ones stay", keys: []string{"a2a.workers"},
+			files: schemaFiles, prepare: d.prepareWorkers,
+		},
+		{
+			name: "a2a agents", stays: "the old ones stay", keys: []string{"a2a.agents"}, prepare: d.prepareAgents,
+		},
+		{
+			name: "teams", stays: "the old ones stay", keys: []string{"teams"}, files: teamFiles, prepare: d.prepareTeams,
+		},
+		{
+			name: "slip", stays: "the old one stays", keys: []string{"slip"}, files: slipFiles, prepare: d.prepareSLIP,
+		},
+		{
+			name: "sdl", stays: "the old one stays",
+			keys: []string{"sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools", "sdl.limits"},
+			// Who this endpoint is in the language, and whether it speaks it, does not change.
+			fits:  func(started, now *config.Config) bool { return started.SDL.AgentID == now.SDL.AgentID },
+			files: sdlFiles, prepare: d.prepareSDL,
+		},
+		{
+			name: "quotas", stays: "the old ones stay", prepare: d.prepareBounds,
+			keys: []string{
+				"quota", "artifact", "relay.window", "relay.ttl", "relay.retention", "relay.dead_retention", "relay.ack_timeout", "relay.backoff",
+				"relay.max_backoff", "relay.max_attempts", "relay.waiting", "relay.remembered", "relay.max_in_flight", "relay.in_flight", "relay.in_flight_per_identity",
+			},
+		},
+		{
+			name: "limits", stays: "the old ones stay", keys: limitKeys(), prepare: d.prepareLimits,
+		},
+		{
 			name: "rpc backends", stays: "the old ones stay", keys: []string{"rpc.backends"}, prepare: d.prepareBackends,
 		},
 		{
-			name: "log level", stays: "the old one stays", keys: []string{"log.level"}, prepare: d.prepareLevel,
+			name: "log", stays: "the old one stays", keys: []string{"log.level", "log.format"}, prepare: d.prepareLog,
 		},
 		{
 			name: "partners", stays: "the old ones stay", keys: []string{"partners"},

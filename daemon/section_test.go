@@ -185,18 +185,18 @@ func TestANewIdentityIsNotThatOfAPartner(t *testing.T) {
 }
 
 func TestKeysThatWaitAreNamedUntilTheyAreAsTheyWere(t *testing.T) {
-	r := start(t, "limits: {in_flight: 100}\n")
-	r.rewrite("in_flight: 100", "in_flight: 101")
+	r := start(t, "limits: {idle: 9m}\n")
+	r.rewrite("idle: 9m", "idle: 8m")
 	for range 2 {
-		if _, body := r.post(); body != `{"changed":[],"problems":[],"later":["limits.in_flight"]}`+"\n" {
+		if _, body := r.post(); body != `{"changed":[],"problems":[],"later":["limits.idle"]}`+"\n" {
 			t.Errorf("answer %s", body)
 		}
 	}
-	if status, body := r.get("/readyz"); status != 200 || body != "ready\nwarning: changed since the start, in force at the next start: limits.in_flight\n" {
+	if status, body := r.get("/readyz"); status != 200 || body != "ready\nwarning: changed since the start, in force at the next start: limits.idle\n" {
 		t.Errorf("/readyz says %d %q", status, body)
 	}
-	r.awaitTimes(1, `"msg":"changes of the configuration that take effect at the next start","keys":"limits.in_flight"`)
-	r.rewrite("in_flight: 101", "in_flight: 100")
+	r.awaitTimes(1, `"msg":"changes of the configuration that take effect at the next start","keys":"limits.idle"`)
+	r.rewrite("idle: 8m", "idle: 9m")
 	if _, body := r.post(); body != `{"changed":[],"problems":[],"later":[]}`+"\n" {
 		t.Errorf("answer %s", body)
 	}

@@ -181,7 +181,7 @@ func (d *daemon) prepareServers(c *config.Config) (change, error) {
 		fields: []zap.Field{zap.String("mcp_servers", named(next))},
 		commit: func() bool {
 			left := d.servers.put(next, defaultOf(c))
-			d.targets.mcp.Store(new(serverTargets(c)))
+			d.targets.servers.Store(new(serverTargets(c)))
 			_ = d.profiles.TOOLDISC.Set(d.servers.readers(d.inside, c.TOOLDISC.Refresh), tools) // which were checked
 			for _, one := range left {
 				d.servers.leave(one, d.profiles.MCP.Leave)

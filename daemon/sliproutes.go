@@ -7,7 +7,10 @@ import (
 	"maps"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/access"
@@ -15,36 +18,95 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// slipOptions configure profile 1025, and what of it the relay keeps.
-func (d *daemon) slipOptions() (messages.Options, all.SLIPRelay, error) {
-	c := &d.config.SLIP
-	o := messages.Options{
-		MayUse: d.guard.MayUse, Partners: newSLIPRoutes(&d.partners.directory), Numbers: c.Numbers(), Forms: make(map[string]uint64),
-	}
+// slipWords are what section slip says: who the agents of nSLIP are, and for whom of
+// those who are away the relay keeps messages. They are listed all the while, so that
+// partners pass messages for them on to here; patterns are not. It implements Relay of
+// profile 1025 and agdisc.Source.
+type slipWords struct {
+	now   atomic.Pointer[slipTable]
+	relay func() *relay.Service
+}
+
+// slipTable is one reading of the section.
+type slipTable struct {
+	messages.Options               // but for what does not change
+	kept             *access.Names // nil: nobody
+	names            []string      // of those who are kept for, and patterns
+	ttl              time.Duration // of messages that are kept
+}
+
+// readSLIP reads what the configuration names.
+func readSLIP(c *config.SLIP) (*slipTable, error) {
+	t := &slipTable{names: c.Relay, ttl: c.TTL}
+	t.Numbers, t.Forms = c.Numbers(), make(map[string]uint64)
 	for agent, form := range c.Forms {
-		o.Forms[agent] = messages.TypeNSLIP
+		t.Forms[agent] = messages.TypeNSLIP
 		if form == config.FormBinary {
-			o.Forms[agent] = messages.TypeBinary
+			t.Forms[agent] = messages.TypeBinary
 		}
 	}
 	var err error
-	if o.Anchors, err = slipAnchors(c.UCR); err != nil {
-		return o, all.SLIPRelay{}, err
+	if t.Anchors, err = slipAnchors(c.UCR); err != nil || len(c.Relay) == 0 {
+		return t, err
 	}
-	if len(c.Relay) == 0 {
-		return o, all.SLIPRelay{}, nil
+	if t.kept, err = access.NewNames(c.Relay); err != nil {
+		return nil, fmt.Errorf("slip.relay: %w", err)
 	}
-	kept, err := access.NewNames(c.Relay)
-	if err != nil {
-		return o, all.SLIPRelay{}, fmt.Errorf("slip.relay: %w", err)
+	return t, nil
+}
+
+// newSLIPWords reads section slip for the first time.
+func (d *daemon) newSLIPWords() (*slipWords, error) {
+	table, err := readSLIP(&d.config.SLIP)
+	w := &slipWords{relay: func() *relay.Service { return d.profiles.Relay }}
+	w.now.Store(table)
+	return w, err
+}
+
+// slipOptions configure profile 1025.
+func (d *daemon) slipOptions() messages.Options {
+	o := d.words.now.Load().Options
+	o.MayUse, o.Partners, o.Relay = d.guard.MayUse, newSLIPRoutes(&d.partners.directory), d.words
+	return o
+}
+
+// prepareSLIP reads section slip again.
+func (d *daemon) prepareSLIP(c *config.Config) (change, error) {
+	table, err := readSLIP(&c.SLIP)
+	return change{
+		fields: []zap.Field{zap.Int("slip_agents", len(c.SLIP.Agents)), zap.Int("slip_kept", len(c.SLIP.Relay))},
+		commit: func() bool {
+			d.words.now.Store(table)
+			_ = d.profiles.SLIP.SetWords(table.Options) // which the configuration has checked
+			return false
+		},
+	}, err
+}
+
+// slipFiles are those that section slip reads again.
+func slipFiles(c *config.Config) []string {
+	if c.SLIP.UCR == "" {
+		return nil
 	}
-	return o, all.SLIPRelay{Agents: kept.Match, TTL: c.TTL}, nil
+	return []string{c.SLIP.UCR}
+}
+
+// Keeps implements Relay of profile 1025.
+func (w *slipWords) Keeps(agentID string) bool {
+	kept := w.now.Load().kept
+	return kept != nil && kept.Match(agentID)
+}
+
+// Keep implements Relay of profile 1025.
+func (w *slipWords) Keep(ctx context.Context, identity, agentID string, msgID, text []byte, hops uint64) error {
+	return all.KeepSLIP(w.relay(), all.SLIPRelay{TTL: w.now.Load().ttl}).Keep(ctx, identity, agentID, msgID, text, hops)
 }
 
 // slipAnchors reads the anchors of this installation; nil if there is no file.
@@ -80,15 +142,10 @@ func (p *Plan) slip(c *config.Config) error {
 	return err
 }
 
-// slipKept are the agents whose messages are kept while they are away: listed all the
-// while, so that partners pass them on to here. Patterns are not. It implements
-// agdisc.Source.
-type slipKept []string
-
 // Agents implements agdisc.Source.
-func (k slipKept) Agents() []agdisc.Entry {
+func (w *slipWords) Agents() []agdisc.Entry {
 	var list []agdisc.Entry
-	for _, agent := range k {
+	for _, agent := range w.now.Load().names {
 		if slipstream.IsAgent(agent) {
 			list = append(list, agdisc.Entry{AgentID: agent})
 		}
@@ -97,7 +154,7 @@ func (k slipKept) Agents() []agdisc.Entry {
 }
 
 // Card implements agdisc.Source: nobody is there to have one.
-func (slipKept) Card(string, func(agdisc.Card, error)) bool { return false }
+func (*slipWords) Card(string, func(agdisc.Card, error)) bool { return false }
 
 // slipRoutes knows which agents partners announce: those that swp.agents.list of each
 // tells this endpoint. It implements Partners of profile 1025.

@@ -16,6 +16,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -32,9 +33,10 @@ type state struct {
 	passive
 	store.Store
 	engine  *sqlstore.Store
-	blobs   store.Blobs // of artifacts; may be nil
+	files   *filestore.Store // of artifacts
+	blobs   store.Blobs      // these; nil where there are none
 	commits prometheus.Histogram
-	quota   int64
+	quota   atomic.Int64
 	log     *zap.Logger
 	failure atomic.Pointer[string] // why it cannot be written now; nil if it can
 }
@@ -43,12 +45,10 @@ type state struct {
 // says what to do. A damaged one is opened only with acceptDamage.
 func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *zap.Logger) (*state, error) {
 	commits := newCommits()
-	o := sqlstore.Options{
-		Committed:  func(took time.Duration, _ int) { commits.Observe(took.Seconds()) },
-		Durability: store.Durability(c.Durability), Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity),
-		Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
-		AcceptDamage: acceptDamage, Notice: func(text string) { log.Warn("store", zap.String("notice", text)) },
-	}
+	o := engineBounds(c)
+	o.Durability, o.AcceptDamage = store.Durability(c.Durability), acceptDamage
+	o.Committed = func(took time.Duration, _ int) { commits.Observe(took.Seconds()) }
+	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
 	if c.Store != config.StoreMemory {
 		o.Dir = filepath.Join(c.Data, "store")
 	}
@@ -65,12 +65,38 @@ func openState(ctx context.Context, c *config.Config, acceptDamage bool, log *za
 	case err != nil:
 		return nil, fmt.Errorf("data: the store in %s can not be opened: %w", o.Dir, err)
 	}
-	s := &state{Store: engine, engine: engine, commits: commits, quota: o.Quota, log: log}
-	if s.blobs, err = openBlobs(ctx, c, engine, acceptDamage, log); err != nil {
+	s := &state{Store: engine, engine: engine, commits: commits, log: log}
+	s.quota.Store(o.Quota)
+	if s.files, err = openFiles(ctx, c, engine, acceptDamage, log); err != nil {
 		_ = engine.Close()
 		return nil, err
 	}
+	s.blobs = s.files
 	return s, nil
+}
+
+// engineBounds are the bounds of the database.
+func engineBounds(c *config.Config) sqlstore.Options {
+	return sqlstore.Options{
+		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
+	}
+}
+
+// prepareBounds has other bounds hold for what is kept from now on.
+func (d *daemon) prepareBounds(c *config.Config) (change, error) {
+	return change{
+		fields: []zap.Field{zap.Stringer("quota", c.Quota.Total), zap.Stringer("artifact_quota", c.Artifact.Quota.Total)},
+		commit: func() bool {
+			o := engineBounds(c)
+			d.state.engine.SetBounds(o)
+			d.state.quota.Store(o.Quota)
+			d.state.files.SetBounds(fileBounds(c))
+			// The configuration has checked what these want.
+			_ = d.profiles.Artifact.SetLimits(artifactOptions(c, d.state.blobs, nil))
+			_ = d.profiles.Relay.SetLimits(relayOptions(c, d.state))
+			return false
+		},
+	}, nil
 }
 
 // Close closes all that keeps something.

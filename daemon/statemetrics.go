@@ -59,6 +59,6 @@ func (s *state) Collect(ch chan<- prometheus.Metric) {
 		row := &storeRows[i]
 		ch <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value(&stats))
 	}
-	ch <- prometheus.MustNewConstMetric(storeQuota, prometheus.GaugeValue, float64(s.quota))
+	ch <- prometheus.MustNewConstMetric(storeQuota, prometheus.GaugeValue, float64(s.quota.Load()))
 	s.commits.Collect(ch)
 }

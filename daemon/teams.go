@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +19,7 @@ import (
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/agents/team"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
@@ -25,22 +28,32 @@ import (
 
 // teams are agents of this endpoint that hand what they are told to others. Each has a
 // session of its own to this endpoint, over a pipe, so that rules, limits and the
-// audit trail see it as they see every peer; it is the identity team:NAME.
+// audit trail see it as they see every peer; it is the identity team:NAME. Reloads come
+// one at a time; everything else may be done meanwhile. It implements agdisc.Source.
 type teams struct {
 	passive
-	d     *daemon
-	log   *zap.Logger
-	list  map[string]*team.Team
-	names []string // sorted
-	hops  *prometheus.CounterVec
+	d    *daemon
+	log  *zap.Logger
+	now  atomic.Pointer[teamTable]
+	hops *prometheus.CounterVec
 
-	way   *door         // nil: there are no teams
+	way   *door
 	cards *agdisc.Cache // of members
 
 	mu    sync.Mutex
 	links map[string]*endpoint.Session // by team
-	told  map[string]*toldCard         // by team
+	here  map[string]int               // tables that something is left to do for, by team
 	work  sync.WaitGroup
+}
+
+// teamTable is what one configuration says of them.
+type teamTable struct {
+	conf  config.Teams
+	files map[string][]byte // cards, by team
+	names []string          // sorted
+	list  map[string]*team.Team
+	told  map[string]*toldCard // by team
+	tasks []a2a.Registration
 }
 
 // teamPrefix is what the identities of teams begin with.
@@ -58,35 +71,109 @@ const (
 
 func newTeams(d *daemon) (*teams, error) {
 	t := &teams{
-		d: d, log: d.log.Named(boundlog.Backend), links: make(map[string]*endpoint.Session), told: make(map[string]*toldCard),
-		names: slices.Sorted(maps.Keys(d.config.Teams)),
+		d: d, log: d.log.Named(boundlog.Backend), links: make(map[string]*endpoint.Session), here: make(map[string]int),
+		cards: agdisc.NewCache(agdisc.CacheOptions{}),
 		hops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_team_hops_total", Help: "Deliveries to the members of a team, by what became of the answer.",
 		}, []string{"team", "outcome"}),
 	}
-	var options []team.Options
-	for _, name := range t.names {
-		o, err := t.options(name)
-		if err != nil {
-			return nil, fmt.Errorf("teams.%s: %w", name, err)
-		}
-		options = append(options, o)
-		t.told[name] = new(toldCard)
-		for _, outcome := range []string{hopReturned, hopRouted, hopFailed} {
-			t.hops.WithLabelValues(name, outcome)
-		}
+	t.now.Store(new(teamTable))
+	table, err := t.read(d.config)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if t.list, err = team.New(options...); err != nil || len(t.names) == 0 {
-		return t, err
-	}
-	t.cards = agdisc.NewCache(agdisc.CacheOptions{})
+	t.put(table)
 	t.way, err = newDoor(d, all.Options{A2A: a2a.Options{Carrier: carrier{d}}})
 	return t, err
 }
 
-func (t *teams) options(name string) (team.Options, error) {
-	c := t.d.config.Teams[name]
+// read makes the teams of a configuration. Members are not asked.
+func (t *teams) read(c *config.Config) (*teamTable, error) {
+	table := &teamTable{
+		conf: c.Teams, files: make(map[string][]byte), names: slices.Sorted(maps.Keys(c.Teams)), told: make(map[string]*toldCard),
+	}
+	var options []team.Options
+	for _, name := range table.names {
+		o, err := t.options(name, c.Teams[name])
+		if err != nil {
+			return nil, fmt.Errorf("teams.%s: %w", name, err)
+		}
+		options = append(options, o)
+		table.files[name], table.told[name] = o.Card, new(toldCard)
+	}
+	var err error
+	if table.list, err = team.New(options...); err != nil {
+		return nil, err
+	}
+	for _, name := range table.names {
+		r := table.list[name].Registration()
+		r.Left = func() { t.left(name) }
+		table.tasks = append(table.tasks, r)
+	}
+	return table, nil
+}
+
+// put has tasks that come from now on go to other teams, once their Workers are hired.
+func (t *teams) put(table *teamTable) (gone, come []a2a.Registration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range table.names {
+		t.here[name]++
+		for _, outcome := range []string{hopReturned, hopRouted, hopFailed} {
+			t.hops.WithLabelValues(name, outcome)
+		}
+	}
+	return t.now.Swap(table).tasks, table.tasks
+}
+
+// left takes note that a team, as one table has it, has nothing left to do. After the
+// last of its tables nothing of the team stays.
+func (t *teams) left(name string) {
+	t.mu.Lock()
+	t.here[name]--
+	var link *endpoint.Session
+	if t.here[name] == 0 {
+		link = t.links[name]
+		delete(t.here, name)
+		delete(t.links, name)
+		t.hops.DeletePartialMatch(prometheus.Labels{"team": name})
+	}
+	t.mu.Unlock()
+	if link != nil {
+		link.Close(profiles.OK)
+	}
+}
+
+// prepareTeams makes the teams of a configuration ready. They are members of each other,
+// so that all change if one does.
+func (d *daemon) prepareTeams(c *config.Config) (change, error) {
+	table, err := d.teams.read(c)
+	if err != nil {
+		return change{}, err
+	}
+	return change{
+		fields: []zap.Field{zap.String("teams", strings.Join(table.names, " "))},
+		commit: func() bool {
+			if old := d.teams.now.Load(); !reflect.DeepEqual(old.conf, table.conf) || !reflect.DeepEqual(old.files, table.files) {
+				d.hiring.add(d.teams.put(table))
+			}
+			return false
+		},
+		then: d.hire,
+	}, nil
+}
+
+// teamFiles are those that section teams reads again.
+func teamFiles(c *config.Config) (files []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Teams)) {
+		if file := c.Teams[name].Card; file != "" {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+func (t *teams) options(name string, c config.Team) (team.Options, error) {
 	o := team.Options{
 		Name: name, Title: c.Title, Text: c.Description, Members: make(map[string]team.Member, len(c.Members)), Default: c.Default,
 		MaxHops: c.MaxHops, BasicReply: team.BasicReply(c.BasicReply), Context: int(c.Context), Held: int(c.Held),
@@ -127,29 +214,16 @@ func (t *teams) observe(h team.Hop) {
 	t.hops.WithLabelValues(h.Team, outcome).Inc()
 }
 
-// registrations are the Workers of all teams.
-func (t *teams) registrations() (list []a2a.Registration) {
-	for _, name := range t.names {
-		list = append(list, t.list[name].Registration())
-	}
-	return list
-}
-
 // collectors implements part.
 func (t *teams) collectors() []prometheus.Collector { return []prometheus.Collector{t.hops} }
 
-// open implements part. Each operation of a team is one delivery at a time, and asks for
-// each card once.
-func (t *teams) open() error {
-	if t.way == nil {
-		return nil
-	}
-	most := 0
-	for _, c := range t.d.config.Teams {
-		most = max(most, c.Tasks+team.MaxMembers)
-	}
-	return t.way.open(2 * most)
-}
+// teamExchanges is how many exchanges of one team are under way at most. Each operation
+// is one delivery at a time, and asks for each card once; of a team that has changed
+// there are two for a while.
+const teamExchanges = 4 * (config.MaxTasks + team.MaxMembers)
+
+// open implements part.
+func (t *teams) open() error { return t.way.open(teamExchanges) }
 
 // door implements part.
 func (t *teams) door() *door { return t.way }
@@ -174,9 +248,7 @@ func (t *teams) recheck() (kept, closed int) { return t.way.recheck(nil) }
 // close implements part.
 func (t *teams) close() error {
 	t.way.end()
-	if t.cards != nil {
-		t.cards.Close()
-	}
+	t.cards.Close()
 	t.work.Wait()
 	t.way.close()
 	return nil
@@ -238,9 +310,10 @@ var errCardBusy = fmt.Errorf("daemon: more than %d ask for the card of a team", 
 
 // Agents implements agdisc.Source.
 func (t *teams) Agents() []agdisc.Entry {
-	list := make([]agdisc.Entry, 0, len(t.names))
-	for _, name := range t.names {
-		k := t.told[name]
+	table := t.now.Load()
+	list := make([]agdisc.Entry, 0, len(table.names))
+	for _, name := range table.names {
+		k := table.told[name]
 		k.mu.Lock()
 		list = append(list, agdisc.Entry{AgentID: name, Revision: k.card.Revision})
 		k.mu.Unlock()
@@ -251,7 +324,8 @@ func (t *teams) Agents() []agdisc.Entry {
 // Card implements agdisc.Source. The card is made when it is asked for, and again
 // when it is as old as what is known of members may be.
 func (t *teams) Card(agentID string, found func(agdisc.Card, error)) bool {
-	k := t.told[agentID]
+	table := t.now.Load()
+	k := table.told[agentID]
 	if k == nil {
 		return false
 	}
@@ -263,7 +337,7 @@ func (t *teams) Card(agentID string, found func(agdisc.Card, error)) bool {
 		k.waiting = append(k.waiting, found)
 		if !k.asking {
 			k.asking = true
-			t.work.Go(func() { t.make(agentID, k) })
+			t.work.Go(func() { table.tell(agentID, k) })
 		}
 	}
 	k.mu.Unlock()
@@ -276,13 +350,13 @@ func (t *teams) Card(agentID string, found func(agdisc.Card, error)) bool {
 	return true
 }
 
-// make makes the card of a team and tells it to those who wait.
-func (t *teams) make(name string, k *toldCard) {
+// tell makes the card of a team and tells it to those who wait.
+func (t *teamTable) tell(name string, k *toldCard) {
 	ctx, cancel := context.WithTimeout(context.Background(), teamCardFor)
 	defer cancel()
 	octets, err := t.list[name].Card(ctx)
 	card := agdisc.Card{
-		AgentID: name, Revision: agdisc.RevisionOf(octets), ETag: agdisc.HashOf(octets), Payload: octets, MaxAge: t.d.config.Teams[name].Refresh,
+		AgentID: name, Revision: agdisc.RevisionOf(octets), ETag: agdisc.HashOf(octets), Payload: octets, MaxAge: t.conf[name].Refresh,
 	}
 	k.mu.Lock()
 	if err == nil {

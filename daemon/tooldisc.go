@@ -23,7 +23,7 @@ import (
 type inside struct {
 	passive
 	served, calling *mcpmap.Mapping
-	far, near       *endpoint.Endpoint
+	way             *passage
 }
 
 func newInside(s *servers, refresh time.Duration) (*inside, error) {
@@ -34,38 +34,36 @@ func newInside(s *servers, refresh time.Duration) (*inside, error) {
 		}),
 		calling: mcpmap.New(mcpmap.Options{}),
 	}
-	var err error
-	if in.far, err = insideEndpoint(in.served, refresh); err != nil {
+	near, err := insideOptions(in.calling, refresh)
+	if err != nil {
 		return nil, err
 	}
-	if in.near, err = insideEndpoint(in.calling, refresh); err != nil {
+	far, err := insideOptions(in.served, refresh)
+	if err != nil {
 		return nil, err
 	}
-	return in, nil
+	in.way, err = newPassage(near, far)
+	return in, err
 }
 
 // maxInside bounds what is open to read tools: some for each server, of which there may
 // be more after a reload.
 const maxInside = 1 << 20
 
-// insideEndpoint makes one end. Between readings a connection is silent.
-func insideEndpoint(m *mcpmap.Mapping, refresh time.Duration) (*endpoint.Endpoint, error) {
+// insideOptions are those of one end. Between readings a connection is silent.
+func insideOptions(m *mcpmap.Mapping, refresh time.Duration) (endpoint.Options, error) {
 	registry, err := profiles.NewRegistry(m.Profile())
-	if err != nil {
-		return nil, err
-	}
 	silence := refresh + 10*time.Minute
-	return endpoint.New(endpoint.Options{Registry: registry, Observer: endpoint.Discard, Bounds: endpoint.Bounds{
+	return endpoint.Options{Registry: registry, Observer: endpoint.Discard, Bounds: endpoint.Bounds{
 		Connections: maxInside, ConnectionsPerIdentity: maxInside, Idle: silence, LongIdle: silence,
-	}})
+	}}, err
 }
 
 var errInside = errors.New("daemon: no connection to the own MCP servers")
 
 // connect opens a connection of its own.
 func (in *inside) connect() (client *mcpmap.Client, end func(), err error) {
-	near, far := transport.NewPipe(transport.PipeOptions{A: "swpd", B: "swpd"})
-	there, here := in.far.Attach(far), in.near.Attach(near)
+	here, there := in.way.pass("swpd", "swpd", func(transport.Conn) {})
 	end = func() {
 		here.Close(profiles.OK)
 		<-here.Context().Done()
@@ -80,8 +78,7 @@ func (in *inside) connect() (client *mcpmap.Client, end func(), err error) {
 
 // close implements part.
 func (in *inside) close() error {
-	_ = in.near.Close()
-	_ = in.far.Close()
+	in.way.end()
 	in.calling.Close()
 	in.served.Close()
 	return nil

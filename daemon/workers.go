@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -23,14 +24,14 @@ import (
 // workers carry out the tasks of peers, outside this process.
 type workers struct {
 	passive
-	list    []a2a.Registration
-	schemas map[string]*schema.Schema // of inputs, by kind
-	client  *upstream.Client
+	roster  roster[config.A2AWorker, *hand]
+	schemas atomic.Pointer[schemas]
 	log     *zap.Logger
-
-	running *prometheus.GaugeVec
 	ended   *prometheus.CounterVec
 }
+
+// schemas are those of inputs, by kind.
+type schemas map[string]*schema.Schema
 
 // How a task ended, as a label.
 const (
@@ -39,49 +40,88 @@ const (
 	taskStopped = "stopped" // by its deadline, its initiator or a stop of swpd
 )
 
+var workerRunning = prometheus.NewDesc("swpd_a2a_running", "Tasks that a worker is carrying out.", []string{"worker"}, nil)
+
 func newWorkers(c *config.Config, log *zap.Logger) (*workers, error) {
 	w := &workers{
-		client: upstream.New(upstream.Options{Calls: maxPosts(c)}),
-		log:    log.Named(boundlog.Backend),
-		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "swpd_a2a_running", Help: "Tasks that a worker is carrying out.",
-		}, []string{"worker"}),
+		log: log.Named(boundlog.Backend),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_runs_total", Help: "Tasks that a worker was given, by how that ended.",
 		}, []string{"worker", "outcome"}),
 	}
-	var err error
-	if w.schemas, err = loadSchemas(c); err != nil {
+	w.roster = roster[config.A2AWorker, *hand]{
+		key: "a2a.workers", build: w.build,
+		bare: func(c config.A2AWorker) config.A2AWorker {
+			c.Schema, c.Hints = "", config.Hints{}
+			return c
+		},
+		left: func(name string) { w.ended.DeletePartialMatch(prometheus.Labels{"worker": name}) },
+	}
+	next, err := w.read(c)
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
-		conf := c.A2A.Workers[name]
-		one, err := w.build(name, conf)
-		if err != nil {
-			return nil, fmt.Errorf("a2a.workers.%s: %w", name, err)
-		}
-		w.list = append(w.list, a2a.Registration{
-			Kinds: conf.Kinds, Worker: w.watch(name, one), Tasks: conf.Tasks, Deadline: conf.Deadline,
-		})
-		w.running.WithLabelValues(name)
+	w.put(next)
+	return w, nil
+}
+
+// workerTable is what one configuration says of them.
+type workerTable struct {
+	workers map[string]*enlisted[config.A2AWorker, *hand]
+	schemas schemas
+}
+
+// read makes the workers of a configuration. Nothing is connected.
+func (w *workers) read(c *config.Config) (t workerTable, err error) {
+	if t.schemas, err = loadSchemas(c); err != nil {
+		return t, err
+	}
+	t.workers, err = w.roster.prepare(c.A2A.Workers)
+	return t, err
+}
+
+// put has tasks that come from now on carried out by other workers, once they are hired.
+func (w *workers) put(t workerTable) (gone, come []a2a.Registration) {
+	w.schemas.Store(&t.schemas)
+	for name := range t.workers {
 		for _, outcome := range []string{taskDone, taskFailed, taskStopped} {
 			w.ended.WithLabelValues(name, outcome)
 		}
 	}
-	return w, nil
+	return w.roster.put(t.workers)
 }
 
-// maxPosts is how many tasks can be posted at once: no worker waits for another.
-func maxPosts(c *config.Config) (n int) {
-	for _, conf := range c.A2A.Workers {
-		n += conf.Tasks
+// prepareWorkers makes the workers of a configuration ready.
+func (d *daemon) prepareWorkers(c *config.Config) (change, error) {
+	table, err := d.workers.read(c)
+	if err != nil {
+		return change{}, err
 	}
-	return n
+	return change{
+		fields: []zap.Field{zap.String("a2a_workers", named(table.workers))},
+		commit: func() bool {
+			d.targets.workers.Store(new(workerTargets(c)))
+			d.hiring.add(d.workers.put(table))
+			return false
+		},
+		then:    d.hire,
+		abandon: func() { d.workers.roster.abandon(table.workers) },
+	}, nil
 }
 
-// loadSchemas reads the schemas of inputs, by kind.
-func loadSchemas(c *config.Config) (map[string]*schema.Schema, error) {
-	byKind := make(map[string]*schema.Schema)
+// schemaFiles are those that section a2a workers reads again.
+func schemaFiles(c *config.Config) (files []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		if file := c.A2A.Workers[name].Schema; file != "" {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// loadSchemas reads the schemas of inputs.
+func loadSchemas(c *config.Config) (schemas, error) {
+	byKind := make(schemas)
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
 		conf := c.A2A.Workers[name]
 		if conf.Schema == "" {
@@ -98,9 +138,32 @@ func loadSchemas(c *config.Config) (map[string]*schema.Schema, error) {
 	return byKind, nil
 }
 
-func (w *workers) build(name string, c config.A2AWorker) (a2a.Worker, error) {
+// hand is a worker of the configuration.
+type hand struct {
+	a2a.Registration
+	client  *upstream.Client // of a URL; else nil
+	running atomic.Int64     // tasks
+}
+
+func (h *hand) registrations() []a2a.Registration { return []a2a.Registration{h.Registration} }
+
+func (h *hand) close() {
+	if h.client != nil {
+		h.client.Close()
+	}
+}
+
+func (w *workers) build(name string, c *config.A2AWorker) (*hand, error) {
+	h := &hand{Registration: a2a.Registration{Kinds: c.Kinds, Tasks: c.Tasks, Deadline: c.Deadline}}
+	one, err := w.worker(name, c, h)
+	h.Worker = w.watch(name, one, h)
+	return h, err
+}
+
+func (w *workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker, error) {
 	if c.URL != "" {
-		return worker.NewHTTP(w.client, c.URL)
+		h.client = upstream.New(upstream.Options{Calls: c.Tasks}) // no task waits for another
+		return worker.NewHTTP(h.client, c.URL)
 	}
 	env := make([]string, 0, len(c.Env))
 	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
@@ -115,18 +178,17 @@ func (w *workers) build(name string, c config.A2AWorker) (a2a.Worker, error) {
 
 // validate is a2a.Options.Validate.
 func (w *workers) validate(kind string, input []byte) error {
-	if s := w.schemas[kind]; s != nil {
+	if s := (*w.schemas.Load())[kind]; s != nil {
 		return s.Validate(input)
 	}
 	return nil
 }
 
 // watch counts and logs how tasks end.
-func (w *workers) watch(name string, one a2a.Worker) a2a.Worker {
-	running := w.running.WithLabelValues(name)
+func (w *workers) watch(name string, one a2a.Worker, h *hand) a2a.Worker {
 	return a2a.WorkerFunc(func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
-		running.Inc()
-		defer running.Dec()
+		h.running.Add(1)
+		defer h.running.Add(-1)
 		output, err := one.Run(ctx, t, event)
 		outcome := taskDone
 		switch {
@@ -165,7 +227,7 @@ func (w *workers) report(err error) { w.log.Error("task", zap.Error(err)) }
 // options configure the profile. Its state is in the store.
 func (w *workers) options(c *config.A2A, store a2a.Store, mayUse func(identity, agentID string) bool, partners map[string]string) a2a.Options {
 	return a2a.Options{
-		Store: store, MayUse: mayUse, Partners: partners, Workers: w.list, Validate: w.validate, Report: w.report,
+		Store: store, MayUse: mayUse, Partners: partners, Workers: w.roster.registrations(), Validate: w.validate, Report: w.report,
 		Retention: c.Retention, Deadline: c.Deadline, Abandoned: c.Abandoned,
 	}
 }
@@ -185,7 +247,7 @@ func liveTasks(s *a2a.Service) prometheus.Collector {
 
 // close implements part: the connections that no task is using are given back.
 func (w *workers) close() error {
-	w.client.Close()
+	w.roster.close()
 	return nil
 }
 
@@ -195,12 +257,18 @@ func (w *workers) collectors() []prometheus.Collector { return []prometheus.Coll
 // Describe implements prometheus.Collector. Labels are names from the
 // configuration.
 func (w *workers) Describe(ch chan<- *prometheus.Desc) {
-	w.running.Describe(ch)
+	ch <- workerRunning
 	w.ended.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
 func (w *workers) Collect(ch chan<- prometheus.Metric) {
-	w.running.Collect(ch)
+	running := make(map[string]int64)
+	for _, one := range w.roster.list() {
+		running[one.name] += one.is.running.Load()
+	}
+	for name, n := range running {
+		ch <- prometheus.MustNewConstMetric(workerRunning, prometheus.GaugeValue, float64(n), name)
+	}
 	w.ended.Collect(ch)
 }

@@ -40,7 +40,7 @@ const (
 
 // Options configure New.
 type Options struct {
-	Text bool // for people, instead of JSON
+	Text *atomic.Bool // for people, instead of JSON; may change meanwhile; nil means JSON
 
 	// Output is where lines go unless Reopen names a file. Its Write may block.
 	Output io.Writer
@@ -57,7 +57,7 @@ type Left struct {
 // goroutine of the writer wait for the output.
 type Log struct {
 	mode atomic.Uint32
-	enc  zapcore.Encoder
+	text *atomic.Bool
 	out  output
 
 	mu     sync.Mutex
@@ -76,21 +76,29 @@ type Log struct {
 
 // New returns a Log in mode Off that writes to its Output.
 func New(o Options) *Log {
-	l := &Log{enc: encoder(o.Text), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if o.Text == nil {
+		o.Text = new(atomic.Bool)
+	}
+	l := &Log{text: o.Text, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.out.fallback = o.Output
 	go l.write()
 	return l
 }
 
-func encoder(text bool) zapcore.Encoder {
-	c := zapcore.EncoderConfig{
+var (
+	encoding = zapcore.EncoderConfig{
 		TimeKey: "ts", NameKey: "class", MessageKey: "msg", LevelKey: zapcore.OmitKey, StacktraceKey: zapcore.OmitKey,
 		EncodeTime: zapcore.RFC3339NanoTimeEncoder, ConsoleSeparator: "  ",
 	}
-	if text {
-		return zapcore.NewConsoleEncoder(c)
+	asJSON, asText = zapcore.NewJSONEncoder(encoding), zapcore.NewConsoleEncoder(encoding)
+)
+
+// encoder is that of the form in force. Encoders may be used by many at once.
+func (l *Log) encoder() zapcore.Encoder {
+	if l.text.Load() {
+		return asText
 	}
-	return zapcore.NewJSONEncoder(c)
+	return asJSON
 }
 
 // Use sets the mode.
@@ -149,7 +157,7 @@ func (l *Log) Write(line *Line) {
 		l.leaveOut(&l.rate)
 		return
 	}
-	buf, err := l.enc.EncodeEntry(zapcore.Entry{Time: line.Time, LoggerName: "access", Message: "exchange"}, line.fields())
+	buf, err := l.encoder().EncodeEntry(zapcore.Entry{Time: line.Time, LoggerName: "access", Message: "exchange"}, line.fields())
 	if err != nil {
 		l.leaveOut(&l.full)
 		return
@@ -249,7 +257,7 @@ func (l *Log) appendLeft(lines []byte) []byte {
 		return lines
 	}
 	l.said = now
-	buf, err := l.enc.EncodeEntry(zapcore.Entry{Time: time.Now(), LoggerName: "access", Message: "lines left out"}, []zap.Field{
+	buf, err := l.encoder().EncodeEntry(zapcore.Entry{Time: time.Now(), LoggerName: "access", Message: "lines left out"}, []zap.Field{
 		zap.Uint64("rate", since.Rate), zap.Uint64("buffer", since.Buffer), zap.Uint64("failed", since.Failed),
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,9 +161,11 @@ func TestAStalledWriterHoldsUpNobody(t *testing.T) {
 
 func TestOP01LinesAreBoundedAndHaveNoControlCharacters(t *testing.T) {
 	nasty := "a\r\n\x1b[31m\x00\u202e\"\\\xff" + strings.Repeat("x", 1<<16)
-	for _, text := range []bool{false, true} {
+	for _, people := range []bool{false, true} {
 		var out gathered
+		text := new(atomic.Bool)
 		l := New(Options{Output: &out, Text: text})
+		text.Store(people)
 		l.Use(All)
 		l.Write(&Line{Time: time.Now(), Identity: nasty, Profile: nasty, Operation: nasty, Name: nasty, Partner: nasty, Outcome: "ok", Trace: nasty, Transport: nasty})
 		l.Close()

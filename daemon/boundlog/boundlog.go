@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -46,7 +47,7 @@ var (
 // Options configure New.
 type Options struct {
 	Level  zapcore.LevelEnabler // may change meanwhile, as a zap.AtomicLevel does; nil means info
-	Text   bool                 // for people, instead of JSON
+	Text   *atomic.Bool         // for people, instead of JSON; may change meanwhile; nil means JSON
 	Output io.Writer
 
 	// Now is the clock of timestamps and rates. Nil means time.Now.
@@ -62,12 +63,11 @@ func New(o Options) (log *zap.Logger, stop func()) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	enc := zapcore.NewJSONEncoder(encoding())
-	if o.Text {
-		enc = zapcore.NewConsoleEncoder(encoding())
+	if o.Text == nil {
+		o.Text = new(atomic.Bool)
 	}
 	g := &gate{buckets: make(map[string]*bucket), left: make(map[string]int), now: o.Now}
-	core := &core{enc: enc, out: zapcore.Lock(zapcore.AddSync(o.Output)), level: o.Level, gate: g}
+	core := &core{json: zapcore.NewJSONEncoder(encoding()), text: zapcore.NewConsoleEncoder(encoding()), people: o.Text, out: zapcore.Lock(zapcore.AddSync(o.Output)), level: o.Level, gate: g}
 	g.tell = func(left []zap.Field) {
 		_ = core.write(zapcore.Entry{Level: zapcore.WarnLevel, Time: o.Now(), Message: "lines left out"}, left)
 	}
@@ -86,11 +86,12 @@ func encoding() zapcore.EncoderConfig {
 
 // core is a zapcore.Core that cleans every entry and asks the gate.
 type core struct {
-	enc   zapcore.Encoder
-	out   zapcore.WriteSyncer
-	level zapcore.LevelEnabler
-	gate  *gate
-	with  []zap.Field
+	json, text zapcore.Encoder
+	people     *atomic.Bool // it is text
+	out        zapcore.WriteSyncer
+	level      zapcore.LevelEnabler
+	gate       *gate
+	with       []zap.Field
 }
 
 func (c *core) Enabled(l zapcore.Level) bool { return c.level.Enabled(l) }
@@ -115,7 +116,11 @@ func (c *core) Write(e zapcore.Entry, fields []zap.Field) error {
 
 func (c *core) write(e zapcore.Entry, fields []zap.Field) error {
 	e.Message = Clean(e.Message)
-	buf, err := c.enc.EncodeEntry(e, clean(fields))
+	enc := c.json
+	if c.people.Load() {
+		enc = c.text
+	}
+	buf, err := enc.EncodeEntry(e, clean(fields))
 	if err != nil {
 		return fmt.Errorf("boundlog: %w", err)
 	}

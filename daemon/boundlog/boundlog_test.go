@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,10 +77,27 @@ func TestOP01EveryLineIsOneBoundedObjectWithoutControlBytes(t *testing.T) {
 	}
 }
 
+func TestTheFormOfLinesChangesForTheNextOne(t *testing.T) {
+	var out bytes.Buffer
+	text := new(atomic.Bool)
+	log, stop := New(Options{Output: &out, Text: text})
+	defer stop()
+	for _, people := range []bool{false, true, false} {
+		text.Store(people)
+		out.Reset()
+		log.Named(MCP).With(zap.Int("n", 1)).Info("said")
+		if json.Valid(out.Bytes()) == people || !strings.Contains(out.String(), "said") {
+			t.Errorf("text %v: %q", people, out.String())
+		}
+	}
+}
+
 func TestTextHasOneLineAnEntry(t *testing.T) {
 	for _, s := range nasty {
 		var out bytes.Buffer
-		log, stop := New(Options{Output: &out, Text: true})
+		text := new(atomic.Bool)
+		text.Store(true)
+		log, stop := New(Options{Output: &out, Text: text})
 		log.Warn(s, zap.String("a", s), zap.Error(errors.New(s)))
 		stop()
 		if n := bytes.Count(out.Bytes(), []byte("\n")); n != 1 || out.Len() > 8<<10 {

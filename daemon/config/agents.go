@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -64,13 +63,6 @@ func (c *Config) checkAgents(p *problems) {
 		if _, taken := c.AGDISC.Cards[name]; taken && a.Card != "" {
 			p.add(key+".card", "is set while agdisc.cards.%s holds the card of this agent; remove one", name)
 		}
-		for _, worker := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
-			for _, kind := range c.A2A.Workers[worker].Kinds {
-				if strings.HasPrefix(kind, name+"/") {
-					p.add(key, "has the name that the kind %.80q of a2a.workers.%s begins with; rename one", kind, worker)
-				}
-			}
-		}
 		if a.URL == "" {
 			p.add(key+".url", "missing; name where the agent is, such as http://127.0.0.1:8080/a2a")
 		} else if u := checkURL(p, key+".url", a.URL); u != nil && (u.RawQuery != "" || u.ForceQuery) {
@@ -90,8 +82,8 @@ func (c *Config) checkAgents(p *problems) {
 		}
 		checkHeaders(p, key+".headers", a.Headers, make(map[string]bool))
 		for k, n := range map[string]int{"calls": a.Calls, "streams": a.Streams} {
-			if n < 1 || n > maxTasks {
-				p.add(key+"."+k, "is %d, want 1 to %d", n, maxTasks)
+			if n < 1 || n > MaxTasks {
+				p.add(key+"."+k, "is %d, want 1 to %d", n, MaxTasks)
 			}
 		}
 		if a.Timeout <= 0 || a.Retention <= 0 {

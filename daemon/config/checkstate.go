@@ -64,8 +64,8 @@ func (c *Config) checkWorkers(p *problems) {
 			served[kind] = name
 		}
 		readable(p, key+".schema", w.Schema)
-		if w.Tasks < 1 || w.Tasks > maxTasks {
-			p.add(key+".tasks", "is %d, want 1 to %d", w.Tasks, maxTasks)
+		if w.Tasks < 1 || w.Tasks > MaxTasks {
+			p.add(key+".tasks", "is %d, want 1 to %d", w.Tasks, MaxTasks)
 		}
 		if w.Deadline <= 0 && p.isSet(key+".deadline") {
 			p.add(key+".deadline", "is 0, want a duration above 0, such as 5m; without it a2a.deadline holds")
@@ -73,8 +73,8 @@ func (c *Config) checkWorkers(p *problems) {
 	}
 }
 
-// maxTasks is how many tasks one worker may be configured to carry out at once.
-const maxTasks = 1024
+// MaxTasks is how many tasks one worker may be configured to carry out at once.
+const MaxTasks = 1024
 
 func (c *Config) checkBackends(p *problems) {
 	served := make(map[string]string) // method → backend

@@ -35,4 +35,16 @@ func (c *Config) checkNames(p *problems) {
 			p.add("teams."+name, "has the name of partners.%s; rules could not tell one from the other, so rename one", name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Agents)) {
+		if _, taken := c.Teams[name]; taken {
+			p.add("teams."+name, "has the name of a2a.agents.%s; peers could not name either, so rename one", name)
+		}
+		for _, worker := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+			for _, kind := range c.A2A.Workers[worker].Kinds {
+				if strings.HasPrefix(kind, name+"/") {
+					p.add("a2a.agents."+name, "has the name that the kind %.80q of a2a.workers.%s begins with; rename one", kind, worker)
+				}
+			}
+		}
+	}
 }

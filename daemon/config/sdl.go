@@ -87,6 +87,17 @@ func (s *SDL) files() map[string]*string {
 	}
 }
 
+// Files returns the names of the files that are set.
+func (s *SDL) Files() (names []string) {
+	files := s.files()
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		if name := *files[key]; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func (c *Config) resolveSDL(dir string) {
 	for _, file := range c.SDL.files() {
 		if *file != "" && !filepath.IsAbs(*file) {

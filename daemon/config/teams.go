@@ -68,9 +68,6 @@ func (c *Config) checkTeams(p *problems) {
 		if !serverName.MatchString(name) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from its agent", name)
 		}
-		if _, taken := c.A2A.Agents[name]; taken {
-			p.add(key, "has the name of a2a.agents.%s; peers could not name either, so rename one", name)
-		}
 		if _, taken := c.AGDISC.Cards[name]; taken && t.Card != "" {
 			p.add(key+".card", "is set while agdisc.cards.%s holds the card of this agent; remove one", name)
 		}
@@ -89,7 +86,7 @@ func (c *Config) checkTeams(p *problems) {
 			{"max_hops", int64(t.MaxHops), 1, maxTeamHops},
 			{"context", int64(t.Context), 1 << 10, 1 << 20},
 			{"held", int64(t.Held), 1 << 10, 64 << 20},
-			{"tasks", int64(t.Tasks), 1, maxTasks},
+			{"tasks", int64(t.Tasks), 1, MaxTasks},
 		} {
 			if row.value < row.least || row.value > row.most {
 				p.add(key+"."+row.key, "is %d, want %d to %d", row.value, row.least, row.most)

@@ -52,7 +52,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	if d != nil {
 		r.Chain = d.ChainID
 	}
-	req.About("task", s.pools.name(r.Agent, kind))
+	req.About("task", nameOf(r.Agent, kind, s.pools.hosts(r.Agent)))
 	a := &arrival{
 		s: s, session: req.Session, key: r.key(), sum: sumTask(kind, in.Input), request: r,
 		resume: o.resume, after: o.after, left: s.timeFor(kind, o.agent, o.deadline),

@@ -14,6 +14,8 @@ type execution struct {
 	at       standing
 	version  uint64      // of at in the store, 0 if it is not there
 	pool     *pool       // where the task runs or waits for a turn
+	busy     bool        // it runs there, or has
+	hosted   bool        // the task is meant for an agent of this process
 	agent    *agent      // it was given to
 	delivery *Delivery   // on the session of agent; nil while there is none
 	ward     Ward        // may be nil
@@ -31,10 +33,11 @@ func (x *execution) reserve(p *pool) {
 // release gives up what a task that is over has of the tables, and returns its
 // Delivery, if there is one. The caller holds mu.
 func (x *execution) release() *Delivery {
-	if x.pool != nil {
+	if x.pool != nil && !x.busy {
 		x.pool.load--
-		x.pool = nil
+		x.pool.leave(x.t.s)
 	}
+	x.pool = nil
 	delete(x.t.s.agents.waiting, x.t)
 	x.leaveAgent()
 	d := x.delivery
@@ -120,9 +123,9 @@ func (x *execution) dispatch(input []byte, wait bool) {
 		s.mu.Unlock()
 		return
 	}
-	if p := x.pool; p != nil {
+	if x.pool != nil {
 		s.mu.Unlock()
-		p.start(t, input)
+		t.start(input)
 		return
 	}
 	a, known := s.agents.choose(t)

@@ -31,7 +31,7 @@ type Options struct {
 	// means that it may, unless another identity is that agent.
 	MayUse func(identity, agentID string) bool
 
-	// Workers carry out tasks in this process. A kind that is registered here is
+	// Workers carry out tasks in this process, until ReplaceWorkers. A kind that is registered here is
 	// never passed on to a session.
 	Workers []Registration
 
@@ -97,6 +97,10 @@ type Registration struct {
 	Tasks    int           // at once, default 16
 	Waiting  int           // that wait for one to end, default 1,024; above it a Task is refused, to be sent again
 	Deadline time.Duration // of tasks that name none; default that of Options
+
+	// Left is called once ReplaceWorkers has taken the Worker out and the last task has
+	// left it. It must not block. Nil means nobody is told.
+	Left func()
 }
 
 // withDefaults returns o with the default in place of each zero.

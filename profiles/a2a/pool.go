@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -17,12 +20,17 @@ import (
 type service struct{ agent, kind string }
 
 // pools are the Workers of this process. The mu of the Service guards what follows
-// the first two lines.
+// the first line.
 type pools struct {
-	of      map[service]*pool
-	agents  map[string]bool // whose tasks they carry out; empty for no agent
-	running int             // tasks that run and can not go on in the next process
-	rested  chan struct{}   // not nil since Drain; closed when none of them runs
+	hosting atomic.Pointer[hosting] // changes under mu
+	running int                     // tasks that run and can not go on in the next process
+	rested  chan struct{}           // not nil since Drain; closed when none of them runs
+}
+
+// hosting is what Workers carry out. It does not change; another takes its place.
+type hosting struct {
+	of     map[service]*pool
+	agents map[string]bool // whose tasks they are; empty for no agent
 }
 
 // pool is a Registration at work. The mu of the Service guards what follows
@@ -32,48 +40,129 @@ type pool struct {
 	load    int     // tasks that have a place: running, or waiting for a turn
 	running int     // of them, those that run
 	queue   []*task // of them, those that wait, and some that are over
+	gone    bool    // another pool, or none, has taken its place
 }
 
-func newPools(list []Registration) (pools, error) {
-	ps := pools{of: make(map[service]*pool), agents: make(map[string]bool)}
+// with returns the hosting that has more Registrations.
+func (h *hosting) with(list []Registration) (*hosting, error) {
+	next := &hosting{of: make(map[service]*pool, len(h.of)+len(list)), agents: make(map[string]bool)}
+	maps.Copy(next.of, h.of)
 	for i, r := range list {
 		if r.Worker == nil || len(r.Kinds) == 0 {
-			return ps, fmt.Errorf("a2a: registration %d: a worker and kinds are required", i)
+			return nil, fmt.Errorf("a2a: registration %d: a worker and kinds are required", i)
 		}
 		r.Tasks = cmp.Or(r.Tasks, 16)
 		r.Waiting = cmp.Or(r.Waiting, 1024)
+		if r.Left == nil {
+			r.Left = func() {}
+		}
 		if r.Tasks < 0 || r.Waiting < 0 || r.Deadline < 0 {
-			return ps, fmt.Errorf("a2a: registration %d: tasks %d, waiting %d, deadline %v: below 0", i, r.Tasks, r.Waiting, r.Deadline)
+			return nil, fmt.Errorf("a2a: registration %d: tasks %d, waiting %d, deadline %v: below 0", i, r.Tasks, r.Waiting, r.Deadline)
 		}
 		if strings.Contains(r.Agent, "/") || len(r.Agent) > MaxText || r.Agent != "" && p1.Blank([]byte(r.Agent)) {
-			return ps, fmt.Errorf("a2a: agent %q: blank, with a slash, or above %d octets", r.Agent, MaxText)
+			return nil, fmt.Errorf("a2a: agent %q: blank, with a slash, or above %d octets", r.Agent, MaxText)
 		}
 		p := &pool{Registration: r}
 		for _, kind := range r.Kinds {
 			of := service{r.Agent, kind}
 			switch {
 			case p1.Blank([]byte(kind)) || len(kind) > MaxText:
-				return ps, fmt.Errorf("a2a: kind %q: blank, or above %d octets", kind, MaxText)
-			case ps.of[of] != nil:
-				return ps, fmt.Errorf("a2a: kind %q of agent %q is registered twice", kind, r.Agent)
+				return nil, fmt.Errorf("a2a: kind %q: blank, or above %d octets", kind, MaxText)
+			case next.of[of] != nil:
+				return nil, fmt.Errorf("a2a: kind %q of agent %q is registered twice", kind, r.Agent)
 			}
-			ps.of[of] = p
-			ps.agents[r.Agent] = true
+			next.of[of] = p
 		}
 	}
-	return ps, nil
+	for of := range next.of {
+		next.agents[of.agent] = true
+	}
+	return next, nil
+}
+
+// without returns the hosting that does not have some Registrations, and their pools.
+func (h *hosting) without(list []Registration) (rest *hosting, gone []*pool) {
+	rest = &hosting{of: maps.Clone(h.of)}
+	for _, r := range list {
+		for _, kind := range r.Kinds {
+			of := service{r.Agent, kind}
+			if p := rest.of[of]; p != nil && !slices.Contains(gone, p) {
+				gone = append(gone, p)
+			}
+			delete(rest.of, of)
+		}
+	}
+	return rest, gone
+}
+
+// ReplaceWorkers has tasks that come from now on carried out by other Workers: those in
+// gone, of which Agent and Kinds are looked at, carry out no more of them, and those in
+// come do. A Worker ends what it has begun. A task that waits for its turn goes to the
+// Worker that has its kind now; if there is none, the old one still carries it out. What
+// runs at a Worker that is gone does not count against Tasks of another. It fails on
+// Registrations that are not complete or that others have taken, and then changes
+// nothing.
+func (s *Service) ReplaceWorkers(gone, come []Registration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest, old := s.pools.hosting.Load().without(gone)
+	next, err := rest.with(come)
+	if err != nil {
+		return err
+	}
+	s.pools.hosting.Store(next)
+	for _, p := range old {
+		p.gone = true
+		s.handOver(p, next)
+		p.leave(s)
+	}
+	return nil
+}
+
+// handOver has tasks that wait for a pool wait for those that take its place. The caller
+// holds mu.
+func (s *Service) handOver(p *pool, next *hosting) {
+	for _, t := range s.tasks.byKey {
+		to := next.of[service{t.Agent, t.Kind}]
+		// What was begun elsewhere only another Resumer can go on with.
+		if t.exec.pool != p || t.exec.busy || to == nil || t.exec.at.Phase == phaseLocal && !to.resumes() {
+			continue
+		}
+		p.load--
+		t.exec.pool = to
+		to.load++
+	}
+	waiting := p.queue
+	p.queue = nil
+	for _, t := range waiting {
+		if to := t.exec.pool; to != nil { // nil: it is over
+			to.queue = append(to.queue, t)
+			to.fill(s)
+		}
+	}
+}
+
+// leave says so if a pool that is gone has nothing left to do, which happens once. The
+// caller holds mu.
+func (p *pool) leave(s *Service) {
+	if p.gone && p.load == 0 && !s.closed {
+		s.work.Go(p.Left)
+	}
 }
 
 // get returns the pool that carries out a task, nil if none does. What is
 // meant for an agent is not for a Worker that is none.
-func (ps *pools) get(kind, agent string) *pool { return ps.of[service{agent, kind}] }
+func (ps *pools) get(kind, agent string) *pool {
+	return ps.hosting.Load().of[service{agent, kind}]
+}
 
 // hosts reports whether an agent_id is that of Workers of this process.
-func (ps *pools) hosts(agent string) bool { return agent != "" && ps.agents[agent] }
+func (ps *pools) hosts(agent string) bool { return agent != "" && ps.hosting.Load().agents[agent] }
 
-// name is what rules and policies know a task by.
-func (ps *pools) name(agent, kind string) string {
-	if strings.Contains(agent, "/") || ps.hosts(agent) {
+// nameOf is what rules and policies know a task by; hosted says whether its agent is one
+// of this process.
+func nameOf(agent, kind string, hosted bool) string {
+	if strings.Contains(agent, "/") || hosted {
 		return agent + "/" + kind
 	}
 	return kind
@@ -82,23 +171,10 @@ func (ps *pools) name(agent, kind string) string {
 // names returns the names of what the pools carry out.
 func (ps *pools) names() []string {
 	var names []string
-	for of := range ps.of {
-		names = append(names, ps.name(of.agent, of.kind))
+	for of := range ps.hosting.Load().of {
+		names = append(names, nameOf(of.agent, of.kind, of.agent != ""))
 	}
 	return names
-}
-
-// waiting returns how many tasks wait for their turn. The caller holds mu.
-func (ps *pools) waiting() int {
-	n := 0
-	counted := make(map[*pool]bool, len(ps.of)) // one has several kinds
-	for _, p := range ps.of {
-		if !counted[p] {
-			counted[p] = true
-			n += p.load - p.running
-		}
-	}
-	return n
 }
 
 // rest has no task begin any more, and returns what is closed when none runs that can
@@ -124,10 +200,11 @@ func (p *pool) resumes() bool {
 func (p *pool) full() bool { return p != nil && p.load >= p.Tasks+p.Waiting }
 
 // start runs a task that has a place, at once or when it is its turn.
-func (p *pool) start(t *task, input []byte) {
+func (t *task) start(input []byte) {
 	s := t.s
 	s.mu.Lock()
-	wait := (p.running >= p.Tasks || s.pools.rested != nil) && t.exec.at.Phase != phaseLocal
+	p := t.exec.pool
+	wait := p != nil && (p.running >= p.Tasks || s.pools.rested != nil) && t.exec.at.Phase != phaseLocal
 	s.mu.Unlock()
 	// What waits for its turn must not be forgotten by a restart.
 	if wait && t.exec.store(standing{Phase: phaseWaiting}) != nil {
@@ -135,18 +212,47 @@ func (p *pool) start(t *task, input []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case t.over || s.closed:
+	switch p = t.exec.pool; { // it may be another one by now
+	case p == nil || s.closed: // the task is over, or not for this process to begin
 	case p.running < p.Tasks && s.pools.rested == nil:
-		p.running++
-		if !p.resumes() {
-			s.pools.running++
-		}
-		t.exec.pool = nil // it now is the goroutine's
-		s.work.Go(func() { p.run(t, input) })
+		p.launch(t, input)
 	default:
 		p.queue = append(p.queue, t)
 	}
+}
+
+// launch runs a task. The caller holds mu.
+func (p *pool) launch(t *task, input []byte) {
+	p.running++
+	if !p.resumes() {
+		t.s.pools.running++
+	}
+	t.exec.busy = true
+	t.s.work.Go(func() { p.run(t, input) })
+}
+
+// fill runs tasks that wait, as many as may run. The caller holds mu.
+func (p *pool) fill(s *Service) {
+	for p.running < p.Tasks && !s.leaving() {
+		t := p.next()
+		if t == nil {
+			return
+		}
+		p.launch(t, nil)
+	}
+}
+
+// next takes the task out of the queue whose turn it is, nil if none waits. The caller
+// holds mu.
+func (p *pool) next() (t *task) {
+	for t == nil && len(p.queue) > 0 {
+		if first := p.queue[0]; !first.over {
+			t = first
+		}
+		p.queue[0] = nil
+		p.queue = p.queue[1:]
+	}
+	return t
 }
 
 // run carries out one task after the other, as long as some wait.
@@ -157,13 +263,8 @@ func (p *pool) run(t *task, input []byte) {
 		s.mu.Lock()
 		p.load--
 		t, input = nil, nil
-		for t == nil && len(p.queue) > 0 && !s.closed && s.pools.rested == nil {
-			if next := p.queue[0]; !next.over {
-				t = next
-				t.exec.pool = nil
-			}
-			p.queue[0] = nil
-			p.queue = p.queue[1:]
+		if !s.leaving() {
+			t = p.next()
 		}
 		if t == nil {
 			p.running--
@@ -173,9 +274,11 @@ func (p *pool) run(t *task, input []byte) {
 			if s.pools.rested != nil && s.pools.running == 0 && !p.resumes() {
 				close(s.pools.rested)
 			}
+			p.leave(s)
 			s.mu.Unlock()
 			return
 		}
+		t.exec.busy = true
 		s.mu.Unlock()
 	}
 }

@@ -38,17 +38,18 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	pools, err := newPools(opts.Workers)
+	workers, err := new(hosting).with(opts.Workers)
 	if err != nil {
 		return nil, err
 	}
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s := &Service{
-		opts: opts, instance: hex.EncodeToString(random[:]), pools: pools,
+		opts: opts, instance: hex.EncodeToString(random[:]),
 		outbox:  outbox{open: make(map[address]*Delivery), ended: endedTasks{list: make(map[address]*digest)}},
 		beacons: beacons{open: make(map[beaconKey]*beacon)},
 	}
+	s.pools.hosting.Store(workers)
 	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), cursors: make(map[string]*cursor)}
 	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -89,7 +90,13 @@ func (s *Service) Live() int {
 func (s *Service) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.agents.waiting) + s.pools.waiting()
+	n := len(s.agents.waiting)
+	for _, t := range s.tasks.byKey {
+		if t.exec.pool != nil && !t.exec.busy {
+			n++
+		}
+	}
+	return n
 }
 
 // Drain has the Workers begin no more tasks and waits until those that they
@@ -103,7 +110,7 @@ func (s *Service) Drain(ctx context.Context) error {
 	var given []*Delivery
 	for _, t := range s.tasks.byKey {
 		x := &t.exec
-		if x.at.Phase == phaseLocal && !s.pools.get(t.Kind, t.Agent).resumes() {
+		if x.at.Phase == phaseLocal && !x.pool.resumes() {
 			continue
 		}
 		x.endAbsence()

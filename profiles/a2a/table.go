@@ -17,6 +17,7 @@ type table struct {
 
 // enter takes a task into the table. The caller holds mu.
 func (tb *table) enter(t *task) {
+	t.exec.hosted = t.s.pools.hosts(t.Agent)
 	ctx := withOrigin(t.s.ctx, t.Trace, t.Hints)
 	if credited, err := t.withDelegation(ctx); err == nil {
 		ctx = credited

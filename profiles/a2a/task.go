@@ -250,4 +250,4 @@ func (t *task) input() (input []byte, err error) {
 
 // name is what rules and policies know the task by: its kind, for an agent of this
 // process agent/kind, behind a partner partner/agent/kind.
-func (t *task) name() string { return t.s.pools.name(t.Agent, t.Kind) }
+func (t *task) name() string { return nameOf(t.Agent, t.Kind, t.exec.hosted) }

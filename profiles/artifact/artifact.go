@@ -52,6 +52,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -155,6 +156,7 @@ func (o *Options) validate() error {
 // Service is the artifacts of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts      Options
+	limits    atomic.Pointer[Options] // what SetLimits changes of them
 	profile   *profiles.Profile
 	uploads   uploads
 	downloads downloads
@@ -180,6 +182,7 @@ func New(opts Options) (*Service, error) {
 	s.uploads.live = make(map[string]*upload)
 	s.downloads.byIdentity = make(map[string]int)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.limits.Store(&opts)
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
 		Name: Name,
@@ -207,6 +210,19 @@ func New(opts Options) (*Service, error) {
 		Refusal: refusals.Refusal,
 	}
 	return s, nil
+}
+
+// SetLimits has other bounds and times hold for what comes from now on: MaxSize,
+// MaxMetadata, Window, Chunk, Downloads, DownloadsPerIdentity, Abandoned and Retention of
+// o. An upload or a download that is under way ends as it began. It fails on what New
+// would not take, and then changes nothing.
+func (s *Service) SetLimits(o Options) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s.limits.Store(&o)
+	return nil
 }
 
 // Profile returns the profile that serves peers. It is the same each time.

@@ -42,7 +42,7 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 	default:
 		return fault
 	}
-	if up.waiting >= s.opts.Window {
+	if up.waiting >= s.limits.Load().Window {
 		return errWindow
 	}
 	held, w, err := req.Hold()
@@ -132,7 +132,7 @@ func (up *upload) fits(m *Chunk) error {
 // seal has the artifact verified and made visible, and ends the operation under
 // way that stands for it.
 func (s *Service) seal(up *upload, answer func(error)) {
-	s.opts.Store.Seal(up.name, up.tag.sum, s.opts.Retention, func(sealed bool, err error) {
+	s.opts.Store.Seal(up.name, up.tag.sum, s.limits.Load().Retention, func(sealed bool, err error) {
 		s.uploads.finish(up, err != nil || !sealed)
 		switch {
 		case err != nil:

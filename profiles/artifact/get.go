@@ -63,7 +63,7 @@ func (s *Service) get(req *profiles.Request) error {
 		return errUnknown
 	}
 	identity := req.Session.Peer().Identity
-	if err := s.downloads.enter(&s.opts, identity); err != nil {
+	if err := s.downloads.enter(s.limits.Load(), identity); err != nil {
 		return err
 	}
 	held, w, err := req.Hold()
@@ -165,11 +165,12 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 	if err != nil {
 		return err
 	}
+	chunk := s.limits.Load().Chunk
 	for index := uint64(0); ; index++ {
-		if err := w.Pace(ctx, s.opts.Chunk); err != nil {
+		if err := w.Pace(ctx, chunk); err != nil {
 			return err
 		}
-		n := min(uint64(s.opts.Chunk), end-at)
+		n := min(uint64(chunk), end-at)
 		if err := s.send(ctx, a, &Chunk{ArtifactID: m.ArtifactID, ChunkIndex: index, Offset: at}, int(n), w); err != nil {
 			return err
 		}

@@ -73,10 +73,10 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 	switch {
 	case s.opts.Store == nil:
 		return errStore
-	case m.TotalSize > s.opts.MaxSize:
-		return with(DetailSize, refuse(CodeTooLarge, "total_size %d, want at most %d", m.TotalSize, s.opts.MaxSize))
-	case len(m.Metadata) > s.opts.MaxMetadata:
-		return with(DetailSize, refuse(CodeTooLarge, "metadata of %d octets, want at most %d", len(m.Metadata), s.opts.MaxMetadata))
+	case m.TotalSize > s.limits.Load().MaxSize:
+		return with(DetailSize, refuse(CodeTooLarge, "total_size %d, want at most %d", m.TotalSize, s.limits.Load().MaxSize))
+	case len(m.Metadata) > s.limits.Load().MaxMetadata:
+		return with(DetailSize, refuse(CodeTooLarge, "metadata of %d octets, want at most %d", len(m.Metadata), s.limits.Load().MaxMetadata))
 	}
 	name, err := nameOf(id, identity)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 	}
 	up := s.uploads.add(&upload{name: name, tag: t, offers: []func(error){req.Defer()}})
 	note := append([]byte{}, m.Metadata...)
-	s.opts.Store.Begin(name, identity, t.size, t.encode(), note, s.opts.Abandoned, func(made bool, err error) {
+	s.opts.Store.Begin(name, identity, t.size, t.encode(), note, s.limits.Load().Abandoned, func(made bool, err error) {
 		s.began(up, made, err)
 	})
 	return nil

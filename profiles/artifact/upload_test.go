@@ -163,6 +163,25 @@ func TestPR08OffersAreRefusedForWhatTheyAnnounce(t *testing.T) {
 	wantErr(t, "CHUNK of what was refused", ask(t, l, piece("b", 0, 0, nil, true)), artifact.CodeNotFound)
 }
 
+func TestOtherLimitsHoldForOffersThatComeLater(t *testing.T) {
+	o := artifact.Options{Store: disk(t, "", filestore.Options{}), MaxSize: 100}
+	s := serve(t, "pipe", o, endpoint.Bounds{})
+	l := s.dial(alice).lane(t)
+	octets := []byte("abcdef")
+	wantSilence(t, "an offer", offer(t, l, offerOf("a", octets)))
+	o.MaxSize = 5
+	if err := s.service.SetLimits(o); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "one above the new limit", offer(t, l, offerOf("b", octets)), artifact.CodeTooLarge)
+	wantSilence(t, "one at the new limit", offer(t, l, offerOf("c", octets[:5])))
+	wantAck(t, "the upload that was under way", ask(t, l, piece("a", 0, 0, octets, true)), 0, 0)
+	o.Window = -1
+	if s.service.SetLimits(o) == nil {
+		t.Error("a window below 0 is taken")
+	}
+}
+
 func TestAnotherOfferIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	s := serve(t, "pipe", artifact.Options{}, endpoint.Bounds{})
 	p := s.dial(alice)

@@ -60,6 +60,7 @@ package cred
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -115,6 +116,10 @@ type Options struct {
 	// Digests lists credentials of the type opaque. Nil means that there are none.
 	Digests Digests
 
+	// Takes reports whether credentials of the type jwt or opaque are taken now. It must
+	// not wait. Nil means that they are where there are Tokens, or Digests.
+	Takes func(kind string) bool
+
 	// MaxDepth bounds the length of a chain, its first credential included;
 	// default 8, which is also the most.
 	MaxDepth int
@@ -145,6 +150,10 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Takes == nil {
+		taken := map[string]bool{JWT: o.Tokens != nil, Opaque: o.Digests != nil}
+		o.Takes = func(kind string) bool { return taken[kind] }
 	}
 	if o.MaxDepth == 0 {
 		o.MaxDepth = maxDepth
@@ -181,12 +190,25 @@ func (o *Options) validate() error {
 // Service is the chains of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
+	limits  atomic.Pointer[Options] // what SetLimits changes of them
 	profile *profiles.Profile
 	clock   clock
 	table   table
 }
 
 var _ profiles.Chains = (*Service)(nil)
+
+// SetLimits has other bounds hold for credentials that come from now on: Audience, Leeway,
+// MaxDepth, MaxLifetime, PerIdentity and Chains of o. Chains that are kept stay as they
+// are. It fails on what New would not take, and then changes nothing.
+func (s *Service) SetLimits(o Options) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s.limits.Store(&o)
+	return nil
+}
 
 // New returns a Service with the chains of its Store. It fails on an option that
 // is out of range, and if the Store cannot be read: what was revoked would be good
@@ -197,6 +219,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, clock: newClock(opts.Now, opts.Elapsed)}
+	s.limits.Store(&opts)
 	s.table.init()
 	if opts.Store != nil {
 		if err := s.load(ctx); err != nil {

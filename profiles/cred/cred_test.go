@@ -344,6 +344,23 @@ func TestRulesAreAsked(t *testing.T) {
 	w.want("delegate", w.peer(alice).delegate("c", []byte("d"), time.Second), "SECURITY_POLICY")
 }
 
+func TestOtherLimitsHoldForCredentialsThatComeLater(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.peer(alice)
+	w.want("present", p.present("opaque", []byte("secret"), "c"), "")
+	if err := w.SetLimits(cred.Options{MaxDepth: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a part more than there may be", p.delegate("c", []byte("d"), time.Second), cred.CodeLimit)
+	if w.SetLimits(cred.Options{MaxDepth: 9}) == nil {
+		t.Error("a depth above that of the specification is taken")
+	}
+	if err := w.SetLimits(cred.Options{MaxDepth: 2}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("as many parts as there may be", p.delegate("c", []byte("d"), time.Second), "")
+}
+
 func TestOptionsHaveTheirBounds(t *testing.T) {
 	for name, opts := range map[string]cred.Options{
 		"depth":    {MaxDepth: 9},

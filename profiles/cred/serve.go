@@ -88,7 +88,7 @@ func (s *Service) start(req *profiles.Request, kind, id string, credential []byt
 	case c == nil:
 		c = &chain{owner: owner, id: id}
 		c.begin(kind, now, l)
-		if err := t.enter(c, now, s.opts.PerIdentity, s.opts.Chains); err != nil {
+		if err := t.enter(c, now, s.limits.Load().PerIdentity, s.limits.Load().Chains); err != nil {
 			return err
 		}
 	case c.revoked:
@@ -159,6 +159,7 @@ func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte
 	if err := s.allowed(req, "delegate", c.kind); err != nil {
 		return "", link{}, 0, err
 	}
+	limits := s.limits.Load()
 	switch {
 	case c.revoked:
 		return "", link{}, 0, errRevoked
@@ -169,8 +170,8 @@ func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte
 	case c.kind == JWT && slices.ContainsFunc(c.links[1:], func(l link) bool { return l.sum == sum }):
 		s.confirm(c, req)
 		return "", link{}, 0, nil
-	case len(c.links) >= s.opts.MaxDepth:
-		return "", link{}, 0, refuse(CodeLimit, "the chain has %d parts, want at most %d", len(c.links), s.opts.MaxDepth)
+	case len(c.links) >= limits.MaxDepth:
+		return "", link{}, 0, refuse(CodeLimit, "the chain has %d parts, want at most %d", len(c.links), limits.MaxDepth)
 	}
 	return c.kind, c.links[len(c.links)-1], len(c.links), nil
 }

@@ -91,9 +91,9 @@ func credType(tag []byte) string { return strings.ToLower(strings.TrimSpace(stri
 
 // first verifies the credential of a PRESENT.
 func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*link, error) {
-	l := &link{sum: sha256.Sum256(credential), subject: peer.Identity, expires: s.clock.now() + s.opts.MaxLifetime.Milliseconds(), endless: true}
+	l := &link{sum: sha256.Sum256(credential), subject: peer.Identity, expires: s.clock.now() + s.limits.Load().MaxLifetime.Milliseconds(), endless: true}
 	switch {
-	case kind == JWT && s.opts.Tokens != nil:
+	case kind == JWT && s.opts.Takes(JWT):
 		if err := s.token(l, credential, false, peer); err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*l
 			return nil, refuse(CodeInvalid, "the credential is not the SHA-256 of the certificate of this channel")
 		}
 		l.leaf = peer.Fingerprint
-	case kind == Opaque && s.opts.Digests != nil:
+	case kind == Opaque && s.opts.Takes(Opaque):
 		if !s.opts.Digests.Listed(l.sum) {
 			return nil, refuse(CodeInvalid, "the credential is not known here")
 		}
@@ -122,12 +122,13 @@ func (s *Service) token(l *link, octets []byte, delegation bool, peer *profiles.
 		fault.Cause = err
 		return fault
 	}
-	now, leeway := s.clock.now(), s.opts.Leeway.Milliseconds()
+	limits := s.limits.Load()
+	now, leeway := s.clock.now(), limits.Leeway.Milliseconds()
 	size := len(c.Scopes)
 	for _, scope := range c.Scopes {
 		size += len(scope)
 	}
-	ours := func(name string) bool { return slices.Contains(s.opts.Audience, name) }
+	ours := func(name string) bool { return slices.Contains(limits.Audience, name) }
 	switch {
 	case c.Expires.IsZero():
 		return refuse(CodeInvalid, "the token has no exp")
@@ -149,12 +150,12 @@ func (s *Service) token(l *link, octets []byte, delegation bool, peer *profiles.
 
 // next verifies what a DELEGATE adds to a chain.
 func (s *Service) next(kind string, parent *link, sum [sha256.Size]byte, m *Delegate, peer *profiles.Peer) (*link, error) {
-	now := s.clock.now()
+	now, longest := s.clock.now(), s.limits.Load().MaxLifetime
 	switch {
 	case m.Expires <= uint64(max(now, 0)):
 		return nil, refuse(CodeExpired, "the delegation has expired")
-	case m.Expires > uint64(now+s.opts.MaxLifetime.Milliseconds()):
-		return nil, refuse(CodeInvalid, "the delegation lasts longer than %v", s.opts.MaxLifetime)
+	case m.Expires > uint64(now+longest.Milliseconds()):
+		return nil, refuse(CodeInvalid, "the delegation lasts longer than %v", longest)
 	case m.Expires > uint64(parent.expires):
 		return nil, refuse(CodeInvalid, "the delegation lasts longer than what it is made from")
 	}

@@ -68,7 +68,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	}
 	a := &attachment{
 		s: s, call: call, identity: call.Session().Peer().Identity, topic: p.Topic,
-		places: min(p.MaxInFlight, s.opts.MaxInFlight), ready: make(chan struct{}, 1),
+		places: min(p.MaxInFlight, s.limits.Load().MaxInFlight), ready: make(chan struct{}, 1),
 	}
 	call.About("relay", "consume", a.topic)
 	if !a.allowed() {
@@ -84,9 +84,9 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	switch {
 	case s.draining:
 		return errEnding
-	case s.reserved+a.places > s.opts.InFlight:
+	case s.reserved+a.places > s.limits.Load().InFlight:
 		return profiles.Busy(DetailBound, "relay: too many consumers")
-	case s.account(a.identity).reserved+a.places > s.opts.IdentityInFlight:
+	case s.account(a.identity).reserved+a.places > s.limits.Load().IdentityInFlight:
 		s.tidyAccount(a.identity)
 		return profiles.Busy(DetailBound, "relay: too many consumers of this identity")
 	}

@@ -54,8 +54,8 @@ func (at *attempt) send() (profiles.Call, outcome) {
 	switch {
 	case it.expired:
 		return nil, overdue
-	case it.tries > s.opts.MaxAttempts: // the process ended during the last one
-		it.tries = s.opts.MaxAttempts
+	case it.tries > s.limits.Load().MaxAttempts: // the process ended during the last one
+		it.tries = s.limits.Load().MaxAttempts
 		return nil, failed
 	}
 	r, release, err := s.load(at.ctx, it)

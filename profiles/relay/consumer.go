@@ -118,7 +118,7 @@ func (s *Service) Consume(ctx context.Context, session profiles.Session, topic s
 	}
 	c := &Consumer{
 		s: s, key: inboxKey{lane, topic}, done: make(chan struct{}), ready: make(chan struct{}, 1),
-		places: max(maxInFlight, s.opts.MaxInFlight), open: make(map[string]*Delivery),
+		places: max(maxInFlight, s.limits.Load().MaxInFlight), open: make(map[string]*Delivery),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	if !c.enter() {

@@ -24,7 +24,7 @@ func (s *Service) bury(it *item, reason Reason) State {
 	publisher, _ := splitID(it.id)
 	r.reason, r.attempts, r.died = cmp.Or(reason, s.lapse(it, r)), it.tries, s.opts.Now()
 	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
-	queue, expires := queueOf(kindDead, publisher), s.opts.Now().Add(s.opts.DeadRetention)
+	queue, expires := queueOf(kindDead, publisher), s.opts.Now().Add(s.limits.Load().DeadRetention)
 	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
 		return Retry
 	}

@@ -95,7 +95,7 @@ func (f *feed) pump() {
 	for !f.dry && !s.closed && f.asked < min(f.free, f.pace) {
 		f.asked++
 		s.work.Add(1)
-		until := s.opts.Now().Add(s.opts.AckTimeout + leaseMargin)
+		until := s.opts.Now().Add(s.limits.Load().AckTimeout + leaseMargin)
 		s.opts.Store.Lease(space, f.queue, inline, until,
 			func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error) {
 				defer s.work.Done()

@@ -73,7 +73,7 @@ func (h *herald) run(it *item) {
 // tell sends the notice and reports whether the publisher has answered it.
 func (h *herald) tell(it *item) bool {
 	s := h.s
-	ctx, cancel := s.within(s.opts.AckTimeout)
+	ctx, cancel := s.within(s.limits.Load().AckTimeout)
 	defer cancel()
 	r, release, err := s.load(ctx, it)
 	release()
@@ -132,7 +132,7 @@ func (s *Service) told(it *item) {
 	}
 	publisher, _ := splitID(it.id)
 	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
-	queue, expires := queueOf(kindTold, publisher), s.opts.Now().Add(s.opts.DeadRetention)
+	queue, expires := queueOf(kindTold, publisher), s.opts.Now().Add(s.limits.Load().DeadRetention)
 	if s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
 		s.expiry.sooner(expires)
 	}

@@ -78,14 +78,14 @@ func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, tt
 func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, stored func(fresh, equal bool, err error)) {
 	now := s.opts.Now()
 	r := record{hops: hops, taken: now, topic: string(m.Topic), payload: m.Payload}
-	life := s.opts.Retention
+	life := s.limits.Load().Retention
 	if ttl > 0 {
 		life, r.bound, r.ttl = ttl, TTLExpired, ttl
 	}
 	data := r.append(make([]byte, 0, maxHead+len(m.Payload)))
 	expires := now.Add(life)
 	queue := queueOf(kindTopic, m.Topic)
-	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.opts.Window),
+	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.limits.Load().Window),
 		func(fresh, equal bool, err error) {
 			if fresh {
 				s.expiry.sooner(expires)
@@ -101,7 +101,7 @@ func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops 
 // ttl is how long a delivery is worth delivering, 0 if it is kept no longer than
 // that anyway.
 func (s *Service) ttl(ms uint64) time.Duration {
-	if ttl := ttlOf(ms, s.opts.TTL); ttl <= s.opts.Retention {
+	if ttl := ttlOf(ms, s.limits.Load().TTL); ttl <= s.limits.Load().Retention {
 		return ttl
 	}
 	return 0

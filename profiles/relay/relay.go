@@ -55,6 +55,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -211,6 +212,7 @@ func (o *Options) validate() error {
 // safe for concurrent use.
 type Service struct {
 	opts    Options
+	limits  atomic.Pointer[Options] // what SetLimits changes of them
 	profile *profiles.Profile
 	*counters
 	expiry  expiry
@@ -246,6 +248,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.inboxes.open = make(map[inboxKey]*Consumer)
 	s.ctx, s.close = context.WithCancelCause(context.Background())
+	s.limits.Store(&opts)
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
 		Name: Name,
@@ -280,6 +283,20 @@ func New(opts Options) (*Service, error) {
 		s.work.Go(s.expiry.run)
 	}
 	return s, nil
+}
+
+// SetLimits has other bounds and times hold for what comes from now on: Window, TTL,
+// Retention, DeadRetention, AckTimeout, Backoff, MaxBackoff, MaxAttempts, MaxInFlight,
+// IdentityInFlight and InFlight of o. What is kept keeps the times that it was taken
+// with, and a consumer the places that it has. It fails on what New would not take, and
+// then changes nothing.
+func (s *Service) SetLimits(o Options) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s.limits.Store(&o)
+	return nil
 }
 
 // Profile returns the profile that serves peers. It is the same each time.

@@ -207,6 +207,27 @@ func TestRelay0003AttemptsAreMadeAtTheBackoffInstants(t *testing.T) {
 	})
 }
 
+func TestOtherLimitsHoldForAttemptsThatComeLater(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		o := relay.Options{Store: newStore(t, sqlstore.Options{}), MaxAttempts: 9}
+		s := serve(t, kind, o)
+		p := s.dial(publisher)
+		s.rawConsumer(consumer, "orders", 0)
+		p.publish("orders", "id")
+		synctest.Wait()
+		o.MaxAttempts = 2
+		if err := s.set.Relay.SetLimits(o); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		p.wantStatus("id", relay.DeadState, 2)
+		o.MaxAttempts = -1
+		if s.set.Relay.SetLimits(o) == nil {
+			t.Error("attempts below 0 are taken")
+		}
+	})
+}
+
 func TestPausesAreJittered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const attempts = 6

@@ -185,7 +185,7 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 		tries++ // the next one
 	}
 	if tries > 1 {
-		return Retry, atLeastOne(min(tries, s.opts.MaxAttempts)), nil
+		return Retry, atLeastOne(min(tries, s.limits.Load().MaxAttempts)), nil
 	}
 	return Queued, 1, nil
 }

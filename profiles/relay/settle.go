@@ -43,7 +43,7 @@ func (s *Service) settle(it *item, how outcome) State {
 		s.retry(it, time.Time{}, false)
 	case how == unread:
 		s.retry(it, s.opts.Now().Add(storePauses.Longest), false)
-	case it.tries >= s.opts.MaxAttempts:
+	case it.tries >= s.limits.Load().MaxAttempts:
 		return s.bury(it, MaxAttempts)
 	case s.ctx.Err() != nil:
 		s.retry(it, time.Time{}, true) // whoever opens the Store next goes on at once
@@ -73,7 +73,7 @@ func (s *Service) giveBack(it *item) {
 
 // backoff is the pause after the attempt of a number.
 func (s *Service) backoff(attempt int) time.Duration {
-	pause := backoff.Exponential{First: s.opts.Backoff, Longest: s.opts.MaxBackoff}.After(attempt - 1)
+	pause := backoff.Exponential{First: s.limits.Load().Backoff, Longest: s.limits.Load().MaxBackoff}.After(attempt - 1)
 	if s.opts.Jitter > 0 {
 		pause += time.Duration(rand.Float64() * s.opts.Jitter * float64(pause)) //nolint:gosec // no secret
 	}

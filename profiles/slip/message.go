@@ -44,8 +44,8 @@ func (c *codec) write(m *Message, msgType uint64) ([]byte, error) {
 }
 
 // form returns the type in which an agent wants m.
-func (s *Service) form(m *Message, agent string) uint64 {
-	if form := s.opts.Forms[agent]; form != 0 && m.Type != TypeSLIP {
+func (w *words) form(m *Message, agent string) uint64 {
+	if form := w.forms[agent]; form != 0 && m.Type != TypeSLIP {
 		return form
 	}
 	return m.Type
@@ -60,15 +60,15 @@ func (m *Message) text() uint64 {
 }
 
 // agents returns the sender and the receiver.
-func (s *Service) agents(m *Message) (src, dst string, err error) {
+func (w *words) agents(m *Message) (src, dst string, err error) {
 	if m.Type == TypeSLIP {
 		return m.SLIP.Src, m.SLIP.Dst, nil
 	}
-	src, ok := s.opts.Numbers[m.NSLIP.Src]
+	src, ok := w.numbers[m.NSLIP.Src]
 	if !ok {
 		return "", "", unmapped(m.NSLIP.Src)
 	}
-	if dst, ok = s.opts.Numbers[m.NSLIP.Dst]; !ok {
+	if dst, ok = w.numbers[m.NSLIP.Dst]; !ok {
 		return "", "", unmapped(m.NSLIP.Dst)
 	}
 	return src, dst, nil

@@ -19,7 +19,8 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	}
 	m := s.parsed.Get().(*Message) //nolint:errcheck // the pool holds nothing else
 	defer s.parsed.Put(m)
-	if err := s.codec.read(m, req.MsgType, req.Payload); err != nil {
+	words := s.words.Load()
+	if err := words.read(m, req.MsgType, req.Payload); err != nil {
 		return unreadable(err)
 	}
 	if hash, ok := req.Extensions.Lookup(ExtUCRHash); ok && req.MsgType == TypeSLIP && string(hash) != ucr.CoreHash {
@@ -31,12 +32,12 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	if s.opts.Receive != nil {
 		return s.opts.Receive(req.Session, m)
 	}
-	return s.pass(req, m)
+	return s.pass(req, m, words)
 }
 
 // pass passes a message on to the agent that it is for.
-func (s *Service) pass(req *profiles.Request, m *Message) error {
-	src, dst, err := s.agents(m)
+func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
+	src, dst, err := words.agents(m)
 	if err != nil {
 		return err
 	}
@@ -54,8 +55,8 @@ func (s *Service) pass(req *profiles.Request, m *Message) error {
 	if err := s.resolve(m, identity, src, dst); err != nil {
 		return err
 	}
-	form := s.form(m, dst)
-	payload, err := s.codec.write(m, form)
+	form := words.form(m, dst)
+	payload, err := words.write(m, form)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -152,10 +153,11 @@ func (p *passing) text() ([]byte, error) {
 		return p.payload, nil
 	}
 	var m Message
-	if err := p.s.codec.read(&m, p.msgType, p.payload); err != nil {
+	words := p.s.words.Load()
+	if err := words.read(&m, p.msgType, p.payload); err != nil {
 		return nil, unreadable(err)
 	}
-	text, err := p.s.codec.write(&m, m.text())
+	text, err := words.write(&m, m.text())
 	if err != nil {
 		return nil, unreadable(err)
 	}

@@ -44,6 +44,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -159,15 +160,8 @@ func (o Options) withDefaults() (Options, error) {
 			*row.n = row.def
 		}
 	}
-	for number, agent := range o.Numbers {
-		if !slipstream.IsAgent(agent) {
-			return o, fmt.Errorf("slip: agent %d is %q, want letters, digits, \".\", \"_\" and \"-\"", number, agent)
-		}
-	}
-	for agent, form := range o.Forms {
-		if form != TypeNSLIP && form != TypeBinary {
-			return o, fmt.Errorf("slip: agent %q wants form %d, want %d or %d", agent, form, TypeNSLIP, TypeBinary)
-		}
+	if err := o.checkWords(); err != nil {
+		return o, err
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
@@ -187,10 +181,24 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+func (o *Options) checkWords() error {
+	for number, agent := range o.Numbers {
+		if !slipstream.IsAgent(agent) {
+			return fmt.Errorf("slip: agent %d is %q, want letters, digits, \".\", \"_\" and \"-\"", number, agent)
+		}
+	}
+	for agent, form := range o.Forms {
+		if form != TypeNSLIP && form != TypeBinary {
+			return fmt.Errorf("slip: agent %q wants form %d, want %d or %d", agent, form, TypeNSLIP, TypeBinary)
+		}
+	}
+	return nil
+}
+
 // Service is the profile of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
-	codec   codec
+	words   atomic.Pointer[words]
 	profile *profiles.Profile
 	queues  queues
 	returns returns
@@ -204,7 +212,8 @@ func New(opts Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, codec: newCodec(opts.Anchors)}
+	s := &Service{opts: opts}
+	s.words.Store(newWords(&opts))
 	s.parsed.New = func() any { return new(Message) }
 	s.queues.open(opts.Waiting, opts.WaitingPerAgent, opts.WaitingBytes, opts.Timeout)
 	s.returns = returns{bound: opts.Returns, now: opts.Now}
@@ -229,6 +238,26 @@ func New(opts Options) (*Service, error) {
 	}
 	return s, nil
 }
+
+// SetWords has messages that come from now on read by the Numbers, Forms and Anchors of
+// o; nothing else of it is looked at. It fails on what New would not take, and then
+// changes nothing.
+func (s *Service) SetWords(o Options) error {
+	if err := o.checkWords(); err != nil {
+		return err
+	}
+	s.words.Store(newWords(&o))
+	return nil
+}
+
+// words are what may change of a Service.
+type words struct {
+	codec
+	numbers map[uint64]string
+	forms   map[string]uint64
+}
+
+func newWords(o *Options) *words { return &words{newCodec(o.Anchors), o.Numbers, o.Forms} }
 
 // Profile returns the profile that serves peers. It is the same each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }

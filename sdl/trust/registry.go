@@ -154,6 +154,26 @@ func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	return s.snapshot, nil
 }
 
+// Replace has other members be trusted, as NewRegistry with initial and o would. The
+// proposals that were applied stay known. It fails on members that are not right, and
+// then changes nothing.
+func (r *Registry) Replace(initial canonical.Value, now time.Time, o RegistryOptions) error {
+	m, err := parseMembers(initial)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.state.Load()
+	s := &registryState{members: m, sequence: old.sequence, applied: old.applied}
+	if err := s.publish(now); err != nil {
+		return err
+	}
+	r.keep = o.Keep
+	r.state.Store(s)
+	return nil
+}
+
 // Applied reports whether exactly this proposal was applied before, so that applying
 // it again changes nothing.
 func (r *Registry) Applied(p Proposal) bool {

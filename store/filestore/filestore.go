@@ -119,7 +119,7 @@ func (o *Options) partSpace() string { return o.Space + partSuffix }
 
 // Store is an open engine. It is safe for concurrent use.
 type Store struct {
-	options Options
+	options Options // the bounds in it are held by mu
 	dir     string
 	lock    *os.File
 	clock   clock

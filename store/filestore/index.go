@@ -62,6 +62,16 @@ func (s *Store) charge(name string, octets int64, items int) {
 	}
 }
 
+// SetBounds has Quota, QuotaPerOwner, Items and ItemsPerOwner of o hold from now on; zero
+// is the default. What is kept above a bound stays.
+func (s *Store) SetBounds(o Options) {
+	o = o.withDefaults()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Quota, s.options.QuotaPerOwner = o.Quota, o.QuotaPerOwner
+	s.options.Items, s.options.ItemsPerOwner = o.Items, o.ItemsPerOwner
+}
+
 // room refuses what an owner has no room for. The caller holds mu.
 func (s *Store) room(name string, octets uint64, items int) error {
 	o := s.owners[name]

@@ -180,10 +180,10 @@ func (w *writer) admit(space, name string) error {
 		if err != nil {
 			return nil, err
 		}
-		if q != nil && q.live >= int64(w.s.options.Waiting) {
+		if q != nil && q.live >= w.s.bounds.Load().waiting {
 			return fmt.Errorf("%w: queue %q has %d items", store.ErrQuota, name, q.live), nil
 		}
-		if r := w.lines.space([]byte(space)); r.total >= int64(w.s.options.Remembered) {
+		if r := w.lines.space([]byte(space)); r.total >= w.s.bounds.Load().remembered {
 			return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, r.total), nil
 		}
 		return nil, nil

@@ -111,15 +111,17 @@ func (w *writer) fits(o *owner, more int64) bool {
 	if more <= 0 {
 		return true
 	}
-	return w.owners.total+more <= w.s.options.Quota && (o.name == "" || o.used+more <= w.s.options.QuotaPerOwner)
+	b := w.s.bounds.Load()
+	return w.owners.total+more <= b.quota && (o.name == "" || o.used+more <= b.perOwner)
 }
 
 // overQuota is the refusal of an operation that would exceed a quota.
 func (w *writer) overQuota(o *owner, more int64) error {
-	if o.name != "" && o.used+more > w.s.options.QuotaPerOwner {
-		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, o.name, o.used, more, w.s.options.QuotaPerOwner)
+	b := w.s.bounds.Load()
+	if o.name != "" && o.used+more > b.perOwner {
+		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, o.name, o.used, more, b.perOwner)
 	}
-	return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, w.s.options.Quota)
+	return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, b.quota)
 }
 
 // makeRoom refuses an operation that does not fit. Expired rows are removed

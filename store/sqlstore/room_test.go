@@ -202,3 +202,27 @@ func TestST07ExpiryIsPlacedByTheMonotonicClock(t *testing.T) {
 		t.Errorf("an hour from now is %v from now", away)
 	}
 }
+
+func TestOtherBoundsHoldForWhatComesFromThenOn(t *testing.T) {
+	const size = 100
+	one := int64(len("space") + len("a") + size + sqlstore.Overhead)
+	s := open(t, sqlstore.Options{QuotaPerOwner: one})
+	defer func() { _ = s.Close() }()
+	if err := put(s, "a", "owner", size); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(s, "b", "owner", size); !errors.Is(err, store.ErrQuota) {
+		t.Errorf("above the quota: %v", err)
+	}
+	s.SetBounds(sqlstore.Options{QuotaPerOwner: 2 * one})
+	if err := put(s, "b", "owner", size); err != nil {
+		t.Errorf("with more room: %v", err)
+	}
+	s.SetBounds(sqlstore.Options{Quota: one})
+	if err := put(s, "c", "other", size); !errors.Is(err, store.ErrQuota) {
+		t.Errorf("with less room than is taken: %v", err)
+	}
+	if version, _, err := s.Get(t.Context(), "space", "b"); err != nil || version == 0 {
+		t.Errorf("what was kept: version %d, %v", version, err)
+	}
+}

@@ -93,6 +93,7 @@ func (o Options) withDefaults() Options {
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
 	options Options
+	bounds  atomic.Pointer[bounds]
 	file    string // empty: in memory
 	lock    *os.File
 	mark    *marker
@@ -112,8 +113,22 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// bounds are what is refused above, which may change while the store is open.
+type bounds struct {
+	quota, perOwner     int64
+	waiting, remembered int64
+}
+
+// SetBounds has Quota, QuotaPerOwner, Waiting and Remembered of o hold for operations
+// that come from now on; zero is the default. What is kept above a bound stays.
+func (s *Store) SetBounds(o Options) {
+	o = o.withDefaults()
+	s.bounds.Store(&bounds{o.Quota, o.QuotaPerOwner, int64(o.Waiting), int64(o.Remembered)})
+}
+
 func newStore(options Options) (*Store, error) {
 	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
+	s.SetBounds(options)
 	s.queue = queue{
 		wake: make(chan struct{}, 1), maxCount: s.options.QueueLength, maxOctets: s.options.QueueOctets,
 		busy: &s.stats.refused,

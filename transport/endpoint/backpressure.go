@@ -35,7 +35,7 @@ func (e *exchange) Offer(env e1.Envelope) error {
 	if e.done || e.answered {
 		return profiles.ErrFinished
 	}
-	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
+	e.l.answering(&e.req, &env, e.s.opts.Now())
 	err := e.l.out.send(e.ctx, &env, yields)
 	if err == nil {
 		e.s.ep.count(&e.account, &env)
@@ -60,7 +60,7 @@ func (e *exchange) Pace(ctx context.Context, octets int) error {
 
 // bounds are those of the queue.
 func (o *output) bounds() room.Bounds {
-	b := &o.l.s.ep.opts.Bounds
+	b := &o.l.s.opts.Bounds
 	return room.Bounds{Frames: b.OutboundFrames, Octets: b.OutboundBytes}
 }
 

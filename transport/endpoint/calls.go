@@ -54,12 +54,12 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	s := l.s
 	c := s.ep.calls.Get().(*call) //nolint:errcheck // the pool holds nothing else
 	c.s, c.l, c.alone = s, l, alone
-	if p, ok := s.ep.opts.Registry.Lookup(env.ProfileID); ok {
+	if p, ok := s.opts.Registry.Lookup(env.ProfileID); ok {
 		c.ends = p.Ends()
 	}
 	c.n = s.nextID(&c.id)
 	env.MsgID = c.id[:]
-	l.complete(&env, s.ep.opts.Now())
+	l.complete(&env, s.opts.Now())
 	if !l.hold() {
 		s.ep.calls.Put(c)
 		return nil, s.over()
@@ -232,7 +232,7 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition
 	s.mu.Lock()
 	c := s.calls[n]
 	over := c == nil || c.ended
-	ok := !over && c.push(a, s.ep.opts.Bounds.InFlightBytesPerConn)
+	ok := !over && c.push(a, s.opts.Bounds.InFlightBytesPerConn)
 	if !over && terminal {
 		c.ended = true
 	}

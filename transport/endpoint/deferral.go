@@ -104,7 +104,7 @@ func (d *deferrals) full(limit int32) <-chan struct{} {
 // stream; or one, while those of the connection, or of all, have as many octets
 // as there may be in flight. So every stream has its turn.
 func (l *lane) awaitDeferred() {
-	limit := int32(min(l.s.ep.opts.Bounds.Deferred, 1<<30))
+	limit := int32(min(l.s.opts.Bounds.Deferred, 1<<30))
 	for !l.stopped {
 		open := l.deferrals.open.Load()
 		if open == 0 || open < limit && !l.s.deferredTooMuch() {
@@ -130,7 +130,7 @@ func (l *lane) awaitDeferred() {
 // bound. It is the one of octets in flight but counted apart, so that a store
 // that stalls takes nothing from those who do not use it.
 func (s *Session) deferredTooMuch() bool {
-	b := &s.ep.opts.Bounds
+	b := &s.opts.Bounds
 	return s.deferred.Load() >= int64(b.InFlightBytesPerConn) || s.ep.deferred.Load() >= int64(b.InFlightBytes)
 }
 
@@ -157,7 +157,7 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 		panic(errTaken)
 	}
 	s := l.s
-	profile, _ := s.ep.opts.Registry.Lookup(l.req.ProfileID)
+	profile, _ := s.opts.Registry.Lookup(l.req.ProfileID)
 	d := &deferred{exchange: exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: refuses, ctx: l.reqCtx, ended: l.traced,
 		account: l.account,

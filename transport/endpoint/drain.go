@@ -90,7 +90,7 @@ const lingerTime = 500 * time.Millisecond
 // exchanges without an expected end are not waited for, and others not longer
 // than Bounds.LongIdle without a write.
 func (s *Session) awaitAnswers(l *lane) {
-	wait := s.ep.opts.Bounds.LongIdle
+	wait := s.opts.Bounds.LongIdle
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {

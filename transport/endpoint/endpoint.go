@@ -36,8 +36,8 @@ var ErrShutdown = errors.New("endpoint: shutting down")
 
 // Endpoint serves connections. It is safe for concurrent use.
 type Endpoint struct {
-	opts      Options
-	exchanges ExchangeObserver // the Observer, if it is one; else nil
+	opts      atomic.Pointer[Options] // of sessions that come from now on; changes under mu
+	exchanges ExchangeObserver        // the Observer, if it is one; else nil
 	pool      frame.Pool
 	memory    memory
 	lanes     sync.Pool // of *lane, for streams of multiplexed connections
@@ -61,17 +61,38 @@ func New(opts Options) (*Endpoint, error) {
 		return nil, err
 	}
 	e := &Endpoint{
-		opts:       opts,
 		sessions:   make(map[*Session]struct{}),
 		identities: make(map[string]int),
 		listeners:  make(map[transport.Listener]struct{}),
 		empty:      make(chan struct{}),
 	}
 	e.exchanges, _ = opts.Observer.(ExchangeObserver)
+	e.opts.Store(&opts)
 	e.memory.limit = opts.Bounds.InFlightBytes
 	e.lanes.New = func() any { return new(lane) }
 	e.calls.New = func() any { return newCall() }
 	return e, nil
+}
+
+// SetLimits has connections that come from now on be bound as o says: by FrameLimit,
+// Envelope, Freshness, Rate, Window, ReplayWindow and Bounds. Nothing else of o is looked
+// at. Open connections keep what they began with, but for the bounds of all together
+// (Connections, ConnectionsPerIdentity, Handlers, InFlightBytes), which hold at once;
+// nobody is disconnected for them. It fails on what New would not take, and then changes
+// nothing.
+func (e *Endpoint) SetLimits(o Options) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next := *e.opts.Load()
+	next.FrameLimit, next.Envelope, next.Freshness = o.FrameLimit, o.Envelope, o.Freshness
+	next.Rate, next.Window, next.ReplayWindow, next.Bounds = o.Rate, o.Window, o.ReplayWindow, o.Bounds
+	next = next.withDefaults()
+	if err := next.validate(); err != nil {
+		return err
+	}
+	e.opts.Store(&next)
+	e.memory.bound(next.Bounds.InFlightBytes)
+	return nil
 }
 
 // Serve accepts connections and serves them until ctx ends, the listener is
@@ -208,14 +229,16 @@ func (e *Endpoint) removeListener(ln transport.Listener) {
 // admit makes conn a session, or refuses it cheaply and returns nil.
 func (e *Endpoint) admit(conn transport.Conn) *Session {
 	who := conn.Peer().Identity
-	refused := e.opts.Admit != nil && e.opts.Admit() != nil // it may ask for Stats
+	admit := e.opts.Load().Admit
+	refused := admit != nil && admit() != nil // it may ask for Stats
 	e.mu.Lock()
+	opts := e.opts.Load()
 	if refused || e.draining ||
-		len(e.sessions) >= e.opts.Bounds.Connections ||
-		e.identities[who] >= e.opts.Bounds.ConnectionsPerIdentity {
+		len(e.sessions) >= opts.Bounds.Connections ||
+		e.identities[who] >= opts.Bounds.ConnectionsPerIdentity {
 		e.mu.Unlock()
 		_ = conn.Close(uint64(profiles.RateLimitExceeded))
-		e.opts.Observer.Refused(conn.Peer())
+		opts.Observer.Refused(conn.Peer())
 		return nil
 	}
 	e.lastID++
@@ -223,12 +246,12 @@ func (e *Endpoint) admit(conn transport.Conn) *Session {
 	e.sessions[s] = struct{}{}
 	e.identities[who]++
 	e.mu.Unlock()
-	e.opts.Observer.Opened(s)
+	opts.Observer.Opened(s)
 	return s
 }
 
 func (e *Endpoint) forget(s *Session) {
-	e.opts.Observer.Closed(s, context.Cause(s.ctx)) // before Close can return
+	s.opts.Observer.Closed(s, context.Cause(s.ctx)) // before Close can return
 	e.mu.Lock()
 	delete(e.sessions, s)
 	if who := s.peer.Identity; e.identities[who] > 1 {

@@ -117,10 +117,10 @@ func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
 // whether the message was handled; if not, the profile is unknown here.
 func (l *lane) receiveError(env *e1.Envelope) bool {
 	n, own := l.s.ownID(env.MsgID)
-	if !own && !l.s.ep.opts.ErrorFrames {
+	if !own && !l.s.opts.ErrorFrames {
 		return false
 	}
-	if err := env.Validate(&l.s.ep.opts.Envelope); err != nil {
+	if err := env.Validate(&l.s.opts.Envelope); err != nil {
 		l.refuse(nil, CodeOf(err), ordinary)
 		return true
 	}

@@ -64,7 +64,7 @@ func (x *exchanger) Scratch(n int) []byte {
 func (x *exchanger) Detach(_ *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
 	l := (*lane)(x)
 	ep := l.s.ep
-	if ep.handler.Add(1) > int64(ep.opts.Bounds.Handlers) {
+	if ep.handler.Add(1) > int64(ep.opts.Load().Bounds.Handlers) {
 		ep.handler.Add(-1)
 		return profiles.Busy("handlers", "too many requests are being handled")
 	}
@@ -125,7 +125,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	if !s.hold(n) {
 		return nil, profiles.Busy("in_flight_bytes", "too many octets in flight")
 	}
-	profile, _ := s.ep.opts.Registry.Lookup(env.ProfileID)
+	profile, _ := s.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.reqCtx, ended: l.traced,
 		account: l.account,
@@ -154,7 +154,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 // msg_id is there: on a multiplexed connection another stream may have brought
 // it since duplicate looked.
 func (s *Session) register(e *exchange) error {
-	b := &s.ep.opts.Bounds
+	b := &s.opts.Bounds
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch _, known := s.inflight[string(e.req.MsgID)]; {
@@ -178,12 +178,12 @@ func (s *Session) register(e *exchange) error {
 
 // inFlightBound is how many requests the peer may have in flight.
 func (s *Session) inFlightBound() int {
-	if of := s.ep.opts.InFlightOf; of != nil {
+	if of := s.opts.InFlightOf; of != nil {
 		if n := of(s.peer.Identity); n > 0 {
 			return n
 		}
 	}
-	return s.ep.opts.Bounds.InFlight
+	return s.opts.Bounds.InFlight
 }
 
 // unregister takes an exchange out of the table: its msg_id and its place are free
@@ -200,7 +200,7 @@ func (e *exchange) unregister() {
 		s.long--
 	}
 	if s.replay != nil {
-		s.replay.add(e.req.MsgID, s.ep.opts.Now())
+		s.replay.add(e.req.MsgID, s.opts.Now())
 	}
 }
 
@@ -214,7 +214,7 @@ var errGoexit = errors.New("runtime.Goexit")
 func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Responder) error) {
 	ep := e.s.ep
 	defer ep.handler.Add(-1)
-	ctx, cancel := context.WithTimeout(e.ctx, ep.opts.Bounds.Handler)
+	ctx, cancel := context.WithTimeout(e.ctx, e.s.opts.Bounds.Handler)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -262,7 +262,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	if e.done || e.answered {
 		return profiles.ErrFinished
 	}
-	e.l.answering(&e.req, &env, e.s.ep.opts.Now())
+	e.l.answering(&e.req, &env, e.s.opts.Now())
 	e.s.ep.count(&e.account, &env)
 	if terminal {
 		e.unregister()
@@ -340,7 +340,7 @@ func (e *exchange) conclude(err error) Verdict {
 // carryOut reports the verdict and does what it says. It is called once, without mu.
 func (e *exchange) carryOut(v Verdict) {
 	l, s := e.l, e.s
-	s.ep.opts.Observer.Verdict(v)
+	s.opts.Observer.Verdict(v)
 	if e.ended != nil {
 		e.ended(v)
 	}
@@ -372,7 +372,7 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 		return
 	}
 	switch {
-	case fault.Code != profiles.Internal && e.s.limiter.charge(&e.s.ep.opts.Bounds, fault.Pace):
+	case fault.Code != profiles.Internal && e.s.limiter.charge(&e.s.opts.Bounds, fault.Pace):
 		v.Action = Closed
 	case !told && e.s.conn.Multiplexed():
 		v.Action = Reset

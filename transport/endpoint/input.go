@@ -68,7 +68,7 @@ func (in *input) Read(p []byte) (int, error) {
 	if rests {
 		l.resting.Store(false)
 	}
-	l.now = l.s.ep.opts.Now()
+	l.now = l.s.opts.Now()
 	if n > 0 && l.s.conn.Multiplexed() {
 		l.s.touch(time.Now())
 	}
@@ -83,7 +83,7 @@ func (l *lane) idleDeadline(now time.Time) time.Time {
 	if l.idleFrom.IsZero() {
 		l.idleFrom = now
 	}
-	b := &l.s.ep.opts.Bounds
+	b := &l.s.opts.Bounds
 	idle := min(b.Idle, b.LongIdle)
 	if at := l.quietSince().Add(idle); at.After(now) {
 		return at
@@ -151,18 +151,18 @@ func (l *lane) idleTime() time.Duration {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if l.s.long > 0 {
-		return l.s.ep.opts.Bounds.LongIdle
+		return l.s.opts.Bounds.LongIdle
 	}
 	if !l.s.idle() {
 		return 1<<63 - 1
 	}
-	return l.s.ep.opts.Bounds.Idle
+	return l.s.opts.Bounds.Idle
 }
 
 func (l *lane) frameDeadline() time.Time {
 	_, whole := l.rd.Partial()
-	whole = min(whole, l.s.ep.opts.FrameLimit+frame.HeaderSize)
-	return l.since.Add(l.s.ep.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
+	whole = min(whole, l.s.opts.FrameLimit+frame.HeaderSize)
+	return l.since.Add(l.s.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
 }
 
 // grow lets the read buffer grow within the budgets, see frame.Options.

@@ -90,7 +90,7 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	if l.reserve == nil {
 		l.reserve = l.grow
 	}
-	l.rd.Reset((*input)(l), frame.Options{Limit: s.ep.opts.FrameLimit, Pool: &s.ep.pool, Reserve: l.reserve})
+	l.rd.Reset((*input)(l), frame.Options{Limit: s.opts.FrameLimit, Pool: &s.ep.pool, Reserve: l.reserve})
 	l.out.reset(l)
 	return l
 }
@@ -197,7 +197,7 @@ func (l *lane) lost(err error) {
 		l.s.close(profiles.OK, err)
 		return
 	}
-	if l.refs.Load() > 1 && !l.ours && l.s.limiter.charge(&l.s.ep.opts.Bounds, true) {
+	if l.refs.Load() > 1 && !l.ours && l.s.limiter.charge(&l.s.opts.Bounds, true) {
 		// Requests that are reset before their answer cost work all the same.
 		l.s.close(profiles.RateLimitExceeded, err)
 		return
@@ -225,7 +225,7 @@ func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
 		l.s.nextID(&id)
 		env.MsgID = id[:]
 	}
-	l.complete(&env, l.s.ep.opts.Now())
+	l.complete(&env, l.s.opts.Now())
 	return l.out.send(ctx, &env, waits)
 }
 

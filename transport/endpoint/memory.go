@@ -25,9 +25,8 @@ func (m *memory) tryTake(n int) bool {
 		return false
 	}
 	m.used += n
-	if n < 0 && m.freed != nil {
-		close(m.freed)
-		m.freed = nil
+	if n < 0 {
+		m.wake()
 	}
 	return true
 }
@@ -56,6 +55,22 @@ func (m *memory) take(ctx context.Context, n int, deadline time.Time) bool {
 		case <-ctx.Done():
 			return false
 		}
+	}
+}
+
+// bound sets the limit. What is in use above it is not taken back.
+func (m *memory) bound(limit int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit = limit
+	m.wake()
+}
+
+// wake has those who wait look again. The caller holds mu.
+func (m *memory) wake() {
+	if m.freed != nil {
+		close(m.freed)
+		m.freed = nil
 	}
 }
 

@@ -92,7 +92,7 @@ func (o *output) reset(l *lane) {
 // send queues one frame. See patience for what happens if there is no room.
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 	size := env.Size()
-	opts := &o.l.s.ep.opts
+	opts := o.l.s.opts
 	if size > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
 		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 	}
@@ -151,7 +151,7 @@ func (o *output) count(size int, p patience) {
 
 // admit waits or fails while the queue is full.
 func (o *output) admit(ctx context.Context, size int, p patience) error {
-	b := &o.l.s.ep.opts.Bounds
+	b := &o.l.s.opts.Bounds
 	for {
 		switch {
 		case o.err != nil:
@@ -188,7 +188,7 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 
 // fits reports whether a frame of so many octets may be queued, by its size.
 func (o *output) fits(size int, p patience) bool {
-	n, most := o.l.s.queued.Load()+int64(size), int64(o.l.s.ep.opts.Bounds.OutboundBytes)
+	n, most := o.l.s.queued.Load()+int64(size), int64(o.l.s.opts.Bounds.OutboundBytes)
 	switch {
 	case p == yields:
 		return o.bounds().Yields(o.l.s.queued.Load(), size)
@@ -369,7 +369,7 @@ func (o *output) writeWithin(p []byte, now time.Time) error {
 	stream := o.l.stream
 	// A deadline moved for each write wakes the poller each time. One that is
 	// up to a tenth late moves once a second.
-	most := o.l.s.ep.opts.Bounds.Write
+	most := o.l.s.opts.Bounds.Write
 	if left := o.deadline.Sub(now); left < most || left > most+most/10 {
 		o.deadline = now.Add(most + most/10)
 		if err := stream.SetWriteDeadline(o.deadline); err != nil {

@@ -16,10 +16,10 @@ import (
 // receive takes one frame through the pipeline. It reads like the decision
 // table of SWP Core §5; each message ends in exactly one Verdict.
 func (l *lane) receive(body []byte) {
-	opts := &l.s.ep.opts
+	opts := l.s.opts
 	l.size = 4 + len(body)
 	l.taken, l.ended, l.typ, l.account.opens = nil, false, profiles.Type{}, false
-	l.req = profiles.Request{Session: l.s, Lane: l, Rules: l.s.ep.opts.Access, Exchange: (*exchanger)(l)}
+	l.req = profiles.Request{Session: l.s, Lane: l, Rules: l.s.opts.Access, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope
 
 	if err := env.Decode(body, &opts.Envelope); err != nil { // rows 5 to 13
@@ -71,7 +71,7 @@ func (l *lane) receive(body []byte) {
 // fresh applies the policy for timestamps (SWP Core §7). The comparison is of
 // unsigned milliseconds, so that no far future wraps into the present.
 func (l *lane) fresh(ts uint64) *profiles.Error {
-	f := &l.s.ep.opts.Freshness
+	f := &l.s.opts.Freshness
 	if f.Owner == FreshnessOff && !f.Required {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (l *lane) fresh(ts uint64) *profiles.Error {
 	err.Detail = "stale"
 	if f.Owner == FreshnessS1 {
 		err.Code = profiles.SecurityPolicy
-		l.s.ep.opts.Observer.Security(transport.SecurityEvent{
+		l.s.opts.Observer.Security(transport.SecurityEvent{
 			Transport: l.s.peer.Transport, Addr: l.s.peer.Addr, Identity: l.s.peer.Identity,
 			Reason: transport.ReasonStale, Err: fmt.Errorf("endpoint: ts_unix_ms %d, now %d", ts, now),
 		})
@@ -103,7 +103,7 @@ func (l *lane) fresh(ts uint64) *profiles.Error {
 // paced applies the rate policies: the bucket pauses reading, the window
 // refuses.
 func (l *lane) paced() *profiles.Error {
-	opts := &l.s.ep.opts
+	opts := l.s.opts
 	if opts.Rate.Frames > 0 {
 		if d := l.s.limiter.wait(opts.Rate, time.Now()); d > 0 {
 			l.out.flush()
@@ -127,7 +127,7 @@ func (l *lane) duplicate(id []byte) *profiles.Error {
 			return profiles.Errorf(profiles.DuplicateMsgID, "msg_id is in flight")
 		}
 	}
-	if window := s.ep.opts.ReplayWindow; window > 0 {
+	if window := s.opts.ReplayWindow; window > 0 {
 		if s.replay == nil {
 			s.replay = new(replay)
 		}

@@ -57,10 +57,10 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 		answer, ok = refusal(profile, req, fault)
 	}
 	if !ok {
-		if req.ProfileID == ErrorProfile || !l.s.ep.opts.ErrorFrames && !needsErrorFrame(profile, req) {
+		if req.ProfileID == ErrorProfile || !l.s.opts.ErrorFrames && !needsErrorFrame(profile, req) {
 			return false
 		}
-		answer = errorFrame(&req.Envelope, fault, &l.s.ep.opts.Envelope)
+		answer = errorFrame(&req.Envelope, fault, &l.s.opts.Envelope)
 	}
 	if len(answer.MsgID) == 0 {
 		answer.MsgID = req.MsgID
@@ -73,7 +73,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 		l.s.nextID(&id)
 		answer.MsgID = id[:]
 	}
-	l.complete(&answer, l.s.ep.opts.Now())
+	l.complete(&answer, l.s.opts.Now())
 	l.s.ep.sign(&answer)
 	l.s.ep.count(a, &answer)
 	return l.out.send(l.ctx, &answer, p) == nil
@@ -103,7 +103,7 @@ func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) 
 // punish charges a refusal on the read loop and carries out its severity. A
 // failure of ours is counted like a refusal, but the peer does not pay for it.
 func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
-	spent := fault.Code != profiles.Internal && l.s.limiter.charge(&l.s.ep.opts.Bounds, fault.Pace)
+	spent := fault.Code != profiles.Internal && l.s.limiter.charge(&l.s.opts.Bounds, fault.Pace)
 	quic := l.s.conn.Multiplexed()
 	var action Action
 	switch {
@@ -181,7 +181,7 @@ func (l *lane) unsolicited() {
 		return
 	}
 	action := Kept
-	if l.s.limiter.charge(&l.s.ep.opts.Bounds, late) {
+	if l.s.limiter.charge(&l.s.opts.Bounds, late) {
 		action = Closed
 	}
 	l.verdict(profiles.OK, "unsolicited", nil, false, action)
@@ -196,10 +196,11 @@ const maxRefusal = 512
 
 // sign says who has written a refusal. One that says so already has passed through.
 func (e *Endpoint) sign(answer *e1.Envelope) {
-	if e.opts.Identity == nil {
+	identity := e.opts.Load().Identity
+	if identity == nil {
 		return
 	}
-	id := e.opts.Identity()
+	id := identity()
 	if _, signed := answer.Extensions.Lookup(profiles.ExtEndpoint); id == "" || signed {
 		return
 	}

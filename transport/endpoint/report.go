@@ -66,13 +66,13 @@ func (s *Session) report(a *account, v *Verdict, ctx context.Context, gone bool)
 	}
 	r := Report{
 		Verdict: *v, Subject: a.subject, Outcome: a.outcomeOf(v, gone),
-		Began: a.began, Took: max(0, s.ep.opts.Now().Sub(a.began)), Sent: a.sent, Context: ctx,
+		Began: a.began, Took: max(0, s.opts.Now().Sub(a.began)), Sent: a.sent, Context: ctx,
 	}
 	if r.Subject.Operation == "" {
 		r.Subject.Operation = a.kind
 	}
 	if r.Subject.Profile == "" {
-		profile, _ := s.ep.opts.Registry.Lookup(v.ProfileID) // which has listed the type
+		profile, _ := s.opts.Registry.Lookup(v.ProfileID) // which has listed the type
 		r.Subject.Profile = profile.Name
 	}
 	watch.Exchange(r)

@@ -18,6 +18,7 @@ import (
 // is safe for concurrent use and implements profiles.Session.
 type Session struct {
 	ep     *Endpoint
+	opts   *Options // of the Endpoint when the session began; nothing changes them
 	conn   transport.Conn
 	peer   profiles.Peer
 	id     uint64
@@ -56,9 +57,9 @@ type Session struct {
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
-	s := &Session{ep: e, conn: conn, peer: profiles.Peer(*conn.Peer()), id: id}
+	s := &Session{ep: e, opts: e.opts.Load(), conn: conn, peer: profiles.Peer(*conn.Peer()), id: id}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.memory.limit = e.opts.Bounds.InFlightBytesPerConn
+	s.memory.limit = s.opts.Bounds.InFlightBytesPerConn
 	_, _ = rand.Read(s.prefix[:]) // never fails
 	return s
 }
@@ -157,7 +158,7 @@ func (s *Session) runStreams() {
 // watchIdle closes a multiplexed connection that has had nothing in flight and
 // no octet for Bounds.Idle. It returns with the session.
 func (s *Session) watchIdle() {
-	idle := s.ep.opts.Bounds.Idle
+	idle := s.opts.Bounds.Idle
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for {

@@ -32,7 +32,7 @@ func (f ContextFunc) Begin(ctx context.Context, profile *profiles.Profile, req *
 // trace sets the context of the message being served.
 func (l *lane) trace(profile *profiles.Profile) {
 	l.reqCtx, l.traced = l.ctx, nil
-	if t := l.s.ep.opts.Tracer; t != nil && !l.req.Unsolicited {
+	if t := l.s.opts.Tracer; t != nil && !l.req.Unsolicited {
 		l.reqCtx, l.traced = t.Begin(l.ctx, profile, &l.req)
 	}
 }

@@ -62,7 +62,7 @@ func (l *lane) verdict(code profiles.Code, detail string, err error, reject bool
 		Code: code, Detail: detail, Err: err, Reject: reject, Action: action,
 		ProfileID: env.ProfileID, MsgType: env.MsgType, Flags: env.Flags, MsgID: env.MsgID, Bytes: l.size,
 	}
-	l.s.ep.opts.Observer.Verdict(v)
+	l.s.opts.Observer.Verdict(v)
 	if ended := l.traced; ended != nil {
 		l.traced = nil
 		ended(v)

@@ -100,7 +100,7 @@ type keptSession struct {
 
 // keep keeps what a request has changed, before it is answered.
 func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
-	if ct, _ := out.Response.Get("ct").Text(); ct != sdl.CTSession || a.opts.Language.Sessions == nil {
+	if ct, _ := out.Response.Get("ct").Text(); ct != sdl.CTSession || a.language.Load().Sessions == nil {
 		return nil // what is refused is answered by error.v1
 	}
 	op, _ := out.Request.Payload.Get("op").Text()
@@ -125,7 +125,7 @@ func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 
 // recallSessions has the sessions of an earlier process hold again.
 func (a *Agent) recallSessions(ctx context.Context) error {
-	if a.opts.Language.Sessions == nil {
+	if a.language.Load().Sessions == nil {
 		return nil
 	}
 	var fault error
@@ -136,7 +136,7 @@ func (a *Agent) recallSessions(ctx context.Context) error {
 			return false
 		}
 		// One that expires before that is refused, as it should be.
-		_ = a.opts.Language.Sessions.Register(trust.Session{ID: id, From: k.From, To: k.To, Expires: k.Expires}, a.opts.Language.Now())
+		_ = a.language.Load().Sessions.Register(trust.Session{ID: id, From: k.From, To: k.To, Expires: k.Expires}, a.language.Load().Now())
 		return true
 	})
 	return errors.Join(err, fault)
@@ -151,16 +151,26 @@ type keptRegistry struct {
 // registryTime bounds how long a change of the trust registry waits to be kept.
 const registryTime = 10 * time.Second
 
+// Registry is a trust registry that is kept in Records.
+type Registry struct {
+	*trust.Registry
+	records    Records
+	configured string // hash of what it began as
+	version    uint64 // of the record; changes come one at a time
+}
+
+const registryKey = "registry"
+
 // OpenRegistry returns the trust registry that is configured, with the changes that
 // were made to it since. After initial has changed it holds, and earlier changes do
 // not; which proposals were made stays known, so that none of them is made again.
-func OpenRegistry(ctx context.Context, r Records, initial canonical.Value, now time.Time) (*trust.Registry, error) {
-	const key = "registry"
-	version, value, err := r.Get(ctx, spaceRegistry, key)
+func OpenRegistry(ctx context.Context, records Records, initial canonical.Value, now time.Time) (*Registry, error) {
+	version, value, err := records.Get(ctx, spaceRegistry, registryKey)
 	if err != nil {
 		return nil, fmt.Errorf("sdlagent: trust registry: %w", err)
 	}
-	configured, state := canonical.Hash(initial), initial
+	r := &Registry{records: records, configured: canonical.Hash(initial), version: version}
+	state := initial
 	if version > 0 {
 		var k keptRegistry
 		if err := json.Unmarshal(value, &k); err != nil {
@@ -170,28 +180,47 @@ func OpenRegistry(ctx context.Context, r Records, initial canonical.Value, now t
 		if err != nil {
 			return nil, fmt.Errorf("sdlagent: stored trust registry: %w", err)
 		}
-		if state = kept; k.Configured != configured {
+		if state = kept; k.Configured != r.configured {
 			for _, name := range []string{"sequence", "applied_proposals"} {
 				initial = initial.With(name, kept.Get(name))
 			}
 			state = initial
 		}
 	}
-	return trust.NewRegistry(state, now, trust.RegistryOptions{Keep: func(state canonical.Value) error {
+	r.Registry, err = trust.NewRegistry(state, now, r.options(r.configured))
+	return r, err
+}
+
+// Configure has another initial hold, as OpenRegistry does after a restart. The same one
+// changes nothing. It is called by one goroutine at a time.
+func (r *Registry) Configure(initial canonical.Value, now time.Time) error {
+	configured := canonical.Hash(initial)
+	if configured == r.configured {
+		return nil
+	}
+	if err := r.Replace(initial, now, r.options(configured)); err != nil {
+		return err
+	}
+	r.configured = configured
+	return nil
+}
+
+// options have changes kept, with what the registry began as.
+func (r *Registry) options(configured string) trust.RegistryOptions {
+	return trust.RegistryOptions{Keep: func(state canonical.Value) error {
 		value, err := json.Marshal(keptRegistry{configured, state.AppendJSON(nil)})
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), registryTime)
 		defer cancel()
-		// Changes come one at a time.
-		wrote, now, _, err := put(ctx, r, spaceRegistry, key, version, "sdl", value, time.Time{})
+		wrote, now, _, err := put(ctx, r.records, spaceRegistry, registryKey, r.version, "sdl", value, time.Time{})
 		if err == nil && !wrote {
 			err = errors.New("sdlagent: the record of the trust registry was written by somebody else")
 		}
 		if err == nil {
-			version = now
+			r.version = now
 		}
 		return err
-	}})
+	}}
 }

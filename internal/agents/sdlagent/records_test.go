@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/agents/sdlagent"
+	"github.com/slimwire/swp/sdl/trust"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -42,4 +43,52 @@ func TestNoncesOutliveTheProcessButNotTheirTime(t *testing.T) {
 	passed.Store(int64(time.Hour + time.Minute))
 	fresh("ab", "c", true)
 	fresh("ab", "c", false)
+}
+
+// Another key file holds without a restart; a proposal that was made stays made.
+func TestTheTrustRegistryFollowsItsFile(t *testing.T) {
+	records := newRecords(t, 1<<20)
+	now := time.Now()
+	first, second := value(t, `{"revoked_kids":["first"]}`), value(t, `{"revoked_kids":["second"]}`)
+	r, err := sdlagent.OpenRegistry(t.Context(), records, first, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoked := func(r *sdlagent.Registry, want string) {
+		t.Helper()
+		if got := string(r.Snapshot().Value.Get("revoked_kids").AppendJSON(nil)); got != want {
+			t.Errorf("revoked %s, want %s", got, want)
+		}
+	}
+	propose := func(r *sdlagent.Registry) {
+		t.Helper()
+		p := trust.Proposal{ID: "p", Merge: true, Registry: value(t, `{"revoked_kids":["third"]}`)}
+		if _, err := r.Apply(p, now); err != nil {
+			t.Error(err)
+		}
+	}
+	propose(r)
+	revoked(r, `["first","third"]`)
+	if err := r.Configure(first, now); err != nil { // which is no other one
+		t.Error(err)
+	}
+	revoked(r, `["first","third"]`)
+	if err := r.Configure(second, now); err != nil {
+		t.Error(err)
+	}
+	propose(r) // again
+	revoked(r, `["second"]`)
+	if err := r.Configure(value(t, `{"revoked_kids":7}`), now); err == nil {
+		t.Error("a registry that is none was taken")
+	}
+	if _, err := r.Apply(trust.Proposal{ID: "q", Merge: true, Registry: value(t, `{"revoked_kids":["fourth"]}`)}, now); err != nil {
+		t.Error(err)
+	}
+	again, err := sdlagent.OpenRegistry(t.Context(), records, second, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoked(again, `["fourth","second"]`)
+	propose(again)
+	revoked(again, `["fourth","second"]`)
 }

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -33,8 +34,8 @@ import (
 
 // Options configure an Agent. Language and Records are required.
 type Options struct {
-	// Language configures the server of the language. Its Tools have names without a
-	// slash; Tasks is of this package's making.
+	// Language configures the server of the language, until SetLanguage. Its Tools have
+	// names without a slash; Tasks is of this package's making.
 	Language serve.Options
 
 	// May reports whether an identity may speak as an agent. It must not block. Nil
@@ -68,9 +69,9 @@ type Options struct {
 
 // Agent implements sdl.Server of the profile. It is safe for concurrent use.
 type Agent struct {
-	opts   Options
-	server *serve.Server
-	links  *links
+	opts     Options
+	language atomic.Pointer[language]
+	links    *links
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -79,6 +80,12 @@ type Agent struct {
 	closed bool
 	tasks  map[string]struct{} // not over, by key
 	going  sync.WaitGroup
+}
+
+// language is the server of the language, and what it was made of.
+type language struct {
+	*serve.Server
+	serve.Options
 }
 
 // New returns an Agent. Sessions that an earlier process left in Records hold again; its
@@ -96,33 +103,44 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if o.Tasks == 0 {
 		o.Tasks = 1024
 	}
-	if o.Language.Now == nil {
-		o.Language.Now = time.Now
-	}
 	if o.Records == nil {
 		return nil, errors.New("sdlagent: no Records")
 	}
 	a := &Agent{opts: o, links: newLinks(o.Inside), tasks: make(map[string]struct{})}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
-	o.Language.Tools = &tools{Agent: a, own: o.Language.Tools}
-	if o.Inside.Connect != nil {
-		o.Language.Tasks = a
-	}
-	failed := o.Language.Failed
-	o.Language.Failed = func(r *serve.Request, err error) {
-		o.Report(fmt.Errorf("sdlagent: %s of %q: %w", r.Envelope.CT, r.Caller.Identity, err))
-		if failed != nil {
-			failed(r, err)
-		}
-	}
-	var err error
-	if a.server, err = serve.New(o.Language); err != nil {
+	if err := a.SetLanguage(o.Language); err != nil {
 		return nil, err
 	}
 	if err := a.recallSessions(ctx); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// SetLanguage has messages that come from now on handled as other Options say, of which
+// Sessions are those of the Options that they replace, or are none. A message that is
+// being handled is so to its end as it began.
+func (a *Agent) SetLanguage(o serve.Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Tools = &tools{Agent: a, own: o.Tools}
+	if a.opts.Inside.Connect != nil {
+		o.Tasks = a
+	}
+	failed := o.Failed
+	o.Failed = func(r *serve.Request, err error) {
+		a.opts.Report(fmt.Errorf("sdlagent: %s of %q: %w", r.Envelope.CT, r.Caller.Identity, err))
+		if failed != nil {
+			failed(r, err)
+		}
+	}
+	server, err := serve.New(o)
+	if err != nil {
+		return err
+	}
+	a.language.Store(&language{server, o})
+	return nil
 }
 
 // Start goes on with the tasks that an earlier process left. It is called once, when
@@ -147,7 +165,7 @@ type (
 
 // Handle implements the Server of the profile.
 func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
-	identity := m.Session.Peer().Identity
+	identity, language := m.Session.Peer().Identity, a.language.Load()
 	judged := false // what is refused from then on is so for its security
 	denied, claimed := false, ""
 	form, caller := formOf(m.Form), serve.Caller{
@@ -163,7 +181,7 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 		// There is no consumer of events: valid, trusted and fresh ones are counted
 		// and dropped.
 		caller.Type = sdl.TypeEvt
-		r, refused := a.server.Receive(ctx, m.Body, form, caller)
+		r, refused := language.Receive(ctx, m.Body, form, caller)
 		if refused != nil {
 			fault := faultOf(refused, judged)
 			fault.Denied = denied
@@ -171,13 +189,13 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 		}
 		return carriage.Answer{Agent: r.Agent(), Claimed: claimed}
 	}
-	out := a.server.Handle(ctx, m.Body, form, caller)
+	out := language.Handle(ctx, m.Body, form, caller)
 	answer := carriage.Answer{Body: out.Answer, Claimed: claimed}
 	if out.Request != nil {
 		answer.Agent = out.Request.Agent()
 		if err := a.keep(ctx, out); err != nil {
 			a.opts.Report(err)
-			refused := a.server.Refuse(&sdl.Error{Code: sdl.Internal, Retryable: true})
+			refused := language.Refuse(&sdl.Error{Code: sdl.Internal, Retryable: true})
 			return carriage.Answer{Claimed: claimed, Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()}, false)}
 		}
 	}
@@ -195,7 +213,7 @@ func (a *Agent) Refusal(form carriage.Form, f *carriage.Fault) []byte {
 	if f.Reason != "" {
 		refused.Details = canonical.Object(canonical.Member{Name: "reason", Value: canonical.String(f.Reason)})
 	}
-	return formOf(form).Append(nil, a.server.Refuse(refused).Response)
+	return formOf(form).Append(nil, a.language.Load().Refuse(refused).Response)
 }
 
 func formOf(f carriage.Form) sdl.Form {

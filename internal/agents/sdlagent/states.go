@@ -117,7 +117,7 @@ func change(op, path string, v canonical.Value) canonical.Value {
 // envelope returns the event that has a payload, one step on from the request, and
 // signed if that was.
 func (s *states) envelope(payload canonical.Value) ([]byte, error) {
-	o := &s.agent.opts.Language
+	o := &s.agent.language.Load().Options
 	request, err := canonical.ParseJSON(s.work.Request)
 	if err != nil {
 		return nil, err

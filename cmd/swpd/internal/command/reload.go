@@ -16,16 +16,16 @@ func newReload() *cobra.Command {
 		Use:   "reload",
 		Short: "Make a running swpd reload its configuration and files",
 		Long: `Have the swpd on this machine, through its admin listener, read its configuration
-and the files that it names again, and say what came of it. Taken up are:
-certificates and the list trust.ca, access rules, MCP servers, partners, agent
-cards, tools that are described, who calls over HTTP, and the files of cred (keys
-of issuers, digests of opaque credentials).
+and the files that it names again, and say what came of it. Most keys are taken up:
+certificates, access rules, partners, MCP servers, workers, agents, teams, RPC back
+ends, cards and tools, credentials, A2A-SDL, SLIP, callers over HTTP, quotas, the
+log, and limits, which hold for new connections. docs/configuration.md has the list.
 
-What an MCP server that was removed or changed has under way goes on until it
-ends; new requests are refused, or go to the changed server. Peers that are
-not let in any more are disconnected. Each section is taken up as a whole or not at
-all: unusable parts are reported, and the old ones stay in force. What takes
-effect at the next start only is named.
+Requests and tasks that are under way end where they began; new ones go to what the
+configuration names now, or are refused. Peers that are not let in any more are
+disconnected. Each section is taken up as a whole or not at all: unusable parts are
+reported, and the old ones stay in force. What takes effect at the next start only
+is named.
 
 SIGHUP does the same without an answer, and a changed file is read within two
 seconds without being asked for.

@@ -1,0 +1,285 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slimwire/swp/profiles/a2a"
+	messages "github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/sdl"
+)
+
+// answering are servers that say their name to workers, agents and members of teams.
+// Those who say hold wait until release is closed.
+type answering struct {
+	first, second string
+	held, release chan struct{}
+}
+
+func newAnswering(t *testing.T) *answering {
+	a := &answering{held: make(chan struct{}, 1), release: make(chan struct{})}
+	serve := func(name string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "hold") {
+				a.held <- struct{}{}
+				<-a.release
+			}
+			w.Header().Set("Content-Type", "application/json")
+			switch r.URL.Path {
+			case "/worker":
+				_, _ = fmt.Fprintf(w, "{\"output\":%q}\n", name)
+			case "/agent":
+				var request struct{ ID json.RawMessage }
+				_ = json.Unmarshal(body, &request)
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":%q}]}}}`, request.ID, name)
+			default:
+				w.WriteHeader(http.StatusNotFound)
+			}
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	a.first, a.second = serve("first"), serve("second")
+	return a
+}
+
+// What carries out tasks comes, changes and goes while tasks are under way: each task
+// gets its result, or the reason why nobody carries it out.
+func TestThoseWhoCarryOutTasksChangeUnderTraffic(t *testing.T) {
+	message := func(text string) string {
+		return fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":%q}],"messageId":"1"}}`, text)
+	}
+	for name, section := range map[string]struct {
+		always      func(a *answering) string
+		yaml        func(a *answering, second bool) string
+		kind, agent string
+		changed     string
+		input       func(text string) string
+		label       string
+	}{
+		"workers": {
+			yaml: func(a *answering, second bool) string {
+				return fmt.Sprintf("a2a: {workers: {one: {kinds: k, url: '%s/worker'}}}\n", a.url(second))
+			},
+			kind: "k", changed: "a2a.workers.one", input: func(text string) string { return text }, label: `worker="one"`,
+		},
+		"agents": {
+			yaml: func(a *answering, second bool) string {
+				return fmt.Sprintf("a2a: {agents: {billing: {url: '%s/agent', binding: jsonrpc}}}\n", a.url(second))
+			},
+			kind: "a2a/1.0/SendMessage", agent: "billing", changed: "a2a.agents.billing", input: message, label: `agent="billing"`,
+		},
+		"teams": {
+			always: func(a *answering) string {
+				return fmt.Sprintf("a2a: {agents: {first: {url: '%s/agent', binding: jsonrpc}, second: {url: '%s/agent', binding: jsonrpc}}}\n", a.first, a.second)
+			},
+			yaml: func(_ *answering, second bool) string {
+				return "teams: {desk: {default: " + map[bool]string{false: "first", true: "second"}[second] + ", members: {first: {routes: false}, second: {routes: false}}}}\n"
+			},
+			kind: "a2a/1.0/SendMessage", agent: "desk", changed: "teams.desk", input: message, label: `team="desk"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overTLSAndQUIC(t, func(t *testing.T, transport int) {
+				a := newAnswering(t)
+				yaml := everyoneYAML
+				if section.always != nil {
+					yaml = section.always(a) + yaml
+				}
+				r := start(t, yaml)
+				s := r.mustDial(r.addrs[transport])
+				ask := func(text string) *a2a.Result {
+					_, result := s.hand(t, &a2a.Task{Kind: section.kind, Input: []byte(section.input(text))}, a2a.SendOptions{Agent: section.agent})
+					return result
+				}
+				says := func(want string) {
+					t.Helper()
+					if got := ask("hello"); !got.OK || !strings.Contains(string(got.Output), want) {
+						t.Errorf("%+v, want %s", got, want)
+					}
+				}
+				refused := func() {
+					t.Helper()
+					if got := ask("hello"); got.OK || !strings.HasPrefix(got.Reason, "unsupported capability: ") {
+						t.Errorf("%+v, want it refused", got)
+					}
+				}
+				reload := func(old, now string) {
+					t.Helper()
+					r.rewrite(old, now)
+					if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 || !slices.Equal(got.Changed, []string{section.changed}) {
+						t.Errorf("answer %+v", got)
+					}
+				}
+				refused()
+				first, second := section.yaml(a, false), section.yaml(a, true)
+				reload("access:", first+"access:")
+				says("first")
+				held := make(chan *a2a.Result, 1)
+				go func() { held <- ask("hold") }()
+				<-a.held
+
+				ctx, stop := context.WithCancel(t.Context())
+				var load sync.WaitGroup
+				load.Go(func() {
+					for ctx.Err() == nil {
+						if got := ask("hello"); !got.OK {
+							t.Errorf("a task during reloads: %+v", got)
+							return
+						}
+					}
+				})
+				reload(first, second)
+				reload(second, first)
+				reload(first, second)
+				stop()
+				load.Wait()
+				says("second")
+				reload(second, "")
+				refused()
+				close(a.release)
+				if got := <-held; !got.OK || !strings.Contains(string(got.Output), "first") {
+					t.Errorf("the task that was under way: %+v", got)
+				}
+				r.eventually("the end of all that is gone", func() bool {
+					_, body := r.get("/metrics")
+					return !strings.Contains(body, section.label)
+				})
+			})
+		})
+	}
+}
+
+func (a *answering) url(second bool) string {
+	if second {
+		return a.second
+	}
+	return a.first
+}
+
+// A name may move from one section to another in one reload.
+func TestANameMovesFromAnAgentToATeam(t *testing.T) {
+	a := newAnswering(t)
+	agent := fmt.Sprintf("a2a: {agents: {desk: {url: '%s/agent', binding: jsonrpc}}}\n", a.first)
+	r := start(t, agent+everyoneYAML)
+	s := r.mustDial(r.addrs[0])
+	says := func(want string) {
+		t.Helper()
+		input := `{"message":{"role":"ROLE_USER","parts":[{"text":"hello"}],"messageId":"1"}}`
+		_, got := s.hand(t, &a2a.Task{Kind: "a2a/1.0/SendMessage", Input: []byte(input)}, a2a.SendOptions{Agent: "desk"})
+		if !got.OK || !strings.Contains(string(got.Output), want) {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+	says("first")
+	team := fmt.Sprintf("a2a: {agents: {other: {url: '%s/agent', binding: jsonrpc}}}\nteams: {desk: {default: other, members: {other: {routes: false}}}}\n", a.second)
+	r.rewrite(agent, team)
+	if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
+		t.Errorf("answer %+v", got)
+	}
+	says("second")
+	r.rewrite(team, agent)
+	r.reloads()
+	says("first")
+}
+
+func TestWhoTheAgentsOfNSLIPAreChangesUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := open(t, "a", fmt.Sprintf(numbers, ""))
+		coordinator, planner := r.speaks(r.addrs[transport], "coordinator"), r.speaks(r.addrs[transport], "planner")
+		const known, unknown = `@a6|f0|c3|S0|d1|T2#`, `@a6|f0|c3|S0|d9|T2#`
+		hears := func(text string) {
+			t.Helper()
+			coordinator.says(messages.TypeNSLIP, text)
+			if got := planner.hears(); got.Payload != text {
+				t.Errorf("%+v, want %s", got, text)
+			}
+		}
+		hears(known)
+		coordinator.isRefused(coordinator.says(messages.TypeNSLIP, unknown), messages.CodeNoMapping)
+		r.rewrite("1: planner,", "1: planner, 9: planner,")
+		r.reloaded()
+		hears(known)
+		hears(unknown)
+		r.rewrite("1: planner, 9: planner,", "9: planner,")
+		r.reloaded()
+		coordinator.isRefused(coordinator.says(messages.TypeNSLIP, known), messages.CodeNoMapping)
+		hears(unknown)
+	})
+}
+
+func TestWhatSDLLetsAgentsCallChangesOnASession(t *testing.T) {
+	r := start(t, sdlOpen+sdlAccess)
+	s := r.speak(t)
+	may := func(want bool) {
+		t.Helper()
+		if ok, _ := s.ask(t, sdl.JSON, sdlToolCall("sys.ping")).Payload.Get("ok").Bool(); ok != want {
+			t.Errorf("sys.ping: %v, want %v", ok, want)
+		}
+	}
+	may(true)
+	r.rewrite("allow: [sys.ping,", "allow: [")
+	r.reloaded()
+	may(false)
+	r.rewrite("allow: [", "allow: [sys.ping,")
+	r.reloaded()
+	may(true)
+	r.rewrite("agent_id: "+sdlServer, "agent_id: did:web:other.example")
+	if got := r.reloads(); !slices.Equal(got.Later, []string{"sdl.agent_id"}) {
+		t.Errorf("answer %+v", got)
+	}
+	may(true)
+}
+
+func TestLimitsChangeForConnectionsThatComeLater(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := start(t, "limits: {connections_per_identity: 2}\n")
+		early := r.mustDial(r.addrs[transport])
+		r.rewrite("connections_per_identity: 2", "connections_per_identity: 1")
+		if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
+			t.Errorf("answer %+v", got)
+		}
+		if late, err := r.dial(r.addrs[transport]); err == nil && echo(t, late) == nil {
+			t.Error("one connection more than there may be is served")
+		}
+		if err := echo(t, early); err != nil {
+			t.Errorf("the connection that was there: %v", err)
+		}
+		r.rewrite("connections_per_identity: 1", "connections_per_identity: 3")
+		r.reloads()
+		for range 2 {
+			if err := echo(t, r.mustDial(r.addrs[transport])); err != nil {
+				t.Errorf("as many connections as there may be: %v", err)
+			}
+		}
+	})
+}
+
+func TestQuotasChangeUnderTraffic(t *testing.T) {
+	r := start(t, "quota: {total: 8MiB, per_identity: 1MiB}\nartifact: {quota: {total: 8MiB, per_identity: 1MiB}}\n")
+	s := r.mustDial(r.addrs[0])
+	r.counts("swpd_store_quota_bytes", "8.388608e+06")
+	for _, row := range [][3]string{
+		{"quota: {total: 8MiB, per_identity: 1MiB}\n", "quota: {total: 16MiB, per_identity: 2MiB}\n", "quota.per_identity quota.total"},
+		{"artifact: {", "artifact: {max_size: 4KiB, ", "artifact.max_size"},
+		{"artifact: {", "relay: {window: 1h, max_attempts: 7}\nartifact: {", "relay.max_attempts relay.window"},
+	} {
+		r.rewrite(row[0], row[1])
+		if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 || strings.Join(got.Changed, " ") != row[2] {
+			t.Errorf("answer %+v, want %s", got, row[2])
+		}
+		if err := echo(t, s); err != nil {
+			t.Error(err)
+		}
+	}
+	r.counts("swpd_store_quota_bytes", "1.6777216e+07")
+}
