@@ -116,7 +116,7 @@ func TestAnAgentComesAndGoesWithItsName(t *testing.T) {
 		mine := newWorker()
 		s := service(t, a2a.Options{Access: names("billing/k")})
 		p := script(t, s, alice)
-		p.send(task("early", "k", ""), param(profiles.ExtAgent, "billing"))
+		p.send(task("early", "k", ""), param(a2a.ExtAgent, "billing"))
 		p.want(message{Type: 4, ID: "early", Reason: "denied"})
 		billing := []a2a.Registration{{Agent: "billing", Kinds: []string{"k"}, Worker: mine}}
 		if err := s.ReplaceWorkers(nil, billing); err != nil {
@@ -125,7 +125,7 @@ func TestAnAgentComesAndGoesWithItsName(t *testing.T) {
 		if code := p.verdict(handshake("billing", "k")); code != profiles.SecurityPolicy {
 			t.Errorf("somebody else declares it: %v, want %v", code, profiles.SecurityPolicy)
 		}
-		p.send(task("here", "k", ""), param(profiles.ExtAgent, "billing"))
+		p.send(task("here", "k", ""), param(a2a.ExtAgent, "billing"))
 		r := mine.started(t)
 		if err := s.ReplaceWorkers(billing, nil); err != nil {
 			t.Fatal(err)
