@@ -71,7 +71,7 @@ var rules = []rule{
 
 	{"internal/access", nil, nil, "rules and patterns, for whoever has something to protect"},
 	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
-	{"store", nil, nil, "small interfaces over standard types"},
+	{"store", nil, nil, "small interfaces, and the results of their operations"},
 	{"store/sqlstore", []string{"store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/filestore", []string{"store"}, nil, "files beside a database that it knows as records"},
 	{"store/storetest", []string{"store", "internal/effort"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
@@ -88,7 +88,7 @@ var rules = []rule{
 	{"internal/bridge/mcpheader", []string{"internal/bridge/upstream", "profiles/mcpmap"}, nil, "the headers of MCP, for both of its ends"},
 	{"internal/bridge/mcphttp", []string{"internal/backoff", "internal/bridge/mcpheader", "internal/bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/a2ajson", []string{"internal/jsonobject", "internal/bridge/a2abinding"}, nil, "the members of A2A that decide whose a task is"},
-	{"internal/bridge/a2aowners", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "profiles/a2a"}, nil, "whose tasks are, for all behind whom callers look alike: knows records, no store"},
+	{"internal/bridge/a2aowners", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "profiles/a2a", "store"}, nil, "the owners of tasks, for agents to which all callers look alike: of store only the results"},
 	{"internal/bridge/a2ahttp", []string{"internal/backoff", "internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "internal/bridge/a2aowners", "internal/bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/rpchttp", []string{"internal/bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/worker", []string{"internal/bridge/proc", "internal/bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/access/token"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/cred"
@@ -109,83 +108,23 @@ func credProfiles(s *stage) ([]*profiles.Profile, error) {
 	return []*profiles.Profile{witnessed(s, c.Profile()), witnessed(s, calls)}, nil
 }
 
-// buildCredHop sets an endpoint between two connections: calls of vector.held that
-// come on "a" are made on "b", the credentials that they are made under ahead of
-// them.
+// buildCredHop sets an endpoint with the CRED profile between two connections.
 func buildCredHop(s *stage) error {
 	c, err := s.credentials()
 	if err != nil {
 		return err
 	}
-	h := &credHop{hop: hop{s: s}, cred: c}
-	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{"vector.held": {Held: h.call}}})
-	if err != nil {
-		return err
-	}
-	w := witnessed(s, calls)
-	w.Handler = h.before(w.Handler)
-	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, c.Profile()), w})
-	if err != nil {
-		return err
-	}
-	if h.next, err = s.pipe(ep, "b"); err != nil {
-		return err
-	}
-	_, err = s.pipe(ep, "a")
-	return err
+	return buildHop(s, credCarrier{c}, rpc.Options{})
 }
 
-// credHop passes calls on. It waits until their credentials are taken, which is not
-// for the read loop.
-type credHop struct {
-	hop
-	cred *cred.Service
-}
+// credCarrier fails a call whose credentials the next endpoint refuses.
+type credCarrier struct{ *cred.Service }
 
-func (h *credHop) call(p *rpc.Pending, params []byte) error {
-	lane, err := h.next.Open(p.Context())
-	if err != nil {
-		return err
+// Forward implements profiles.Carrier.
+func (c credCarrier) Forward(ctx context.Context, lane profiles.Lane, on *profiles.Onward) (context.Context, error) {
+	ctx, err := c.Service.Forward(ctx, lane, on)
+	if errors.As(err, new(*profiles.PeerError)) {
+		err = &rpc.Error{Code: rpc.CodeUnauthorized, Message: "the credentials were not taken"}
 	}
-	ctx, cancel := context.WithCancel(p.Context())
-	done := make(chan struct{})
-	h.s.onClose(func() { cancel(); <-done })
-	params = append([]byte{}, params...)
-	written := h.rpcID
-	go func() {
-		defer close(done)
-		ctx, err := h.cred.Forward(ctx, lane, new(profiles.Onward))
-		if errors.As(err, new(*profiles.PeerError)) {
-			err = &rpc.Error{Code: rpc.CodeUnauthorized, Message: "the credentials were not taken"}
-		}
-		if err != nil {
-			p.Fail(err)
-			return
-		}
-		stream, err := rpc.Open(ctx, &aliasedLane{lane, h.s, written}, "vector.held", params)
-		if err != nil {
-			p.Fail(err)
-			return
-		}
-		defer stream.Close()
-		h.receive(ctx, p, stream)
-	}()
-	return nil
-}
-
-// aliasedLane is where a call goes on whose rpc_id the script writes in its own
-// way.
-type aliasedLane struct {
-	profiles.Lane
-	s       *stage
-	written []byte
-}
-
-func (o *aliasedLane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
-	var req rpc.Req
-	if err := req.Decode(env.Payload); err != nil {
-		return nil, err
-	}
-	o.s.alias("b", o.written, req.RPCID)
-	return o.Lane.Call(ctx, env)
+	return ctx, err
 }

@@ -1,14 +1,10 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/events"
@@ -26,17 +22,17 @@ func buildOBS(setup string) (func(*stage) error, error) {
 	case vectors.Serve:
 		return serving(emittingProfiles), nil
 	case vectors.Relay:
-		return buildHop, nil
+		return func(s *stage) error { return buildHop(s, s.contexts(), rpc.Options{}) }, nil
 	}
 	return nil, fmt.Errorf("%w: nothing here plays setup %q", ErrNotPlayed, setup)
 }
 
 // contexts is the OBS profile, which from now on is asked for the context of
 // each exchange.
-func (s *stage) contexts() *profiles.Profile {
+func (s *stage) contexts() *obs.Contexts {
 	c := obs.New(obs.Options{})
 	s.tracer = endpoint.ContextFunc(c.Attach)
-	return witnessed(s, c.Profile())
+	return c
 }
 
 // emittingProfiles are OBS, EVENTS, RPC with the method vector.emit and A2A with
@@ -65,7 +61,7 @@ func emittingProfiles(s *stage) ([]*profiles.Profile, error) {
 	}
 	s.onClose(tasks.Close)
 	return []*profiles.Profile{
-		s.contexts(), witnessed(s, calls), witnessed(s, tasks.Profile()), witnessed(s, bus.Profile()),
+		witnessed(s, s.contexts().Profile()), witnessed(s, calls), witnessed(s, tasks.Profile()), witnessed(s, bus.Profile()),
 	}, nil
 }
 
@@ -94,98 +90,4 @@ func (e *emitter) emit(ctx context.Context, r *events.Record) error {
 	r.EventID, r.EventType, r.Severity = fmt.Appendf(nil, "emitted-%d", e.n.Add(1)), []byte("vector.emitted"), []byte("info")
 	r.Timestamp, r.Body = uint64(e.s.clock.now().UnixMilli()), []byte(trace.Parent+" "+trace.State)
 	return e.bus.Publish(ctx, "spiffe://endpoint.invalid/under-test", r)
-}
-
-// buildHop sets an endpoint between two connections: calls of vector.held that
-// come on "a" are made on "b", in the trace context that they came with.
-func buildHop(s *stage) error {
-	h := &hop{s: s}
-	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{"vector.held": {Held: h.call}}})
-	if err != nil {
-		return err
-	}
-	w := witnessed(s, calls)
-	w.Handler = h.before(w.Handler)
-	ep, err := s.endpoint([]*profiles.Profile{s.contexts(), w})
-	if err != nil {
-		return err
-	}
-	if h.next, err = s.pipe(ep, "b"); err != nil {
-		return err
-	}
-	_, err = s.pipe(ep, "a")
-	return err
-}
-
-// hop passes calls on.
-type hop struct {
-	s     *stage
-	next  *endpoint.Session
-	rpcID []byte // of the call that is being served
-}
-
-func (h *hop) before(inner profiles.Handler) profiles.Handler {
-	return profiles.HandlerFunc(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
-		var in rpc.Req
-		if req.MsgType == rpc.TypeReq && in.Decode(req.Payload) == nil {
-			h.rpcID = bytes.Clone(in.RPCID)
-		}
-		return inner.Serve(ctx, req, w)
-	})
-}
-
-func (h *hop) call(p *rpc.Pending, params []byte) error {
-	lane, err := h.next.Open(p.Context())
-	if err != nil {
-		return err
-	}
-	stream, err := rpc.Open(p.Context(), &onward{Lane: lane, h: h}, "vector.held", params)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(p.Context())
-	done := make(chan struct{})
-	h.s.onClose(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		defer stream.Close()
-		h.receive(ctx, p, stream)
-	}()
-	return nil
-}
-
-func (h *hop) receive(ctx context.Context, p *rpc.Pending, stream *rpc.Stream) {
-	for {
-		item, err := stream.Recv(ctx)
-		switch {
-		case err == nil:
-			err = p.Item(item)
-		case errors.Is(err, io.EOF):
-			_ = p.Return(stream.Result())
-			return
-		}
-		if err != nil {
-			p.Fail(err)
-			return
-		}
-	}
-}
-
-// onward is where the call goes on: its trace context goes ahead of it.
-type onward struct {
-	profiles.Lane
-	h *hop
-}
-
-func (o *onward) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
-	var req rpc.Req
-	if err := req.Decode(env.Payload); err != nil {
-		return nil, err
-	}
-	o.h.s.alias("b", o.h.rpcID, req.RPCID)
-	ctx, err := new(obs.Contexts).Forward(ctx, o.Lane, &profiles.Onward{Scope: profiles.ScopeRPC, ID: req.RPCID})
-	if err != nil {
-		return nil, err
-	}
-	return o.Lane.Call(ctx, env)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -48,16 +49,16 @@ type ledger struct {
 }
 
 // Add notes which delivery an item is.
-func (l *ledger) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(bool, bool, error)) {
-	l.Store.Add(space, queue, id, mark, owner, data, expires, keep, func(fresh, equal bool, err error) {
-		if fresh {
+func (l *ledger) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(store.AddResult)) {
+	l.Store.Add(space, queue, id, mark, owner, data, expires, keep, func(r store.AddResult) {
+		if r.Fresh {
 			_, deliveryID, _ := strings.Cut(id, owner)
 			l.mu.Lock()
 			l.items[id] = deliveryID
 			delete(l.dead, id)
 			l.mu.Unlock()
 		}
-		done(fresh, equal, err)
+		done(r)
 	})
 }
 

@@ -80,7 +80,7 @@ func tokenKey(records store.Records) ([]byte, error) {
 	key = make([]byte, 32)
 	_, _ = rand.Read(key) // never fails: it ends the program instead
 	told := make(chan error, 1)
-	records.Put(spaceKeys, nameToken, 0, "", key, time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { told <- err })
+	records.Put(spaceKeys, nameToken, 0, "", key, time.Time{}, func(r store.PutResult) { told <- r.Err })
 	select {
 	case err = <-told:
 	case <-ctx.Done():

@@ -3,12 +3,13 @@
 //
 // A Profile is a table of message types with roles, and a Handler. The endpoint
 // reads the table: a type that is not in it is refused before its payload is
-// looked at. Whatever else has to know of profiles reads it as well: access rules
+// looked at. Others read it as well: access rules
 // its operations, swp.info its extensions, RPC its methods, a dump how to show a
 // payload. A Registry is built once from a list of profiles and never changes.
 //
-// A profile knows this package, p1, e1 and its own schema, and nothing of
-// frames, transports or other profiles.
+// A profile knows this package, p1, e1, its own schema and the interfaces of package
+// store, and nothing of frames, transports or other profiles; imports_test.go lists what
+// else it may import.
 //
 // # Constants
 //

@@ -77,10 +77,8 @@ type Blobs interface {
 
 	// Scan calls yield with the blobs whose name begins with prefix and is greater
 	// than after, in the order of the octets of their names, until yield returns
-	// false. Blobs sealed or removed during the scan may be missed. sealed is
-	// when.
-	Scan(ctx context.Context, prefix, after string,
-		yield func(name string, version, size uint64, sealed time.Time, tag []byte) bool) error
+	// false. Blobs sealed or removed during the scan may be missed.
+	Scan(ctx context.Context, prefix, after string, yield func(BlobInfo) bool) error
 
 	// Check reports whether a blob can be written now, by writing, and reports
 	// damage found so far. It is what readiness asks.
@@ -89,6 +87,15 @@ type Blobs interface {
 	// Close ends what was submitted, and closes. Later operations fail with
 	// ErrClosed.
 	io.Closer
+}
+
+// BlobInfo is what Scan tells of a blob.
+type BlobInfo struct {
+	Name    string
+	Version uint64
+	Size    uint64 // octets
+	Sealed  time.Time
+	Tag     []byte // must not be changed
 }
 
 // Limits of Blobs. Names and owners have those of the other interfaces, and a name

@@ -15,31 +15,22 @@ import (
 // Times are reckoned as Records says.
 type Queues interface {
 	// Add submits an item at the end of a queue. If the space knows its id nothing
-	// is written, and done gets fresh false and equal, whether the mark is the
-	// same: equal marks mean the same item. The owner pays for an item. From
-	// expires on, unless that is zero, it has expired; Take then says so. data
-	// must not change until done is called.
+	// is written. The owner pays for an item. From expires on, unless that is
+	// zero, it has expired; Lease then says so. data must not change until done is
+	// called.
 	//
 	// An engine bounds how many items wait in one queue and how many a space
 	// remembers, done ones included, and refuses more with ErrQuota.
-	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time,
-		done func(fresh, equal bool, err error))
+	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(AddResult))
 
 	// Lease submits the taking of the item of a queue that has been due longest,
-	// until a time. done gets the number of the lease, which proves it, how often
-	// the item was taken, this time included, and whether it has expired. data is
-	// nil if it has more than most octets: Data returns it then.
-	//
-	// A lease of 0 says that nothing is due. next is then the time when an item
-	// becomes due, as known now, or zero if none waits; an item added later is due
-	// at once.
-	Lease(space, queue string, most int, until time.Time,
-		done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error))
+	// until a time. Data of more than most octets does not come with the result:
+	// Data returns it.
+	Lease(space, queue string, most int, until time.Time, done func(LeaseResult))
 
 	// LeaseExpired is Lease for the items of any queue of a space that have
-	// expired. It does not count as a try, and next is when something will expire.
-	LeaseExpired(space string, most int, until time.Time,
-		done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error))
+	// expired. It does not count as a try.
+	LeaseExpired(space string, most int, until time.Time, done func(LeaseResult))
 
 	// Ack submits that an item is done. Its data is gone, its id is remembered.
 	// held is false if the item is done or was taken again by another consumer
@@ -67,6 +58,31 @@ type Queues interface {
 	// in which they came into it, after a number, until yield returns false.
 	Items(ctx context.Context, space, queue string, after uint64,
 		yield func(n uint64, id string, tries int, data []byte) bool) error
+}
+
+// AddResult is the result of an Add.
+type AddResult struct {
+	Fresh bool // the item was written; false if the space knows its id
+	Equal bool // not Fresh, and the item that is known has the same mark: it is the same item
+	Err   error
+}
+
+// LeaseResult is the result of a Lease or a LeaseExpired: an item that was taken, or,
+// with a Lease of 0, when the next one can be.
+type LeaseResult struct {
+	Lease   uint64 // the number of the lease, which proves it; 0 if nothing is due
+	Queue   string // of the item
+	ID      string
+	Tries   int    // how often the item was taken, with this Lease, but without LeaseExpired
+	Expired bool   // the item has expired; always so with LeaseExpired
+	Data    []byte // nil if it has more than most octets; done may keep it
+
+	// Next is when an item becomes due, or with LeaseExpired expires, as known now.
+	// It is zero if none will. An item that is added later is due at once. Only a
+	// result without an item has it.
+	Next time.Time
+
+	Err error
 }
 
 // How an item stands.

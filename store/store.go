@@ -22,8 +22,10 @@
 // effect, but may turn out to have after a crash: who submits it again recognises
 // that by the version or the id.
 //
-// A profile needs one of the interfaces or several, and an engine has them all;
-// method sets use the types of the standard library only. Package storetest holds the contract as a test that every engine passes.
+// A profile needs one of the interfaces or several, and an engine has them all. A
+// result of several parts comes to done as one struct, by value: its Err says
+// whether the operation failed, and if it did the other fields are zero. Package
+// storetest holds the contract as a test that every engine passes.
 package store
 
 import (
@@ -66,15 +68,9 @@ type Records interface {
 	// Put submits a write of one record if its version is was; 0 means that the
 	// record must not exist. The owner pays for it out of its quota; a record
 	// keeps the owner it was made with. A zero expires means never. value must
-	// not change until done is called.
-	//
-	// On success done gets the new version, which is larger than every earlier
-	// one of that key, and a nil current. If the version is another, nothing is
-	// written and done gets the version and the value that are there, which it
-	// may keep: version is 0 and current nil if there is no such record.
-	// wrote tells the two apart.
-	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-		done func(wrote bool, version uint64, current []byte, err error))
+	// not change until done is called. If the version is another, nothing is
+	// written.
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(PutResult))
 
 	// Delete submits the removal of one record if its version is was; 0 means
 	// whatever it is, a damaged one too. Removing an absent record succeeds for
@@ -94,17 +90,23 @@ type Records interface {
 		yield func(key string, version uint64, value []byte) bool) error
 }
 
+// PutResult is the result of a Put.
+type PutResult struct {
+	Wrote   bool   // false if the version was another
+	Version uint64 // the new one, larger than every earlier one of the key; if not Wrote the one that is there, 0 if there is no record
+	Current []byte // the value that is there, nil if Wrote or if there is no record; done may keep it
+	Err     error
+}
+
 // Logs are sequences of entries. A log begins with its first entry and is
 // numbered from 1 without gaps; numbers are never used again, also after
 // entries have expired or were trimmed.
 type Logs interface {
 	// Append submits an entry at the end of a log. A non-empty id is
 	// remembered as long as the entry is kept: if the log has an entry of that
-	// id nothing is written, and done gets the number of that entry, fresh
-	// false, and equal saying whether its data is the same. The owner pays for
-	// it. data must not change until done is called.
-	Append(space, log, id, owner string, data []byte, expires time.Time,
-		done func(seq uint64, fresh, equal bool, err error))
+	// id nothing is written. The owner pays for it. data must not change until
+	// done is called.
+	Append(space, log, id, owner string, data []byte, expires time.Time, done func(AppendResult))
 
 	// Read calls yield with the entries of a log after a number, in order,
 	// until yield returns false. It sees every entry whose done was called
@@ -125,6 +127,14 @@ type Logs interface {
 	// Drop submits the removal of a log with everything known of it: it begins
 	// again with number 1.
 	Drop(space, log string, done func(error))
+}
+
+// AppendResult is the result of an Append to a log.
+type AppendResult struct {
+	Seq   uint64 // the number of the entry, or of the entry that has the id
+	Fresh bool   // the entry was written; false if the log has one of its id
+	Equal bool   // not Fresh, and the entry that has the id has the same data
+	Err   error
 }
 
 // Durability is what an acknowledgement promises.

@@ -47,7 +47,8 @@
 //	standing: local            resumed if its Worker is a Resumer; else it has failed
 //	standing: agent            it waits for the agent to declare itself. The same
 //	                           process of the agent sends what is missing; for another
-//	                           one the task has failed
+//	                           one the task has failed. A partner keeps its tasks, so
+//	                           that each process of it is the same
 //	an ending                  over; the Result is sent to whoever asks for it
 //
 // In each case the Events that were stored are sent again to a sender that asks for

@@ -78,7 +78,7 @@ func (t *task) unsupported() string {
 	names := append(t.s.pools.names(), t.s.agents.kinds()...)
 	slices.Sort(names)
 	offers := slices.DeleteFunc(slices.Compact(names), func(name string) bool {
-		return delegated(name[strings.IndexByte(name, '/')+1:]) || delegated(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
+		return isOperation(name[strings.IndexByte(name, '/')+1:]) || isOperation(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
 	})
 	said := "this identity may ask for no other kind"
 	if len(offers) > 0 {

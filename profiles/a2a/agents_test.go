@@ -214,7 +214,7 @@ func TestPR04ATaskOfSomebodyElseIsUnknown(t *testing.T) {
 				t.Errorf("task %q: refused with %q, want the same text for all", id, texts)
 			}
 			msg := q.send(task(id, "k", "secret"), number(a2a.ExtResume, 1))
-			q.want(message{Type: 4, MsgID: msg, ID: id, Reason: "the task is not known, or no longer"})
+			q.want(message{Type: 4, MsgID: msg, ID: id, Reason: "the task is unknown, or no longer known"})
 		}
 		// The same task_id is a task of its own.
 		q.send(task("running", "k", "other"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // arrival is a Task on its way to its task.
@@ -116,8 +117,8 @@ func (a *arrival) arrive() {
 	}
 }
 
-// refusal says why a Task can not be taken whose task in the table is t, nil if there
-// is none. The caller holds mu.
+// refusal is the error of a Task that cannot be accepted, or nil. t is its task in the
+// table, nil without one. The caller holds mu.
 func (a *arrival) refusal(t *task) error {
 	s := a.s
 	switch {
@@ -161,15 +162,15 @@ func (a *arrival) create() *task {
 
 // store stores the request of a new task.
 func (a *arrival) store(t *task) {
-	t.s.opts.Store.Put(spaceRequest, t.key, 0, t.Owner, a.request.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
+	t.s.opts.Store.Put(spaceRequest, t.key, 0, t.Owner, a.request.encode(), t.Expires, func(p store.PutResult) {
 		switch {
-		case err != nil:
+		case p.Err != nil:
 			t.drop()
-			a.w.Fail(profiles.Unavailable(err))
-		case !wrote:
+			a.w.Fail(profiles.Unavailable(p.Err))
+		case !p.Wrote:
 			t.drop()
 			a.spawn(func() {
-				r, err := decodeRequest(current)
+				r, err := decodeRequest(p.Current)
 				a.found(r, err)
 			})
 		default:

@@ -53,7 +53,7 @@ func (t *task) attach(a *arrival, from uint64) {
 		from = t.log.last + 1
 	}
 	c.next, c.after = from, t.ended
-	if delegated(t.Kind) {
+	if isOperation(t.Kind) {
 		t.initiator = nil
 	}
 	old := s.tasks.cursors[t.run]
@@ -249,7 +249,7 @@ func (c *cursor) finish(e *ending) {
 	profiles.Ended(c.w, e.outcome())
 	answer := !c.sent && (c.after || e.By == byUs)
 	if answer && len(e.Result) <= finishAtOnce {
-		_ = c.w.Finish(env) // if it can not be sent, nobody is there
+		_ = c.w.Finish(env) // it cannot be sent if the session has ended
 		return
 	}
 	if answer {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles/p1"
+	"github.com/slimwire/swp/store"
 )
 
 // spaceAgents is where declarations are kept, by agent_id: after a restart the
@@ -47,9 +48,9 @@ func (d *declaration) decode(value []byte) error {
 	return nil
 }
 
-// remember stores what an agent has declared, unless that is stored already and
-// will be for a while. That it can not be stored costs a task its patience after
-// a restart, and nothing else. The caller does not hold mu.
+// remember stores the declaration of an agent, unless the store has it for some time
+// already. If it cannot be stored, tasks do not wait for the agent after a restart; there
+// is no other effect. The caller does not hold mu.
 func (dir *directory) remember(a *agent) {
 	s := dir.s
 	if s.opts.Store == nil {
@@ -71,17 +72,17 @@ func (dir *directory) remember(a *agent) {
 // known, in its place.
 func (dir *directory) record(a *agent, id string, was uint64, d *declaration, expires time.Time) {
 	s := dir.s
-	s.opts.Store.Put(spaceAgents, id, was, d.Identity, d.encode(), expires, func(wrote bool, version uint64, _ []byte, err error) {
+	s.opts.Store.Put(spaceAgents, id, was, d.Identity, d.encode(), expires, func(r store.PutResult) {
 		s.mu.Lock()
-		if err == nil {
-			a.version = version
+		if r.Err == nil {
+			a.version = r.Version
 		} else {
 			a.stored, a.renew = nil, time.Time{} // the next Handshake tries again
 		}
 		closed := s.closed
 		s.mu.Unlock()
-		if err == nil && !wrote && !closed {
-			dir.record(a, id, version, d, expires)
+		if r.Err == nil && !r.Wrote && !closed {
+			dir.record(a, id, r.Version, d, expires)
 		}
 	})
 }

@@ -63,8 +63,8 @@ type receiver interface {
 	// task returns the Task to send, as payload and extensions but for 20.
 	task(ctx context.Context) (payload []byte, ext e1.Extensions, err error)
 
-	// room reports whether an Event can be taken now. One with a number that can not
-	// is dropped, and asked for later.
+	// room reports whether an Event can be accepted now. Otherwise a numbered Event is
+	// dropped, and requested later.
 	room(size int, numbered bool) bool
 
 	// wantsMissing reports whether there is room again for Events that were dropped.

@@ -75,12 +75,12 @@ func (x *execution) store(at standing) error {
 				return nil
 			}
 			r := t.put(spaceStanding, version, value)
-			if r.err != nil {
-				return r.err
+			if r.Err != nil {
+				return r.Err
 			}
 			s.mu.Lock()
-			x.version = r.version
-			stored := r.wrote || string(r.current) == string(value)
+			x.version = r.Version
+			stored := r.Wrote || string(r.Current) == string(value)
 			if stored {
 				x.at = at
 			}
@@ -114,8 +114,8 @@ func (x *execution) restore(ctx context.Context, input []byte) (err error) {
 	return nil
 }
 
-// dispatch gives the task to whoever carries out its kind. Where that is an
-// agent that is not here, or with wait might be, the task waits for it.
+// dispatch gives the task to whoever carries out its kind. If no such agent is
+// connected, the task waits: always for a known one, with wait also for an unknown one.
 func (x *execution) dispatch(input []byte, wait bool) {
 	t, s := x.t, x.t.s
 	s.mu.Lock()
@@ -267,7 +267,7 @@ func (x *execution) awaitAgent() {
 	if x.agent == nil { // after a restart
 		a := s.agents.find(x.at.AgentID, x.at.Identity)
 		if a == nil {
-			return // somebody else has its name: it can not come back
+			return // another identity has the agent_id: the agent cannot return, and the task fails after Abandoned
 		}
 		x.joinAgent(a)
 	}

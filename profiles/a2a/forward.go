@@ -36,9 +36,9 @@ func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
 	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining(t.s.opts.Now())), nil
 }
 
-// room implements receiver: what can not be asked for again is refused by the queue,
-// if it has none. A refusal counts against the connection, which may be that of a
-// partner and carry the tasks of everybody.
+// room implements receiver. An Event without a number cannot be requested again, and
+// only a full queue refuses it: a refusal counts against the connection, and the
+// connection of a partner carries tasks of many identities.
 func (f *forward) room(size int, numbered bool) bool {
 	if !numbered {
 		return true

@@ -104,7 +104,7 @@ func (u update) serve(req *profiles.Request, at address) error {
 
 // ends reports whether the update is the Result that ends a task. The caller holds mu.
 func (u update) ends(t *task) bool {
-	return u.result != nil && !t.over && t.initiator == nil && !delegated(t.Kind)
+	return u.result != nil && !t.over && t.initiator == nil && !isOperation(t.Kind)
 }
 
 // check refuses an update that must not come after the one before, of a task in the
@@ -116,7 +116,7 @@ func (u update) check(t *task) error {
 	case u.sum != nil && t.initiator == nil:
 		// It crosses the Result of the executor, or ends the delivery only.
 		t.initiator = u.sum
-		if delegated(t.Kind) {
+		if isOperation(t.Kind) {
 			t.cursor.stop()
 		}
 	case u.sum != nil && *t.initiator != *u.sum:
@@ -194,7 +194,7 @@ func (u update) applyStored() error {
 		return <-done
 	case u.sum == nil && len(how.Initiator) > 0:
 		return errAfterResult
-	case u.sum == nil || delegated(t.Kind):
+	case u.sum == nil || isOperation(t.Kind):
 		return nil
 	}
 	refused, err := t.recordLateResult(*u.sum)
@@ -220,8 +220,8 @@ func (t *task) recordLateResult(sum digest) (refused, err error) {
 			return refused, nil
 		}
 		e.Initiator = sum[:]
-		if r := t.put(spaceEnding, version, e.encode()); r.err != nil || r.wrote {
-			return nil, r.err
+		if r := t.put(spaceEnding, version, e.encode()); r.Err != nil || r.Wrote {
+			return nil, r.Err
 		}
 	}
 }

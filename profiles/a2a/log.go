@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // Bounds of what is kept in memory of the Events of a task.
@@ -36,9 +37,9 @@ type eventLog struct {
 	tail   []tailEvent
 
 	// They belong to the write under way.
-	current  entry                                  // the first of the queue
-	failures int                                    // how often it could not be written
-	appended func(seq uint64, _, _ bool, err error) // finish, bound once
+	current  entry                    // the first of the queue
+	failures int                      // how often it could not be written
+	appended func(store.AppendResult) // finish, bound once
 }
 
 // entry is an Event on its way into the log.
@@ -149,7 +150,7 @@ func (l *eventLog) write() {
 	e, t := &l.current, l.t
 	if e.before == nil {
 		if l.appended == nil {
-			l.appended = func(seq uint64, _, _ bool, err error) { l.finish(seq, err) }
+			l.appended = func(r store.AppendResult) { l.finish(r.Seq, r.Err) }
 		}
 		t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.Owner, e.payload, t.Expires, l.appended)
 		return

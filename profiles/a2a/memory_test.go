@@ -157,14 +157,14 @@ func (m *memory) submit(f func()) {
 	m.queue <- f
 }
 
-func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	m.submit(func() {
 		err, apply := m.step()
 		if full := m.room(owner); full != nil {
 			err, apply = full, false
 		}
 		if !apply {
-			done(false, 0, nil, err)
+			done(store.PutResult{Err: err})
 			return
 		}
 		m.mu.Lock()
@@ -182,11 +182,11 @@ func (m *memory) Put(space, key string, was uint64, owner string, value []byte, 
 		m.mu.Unlock()
 		switch {
 		case err != nil:
-			done(false, 0, nil, err)
+			done(store.PutResult{Err: err})
 		case wrote:
-			done(true, r.version, nil, nil)
+			done(store.PutResult{Wrote: true, Version: r.version})
 		default:
-			done(false, r.version, slices.Clone(r.value), nil)
+			done(store.PutResult{Version: r.version, Current: slices.Clone(r.value)})
 		}
 	})
 }
@@ -243,30 +243,30 @@ func (m *memory) Scan(ctx context.Context, space, prefix, after string, yield fu
 	return ctx.Err()
 }
 
-func (m *memory) Append(space, name, id, owner string, data []byte, expires time.Time, done func(uint64, bool, bool, error)) {
+func (m *memory) Append(space, name, id, owner string, data []byte, expires time.Time, done func(store.AppendResult)) {
 	m.submit(func() {
 		err, apply := m.step()
 		if full := m.room(owner); full != nil {
 			err, apply = full, false
 		}
 		if !apply {
-			done(0, false, false, err)
+			done(store.AppendResult{Err: err})
 			return
 		}
 		m.mu.Lock()
 		l := m.log(space, name)
-		seq, fresh, equal := l.last+1, true, true
+		r := store.AppendResult{Seq: l.last + 1, Fresh: true}
 		if i := slices.IndexFunc(l.entries, func(e logEntry) bool { return id != "" && e.id == id }); i >= 0 {
-			seq, fresh, equal = l.entries[i].seq, false, string(l.entries[i].data) == string(data)
+			r = store.AppendResult{Seq: l.entries[i].seq, Equal: string(l.entries[i].data) == string(data)}
 		} else {
-			l.last = seq
-			l.entries = append(l.entries, logEntry{seq, id, slices.Clone(data), expires})
+			l.last = r.Seq
+			l.entries = append(l.entries, logEntry{r.Seq, id, slices.Clone(data), expires})
 		}
 		m.mu.Unlock()
 		if err != nil {
-			seq, fresh, equal = 0, false, false
+			r = store.AppendResult{Err: err}
 		}
-		done(seq, fresh, equal, err)
+		done(r)
 	})
 }
 

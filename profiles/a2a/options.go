@@ -31,8 +31,8 @@ type Options struct {
 	// means that it may, unless another identity is that agent.
 	MayUse func(identity, agentID string) bool
 
-	// Workers carry out tasks in this process, until ReplaceWorkers. A kind that is registered here is
-	// never passed on to a session.
+	// Workers carry out tasks in this process, until ReplaceWorkers. A task of a kind that
+	// is registered here goes to a session only if it names the agent.
 	Workers []Registration
 
 	// Partners are the identities of those endpoints, by name, for which tasks of an
@@ -92,7 +92,7 @@ type Registration struct {
 	// tasks that are meant for no agent.
 	Agent string
 
-	Kinds    []string // exactly these; a kind of an agent can not be taken twice
+	Kinds    []string // exactly these; a kind of an agent cannot be registered twice
 	Worker   Worker
 	Tasks    int           // at once, default 16
 	Waiting  int           // that wait for one to end, default 1,024; above it a Task is refused, to be sent again

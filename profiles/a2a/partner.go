@@ -12,7 +12,7 @@ import (
 // whose id ends in a slash, but for three things: a task is for it if it names one of
 // its agents, whatever its kind; it keeps its tasks, so that it may be restarted; and
 // a task that was given to it waits for it until its own deadline, because it goes on
-// meanwhile. One that was not yet waits for Unreached at most.
+// meanwhile. A task that was not yet given to it waits for Unreached at most.
 
 // partnerInstance stands for every process of a partner.
 const partnerInstance = "partner"

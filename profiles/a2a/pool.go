@@ -23,7 +23,7 @@ type service struct{ agent, kind string }
 // the first line.
 type pools struct {
 	hosting atomic.Pointer[hosting] // changes under mu
-	running int                     // tasks that run and can not go on in the next process
+	running int                     // running tasks that cannot continue in the next process
 	rested  chan struct{}           // not nil since Drain; closed when none of them runs
 }
 

@@ -6,31 +6,31 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// What the Results of this endpoint say.
+// The reasons in Results of this endpoint.
 const (
 	reasonUnsupported = "unsupported capability"
 	reasonDenied      = "denied"
 	reasonMalformed   = "malformed task input"
 	reasonHops        = "the task has passed too many endpoints"
-	reasonUnknown     = "the task is not known, or no longer"
+	reasonUnknown     = "the task is unknown, or no longer known"
 	reasonDeadline    = "deadline exceeded"
 	reasonFailed      = "the worker failed"
 	reasonRefused     = "the worker refused the task"
 	reasonGone        = "the worker did not come back"
-	reasonAway        = "the partner can not be reached now"
+	reasonAway        = "the partner cannot be reached now"
 	reasonRestarted   = "the worker was restarted"
 	reasonInterrupted = "interrupted by a restart"
 	reasonEvents      = "the task has too many events"
 	reasonSize        = "the output is too large"
 	reasonCancelled   = "cancelled"
-	reasonLost        = "the state of the task can not be read or written"
+	reasonLost        = "the state of the task cannot be read or written"
 	reasonChain       = "the task names a chain of credentials that is of no use here now"
 	reasonQuota       = "what is stored for this identity has reached its limit"
 )
 
-// The reasons by which an endpoint ends a task that its agent did not end, for those
-// who have to say them in another protocol. ReasonUnsupported is
-// followed by what there is, ReasonMalformed and ReasonChain by what is wrong.
+// The reasons of an endpoint for the end of a task that its agent did not end, for
+// conversion to other protocols. The supported capabilities follow ReasonUnsupported,
+// and details follow ReasonMalformed and ReasonChain.
 const (
 	ReasonUnsupported = reasonUnsupported
 	ReasonDenied      = reasonDenied
@@ -42,18 +42,18 @@ const (
 	ReasonChain       = reasonChain
 )
 
-// Refusal is a task that was passed on to a partner and refused there.
+// Refusal is a task that a partner has refused.
 type Refusal struct {
-	Owner    string // identity of whoever sent it here
-	Name     string // as rules know it: partner/agent/kind
+	Owner    string // identity of the sender of the task
+	Name     string // in rules: partner/agent/kind
 	Code     profiles.Code
-	Endpoint string // identity of the endpoint that refused, as it says itself
+	Endpoint string // identity that the refusing endpoint states
 }
 
-// RefusalCode returns the code that the reason of a Result comes to, if an endpoint
-// refuses tasks with it.
+// RefusalCode returns the code for the reason of a Result, if endpoints refuse tasks
+// for that reason.
 func RefusalCode(reason string) (code profiles.Code, ok bool) {
-	head, _, _ := strings.Cut(reason, ":") // what is wrong with it may follow
+	head, _, _ := strings.Cut(reason, ":") // details may follow
 	switch head {
 	case reasonDenied, reasonChain:
 		return profiles.SecurityPolicy, true
@@ -67,7 +67,7 @@ func RefusalCode(reason string) (code profiles.Code, ok bool) {
 	return profiles.OK, false
 }
 
-// delegated reports whether tasks of a kind are operations of A2A 1.0: they
-// get no Event that is not the executor's, and a Result of the initiator ends
-// the delivery only (mcp-a2a mapping §4).
-func delegated(kind string) bool { return strings.HasPrefix(kind, "a2a/1.0/") }
+// isOperation reports whether tasks of a kind are operations of A2A 1.0. They get Events
+// of the executor only, and a Result of the initiator ends the delivery only (mcp-a2a
+// mapping §4).
+func isOperation(kind string) bool { return strings.HasPrefix(kind, "a2a/1.0/") }

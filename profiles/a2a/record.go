@@ -214,8 +214,8 @@ func readHint(f *p1.Fields) (h profiles.Hint, err error) {
 	return h, in.Err()
 }
 
-// damaged is the error for a stored value that can not be read. Nothing of what
-// p1 says is wrapped: that would blame the peer.
+// damaged is the error for a stored value that cannot be read. It does not wrap the
+// error of p1, which would blame the peer.
 func damaged(what string, err error) error {
 	return errors.New("a2a: stored " + what + ": " + err.Error())
 }

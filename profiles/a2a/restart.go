@@ -116,7 +116,7 @@ func (tb *table) reload() error {
 		case passing(err):
 			return err
 		default: // it stays where it is; the others go on
-			s.opts.Report(fmt.Errorf("a2a: a task of an earlier process can not go on: %w", err))
+			s.opts.Report(fmt.Errorf("a2a: a task of an earlier process cannot continue: %w", err))
 		}
 	}
 	return nil

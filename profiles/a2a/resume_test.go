@@ -178,7 +178,7 @@ func TestResumeOfAnUnknownTask(t *testing.T) {
 		w := newWorker()
 		p := script(t, service(t, a2a.Options{Workers: kinds(w, "k")}), alice)
 		id := p.send(task("t", "k", ""), number(a2a.ExtResume, 1))
-		p.want(message{Type: 4, MsgID: id, ID: "t", Reason: "the task is not known, or no longer"})
+		p.want(message{Type: 4, MsgID: id, ID: "t", Reason: "the task is unknown, or no longer known"})
 		w.idle(t)
 		p.send(task("t", "k", ""), number(a2a.ExtResume, 0))
 		w.started(t).finish("out")
@@ -255,7 +255,7 @@ func TestRetentionEndsAllAtOnce(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		p.refuse(event("t", "e"), good("t", ""))
 		p.send(task("t", "k", "first"), number(a2a.ExtResume, 1))
-		p.want(message{Type: 4, ID: "t", Reason: "the task is not known, or no longer"})
+		p.want(message{Type: 4, ID: "t", Reason: "the task is unknown, or no longer known"})
 		// The same task_id begins a new life, with nothing of the former one.
 		p.send(task("t", "k", "second"))
 		r = w.started(t)

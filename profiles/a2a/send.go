@@ -157,7 +157,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 	d.interrupt = func() { cancel(errMissing) }
 	missing := d.seq.missing
 	d.mu.Unlock()
-	if !delegated(d.kind) || missing {
+	if !isOperation(d.kind) || missing {
 		timer := time.AfterFunc(silence, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()

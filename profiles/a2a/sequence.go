@@ -60,7 +60,7 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 	switch {
 	case !at.numbered && !room:
 		d.mu.Unlock()
-		d.end(errFull) // what has no number can not be requested
+		d.end(errFull) // an Event without a number cannot be requested again
 		return nil
 	case !room || !d.seq.follows(at):
 		d.drop()

@@ -27,12 +27,12 @@ type Service struct {
 	beacons beacons
 }
 
-// New returns a Service. Tasks that an earlier process left in the store go on:
-// what had not started is started, what had started on a Worker of this process
-// ends with a failure, what a session had been given waits for it to come back.
-// What of them is damaged is reported and left alone. It fails on registrations
-// that are not complete and on a store that can not be read. The caller closes
-// it.
+// New returns a Service. Tasks of an earlier process in the store continue. A task that
+// had not started is started. A task that had started on a Worker of this process is
+// resumed if the Worker is a Resumer, and otherwise ends with a failure. A task of a
+// session waits for the session to return. Damaged tasks are reported and not changed.
+// New fails on incomplete registrations and on a store that cannot be read. The caller
+// closes the Service.
 func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -84,26 +84,16 @@ func (t *task) retryLater(n int, err error, f func()) {
 	t.s.later(storePauses.After(n), f)
 }
 
-// putResult is what a Put of the store comes to.
-type putResult struct {
-	wrote   bool
-	version uint64
-	current []byte
-	err     error
-}
-
 // put stores a record of the task and waits for the result, but not longer than the
 // Service is open.
-func (t *task) put(space string, version uint64, value []byte) putResult {
-	done := make(chan putResult, 1)
-	t.s.opts.Store.Put(space, t.run, version, t.Owner, value, t.Expires, func(wrote bool, version uint64, current []byte, err error) {
-		done <- putResult{wrote, version, current, err}
-	})
+func (t *task) put(space string, version uint64, value []byte) store.PutResult {
+	done := make(chan store.PutResult, 1)
+	t.s.opts.Store.Put(space, t.run, version, t.Owner, value, t.Expires, func(r store.PutResult) { done <- r })
 	select {
 	case r := <-done:
 		return r
 	case <-t.s.ctx.Done():
-		return putResult{err: errClosed}
+		return store.PutResult{Err: errClosed}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // ackWait is how long a stored Task may stay without an Event or a Result
@@ -40,11 +41,11 @@ type task struct {
 	exec    execution
 	cursor  *cursor // sends to the last sender of the Task
 
-	over      bool          // how the task ends is decided
-	ending    *ending       // how
-	then      []func(error) // called when that is stored, or can not be
-	ended     bool          // that is stored
-	initiator *digest       // of the initiator's own Result, once it came
+	over      bool          // the ending is decided
+	ending    *ending       // Result of the task
+	then      []func(error) // called when the ending is stored, or cannot be stored
+	ended     bool          // the ending is stored
+	initiator *digest       // of the Result of the initiator; nil before it
 
 	ack, expiry *time.Timer
 }
@@ -65,7 +66,7 @@ func (t *task) startTimers(left time.Duration) {
 		return
 	}
 	t.expiry = s.later(left, func() { t.fail(reasonDeadline) })
-	if !delegated(t.Kind) {
+	if !isOperation(t.Kind) {
 		t.ack = s.later(ackWait, t.acknowledge)
 	}
 }
@@ -157,27 +158,27 @@ func (t *task) storeEnding(e *ending, failures int) {
 	if e.uncharged {
 		owner = ""
 	}
-	s.opts.Store.Put(spaceEnding, t.run, 0, owner, e.encode(), t.Expires, func(wrote bool, _ uint64, current []byte, err error) {
+	s.opts.Store.Put(spaceEnding, t.run, 0, owner, e.encode(), t.Expires, func(r store.PutResult) {
 		switch {
-		case err != nil && !passing(err) && !e.uncharged:
-			s.report(t, err)
-			m := ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonOf(err))}
+		case r.Err != nil && !passing(r.Err) && !e.uncharged:
+			s.report(t, r.Err)
+			m := ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonOf(r.Err))}
 			t.storeEnding(&ending{By: byUs, Result: m.Append(nil), Initiator: e.Initiator, uncharged: true}, 0)
-		case err != nil:
+		case r.Err != nil:
 			s.mu.Lock()
 			then := t.then
 			t.then = nil
 			s.mu.Unlock()
 			for _, f := range then {
-				f(err)
+				f(r.Err)
 			}
-			t.retryLater(failures, err, func() { t.storeEnding(e, failures+1) })
-		case wrote:
+			t.retryLater(failures, r.Err, func() { t.storeEnding(e, failures+1) })
+		case r.Wrote:
 			t.endingStored(e)
 		default:
 			// It was stored, although the store said that it was not.
 			first := new(ending)
-			if err := first.decode(current); err != nil {
+			if err := first.decode(r.Current); err != nil {
 				s.report(t, err)
 				first = e
 			}
@@ -195,7 +196,7 @@ func (t *task) endingStored(e *ending) {
 	then := t.then
 	t.then = nil
 	late := t.initiator
-	if len(e.Initiator) > 0 || delegated(t.Kind) {
+	if len(e.Initiator) > 0 || isOperation(t.Kind) {
 		late = nil
 	}
 	t.cursor.notify()

@@ -26,7 +26,7 @@ type Ward interface {
 // wardOf returns the Ward of the task for an agent, nil if it needs none.
 func (x *execution) wardOf(agentID string, input []byte) Ward {
 	t := x.t
-	if t.s.opts.Ward == nil || !delegated(t.Kind) {
+	if t.s.opts.Ward == nil || !isOperation(t.Kind) {
 		return nil
 	}
 	if isPartner(agentID) {
@@ -38,7 +38,7 @@ func (x *execution) wardOf(agentID string, input []byte) Ward {
 // admitted reports whether the task may be given to an agent. If not, it has ended.
 func (x *execution) admitted(agentID string, input []byte) bool {
 	t := x.t
-	if t.s.opts.Ward == nil || !delegated(t.Kind) {
+	if t.s.opts.Ward == nil || !isOperation(t.Kind) {
 		return true
 	}
 	if input == nil {

@@ -183,7 +183,7 @@ func TestTheOutputIsThatOfItsWard(t *testing.T) {
 			"later":  {[]error{unavailable}, message{Type: 4, OK: true, Payload: "own out"}},
 			"told":   {[]error{errTold}, message{Type: 4, Reason: "task not found", Payload: "-32001"}},
 			"full":   {[]error{noRoom}, message{Type: 4, Reason: "what is stored for this identity has reached its limit"}},
-			"broken": {[]error{errors.New("x")}, message{Type: 4, Reason: "the state of the task can not be read or written"}},
+			"broken": {[]error{errors.New("x")}, message{Type: 4, Reason: "the state of the task cannot be read or written"}},
 		} {
 			p.send(task(name, op, "in"))
 			_, id := agent.given(op, "in")
@@ -230,7 +230,7 @@ func TestPR04AWardIsThereAfterARestart(t *testing.T) {
 
 func TestATaskForAPartnerThatIsAwayFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const away = "the partner can not be reached now"
+		const away = "the partner cannot be reached now"
 		s := service(t, a2a.Options{})
 		s.Partner("far", carol, nil)
 		p := script(t, s, alice)

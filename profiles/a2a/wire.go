@@ -52,7 +52,7 @@ func lifecycle(env *e1.Envelope) []byte {
 	switch env.MsgType {
 	case TypeTask:
 		var m TaskBody
-		_ = m.Decode(env.Payload) // what can not be read is refused later
+		_ = m.Decode(env.Payload) // a malformed payload is refused later
 		return m.TaskID
 	case TypeEvent:
 		var m EventBody

@@ -246,7 +246,7 @@ func TestWireCarriesLargeInputsAndOutputs(t *testing.T) {
 			}
 			d = send("1", true)
 			if err := runs[1].event("", make([]byte, large+64)); err == nil {
-				t.Error("an event that can not be sent was stored")
+				t.Error("an event that cannot be sent was stored")
 			}
 			runs[1].end <- outcome{output: make([]byte, large+64)}
 			if _, result := receive(t, d); result.OK || result.Reason != "the output is too large" {

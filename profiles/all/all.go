@@ -1,5 +1,5 @@
-// Package all is the one list of profiles. Adding a profile is a folder beside
-// this one, its vectors, and a line here.
+// Package all is the one list of profiles. A built-in profile is a folder beside this
+// one and its entries here: its options, itself, and what it needs of the others.
 //
 // Profiles do not know each other. What one needs of another, or of the world,
 // it declares as a small interface of its own; here they are joined.

@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // downloads counts the GETs that are being answered.
@@ -117,10 +118,10 @@ func (s *Service) find(ctx context.Context, identity, id string) (*found, error)
 	}
 	var first *found
 	var bad error
-	err = s.opts.Store.Scan(ctx, allOf(id), "", func(name string, version, _ uint64, _ time.Time, stored []byte) bool {
-		if first == nil || version < first.version {
-			first = &found{name: name, version: version}
-			first.tag, bad = decodeTag(stored)
+	err = s.opts.Store.Scan(ctx, allOf(id), "", func(b store.BlobInfo) bool {
+		if first == nil || b.Version < first.version {
+			first = &found{name: b.Name, version: b.Version}
+			first.tag, bad = decodeTag(b.Tag)
 		}
 		return bad == nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
+	"github.com/slimwire/swp/store"
 )
 
 // MaxList is how many artifacts a ListResult has at most.
@@ -135,15 +136,15 @@ func (s *Service) page(ctx context.Context, identity string, in ListParams) (pag
 		}
 		return !more
 	}
-	err = s.opts.Store.Scan(ctx, prefix, after, func(name string, version, size uint64, sealed time.Time, stored []byte) bool {
-		id, owner, ok := splitName(name)
-		t, bad := decodeTag(stored)
+	err = s.opts.Store.Scan(ctx, prefix, after, func(b store.BlobInfo) bool {
+		id, owner, ok := splitName(b.Name)
+		t, bad := decodeTag(b.Tag)
 		if !ok || bad != nil {
 			return true // not one of this profile
 		}
 		own := owner == identity
 		if have && best.ArtifactID == id {
-			if best.Own || !own && version > best.version {
+			if best.Own || !own && b.Version > best.version {
 				return true
 			}
 		} else if !end() {
@@ -151,8 +152,8 @@ func (s *Service) page(ctx context.Context, identity string, in ListParams) (pag
 		}
 		have = true
 		best = candidate{
-			Entry: Entry{ArtifactID: id, Size: size, SHA256: hex.EncodeToString(t.sum[:]), Completed: sealed.UTC(), Own: own},
-			name:  name, version: version,
+			Entry: Entry{ArtifactID: id, Size: b.Size, SHA256: hex.EncodeToString(t.sum[:]), Completed: b.Sealed.UTC(), Own: own},
+			name:  b.Name, version: b.Version,
 		}
 		return true
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // Store is where artifacts are kept: blobs, and the parts of uploads. Package
@@ -23,8 +24,7 @@ type Store interface {
 	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
 	ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, found bool, err error)
 	Note(ctx context.Context, name string, version uint64) (note []byte, found bool, err error)
-	Scan(ctx context.Context, prefix, after string,
-		yield func(name string, version, size uint64, sealed time.Time, tag []byte) bool) error
+	Scan(ctx context.Context, prefix, after string, yield func(store.BlobInfo) bool) error
 }
 
 // maxName is how long a name in a Store may be.

@@ -9,23 +9,22 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// chain is a credential and what was delegated with it, or what is left of them
-// once it is revoked.
+// chain is a credential and its delegations. A revoked chain has no links.
 type chain struct {
 	owner   string
 	id      string
 	kind    string // of the first credential
-	nonce   string // tells two lives of a chain_id apart
+	nonce   string // distinguishes two lives of a chain_id
 	made    int64  // unix milliseconds on the steady clock
 	links   []link
 	revoked bool
-	buried  int64 // until when it stays revoked, on the steady clock; 0 is for good
+	buried  int64 // end of the revocation, on the steady clock; 0 is for ever
 
 	version uint64        // of the record
-	kept    int           // how many links are in it
-	unsaved bool          // it does not say that the chain is revoked
-	writing []func(error) // told when the write under way has ended; nil if there is none
-	waiting []func(error) // told when the next one has
+	kept    int           // links in the record
+	unsaved bool          // the record does not have the revocation
+	writing []func(error) // called at the end of the current write; nil without a write
+	waiting []func(error) // called at the end of the next write
 }
 
 const nonceSize = 8
@@ -39,15 +38,14 @@ func (c *chain) begin(kind string, now int64, first *link) {
 
 func (c *chain) key() string { return keyOf(c.owner, c.id) }
 
-// keyOf is where a chain is in a Store: whose it is in a fixed number of octets,
-// then the chain_id.
+// keyOf is the key of a chain in a Store: the hash of its owner, then the chain_id.
 func keyOf(owner, id string) string {
 	sum := sha256.Sum256([]byte(owner))
 	return string(sum[:]) + id
 }
 
-// until is when nothing is to be known of a chain any more, on the steady clock; 0
-// is never. Until then it can be revoked.
+// until is the time on the steady clock at which a chain is forgotten; 0 is never.
+// Until then it can be revoked.
 func (c *chain) until() int64 {
 	if c.revoked {
 		return c.buried
@@ -55,14 +53,14 @@ func (c *chain) until() int64 {
 	return c.links[0].until
 }
 
-// over reports whether nothing is to be known of a chain any more.
+// over reports whether a chain is forgotten.
 func (c *chain) over(now int64) bool { return c.until() != 0 && c.until() <= now }
 
-// ended reports whether a chain is of no use any more: a link never lasts longer
-// than those before it.
+// ended reports whether a chain has expired. A link never lasts longer than its
+// predecessors.
 func (c *chain) ended(now int64) bool { return !c.revoked && c.links[len(c.links)-1].until <= now }
 
-// revoke leaves of a chain that it was revoked.
+// revoke removes the links of a chain and marks it as revoked.
 func (c *chain) revoke() {
 	if !c.links[0].endless {
 		c.buried = c.links[0].until
@@ -70,8 +68,8 @@ func (c *chain) revoke() {
 	c.revoked, c.links = true, nil
 }
 
-// encode writes the record of a chain: a protobuf message without a schema, whose
-// numbers of fields are never used again.
+// encode writes the record of a chain: a protobuf message without a schema. Its field
+// numbers are never used again.
 func (c *chain) encode() []byte {
 	dst := p1.AppendBytes(nil, 1, c.owner)
 	dst = p1.AppendBytes(dst, 2, c.id)
@@ -192,6 +190,6 @@ func text(f *p1.Fields, dst *string) {
 	*dst = string(b)
 }
 
-// damaged is the error for a stored value that cannot be read. Nothing of what
-// p1 says is wrapped: that would blame the peer.
+// damaged is the error for a stored value that cannot be read. It does not wrap the
+// error of p1, which would blame the peer.
 func damaged(err error) error { return errors.New("cred: stored chain: " + err.Error()) }

@@ -12,10 +12,10 @@ import (
 // Sync calls swp.sync on a lane and returns when it is answered.
 type Sync func(ctx context.Context, lane profiles.Lane) error
 
-// Show presents a credential on a lane and returns when the peer has taken it, and
-// keeps the chain that it starts; an empty chainID starts none. The error is a
-// *profiles.PeerError if the peer refused it, an *profiles.Error if either side refused the
-// message, or that of ctx.
+// Show presents a credential on a lane and returns when the peer has accepted it. The
+// peer then keeps the chain that the credential starts; an empty chainID starts none.
+// The error is a *profiles.PeerError if the peer refused the credential, a
+// *profiles.Error if either side refused the message, or the error of ctx.
 func Show(ctx context.Context, lane profiles.Lane, sync Sync, credType string, credential, chainID []byte) error {
 	m := Present{Type: []byte(credType), Credential: credential, ChainID: chainID}
 	return tell(ctx, lane, sync, TypePresent, m.Append(make([]byte, 0, m.Size())))
@@ -27,8 +27,8 @@ func Extend(ctx context.Context, lane profiles.Lane, sync Sync, chainID, delegat
 	return tell(ctx, lane, sync, TypeDelegate, m.Append(make([]byte, 0, m.Size())))
 }
 
-// End revokes a chain. That there is no such chain is no error. The errors are
-// those of Show.
+// End revokes a chain. An unknown chain is not an error. The errors are those of
+// Show.
 func End(ctx context.Context, lane profiles.Lane, sync Sync, chainID []byte, reason string) error {
 	m := Revoke{ChainID: chainID, Reason: []byte(reason)}
 	return tell(ctx, lane, sync, TypeRevoke, m.Append(make([]byte, 0, m.Size())))
@@ -39,8 +39,8 @@ func tell(ctx context.Context, lane profiles.Lane, sync Sync, msgType uint64, pa
 	return tellAll(ctx, lane, sync, e1.Envelope{ProfileID: ProfileID, MsgType: msgType, Payload: payload})
 }
 
-// tellAll sends messages as calls, because a CRED_ERR may be the answer. That comes
-// before the answer of swp.sync.
+// tellAll sends messages as calls, because a CRED_ERR may be the answer. A CRED_ERR
+// comes before the answer of swp.sync.
 func tellAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.Envelope) error {
 	var calls []profiles.Call
 	defer func() {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// clock is two clocks. What a credential says of its time is held against the wall
-// clock, or the steady one if that is later; how long what was accepted lasts is
-// reckoned on the steady one. So a wall clock that jumps while this process runs
-// neither ends what was accepted nor brings back what has expired.
+// clock is two clocks. The times in a credential are compared with the wall clock, or
+// with the steady clock if it is later. The expiry of an accepted credential is on the
+// steady clock. A jump of the wall clock therefore neither ends accepted credentials
+// nor makes expired ones valid again.
 type clock struct {
 	wall    func() time.Time
 	elapsed func() time.Duration
@@ -25,8 +25,8 @@ func newClock(wall func() time.Time, elapsed func() time.Duration) clock {
 	return c
 }
 
-// notBefore sets the steady clock on if it is behind a time at which an earlier
-// process was.
+// notBefore advances the steady clock to at, a time of an earlier process, if the
+// clock is behind.
 func (c *clock) notBefore(at int64) {
 	if behind := at - c.steady(); behind > 0 {
 		c.base.Add(behind)
@@ -36,14 +36,14 @@ func (c *clock) notBefore(at int64) {
 // steady is the steady clock, in unix milliseconds.
 func (c *clock) steady() int64 { return c.base.Load() + c.elapsed().Milliseconds() }
 
-// now is what credentials are held against, in unix milliseconds.
+// now is the time for the comparison with credentials, in unix milliseconds.
 func (c *clock) now() int64 { return max(c.wall().UnixMilli(), c.steady()) }
 
-// until places a time, in unix milliseconds, on the steady clock.
+// until converts a time, in unix milliseconds, to the steady clock.
 func (c *clock) until(expires int64) int64 { return c.steady() + expires - c.now() }
 
-// storage is the time from which on a Store may forget what lasts until a time of
-// the steady clock; 0 is never.
+// storage is the expiry in a Store of a record that lasts until a time of the steady
+// clock; 0 is never.
 func (c *clock) storage(until int64) time.Time {
 	if until == 0 {
 		return time.Time{}

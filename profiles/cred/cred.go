@@ -1,58 +1,58 @@
-// Package cred is the CRED profile: credentials that a peer shows, and what it has
-// delegated with them.
+// Package cred is the CRED profile: credentials that a peer presents, and the
+// delegations that it makes with them.
 //
 //	PRESENT   no answer, or ERR
 //	DELEGATE  no answer, or ERR
 //	REVOKE    no answer
 //
-// New builds a Service. Silence is success: whoever wants to know calls swp.sync
-// on the same stream. All three take effect when they are read, so that what
-// follows on the stream finds the chain. Attach puts the effective delegation of
-// an exchange, that of the chain which it names in extension 50, where handlers
-// find it: profiles.DelegationOf. Show, Extend and End are the sending side,
-// Service.Forward tells a chain to the next hop.
+// New builds a Service. Success has no answer; a peer that needs one calls swp.sync
+// on the same stream. All three messages take effect when they are read, so that
+// later messages on the stream find the chain. An exchange names a chain in
+// extension 50. Attach puts the effective delegation of that chain into the context
+// of the exchange, and handlers read it with profiles.DelegationOf. Show, Extend and
+// End are the sending side. Service.Forward sends a chain to the next hop.
 //
 // # Credentials
 //
 //	jwt     a signed token: issuer, signature, audience, exp and nbf are checked
-//	mtls    the SHA-256 of the leaf certificate of the channel it comes on
+//	mtls    the SHA-256 of the leaf certificate of the channel
 //	opaque  octets whose SHA-256 is listed here
 //
-// A jwt chain goes on with tokens: each is issued by the subject of the one before
-// it, for this endpoint, expires no later and has no scope that the one before it
-// has not; a token without scopes has none. The delegations of the other types are
-// octets without a meaning here: they name nobody and only limit the time.
+// The delegations of a jwt chain are tokens. The subject of one token issues the
+// next one, for this endpoint. The next token expires no later and has no additional
+// scope; a token without scopes has none. The delegations of the other types are
+// octets without a meaning here: they have no subject and only limit the time.
 //
-// A credential without an end of its own ends after MaxLifetime, and no delegation
-// lasts longer than that. A chain ends with the first of its parts. Expiry, the
-// keys that vouched for it, and the channel to which it is bound are looked at
-// again each time it is used.
+// A credential without an expiry ends after MaxLifetime, and no delegation lasts
+// longer than MaxLifetime. A chain ends with the first of its parts. Each use of a
+// chain checks its expiry, the keys that verified it, and its binding to a channel
+// again.
 //
-// # Whose a chain is
+// # Ownership
 //
-// A chain belongs to the authenticated identity that presented it: chain_ids of
-// different identities never meet, and for everyone else it is not there. Only its
-// owner adds to it and revokes it. It may be used
+// A chain belongs to the authenticated identity that presented it. Each identity has
+// its own chain_ids, and for other identities the chain does not exist. Only the
+// owner extends and revokes it. It may be used
 //
-//   - by its owner, if the first credential is the owner's own: a token of which it
-//     is the subject, one bound to its certificate (cnf x5t#S256) or one of an
-//     issuer whose tokens belong to whoever holds them; mtls and opaque always are;
-//   - by its owner, if a delegation names it;
-//   - by the subject of the last token, whoever presented it. Where two owners have
-//     delegated chains of one chain_id to the same subject, it can use neither:
-//     owners choose long random ids.
+//   - by its owner, if the first credential is the owner's: a token with the owner as
+//     subject, a token bound to the owner's certificate (cnf x5t#S256), a bearer token
+//     of an issuer of such tokens, and any mtls or opaque credential;
+//   - by its owner, if a delegation names the owner;
+//   - by the subject of the last token, whatever the owner. If two owners have
+//     delegated chains of one chain_id to the same subject, the subject can use
+//     neither: owners choose long random ids.
 //
-// A chain that was revoked stays so at least as long as its first credential could
-// be good, also after a restart; one whose first credential has no end stays so for
-// good, and counts against the bound of its owner.
+// A revoked chain stays revoked at least until its first credential expires, also
+// after a restart. If its first credential has no expiry the chain stays revoked
+// for ever, and counts against the bound of its owner.
 //
-// # What is kept
+// # Storage
 //
-// Of a credential its SHA-256 is kept and what it says. The octets themselves are
-// kept only of tokens, and only if Keep says that chains are to be told to the next
-// hop: until the chain ends or is revoked. An opaque credential is a secret of its
-// owner and this endpoint, and stays here. No octet of a credential or delegation
-// is in a log, a text or an answer.
+// The Service keeps the SHA-256 of a credential and its claims. It keeps the octets
+// of tokens only with Keep, for the next hop, until the chain ends or is revoked. An
+// opaque credential is a secret between its owner and this endpoint, and is not
+// forwarded. No octet of a credential or delegation is in a log, a text or an
+// answer.
 //
 // Specification: SWP profiles §15.
 package cred
@@ -80,7 +80,7 @@ const (
 	Opaque = "opaque"
 )
 
-// Bounds of what a peer sends, in octets.
+// Bounds of the fields that a peer sends, in octets.
 const (
 	MaxCredential = 16 << 10
 	MaxChainID    = 128
@@ -90,56 +90,56 @@ const (
 
 // Options configure a Service. The zero value takes mtls credentials.
 type Options struct {
-	// Store keeps chains. Nil means that they, and what was revoked, are forgotten
-	// with the Service.
+	// Store keeps chains. Without a Store, chains and revocations end with the
+	// Service.
 	Store Store
 
-	// Keep has the octets of chains kept in the Store as well, so that Forward can
-	// tell them to others.
+	// Keep has the Store keep the octets of chains as well, so that Forward can send
+	// them.
 	Keep bool
 
-	// Sync has Forward wait until the next hop has taken a chain. Nil: Forward does
-	// nothing.
+	// Sync has Forward wait until the next hop has accepted a chain. Without Sync,
+	// Forward does nothing.
 	Sync Sync
 
-	// Tokens verifies credentials of the type jwt. Nil means that there are none.
+	// Tokens verifies credentials of the type jwt. Without Tokens they are refused.
 	Tokens Tokens
 
-	// Audience are the names of this endpoint, one of which a token has to be for.
-	// Required with Tokens.
+	// Audience are the names of this endpoint. A token must be issued for one of
+	// them. Required with Tokens.
 	Audience []string
 
-	// Leeway is how much the clocks of issuers may differ from that of this
-	// endpoint.
+	// Leeway is the permitted difference between the clock of an issuer and the
+	// clock of this endpoint.
 	Leeway time.Duration
 
-	// Digests lists credentials of the type opaque. Nil means that there are none.
+	// Digests lists credentials of the type opaque. Without Digests they are refused.
 	Digests Digests
 
-	// Takes reports whether credentials of the type jwt or opaque are taken now. It must
-	// not wait. Nil means that they are where there are Tokens, or Digests.
+	// Takes reports whether credentials of the type jwt or opaque are accepted now.
+	// It must not wait. Nil accepts jwt with Tokens, and opaque with Digests.
 	Takes func(kind string) bool
 
 	// MaxDepth bounds the length of a chain, its first credential included;
-	// default 8, which is also the most.
+	// default 8, which is also the maximum.
 	MaxDepth int
 
-	// MaxLifetime bounds the life of a delegation, and that of credentials without
-	// an end of their own; default 24 hours.
+	// MaxLifetime bounds the life of a delegation, and of a credential without an
+	// expiry; default 24 hours.
 	MaxLifetime time.Duration
 
 	// PerIdentity and Chains bound the chains of one identity and of all, revoked
 	// ones included; default 256 and 16,384. A chain takes a few hundred octets of
-	// memory, and up to 16 KiB with names as long as they may be.
+	// memory, and up to 16 KiB with names of the maximum length.
 	PerIdentity, Chains int
 
 	// Access is asked for the operation present on a cred_type, and for delegate on
-	// that of the chain. Nil denies nothing.
+	// the cred_type of the chain. Nil denies nothing.
 	Access profiles.Access
 
-	// Now is the wall clock, nil means time.Now. Elapsed is how much time has passed,
-	// on a clock that no one sets; nil means that it follows Now, which with time.Now
-	// is such a clock.
+	// Now is the wall clock, nil means time.Now. Elapsed is the time since an
+	// arbitrary start, on a monotonic clock; nil derives it from Now, and time.Now
+	// is monotonic.
 	Now     func() time.Time
 	Elapsed func() time.Duration
 }
@@ -190,7 +190,7 @@ func (o *Options) validate() error {
 // Service is the chains of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
-	limits  atomic.Pointer[Options] // what SetLimits changes of them
+	limits  atomic.Pointer[Options] // the fields that SetLimits changes
 	profile *profiles.Profile
 	clock   clock
 	table   table
@@ -198,9 +198,9 @@ type Service struct {
 
 var _ profiles.Chains = (*Service)(nil)
 
-// SetLimits has other bounds hold for credentials that come from now on: Audience, Leeway,
-// MaxDepth, MaxLifetime, PerIdentity and Chains of o. Chains that are kept stay as they
-// are. It fails on what New would not take, and then changes nothing.
+// SetLimits replaces the bounds for later credentials: Audience, Leeway, MaxDepth,
+// MaxLifetime, PerIdentity and Chains of o. It does not change existing chains. It fails
+// on options that New refuses, and then changes nothing.
 func (s *Service) SetLimits(o Options) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -210,9 +210,8 @@ func (s *Service) SetLimits(o Options) error {
 	return nil
 }
 
-// New returns a Service with the chains of its Store. It fails on an option that
-// is out of range, and if the Store cannot be read: what was revoked would be good
-// again.
+// New returns a Service with the chains of its Store. It fails on an option out of
+// range, and if the Store cannot be read: revoked chains would be valid again.
 func New(ctx context.Context, opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {

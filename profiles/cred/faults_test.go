@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles/cred"
+	"github.com/slimwire/swp/store"
 )
 
 // failing is a Store whose writes fail while it is told to.
@@ -17,9 +18,9 @@ type failing struct {
 
 var errDisk = errors.New("disk")
 
-func (f *failing) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+func (f *failing) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	if f.fails.Load() {
-		go done(false, 0, nil, errDisk)
+		go done(store.PutResult{Err: errDisk})
 		return
 	}
 	f.Store.Put(space, key, was, owner, value, expires, done)
@@ -58,7 +59,7 @@ func TestWhatIsNotStoredIsNotKept(t *testing.T) {
 func TestADamagedStoreIsNoReasonToForget(t *testing.T) {
 	engine := memory(t, t.TempDir())
 	done := make(chan error, 1)
-	engine.Put("cred", "key", 0, "", []byte{8, 1}, time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { done <- err })
+	engine.Put("cred", "key", 0, "", []byte{8, 1}, time.Time{}, func(r store.PutResult) { done <- r.Err })
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

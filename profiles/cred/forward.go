@@ -10,18 +10,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// forwardTime bounds how long a message waits until its credentials are taken where it
-// goes.
+// forwardTime bounds how long a message waits until the next hop has accepted its
+// credentials.
 const forwardTime = 10 * time.Second
 
-// Forward implements profiles.Carrier: it tells the chain of the delegation that ctx
-// carries to the next hop, the PRESENT and its DELEGATEs, octet for octet as they came.
-// It returns when they are taken there, with a ctx that has what goes out in it name the
-// chain (profiles.AppendChain).
+// Forward implements profiles.Carrier: it sends the chain of the delegation in ctx to
+// the next hop, the PRESENT and its DELEGATEs, with unchanged octets. It returns when
+// the next hop has accepted them. Messages sent in the returned context name the chain
+// (profiles.AppendChain).
 //
-// Chains of tokens are told, and only if they are kept and there is a Sync; otherwise,
-// and if ctx carries no delegation, Forward does nothing. It reads the Store, and takes
-// 10 s at most.
+// Forward sends chains of tokens only, and only with Keep, a Store and Sync. Otherwise,
+// and without a delegation in ctx, it does nothing. It reads the Store, and takes 10 s
+// at most.
 func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.Onward) (context.Context, error) {
 	d := profiles.DelegationOf(ctx)
 	if d == nil || d.Type != JWT || !s.opts.Keep || s.opts.Store == nil || s.opts.Sync == nil {
@@ -37,7 +37,7 @@ func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.O
 	switch {
 	case errors.As(err, new(*profiles.PeerError)):
 		return nil, &profiles.Error{
-			Code: profiles.SecurityPolicy, Detail: "cred_chain", Text: "the credentials were not taken by the next endpoint", Cause: err,
+			Code: profiles.SecurityPolicy, Detail: "cred_chain", Text: "the next endpoint has refused the credentials", Cause: err,
 		}
 	case err != nil:
 		return nil, fmt.Errorf("cred: the next hop: %w", err)
@@ -45,7 +45,7 @@ func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.O
 	return profiles.WithChain(ctx, []byte(d.ChainID)), nil
 }
 
-// octets returns the messages that make a chain, as it is now.
+// octets returns the messages that make up the current chain.
 func (s *Service) octets(ctx context.Context, d *profiles.Delegation) ([]e1.Envelope, error) {
 	places, expires, err := s.places(d)
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *Service) octets(ctx context.Context, d *profiles.Delegation) ([]e1.Enve
 	return messages, nil
 }
 
-// places returns where the links of a chain are, and what their DELEGATEs said of
-// their end.
+// places returns the keys of the links of a chain in the Store, and the expiries in
+// their DELEGATEs.
 func (s *Service) places(d *profiles.Delegation) (places []string, expires []uint64, err error) {
 	t := &s.table
 	t.mu.Lock()

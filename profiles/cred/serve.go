@@ -11,9 +11,9 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// serve handles one message. Signatures are verified here, on the read loop: what
-// comes next on the stream may be meant for the chain. It takes a tenth of a
-// millisecond, of this connection alone.
+// serve handles one message. It verifies signatures on the read loop, because the
+// next message on the stream may name the chain. A signature takes a tenth of a
+// millisecond, and delays this connection only.
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	switch req.MsgType {
 	case TypePresent:
@@ -23,13 +23,13 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	case TypeRevoke:
 		return s.revoke(req)
 	}
-	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+	return check(&req.Envelope) // an answer without a call: if it is well formed it is counted and dropped
 }
 
-// check says whether an answer is well formed.
+// check reports whether an answer is well formed.
 func check(env *e1.Envelope) error { return new(Err).Decode(env.Payload) }
 
-// errUnknown is for what there is not, and for what is somebody else's.
+// errUnknown refuses a chain_id without a chain, and the chain of another owner.
 var errUnknown = refuse(CodeInvalid, "there is no such chain")
 
 var errRevoked = refuse(CodeRevoked, "the chain is revoked")
@@ -76,7 +76,7 @@ func (s *Service) present(req *profiles.Request) error {
 	return s.start(req, kind, id, m.Credential, l)
 }
 
-// start begins the chain of a credential that is verified.
+// start begins the chain of a verified credential.
 func (s *Service) start(req *profiles.Request, kind, id string, credential []byte, l *link) error {
 	t := &s.table
 	t.mu.Lock()
@@ -100,7 +100,7 @@ func (s *Service) start(req *profiles.Request, kind, id string, credential []byt
 		t.index(c)
 	case c.kind != kind || subtle.ConstantTimeCompare(c.links[0].sum[:], l.sum[:]) == 0:
 		return refuse(CodeInvalid, "the chain_id is in use for another credential")
-	default: // the same again changes nothing
+	default: // a repeated credential changes nothing
 		s.confirm(c, req)
 		return nil
 	}
@@ -116,9 +116,9 @@ func (s *Service) isRevoked(owner, id string) bool {
 	return c != nil && c.revoked
 }
 
-// delegate serves a DELEGATE. What is refused uses no depth. A token that is part
-// of the chain already changes nothing: whoever tells a chain again, because of a
-// new connection, need not know how much of it is there.
+// delegate serves a DELEGATE. A refused delegation does not extend the chain. A
+// repeated token changes nothing: after a new connection a peer sends the whole chain
+// again, and need not know how much of it this endpoint has.
 func (s *Service) delegate(req *profiles.Request) error {
 	var m Delegate
 	if err := m.Decode(req.Payload); err != nil {
@@ -141,12 +141,12 @@ func (s *Service) delegate(req *profiles.Request) error {
 		if s.extend(req, &m, &parent, depth, l) {
 			return nil
 		}
-		// Another stream of the owner was faster. A chain has so many links at most.
+		// Another stream of the owner was faster. MaxDepth bounds the repetitions.
 	}
 }
 
-// parent returns what a delegation is added to, and how deep that is; 0 if the
-// delegation is there already.
+// parent returns the link that a delegation extends, and its depth; depth 0 if the
+// chain has the delegation already.
 func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte) (kind string, last link, depth int, err error) {
 	t := &s.table
 	t.mu.Lock()
@@ -176,7 +176,8 @@ func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte
 	return c.kind, c.links[len(c.links)-1], len(c.links), nil
 }
 
-// extend adds a link to a chain, if that is as it was when the link was verified.
+// extend adds a link to a chain, unless the chain has changed since the link was
+// verified.
 func (s *Service) extend(req *profiles.Request, m *Delegate, parent *link, depth int, l *link) bool {
 	t := &s.table
 	t.mu.Lock()
@@ -193,8 +194,8 @@ func (s *Service) extend(req *profiles.Request, m *Delegate, parent *link, depth
 	return true
 }
 
-// revoke serves a REVOKE. A chain that is not there, or somebody else's, makes no
-// difference that anyone could see.
+// revoke serves a REVOKE. The peer cannot tell an unknown chain, or the chain of
+// another owner, from a revoked one.
 func (s *Service) revoke(req *profiles.Request) error {
 	var m Revoke
 	if err := m.Decode(req.Payload); err != nil {
@@ -223,7 +224,7 @@ func (s *Service) revoke(req *profiles.Request) error {
 	return nil
 }
 
-// refusals are the CRED_ERRs for messages that were refused, and those of peers.
+// refusals are the CRED_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypePresent, TypeDelegate, TypeRevoke},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

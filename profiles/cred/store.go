@@ -8,15 +8,15 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Store is where chains are kept: records with compare-and-set and expiry. Package
-// store says what the methods promise. Nobody else may write them: a Service reads
-// them once.
+// Store keeps chains: records with compare-and-set and expiry. Package store documents
+// the methods. Only one Service may write the records, because a Service reads them
+// once.
 type Store interface{ store.Records }
 
-// Where things are in a Store.
+// The spaces of a Store.
 const (
 	spaceChains = "cred"        // the chains, by keyOf
-	spaceOctets = "cred.octets" // what they are made of, by keyOf, nonce and place
+	spaceOctets = "cred.octets" // the octets of their links, by keyOf, nonce and place
 )
 
 // load reads the chains of an earlier process.
@@ -40,9 +40,9 @@ func (s *Service) load(ctx context.Context) error {
 	return errors.Join(err, broken)
 }
 
-// save writes a chain, and ends the request when that is durable or why it is not.
-// Changes that come while one is written are written together. The caller holds
-// the lock of the table, as everyone who changes a chain.
+// save writes a chain, and ends the request when the write has succeeded or failed.
+// Changes during a write are written together after it. The caller holds the lock of
+// the table.
 func (s *Service) save(c *chain, req *profiles.Request) {
 	switch {
 	case s.opts.Store == nil:
@@ -55,7 +55,7 @@ func (s *Service) save(c *chain, req *profiles.Request) {
 	}
 }
 
-// confirm ends the request when all that was changed so far is durable.
+// confirm ends the request when all earlier changes of the chain are durable.
 func (s *Service) confirm(c *chain, req *profiles.Request) {
 	switch {
 	case c.writing == nil:
@@ -69,23 +69,23 @@ func (s *Service) confirm(c *chain, req *profiles.Request) {
 func (s *Service) write(c *chain) {
 	nonce, n := c.nonce, len(c.links)
 	s.opts.Store.Put(spaceChains, c.key(), c.version, c.owner, c.encode(), s.clock.storage(c.until()),
-		func(wrote bool, version uint64, _ []byte, err error) {
-			told, err := s.written(c, nonce, n, wrote, version, err)
+		func(r store.PutResult) {
+			told, err := s.written(c, nonce, n, r)
 			for _, done := range told {
 				done(err)
 			}
 		})
 }
 
-// written goes on after n links of a life were written, and returns who is to be
-// told what of it.
-func (s *Service) written(c *chain, nonce string, n int, wrote bool, version uint64, err error) (told []func(error), _ error) {
+// written continues after the write of n links of a life of a chain. It returns the
+// functions to call, and the error to call them with.
+func (s *Service) written(c *chain, nonce string, n int, r store.PutResult) (told []func(error), err error) {
 	t := &s.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case err == nil && wrote:
-		c.version, c.unsaved = version, false
+	case r.Err == nil && r.Wrote:
+		c.version, c.unsaved = r.Version, false
 		if c.nonce == nonce {
 			c.kept = n
 		}
@@ -95,14 +95,16 @@ func (s *Service) written(c *chain, nonce string, n int, wrote bool, version uin
 			s.write(c)
 		}
 		return told, nil
-	case err == nil && version != c.version:
-		// A former life that has expired here and not yet there, or a write that
-		// failed and has taken effect all the same.
-		c.version = version
+	case r.Err == nil && r.Version != c.version:
+		// The record is of an earlier life that has not yet expired in the Store, or
+		// of a write that took effect although it failed.
+		c.version = r.Version
 		s.write(c)
 		return nil, nil
-	case err == nil:
+	case r.Err == nil:
 		err = errChanged
+	default:
+		err = r.Err
 	}
 	told = append(c.writing, c.waiting...)
 	c.writing, c.waiting = nil, nil
@@ -110,8 +112,8 @@ func (s *Service) written(c *chain, nonce string, n int, wrote bool, version uin
 	return told, profiles.Unavailable(err)
 }
 
-// rollback returns to what is durable. What was revoked stays so for as long as
-// this process lives: the owner is told, and asks again.
+// rollback returns a chain to its durable state. A revocation stays until the end of
+// this process: its owner gets the error, and asks again.
 func (s *Service) rollback(c *chain) {
 	switch {
 	case c.revoked:
@@ -125,34 +127,34 @@ func (s *Service) rollback(c *chain) {
 	}
 }
 
-// errChanged is a write that nobody but this Service could have made.
-var errChanged = errors.New("cred: a stored chain was written behind our back")
+// errChanged is for a record that something other than this Service has written.
+var errChanged = errors.New("cred: a stored chain was changed by another writer")
 
-// keeps reports whether the octets of a chain are kept: only tokens are told to
-// others. An opaque credential is a secret of its owner and this endpoint, and one
-// of mtls says nothing on another channel.
+// keeps reports whether the octets of a chain are kept. Only tokens are forwarded: an
+// opaque credential is a secret between its owner and this endpoint, and an mtls
+// credential is valid on its channel only.
 func (s *Service) keeps(c *chain) bool { return s.opts.Store != nil && s.opts.Keep && c.kind == JWT }
 
-// keep has the octets of the last link kept, if that is so. They are with the
-// Store before the record that counts them.
+// keep stores the octets of the last link, if keeps says so. The Store gets them
+// before the record that counts the link.
 func (s *Service) keep(c *chain, octets []byte) {
 	if !s.keeps(c) {
 		return
 	}
 	octets = append([]byte{}, octets...)
 	s.opts.Store.Put(spaceOctets, c.place(len(c.links)-1), 0, c.owner, octets, s.clock.storage(c.until()),
-		func(bool, uint64, []byte, error) {}) // Forward finds out
+		func(store.PutResult) {}) // a failure shows in Forward
 }
 
-// unkeep removes the octets of a chain.
+// unkeep removes the octets of a chain from the Store.
 func (s *Service) unkeep(c *chain) {
 	if !s.keeps(c) {
 		return
 	}
 	for i := range c.links {
-		s.opts.Store.Delete(spaceOctets, c.place(i), 0, func(bool, error) {}) // or they expire
+		s.opts.Store.Delete(spaceOctets, c.place(i), 0, func(bool, error) {}) // after a failure they expire
 	}
 }
 
-// place is where the octets of a link are.
+// place is the key of the octets of a link.
 func (c *chain) place(i int) string { return c.key() + c.nonce + string(rune('0'+i)) }

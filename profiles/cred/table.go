@@ -7,13 +7,13 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// table is the chains of an endpoint. It is not held while a signature is verified.
+// table is the chains of an endpoint. Its mu is not held while a signature is verified.
 type table struct {
 	mu     sync.Mutex
 	own    map[string]*chain            // by keyOf
 	given  map[string]map[string]*chain // by keyOf of the last subject, if that is not the owner; then by key
 	counts map[string]int               // by owner
-	soon   int64                        // nothing ends before this time of the steady clock
+	soon   int64                        // no chain ends before this time of the steady clock
 }
 
 func (t *table) init() {
@@ -24,7 +24,7 @@ func (t *table) init() {
 // errFull refuses one chain too many.
 var errFull = profiles.Busy("cred_chains", "cred: too many chains, revoked ones included")
 
-// find returns the chain of an owner, nil if there is none. The caller holds mu.
+// find returns the chain of an owner, or nil. The caller holds mu.
 func (t *table) find(owner, id string, now int64) *chain {
 	c := t.own[keyOf(owner, id)]
 	if c != nil && c.over(now) {
@@ -34,7 +34,7 @@ func (t *table) find(owner, id string, now int64) *chain {
 	return c
 }
 
-// enter takes in a chain. The caller holds mu, and has found that it is not there.
+// enter adds a chain that is not in the table. The caller holds mu.
 func (t *table) enter(c *chain, now int64, perIdentity, all int) error {
 	if len(t.own) >= all || t.counts[c.owner] >= perIdentity {
 		t.sweep(now)
@@ -48,7 +48,7 @@ func (t *table) enter(c *chain, now int64, perIdentity, all int) error {
 	return nil
 }
 
-// sweep drops what is over. It looks at all only if one may be.
+// sweep drops the chains that are over. It looks at the chains only if one may be over.
 func (t *table) sweep(now int64) {
 	if t.soon > now {
 		return
@@ -78,7 +78,8 @@ func (t *table) drop(c *chain) {
 	}
 }
 
-// subject is whom a chain is delegated to, empty if that is its owner or nobody.
+// subject is the identity to which a chain is delegated, empty if it is the owner or
+// if there is no delegation.
 func (c *chain) subject() string {
 	if c.revoked || c.kind != JWT {
 		return ""
@@ -89,8 +90,8 @@ func (c *chain) subject() string {
 	return ""
 }
 
-// index makes a chain known to whom it is delegated. unindex is called before it
-// changes, index afterwards. The caller holds mu.
+// index enters a chain for the identity to which it is delegated. unindex is called
+// before a change of the chain, index after it. The caller holds mu.
 func (t *table) index(c *chain) {
 	if until := c.until(); until != 0 {
 		t.soon = min(t.soon, until)
@@ -118,8 +119,8 @@ func (t *table) unindex(c *chain) {
 	}
 }
 
-// delegated returns the chain of an id that was delegated to an identity, nil if
-// there is none or more than one. The caller holds mu.
+// delegated returns the only chain of an id that was delegated to an identity, or
+// nil. The caller holds mu.
 func (t *table) delegated(identity, id string, now int64) *chain {
 	var found *chain
 	for _, c := range t.given[keyOf(identity, id)] {

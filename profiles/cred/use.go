@@ -8,9 +8,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Delegation implements profiles.Chains. To a Peer without a Fingerprint, which
-// stands for one that is not connected, the binding to a certificate does not
-// matter: it was looked at when the exchange came.
+// Delegation implements profiles.Chains. It does not check the binding to a
+// certificate for a Peer without a Fingerprint: that Peer is not connected, and the
+// binding was checked when its exchange came.
 func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Delegation, error) {
 	t := &s.table
 	t.mu.Lock()
@@ -36,7 +36,7 @@ func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Del
 	}, nil
 }
 
-// usable reports whether a peer may use a chain, which is not over.
+// usable reports whether a peer may use a chain that is not over.
 func (c *chain) usable(peer *profiles.Peer) bool {
 	here := func(l *link) bool { return l.leaf == "" || peer.Fingerprint == "" || l.leaf == peer.Fingerprint }
 	if peer.Identity == c.owner {
@@ -52,7 +52,8 @@ func (c *chain) usable(peer *profiles.Peer) bool {
 	return last.subject == peer.Identity && here(last)
 }
 
-// trusted reports whether everything that vouched for a chain still does.
+// trusted reports whether the keys and digests that verified a chain are still
+// accepted.
 func (s *Service) trusted(c *chain) bool {
 	switch c.kind {
 	case JWT:
@@ -67,8 +68,9 @@ func (s *Service) trusted(c *chain) bool {
 	return true
 }
 
-// Attach returns ctx with the delegation of a message that names a chain. Where it
-// may not be used ctx has none, and profiles.Delegated refuses the message.
+// Attach returns ctx with the delegation of a message that names a chain. If the peer
+// may not use the chain, ctx has no delegation and profiles.Delegated refuses the
+// message.
 func (s *Service) Attach(ctx context.Context, _ *profiles.Profile, req *profiles.Request) context.Context {
 	id, named := req.Extensions.Lookup(profiles.ExtChain)
 	if !named {

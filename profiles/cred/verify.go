@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Claims are what a token says, and its issuer has signed.
+// Claims are the signed claims of a token.
 type Claims struct {
 	Issuer    string
 	Subject   string
@@ -21,19 +21,19 @@ type Claims struct {
 	Scopes    []string
 	Leaf      string // SHA-256 of the certificate it is bound to, in hexadecimal; may be empty
 
-	// Bearer says that tokens of this issuer belong to whoever holds them.
+	// Bearer says that the issuer issues bearer tokens.
 	Bearer bool
 
 	// Key names the key that has verified the token, for Trusts.
 	Key string
 }
 
-// Tokens verifies the form and the signature of tokens. It holds no clock. It must
-// not wait, and is safe for concurrent use.
+// Tokens verifies the form and the signature of tokens, and no times. It must not
+// wait, and is safe for concurrent use.
 type Tokens interface {
-	// Verify returns the claims of a token that is signed by one of the issuers of
-	// first credentials, or with delegation by one of those who may delegate. The
-	// error has nothing of the token in it.
+	// Verify returns the claims of a token. The token must be signed by an issuer of
+	// first credentials, or if delegation is set by an issuer of delegations. The
+	// error has no part of the token in it.
 	Verify(token []byte, delegation bool) (*Claims, error)
 
 	// Trusts reports whether a key would still verify tokens of an issuer.
@@ -43,12 +43,12 @@ type Tokens interface {
 // Digests lists opaque credentials. It must not wait, and is safe for concurrent
 // use.
 type Digests interface {
-	// Listed reports, in a time that does not depend on sum, whether it is listed.
+	// Listed reports in constant time whether sum is listed.
 	Listed(sum [sha256.Size]byte) bool
 }
 
-// Codes of CRED_ERR. Beside them there are the names of canonical codes, such as
-// RATE_LIMIT_EXCEEDED. They are also the details of the errors of this profile.
+// Codes of CRED_ERR, which are also the details of the errors of this profile. Other
+// codes are the names of canonical codes, such as RATE_LIMIT_EXCEEDED.
 const (
 	CodeUnsupported = "UNSUPPORTED_CRED_TYPE"
 	CodeInvalid     = "INVALID_CREDENTIAL"
@@ -57,7 +57,7 @@ const (
 	CodeLimit       = "CHAIN_LIMIT"
 )
 
-// canonical are the codes that stand for them in reports and logs.
+// canonical are the canonical codes for reports and logs, by the code of CRED_ERR.
 var canonical = map[string]profiles.Code{
 	CodeUnsupported: profiles.InvalidProfilePayload,
 	CodeInvalid:     profiles.InvalidProfilePayload,
@@ -66,27 +66,27 @@ var canonical = map[string]profiles.Code{
 	CodeLimit:       profiles.InvalidProfilePayload,
 }
 
-// refuse says why a message is refused. Nothing of a credential may be in text.
+// refuse is the error of a refused message. Its text must have no part of a credential.
 func refuse(code, format string, args ...any) *profiles.Error {
 	return &profiles.Error{Code: canonical[code], Detail: code, Text: "cred: " + fmt.Sprintf(format, args...)}
 }
 
 // link is a verified part of a chain.
 type link struct {
-	sum     [sha256.Size]byte // of its octets
+	sum     [sha256.Size]byte // SHA-256 of its octets
 	issuer  string
 	subject string
 	scopes  []string
-	key     string // that has verified it; of jwt only
+	key     string // the key that has verified it; jwt only
 	leaf    string // SHA-256 of the leaf certificate it is bound to, in hexadecimal
 	bearer  bool
-	expires int64 // unix milliseconds, as the credential has it
-	until   int64 // the same on the steady clock
+	expires int64 // the expiry in the credential, in unix milliseconds
+	until   int64 // the expiry on the steady clock
 	said    int64 // expires_at_unix_ms of the DELEGATE; 0 of a PRESENT
-	endless bool  // the credential has no end of its own
+	endless bool  // the credential has no expiry
 }
 
-// credType returns the type of a credential in its one form.
+// credType returns the canonical form of a type of credentials.
 func credType(tag []byte) string { return strings.ToLower(strings.TrimSpace(string(tag))) }
 
 // first verifies the credential of a PRESENT.
@@ -108,17 +108,17 @@ func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*l
 			return nil, refuse(CodeInvalid, "the credential is not known here")
 		}
 	default:
-		return nil, refuse(CodeUnsupported, "credentials of the type %.32q are not taken here", kind)
+		return nil, refuse(CodeUnsupported, "credentials of the type %.32q are not accepted here", kind)
 	}
 	l.until = s.clock.until(l.expires)
 	return l, nil
 }
 
-// token verifies a token, and makes l say what it says.
+// token verifies a token, and copies its claims to l.
 func (s *Service) token(l *link, octets []byte, delegation bool, peer *profiles.Peer) error {
 	c, err := s.opts.Tokens.Verify(octets, delegation)
 	if err != nil {
-		fault := refuse(CodeInvalid, "the token is not verified by a key that is known here")
+		fault := refuse(CodeInvalid, "no known key verifies the token")
 		fault.Cause = err
 		return fault
 	}
@@ -135,11 +135,11 @@ func (s *Service) token(l *link, octets []byte, delegation bool, peer *profiles.
 	case c.Expires.UnixMilli()+leeway <= now:
 		return refuse(CodeExpired, "the token has expired")
 	case c.NotBefore.UnixMilli()-leeway > now && !c.NotBefore.IsZero():
-		return refuse(CodeInvalid, "the token is not yet good")
+		return refuse(CodeInvalid, "the token is not yet valid")
 	case !slices.ContainsFunc(c.Audience, ours):
 		return refuse(CodeInvalid, "the token is not for this endpoint")
 	case c.Subject == "" || len(c.Subject) > maxName || len(c.Issuer) > maxName || size > maxScopes:
-		return refuse(CodeInvalid, "the token has no sub, or names or scopes that are too long")
+		return refuse(CodeInvalid, "the token has no sub, or its names or scopes are too long")
 	case c.Leaf != "" && !delegation && c.Leaf != peer.Fingerprint:
 		return refuse(CodeInvalid, "the token is bound to another certificate")
 	}
@@ -148,7 +148,7 @@ func (s *Service) token(l *link, octets []byte, delegation bool, peer *profiles.
 	return nil
 }
 
-// next verifies what a DELEGATE adds to a chain.
+// next verifies the link that a DELEGATE adds to a chain.
 func (s *Service) next(kind string, parent *link, sum [sha256.Size]byte, m *Delegate, peer *profiles.Peer) (*link, error) {
 	now, longest := s.clock.now(), s.limits.Load().MaxLifetime
 	switch {
@@ -157,7 +157,7 @@ func (s *Service) next(kind string, parent *link, sum [sha256.Size]byte, m *Dele
 	case m.Expires > uint64(now+longest.Milliseconds()):
 		return nil, refuse(CodeInvalid, "the delegation lasts longer than %v", longest)
 	case m.Expires > uint64(parent.expires):
-		return nil, refuse(CodeInvalid, "the delegation lasts longer than what it is made from")
+		return nil, refuse(CodeInvalid, "the delegation lasts longer than its predecessor in the chain")
 	}
 	l := &link{sum: sum, said: int64(m.Expires), issuer: parent.subject, subject: parent.subject, scopes: parent.scopes}
 	if kind == JWT {
@@ -167,11 +167,11 @@ func (s *Service) next(kind string, parent *link, sum [sha256.Size]byte, m *Dele
 		foreign := func(scope string) bool { return !slices.Contains(parent.scopes, scope) }
 		switch {
 		case l.issuer != parent.subject:
-			return nil, refuse(CodeInvalid, "the delegation is not issued by the subject of what it is made from")
+			return nil, refuse(CodeInvalid, "the issuer of the delegation is not the subject of its predecessor in the chain")
 		case l.expires > parent.expires:
-			return nil, refuse(CodeInvalid, "the delegation lasts longer than what it is made from")
+			return nil, refuse(CodeInvalid, "the delegation lasts longer than its predecessor in the chain")
 		case slices.ContainsFunc(l.scopes, foreign):
-			return nil, refuse(CodeInvalid, "the delegation has a scope that what it is made from has not")
+			return nil, refuse(CodeInvalid, "the delegation has a scope that its predecessor in the chain does not have")
 		}
 		l.expires = min(l.expires, int64(m.Expires))
 	} else {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // start finds out after which event delivery starts, and stores that for a
@@ -60,20 +61,16 @@ const placeTries = 8
 
 // store writes the place of a name, if its version is was.
 func (s *subscription) store(was uint64) (bool, error) {
-	type outcome struct {
-		wrote bool
-		err   error
-	}
-	done := make(chan outcome, 1)
+	done := make(chan store.PutResult, 1)
 	place := binary.AppendUvarint(nil, s.reader.pos)
 	s.bus.opts.Store.Put(spaceNames, s.name, was, s.reader.identity, place, time.Time{},
-		func(wrote bool, _ uint64, _ []byte, err error) { done <- outcome{wrote, err} })
+		func(r store.PutResult) { done <- r })
 	select {
-	case o := <-done:
-		if o.err != nil {
-			return false, s.failed(o.err)
+	case r := <-done:
+		if r.Err != nil {
+			return false, s.failed(r.Err)
 		}
-		return o.wrote, nil
+		return r.Wrote, nil
 	case <-s.ctx.Done():
 		return false, context.Cause(s.ctx)
 	}

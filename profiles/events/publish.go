@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // Publish makes an event of this process known, as producer, which should be
@@ -50,18 +51,20 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 		return
 	}
 	b.opts.Store.Append(spaceLog, logName, id, producer, e.octets(), b.opts.Now().Add(b.opts.Retention),
-		func(seq uint64, fresh, equal bool, err error) {
+		func(r store.AppendResult) {
 			b.pending.Add(-size)
 			switch {
-			case err != nil:
-				err = profiles.Unavailable(err)
-			case fresh:
-				e.seq = seq
+			case r.Err != nil:
+				done(profiles.Unavailable(r.Err))
+				return
+			case r.Fresh:
+				e.seq = r.Seq
 				b.tail.append(e)
-			case !equal:
-				err = errConflict
+			case !r.Equal:
+				done(errConflict)
+				return
 			}
-			done(err)
+			done(nil)
 		})
 }
 

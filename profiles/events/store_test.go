@@ -90,7 +90,7 @@ func (quotaError) Retryable() bool     { return true }
 
 var errQuota = quotaError{errors.New("quota")}
 
-func (m *memory) Append(_, _, id, _ string, data []byte, _ time.Time, done func(uint64, bool, bool, error)) {
+func (m *memory) Append(_, _, id, _ string, data []byte, _ time.Time, done func(store.AppendResult)) {
 	m.work <- func() {
 		m.mu.Lock()
 		seq, known := m.ids[id]
@@ -108,10 +108,10 @@ func (m *memory) Append(_, _, id, _ string, data []byte, _ time.Time, done func(
 		}
 		m.mu.Unlock()
 		if full {
-			done(0, false, false, errQuota)
+			done(store.AppendResult{Err: errQuota})
 			return
 		}
-		done(seq, !known, equal, nil)
+		done(store.AppendResult{Seq: seq, Fresh: !known, Equal: equal})
 	}
 }
 
@@ -143,7 +143,7 @@ func (m *memory) Span(context.Context, string, string) (first, last uint64, err 
 	return m.first, m.first + uint64(len(m.log)) - 1, nil
 }
 
-func (m *memory) Put(space, key string, was uint64, _ string, value []byte, _ time.Time, done func(bool, uint64, []byte, error)) {
+func (m *memory) Put(space, key string, was uint64, _ string, value []byte, _ time.Time, done func(store.PutResult)) {
 	m.work <- func() {
 		m.mu.Lock()
 		old := m.records[space+"/"+key]
@@ -155,10 +155,10 @@ func (m *memory) Put(space, key string, was uint64, _ string, value []byte, _ ti
 		}
 		m.mu.Unlock()
 		if wrote {
-			done(true, old.version, nil, nil)
+			done(store.PutResult{Wrote: true, Version: old.version})
 			return
 		}
-		done(false, old.version, old.value, nil)
+		done(store.PutResult{Version: old.version, Current: old.value})
 	}
 }
 

@@ -208,8 +208,9 @@ func (x *Exchange) touch() {
 	x.touched = time.Now()
 }
 
-// Finish ends the exchange with the server's response, octet for octet. octets
-// are free again when it returns.
+// Finish ends the exchange with the server's response, octet for octet; of a list it
+// leaves out the elements that the caller may not use. octets are free again when it
+// returns.
 func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }
 
 // FinishFailed is FinishStatus with a response that is an error.

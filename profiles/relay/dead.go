@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // bury makes a delivery dead and has its publisher told. It waits for the Store.
@@ -264,37 +265,27 @@ func (e *expiry) work() {
 	}
 }
 
-// expired is an answer of LeaseExpired.
-type expired struct {
-	item
-	next time.Time
-	err  error
-}
-
 // batch deals with some deliveries that have expired, and returns how many.
 func (e *expiry) batch(most int) (found int) {
 	s := e.s
-	answers := make(chan expired, most)
+	answers := make(chan store.LeaseResult, most)
+	until := s.opts.Now().Add(leaseMargin)
 	for range most {
-		until := s.opts.Now().Add(leaseMargin)
-		s.opts.Store.LeaseExpired(space, inline, until,
-			func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error) {
-				answers <- expired{item{queue: queue, id: id, lease: lease, tries: tries, data: data, until: until}, next, err}
-			})
+		s.opts.Store.LeaseExpired(space, inline, until, func(r store.LeaseResult) { answers <- r })
 	}
 	ended := make(chan struct{}, most)
 	for range most {
-		switch x := <-answers; {
-		case x.err != nil:
+		switch r := <-answers; {
+		case r.Err != nil:
 			e.sooner(s.opts.Now().Add(storePauses.Longest))
-		case x.lease == 0:
-			if !x.next.IsZero() {
-				e.sooner(x.next)
+		case r.Lease == 0:
+			if !r.Next.IsZero() {
+				e.sooner(r.Next)
 			}
 		default:
 			found++
 			go func() {
-				e.end(&x)
+				e.end(itemOf(r, until))
 				ended <- struct{}{}
 			}()
 		}
@@ -305,10 +296,10 @@ func (e *expiry) batch(most int) (found int) {
 	return found
 }
 
-func (e *expiry) end(x *expired) {
-	if x.queue == "" || x.queue[0] != kindTopic {
-		e.s.forget(&x.item)
+func (e *expiry) end(it *item) {
+	if it.queue == "" || it.queue[0] != kindTopic {
+		e.s.forget(it)
 		return
 	}
-	e.s.bury(&x.item, "")
+	e.s.bury(it, "")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -330,8 +331,8 @@ func TestPR14TheTimeToLiveIsCountedFromCustodyAndDoesNotWrap(t *testing.T) {
 // lateExpiry is a Store that never says what has expired: who leases it finds out.
 type lateExpiry struct{ relay.Store }
 
-func (lateExpiry) LeaseExpired(_ string, _ int, _ time.Time, done func(uint64, string, string, int, []byte, time.Time, error)) {
-	done(0, "", "", 0, nil, time.Time{}, nil)
+func (lateExpiry) LeaseExpired(_ string, _ int, _ time.Time, done func(store.LeaseResult)) {
+	done(store.LeaseResult{})
 }
 
 func TestAnAttemptThatIsNotMadeIsNotCounted(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -203,11 +204,11 @@ func (d *disk) commit() {
 	}
 }
 
-func (d *disk) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(bool, bool, error)) {
+func (d *disk) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(store.AddResult)) {
 	d.submit(func() { d.Store.Add(space, queue, id, mark, owner, data, expires, keep, done) })
 }
 
-func (d *disk) Lease(space, queue string, most int, until time.Time, done func(uint64, string, int, bool, []byte, time.Time, error)) {
+func (d *disk) Lease(space, queue string, most int, until time.Time, done func(store.LeaseResult)) {
 	d.submit(func() { d.Store.Lease(space, queue, most, until, done) })
 }
 
@@ -308,18 +309,18 @@ func (m monotonic) check(what string, at time.Time) {
 	}
 }
 
-func (m monotonic) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(bool, bool, error)) {
+func (m monotonic) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(store.AddResult)) {
 	m.check("expires", expires)
 	m.check("keep", keep)
 	m.Store.Add(space, queue, id, mark, owner, data, expires, keep, done)
 }
 
-func (m monotonic) Lease(space, queue string, most int, until time.Time, done func(uint64, string, int, bool, []byte, time.Time, error)) {
+func (m monotonic) Lease(space, queue string, most int, until time.Time, done func(store.LeaseResult)) {
 	m.check("until", until)
 	m.Store.Lease(space, queue, most, until, done)
 }
 
-func (m monotonic) LeaseExpired(space string, most int, until time.Time, done func(uint64, string, string, int, []byte, time.Time, error)) {
+func (m monotonic) LeaseExpired(space string, most int, until time.Time, done func(store.LeaseResult)) {
 	m.check("until", until)
 	m.Store.LeaseExpired(space, most, until, done)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/store"
 )
 
 // feed leases the items of one queue for those who sit at it, in turn. It exists
@@ -42,6 +43,11 @@ type item struct {
 	expired bool
 	data    []byte    // nil: it is large, and read where it is needed
 	until   time.Time // when the lease ends
+}
+
+// itemOf returns the item of a lease that ends at until.
+func itemOf(r store.LeaseResult, until time.Time) *item {
+	return &item{queue: r.Queue, id: r.ID, lease: r.Lease, tries: r.Tries, expired: r.Expired, data: r.Data, until: until}
 }
 
 const (
@@ -96,28 +102,28 @@ func (f *feed) pump() {
 		f.asked++
 		s.work.Add(1)
 		until := s.opts.Now().Add(s.limits.Load().AckTimeout + leaseMargin)
-		s.opts.Store.Lease(space, f.queue, inline, until,
-			func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error) {
-				defer s.work.Done()
-				f.leased(&item{queue: f.queue, id: id, lease: lease, tries: tries, expired: expired, data: data, until: until}, next, err)
-			})
+		s.opts.Store.Lease(space, f.queue, inline, until, func(r store.LeaseResult) {
+			defer s.work.Done()
+			f.leased(r, until)
+		})
 	}
 }
 
-// leased takes the answer of the Store.
-func (f *feed) leased(it *item, next time.Time, err error) {
+// leased takes the answer of the Store. The lease, if there is one, ends at until.
+func (f *feed) leased(r store.LeaseResult, until time.Time) {
 	s := f.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.asked--
 	switch {
-	case err != nil:
+	case r.Err != nil:
 		f.failures++
 		f.rest(s.opts.Now().Add(storePauses.After(f.failures)))
-	case it.lease == 0:
+	case r.Lease == 0:
 		f.failures, f.pace = 0, 1
-		f.rest(next)
+		f.rest(r.Next)
 	default:
+		it := itemOf(r, until)
 		f.failures, f.pace = 0, min(2*f.pace, maxPace)
 		if t := f.next(); t != nil && !s.closed {
 			t.free--

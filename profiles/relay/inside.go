@@ -1,6 +1,10 @@
 package relay
 
-import "context"
+import (
+	"context"
+
+	"github.com/slimwire/swp/store"
+)
 
 // Keep takes custody of a delivery for an identity, as if it had published it here,
 // for those on this side who have been given something to keep. It returns once the
@@ -17,11 +21,11 @@ func (s *Service) Keep(ctx context.Context, identity string, p *Publication) err
 		return err
 	}
 	done := make(chan error, 1)
-	s.take(&m, identity, id, ttl, p.Hops, func(fresh, equal bool, err error) {
+	s.take(&m, identity, id, ttl, p.Hops, func(r store.AddResult) {
 		switch {
-		case err != nil:
-			done <- unavailable(err)
-		case !fresh && !equal:
+		case r.Err != nil:
+			done <- unavailable(r.Err)
+		case !r.Fresh && !r.Equal:
 			done <- errConflict
 		default:
 			done <- nil

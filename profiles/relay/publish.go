@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // publish serves a RELAY_PUBLISH: of a relay to a consumer on this side, or of a
@@ -73,9 +74,8 @@ func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, tt
 	return id, ttl, s.fits(m, identity, ttl, hops)
 }
 
-// take submits a delivery to the Store, and tells stored what became of it: whether
-// it is fresh, or equal to the one that is known.
-func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, stored func(fresh, equal bool, err error)) {
+// take submits a delivery to the Store, and tells stored the result.
+func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, stored func(store.AddResult)) {
 	now := s.opts.Now()
 	r := record{hops: hops, taken: now, topic: string(m.Topic), payload: m.Payload}
 	life := s.limits.Load().Retention
@@ -86,13 +86,13 @@ func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops 
 	expires := now.Add(life)
 	queue := queueOf(kindTopic, m.Topic)
 	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.limits.Load().Window),
-		func(fresh, equal bool, err error) {
-			if fresh {
+		func(r store.AddResult) {
+			if r.Fresh {
 				s.expiry.sooner(expires)
 				s.taken.Add(1)
 			}
-			stored(fresh, equal, err)
-			if fresh {
+			stored(r)
+			if r.Fresh {
 				s.due(queue, time.Time{})
 			}
 		})
@@ -129,15 +129,15 @@ type custody struct {
 }
 
 // stored answers the publisher. If it cannot be told, it asks again.
-func (c *custody) stored(fresh, equal bool, err error) {
+func (c *custody) stored(r store.AddResult) {
 	s := c.s
 	switch {
-	case err != nil:
-		c.w.Fail(unavailable(err))
-	case fresh:
+	case r.Err != nil:
+		c.w.Fail(unavailable(r.Err))
+	case r.Fresh:
 		m := Ack{DeliveryID: c.deliveryID}
 		_ = c.w.Finish(e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))})
-	case !equal:
+	case !r.Equal:
 		c.w.Fail(errConflict)
 	default:
 		s.mu.Lock()

@@ -81,19 +81,19 @@ type flaky struct {
 	gone atomic.Bool
 }
 
-func (f *flaky) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+func (f *flaky) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	switch n := rand.IntN(20); {
 	case f.gone.Load():
 	case n == 0:
-		go done(false, 0, nil, store.ErrUnavailable)
+		go done(store.PutResult{Err: store.ErrUnavailable})
 	default:
-		f.Outcomes.Put(space, key, was, owner, value, expires, func(wrote bool, version uint64, current []byte, err error) {
+		f.Outcomes.Put(space, key, was, owner, value, expires, func(r store.PutResult) {
 			switch {
 			case f.gone.Load():
 			case n == 1:
-				done(false, 0, nil, store.ErrUnavailable)
+				done(store.PutResult{Err: store.ErrUnavailable})
 			default:
-				done(wrote, version, current, err)
+				done(r)
 			}
 		})
 	}

@@ -58,13 +58,13 @@ func (f *faulty) next() (before, after error) {
 	return f.before[f.n], f.after[f.n]
 }
 
-func (f *faulty) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+func (f *faulty) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	before, after := f.next()
 	switch {
 	case before != nil:
-		go done(false, 0, nil, before)
+		go done(store.PutResult{Err: before})
 	case after != nil:
-		f.Outcomes.Put(space, key, was, owner, value, expires, func(bool, uint64, []byte, error) { done(false, 0, nil, after) })
+		f.Outcomes.Put(space, key, was, owner, value, expires, func(store.PutResult) { done(store.PutResult{Err: after}) })
 	default:
 		f.Outcomes.Put(space, key, was, owner, value, expires, done)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/store"
 )
 
 // Outcomes keeps the outcomes of calls that had an idempotency_key. A store of
@@ -44,8 +45,7 @@ import (
 // params and of outcomes that wait to be committed, 64 requests for one key.
 // Above a bound the answer is unavailable, retryable.
 type Outcomes interface {
-	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-		done func(wrote bool, version uint64, current []byte, err error))
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult))
 	Delete(space, key string, was uint64, done func(removed bool, err error))
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // state is how far a run is.
@@ -85,43 +86,41 @@ const maxTries = 3
 func (r *run) create(was uint64, tries int) {
 	until := r.t.now().Add(r.t.window)
 	rec := record{state: recordRuns, until: until, inputs: r.inputs}
-	r.t.outcomes.Put(space, r.name, was, r.identity, rec.append(nil), until, func(wrote bool, version uint64, current []byte, err error) {
-		r.created(wrote, version, current, err, tries+1)
-	})
+	r.t.outcomes.Put(space, r.name, was, r.identity, rec.append(nil), until, func(p store.PutResult) { r.created(p, tries+1) })
 }
 
 // created learns whether this request is the first one.
-func (r *run) created(wrote bool, version uint64, current []byte, err error, tries int) {
+func (r *run) created(p store.PutResult, tries int) {
 	switch {
-	case err != nil:
-		r.abandon(profiles.Unavailable(err))
+	case p.Err != nil:
+		r.abandon(profiles.Unavailable(p.Err))
 		return
-	case wrote:
+	case p.Wrote:
 		r.t.retakeAll()
-		r.start(version)
+		r.start(p.Version)
 		return
 	case tries >= maxTries:
 		r.abandon(profiles.Busy("idempotency_record", "the record of this idempotency_key keeps changing"))
 		return
-	case version == 0:
+	case p.Version == 0:
 		r.create(0, tries)
 		return
 	}
-	rec, err := parseRecord(current)
+	rec, err := parseRecord(p.Current)
 	switch {
 	case err != nil:
 		r.abandon(profiles.AsError(err))
 	case !r.t.now().Before(rec.until):
-		r.create(version, tries)
+		r.create(p.Version, tries)
 	case rec.inputs != r.inputs:
 		r.settle(outcome{failed: errConflict})
 	case rec.state != recordRuns:
 		r.settle(rec.outcome)
 	case r.method.Repeatable:
-		r.create(version, tries)
+		r.create(p.Version, tries)
 	default:
 		// It does not run here, so it runs nowhere.
-		r.startWith(version, errCutOff)
+		r.startWith(p.Version, errCutOff)
 	}
 }
 
@@ -277,14 +276,14 @@ func (r *run) keep() {
 }
 
 // kept learns whether the outcome is committed.
-func (r *run) kept(wrote bool, version uint64, current []byte, err error) {
+func (r *run) kept(p store.PutResult) {
 	switch {
-	case err != nil:
-		r.hold(err)
-	case wrote:
+	case p.Err != nil:
+		r.hold(p.Err)
+	case p.Wrote:
 		r.settle(r.outcome())
 		r.t.retakeAll()
-	case version == 0:
+	case p.Version == 0:
 		// It took longer than the replay window.
 		r.t.mu.Lock()
 		r.version = 0
@@ -292,7 +291,7 @@ func (r *run) kept(wrote bool, version uint64, current []byte, err error) {
 		r.keep()
 	default:
 		// Somebody else has written to this store: theirs is what everyone will get.
-		rec, err := parseRecord(current)
+		rec, err := parseRecord(p.Current)
 		if err != nil || rec.state == recordRuns || rec.inputs != r.inputs {
 			r.abandon(&profiles.Error{Code: profiles.Internal, Detail: "idempotency_record", Text: "internal error", Cause: errors.Join(errForeign, err)})
 			return

@@ -355,7 +355,7 @@ type held struct {
 	queue chan func()
 }
 
-func (h *held) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(bool, uint64, []byte, error)) {
+func (h *held) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	h.queue <- func() { h.Outcomes.Put(space, key, was, owner, value, expires, done) }
 }
 

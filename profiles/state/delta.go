@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // delta serves a STATE_DELTA.
@@ -57,11 +58,12 @@ func (d *adding) store() {
 	h := sha256.New()
 	h.Write([]byte(d.key))
 	h.Write(d.data)
-	d.s.opts.Store.Append(spaceDeltas, string(d.base), string(h.Sum(nil)), d.owner, d.data, d.s.expires(), func(_ uint64, _, _ bool, err error) {
-		if err != nil {
-			err = profiles.Unavailable(err)
+	d.s.opts.Store.Append(spaceDeltas, string(d.base), string(h.Sum(nil)), d.owner, d.data, d.s.expires(), func(r store.AppendResult) {
+		if r.Err != nil {
+			d.end(profiles.Unavailable(r.Err))
+			return
 		}
-		d.end(err)
+		d.end(nil)
 	})
 }
 

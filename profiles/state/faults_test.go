@@ -22,9 +22,7 @@ type faulty struct {
 	hold bool
 }
 
-func (f *faulty) Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-	done func(wrote bool, version uint64, current []byte, err error),
-) {
+func (f *faulty) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	write := func() { f.Store.Put(space, key, was, owner, value, expires, done) }
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,7 +32,7 @@ func (f *faulty) Put(space, key string, was uint64, owner string, value []byte, 
 			return
 		}
 		if err := f.fail(value); err != nil {
-			go done(false, 0, nil, err)
+			go done(store.PutResult{Err: err})
 			return
 		}
 	}

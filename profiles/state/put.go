@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // put serves a STATE_PUT. It is checked against the store off the read loop, in
@@ -131,18 +132,18 @@ func (p *putting) check(ctx context.Context) error {
 func (p *putting) store() {
 	s := p.s
 	_, p.era = s.seen.has(p.key)
-	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, s.expires(), func(wrote bool, version uint64, current []byte, err error) {
+	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, s.expires(), func(r store.PutResult) {
 		switch {
-		case err != nil:
-			p.end(profiles.Unavailable(err))
-		case wrote:
+		case r.Err != nil:
+			p.end(profiles.Unavailable(r.Err))
+		case r.Wrote:
 			// Without this note find takes one of several: not worth waiting for.
-			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.expires(), func(bool, uint64, []byte, error) {})
+			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.expires(), func(store.PutResult) {})
 			p.stored()
-		case !bytes.Equal(current, p.value):
+		case !bytes.Equal(r.Current, p.value):
 			p.end(invalid(CodeConflict, "the state is stored with other parents or metadata"))
 		case s.opts.Retention > 0:
-			p.renew(version)
+			p.renew(r.Version)
 		default:
 			p.stored()
 		}
@@ -155,11 +156,11 @@ var errChanged = errors.New("state: a stored state was written behind our back")
 // renew has a state that was put again kept for longer.
 func (p *putting) renew(version uint64) {
 	s := p.s
-	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.expires(), func(wrote bool, _ uint64, _ []byte, err error) {
+	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.expires(), func(r store.PutResult) {
 		switch {
-		case err != nil:
-			p.end(profiles.Unavailable(err))
-		case !wrote:
+		case r.Err != nil:
+			p.end(profiles.Unavailable(r.Err))
+		case !r.Wrote:
 			p.end(profiles.AsError(errChanged))
 		default:
 			p.stored()

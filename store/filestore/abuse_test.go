@@ -263,7 +263,7 @@ func TestST05RecordsOfAnotherReleaseAreRefusedAndUntouched(t *testing.T) {
 	newer := bytes.Clone(value)
 	newer[0]++
 	must(t, func(done func(bool, error)) {
-		s.records.Put("blobs", "blob", version, "", newer, time.Time{}, func(wrote bool, _ uint64, _ []byte, err error) { done(wrote, err) })
+		s.records.Put("blobs", "blob", version, "", newer, time.Time{}, func(r store.PutResult) { done(r.Wrote, r.Err) })
 	})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -293,9 +293,7 @@ type stalled struct {
 	gate sync.RWMutex
 }
 
-func (s *stalled) Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-	done func(bool, uint64, []byte, error),
-) {
+func (s *stalled) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	go func() {
 		s.gate.RLock()
 		defer s.gate.RUnlock()

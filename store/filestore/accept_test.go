@@ -59,7 +59,7 @@ func TestST04AcceptedDamageIsLeftOutAndLaterDamageReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := make(chan error, 1)
-	s.records.Put("blobs", "unreadable", version, "", value[:20], time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { told <- err })
+	s.records.Put("blobs", "unreadable", version, "", value[:20], time.Time{}, func(r store.PutResult) { told <- r.Err })
 	if err := <-told; err != nil {
 		t.Fatal(err)
 	}

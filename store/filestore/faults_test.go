@@ -294,19 +294,17 @@ func (s *shaky) fails(space string) (before, after bool) {
 	return s.before != nil && s.before(space), s.after != nil && s.after(space)
 }
 
-func (s *shaky) Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-	done func(bool, uint64, []byte, error),
-) {
+func (s *shaky) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	before, after := s.fails(space)
 	if before {
-		go done(false, 0, nil, store.ErrUnavailable)
+		go done(store.PutResult{Err: store.ErrUnavailable})
 		return
 	}
-	s.Records.Put(space, key, was, owner, value, expires, func(wrote bool, version uint64, current []byte, err error) {
+	s.Records.Put(space, key, was, owner, value, expires, func(r store.PutResult) {
 		if after {
-			wrote, version, current, err = false, 0, nil, store.ErrUnavailable
+			r = store.PutResult{Err: store.ErrUnavailable}
 		}
-		done(wrote, version, current, err)
+		done(r)
 	})
 }
 

@@ -85,11 +85,9 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 }
 
 // Scan implements store.Blobs.
-func (s *Store) Scan(ctx context.Context, prefix, after string,
-	yield func(name string, version, size uint64, sealed time.Time, tag []byte) bool,
-) error {
+func (s *Store) Scan(ctx context.Context, prefix, after string, yield func(store.BlobInfo) bool) error {
 	return s.options.Records.Scan(ctx, s.options.Space, prefix, after, func(name string, _ uint64, _ []byte) bool {
 		r := s.blob(name) // the current one, which may be newer
-		return r == nil || yield(name, r.version, r.held(), time.Unix(0, r.written), r.tag)
+		return r == nil || yield(store.BlobInfo{Name: name, Version: r.version, Size: r.held(), Sealed: time.Unix(0, r.written), Tag: r.tag})
 	})
 }

@@ -137,26 +137,21 @@ func (s *Store) commit(it *item, which int, r *record) error {
 // returns waits for that. What failed may turn out to be done after a crash: the
 // item is unsure then.
 func (s *Store) put(it *item, which int, r *record) (wait func() error) {
-	told := make(chan error, 1)
-	var wrote bool
-	var version uint64
+	told := make(chan store.PutResult, 1)
 	if r == nil {
 		s.options.Records.Delete(s.space(which), it.name, 0, func(removed bool, err error) {
-			wrote = removed
-			told <- err
+			told <- store.PutResult{Wrote: removed, Err: err}
 		})
 	} else {
 		s.options.Records.Put(s.space(which), it.name, it.stored[which], "", r.encode(), noExpiry,
-			func(ok bool, v uint64, _ []byte, err error) {
-				wrote, version = ok, v
-				told <- err
-			})
+			func(result store.PutResult) { told <- result })
 	}
 	return func() error {
-		err := <-told
+		result := <-told
+		err := result.Err
 		if err == nil {
-			it.stored[which] = version
-			if !wrote {
+			it.stored[which] = result.Version
+			if !result.Wrote {
 				err = fmt.Errorf("%w: %s: the record of %q is another", store.ErrUnavailable, s.dir, it.name)
 			}
 		}

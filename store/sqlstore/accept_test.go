@@ -28,16 +28,16 @@ func TestADamagedPageFailsOnlyWhatNeedsIt(t *testing.T) {
 	results := make(chan error, heldRecords+1)
 	var after uint64
 	for i := range heldRecords {
-		s.Put("space", fmt.Sprintf("%04d", i), 0, "owner", nil, time.Time{}, func(_ bool, version uint64, _ []byte, err error) {
-			if err == nil && version == 0 {
-				err = errors.New("a record is missing")
+		s.Put("space", fmt.Sprintf("%04d", i), 0, "owner", nil, time.Time{}, func(r store.PutResult) {
+			if r.Err == nil && r.Version == 0 {
+				r.Err = errors.New("a record is missing")
 			}
-			results <- err
+			results <- r.Err
 		})
 	}
-	s.Append("space", "log 0", "", "owner", nil, time.Time{}, func(seq uint64, _, _ bool, err error) {
-		after = seq
-		results <- err
+	s.Append("space", "log 0", "", "owner", nil, time.Time{}, func(r store.AppendResult) {
+		after = r.Seq
+		results <- r.Err
 	})
 	failed := 0
 	for range heldRecords + 1 {
@@ -67,7 +67,7 @@ func TestADamagedRecordCanBeRemoved(t *testing.T) {
 	s := open(t, sqlstore.Options{Dir: files.with("state.db", b).place(t)})
 	defer s.Close()
 	errs := make(chan error, 1)
-	s.Put("space", "0123", 0, "owner", nil, time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { errs <- err })
+	s.Put("space", "0123", 0, "owner", nil, time.Time{}, func(r store.PutResult) { errs <- r.Err })
 	if err := <-errs; !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("Put over a damaged record: %v", err)
 	}
@@ -84,11 +84,11 @@ func TestADamagedRecordCanBeRemoved(t *testing.T) {
 	if err := <-errs; err != nil {
 		t.Error(err)
 	}
-	s.Put("space", "0123", 0, "owner", nil, time.Time{}, func(wrote bool, _ uint64, _ []byte, err error) {
-		if !wrote {
-			err = errors.Join(err, errors.New("not written"))
+	s.Put("space", "0123", 0, "owner", nil, time.Time{}, func(r store.PutResult) {
+		if !r.Wrote {
+			r.Err = errors.Join(r.Err, errors.New("not written"))
 		}
-		errs <- err
+		errs <- r.Err
 	})
 	if err := <-errs; err != nil {
 		t.Error(err)
@@ -209,11 +209,11 @@ func TestST04AcceptedDamageOfRowsIsLeftOut(t *testing.T) {
 	// The number of an entry that is lost is not given again: who has seen it would
 	// miss what has it now.
 	seqs := make(chan uint64, 1)
-	s.Append("space", fmt.Sprint("log ", last%3), "", "owner", nil, time.Time{}, func(seq uint64, _, _ bool, err error) {
-		if err != nil {
-			t.Error(err)
+	s.Append("space", fmt.Sprint("log ", last%3), "", "owner", nil, time.Time{}, func(r store.AppendResult) {
+		if r.Err != nil {
+			t.Error(r.Err)
 		}
-		seqs <- seq
+		seqs <- r.Seq
 	})
 	if seq := <-seqs; seq <= heldEntries/3 {
 		t.Errorf("the next entry has number %d, want one above %d", seq, heldEntries/3)

@@ -58,9 +58,9 @@ func benchmarkAppend(b *testing.B, level store.Durability, writers, logs int) {
 				finished <- nil
 				return
 			}
-			s.Append("events", log, ids(), "spiffe://a.example/publisher", data, expires, func(_ uint64, _, _ bool, err error) {
-				if err != nil {
-					finished <- err
+			s.Append("events", log, ids(), "spiffe://a.example/publisher", data, expires, func(r store.AppendResult) {
+				if r.Err != nil {
+					finished <- r.Err
 					return
 				}
 				next()
@@ -82,7 +82,7 @@ func BenchmarkGet(b *testing.B) {
 	defer s.Close()
 	told := make(chan error, 10_000)
 	for i := range cap(told) {
-		s.Put("space", fmt.Sprint(i), 0, "owner", make([]byte, 256), time.Time{}, func(_ bool, _ uint64, _ []byte, err error) { told <- err })
+		s.Put("space", fmt.Sprint(i), 0, "owner", make([]byte, 256), time.Time{}, func(r store.PutResult) { told <- r.Err })
 	}
 	for range cap(told) {
 		if err := <-told; err != nil {

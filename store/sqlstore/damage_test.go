@@ -42,17 +42,17 @@ func fill(t *testing.T, s *sqlstore.Store) {
 	for i := range heldRecords {
 		pending.Add(1)
 		s.Put("space", fmt.Sprintf("%04d", i), 0, fmt.Sprint("owner ", i%3), value(i), time.Now().Add(time.Hour),
-			func(wrote bool, _ uint64, _ []byte, err error) { check(wrote, err) })
+			func(r store.PutResult) { check(r.Wrote, r.Err) })
 	}
 	for i := range heldEntries {
 		pending.Add(1)
 		s.Append("space", fmt.Sprint("log ", i%3), fmt.Sprint("id ", i), fmt.Sprint("owner ", i%3), value(i), time.Time{},
-			func(_ uint64, fresh, _ bool, err error) { check(fresh, err) })
+			func(r store.AppendResult) { check(r.Fresh, r.Err) })
 	}
 	for i := range heldItems {
 		pending.Add(1)
 		s.Add("space", fmt.Sprint("queue ", i%3), fmt.Sprint("id ", i), "mark", fmt.Sprint("owner ", i%3), value(i), time.Time{}, time.Time{},
-			func(fresh, _ bool, err error) { check(fresh, err) })
+			func(r store.AddResult) { check(r.Fresh, r.Err) })
 	}
 	pending.Wait()
 }
@@ -292,7 +292,7 @@ func TestST04CutOffEndIsNeverSilent(t *testing.T) {
 	t.Run("no log", func(t *testing.T) { wantRefused(t, open.with("state.db-wal", nil), "state.db") })
 	t.Run("an older database", func(t *testing.T) {
 		s := openAt(t, closed.place(t))
-		s.Put("space", "new", 0, "owner", nil, time.Time{}, func(bool, uint64, []byte, error) {})
+		s.Put("space", "new", 0, "owner", nil, time.Time{}, func(store.PutResult) {})
 		dir := s.dir
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"database/sql/driver"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 const (
@@ -28,7 +30,7 @@ type lease struct {
 	lapsed       bool // LeaseExpired
 	most         int
 	until        time.Time
-	tell         func(l *lease, err error)
+	tell         func(store.LeaseResult)
 	invalid      error
 
 	item *item // nil: nothing is due
@@ -39,39 +41,37 @@ type lease struct {
 }
 
 // Lease implements store.Queues.
-func (s *Store) Lease(space, queue string, most int, until time.Time,
-	done func(lease uint64, id string, tries int, expired bool, data []byte, next time.Time, err error),
-) {
+func (s *Store) Lease(space, queue string, most int, until time.Time, done func(store.LeaseResult)) {
 	s.queue.submit(&lease{
-		space: space, queue: queue, most: most, until: until, invalid: checkSizes(space, queue, "", "", 0),
-		tell: func(l *lease, err error) {
-			if err != nil || l.item == nil {
-				done(0, "", 0, false, nil, l.next, err)
-				return
-			}
-			done(uint64(l.item.lease), string(l.item.id), int(l.item.tries), l.gone, l.data, time.Time{}, nil)
-		},
+		space: space, queue: queue, most: most, until: until, tell: done, invalid: checkSizes(space, queue, "", "", 0),
 	})
 }
 
 // LeaseExpired implements store.Queues.
-func (s *Store) LeaseExpired(space string, most int, until time.Time,
-	done func(lease uint64, queue, id string, tries int, data []byte, next time.Time, err error),
-) {
+func (s *Store) LeaseExpired(space string, most int, until time.Time, done func(store.LeaseResult)) {
 	s.queue.submit(&lease{
-		space: space, lapsed: true, most: most, until: until, invalid: checkSizes(space, "", "", "", 0),
-		tell: func(l *lease, err error) {
-			if err != nil || l.item == nil {
-				done(0, "", "", 0, nil, l.next, err)
-				return
-			}
-			done(uint64(l.item.lease), string(l.name), string(l.item.id), int(l.item.tries), l.data, time.Time{}, nil)
-		},
+		space: space, lapsed: true, most: most, until: until, tell: done, invalid: checkSizes(space, "", "", "", 0),
 	})
 }
 
-func (l *lease) size() int      { return len(l.space) + len(l.queue) }
-func (l *lease) done(err error) { l.tell(l, err) }
+func (l *lease) size() int { return len(l.space) + len(l.queue) }
+
+func (l *lease) done(err error) {
+	switch {
+	case err != nil:
+		l.tell(store.LeaseResult{Err: err})
+	case l.item == nil:
+		l.tell(store.LeaseResult{Next: l.next})
+	default:
+		queue := l.queue
+		if l.lapsed {
+			queue = string(l.name)
+		}
+		l.tell(store.LeaseResult{
+			Lease: uint64(l.item.lease), Queue: queue, ID: string(l.item.id), Tries: int(l.item.tries), Expired: l.gone, Data: l.data,
+		})
+	}
+}
 
 func (l *lease) apply(w *writer) error {
 	l.item, l.data, l.next = nil, nil, time.Time{}

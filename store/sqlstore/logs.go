@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"math"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 const (
@@ -153,17 +155,14 @@ type add struct {
 	owner      string
 	data       []byte
 	expires    time.Time
-	tell       func(seq uint64, fresh, equal bool, err error)
+	tell       func(store.AppendResult)
 	invalid    error
 
-	seq          int64
-	fresh, equal bool
+	result store.AppendResult
 }
 
 // Append implements store.Logs.
-func (s *Store) Append(space, log, id, owner string, data []byte, expires time.Time,
-	done func(seq uint64, fresh, equal bool, err error),
-) {
+func (s *Store) Append(space, log, id, owner string, data []byte, expires time.Time, done func(store.AppendResult)) {
 	a := &add{
 		space: space, log: log, owner: owner, data: data, expires: expires, tell: done,
 		invalid: checkSizes(space, log, id, owner, len(data)),
@@ -180,14 +179,13 @@ func (a *add) size() int {
 
 func (a *add) done(err error) {
 	if err != nil {
-		a.tell(0, false, false, err)
-		return
+		a.result = store.AppendResult{Err: err}
 	}
-	a.tell(uint64(a.seq), a.fresh, a.equal, nil)
+	a.tell(a.result)
 }
 
 func (a *add) apply(w *writer) error {
-	a.seq, a.fresh, a.equal = 0, false, false
+	a.result = store.AppendResult{}
 	if a.invalid != nil {
 		return a.invalid
 	}
@@ -224,7 +222,7 @@ func (a *add) apply(w *writer) error {
 		}
 	}
 	for range 2 {
-		if err := a.write(w, g, payer, more); a.fresh || err != nil {
+		if err := a.write(w, g, payer, more); a.result.Fresh || err != nil {
 			return err
 		}
 		// The log has an entry of that id, which may have expired.
@@ -244,7 +242,7 @@ func (a *add) write(w *writer, g *log, payer *owner, more int64) error {
 	g.last = e.seq
 	w.charge(payer, more)
 	w.due(e.expires)
-	a.seq, a.fresh = e.seq, true
+	a.result.Seq, a.result.Fresh = uint64(e.seq), true
 	return nil
 }
 
@@ -262,7 +260,7 @@ func (a *add) find(w *writer, g *log) (known bool, err error) {
 	if e.seq <= g.trimmed || expired(e.expires, w.now) {
 		return false, w.removeEntry(g, e)
 	}
-	a.seq, a.equal = e.seq, bytes.Equal(e.data, a.data)
+	a.result.Seq, a.result.Equal = uint64(e.seq), bytes.Equal(e.data, a.data)
 	return true, nil
 }
 

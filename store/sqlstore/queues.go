@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"bytes"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 // enqueue is an Add that waits.
@@ -10,16 +12,14 @@ type enqueue struct {
 	space, queue, id, mark, owner string
 	data                          []byte
 	expires, keep                 time.Time
-	tell                          func(fresh, equal bool, err error)
+	tell                          func(store.AddResult)
 	invalid                       error
 
-	fresh, equal bool
+	result store.AddResult
 }
 
 // Add implements store.Queues.
-func (s *Store) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time,
-	done func(fresh, equal bool, err error),
-) {
+func (s *Store) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(store.AddResult)) {
 	s.queue.submit(&enqueue{
 		space: space, queue: queue, id: id, mark: mark, owner: owner, data: data, expires: expires, keep: keep, tell: done,
 		invalid: checkItem(space, queue, id, mark, owner, len(data)),
@@ -30,10 +30,15 @@ func (e *enqueue) size() int {
 	return len(e.space) + len(e.queue) + len(e.id) + len(e.mark) + len(e.owner) + len(e.data)
 }
 
-func (e *enqueue) done(err error) { e.tell(err == nil && e.fresh, err == nil && e.equal, err) }
+func (e *enqueue) done(err error) {
+	if err != nil {
+		e.result = store.AddResult{Err: err}
+	}
+	e.tell(e.result)
+}
 
 func (e *enqueue) apply(w *writer) error {
-	e.fresh, e.equal = false, false
+	e.result = store.AddResult{}
 	if e.invalid != nil {
 		return e.invalid
 	}
@@ -47,7 +52,7 @@ func (e *enqueue) apply(w *writer) error {
 			return err
 		}
 		if !there.done || there.keep > w.now {
-			e.equal = bytes.Equal(there.mark, []byte(e.mark))
+			e.result.Equal = bytes.Equal(there.mark, []byte(e.mark))
 			return nil
 		}
 		if err := w.removeItem(there); err != nil {
@@ -82,7 +87,7 @@ func (e *enqueue) apply(w *writer) error {
 	}
 	w.charge(payer, more)
 	w.lines.count(q, 1, 1)
-	e.fresh = true
+	e.result.Fresh = true
 	return nil
 }
 

@@ -53,21 +53,14 @@ func TestST04ItemsOfADamagedStoreAreSaved(t *testing.T) {
 		t.Errorf("%d of %d items were saved", items, heldItems)
 	}
 	// What was saved can be worked on.
-	type taken struct {
-		lease uint64
-		id    string
-		err   error
-	}
-	c := make(chan taken, 1)
-	s.Lease("space", "queue 0", 1<<20, time.Now().Add(time.Minute), func(lease uint64, id string, _ int, _ bool, _ []byte, _ time.Time, err error) {
-		c <- taken{lease, id, err}
-	})
+	c := make(chan store.LeaseResult, 1)
+	s.Lease("space", "queue 0", 1<<20, time.Now().Add(time.Minute), func(r store.LeaseResult) { c <- r })
 	l := <-c
-	if l.err != nil || l.lease == 0 {
+	if l.Err != nil || l.Lease == 0 {
 		t.Fatalf("Lease: %+v", l)
 	}
 	done := make(chan bool, 1)
-	s.Ack("space", l.id, l.lease, func(held bool, err error) { done <- held && err == nil })
+	s.Ack("space", l.ID, l.Lease, func(held bool, err error) { done <- held && err == nil })
 	if !<-done {
 		t.Error("an item that was saved cannot be done")
 	}
@@ -80,7 +73,7 @@ func TestADamagedItemHoldsUpNoOthers(t *testing.T) {
 	s := open(t, sqlstore.Options{Dir: dir})
 	for i := range 40 {
 		added := make(chan error, 1)
-		s.Add("space", "queue", fmt.Sprint(i), "", "owner", value(i), time.Time{}, time.Time{}, func(_, _ bool, err error) { added <- err })
+		s.Add("space", "queue", fmt.Sprint(i), "", "owner", value(i), time.Time{}, time.Time{}, func(r store.AddResult) { added <- r.Err })
 		if err := <-added; err != nil {
 			t.Fatal(err)
 		}
@@ -100,23 +93,16 @@ func TestADamagedItemHoldsUpNoOthers(t *testing.T) {
 	defer s.Close()
 	seen := 0
 	for {
-		type taken struct {
-			lease uint64
-			id    string
-			err   error
-		}
-		c := make(chan taken, 1)
-		s.Lease("space", "queue", 1<<20, time.Now().Add(time.Hour), func(lease uint64, id string, _ int, _ bool, _ []byte, _ time.Time, err error) {
-			c <- taken{lease, id, err}
-		})
+		c := make(chan store.LeaseResult, 1)
+		s.Lease("space", "queue", 1<<20, time.Now().Add(time.Hour), func(r store.LeaseResult) { c <- r })
 		l := <-c
-		if l.lease == 0 {
-			if !errors.Is(l.err, store.ErrDamaged) {
-				t.Errorf("what is left is answered with %v, want ErrDamaged", l.err)
+		if l.Lease == 0 {
+			if !errors.Is(l.Err, store.ErrDamaged) {
+				t.Errorf("what is left is answered with %v, want ErrDamaged", l.Err)
 			}
 			break
 		}
-		if l.id == "0" {
+		if l.ID == "0" {
 			t.Error("the damaged item was served")
 		}
 		seen++
@@ -155,13 +141,13 @@ func BenchmarkQueue(b *testing.B) {
 							finished <- nil
 							return
 						}
-						s.Add("space", queue, ids(), "0123456789abcdef", "spiffe://a.example/publisher", data, expires, keep, func(_, _ bool, err error) {
-							if err != nil {
-								finished <- err
+						s.Add("space", queue, ids(), "0123456789abcdef", "spiffe://a.example/publisher", data, expires, keep, func(r store.AddResult) {
+							if r.Err != nil {
+								finished <- r.Err
 								return
 							}
-							s.Lease("space", queue, 1<<16, expires, func(lease uint64, id string, _ int, _ bool, _ []byte, _ time.Time, _ error) {
-								s.Ack("space", id, lease, func(_ bool, err error) {
+							s.Lease("space", queue, 1<<16, expires, func(r store.LeaseResult) {
+								s.Ack("space", r.ID, r.Lease, func(_ bool, err error) {
 									if err != nil {
 										finished <- err
 										return

@@ -46,18 +46,14 @@ type put struct {
 	owner      string
 	value      []byte
 	expires    time.Time
-	tell       func(wrote bool, version uint64, current []byte, err error)
+	tell       func(store.PutResult)
 	invalid    error
 
-	wrote   bool
-	version int64
-	current []byte
+	result store.PutResult
 }
 
 // Put implements store.Records.
-func (s *Store) Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-	done func(wrote bool, version uint64, current []byte, err error),
-) {
+func (s *Store) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	s.queue.submit(&put{
 		space: []byte(space), key: []byte(key), was: was, owner: owner, value: value, expires: expires, tell: done,
 		invalid: checkSizes(space, key, "", owner, len(value)),
@@ -68,14 +64,13 @@ func (p *put) size() int { return len(p.space) + len(p.key) + len(p.owner) + len
 
 func (p *put) done(err error) {
 	if err != nil {
-		p.tell(false, 0, nil, err)
-		return
+		p.result = store.PutResult{Err: err}
 	}
-	p.tell(p.wrote, uint64(p.version), p.current, nil)
+	p.tell(p.result)
 }
 
 func (p *put) apply(w *writer) error {
-	p.wrote, p.version, p.current = false, 0, nil
+	p.result = store.PutResult{}
 	if p.invalid != nil {
 		return p.invalid
 	}
@@ -86,7 +81,7 @@ func (p *put) apply(w *writer) error {
 	more := p.cost(p.value)
 	if p.was == 0 && w.fits(payer, more) {
 		// Nearly always there is none, and one statement does it.
-		if err := p.write(w, insertRecord, payer, more); p.wrote || err != nil {
+		if err := p.write(w, insertRecord, payer, more); p.result.Wrote || err != nil {
 			return err
 		}
 	}
@@ -96,7 +91,7 @@ func (p *put) apply(w *writer) error {
 	}
 	switch {
 	case there != nil && uint64(there.version) != p.was:
-		p.version, p.current = there.version, there.value
+		p.result.Version, p.result.Current = uint64(there.version), there.value
 		return nil
 	case there == nil && p.was != 0:
 		return nil
@@ -127,7 +122,7 @@ func (p *put) write(w *writer, statement string, payer *owner, more int64) error
 	w.state.versions = version
 	w.charge(payer, more)
 	w.due(expires)
-	p.wrote, p.version = true, version
+	p.result.Wrote, p.result.Version = true, uint64(version)
 	return nil
 }
 

@@ -17,11 +17,11 @@ import (
 
 func put(s *sqlstore.Store, key, owner string, size int) error {
 	errs := make(chan error, 1)
-	s.Put("space", key, 0, owner, make([]byte, size), time.Time{}, func(wrote bool, _ uint64, _ []byte, err error) {
-		if err == nil && !wrote {
-			err = errors.New("not written")
+	s.Put("space", key, 0, owner, make([]byte, size), time.Time{}, func(r store.PutResult) {
+		if r.Err == nil && !r.Wrote {
+			r.Err = errors.New("not written")
 		}
-		errs <- err
+		errs <- r.Err
 	})
 	return <-errs
 }
@@ -93,10 +93,10 @@ func TestSweepDeletesAndRefunds(t *testing.T) {
 	for i := range rows {
 		pending.Add(3)
 		s.Put("space", fmt.Sprint(i), 0, fmt.Sprint("owner ", i%5), make([]byte, 100), now.Add(time.Minute),
-			func(bool, uint64, []byte, error) { pending.Done() })
+			func(store.PutResult) { pending.Done() })
 		s.Append("space", fmt.Sprint("log ", i%5), fmt.Sprint(i), fmt.Sprint("owner ", i%5), make([]byte, 100), now.Add(time.Minute),
-			func(uint64, bool, bool, error) { pending.Done() })
-		s.Append("space", "dropped", "", "owner", make([]byte, 100), time.Time{}, func(uint64, bool, bool, error) { pending.Done() })
+			func(store.AppendResult) { pending.Done() })
+		s.Append("space", "dropped", "", "owner", make([]byte, 100), time.Time{}, func(store.AppendResult) { pending.Done() })
 	}
 	pending.Wait()
 	pending.Add(1)
@@ -135,7 +135,7 @@ func TestTheLogIsWrittenBack(t *testing.T) {
 	largest := int64(0)
 	for i := range 400 { // 100 MiB
 		errs := make(chan error, 1)
-		s.Append("space", "log", "", "owner", data, time.Time{}, func(_ uint64, _, _ bool, err error) { errs <- err })
+		s.Append("space", "log", "", "owner", data, time.Time{}, func(r store.AppendResult) { errs <- r.Err })
 		if err := <-errs; err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}

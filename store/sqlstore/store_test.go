@@ -45,7 +45,7 @@ func TestEveryWriteThatMeetsCloseIsTold(t *testing.T) {
 			puts.Go(func() {
 				for {
 					told.Add(1)
-					s.Put("space", fmt.Sprint(i), 0, "owner", nil, time.Time{}, func(bool, uint64, []byte, error) { told.Done() })
+					s.Put("space", fmt.Sprint(i), 0, "owner", nil, time.Time{}, func(store.PutResult) { told.Done() })
 					select {
 					case <-closed:
 						return

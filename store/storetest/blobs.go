@@ -182,11 +182,11 @@ func (k *blobKit) readAt(name string, version uint64, n int, at uint64) string {
 
 func (k *blobKit) scan(prefix, after string) (names []string) {
 	k.Helper()
-	err := k.blobs.Scan(k.Context(), prefix, after, func(name string, version, size uint64, _ time.Time, tag []byte) bool {
-		if v, s, _, _, ok := k.blobs.Blob(name); !ok || v != version || s != size || string(tag) != tagOf(name) {
-			k.Errorf("Scan of %q: version %d, %d octets, tag %q; Blob says %d, %d, %v", name, version, size, tag, v, s, ok)
+	err := k.blobs.Scan(k.Context(), prefix, after, func(b store.BlobInfo) bool {
+		if v, s, _, _, ok := k.blobs.Blob(b.Name); !ok || v != b.Version || s != b.Size || string(b.Tag) != tagOf(b.Name) {
+			k.Errorf("Scan of %q: version %d, %d octets, tag %q; Blob says %d, %d, %v", b.Name, b.Version, b.Size, b.Tag, v, s, ok)
 		}
-		names = append(names, name)
+		names = append(names, b.Name)
 		return true
 	})
 	if err != nil {

@@ -3,6 +3,8 @@ package storetest
 import (
 	"slices"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 var expiry = []test{
@@ -16,7 +18,7 @@ var expiry = []test{
 		if keys := k.scan("space", "", ""); !slices.Equal(keys, []string{"stays"}) {
 			k.Errorf("Scan = %q", keys)
 		}
-		if p := k.put("space", "key", before, "owner", "again", never); p.wrote || p.version != 0 || p.current != nil || p.err != nil {
+		if p := k.put("space", "key", before, "owner", "again", never); p.Wrote || p.Version != 0 || p.Current != nil || p.Err != nil {
 			k.Errorf("Put over an expired version = %+v, want as if there was none", p)
 		}
 		if !k.delete("key", before+1) {
@@ -62,7 +64,7 @@ var expiry = []test{
 		k.mustAppend("log", "c", "x", k.in(time.Minute), 3)
 		k.pass(time.Minute - time.Microsecond)
 		k.wantSpan("log", 1, 3)
-		if a := k.append("space", "log", "c", "owner", "x", never); a != (appended{seq: 3, equal: true}) {
+		if a := k.append("space", "log", "c", "owner", "x", never); a != (store.AppendResult{Seq: 3, Equal: true}) {
 			k.Errorf("id before it expires = %+v", a)
 		}
 		k.pass(time.Microsecond)

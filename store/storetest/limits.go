@@ -8,11 +8,11 @@ var limits = []test{
 	{name: "NamesUpToTheirLimit", run: func(k *kit) {
 		space, name := fill(store.MaxSpace), fill(store.MaxName)
 		p := k.put(space, name, 0, fill(store.MaxOwner), "value", never)
-		if !p.wrote {
+		if !p.Wrote {
 			k.Fatalf("Put = %+v", p)
 		}
-		k.wantRecord(space, name, p.version, "value")
-		if a := k.append(space, name, name, fill(store.MaxOwner), "x", never); !a.fresh {
+		k.wantRecord(space, name, p.Version, "value")
+		if a := k.append(space, name, name, fill(store.MaxOwner), "x", never); !a.Fresh {
 			k.Fatalf("Append = %+v", a)
 		}
 		first, last, err := k.Span(k.Context(), space, name)
@@ -32,9 +32,9 @@ var limits = []test{
 			what string
 			call func() error
 		}{
-			{"Put space", func() error { return k.put(space, "k", 0, "o", "", never).err }},
-			{"Put key", func() error { return k.put("s", name, 0, "o", "", never).err }},
-			{"Put owner", func() error { return k.put("s", "k", 0, owner, "", never).err }},
+			{"Put space", func() error { return k.put(space, "k", 0, "o", "", never).Err }},
+			{"Put key", func() error { return k.put("s", name, 0, "o", "", never).Err }},
+			{"Put owner", func() error { return k.put("s", "k", 0, owner, "", never).Err }},
 			{"Delete space", func() error { k.Delete(space, "k", 0, removed); return wait(k, errs) }},
 			{"Delete key", func() error { k.Delete("s", name, 0, removed); return wait(k, errs) }},
 			{"Get space", func() error { _, _, err := k.Get(ctx, space, "k"); return err }},
@@ -42,10 +42,10 @@ var limits = []test{
 			{"Scan space", func() error { return k.Scan(ctx, space, "", "", yieldRecord) }},
 			{"Scan prefix", func() error { return k.Scan(ctx, "s", name, "", yieldRecord) }},
 			{"Scan after", func() error { return k.Scan(ctx, "s", "", name, yieldRecord) }},
-			{"Append space", func() error { return k.append(space, "l", "", "o", "", never).err }},
-			{"Append log", func() error { return k.append("s", name, "", "o", "", never).err }},
-			{"Append id", func() error { return k.append("s", "l", name, "o", "", never).err }},
-			{"Append owner", func() error { return k.append("s", "l", "", owner, "", never).err }},
+			{"Append space", func() error { return k.append(space, "l", "", "o", "", never).Err }},
+			{"Append log", func() error { return k.append("s", name, "", "o", "", never).Err }},
+			{"Append id", func() error { return k.append("s", "l", name, "o", "", never).Err }},
+			{"Append owner", func() error { return k.append("s", "l", "", owner, "", never).Err }},
 			{"Read space", func() error { return k.Read(ctx, space, "l", 0, yieldEntry) }},
 			{"Read log", func() error { return k.Read(ctx, "s", name, 0, yieldEntry) }},
 			{"Span space", func() error { _, _, err := k.Span(ctx, space, "l"); return err }},
@@ -68,8 +68,8 @@ var limits = []test{
 		if entries := k.read("log", 0); len(entries) != 1 || entries[0].data != largest {
 			k.Error("the largest entry is not what was appended")
 		}
-		k.wantErr("Put", k.put("space", "other", 0, "owner", largest+"x", never).err, store.ErrTooLarge)
-		k.wantErr("Append", k.append("space", "log", "", "owner", largest+"x", never).err, store.ErrTooLarge)
+		k.wantErr("Put", k.put("space", "other", 0, "owner", largest+"x", never).Err, store.ErrTooLarge)
+		k.wantErr("Append", k.append("space", "log", "", "owner", largest+"x", never).Err, store.ErrTooLarge)
 		k.wantSpan("log", 1, 1)
 	}},
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slimwire/swp/store"
 )
 
 var logs = []test{
@@ -33,14 +35,14 @@ var logs = []test{
 	{name: "AnIDIsAppendedOnce", run: func(k *kit) {
 		k.mustAppend("log", "a", "1", never, 1)
 		k.mustAppend("log", "b", "1", never, 2)
-		if a := k.append("space", "log", "a", "other", "1", never); a != (appended{seq: 1, equal: true}) {
+		if a := k.append("space", "log", "a", "other", "1", never); a != (store.AppendResult{Seq: 1, Equal: true}) {
 			k.Errorf("same id, same data = %+v", a)
 		}
-		if a := k.append("space", "log", "a", "owner", "2", never); a != (appended{seq: 1}) {
+		if a := k.append("space", "log", "a", "owner", "2", never); a != (store.AppendResult{Seq: 1}) {
 			k.Errorf("same id, other data = %+v", a)
 		}
 		k.mustAppend("other", "a", "1", never, 1)
-		if a := k.append("other space", "log", "a", "owner", "1", never); a != (appended{seq: 1, fresh: true}) {
+		if a := k.append("other space", "log", "a", "owner", "1", never); a != (store.AppendResult{Seq: 1, Fresh: true}) {
 			k.Errorf("same id in another space = %+v", a)
 		}
 		k.mustAppend("log", "", "1", never, 3)
@@ -73,7 +75,7 @@ var logs = []test{
 		if entries := k.read("log", 0); len(entries) != 3 || entries[0].seq != 3 {
 			k.Errorf("after Trim through 2 there is %v", entries)
 		}
-		if a := k.append("space", "log", "3", "owner", "x", never); a != (appended{seq: 3, equal: true}) {
+		if a := k.append("space", "log", "3", "owner", "x", never); a != (store.AppendResult{Seq: 3, Equal: true}) {
 			k.Errorf("id of an entry that is held = %+v", a)
 		}
 		k.mustAppend("log", "2", "x", never, 6)
@@ -122,7 +124,7 @@ var logs = []test{
 		k.mustAppend("log", "a", "1", never, 1)
 		k.mustAppend("log", "b", "2", never, 2)
 		k.reopen()
-		if a := k.append("space", "log", "a", "owner", "1", never); a != (appended{seq: 1, equal: true}) {
+		if a := k.append("space", "log", "a", "owner", "1", never); a != (store.AppendResult{Seq: 1, Equal: true}) {
 			k.Errorf("id from before = %+v", a)
 		}
 		k.mustAppend("log", "c", "3", never, 3)
@@ -149,9 +151,9 @@ var logs = []test{
 		var pending sync.WaitGroup
 		for i := range entries {
 			pending.Add(1)
-			k.Append("space", "log", "", "owner", []byte(fill(i%5*3000)), never, func(seq uint64, _, _ bool, err error) {
-				if seq != uint64(i+1) {
-					k.Errorf("number %d, error %v, want %d", seq, err, i+1)
+			k.Append("space", "log", "", "owner", []byte(fill(i%5*3000)), never, func(r store.AppendResult) {
+				if r.Seq != uint64(i+1) {
+					k.Errorf("number %d, error %v, want %d", r.Seq, r.Err, i+1)
 				}
 				pending.Done()
 			})
@@ -189,11 +191,11 @@ var logs = []test{
 			wg.Go(func() {
 				for i := range each {
 					a := k.append("space", "log", fmt.Sprintf("%d/%d", w, i), "owner", "x", never)
-					if a.err != nil || !a.fresh {
+					if a.Err != nil || !a.Fresh {
 						k.Errorf("Append = %+v", a)
 						return
 					}
-					seqs[w] = append(seqs[w], a.seq)
+					seqs[w] = append(seqs[w], a.Seq)
 				}
 			})
 		}
@@ -216,12 +218,12 @@ var logs = []test{
 		var pending sync.WaitGroup
 		for range 64 {
 			pending.Add(1)
-			k.Append("space", "log", "id", "owner", []byte("x"), never, func(seq uint64, f, equal bool, err error) {
-				if f {
+			k.Append("space", "log", "id", "owner", []byte("x"), never, func(r store.AppendResult) {
+				if r.Fresh {
 					fresh++ // done functions run one at a time
 				}
-				if err != nil || seq != 1 || f == equal {
-					k.Errorf("Append = %d, fresh %v, equal %v, %v", seq, f, equal, err)
+				if r.Err != nil || r.Seq != 1 || r.Fresh == r.Equal {
+					k.Errorf("Append = %d, fresh %v, equal %v, %v", r.Seq, r.Fresh, r.Equal, r.Err)
 				}
 				pending.Done()
 			})

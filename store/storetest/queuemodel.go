@@ -73,7 +73,7 @@ func modelQueues(k *kit) {
 			}
 			data, keep := fmt.Sprint("data ", step), minutes()
 			a := k.add(queue, id, "mark", "owner", data, expires, keep)
-			k.wantSame(what+": Add", added{fresh: it == nil, equal: it != nil}, a, allowAll)
+			k.wantSame(what+": Add", store.AddResult{Fresh: it == nil, Equal: it != nil}, a)
 			if it == nil {
 				it = &modelItem{id: id, keep: keep}
 				items[id] = it
@@ -85,30 +85,30 @@ func modelQueues(k *kit) {
 			want := first(func(it *modelItem) bool { return it.queue == queue && !it.due.After(k.clock()) },
 				func(a, b *modelItem) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.n, b.n)) })
 			if want == nil {
-				if l.lease != 0 || l.err != nil {
+				if l.Lease != 0 || l.Err != nil {
 					k.Fatalf("%s: Lease = %+v, want nothing", what, l)
 				}
 				continue
 			}
 			want.tries++
-			if l.id != want.id || l.tries != want.tries || l.data != want.data || l.expired != expired(want) {
+			if l.ID != want.id || l.Tries != want.tries || string(l.Data) != want.data || l.Expired != expired(want) {
 				k.Fatalf("%s: Lease = %+v, want %+v", what, l, want)
 			}
-			want.lease, want.leased, want.due = l.lease, true, until
+			want.lease, want.leased, want.due = l.Lease, true, until
 		case 6:
 			until := minutes().Add(time.Second)
 			l := k.leaseExpired(until)
-			if l.lease == 0 {
+			if l.Lease == 0 {
 				if it := first(func(it *modelItem) bool { return expired(it) && (!it.leased || !it.due.After(k.clock())) }, byExpiry); it != nil {
 					k.Fatalf("%s: LeaseExpired = %+v, want %+v", what, l, it)
 				}
 				continue
 			}
-			want := items[l.id]
-			if want == nil || want.done || !expired(want) || want.leased && want.due.After(k.clock()) || l.tries != want.tries || l.queue != want.queue {
+			want := items[l.ID]
+			if want == nil || want.done || !expired(want) || want.leased && want.due.After(k.clock()) || l.Tries != want.tries || l.Queue != want.queue {
 				k.Fatalf("%s: LeaseExpired = %+v, which is %+v", what, l, want)
 			}
-			want.lease, want.leased, want.due = l.lease, true, until
+			want.lease, want.leased, want.due = l.Lease, true, until
 		case 7, 8, 9:
 			if it == nil {
 				continue

@@ -13,9 +13,9 @@ func (k *kit) fillUp(owner string, expires time.Time) int {
 	k.Helper()
 	for i := range 1000 {
 		p := k.put("space", fmt.Sprintf("%s/%d", owner, i), 0, owner, fill(1000), expires)
-		if p.err != nil {
-			k.wantErr("Put over the quota", p.err, store.ErrQuota)
-			if p.wrote {
+		if p.Err != nil {
+			k.wantErr("Put over the quota", p.Err, store.ErrQuota)
+			if p.Wrote {
 				k.Error("written and refused")
 			}
 			return i
@@ -41,24 +41,24 @@ var quota = []test{
 		if other := k.fillUp("b", never); other != n {
 			k.Errorf("%d records of another owner fit, want %d", other, n)
 		}
-		if a := k.append("space", "log", "", "a", fill(1000), never); a.err == nil {
+		if a := k.append("space", "log", "", "a", fill(1000), never); a.Err == nil {
 			k.Error("an entry of the first owner is not refused")
 		} else {
-			k.wantErr("Append over the quota", a.err, store.ErrQuota)
+			k.wantErr("Append over the quota", a.Err, store.ErrQuota)
 		}
 		k.wantSpan("log", 1, 0)
 	}},
 	{name: "RoomThatIsMadeIsThere", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
 		n := k.fillUp("a", never)
 		k.delete("a/3", 0)
-		if p := k.put("space", "a/3", 0, "a", fill(1000), never); !p.wrote {
+		if p := k.put("space", "a/3", 0, "a", fill(1000), never); !p.Wrote {
 			k.Errorf("Put after Delete = %+v", p)
 		}
 		version, _ := k.get("space", "a/4")
 		p := k.put("space", "a/4", version, "a", fill(3000), never)
-		k.wantErr("a larger value", p.err, store.ErrQuota)
+		k.wantErr("a larger value", p.Err, store.ErrQuota)
 		k.wantRecord("space", "a/4", version, fill(1000))
-		if p = k.put("space", "a/4", version, "a", "small", never); !p.wrote {
+		if p = k.put("space", "a/4", version, "a", "small", never); !p.Wrote {
 			k.Errorf("a smaller value = %+v", p)
 		}
 		for i := range n {
@@ -68,18 +68,18 @@ var quota = []test{
 			k.Errorf("%d records fit after all were deleted, want %d", again, n)
 		}
 		k.reopen()
-		if p := k.put("space", "one more", 0, "a", fill(1000), never); p.err == nil {
+		if p := k.put("space", "one more", 0, "a", fill(1000), never); p.Err == nil {
 			k.Error("the quota is not used up any more after the store was opened again")
 		}
 	}},
 	{name: "ARecordKeepsItsOwner", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
 		n := k.fillUp("a", never)
 		version, _ := k.get("space", "a/0")
-		if p := k.put("space", "a/0", version, "b", "small", never); !p.wrote {
+		if p := k.put("space", "a/0", version, "b", "small", never); !p.Wrote {
 			k.Fatalf("Put by another owner = %+v", p)
 		}
 		// It is a that has room now, and b that has not used any.
-		if p := k.put("space", "a/new", 0, "a", fill(900), never); !p.wrote {
+		if p := k.put("space", "a/new", 0, "a", fill(900), never); !p.Wrote {
 			k.Errorf("Put into the room = %+v", p)
 		}
 		if other := k.fillUp("b", never); other != n {
@@ -89,7 +89,7 @@ var quota = []test{
 	{name: "TrimDropAndExpiryMakeRoom", options: Options{QuotaPerOwner: 20_000}, clock: true, run: func(k *kit) {
 		fillLog := func() (n int) {
 			for {
-				if a := k.append("space", "log", "", "a", fill(1000), k.in(time.Hour)); a.err != nil {
+				if a := k.append("space", "log", "", "a", fill(1000), k.in(time.Hour)); a.Err != nil {
 					return n
 				}
 				n++
@@ -117,16 +117,16 @@ var quota = []test{
 		}
 	}},
 	{name: "AKnownIDIsAnsweredAboveTheQuota", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
-		if a := k.append("space", "log", "id", "a", "x", never); !a.fresh {
+		if a := k.append("space", "log", "id", "a", "x", never); !a.Fresh {
 			k.Fatalf("Append = %+v", a)
 		}
 		k.fillUp("a", never)
 		for range 100 {
-			if p := k.put("space", "fill "+fmt.Sprint(k.scan("space", "fill", "")), 0, "a", "", never); p.err != nil {
+			if p := k.put("space", "fill "+fmt.Sprint(k.scan("space", "fill", "")), 0, "a", "", never); p.Err != nil {
 				break
 			}
 		}
-		if a := k.append("space", "log", "id", "a", "x", never); a != (appended{seq: 1, equal: true}) {
+		if a := k.append("space", "log", "id", "a", "x", never); a != (store.AppendResult{Seq: 1, Equal: true}) {
 			k.Errorf("Append of a known id = %+v, want its number", a)
 		}
 	}},
@@ -136,7 +136,7 @@ var quota = []test{
 			k.Errorf("%d and %d records of 1,000 octets fit 30,000 each and 40,000 in all", a, b)
 		}
 		k.delete("a/0", 0)
-		if p := k.put("space", "b/new", 0, "b", fill(1000), never); !p.wrote {
+		if p := k.put("space", "b/new", 0, "b", fill(1000), never); !p.Wrote {
 			k.Errorf("Put into the room that another owner has left = %+v", p)
 		}
 	}},

@@ -20,7 +20,7 @@ var records = []test{
 		version := k.mustPut("space", "key", 0, "first", never)
 		for _, was := range []uint64{0, version + 1, 1<<64 - 1} {
 			p := k.put("space", "key", was, "owner", "second", never)
-			if p.err != nil || p.wrote || p.version != version || string(p.current) != "first" {
+			if p.Err != nil || p.Wrote || p.Version != version || string(p.Current) != "first" {
 				k.Errorf("Put with version %d over %d = %+v, want version and value that are there", was, version, p)
 			}
 		}
@@ -33,7 +33,7 @@ var records = []test{
 	}},
 	{name: "PutOfAVersionNeedsARecord", run: func(k *kit) {
 		p := k.put("space", "key", 7, "owner", "value", never)
-		if p.err != nil || p.wrote || p.version != 0 || p.current != nil {
+		if p.Err != nil || p.Wrote || p.Version != 0 || p.Current != nil {
 			k.Errorf("Put with version 7 of no record = %+v, want not written, version 0, nil", p)
 		}
 		k.wantRecord("space", "key", 0, "")
@@ -54,7 +54,7 @@ var records = []test{
 	{name: "EmptyIsAValueAndAName", run: func(k *kit) {
 		version := k.mustPut("", "", 0, "", never)
 		k.wantRecord("", "", version, "")
-		if p := k.put("", "", 0, "", "", never); p.wrote || p.version != version || len(p.current) != 0 {
+		if p := k.put("", "", 0, "", "", never); p.Wrote || p.Version != version || len(p.Current) != 0 {
 			k.Errorf("Put over an empty value = %+v", p)
 		}
 		if keys := k.scan("", "", ""); len(keys) != 0 {
@@ -170,9 +170,9 @@ var records = []test{
 			key := fmt.Sprintf("%04d", i)
 			want = append(want, key)
 			pending.Add(1)
-			k.Put("space", key, 0, "owner", []byte(fill(i%5*3000)), never, func(wrote bool, _ uint64, _ []byte, err error) {
-				if !wrote {
-					k.Errorf("Put(%q): %v", key, err)
+			k.Put("space", key, 0, "owner", []byte(fill(i%5*3000)), never, func(r store.PutResult) {
+				if !r.Wrote {
+					k.Errorf("Put(%q): %v", key, r.Err)
 				}
 				pending.Done()
 			})
@@ -201,15 +201,13 @@ var records = []test{
 	}},
 	{name: "ValuesAreNotShared", run: func(k *kit) {
 		value := []byte("value")
-		c := make(chan put, 1)
-		k.Put("space", "key", 0, "owner", value, never, func(wrote bool, version uint64, current []byte, err error) {
-			c <- put{wrote, version, current, err}
-		})
-		version := wait(k, c).version
+		c := make(chan store.PutResult, 1)
+		k.Put("space", "key", 0, "owner", value, never, func(r store.PutResult) { c <- r })
+		version := wait(k, c).Version
 		clear(value)
 		_, got := k.get("space", "key")
 		clear(got)
-		clear(k.put("space", "key", 0, "owner", "other", never).current)
+		clear(k.put("space", "key", 0, "owner", "other", never).Current)
 		k.wantRecord("space", "key", version, "value")
 	}},
 	{name: "OneOfManyPutsWins", run: func(k *kit) {
@@ -222,10 +220,10 @@ var records = []test{
 					version, value := k.get("space", "counter")
 					var n int
 					_, _ = fmt.Sscan(string(value), &n)
-					if p := k.put("space", "counter", version, "owner", fmt.Sprint(n+1), never); p.err != nil {
-						k.Error(p.err)
+					if p := k.put("space", "counter", version, "owner", fmt.Sprint(n+1), never); p.Err != nil {
+						k.Error(p.Err)
 						return
-					} else if p.wrote {
+					} else if p.Wrote {
 						won[r]++
 					}
 				}
@@ -241,11 +239,11 @@ var records = []test{
 		var pending sync.WaitGroup
 		for i := range 64 {
 			pending.Add(1)
-			k.Put("space", "key", 0, "owner", []byte{byte(i)}, never, func(w bool, _ uint64, current []byte, err error) {
-				if w {
+			k.Put("space", "key", 0, "owner", []byte{byte(i)}, never, func(r store.PutResult) {
+				if r.Wrote {
 					wrote.Add(1)
-				} else if err != nil || len(current) != 1 {
-					k.Errorf("current %v, error %v", current, err)
+				} else if r.Err != nil || len(r.Current) != 1 {
+					k.Errorf("current %v, error %v", r.Current, r.Err)
 				}
 				pending.Done()
 			})
@@ -264,11 +262,11 @@ var records = []test{
 				for i := range 50 {
 					value := fmt.Sprint(i)
 					p := k.put("space", key, version, "owner", value, never)
-					if !p.wrote {
+					if !p.Wrote {
 						k.Errorf("Put = %+v", p)
 						return
 					}
-					version = p.version
+					version = p.Version
 					k.wantRecord("space", key, version, value)
 				}
 			})

@@ -80,19 +80,10 @@ const patience = time.Minute
 // never is the expiry of what stays.
 var never time.Time
 
-// put is what done of a Put got.
-type put struct {
-	wrote   bool
-	version uint64
-	current []byte
-	err     error
-}
-
-// appended is what done of an Append got.
-type appended struct {
-	seq          uint64
-	fresh, equal bool
-	err          error
+// did is the result of an operation that is done or not.
+type did struct {
+	ok  bool
+	err error
 }
 
 func wait[T any](k *kit, c <-chan T) T {
@@ -106,12 +97,10 @@ func wait[T any](k *kit, c <-chan T) T {
 	}
 }
 
-func (k *kit) put(space, key string, was uint64, owner, value string, expires time.Time) put {
+func (k *kit) put(space, key string, was uint64, owner, value string, expires time.Time) store.PutResult {
 	k.Helper()
-	c := make(chan put, 1)
-	k.Put(space, key, was, owner, []byte(value), expires, func(wrote bool, version uint64, current []byte, err error) {
-		c <- put{wrote, version, current, err}
-	})
+	c := make(chan store.PutResult, 1)
+	k.Put(space, key, was, owner, []byte(value), expires, func(r store.PutResult) { c <- r })
 	return wait(k, c)
 }
 
@@ -119,21 +108,21 @@ func (k *kit) put(space, key string, was uint64, owner, value string, expires ti
 func (k *kit) mustPut(space, key string, was uint64, value string, expires time.Time) uint64 {
 	k.Helper()
 	p := k.put(space, key, was, "owner", value, expires)
-	if p.err != nil || !p.wrote || p.version == 0 || p.current != nil {
+	if p.Err != nil || !p.Wrote || p.Version == 0 || p.Current != nil {
 		k.Fatalf("Put(%q, %q, %d) = %+v, want written", space, key, was, p)
 	}
-	return p.version
+	return p.Version
 }
 
 func (k *kit) delete(key string, was uint64) bool {
 	k.Helper()
-	c := make(chan put, 1)
-	k.Delete("space", key, was, func(removed bool, err error) { c <- put{wrote: removed, err: err} })
-	p := wait(k, c)
-	if p.err != nil {
-		k.Fatalf("Delete(%q, %d): %v", key, was, p.err)
+	c := make(chan did, 1)
+	k.Delete("space", key, was, func(removed bool, err error) { c <- did{removed, err} })
+	d := wait(k, c)
+	if d.err != nil {
+		k.Fatalf("Delete(%q, %d): %v", key, was, d.err)
 	}
-	return p.wrote
+	return d.ok
 }
 
 func (k *kit) get(space, key string) (uint64, []byte) {
@@ -167,19 +156,17 @@ func (k *kit) scan(space, prefix, after string) (keys []string) {
 	return keys
 }
 
-func (k *kit) append(space, log, id, owner, data string, expires time.Time) appended {
+func (k *kit) append(space, log, id, owner, data string, expires time.Time) store.AppendResult {
 	k.Helper()
-	c := make(chan appended, 1)
-	k.Append(space, log, id, owner, []byte(data), expires, func(seq uint64, fresh, equal bool, err error) {
-		c <- appended{seq, fresh, equal, err}
-	})
+	c := make(chan store.AppendResult, 1)
+	k.Append(space, log, id, owner, []byte(data), expires, func(r store.AppendResult) { c <- r })
 	return wait(k, c)
 }
 
 // mustAppend appends what the log does not have and wants its number.
 func (k *kit) mustAppend(log, id, data string, expires time.Time, seq uint64) {
 	k.Helper()
-	if a := k.append("space", log, id, "owner", data, expires); a != (appended{seq: seq, fresh: true}) {
+	if a := k.append("space", log, id, "owner", data, expires); a != (store.AppendResult{Seq: seq, Fresh: true}) {
 		k.Fatalf("Append(%q, %q) = %+v, want a fresh %d", log, id, a, seq)
 	}
 }

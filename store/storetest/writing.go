@@ -25,9 +25,9 @@ var writing = []test{
 			key := fmt.Sprint(i % 7)
 			switch i % 6 {
 			case 0:
-				k.Put("space", key, 0, "owner", []byte("x"), never, func(bool, uint64, []byte, error) { note(i) })
+				k.Put("space", key, 0, "owner", []byte("x"), never, func(store.PutResult) { note(i) })
 			case 1:
-				k.Append("space", key, "", "owner", []byte("x"), never, func(uint64, bool, bool, error) { note(i) })
+				k.Append("space", key, "", "owner", []byte("x"), never, func(store.AppendResult) { note(i) })
 			case 2:
 				k.Delete("space", key, 0, func(bool, error) { note(i) })
 			case 3:
@@ -35,7 +35,7 @@ var writing = []test{
 			case 4:
 				k.Drop("space", key, func(error) { note(i) })
 			case 5: // refused ones keep their place, too
-				k.Put(fill(store.MaxSpace+1), key, 0, "owner", nil, never, func(bool, uint64, []byte, error) { note(i) })
+				k.Put(fill(store.MaxSpace+1), key, 0, "owner", nil, never, func(store.PutResult) { note(i) })
 			}
 		}
 		wait(k, finished)
@@ -44,14 +44,12 @@ var writing = []test{
 		}
 	}},
 	{name: "OperationsTakeEffectInOrder", run: func(k *kit) {
-		c := make(chan put, 1)
-		k.Put("space", "key", 0, "owner", []byte("1"), never, func(bool, uint64, []byte, error) {})
+		c := make(chan store.PutResult, 1)
+		k.Put("space", "key", 0, "owner", []byte("1"), never, func(store.PutResult) {})
 		k.Delete("space", "key", 0, func(bool, error) {})
-		k.Put("space", "key", 0, "owner", []byte("2"), never, func(wrote bool, version uint64, current []byte, err error) {
-			c <- put{wrote, version, current, err}
-		})
+		k.Put("space", "key", 0, "owner", []byte("2"), never, func(r store.PutResult) { c <- r })
 		p := wait(k, c)
-		k.wantRecord("space", "key", p.version, "2")
+		k.wantRecord("space", "key", p.Version, "2")
 	}},
 	{name: "DoneIsNeverCalledWithinTheSubmission", options: Options{QueueLength: 1}, run: func(k *kit) {
 		// A caller may hold what done takes.
@@ -60,7 +58,7 @@ var writing = []test{
 		pending.Add(50)
 		mu.Lock()
 		for range 50 {
-			k.Put("space", "key", 0, "owner", nil, never, func(bool, uint64, []byte, error) {
+			k.Put("space", "key", 0, "owner", nil, never, func(store.PutResult) {
 				mu.Lock()
 				defer mu.Unlock()
 				pending.Done()
@@ -71,7 +69,7 @@ var writing = []test{
 	}},
 	{name: "AFullQueueRefuses", options: Options{QueueLength: 4}, run: func(k *kit) {
 		hold, held := make(chan struct{}), make(chan struct{})
-		k.Append("space", "log", "", "owner", nil, never, func(uint64, bool, bool, error) {
+		k.Append("space", "log", "", "owner", nil, never, func(store.AppendResult) {
 			close(held)
 			<-hold // not for callers: it keeps the engine from its work
 		})
@@ -79,7 +77,7 @@ var writing = []test{
 		const extra = 100
 		results := make(chan error, extra)
 		for range extra {
-			k.Append("space", "log", "", "owner", nil, never, func(_ uint64, _, _ bool, err error) { results <- err })
+			k.Append("space", "log", "", "owner", nil, never, func(r store.AppendResult) { results <- r.Err })
 		}
 		close(hold)
 		var kept uint64
@@ -129,8 +127,8 @@ var writing = []test{
 		const operations = 200
 		results := make(chan error, operations)
 		for i := range operations {
-			k.Put("space", fmt.Sprintf("%03d", i), 0, "owner", []byte("x"), never, func(_ bool, _ uint64, _ []byte, err error) {
-				results <- err
+			k.Put("space", fmt.Sprintf("%03d", i), 0, "owner", []byte("x"), never, func(r store.PutResult) {
+				results <- r.Err
 			})
 		}
 		k.reopen()
@@ -150,8 +148,8 @@ var writing = []test{
 				k.Errorf("Close: %v", err)
 			}
 		}
-		k.wantErr("Put", k.put("space", "key", 0, "owner", "x", never).err, store.ErrClosed)
-		k.wantErr("Append", k.append("space", "log", "", "owner", "x", never).err, store.ErrClosed)
+		k.wantErr("Put", k.put("space", "key", 0, "owner", "x", never).Err, store.ErrClosed)
+		k.wantErr("Append", k.append("space", "log", "", "owner", "x", never).Err, store.ErrClosed)
 		errs := make(chan error, 1)
 		k.Delete("space", "key", 0, func(_ bool, err error) { errs <- err })
 		k.wantErr("Delete", wait(k, errs), store.ErrClosed)

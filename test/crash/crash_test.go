@@ -171,9 +171,9 @@ func fill(t *testing.T, data string) {
 	for i := range entries {
 		room <- struct{}{}
 		all.Add(1)
-		s.Append("crash", "ballast", fmt.Sprint(i), "nobody", octets, time.Time{}, func(_ uint64, _, _ bool, err error) {
-			if err != nil {
-				t.Errorf("ballast: %v", err)
+		s.Append("crash", "ballast", fmt.Sprint(i), "nobody", octets, time.Time{}, func(r store.AppendResult) {
+			if r.Err != nil {
+				t.Errorf("ballast: %v", r.Err)
 			}
 			<-room
 			all.Done()

@@ -31,24 +31,15 @@ const (
 	spaceTasks    = "sdl.tasks" // by task_id
 )
 
-// put writes a record and waits until it is kept. It returns what is there instead, if
-// was is not its version.
-func put(ctx context.Context, r Records, space, key string, was uint64, owner string, value []byte, expires time.Time) (wrote bool, version uint64, current []byte, err error) {
-	type outcome struct {
-		wrote   bool
-		version uint64
-		current []byte
-		err     error
-	}
-	done := make(chan outcome, 1)
-	r.Put(space, key, was, owner, value, expires, func(wrote bool, version uint64, current []byte, err error) {
-		done <- outcome{wrote, version, current, err}
-	})
+// put writes a record and waits for the result, but not longer than ctx.
+func put(ctx context.Context, r Records, space, key string, was uint64, owner string, value []byte, expires time.Time) store.PutResult {
+	done := make(chan store.PutResult, 1)
+	r.Put(space, key, was, owner, value, expires, func(p store.PutResult) { done <- p })
 	select {
-	case o := <-done:
-		return o.wrote, o.version, o.current, o.err
+	case p := <-done:
+		return p
 	case <-ctx.Done():
-		return false, 0, nil, ctx.Err()
+		return store.PutResult{Err: ctx.Err()}
 	}
 }
 
@@ -83,12 +74,12 @@ func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time
 	}
 	// The store has its own clock for expiry, which does not jump.
 	until := time.Now().Add(exp.Sub(now()))
-	wrote, _, _, err := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
+	p := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
 	var kind interface{ StoreDetail() string }
-	if errors.As(err, &kind) && kind.StoreDetail() == "store_quota" {
+	if errors.As(p.Err, &kind) && kind.StoreDetail() == "store_quota" {
 		return false, trust.ErrFull
 	}
-	return wrote, err
+	return p.Wrote, p.Err
 }
 
 // keptSession is a session in Records.
@@ -117,8 +108,8 @@ func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 		return fmt.Errorf("sdlagent: %w", err)
 	}
 	// The same session opened again is the same record.
-	if _, _, _, err := put(ctx, a.opts.Records, spaceSessions, id, 0, ownerOf(k.From), value, expires); err != nil {
-		return fmt.Errorf("sdlagent: a session cannot be kept: %w", err)
+	if p := put(ctx, a.opts.Records, spaceSessions, id, 0, ownerOf(k.From), value, expires); p.Err != nil {
+		return fmt.Errorf("sdlagent: a session cannot be kept: %w", p.Err)
 	}
 	return nil
 }
@@ -214,13 +205,14 @@ func (r *Registry) options(configured string) trust.RegistryOptions {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), registryTime)
 		defer cancel()
-		wrote, now, _, err := put(ctx, r.records, spaceRegistry, registryKey, r.version, "sdl", value, time.Time{})
-		if err == nil && !wrote {
-			err = errors.New("sdlagent: the record of the trust registry was written by somebody else")
+		p := put(ctx, r.records, spaceRegistry, registryKey, r.version, "sdl", value, time.Time{})
+		if p.Err != nil {
+			return p.Err
 		}
-		if err == nil {
-			r.version = now
+		if !p.Wrote {
+			return errors.New("sdlagent: the record of the trust registry was written by somebody else")
 		}
-		return err
+		r.version = p.Version
+		return nil
 	}}
 }

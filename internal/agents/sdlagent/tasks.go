@@ -79,9 +79,10 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 		return err
 	}
 	carriage.Rest(ctx)
-	wrote, _, current, err := put(ctx, a.opts.Records, spaceTasks, key, 0, w.Identity, value, time.Now().Add(taskRetention))
+	p := put(ctx, a.opts.Records, spaceTasks, key, 0, w.Identity, value, time.Now().Add(taskRetention))
+	err = p.Err
 	switch {
-	case err == nil && !wrote && string(current) != string(value):
+	case err == nil && !p.Wrote && string(p.Current) != string(value):
 		err = errOtherTask
 	case err == nil && !known:
 		session, _ := ctx.Value(sessionKey{}).(profiles.Session)

@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,21 +45,19 @@ type record struct {
 
 func newMemory() *memory { return &memory{records: make(map[string]record)} }
 
-func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-	done func(bool, uint64, []byte, error),
-) {
+func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.puts++
 	old := m.records[space+key]
 	switch {
 	case m.fail != nil:
-		go done(false, 0, nil, m.fail)
+		go done(store.PutResult{Err: m.fail})
 	case old.version != was:
-		go done(false, old.version, old.value, nil)
+		go done(store.PutResult{Version: old.version, Current: old.value})
 	default:
 		m.records[space+key] = record{was + 1, owner, bytes.Clone(value), expires}
-		go done(true, was+1, nil, nil)
+		go done(store.PutResult{Wrote: true, Version: was + 1})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
+	"github.com/slimwire/swp/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,9 +36,7 @@ type record struct {
 
 func newMemory() *memory { return &memory{records: make(map[string]record)} }
 
-func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-	done func(bool, uint64, []byte, error),
-) {
+func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	m.mu.Lock()
 	m.puts++
 	old, fail := m.records[space+key], m.fail
@@ -46,7 +45,7 @@ func (m *memory) Put(space, key string, was uint64, owner string, value []byte, 
 		m.records[space+key] = record{was + 1, owner, bytes.Clone(value), expires}
 	}
 	m.mu.Unlock()
-	done(wrote, was+1, old.value, fail)
+	done(store.PutResult{Wrote: wrote, Version: was + 1, Current: old.value, Err: fail})
 }
 
 func (m *memory) Get(_ context.Context, space, key string) (uint64, []byte, error) {

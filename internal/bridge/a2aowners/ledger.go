@@ -15,13 +15,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/slimwire/swp/store"
 )
 
 // Records are what a Ledger needs of durable state. Package store says what the
 // methods promise.
 type Records interface {
-	Put(space, key string, was uint64, owner string, value []byte, expires time.Time,
-		done func(wrote bool, version uint64, current []byte, err error))
+	Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult))
 	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
 }
 
@@ -92,11 +93,12 @@ func (l *Ledger) put(caller, key, note string, was uint64, done func(error)) {
 		done(fmt.Errorf("a2aowners: %w", err))
 		return
 	}
-	l.Records.Put(l.Space, key, was, caller, value, until, func(_ bool, _ uint64, _ []byte, err error) {
-		if err != nil {
-			err = fmt.Errorf("a2aowners: %s cannot be written: %w", l.Space, err)
+	l.Records.Put(l.Space, key, was, caller, value, until, func(r store.PutResult) {
+		if r.Err != nil {
+			done(fmt.Errorf("a2aowners: %s cannot be written: %w", l.Space, r.Err))
+			return
 		}
-		done(err)
+		done(nil)
 	})
 }
 

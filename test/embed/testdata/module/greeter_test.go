@@ -16,6 +16,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/e1"
@@ -59,12 +60,12 @@ func TestRulesForTheProfileNeedItsTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"gopher": true, "mallory": false} {
-		a, err := daemon.CheckMay(c, daemon.Question{Identity: "spiffe://localhost/client", Profile: greeter.Name, Operation: "hello", Name: name})
+		a, err := check.May(c, check.Question{Identity: "spiffe://localhost/client", Profile: greeter.Name, Operation: "hello", Name: name})
 		if err != nil || a.Allowed != want {
 			t.Errorf("swpd check --may greeter hello %s: %+v, %v", name, a, err)
 		}
 	}
-	_, err = daemon.CheckMay(c, daemon.Question{Identity: "spiffe://localhost/client", Profile: greeter.Name, Operation: "helo"})
+	_, err = check.May(c, check.Question{Identity: "spiffe://localhost/client", Profile: greeter.Name, Operation: "helo"})
 	if err == nil || !strings.Contains(err.Error(), "did you mean hello?") {
 		t.Errorf("an operation that is not in the table: %v", err)
 	}
