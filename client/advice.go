@@ -108,8 +108,14 @@ func (c *Client) lost() bool { return c.Session == nil || c.gone() }
 
 func always(words string) func(*failure) string { return func(*failure) string { return words } }
 
+// trimmed returns the text of an error without the names of the packages that it came
+// through.
 func trimmed(err error) string {
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "client: "), ": transport: ", ": ")
+	text := err.Error()
+	for _, name := range []string{"client: ", "endpoint: ", "tlsconn: ", "quicconn: ", "transport: "} {
+		text = strings.ReplaceAll(strings.TrimPrefix(text, name), ": "+name, ": ")
+	}
+	return text
 }
 
 // ifDenied is what to do about a server that does not let our identity in.

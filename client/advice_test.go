@@ -400,6 +400,11 @@ func TestEveryAdviceIsProvoked(t *testing.T) {
 				if e.advice != p.name || !strings.Contains(e.Error(), p.want) {
 					t.Errorf("advice %q:\n%v\nwant %q with %q", e.advice, err, p.name, p.want)
 				}
+				for _, name := range []string{"client: ", "endpoint: ", "tlsconn: ", "quicconn: ", "transport: "} {
+					if strings.Contains(e.Error(), name) {
+						t.Errorf("%v\nnames a package: %q", e, name)
+					}
+				}
 			})
 		}
 	}

@@ -24,7 +24,7 @@ type Explained struct {
 }
 
 func (e *Explained) Error() string {
-	s := e.Err.Error()
+	s := trimmed(e.Err)
 	if e.What != "" {
 		s = e.What + ": " + s
 	}

@@ -8,13 +8,14 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/entrances"
+	"github.com/slimwire/swp/daemon/internal/part"
 )
 
 // maxAdmin is how many connections the admin listener holds at once.
@@ -22,14 +23,14 @@ const maxAdmin = 64
 
 // admin is the listener for this machine, if there is one.
 type admin struct {
-	passive
+	part.Passive
 	d        *daemon
 	listener net.Listener // nil: it is off
 	server   *http.Server
 }
 
-// open implements part.
-func (a *admin) open() error {
+// Open implements part.Part.
+func (a *admin) Open() error {
 	configured := a.d.config.Admin
 	if configured == config.AdminOff {
 		return nil
@@ -37,7 +38,7 @@ func (a *admin) open() error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(context.Background(), "tcp", configured)
 	if err != nil {
-		return listenError("admin", configured, err)
+		return entrances.ListenError("admin", configured, err)
 	}
 	a.listener, a.server = ln, newAdmin(a.d)
 	return nil
@@ -51,19 +52,19 @@ func (a *admin) address() string {
 	return a.listener.Addr().String()
 }
 
-// serve implements part.
-func (a *admin) serve(context.Context) {
+// Serve implements part.Part.
+func (a *admin) Serve(context.Context) {
 	if a.listener == nil {
 		return
 	}
-	err := a.server.Serve(&capped{Listener: a.listener, slots: make(chan struct{}, maxAdmin)})
+	err := a.server.Serve(entrances.Cap(a.listener, maxAdmin))
 	if !errors.Is(err, http.ErrServerClosed) {
 		a.d.log.Error("admin listener failed", zap.Error(err))
 	}
 }
 
-// close implements part.
-func (a *admin) close() error {
+// Close implements part.Part.
+func (a *admin) Close() error {
 	if a.listener != nil {
 		_ = a.server.Close()
 		_ = a.listener.Close()
@@ -102,7 +103,7 @@ func newAdmin(d *daemon) *http.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(result)
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
 	return &http.Server{
 		Handler:           localOnly(http.NewCrossOriginProtection().Handler(mux)),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -136,36 +137,4 @@ func localOnly(next http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
 	})
-}
-
-// capped is a listener that closes connections above a number at once.
-type capped struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (c *capped) Accept() (net.Conn, error) {
-	for {
-		conn, err := c.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case c.slots <- struct{}{}:
-			return &cappedConn{Conn: conn, slots: c.slots}, nil
-		default:
-			_ = conn.Close()
-		}
-	}
-}
-
-type cappedConn struct {
-	net.Conn
-	slots chan struct{}
-	freed sync.Once
-}
-
-func (c *cappedConn) Close() error {
-	c.freed.Do(func() { <-c.slots })
-	return c.Conn.Close()
 }

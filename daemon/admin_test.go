@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/daemon/internal/telemetry"
 )
 
 func TestOP05AdminListenerIsForThisMachine(t *testing.T) {
@@ -58,7 +60,7 @@ func TestOP05AdminListenerBoundsWhatAPeerMayDo(t *testing.T) {
 			t.Errorf("64 KiB of headers: status %d, want 431", resp.StatusCode)
 		}
 	}
-	srv := newAdmin(&daemon{metrics: &telemetry{}})
+	srv := newAdmin(&daemon{metrics: &telemetry.Metrics{}})
 	if srv.ReadHeaderTimeout <= 0 || srv.ReadHeaderTimeout > 10*time.Second || srv.WriteTimeout <= 0 || srv.IdleTimeout <= 0 {
 		t.Errorf("deadlines %v, %v, %v", srv.ReadHeaderTimeout, srv.WriteTimeout, srv.IdleTimeout)
 	}

@@ -2,13 +2,13 @@ package daemon
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/telemetry"
 )
 
 // announce writes the start lines: who this is and where, what is served, and under which
@@ -47,17 +47,17 @@ func (d *daemon) announce() {
 	d.log.Info("serving",
 		zap.String("version", d.opts.Version),
 		zap.String("config", source),
-		zap.String("identity", d.credentials.identity()),
+		zap.String("identity", d.credentials.Identity()),
 		zap.Bool("development", c.Development()),
-		zap.String("addresses", strings.Join(d.listeners.addresses(), " ")),
+		zap.String("addresses", strings.Join(d.listeners.Addresses(), " ")),
 		zap.String("admin", adminAt),
-		zap.String("http", d.fronts.url()),
-		zap.String("partners", named(c.Partners)),
-		zap.String("mcp_servers", strings.Join(d.servers.names(), " ")),
-		zap.String("a2a_workers", named(c.A2A.Workers)),
-		zap.String("a2a_agents", named(c.A2A.Agents)),
-		zap.String("rpc_backends", named(c.RPC.Backends)),
-		zap.String("teams", named(c.Teams)),
+		zap.String("http", d.fronts.URL()),
+		zap.String("partners", part.Names(c.Partners)),
+		zap.String("mcp_servers", strings.Join(d.servers.Names(), " ")),
+		zap.String("a2a_workers", part.Names(c.A2A.Workers)),
+		zap.String("a2a_agents", part.Names(c.A2A.Agents)),
+		zap.String("rpc_backends", part.Names(c.RPC.Backends)),
+		zap.String("teams", part.Names(c.Teams)),
 		zap.Int("agent_cards", len(c.AGDISC.Cards)),
 		zap.String("sdl", c.SDL.AgentID),
 		zap.Int("access_rules", len(c.Access.Rules)),
@@ -71,20 +71,15 @@ func (d *daemon) announce() {
 		zap.Int("connections", c.Limits.Connections),
 		zap.Int("connections_per_identity", c.Limits.ConnectionsPerIdentity),
 		zap.Int("in_flight", c.Limits.InFlight),
-		zap.Uint64("memory_limit", d.memory.limit),
+		zap.Uint64("memory_limit", d.memory.Limit()),
 		zap.String("store", c.Store),
 		zap.String("durability", durability),
 		zap.String("data", c.Data),
 		zap.Stringer("quota", c.Quota.Total),
 		zap.Stringer("quota_per_identity", c.Quota.PerIdentity),
-		zap.String("traces", collector(c.Telemetry.OTLP)),
+		zap.String("traces", telemetry.Collector(c.Telemetry.OTLP)),
 	)
 	if len(c.Access.Rules) == 0 {
 		d.log.Warn("access has no rules, so nobody may do anything; see access in docs/configuration.md")
 	}
-}
-
-// named lists the names of a section.
-func named[T any](section map[string]T) string {
-	return strings.Join(slices.Sorted(maps.Keys(section)), " ")
 }

@@ -8,12 +8,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"go.uber.org/zap"
-
-	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -131,18 +127,6 @@ func TestBackendsChangeUnderTraffic(t *testing.T) {
 			t.Error("a backend that is gone is still in the metrics")
 		}
 	})
-}
-
-func TestLogChangesItsForm(t *testing.T) {
-	d := &daemon{level: zap.NewAtomicLevel(), text: new(atomic.Bool)}
-	for _, format := range []string{config.LogText, "json"} {
-		c := config.Default()
-		c.Log.Format = format
-		change, err := d.prepareLog(c)
-		if err != nil || change.commit() || d.text.Load() != (format == config.LogText) {
-			t.Errorf("%s: text is %v, %v", format, d.text.Load(), err)
-		}
-	}
 }
 
 // A reload is a line of the level info, under the level that is then in force.

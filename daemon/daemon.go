@@ -10,19 +10,29 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/entrances"
+	"github.com/slimwire/swp/daemon/internal/fronts"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/mcpservers"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/partners"
+	"github.com/slimwire/swp/daemon/internal/rpcbackends"
+	"github.com/slimwire/swp/daemon/internal/sdlserver"
+	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/daemon/internal/slip"
+	"github.com/slimwire/swp/daemon/internal/storage"
+	"github.com/slimwire/swp/daemon/internal/teams"
+	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -83,40 +93,38 @@ type daemon struct {
 	opts     Options
 	config   *config.Config
 	log      *zap.Logger
-	level    zap.AtomicLevel // of log
-	text     *atomic.Bool    // it is for people, and the access log, too
+	logs     *telemetry.Logs
 	started  time.Time
-	metrics  *telemetry
+	metrics  *telemetry.Metrics
 	health   *health
-	observer *observer
-	targets  declared
-	profiles *all.Set
+	observer *telemetry.Observer
 
-	parts       parts // those below, in the order in which they were added
+	parts       part.List // those below, in the order in which they were added
 	admin       *admin
-	memory      *memoryGuard
-	state       *state
-	credentials *credentials
+	memory      *entrances.Memory
+	endpoints   *entrances.Endpoints
+	state       *storage.Storage
+	credentials *identity.Credentials
 	reloader    *reloader
-	hiring      hiring // of a reload that is under way
-	guard       *guard
-	exchanges   *exchanges
-	servers     *servers
-	workers     *workers
-	agents      *agents
-	backends    *backends
-	inside      *inside
-	teams       *teams
-	partners    *partners
-	remoteCards *partnerCards
-	sdl         *speaker
-	words       *slipWords
-	traces      *traces
-	listeners   *listeners
-	fronts      *fronts
-
-	cards     *cards
-	verifiers *verifiers
+	guard       *guard.Guard
+	exchanges   *telemetry.Exchanges
+	cards       *served.Cards
+	verifiers   *served.Verifiers
+	hints       *served.Hints
+	servers     *mcpservers.Servers
+	workers     *workers.Workers
+	agents      *workers.Agents
+	backends    *rpcbackends.Backends
+	inside      *mcpservers.Inside
+	teams       *teams.Teams
+	partners    *partners.Partners
+	words       *slip.Words
+	remoteCards *partners.Cards
+	served      *served.Profiles
+	sdl         *sdlserver.Server
+	traces      *telemetry.Traces
+	listeners   *entrances.Listeners
+	fronts      *fronts.Fronts
 }
 
 // Run serves until ctx ends, then drains: it stops accepting, lets what is in
@@ -129,131 +137,41 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.Drain == 0 {
 		opts.Drain = 8 * time.Second
 	}
-	level, err := zap.ParseAtomicLevel(opts.Config.Log.Level)
-	if err != nil {
-		return fmt.Errorf("daemon: %w", err)
-	}
-	text := new(atomic.Bool)
-	text.Store(opts.Config.Log.Format == config.LogText)
-	out := zapcore.Lock(zapcore.AddSync(opts.Log)) // of two logs
-	log, stop := boundlog.New(boundlog.Options{Level: level, Text: text, Output: out})
-	defer stop()
-	exchanges, err := newExchanges(&opts.Config.Log, slices.Concat(all.Tables(), opts.Profiles), text, out)
+	logs, err := telemetry.OpenLogs(&opts.Config.Log, opts.Log)
 	if err != nil {
 		return err
 	}
-	defer exchanges.log.Close()
-	d := &daemon{exchanges: exchanges, opts: opts, config: opts.Config, log: log, level: level, text: text, started: time.Now()}
+	defer logs.Close()
+	exchanges, err := telemetry.NewExchanges(&opts.Config.Log, served.Tables(opts.Profiles), logs)
+	if err != nil {
+		return err
+	}
+	defer exchanges.CloseLog()
+	d := &daemon{logs: logs, exchanges: exchanges, opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
 	if err := d.start(); err != nil {
-		_ = d.parts.close() // why start failed is worth more than this
-		d.traces.wait()
+		_ = d.parts.Close() // why start failed is worth more than this
+		d.traces.Wait()
 		return err
 	}
 	return d.run(ctx)
 }
 
 // add makes something a part of the daemon, which closes ahead of those before it.
-func (d *daemon) add(p part) { d.parts = append(d.parts, p) }
+func (d *daemon) add(p part.Part) { d.parts = append(d.parts, p) }
 
 // start makes everything that can fail for reasons of configuration.
 func (d *daemon) start() error {
-	for _, step := range []func() error{d.makeBase, d.makeBackends, d.makeProfiles, d.makeEntrances} {
+	for _, step := range []func() error{d.makeBase, d.makeFiles, d.makeBackends, d.makeProfiles, d.makeEntrances} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	for _, p := range d.parts {
-		d.metrics.registry.MustRegister(p.collectors()...)
+		d.metrics.Registry.MustRegister(p.Collectors()...)
 	}
-	d.metrics.watch(d.stats)
+	d.metrics.Watch(d.parts.Stats)
 	d.health = &health{parts: d.parts}
-	return d.parts.open()
-}
-
-// makeBase makes what all others rest on.
-func (d *daemon) makeBase() error {
-	var err error
-	d.admin = &admin{d: d}
-	d.add(d.admin)
-	d.memory = newMemoryGuard()
-	d.add(d.memory)
-	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
-	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck
-	d.reloader.identity = func() string { return d.credentials.identity() }
-	if d.credentials, err = newCredentials(d.config, time.Now); err != nil {
-		return err
-	}
-	if d.guard, err = newGuard(d.config, d.log); err != nil {
-		return err
-	}
-	if d.state, err = openState(context.Background(), d.config, d.opts.AcceptDamage, d.log); err != nil {
-		return err
-	}
-	d.add(d.state)
-	d.add(d.credentials)
-	d.add(d.reloader)
-	d.add(d.guard)
-	d.add(d.exchanges)
-	return nil
-}
-
-// makeBackends makes what works for peers, here and elsewhere.
-func (d *daemon) makeBackends() error {
-	var err error
-	if d.servers, err = newServers(d.config, d.log); err != nil {
-		return err
-	}
-	d.add(d.servers)
-	d.targets.set(d.config)
-	if d.workers, err = newWorkers(d.config, d.log); err != nil {
-		return err
-	}
-	d.add(d.workers)
-	if d.agents, err = newAgents(d.config, d.state, d.guard, d.log); err != nil {
-		return err
-	}
-	d.add(d.agents)
-	if d.backends, err = newBackends(d.config, d.log); err != nil {
-		return err
-	}
-	d.add(d.backends)
-	if d.cards, err = newCards(d.config); err != nil {
-		return err
-	}
-	if d.verifiers, err = newVerifiers(d.config); err != nil {
-		return err
-	}
-	if d.inside, err = newInside(d.servers, d.config.TOOLDISC.Refresh); err != nil {
-		return err
-	}
-	d.add(d.inside)
-	if d.teams, err = newTeams(d); err != nil {
-		return err
-	}
-	d.add(d.teams)
-	d.partners = newPartners(d)
-	d.add(d.partners)
-	d.exchanges.server, d.exchanges.partner = d.servers.has, d.partners.of
-	d.servers.latency = d.exchanges.latency
-	return nil
-}
-
-// makeEntrances makes what peers, and those inside this process, come by.
-func (d *daemon) makeEntrances() error {
-	var err error
-	d.metrics = newTelemetry(d.profiles.Registry, d.opts.Version)
-	d.observer = newObserver(d.log, d.metrics, d.exchanges)
-	if d.traces, err = d.newTraces(); err != nil {
-		return err
-	}
-	d.add(d.traces)
-	d.listeners = &listeners{d: d}
-	d.add(d.listeners)
-	if d.fronts, err = newFronts(d); err != nil {
-		return err
-	}
-	d.add(d.fronts)
-	return d.listeners.listen()
+	return d.parts.Open()
 }
 
 func (d *daemon) run(ctx context.Context) error {
@@ -262,18 +180,18 @@ func (d *daemon) run(ctx context.Context) error {
 	defer tasks.Wait()
 	defer cancel()
 	for _, p := range d.parts {
-		tasks.Go(func() { p.serve(work) })
+		tasks.Go(func() { p.Serve(work) })
 	}
 	d.health.phase.Store(int32(serving))
 	for _, p := range d.parts {
-		p.begin()
+		p.Serving()
 	}
 	d.announce()
 	if err := d.writeAddrFile(); err != nil {
 		d.log.Error("addresses not written", zap.Error(err))
 	}
 	if d.opts.Ready != nil {
-		d.opts.Ready(d.listeners.addresses())
+		d.opts.Ready(d.listeners.Addresses())
 	}
 	<-ctx.Done()
 	return d.stop()
@@ -282,7 +200,7 @@ func (d *daemon) run(ctx context.Context) error {
 // stop ends the daemon in order: peers first, then what works for them.
 func (d *daemon) stop() error {
 	d.health.phase.Store(int32(draining))
-	d.log.Info("stopping", zap.Int("sessions", d.stats().Sessions), zap.Duration("at_most", d.opts.Drain))
+	d.log.Info("stopping", zap.Int("sessions", d.parts.Stats().Sessions), zap.Duration("at_most", d.opts.Drain))
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Drain)
 	defer cancel()
 	go func() {
@@ -293,9 +211,9 @@ func (d *daemon) stop() error {
 		}
 	}()
 	d.reloader.halt(ctx)
-	unfinished := d.parts.drain(ctx)
-	_ = d.parts.close() // a part that does not close in order has said so
-	d.traces.wait()
+	unfinished := d.parts.Drain(ctx)
+	_ = d.parts.Close() // a part that does not close in order has said so
+	d.traces.Wait()
 	switch {
 	case unfinished == nil:
 		d.log.Info("stopped")
@@ -312,7 +230,7 @@ func (d *daemon) writeAddrFile() error {
 	if d.opts.AddrFile == "" {
 		return nil
 	}
-	lines := d.listeners.addresses()
+	lines := d.listeners.Addresses()
 	if at := d.admin.address(); at != "" {
 		lines = append(lines, "http://"+at)
 	}

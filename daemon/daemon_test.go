@@ -20,6 +20,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -299,11 +300,11 @@ func connect(t *testing.T, address string, f devpki.Files) (transport.Conn, erro
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
-	l, err := credentialsOf(c, time.Now).read()
+	l, err := identity.Read(c, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := &transport.Policy{Credentials: func() *transport.Credentials { return &l.Credentials }}
+	policy := &transport.Policy{Credentials: l.Current}
 	switch a.Transport {
 	case "tls":
 		return tlsconn.Dial(ctx, a.HostPort(), policy, tlsconn.Options{})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles"
@@ -80,14 +81,14 @@ func TestCardsThatCannotBeReadStopTheStart(t *testing.T) {
 		c := config.Default()
 		c.Data = dir
 		c.AGDISC.Cards = map[string]config.AgentCard{"a": {File: filepath.Join(dir, name)}}
-		if _, err := Check(c); err == nil || !strings.HasPrefix(err.Error(), "agdisc.cards") {
+		if _, err := check.Read(c); err == nil || !strings.HasPrefix(err.Error(), "agdisc.cards") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	c := config.Default()
 	c.Data = dir
 	c.TOOLDISC.Tools = []config.Tool{{ToolID: "a", Version: "1", SchemaRef: "no reference"}}
-	if _, err := Check(c); err == nil {
+	if _, err := check.Read(c); err == nil {
 		t.Error("a tool with a bad schema_ref was accepted")
 	}
 }

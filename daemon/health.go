@@ -1,6 +1,10 @@
 package daemon
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/slimwire/swp/daemon/internal/part"
+)
 
 // phase is where a daemon is in its life.
 type phase int32
@@ -15,15 +19,11 @@ const (
 // when somebody wants to know, so the answer is never older than the question.
 type health struct {
 	phase atomic.Int32
-	parts parts
+	parts part.List
 }
 
 // Health is what /readyz and /status say.
-type Health struct {
-	Ready    bool     `json:"ready"`
-	Reasons  []string `json:"reasons"`  // why not
-	Warnings []string `json:"warnings"` // what somebody should look at
-}
+type Health = part.Health
 
 func (h *health) look() Health {
 	v := Health{Reasons: []string{}, Warnings: []string{}}
@@ -35,7 +35,7 @@ func (h *health) look() Health {
 	case serving:
 	}
 	for _, one := range h.parts {
-		one.look(&v)
+		one.Look(&v)
 	}
 	v.Ready = len(v.Reasons) == 0
 	return v

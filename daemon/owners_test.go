@@ -90,7 +90,7 @@ func TestAnOperationForAPartnerThatIsAwayFails(t *testing.T) {
 	began := time.Now()
 	for i := range 2 {
 		status, _, got := post(t, a.front()+"/a2a/b/far/message:send", `{"message":{}}`, version)
-		if status != 503 || !strings.Contains(got, "LINK_LOST") || !strings.Contains(got, "the partner can not be reached now") {
+		if status != 503 || !strings.Contains(got, "LINK_LOST") || !strings.Contains(got, "the partner cannot be reached now") {
 			t.Errorf("%d: %d %s", i, status, got)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
@@ -102,7 +103,7 @@ func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) 
 		kinds = []string{"k"}
 	}
 	dir := o.t.TempDir()
-	state, err := openState(o.t.Context(), &config.Config{Data: dir, Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, false, zap.NewNop())
+	state, err := storage.Open(o.t.Context(), storage.Options{Config: &config.Config{Data: dir, Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, Log: zap.NewNop()})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
@@ -215,4 +217,14 @@ func TestCredentialsStayWhereTheyAreNotForwarded(t *testing.T) {
 	if said := (<-f.asked).Header.Get("Swp-Delegation"); said != "" {
 		t.Errorf("Swp-Delegation %q", said)
 	}
+}
+
+func publicKey(t *testing.T, name string) []byte {
+	t.Helper()
+	seed := sha256.Sum256([]byte(name))
+	der, err := x509.MarshalPKIXPublicKey(ed25519.NewKeyFromSeed(seed[:]).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }

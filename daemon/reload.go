@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/part"
 )
 
 // pollEvery is how often the files are looked at.
@@ -26,9 +26,9 @@ type Reloaded struct {
 	Later    []string `json:"later"`    // keys that have changed and take effect at the next start
 }
 
-// serve implements part: it reads again what changes while the daemon serves, when it is
+// Serve implements part.Part: it reads again what changes while the daemon serves, when it is
 // asked to and when a file changes or may have become usable.
-func (r *reloader) serve(ctx context.Context) {
+func (r *reloader) Serve(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -89,7 +89,7 @@ func (r *reloader) ask(ctx context.Context) (Reloaded, error) {
 // reloader knows what is in force of the configuration. One goroutine at a time reloads;
 // warnings may be asked for meanwhile.
 type reloader struct {
-	passive
+	part.Passive
 	signal   <-chan struct{}                // each receive is one reload
 	asked    chan chan Reloaded             // likewise, with where the answer goes
 	seat     chan struct{}                  // of one: full during a reload, and once the daemon stops
@@ -110,14 +110,16 @@ type reloader struct {
 
 // newReloader takes a configuration for what is in force. It comes before the files are
 // read: what changes from then on is noticed.
-func newReloader(c *config.Config, read func() (*config.Config, error), sections []*section, log *zap.Logger) *reloader {
+func newReloader(c *config.Config, read func() (*config.Config, error), sections []part.Section, log *zap.Logger) *reloader {
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, sections: sections, started: c, running: c, latest: c, stamp: stampOf(c.Source)}
+	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, running: c, latest: c, stamp: part.Stamp(c.Source)}
 	r.later.Store(new([]string))
-	for _, s := range sections {
+	for _, one := range sections {
+		s := &section{Section: one}
 		s.stamp = s.look(c)
+		r.sections = append(r.sections, s)
 	}
 	return r
 }
@@ -149,7 +151,7 @@ func (r *reloader) readFile(always bool) error {
 	if r.read == nil {
 		return nil
 	}
-	stamp := stampOf(r.started.Source)
+	stamp := part.Stamp(r.started.Source)
 	if !always && stamp == r.stamp && r.failure.Load() == nil {
 		return nil
 	}
@@ -177,7 +179,7 @@ func (r *reloader) failed(failure *atomic.Pointer[string], what string, err erro
 // candidate is a section that is ready, with the configuration that it then is of.
 type candidate struct {
 	*section
-	change
+	part.Change
 	config *config.Config
 	news   bool // it is not as it was
 }
@@ -187,7 +189,7 @@ func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 	for _, s := range r.sections {
 		c := r.running
 		if s.fitting(r.started, r.latest) {
-			c = c.With(r.latest, s.keys...)
+			c = c.With(r.latest, s.Keys...)
 		}
 		stamp := s.look(c)
 		news := stamp != s.stamp || s.failure.Load() != nil || len(config.Changed(r.running, c)) > 0
@@ -195,7 +197,7 @@ func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 			continue
 		}
 		s.stamp = stamp
-		change, err := s.prepare(c)
+		change, err := s.Prepare(c)
 		if err != nil {
 			r.failed(&s.failure, s.trouble(), err)
 			refused = append(refused, err)
@@ -227,22 +229,22 @@ func (r *reloader) compatible(ready []candidate) (fit []candidate, refused []err
 }
 
 func (r *reloader) refuse(c *candidate, why error) {
-	if c.abandon != nil {
-		c.abandon()
+	if c.Abandon != nil {
+		c.Abandon()
 	}
 	r.failed(&c.failure, c.trouble(), why)
 }
 
 // clash says what is wrong with what would be in force.
 func (r *reloader) clash(ready []candidate) error {
-	c, identity := r.running, r.identity()
+	c, own := r.running, r.identity()
 	for i := range ready {
-		c = c.With(ready[i].config, ready[i].keys...)
-		if ready[i].identity != "" {
-			identity = ready[i].identity
+		c = c.With(ready[i].config, ready[i].Keys...)
+		if ready[i].Identity != "" {
+			own = ready[i].Identity
 		}
 	}
-	return errors.Join(c.Clashes(), notSelf(c.Partners, identity))
+	return errors.Join(c.Clashes(), identity.NotSelf(c.Partners, own))
 }
 
 // take puts candidates in force.
@@ -250,18 +252,18 @@ func (r *reloader) take(ready []candidate) {
 	stricter := false
 	for i := range ready {
 		c := &ready[i]
-		stricter = c.commit() || stricter
-		r.running = r.running.With(c.config, c.keys...)
+		stricter = c.Commit() || stricter
+		r.running = r.running.With(c.config, c.Keys...)
 		c.failure.Store(nil)
 		if c.news {
-			r.log.Info(c.name+" reloaded", c.fields...)
+			r.log.Info(c.Name+" reloaded", c.Fields...)
 		}
 	}
 	if stricter {
 		r.hold()
 	}
 	for i := range ready {
-		if then := ready[i].then; then != nil {
+		if then := ready[i].Then; then != nil {
 			then()
 		}
 	}
@@ -284,8 +286,8 @@ func (r *reloader) takesUp(key string) bool {
 	})
 }
 
-// look implements part.
-func (r *reloader) look(h *Health) { h.Warnings = append(h.Warnings, r.warnings()...) }
+// Look implements part.Part.
+func (r *reloader) Look(h *part.Health) { h.Warnings = append(h.Warnings, r.warnings()...) }
 
 // warnings says where what is in force is not what the files say.
 func (r *reloader) warnings() (list []string) {
@@ -301,18 +303,4 @@ func (r *reloader) warnings() (list []string) {
 		list = append(list, "changed since the start, in force at the next start: "+strings.Join(keys, ", "))
 	}
 	return list
-}
-
-// stampOf describes files without opening them.
-func stampOf(names ...string) string {
-	var b strings.Builder
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			b.WriteString("missing;")
-			continue
-		}
-		fmt.Fprintf(&b, "%d %d %v;", info.Size(), info.ModTime().UnixNano(), info.Mode())
-	}
-	return b.String()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/identity"
 )
 
 // copyFile puts the content of one file into another.
@@ -186,31 +187,11 @@ func TestReloadRefusesAKeyThatEveryUserCanRead(t *testing.T) {
 	r.await("so every user can reach the private key")
 }
 
-func TestCertificateThatEndsSoonIsSaid(t *testing.T) {
-	dir := t.TempDir()
-	issued := time.Now()
-	if err := devpki.Create(dir, devpki.Options{Now: func() time.Time { return issued }}); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		left            time.Duration
-		warning, urgent bool
-	}{{200 * 24 * time.Hour, false, false}, {20 * 24 * time.Hour, true, false}, {time.Hour, true, true}, {-time.Hour, true, true}} {
-		cr := credentialsIn(t, dir)
-		end := cr.current.Load().Certificate.Leaf.NotAfter
-		cr.now = func() time.Time { return end.Add(-tt.left) }
-		reason, urgent := cr.expiry()
-		if (reason != "") != tt.warning || urgent != tt.urgent {
-			t.Errorf("%v left: %q, urgent %v", tt.left, reason, urgent)
-		}
-	}
-}
-
-func credentialsIn(t *testing.T, dir string) *credentials {
+func credentialsIn(t *testing.T, dir string) *identity.Credentials {
 	t.Helper()
 	f := devpki.Server(dir)
 	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
-	cr, err := newCredentials(c, time.Now)
+	cr, err := identity.New(c, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

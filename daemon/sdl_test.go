@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	carriage "github.com/slimwire/swp/profiles/sdl"
@@ -401,7 +402,7 @@ type digger struct {
 
 func newDigger(t *testing.T, worker a2a.WorkerFunc) *digger {
 	t.Helper()
-	state, err := openState(t.Context(), &config.Config{Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, false, zap.NewNop())
+	state, err := storage.Open(t.Context(), storage.Options{Config: &config.Config{Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
 )
 
 // visitKeys changes each key of a configuration, has look look at it, and changes it back.
@@ -59,8 +60,8 @@ func TestEveryKeyIsTakenUpByOneSectionOrNamed(t *testing.T) {
 		waits := r.wait()
 		var by []string
 		for _, s := range r.sections {
-			if s.fitting(started, &now) && len(config.Changed(started, started.With(&now, s.keys...))) > 0 {
-				by = append(by, s.name)
+			if s.fitting(started, &now) && len(config.Changed(started, started.With(&now, s.Keys...))) > 0 {
+				by = append(by, s.Name)
 			}
 		}
 		if len(by)+len(waits) != 1 {
@@ -87,7 +88,7 @@ func TestKeysThatAreTakenUpAreDocumented(t *testing.T) {
 		t.Fatal("docs/configuration.md does not say what takes effect without a restart")
 	}
 	for _, s := range new(daemon).sections() {
-		for _, key := range s.keys {
+		for _, key := range s.Keys {
 			if !strings.Contains(table, "`"+key+"`") {
 				t.Errorf("docs/configuration.md does not say that %s is taken up", key)
 			}
@@ -99,13 +100,14 @@ func TestKeysThatAreTakenUpAreDocumented(t *testing.T) {
 func reloading(old, now *config.Config, refused map[string]error) (r *reloader, taken *[]string) {
 	taken = new([]string)
 	sections := new(daemon).sections()
-	for _, s := range sections {
-		s.files = nil
-		s.prepare = func(*config.Config) (change, error) {
-			return change{commit: func() bool {
-				*taken = append(*taken, s.name)
+	for i := range sections {
+		s := &sections[i]
+		s.Files = nil
+		s.Prepare = func(*config.Config) (part.Change, error) {
+			return part.Change{Commit: func() bool {
+				*taken = append(*taken, s.Name)
 				return false
-			}}, refused[s.name]
+			}}, refused[s.Name]
 		}
 	}
 	r = newReloader(old, nil, sections, zap.NewNop())
@@ -172,9 +174,9 @@ func TestANewIdentityIsNotThatOfAPartner(t *testing.T) {
 	}
 	r, taken = reloading(old, now, nil)
 	for _, s := range r.sections {
-		if s.name == "certificates" {
-			s.prepare = func(*config.Config) (change, error) {
-				return change{identity: "spiffe://b.example/swpd", commit: func() bool { panic("taken") }}, nil
+		if s.Name == "certificates" {
+			s.Prepare = func(*config.Config) (part.Change, error) {
+				return part.Change{Identity: "spiffe://b.example/swpd", Commit: func() bool { panic("taken") }}, nil
 			}
 		}
 	}

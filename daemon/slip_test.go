@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
-	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -81,31 +78,4 @@ func TestSlipMessagesAreLookedAtBeforeTheAgentGetsThem(t *testing.T) {
 		}
 		r.end()
 	}
-}
-
-func TestSlipLeavesASignedCard(t *testing.T) {
-	const signed = `{"name":"signed","signatures":[{"protected":"x"}]}`
-	source := signedCards{agdisc.Card{AgentID: "billing", Payload: []byte(signed), ETag: agdisc.HashOf([]byte(signed))}}
-	s, err := newSlip("billing", &config.SlipA2A{Mismatch: "refuse"}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got agdisc.Card
-	if !s.source(source).Card("billing", func(card agdisc.Card, err error) {
-		if got = card; err != nil {
-			t.Error(err)
-		}
-	}) || string(got.Payload) != signed || got.ETag != source.card.ETag {
-		t.Errorf("%+v", got)
-	}
-}
-
-// signedCards is a source with one card.
-type signedCards struct{ card agdisc.Card }
-
-func (s signedCards) Agents() []agdisc.Entry { return []agdisc.Entry{{AgentID: s.card.AgentID}} }
-
-func (s signedCards) Card(_ string, found func(agdisc.Card, error)) bool {
-	found(s.card, nil)
-	return true
 }

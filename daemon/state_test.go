@@ -10,77 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/store"
 )
-
-// probed is a store whose Check the test decides.
-type probed struct {
-	store.Store
-	check atomic.Pointer[func(context.Context) error]
-}
-
-func (p *probed) Check(ctx context.Context) error { return (*p.check.Load())(ctx) }
-
-func fine(context.Context) error { return nil }
-
-func stuck(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
-	certs := credentialsIn(t, made(t))
-	for name, fault := range map[string]struct {
-		check func(context.Context) error
-		want  string
-	}{
-		"fails":    {func(context.Context) error { return store.ErrUnavailable }, "store: cannot be written"},
-		"is stuck": {stuck, "store: a write took longer than 2s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, healthy := &probed{}, fine
-				p.check.Store(&healthy)
-				s := &state{Store: p, log: zap.NewNop()}
-				h := &health{parts: parts{s, certs}}
-				h.phase.Store(int32(serving))
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					s.serve(ctx)
-				}()
-				time.Sleep(time.Minute) // virtual
-				synctest.Wait()
-				if v := h.look(); !v.Ready {
-					t.Errorf("health %+v before", v)
-				}
-				p.check.Store(&fault.check)
-				time.Sleep(5 * time.Second)
-				synctest.Wait()
-				if v := h.look(); v.Ready || len(v.Reasons) != 1 || v.Reasons[0] != fault.want {
-					t.Errorf("health %+v after 5 s, want the reason %q", v, fault.want)
-				}
-				p.check.Store(&healthy)
-				time.Sleep(5 * time.Second)
-				synctest.Wait()
-				if v := h.look(); !v.Ready {
-					t.Errorf("health %+v afterwards", v)
-				}
-				cancel()
-				<-done
-			})
-		})
-	}
-}
 
 func TestST02LevelIsInTheStartLogAndInHealth(t *testing.T) {
 	for yaml, want := range map[string][2]string{
@@ -197,16 +131,5 @@ func TestST05StoreOfAnotherReleaseIsRefused(t *testing.T) {
 	}
 	if kept, err := os.ReadFile(file); err != nil || !bytes.Equal(kept, content) {
 		t.Errorf("the file was changed (%v)", err)
-	}
-}
-
-// A probe may meet the end of the store: that is a stop, and no failure.
-func TestAProbeOfAClosedStoreIsNoFailure(t *testing.T) {
-	p, closed := &probed{}, func(context.Context) error { return store.ErrClosed }
-	p.check.Store(&closed)
-	s := &state{Store: p, log: zap.NewNop()}
-	s.probe(t.Context())
-	if failure := s.failure.Load(); failure != nil {
-		t.Errorf("failure %q", *failure)
 	}
 }

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"slices"
 	"time"
 
-	"github.com/slimwire/swp/daemon/certinfo"
-	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/partners"
+	"github.com/slimwire/swp/daemon/internal/storage"
 )
 
 // Status is what swpd status shows: no argument, no environment, no payload.
@@ -23,29 +25,35 @@ type Status struct {
 	Servers   []string  `json:"mcp_servers"`
 	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with something still under way
 
-	Partners []partner.Status `json:"partners"`
+	Partners []partners.Status `json:"partners"`
 
-	Certificates []certinfo.Info `json:"certificates"` // in force, and those that partners showed last
+	Certificates []identity.Info `json:"certificates"` // in force, and those that partners showed last
 }
 
 func (d *daemon) status() Status {
-	stats := d.stats()
+	stats := d.parts.Stats()
 	return Status{
 		Health:    d.health.look(),
 		Version:   d.opts.Version,
-		Identity:  d.credentials.identity(),
+		Identity:  d.credentials.Identity(),
 		Config:    d.config.Source,
 		Started:   d.started,
-		Addresses: d.listeners.addresses(),
-		HTTP:      d.fronts.url(),
+		Addresses: d.listeners.Addresses(),
+		HTTP:      d.fronts.URL(),
 		Sessions:  stats.Sessions,
 		Handlers:  stats.Handlers,
-		NotAfter:  d.credentials.current.Load().Certificate.Leaf.NotAfter,
-		Store:     describeStore(d.config),
-		Servers:   d.servers.names(),
-		Departing: d.servers.departing(),
-		Partners:  d.partners.status(),
+		NotAfter:  d.credentials.NotAfter(),
+		Store:     storage.Describe(d.config),
+		Servers:   d.servers.Names(),
+		Departing: d.servers.Departing(),
+		Partners:  d.partners.Status(),
 
-		Certificates: d.inForce(),
+		Certificates: d.certificates(),
 	}
+}
+
+// certificates describes those in use, and those that partners showed last.
+func (d *daemon) certificates() []identity.Info {
+	shown, anchors := d.fronts.Certificates()
+	return slices.Concat([]identity.Info{d.credentials.Certificate()}, shown, d.credentials.Anchors(), anchors, d.partners.Shown())
 }

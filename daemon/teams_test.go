@@ -19,8 +19,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/internal/agents/team"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/profiles"
@@ -64,7 +66,7 @@ func sender(m *sdk.Message) string {
 // join has an agent that is written with the SDK connect to a daemon.
 func join(r *running, id string, p player, capabilities ...string) {
 	r.t.Helper()
-	state, err := openState(r.t.Context(), &config.Config{Data: r.t.TempDir(), Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, false, zap.NewNop())
+	state, err := storage.Open(r.t.Context(), storage.Options{Config: &config.Config{Data: r.t.TempDir(), Store: config.StoreMemory, Quota: config.Quota{Total: 1 << 30, PerIdentity: 1 << 30}}, Log: zap.NewNop()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -401,11 +403,11 @@ func TestCheckSaysWhatATeamMayNotSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := Check(c)
+	plan, err := check.Read(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []PlanTeam{
+	want := []check.PlanTeam{
 		{Name: "desk", Default: "a", Members: []string{"a=a", "billing=billing", "far=acme/x", "inner=inner"}, Allowed: []string{"spiffe://localhost/**"}, Denied: []string{"billing"}},
 		{Name: "inner", Default: "a", Members: []string{"a=a"}, Allowed: []string{}, Denied: []string{"a"}},
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -106,7 +107,7 @@ func TestServersAtURLsAreServedInBothEras(t *testing.T) {
 }
 
 func TestAServerWhoseHeadersAreOfNoUseStopsTheStart(t *testing.T) {
-	for name, content := range map[string]string{"a line break": "a\nb", "too long": strings.Repeat("x", maxHeaderValue+1)} {
+	for name, content := range map[string]string{"a line break": "a\nb", "too long": strings.Repeat("x", 8<<10+1)} {
 		file := filepath.Join(t.TempDir(), "token")
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func TestAServerWhoseHeadersAreOfNoUseStopsTheStart(t *testing.T) {
 		if err := os.WriteFile(path, fmt.Appendf(nil, "data: %s\nmcp: {servers: {a: {url: 'http://127.0.0.1:1/', headers_from: {Authorization: %s}}}}\n", d, file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Check(mustLoad(t, path)); err == nil || strings.Contains(err.Error(), content) {
+		if _, err := check.Read(mustLoad(t, path)); err == nil || strings.Contains(err.Error(), content) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

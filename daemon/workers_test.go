@@ -14,9 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -102,22 +100,6 @@ func TestInputsAreHeldAgainstTheSchemaOfTheirWorker(t *testing.T) {
 	r.counts(`swpd_a2a_runs_total{outcome="done",worker="one"}`, "1")
 }
 
-func TestSchemaThatCannotBeUsedIsFoundBeforeAnythingIsServed(t *testing.T) {
-	for name, text := range map[string]string{
-		"no JSON": `{`, "no schema": `{"type":7}`, "elsewhere": `{"$ref":"http://127.0.0.1:1/x"}`,
-	} {
-		file := filepath.Join(t.TempDir(), "schema.json")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c := config.Default()
-		c.A2A.Workers = map[string]config.A2AWorker{"one": {Kinds: config.List{"k"}, Command: "sh", Schema: file, Tasks: 1}}
-		if _, err := newWorkers(c, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "a2a.workers.one.schema: ") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestOP03StuckWorkerDoesNotHoldUpAStopAndItsTaskHasFailed(t *testing.T) {
 	r := start(t, workerYAML(`trap "" TERM; echo $$; while :; do sleep 1000; done`, ""))
 	s := r.mustDial(r.addrs[0])
@@ -141,7 +123,7 @@ func TestOP03StuckWorkerDoesNotHoldUpAStopAndItsTaskHasFailed(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if took := time.Since(began); took < drain || took > drain+childGrace+30*time.Second {
+	if took := time.Since(began); took < drain || took > drain+part.ChildGrace+30*time.Second {
 		t.Errorf("stopped after %v", took)
 	}
 	if !gone(pid) {

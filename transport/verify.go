@@ -92,7 +92,11 @@ func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.E
 		CurrentTime:   now,
 		KeyUsages:     []x509.ExtKeyUsage{usage},
 	})
-	if err != nil {
+	switch unknown := (x509.UnknownAuthorityError{}); {
+	case errors.As(err, &unknown):
+		// Whose it is decides what to do: which authority is missing, or which peer is wrong.
+		return fmt.Errorf("transport: certificate of the peer, issued by %.256q: %w", chain[len(chain)-1].Issuer, err)
+	case err != nil:
 		return fmt.Errorf("transport: certificate of the peer: %w", err)
 	}
 	return nil

@@ -1,11 +1,10 @@
-// Package accesslog writes one line for each exchange that a peer opened: who asked
-// for what, how it ended, how large it was and how long it took. No payload, and
-// nothing of one, is written.
+// Package accesslog writes one line for each exchange that a peer opened: identity,
+// operation, outcome, size and duration. It writes no part of a payload.
 //
-// Whoever ends an exchange never waits for the disk: lines collect in a buffer of
-// 1 MiB that one goroutine writes. What has no room is left out, and so is what
-// exceeds the rate of an identity where only denials are logged. Lines that were
-// left out are counted, and once a second a line says how many there were.
+// The end of an exchange never waits for the disk: lines collect in a buffer of 1 MiB,
+// and one goroutine writes the buffer. A line is left out if the buffer is full. If
+// only denials are logged, it is also left out above the rate of its identity. Lines
+// that were left out are counted, and at most once a second a line reports the counts.
 package accesslog
 
 import (
@@ -26,8 +25,8 @@ type Mode uint32
 // The modes.
 const (
 	Off    Mode = iota
-	Denied      // those that the access rules denied, 20 a second of each identity
-	All         // every one
+	Denied      // exchanges that the access rules denied, 20 a second of each identity
+	All         // all exchanges
 )
 
 // Bounds of the log.
@@ -35,26 +34,26 @@ const (
 	BufferSize = 1 << 20 // octets of lines that wait to be written
 	DeniedRate = 20      // lines a second of one identity in mode Denied
 
-	told = time.Second // how often a line says what was left out
+	told = time.Second // between lines that report lines left out
 )
 
 // Options configure New.
 type Options struct {
-	Text *atomic.Bool // for people, instead of JSON; may change meanwhile; nil means JSON
+	Text *atomic.Bool // lines of text instead of JSON; may change at any time; nil means JSON
 
-	// Output is where lines go unless Reopen names a file. Its Write may block.
+	// Output gets the lines unless Reopen names a file. Its Write may block.
 	Output io.Writer
 }
 
-// Left is how many lines were left out, by why.
+// Left is the number of lines left out, by reason.
 type Left struct {
-	Rate   uint64 // the identity had its lines of the second
-	Buffer uint64 // the writer did not keep up
+	Rate   uint64 // the identity has reached its rate
+	Buffer uint64 // the buffer was full
 	Failed uint64 // the file could not be written
 }
 
-// Log is an access log. It is safe for concurrent use; only Close and the
-// goroutine of the writer wait for the output.
+// Log is an access log. It is safe for concurrent use. Only Close and the goroutine
+// of the writer wait for the output.
 type Log struct {
 	mode atomic.Uint32
 	text *atomic.Bool
@@ -62,14 +61,14 @@ type Log struct {
 
 	mu     sync.Mutex
 	rates  rates
-	buf    []byte // lines that wait
+	buf    []byte // lines not yet written
 	spare  []byte // the buffer written last
 	wake   chan struct{}
-	tell   *time.Timer // runs while something is left out that no line has said
+	tell   *time.Timer // runs while there are lines left out and not yet reported
 	closed bool
 
 	lines, rate, full atomic.Uint64
-	said              Left // by the last line that counted; the writer's
+	said              Left // the counts reported last; only the writer uses them
 
 	done chan struct{}
 }
@@ -93,7 +92,7 @@ var (
 	asJSON, asText = zapcore.NewJSONEncoder(encoding), zapcore.NewConsoleEncoder(encoding)
 )
 
-// encoder is that of the form in force. Encoders may be used by many at once.
+// encoder returns the current encoder. Encoders are safe for concurrent use.
 func (l *Log) encoder() zapcore.Encoder {
 	if l.text.Load() {
 		return asText
@@ -107,33 +106,33 @@ func (l *Log) Use(m Mode) { l.mode.Store(uint32(m)) }
 // Mode returns the mode.
 func (l *Log) Mode() Mode { return Mode(l.mode.Load()) }
 
-// Lines returns how many lines were taken so far.
+// Lines returns the number of lines accepted so far.
 func (l *Log) Lines() uint64 { return l.lines.Load() }
 
-// Left returns what was left out so far.
+// Left returns the number of lines left out so far.
 func (l *Log) Left() Left {
 	return Left{Rate: l.rate.Load(), Buffer: l.full.Load(), Failed: l.out.failed.Load()}
 }
 
-// Line is one exchange. Its strings may hold what a peer wrote: they are escaped
-// and cut.
+// Line is one exchange. Its strings may come from a peer: they are escaped and
+// truncated.
 type Line struct {
-	Time      time.Time // of its end
+	Time      time.Time // end of the exchange
 	Identity  string
 	Profile   string
 	Operation string
 	Name      string
-	Partner   string // empty: it ended here
+	Partner   string // empty if the exchange ended at this endpoint
 	Outcome   string
 	Denied    bool
 	In, Out   uint64 // octets
 	Took      time.Duration
 	Transport string
 	Session   uint64
-	Trace     string // trace id; empty if there is none
+	Trace     string // trace id; empty without one
 }
 
-// Wants reports whether Write would take a line, before it is made.
+// Wants reports whether Write accepts a line. Callers ask before they make the Line.
 func (l *Log) Wants(denied bool) bool {
 	switch l.Mode() {
 	case All:
@@ -144,7 +143,7 @@ func (l *Log) Wants(denied bool) bool {
 	return false
 }
 
-// Write takes a line. It does not wait.
+// Write adds a line. It does not wait.
 func (l *Log) Write(line *Line) {
 	mode := l.Mode()
 	if !l.Wants(line.Denied) {
@@ -193,7 +192,7 @@ func (line *Line) fields() []zap.Field {
 	return f
 }
 
-// push appends octets to what waits, if there is room.
+// push appends a line to the buffer, if there is room.
 func (l *Log) push(line []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +212,7 @@ func (l *Log) poke() {
 	}
 }
 
-// leaveOut counts a line that is not written, and has that said within a second.
+// leaveOut counts a line left out, and has the count reported within a second.
 func (l *Log) leaveOut(counter *atomic.Uint64) {
 	counter.Add(1)
 	l.mu.Lock()
@@ -230,7 +229,7 @@ func (l *Log) leaveOut(counter *atomic.Uint64) {
 	}
 }
 
-// write is the goroutine that writes what waits, until Close.
+// write is the goroutine of the writer. It ends after Close.
 func (l *Log) write() {
 	defer close(l.done)
 	defer l.out.close()
@@ -249,7 +248,7 @@ func (l *Log) write() {
 	}
 }
 
-// appendLeft appends the line that counts, if there is something to count.
+// appendLeft appends the line that reports lines left out, if there are any.
 func (l *Log) appendLeft(lines []byte) []byte {
 	now := l.Left()
 	since := Left{now.Rate - l.said.Rate, now.Buffer - l.said.Buffer, now.Failed - l.said.Failed}
@@ -267,7 +266,7 @@ func (l *Log) appendLeft(lines []byte) []byte {
 	return append(lines, buf.Bytes()...)
 }
 
-// Close writes what waits, and ends the Log. Lines that come later are left out.
+// Close writes the buffer, and ends the Log. Later lines are left out.
 func (l *Log) Close() {
 	l.mu.Lock()
 	if !l.closed {

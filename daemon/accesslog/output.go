@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// output is where lines go: a file, or the fallback where there is none.
+// output writes lines to a file, or to the fallback if there is no file.
 type output struct {
 	fallback io.Writer
 	failed   atomic.Uint64 // lines that could not be written
@@ -17,9 +17,9 @@ type output struct {
 	file *os.File
 }
 
-// Reopen has lines go to a file, which is made if it is not there and appended to if
-// it is; to the Output if name is empty. A file that was moved away goes on under its
-// name with this. Where it fails lines go on to where they went.
+// Reopen directs lines to a file, or to the Output if name is empty. It creates the
+// file or appends to it. After a rotation it starts a new file of the same name. If
+// Reopen fails the output does not change.
 func (l *Log) Reopen(name string) error {
 	var file *os.File
 	if name != "" {
@@ -39,8 +39,8 @@ func (l *Log) Reopen(name string) error {
 	return nil
 }
 
-// write writes whole lines. What cannot be written is counted: there is nobody to
-// tell but whoever reads the metric.
+// write writes complete lines. It counts those that cannot be written; the count is a
+// metric.
 func (o *output) write(lines []byte) {
 	if len(lines) == 0 {
 		return

@@ -2,18 +2,18 @@ package accesslog
 
 import "time"
 
-// maxRates is how many identities are told apart. What is more of them in one second
-// than that shares a bucket.
+// maxRates is the number of identities with a separate rate. Further identities in the
+// same second share one rate.
 const maxRates = 4096
 
-// rates holds identities to DeniedRate, each by a window of a second. The zero value
+// rates limits identities to DeniedRate, each by a window of a second. The zero value
 // is ready; the mutex of the Log guards it.
 type rates struct {
 	second int64
 	used   map[string]int
 }
 
-// pass takes a line of an identity, if it has one left in this second.
+// pass reports whether an identity is below its rate, and counts one line.
 func (r *rates) pass(identity string, now time.Time) bool {
 	if second := now.Unix(); r.used == nil || second != r.second {
 		r.second = second

@@ -1,12 +1,10 @@
-// Package boundlog is a log that peers cannot abuse. Whatever they make swpd
-// say, each line is one JSON object (or one line of text) of at most 8 KiB, each
-// value has at most 256 octets and no control characters, and however fast they
-// are there are at most 100 lines a second: each class of line has a rate of its
-// own, and what is left out is counted in a line of its own.
+// Package boundlog is a log that peers cannot abuse. Each line is one JSON object (or
+// one line of text) of at most 8 KiB. Each value has at most 256 octets and no control
+// characters. There are at most 100 lines a second: each class of lines has a separate
+// rate, and one line a second reports the number of lines left out.
 package boundlog
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -17,14 +15,14 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Classes of lines, used as logger names (zap.Logger.Named). What peers cannot
-// provoke has no name.
+// Classes of lines, used as logger names (zap.Logger.Named). Lines that peers cannot
+// provoke have no name.
 const (
 	Reject   = "reject"   // refused messages
 	Security = "security" // the audit trail
 	Session  = "session"  // connections
 	MCP      = "mcp"      // servers and their standard error
-	Backend  = "backend"  // what else is called for peers
+	Backend  = "backend"  // calls of other backends for peers
 )
 
 // class is the token bucket of one class. The rates and bursts of all classes
@@ -41,21 +39,21 @@ var (
 		MCP:      {8, 6},
 		Backend:  {2, 2},
 	}
-	other = class{8, 16} // and one line a second that counts
+	other = class{8, 16} // and one line a second that reports lines left out
 )
 
 // Options configure New.
 type Options struct {
-	Level  zapcore.LevelEnabler // may change meanwhile, as a zap.AtomicLevel does; nil means info
-	Text   *atomic.Bool         // for people, instead of JSON; may change meanwhile; nil means JSON
+	Level  zapcore.LevelEnabler // may change at any time, such as a zap.AtomicLevel; nil means info
+	Text   *atomic.Bool         // lines of text instead of JSON; may change at any time; nil means JSON
 	Output io.Writer
 
 	// Now is the clock of timestamps and rates. Nil means time.Now.
 	Now func() time.Time
 }
 
-// New returns a logger and what ends it: stop writes how many lines were left
-// out at last. Output need not be safe for concurrent use.
+// New returns a logger and the function that ends it: stop reports the last lines left
+// out. Output need not be safe for concurrent use.
 func New(o Options) (log *zap.Logger, stop func()) {
 	if o.Level == nil {
 		o.Level = zapcore.InfoLevel
@@ -87,7 +85,7 @@ func encoding() zapcore.EncoderConfig {
 // core is a zapcore.Core that cleans every entry and asks the gate.
 type core struct {
 	json, text zapcore.Encoder
-	people     *atomic.Bool // it is text
+	people     *atomic.Bool // text instead of JSON
 	out        zapcore.WriteSyncer
 	level      zapcore.LevelEnabler
 	gate       *gate
@@ -102,7 +100,7 @@ func (c *core) With(fields []zap.Field) zapcore.Core {
 	return &child
 }
 
-// Check asks the gate, so that a line that is left out costs nothing more.
+// Check asks the gate, so that a line left out is never encoded.
 func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if !c.Enabled(e.Level) || !c.gate.pass(e.LoggerName) {
 		return ce
@@ -122,7 +120,7 @@ func (c *core) write(e zapcore.Entry, fields []zap.Field) error {
 	}
 	buf, err := enc.EncodeEntry(e, clean(fields))
 	if err != nil {
-		return fmt.Errorf("boundlog: %w", err)
+		return err
 	}
 	_, err = c.out.Write(buf.Bytes())
 	buf.Free()
@@ -136,15 +134,15 @@ type clock func() time.Time
 func (c clock) Now() time.Time                         { return c() }
 func (c clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// gate holds each class to its rate and counts what it does not let through.
+// gate limits each class to its rate and counts the lines left out.
 type gate struct {
 	now  func() time.Time
 	tell func(left []zap.Field)
 
 	mu      sync.Mutex
 	buckets map[string]*bucket
-	left    map[string]int // by class, since the last line that counted
-	timer   *time.Timer    // running while something is left out
+	left    map[string]int // lines left out, by class, since the last report
+	timer   *time.Timer    // running while lines are left out and not reported
 }
 
 type bucket struct {
@@ -178,7 +176,7 @@ func (g *gate) pass(name string) bool {
 	return false
 }
 
-// flush writes the line that counts, if there is something to count.
+// flush reports the lines left out, if there are any.
 func (g *gate) flush() {
 	g.mu.Lock()
 	if g.timer != nil {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// MaxValue is how many octets a value has at most, as it stands in the line.
+	// MaxValue is the maximum number of octets of a value in the line.
 	MaxValue = 256
 
 	// maxFields keeps a line below 8 KiB: 24 values with their keys, the message
-	// and what every line has.
+	// and the constant fields.
 	maxFields = 24
 )
 
-// Clean returns s fit for a log: a line break becomes "; ", control and format
-// characters, other line separators and invalid UTF-8 become escapes, quotes and backslashes stay but
-// count twice, because JSON doubles them, and what exceeds MaxValue is cut.
+// Clean returns s fit for a log. A line break becomes "; ". Control and format
+// characters, other line separators and invalid UTF-8 become escapes. The result is
+// truncated to MaxValue; a quote or a backslash counts twice, because JSON escapes it.
 func Clean(s string) string {
 	if fits(s) {
 		return s
@@ -56,8 +56,8 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// CleanLines is Clean for each line of a text that may have several, such as all that
-// is wrong with a configuration.
+// CleanLines is Clean for each line of a text, such as the problems of a
+// configuration.
 func CleanLines(s string) string {
 	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 	more := len(lines) - maxLines
@@ -71,11 +71,10 @@ func CleanLines(s string) string {
 	return strings.Join(lines, "; ")
 }
 
-// maxLines is how many lines of a text are kept.
+// maxLines is the maximum number of lines of a text.
 const maxLines = 16
 
-// fits reports whether s needs neither an escape nor a cut. Of a long one it
-// looks at the beginning only.
+// fits reports whether s needs neither an escape nor truncation.
 func fits(s string) bool {
 	if len(s) > MaxValue {
 		return false
@@ -94,7 +93,7 @@ func unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
-// jsonSize is how long zap's encoder makes a printable rune of n octets.
+// jsonSize is the size of a printable rune of n octets in the output of zap's encoder.
 func jsonSize(r rune, n int) int {
 	switch r {
 	case '"', '\\':
@@ -105,8 +104,8 @@ func jsonSize(r rune, n int) int {
 	return n
 }
 
-// clean returns the fields with clean values. Kinds that could hold anything
-// (objects, reflection) are written as text.
+// clean returns the fields with clean values. Fields of other kinds, such as objects
+// and reflected values, become text.
 func clean(fields []zap.Field) []zap.Field {
 	out := make([]zap.Field, 0, min(len(fields), maxFields))
 	for _, f := range fields {
@@ -133,8 +132,8 @@ func clean(fields []zap.Field) []zap.Field {
 	return out
 }
 
-// text renders any other field. A value whose method panics is the logger's
-// problem and nobody else's.
+// text formats a field of any other kind. A panic of a method of the value becomes
+// text as well, and does not reach the caller.
 func text(f zap.Field) (s string) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Bundle is what a partner needs to know of an endpoint.
+// Bundle is the description of an endpoint for a partner.
 type Bundle struct {
 	Identity    string
-	Addresses   []transport.Addr // where it is dialled; none: it dials
+	Addresses   []transport.Addr // to dial; empty if the endpoint itself dials
 	Authorities []*x509.Certificate
 }
 
-// Encode returns the authorities in PEM form, below the rest as text, which readers of
-// PEM skip.
+// Encode returns the identity and the addresses as text, and then the authorities in
+// PEM form. Readers of PEM skip the text.
 func (b *Bundle) Encode() []byte {
 	var text bytes.Buffer
 	_, _ = fmt.Fprintf(&text, "identity: %s\n", b.Identity)
@@ -32,7 +32,7 @@ func (b *Bundle) Encode() []byte {
 	return text.Bytes()
 }
 
-// DecodeBundle reads what Encode has written.
+// DecodeBundle reads the output of Encode.
 func DecodeBundle(text []byte) (*Bundle, error) {
 	authorities, err := Parse(text)
 	if err != nil {
@@ -52,7 +52,7 @@ func DecodeBundle(text []byte) (*Bundle, error) {
 		}
 	}
 	if b.Identity == "" {
-		return nil, errors.New(`says no identity; want a file that "swpd cert bundle" has printed`)
+		return nil, errors.New(`names no identity; want a file that "swpd cert bundle" has printed`)
 	}
 	return b, nil
 }
@@ -74,7 +74,7 @@ func (b *Bundle) add(address string) error {
 	case err != nil:
 		return err
 	case a.Transport == "tcp":
-		return fmt.Errorf("%s is plaintext, by which nobody knows who answers; want swp+tls or swp+quic", a)
+		return fmt.Errorf("%s is plaintext, which does not authenticate the endpoint; want swp+tls or swp+quic", a)
 	case a.Host == "" || a.Port == 0:
 		return fmt.Errorf("%s names no host or no port to dial", a)
 	}

@@ -1,5 +1,5 @@
-// Package certinfo says what certificates are: whom peers take their owner for, how
-// long they are valid, and whether key and authority fit.
+// Package certinfo describes certificates: the identity that peers read in them, their
+// validity, and whether they match a key and an authority.
 package certinfo
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Info is what a certificate says, and what is wrong with it.
+// Info describes a certificate and its first problem.
 type Info struct {
-	File        string    `json:"file,omitempty"` // it was read from
+	File        string    `json:"file,omitempty"` // from which it was read
 	Identity    string    `json:"identity,omitempty"`
-	Authority   bool      `json:"authority"` // it vouches for others and is no identity
+	Authority   bool      `json:"authority"` // it issues certificates and is not an identity
 	URIs        []string  `json:"uris,omitempty"`
 	DNS         []string  `json:"dns,omitempty"`
 	IPs         []string  `json:"ips,omitempty"`
@@ -28,12 +28,12 @@ type Info struct {
 	Serial      string    `json:"serial"`
 	NotBefore   time.Time `json:"not_before"`
 	NotAfter    time.Time `json:"not_after"`
-	Usage       []string  `json:"usage"` // server, client; of an authority none
+	Usage       []string  `json:"usage"` // server, client; empty for an authority
 	Fingerprint string    `json:"sha256"`
 
-	Key     string `json:"key,omitempty"`     // file that holds the key of the certificate
-	Vouched string `json:"vouched,omitempty"` // file with the authority that vouches for it
-	Problem string `json:"problem,omitempty"` // why no peer takes it, or key or authority do not fit
+	Key     string `json:"key,omitempty"`     // file with the key of the certificate
+	Vouched string `json:"vouched,omitempty"` // file with the authority that verifies it
+	Problem string `json:"problem,omitempty"` // why peers refuse it, or why the key or the authority does not match
 }
 
 // Of describes a certificate at a time.
@@ -64,7 +64,7 @@ func Of(cert *x509.Certificate, now time.Time) Info {
 	return i
 }
 
-// wrong notes the first problem.
+// wrong records the first problem.
 func (i *Info) wrong(err error) {
 	if err != nil && i.Problem == "" {
 		i.Problem = err.Error()
@@ -84,13 +84,13 @@ func usage(cert *x509.Certificate) []string {
 		}
 	}
 	if len(cert.ExtKeyUsage) == 0 && !cert.IsCA {
-		list = append(list, "server", "client") // it is not restricted
+		list = append(list, "server", "client") // not restricted
 	}
 	return list
 }
 
-// Parse returns the certificates of a PEM bundle, of which there is at least one and
-// all parse. Text between them is skipped.
+// Parse returns the certificates of a PEM bundle. It skips other text. It fails if the
+// bundle has no certificate, or one that cannot be read.
 func Parse(bundle []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	for {
@@ -113,7 +113,7 @@ func Parse(bundle []byte) ([]*x509.Certificate, error) {
 	return list, nil
 }
 
-// Fits holds a certificate in PEM form against its key.
+// Fits checks whether a certificate in PEM form matches a key.
 func (i *Info) Fits(cert, key []byte, keyFile string) {
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
 		i.wrong(fmt.Errorf("the key in %s is not its own", keyFile))
@@ -122,8 +122,7 @@ func (i *Info) Fits(cert, key []byte, keyFile string) {
 	i.Key = keyFile
 }
 
-// HeldAgainst looks whether one of the authorities of a file vouches for the first
-// certificate of a chain.
+// HeldAgainst checks whether the authorities of a file verify a chain.
 func (i *Info) HeldAgainst(authorities, chain []*x509.Certificate, file string, now time.Time) {
 	err := Vouches(authorities, chain, now)
 	switch unknown := new(x509.UnknownAuthorityError); {
@@ -136,8 +135,7 @@ func (i *Info) HeldAgainst(authorities, chain []*x509.Certificate, file string, 
 	}
 }
 
-// Vouches returns nil if one of the authorities vouches for the first certificate of a
-// chain, whatever its use.
+// Vouches returns nil if the authorities verify a chain, for any use.
 func Vouches(authorities, chain []*x509.Certificate, now time.Time) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, a := range authorities {

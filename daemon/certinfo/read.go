@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// Files are where a certificate, its key and the authorities that it is held against
-// are. Without a Key or a CA that is not looked at.
+// Files are the paths of a certificate, its key and its authorities. Without Key or CA
+// that check is left out.
 type Files struct {
 	Cert, Key, CA string
 }
 
-// Beside returns the files of a certificate as swpd init lays them: NAME.key and ca.crt
-// in its directory, where they are there and the certificate is not ca.crt itself.
+// Beside returns the files of a certificate as swpd init names them: NAME.key and
+// ca.crt in the directory of the certificate, if they exist. The certificate ca.crt
+// has no CA.
 func Beside(cert string) Files {
 	f := Files{Cert: cert}
 	ca := filepath.Join(filepath.Dir(cert), "ca.crt")
@@ -36,11 +37,11 @@ func exists(file string) bool {
 }
 
 // In returns the certificates of a directory: its files NAME.crt and NAME.pem that
-// are no keys.
+// hold a certificate.
 func In(dir string) ([]Files, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("certinfo: %w", err)
+		return nil, err
 	}
 	var list []Files
 	for _, e := range entries {
@@ -50,28 +51,28 @@ func In(dir string) ([]Files, error) {
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("certinfo: %w", err)
+			return nil, err
 		}
 		if strings.Contains(string(text), "BEGIN CERTIFICATE") {
 			list = append(list, Beside(name))
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("certinfo: %s holds no certificate in a file .crt or .pem", dir)
+		return nil, fmt.Errorf("%s holds no certificate in a file .crt or .pem", dir)
 	}
 	return list, nil
 }
 
-// Read describes what a file holds: an identity with the intermediates behind it as
-// one, or every authority of a bundle.
+// Read describes the certificates in a file: an identity and its intermediates as one
+// Info, or each authority of a bundle.
 func Read(f Files, now time.Time) ([]Info, error) {
 	text, err := os.ReadFile(f.Cert)
 	if err != nil {
-		return nil, fmt.Errorf("certinfo: %w", err)
+		return nil, err
 	}
 	chain, err := Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("certinfo: %s: %w", f.Cert, err)
+		return nil, fmt.Errorf("%s: %w", f.Cert, err)
 	}
 	if chain[0].IsCA {
 		return authorities(f.Cert, chain, now), nil
@@ -81,18 +82,18 @@ func Read(f Files, now time.Time) ([]Info, error) {
 	if f.Key != "" {
 		key, err := os.ReadFile(f.Key)
 		if err != nil {
-			return nil, fmt.Errorf("certinfo: %w", err)
+			return nil, err
 		}
 		i.Fits(text, key, f.Key)
 	}
 	if f.CA != "" {
 		bundle, err := os.ReadFile(f.CA)
 		if err != nil {
-			return nil, fmt.Errorf("certinfo: %w", err)
+			return nil, err
 		}
 		vouching, err := Parse(bundle)
 		if err != nil {
-			return nil, fmt.Errorf("certinfo: %s: %w", f.CA, err)
+			return nil, fmt.Errorf("%s: %w", f.CA, err)
 		}
 		i.HeldAgainst(vouching, chain, f.CA, now)
 	}

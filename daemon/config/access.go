@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// Access says who may do what. Without a rule that fits, everything is denied.
+// Access is the access rules. An operation that no rule allows is denied.
 type Access struct {
 	Rules  []AccessRule `yaml:"rules"`
 	Agents []AgentRule  `yaml:"agents"`
@@ -34,7 +34,7 @@ type AgentRule struct {
 	AgentIDs List `yaml:"agent_ids"`
 }
 
-// List is a list of strings that may be written as a single one.
+// List is a list of strings. A list of one may be written as a string.
 type List []string
 
 // LoopbackIdentity is the identity of a peer on a plaintext listener.
@@ -49,9 +49,8 @@ func Everything(identities ...string) Access {
 	}
 }
 
-// builtInAccess is that of a configuration without a file: everything for the
-// development identities, and for this machine where a plaintext listener was
-// asked for.
+// builtInAccess is the access without a configuration file: everything for the
+// development identities, and for this machine if there is a plaintext listener.
 func (c *Config) builtInAccess() Access {
 	who := []string{trustDomain(devpki.DefaultName) + "/**"}
 	for _, l := range c.Listeners {
@@ -62,15 +61,15 @@ func (c *Config) builtInAccess() Access {
 	return Everything(who...)
 }
 
-// trustDomain is what the identities of a trust domain begin with, the slash
-// excepted.
+// trustDomain is the common prefix of the identities of a trust domain, without the
+// slash.
 func trustDomain(identity string) string {
 	scheme, rest, _ := strings.Cut(identity, "://")
 	domain, _, _ := strings.Cut(rest, "/")
 	return scheme + "://" + domain
 }
 
-// table returns the profile of a name: of those that are built in, and of the program
+// table returns the profile of a name: a built-in profile, or a profile of the program
 // that embeds swpd.
 func (c *Config) table(name string) *profiles.Profile {
 	for _, list := range [][]*profiles.Profile{all.Tables(), c.Profiles} {
@@ -83,7 +82,7 @@ func (c *Config) table(name string) *profiles.Profile {
 	return nil
 }
 
-// ruled returns the names of the profiles that rules can be for.
+// ruled returns the names of the profiles that rules can name.
 func (c *Config) ruled() []string {
 	var names []string
 	for _, p := range slices.Concat(all.Tables(), c.Profiles) {
@@ -95,7 +94,7 @@ func (c *Config) ruled() []string {
 	return names
 }
 
-// operationsOf returns what rules are asked about in a profile.
+// operationsOf returns the operations of a profile that need a rule.
 func operationsOf(p *profiles.Profile) []string {
 	var names []string
 	for _, o := range p.Asked() {
@@ -124,7 +123,7 @@ func (c *Config) checkAccess(p *problems) {
 	checkPatterns(p, "access.deny", c.Access.Deny)
 }
 
-// checkOperations finds words that no rule can ever match.
+// checkOperations finds operations that no rule can match.
 func (c *Config) checkOperations(p *problems, key string, rule *AccessRule) {
 	known := make(map[string]bool)
 	open := len(rule.Profile) == 0
@@ -155,14 +154,14 @@ func (c *Config) checkOperations(p *problems, key string, rule *AccessRule) {
 	}
 }
 
-// OperationAgentID is what the audit trail calls the use of an agent_id, which
-// access.agents allows and no rule does.
+// OperationAgentID is the name in the audit trail for the use of an agent_id, which
+// access.agents allows, and not a rule.
 const OperationAgentID = "agent_id"
 
-// CheckOperation reports whether rules are ever asked about an operation of a
-// profile. The error names the choices. Where a profile is open, as MCP is, one that is
-// not known is an error only if it is a typing error away from one that is; otherwise
-// the note says so.
+// CheckOperation reports whether a profile has an operation that needs a rule. The error
+// names the choices. In an open profile, such as MCP, an unknown operation is an error
+// only if it is one typing error away from a known one; otherwise CheckOperation returns
+// a note.
 func (c *Config) CheckOperation(profile, operation string) (note string, err error) {
 	table := c.table(profile)
 	if table == nil {
@@ -183,8 +182,7 @@ func (c *Config) CheckOperation(profile, operation string) (note string, err err
 	return fmt.Sprintf("%.64q is no method of %s that is known here; a server may have it all the same", operation, strings.ToUpper(profile)), nil
 }
 
-// Nameless returns the profiles that are built in of which rules are asked about no
-// names.
+// Nameless returns the built-in profiles for which rules have no names.
 func Nameless() (names []string) {
 	for _, p := range all.Tables() {
 		asked := p.Asked()
@@ -195,7 +193,7 @@ func Nameless() (names []string) {
 	return names
 }
 
-// meant asks for the known word that is a typing error away from a word.
+// meant asks whether a known word was meant, one typing error away from a word.
 func meant(word string, known []string) string {
 	best, distance := "", 3
 	for _, w := range known {
@@ -209,8 +207,8 @@ func meant(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// DoubtfulOperations warns of operations of rules that are none of a profile of the rule
-// that is known. Where no open profile is meant, Load refuses them.
+// DoubtfulOperations warns of operations of rules that are unknown in the profiles of the
+// rule. Without an open profile in the rule, Load refuses them.
 func (c *Config) DoubtfulOperations() (warnings []string) {
 	for i, rule := range c.Access.Rules {
 		open, known := c.meantBy(rule.Profile)
@@ -218,14 +216,14 @@ func (c *Config) DoubtfulOperations() (warnings []string) {
 			if strings.Contains(operation, "*") || slices.Contains(known, operation) {
 				continue
 			}
-			warnings = append(warnings, fmt.Sprintf("access.rules[%d].operation: %.64q is no operation that is known here%s", i, operation, meant(operation, open)))
+			warnings = append(warnings, fmt.Sprintf("access.rules[%d].operation: %.64q is not a known operation%s", i, operation, meant(operation, open)))
 		}
 	}
 	return warnings
 }
 
-// meantBy returns the operations of the profiles that match a list of patterns, of which
-// an empty one stands for all, and those of the open profiles among them.
+// meantBy returns the operations of the profiles that match a list of patterns, and the
+// operations of the open profiles among them. An empty list matches all profiles.
 func (c *Config) meantBy(names List) (open, known []string) {
 	every := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "*") })
 	for _, name := range c.ruled() {
@@ -255,8 +253,8 @@ func checkPatterns(p *problems, key string, patterns List) {
 	}
 }
 
-// checkIdentities refuses patterns that reach into trust domains which they do
-// not spell out.
+// checkIdentities refuses patterns that match identities of trust domains which they do
+// not name.
 func checkIdentities(p *problems, key string, patterns List) {
 	if len(patterns) == 0 {
 		p.add(key, "missing; name who the rule is for, such as spiffe://example.org/** for everyone of a trust domain, or \"**\" for everyone")
@@ -269,9 +267,9 @@ func checkIdentities(p *problems, key string, patterns List) {
 	}
 }
 
-// crossesDomains returns what to write instead of a pattern whose wildcards
-// reach beyond one trust domain or below one domain name, empty if they do not.
-// A pattern of ** alone says that everyone is meant.
+// crossesDomains returns the replacement of a pattern whose wildcards match more than
+// one trust domain, or names below one domain name, and empty for other patterns. The
+// pattern ** is for everyone.
 func crossesDomains(pattern string) string {
 	literal, _, wild := strings.Cut(pattern, "*")
 	if !wild || pattern == "**" {

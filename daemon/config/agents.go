@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A2AAgent is an agent of A2A 1.0 that lives at a URL.
+// A2AAgent is an agent of A2A 1.0 at a URL.
 type A2AAgent struct {
 	URL       string            `yaml:"url"`
 	Binding   string            `yaml:"binding"` // jsonrpc or rest; empty: as the card says
@@ -18,19 +18,19 @@ type A2AAgent struct {
 	Streams   int               `yaml:"streams"` // those of them that stream
 	Timeout   time.Duration     `yaml:"timeout"` // without an answer or an event
 	Deadline  time.Duration     `yaml:"deadline"`
-	Retention time.Duration     `yaml:"retention"` // of whose task a task is, after it was used last
+	Retention time.Duration     `yaml:"retention"` // of the owner of a task, after its last use
 	Hints     Hints             `yaml:"hints"`
 	Slip      SlipA2A           `yaml:"slip"`
 }
 
-// SlipA2A has messages in SLIP looked at before the agent gets them.
+// SlipA2A checks messages in SLIP before the agent gets them.
 type SlipA2A struct {
 	Mismatch    string `yaml:"mismatch"`     // refuse or fallback; empty: SLIP is the agent's own affair
 	RequireHash bool   `yaml:"require_hash"` // messages without ucrHash are refused
 	Required    bool   `yaml:"required"`     // so are those of clients that have not opted in
 }
 
-// defaultAgent is what holds where an entry says nothing.
+// defaultAgent has the defaults of an entry.
 var defaultAgent = A2AAgent{Calls: 64, Streams: 256, Timeout: 5 * time.Minute, Retention: 30 * 24 * time.Hour}
 
 // Header is the headers of the agent.
@@ -42,8 +42,7 @@ func (a *A2AAgent) Header() http.Header {
 	return h
 }
 
-// managed are headers that say how a request is sent; they are not the
-// configuration's to set.
+// managed are headers of the transfer of a request, which the configuration cannot set.
 var managed = []string{
 	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
 	"Keep-Alive", "Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "A2a-Version", "A2a-Extensions", "Traceparent", "Tracestate",
@@ -78,7 +77,7 @@ func (c *Config) checkAgents(p *problems) {
 		case a.Slip.Mismatch != "":
 			oneOf(p, key+".slip.mismatch", a.Slip.Mismatch, "refuse", "fallback")
 		case a.Slip != SlipA2A{}:
-			p.add(key+".slip.mismatch", "missing; say what becomes of messages for other anchors, refuse or fallback")
+			p.add(key+".slip.mismatch", "missing; set refuse or fallback for messages with other anchors")
 		}
 		checkHeaders(p, key+".headers", a.Headers, make(map[string]bool))
 		for k, n := range map[string]int{"calls": a.Calls, "streams": a.Streams} {

@@ -63,7 +63,7 @@ func TestOP05BadAgentsAreRefused(t *testing.T) {
 		"a line break":    {agent + ", headers: {A: \"b\\r\\nc: d\"}}}}\n", `a2a.agents.a.headers.A: contains a character`},
 		"a host":          {agent + ", headers: {host: x}}}}\n", `a2a.agents.a.headers.host: cannot be set`},
 		"a version":       {agent + ", headers: {A2A-Version: x}}}}\n", `cannot be set`},
-		"a header twice":  {agent + ", headers: {X-A: x, x-a: y}}}}\n", `is there twice`},
+		"a header twice":  {agent + ", headers: {X-A: x, x-a: y}}}}\n", `is set twice`},
 		"no calls":        {agent + ", calls: 0}}}\n", `a2a.agents.a.calls: is 0, want 1 to 1024`},
 		"too many":        {agent + ", streams: 1025}}}\n", `a2a.agents.a.streams: is 1025`},
 		"no patience":     {agent + ", timeout: 0s}}}\n", `a2a.agents.a: timeout and retention`},

@@ -20,7 +20,7 @@ type Artifact struct {
 	Retention            time.Duration `yaml:"retention"` // 0 = until its owner has it forgotten
 }
 
-// defaultArtifact is what holds where a file says nothing.
+// defaultArtifact has the defaults.
 func defaultArtifact() Artifact {
 	return Artifact{
 		Quota: Quota{Total: 50 << 30, PerIdentity: 10 << 30},
@@ -31,14 +31,14 @@ func defaultArtifact() Artifact {
 	}
 }
 
-// chunkOverhead is more than a chunk has besides its data, as a frame: an
-// artifact_id, a resume_token, numbers, keys and an envelope.
+// chunkOverhead is an upper bound of the octets of a frame besides the data of the
+// chunk: an artifact_id, a resume_token, numbers, keys and an envelope.
 const chunkOverhead = 1 << 10
 
-// ArtifactChunk is artifact.chunk, or less where the limits ask for it.
+// ArtifactChunk is artifact.chunk, or less if the limits require it.
 func (c *Config) ArtifactChunk() Size { return max(1, min(c.Artifact.Chunk, c.mostChunk())) }
 
-// ArtifactSize is artifact.max_size, or what one identity may keep.
+// ArtifactSize is artifact.max_size, or the quota of one identity.
 func (c *Config) ArtifactSize() Size { return cmp.Or(c.Artifact.MaxSize, c.Artifact.Quota.PerIdentity) }
 
 func (c *Config) mostChunk() Size {

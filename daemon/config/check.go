@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// check finds what is wrong although each value by itself is well-formed.
+// check finds problems of well-formed values.
 func (c *Config) check(p *problems) {
 	c.checkIdentity(p)
 	c.checkListeners(p)
@@ -55,7 +55,7 @@ func (c *Config) checkIdentity(p *problems) {
 	readable(p, "identity.cert", id.Cert)
 	if readable(p, "identity.key", id.Key) {
 		if err := CheckPrivate(id.Key); err != nil {
-			p.add("identity.key", "%s", strings.TrimPrefix(err.Error(), "config: "))
+			p.add("identity.key", "%v", err)
 		}
 	}
 	seen := make(map[string]bool)
@@ -87,10 +87,10 @@ func readable(p *problems, key, file string) bool {
 func CheckPrivate(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
-		return fmt.Errorf("config: %w", err)
+		return err
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {
-		return fmt.Errorf("config: %s has mode %04o, so every user can reach the private key; run: chmod 600 %s", file, mode, file)
+		return fmt.Errorf("%s has mode %04o, so every user can reach the private key; run: chmod 600 %s", file, mode, file)
 	}
 	return nil
 }
@@ -159,14 +159,14 @@ var (
 	envName    = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
-// checkCommand wants what the bridge will start: an absolute path, or a bare
-// name that is looked up in PATH once.
+// checkCommand refuses a command that is neither an absolute path nor a bare name, which
+// is looked up in PATH once.
 func checkCommand(p *problems, key, command string) {
 	switch {
 	case command == "":
 		p.add(key, "missing; name the program, by its absolute path or as found in PATH, or the url of a server")
 	case strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command):
-		p.add(key, "%q is relative to no one knows which directory; write the absolute path, or a bare name that is found in PATH", command)
+		p.add(key, "%q is relative to an unknown directory; write the absolute path, or a bare name that is found in PATH", command)
 	default:
 		if _, err := exec.LookPath(command); err != nil {
 			p.add(key, "%v", err)

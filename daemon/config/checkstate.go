@@ -27,7 +27,7 @@ func (c *Config) checkStore(p *problems) {
 	}
 }
 
-// minQuota is the least that a store is of use with.
+// minQuota is the minimum of a usable store.
 const minQuota = Size(1 << 20)
 
 func (c *Config) checkWorkers(p *problems) {
@@ -73,7 +73,7 @@ func (c *Config) checkWorkers(p *problems) {
 	}
 }
 
-// MaxTasks is how many tasks one worker may be configured to carry out at once.
+// MaxTasks is the maximum of concurrent tasks of one worker.
 const MaxTasks = 1024
 
 func (c *Config) checkBackends(p *problems) {
@@ -84,7 +84,7 @@ func (c *Config) checkBackends(p *problems) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
 		}
 		if b.URL == "" {
-			p.add(key+".url", "missing; name where calls are posted to, such as http://127.0.0.1:8080/rpc")
+			p.add(key+".url", "missing; name the URL that calls are posted to, such as http://127.0.0.1:8080/rpc")
 		} else if u := checkURL(p, key+".url", b.URL); u != nil && (u.RawQuery != "" || u.ForceQuery) {
 			p.add(key+".url", "%.200q has a query, and the name of the method is appended to the path; remove it", b.URL)
 		}
@@ -112,8 +112,8 @@ func (c *Config) checkBackends(p *problems) {
 	}
 }
 
-// literal wants a name and no pattern as element i of a list: a name with a wildcard would be served
-// under that very name, which nobody means.
+// literal refuses a pattern as element i of a list: it would be served as a name, with
+// its wildcards.
 func literal(p *problems, key string, i int, name string) {
 	switch {
 	case name == "":
@@ -144,8 +144,8 @@ func (c *Config) checkDurations(p *problems) {
 	}
 }
 
-// checkURL wants an absolute URL of HTTP without a secret in it: addresses are
-// logged and shown.
+// checkURL refuses a URL that is not an absolute URL of HTTP, and one with a secret:
+// addresses are logged and shown.
 func checkURL(p *problems, key, s string) *url.URL {
 	u, err := url.Parse(s)
 	switch {
@@ -163,7 +163,7 @@ func checkURL(p *problems, key, s string) *url.URL {
 	return nil
 }
 
-// checkProgram finds what is wrong with the surroundings of a command.
+// checkProgram finds problems of the arguments, environment and directory of a command.
 func checkProgram(p *problems, key string, args []string, env map[string]string, dir string) {
 	for i, arg := range args {
 		if strings.ContainsRune(arg, 0) {

@@ -1,9 +1,9 @@
 // Package config reads the configuration of swpd: a YAML file, overridden by
 // environment variables that start with SWPD_.
 //
-// It is strict. A key that is not known, is there twice, has a value of the
-// wrong kind, or contradicts another is a Problem that names the file, the line
-// and the key and says what to do. All problems are reported at once.
+// It is strict. An unknown key, a repeated key, a value of the wrong kind and a
+// contradiction between keys are Problems. A Problem names the file, the line and the
+// key, and says what to do. All problems are reported at once.
 //
 // docs/configuration.md describes every key.
 package config
@@ -53,34 +53,34 @@ type Config struct {
 	// Source is the file that was read; empty means the built-in configuration.
 	Source string `yaml:"-"`
 
-	// Profiles are those of the program that embeds swpd, which rules can name beside
-	// those that are built in.
+	// Profiles are the profiles of the program that embeds swpd. Rules can name them,
+	// and the built-in ones.
 	Profiles []*profiles.Profile `yaml:"-"`
 
-	// Places says where keys were set, as file:line or the environment variable; see
+	// Places are the places of keys, as file:line or the environment variable; see
 	// Place.
 	Places map[string]string `yaml:"-"`
 }
 
-// Identity is the certificate this swpd shows, as PEM files. Where both are
-// empty a development identity is used, which lives in Data.
+// Identity is the certificate of this swpd, as PEM files. If both are empty swpd uses a
+// development identity in Data.
 type Identity struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
 }
 
-// Trust says who is let in.
+// Trust are the authorities of peers.
 type Trust struct {
 	CA []string `yaml:"ca"` // PEM bundles
 }
 
-// Listener is where peers connect.
+// Listener is an address that peers connect to.
 type Listener struct {
 	Address     Address `yaml:"address"`
 	ErrorFrames bool    `yaml:"error_frames"`
 }
 
-// Address is a transport.Addr as configuration spells it.
+// Address is a transport.Addr in the form of the configuration.
 type Address struct{ transport.Addr }
 
 // Freshness is the policy for the timestamps of messages.
@@ -90,7 +90,7 @@ type Freshness struct {
 	Required bool          `yaml:"required"`
 }
 
-// Limits bounds what peers can make this swpd hold and do.
+// Limits bounds the memory and the work that peers can cause.
 type Limits struct {
 	FrameRate  int `yaml:"frame_rate"`  // frames per second and connection; over it reading pauses; 0 = off
 	FrameBurst int `yaml:"frame_burst"` // 0 = twice frame_rate
@@ -118,19 +118,19 @@ type Limits struct {
 	Handler time.Duration `yaml:"handler"`
 }
 
-// Rate is the fixed window that refuses what is above it.
+// Rate is a fixed window. Frames above its limit are refused.
 type Rate struct {
 	Frames   int `yaml:"frames"` // 0 = off
 	WindowMS int `yaml:"window_ms"`
 }
 
-// Log says what is logged, and how. It goes to standard error.
+// Log configures the log, which is written to standard error.
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error
 	Format string `yaml:"format"` // json or text
 
-	// Access says which exchanges get a line of their own, and AccessFile where;
-	// empty means among the others.
+	// Access selects the exchanges that get a line. AccessFile is the file of these
+	// lines; if it is empty they are part of the log.
 	Access     string `yaml:"access"` // off, denied or all
 	AccessFile string `yaml:"access_file"`
 }
@@ -144,9 +144,8 @@ const (
 	AccessAll    = "all"
 )
 
-// Default returns what holds where a file says nothing: TLS and QUIC on
-// loopback, the built-in RPC methods, a development identity, nobody allowed
-// anything else.
+// Default returns the defaults: TLS and QUIC on loopback, the built-in RPC methods, a
+// development identity, and no other access.
 func Default() *Config {
 	return &Config{
 		Listeners: []Listener{
@@ -195,9 +194,8 @@ func Default() *Config {
 	}
 }
 
-// DataDir is where swpd keeps things unless data says otherwise:
-// $XDG_DATA_HOME/swpd, else ~/.local/share/swpd, else .swpd in the working
-// directory.
+// DataDir is the default of data: $XDG_DATA_HOME/swpd, else ~/.local/share/swpd, else
+// .swpd in the working directory.
 func DataDir() string {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "swpd")
@@ -211,15 +209,15 @@ func DataDir() string {
 	return ".swpd"
 }
 
-// Development reports whether no identity is configured, so that a development
-// identity is made and used.
+// Development reports whether swpd uses a development identity, because no identity is
+// configured.
 func (c *Config) Development() bool { return c.Identity == Identity{} }
 
-// IdentityDir is where the development identity lives.
+// IdentityDir is the directory of the development identity.
 func (c *Config) IdentityDir() string { return filepath.Join(c.Data, "pki") }
 
-// Effective returns a copy in which what follows from other keys where it is not
-// set has the value that is in force.
+// Effective returns a copy with the values in force: keys that are not set and depend on
+// other keys have their derived values.
 func (c *Config) Effective() *Config {
 	e := *c
 	e.Limits.FrameBurst, e.Relay.MaxPayload = c.Burst(), c.RelayPayload()
@@ -228,7 +226,7 @@ func (c *Config) Effective() *Config {
 	return &e
 }
 
-// Burst is limits.frame_burst, or twice limits.frame_rate where it is not set.
+// Burst is limits.frame_burst, or twice limits.frame_rate if it is not set.
 func (c *Config) Burst() int {
 	if c.Limits.FrameBurst > 0 {
 		return c.Limits.FrameBurst

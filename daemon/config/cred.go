@@ -21,7 +21,7 @@ type Cred struct {
 	Forward           bool `yaml:"forward"` // keep tokens, and take them along with tasks that go on
 }
 
-// Issuer is whose tokens are taken.
+// Issuer is an issuer of accepted tokens.
 type Issuer struct {
 	Issuer    string `yaml:"issuer"`    // iss
 	Keys      string `yaml:"keys"`      // file: a JWK Set, or PEM
@@ -29,7 +29,7 @@ type Issuer struct {
 	Delegates bool   `yaml:"delegates"` // its tokens go on with a chain, and never begin one
 }
 
-// defaultCred is what holds where a file says nothing.
+// defaultCred has the defaults.
 func defaultCred() Cred {
 	return Cred{MaxDepth: 8, MaxLifetime: 24 * time.Hour, Chains: 16_384, ChainsPerIdentity: 256}
 }
@@ -52,9 +52,9 @@ func (c *Config) checkCred(p *problems) {
 		key := fmt.Sprintf("cred.issuers[%d]", i)
 		switch {
 		case issuer.Issuer == "":
-			p.add(key+".issuer", "missing; name what its tokens have as iss")
+			p.add(key+".issuer", "missing; set the iss of its tokens")
 		case seen[issuer.Issuer]:
-			p.add(key+".issuer", "%.200q is there twice; put all its keys into one file", issuer.Issuer)
+			p.add(key+".issuer", "%.200q is listed twice; put all its keys into one file", issuer.Issuer)
 		}
 		seen[issuer.Issuer] = true
 		if issuer.Keys == "" {
@@ -62,7 +62,7 @@ func (c *Config) checkCred(p *problems) {
 		}
 		readable(p, key+".keys", issuer.Keys)
 		if issuer.Bearer && issuer.Delegates {
-			p.add(key+".bearer", "is for tokens that begin a chain, and these never do; remove it or delegates")
+			p.add(key+".bearer", "is for tokens that begin a chain, and tokens with delegates do not; remove it or delegates")
 		}
 	}
 	readable(p, "cred.opaque", c.Cred.Opaque)

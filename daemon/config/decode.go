@@ -15,9 +15,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// decoder fills a Config from YAML nodes. Keys come from the yaml tags; there
-// is no way to add a field without its key being known here, in the
-// environment and in the test that reads the documentation.
+// decoder fills a Config from YAML nodes. Keys come from the yaml tags: each field has a
+// key here, in the environment and in the test of the documentation.
 type decoder struct {
 	problems
 	file  string
@@ -72,7 +71,7 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 		if s, ok := d.scalar(key, n, "true or false", "!!bool"); ok {
 			v.SetBool(strings.EqualFold(s, "true"))
 		}
-	case reflect.Pointer: // to tell what is not there from a zero
+	case reflect.Pointer: // distinguishes an absent value from zero
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(key, n, v.Elem(), depth)
 	case reflect.Int:
@@ -89,8 +88,8 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 	}
 }
 
-// loose reports whether the key holds words for a program or a server, which are
-// taken as they stand and never quoted back: they may be secret.
+// loose reports whether the key holds values for a program or a server. They may be
+// secret: they are used unchanged, and no error quotes them.
 func (d *decoder) loose(key string) bool {
 	return (strings.HasPrefix(key, "mcp.servers.") || strings.HasPrefix(key, "a2a.workers.") || strings.HasPrefix(key, "a2a.agents.")) &&
 		(strings.Contains(key, ".env.") || strings.Contains(key, ".args[") || strings.Contains(key, ".headers."))
@@ -195,9 +194,8 @@ func (d *decoder) list(key string, n *yaml.Node, v reflect.Value, depth int) {
 	v.Set(list)
 }
 
-// pairs yields the keys and values of a mapping, and notes where each is set: in the
-// line of the key, wherever its value is. A key that is repeated, or is no text, is
-// a problem.
+// pairs yields the keys and values of a mapping, and records the line of each key. A
+// repeated key, and a key that is not text, are problems.
 func (d *decoder) pairs(key string, n *yaml.Node) func(func(string, *yaml.Node) bool) {
 	return func(yield func(string, *yaml.Node) bool) {
 		first := make(map[string]int)
@@ -229,7 +227,7 @@ func (d *decoder) pairs(key string, n *yaml.Node) func(func(string, *yaml.Node) 
 	}
 }
 
-// addAt reports a problem at a node instead of where the key was set.
+// addAt reports a problem at a node, not at its key.
 func (d *decoder) addAt(key string, n *yaml.Node, format string, args ...any) {
 	o := d.originOf(n)
 	d.problems.list = append(d.problems.list, Problem{Where: o.where, Key: key, Text: fmt.Sprintf(format, args...), line: o.line})
@@ -292,7 +290,7 @@ func join(key, name string) string {
 	return key + "." + name
 }
 
-// suggest names the known key that a typing error away from name, or all.
+// suggest names the known key one typing error away from name, or all keys.
 func suggest(name string, fields map[string]int) string {
 	names := slices.Sorted(maps.Keys(fields))
 	if hint := meant(name, names); hint != "" {

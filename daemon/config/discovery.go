@@ -14,22 +14,22 @@ type AGDISC struct {
 	Cards map[string]AgentCard `yaml:"cards"` // by agent_id
 }
 
-// AgentCard is the card of an agent that has no session here, as a file.
+// AgentCard is the card of an agent without a session, in a file.
 type AgentCard struct {
 	File     string        `yaml:"file"`
 	Revision string        `yaml:"revision"` // empty: the version that the card names, else its hash
 	MaxAge   time.Duration `yaml:"max_age"`  // 0 = to be asked for each time
 }
 
-// TOOLDISC configures profile 11. The tools of MCP servers need no words here.
+// TOOLDISC configures profile 11. MCP servers describe their tools themselves.
 type TOOLDISC struct {
-	Refresh time.Duration `yaml:"refresh"` // after which a server is read again that does not tell of changes
-	Idle    time.Duration `yaml:"idle"`    // for which nobody asked, after which a server is not followed any more
-	Eager   bool          `yaml:"eager"`   // read all servers at the start, and follow them for good
+	Refresh time.Duration `yaml:"refresh"` // after which a server is read again if it does not report changes
+	Idle    time.Duration `yaml:"idle"`    // without questions, after which a server is no longer followed
+	Eager   bool          `yaml:"eager"`   // read all servers at the start, and follow them always
 	Tools   []Tool        `yaml:"tools"`
 }
 
-// Tool is a tool that is not one of an MCP server here.
+// Tool is a tool that no MCP server of this endpoint has.
 type Tool struct {
 	ToolID     string `yaml:"tool_id"`
 	Name       string `yaml:"name"` // empty: the tool_id

@@ -19,8 +19,8 @@ import (
 // which adds an element. A server must exist in the file.
 const envPrefix = "SWPD_"
 
-// reserved are variables with the prefix that are not keys: what names the
-// file, and what Kubernetes sets in every container beside a service named swpd.
+// reserved are variables with the prefix that are not keys: the name of the file, and
+// the variables that Kubernetes sets in every container beside a service named swpd.
 func reserved(name string) bool {
 	return name == "SWPD_CONFIG" || name == "SWPD_PORT" || strings.HasPrefix(name, "SWPD_PORT_") ||
 		name == "SWPD_SERVICE_HOST" || name == "SWPD_SERVICE_PORT" || strings.HasPrefix(name, "SWPD_SERVICE_PORT_")
@@ -43,11 +43,11 @@ func (d *decoder) override(root *yaml.Node, environ []string) {
 	}
 }
 
-// set descends from n, which holds a value of type t, along rest and sets the
-// scalar it arrives at. It changes nothing if rest leads nowhere.
+// set descends from n, which holds a value of type t, along rest and sets the scalar at
+// the end. It changes nothing if rest names no key.
 func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bool {
 	if n.Kind == yaml.AliasNode {
-		*n = *clone(n.Alias) // what else refers to the anchor keeps its values
+		*n = *clone(n.Alias) // other aliases of the anchor keep their values
 	}
 	switch {
 	case t == reflect.TypeFor[Address](), t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[Size]():
@@ -110,7 +110,7 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 	return false
 }
 
-// setUnder is set for the entry key of the mapping n, which is made if need be.
+// setUnder is set for the entry key of the mapping n, which it adds if necessary.
 func (d *decoder) setUnder(t reflect.Type, n *yaml.Node, key, name, rest, value string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -139,7 +139,7 @@ func (d *decoder) setScalar(n *yaml.Node, name, rest, value, tag string) bool {
 	return true
 }
 
-// clone copies a node and what it contains. Aliases in it stay aliases.
+// clone copies a node and its content. Aliases in it stay aliases.
 func clone(n *yaml.Node) *yaml.Node {
 	c := *n
 	c.Content = make([]*yaml.Node, len(n.Content))
@@ -159,7 +159,7 @@ func emptyNode(t reflect.Type) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 }
 
-// step takes key, as it is spelled in a variable, off the front of rest.
+// step removes key, in its form for variables, from the front of rest.
 func step(rest, key string) (below string, ok bool) {
 	spelled := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {

@@ -8,16 +8,16 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 )
 
-// Hints is what the operator declares of a server, a worker or a back end. What
-// is left out is not known, and keeps no MUST of a peer.
+// Hints are declarations of the operator about a server, a worker or a back end. A
+// property without a declaration is unknown, and satisfies no MUST of a peer.
 type Hints struct {
 	ExternalNetwork *bool  `yaml:"external_network"` // it uses networks beyond those of the operator
 	PII             *bool  `yaml:"pii"`              // it keeps or passes on personal data
-	Region          List   `yaml:"region"`           // where it may act
+	Region          List   `yaml:"region"`           // in which it may act
 	Cost            string `yaml:"cost"`             // of one action, at most
 }
 
-// Target returns the declaration as the profile wants it. It has been checked.
+// Target returns the checked declaration in the form of the profile.
 func (h *Hints) Target() *policyhint.Target {
 	t := &policyhint.Target{ExternalNetwork: h.ExternalNetwork, PII: h.PII, Regions: h.Region}
 	if c, err := policyhint.ParseCost(h.Cost); err == nil {

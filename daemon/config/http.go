@@ -16,17 +16,16 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// HTTP configures the fronts by which programs reach this endpoint that know
-// nothing of SlimWire.
+// HTTP configures the fronts for programs that do not speak SWP.
 type HTTP struct {
 	Address   string                `yaml:"address"`   // host:port, or "off"
 	Callers   map[string]HTTPCaller `yaml:"callers"`   // by name
-	Anonymous string                `yaml:"anonymous"` // name of those who show neither; empty: they are not let in
+	Anonymous string                `yaml:"anonymous"` // name of callers without a token or certificate; empty: they are refused
 	Hosts     []string              `yaml:"hosts"`     // names, without port, besides loopback ones
 	Origins   []string              `yaml:"origins"`   // of web pages that may call
 	Calls     int                   `yaml:"calls"`     // requests of one caller at once
 	TLS       HTTPTLS               `yaml:"tls"`
-	URL       string                `yaml:"url"` // by which clients reach the fronts; empty: as they say themselves
+	URL       string                `yaml:"url"` // of the fronts for clients; empty: taken from the request
 	A2A       HTTPA2A               `yaml:"a2a"`
 }
 
@@ -44,10 +43,10 @@ const (
 	CardVerbatim = "verbatim"
 )
 
-// HTTPCaller is a program that is known by a bearer token or a client certificate.
+// HTTPCaller is a program with a bearer token or a client certificate.
 type HTTPCaller struct {
 	Tokens       []string `yaml:"tokens"`       // SHA-256 of each, in hexadecimal
-	Certificates []string `yaml:"certificates"` // identity of each, as transport.Identity says it
+	Certificates []string `yaml:"certificates"` // identity of each, as in transport.Identity
 }
 
 // HTTPTLS is the certificate of the fronts, as PEM files. Without one they speak
@@ -61,7 +60,7 @@ type HTTPTLS struct {
 // HTTPOff is the value of http.address that turns the fronts off.
 const HTTPOff = "off"
 
-// defaultHTTP is what holds where a file says nothing.
+// defaultHTTP has the defaults.
 func defaultHTTP() HTTP { return HTTP{Address: HTTPOff, Calls: 1024, A2A: HTTPA2A{Card: CardFront}} }
 
 func (c *Config) resolveHTTP(dir string) {
@@ -121,7 +120,7 @@ func (c *Config) checkHTTPTLS(p *problems) {
 }
 
 func (c *Config) checkHTTPCallers(p *problems) {
-	tokens, certificates := make(map[string]string), make(map[string]string) // name, by what is its own
+	tokens, certificates := make(map[string]string), make(map[string]string) // name, by digest or identity
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Callers)) {
 		key := "http.callers." + name
 		if !gate.ValidName(name) {
@@ -159,7 +158,7 @@ func (c *Config) checkHTTPCallers(p *problems) {
 	}
 }
 
-// canonical reports whether a certificate can have an identity, written like this.
+// canonical reports whether a certificate can have an identity in this form.
 func canonical(identity string) bool {
 	cert := &x509.Certificate{DNSNames: []string{identity}}
 	if strings.Contains(identity, ":") {

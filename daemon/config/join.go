@@ -15,11 +15,11 @@ import (
 // writes.
 const Shared = "shared"
 
-// Joined is a partner as Join writes it into a configuration.
+// Joined is a partner that Join adds to a configuration.
 type Joined struct {
 	Name      string
 	Identity  string
-	Addresses []Address // none: it dials
+	Addresses []Address // empty if the partner dials
 	Trust     string    // file, relative to the configuration
 }
 
@@ -41,17 +41,17 @@ func (j *Joined) Rule(indent string) string {
 		indent, j.Identity, Shared, Shared, j.Name)
 }
 
-// Join returns the text of the configuration in file with a partner more, and a rule that
-// lets the partner use the MCP server Shared. Comments and layout stay. The file of
-// j.Trust has to be there. Where the text is laid out so that this cannot be done, the
-// error says what to add by hand.
+// Join adds a partner to the configuration in file, and a rule that lets the partner use
+// the MCP server Shared. It returns the new text, with the same comments and layout. The
+// file of j.Trust must exist. If the layout of the text does not allow the change, the
+// error contains the lines to add by hand.
 func Join(file string, text []byte, j Joined) ([]byte, error) {
 	before, err := parse(file, text, nil)
 	if err != nil {
 		return nil, err
 	}
 	if _, taken := before.Partners[j.Name]; taken {
-		return nil, fmt.Errorf("config: %s: partners.%s is there already; choose another name with NAME=, or remove it", file, j.Name)
+		return nil, fmt.Errorf("%s: partners.%s exists already; choose another name with NAME=, or remove it", file, j.Name)
 	}
 	joined, err := j.insert(text)
 	if err != nil {
@@ -74,10 +74,10 @@ func Join(file string, text []byte, j Joined) ([]byte, error) {
 }
 
 func (j *Joined) byHand(file string, why error) error {
-	return fmt.Errorf("config: %s: %w; add to partners:\n%sand to access.rules:\n%s", file, why, j.Entry("  "), j.Rule("    "))
+	return fmt.Errorf("%s: %w; add to partners:\n%sand to access.rules:\n%s", file, why, j.Entry("  "), j.Rule("    "))
 }
 
-// insertion is text that goes behind a line.
+// insertion is text to insert after a line.
 type insertion struct {
 	line int
 	text string
@@ -136,18 +136,19 @@ func lastLine(n *yaml.Node) int {
 	return line
 }
 
-// Rewrite replaces a file with text, keeping its mode. A reader never sees half of it.
+// Rewrite replaces a file with text, and keeps its mode. A reader never sees an
+// incomplete file.
 func Rewrite(file string, text []byte) error {
 	info, err := os.Stat(file)
 	if err != nil {
-		return fmt.Errorf("config: %w", err)
+		return err
 	}
 	next := file + ".new"
 	if err := os.WriteFile(next, text, info.Mode().Perm()); err != nil {
-		return fmt.Errorf("config: %w", err)
+		return err
 	}
 	if err := os.Rename(next, file); err != nil {
-		return fmt.Errorf("config: %w", err)
+		return err
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestJoinAddsAPartnerAndLeavesTheRest(t *testing.T) {
 				t.Errorf("%s: %q is gone", name, line)
 			}
 		}
-		if _, err := Join(filepath.Join(d, "swpd.yaml"), text, j); err == nil || !strings.Contains(err.Error(), "is there already") {
+		if _, err := Join(filepath.Join(d, "swpd.yaml"), text, j); err == nil || !strings.Contains(err.Error(), "exists already") {
 			t.Errorf("%s: the second time: %v", name, err)
 		}
 	}

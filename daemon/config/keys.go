@@ -51,9 +51,9 @@ func empty(v reflect.Value) bool {
 // hasKeys reports whether a type is a struct whose fields are keys.
 func hasKeys(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }
 
-// With returns a copy in which the values of keys, with all below them, are those of
-// another configuration. A key names fields, no entry of a map. What the values refer to
-// is shared, so none of the three may be changed any more.
+// With returns a copy in which keys, and the keys below them, have the values of another
+// configuration. A key names fields, not an entry of a map. The three configurations
+// share values, so none of them may be changed any more.
 func (c *Config) With(other *Config, keys ...string) *Config {
 	merged := *c
 	for _, key := range keys {
@@ -62,7 +62,7 @@ func (c *Config) With(other *Config, keys ...string) *Config {
 	return &merged
 }
 
-// field returns the field of a key. A key that there is not is a mistake of the program.
+// field returns the field of a key. It panics on an unknown key.
 func field(c *Config, key string) reflect.Value {
 	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(key, ".") {

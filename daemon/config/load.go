@@ -26,11 +26,11 @@ var (
 	defaultCard    = AgentCard{MaxAge: 5 * time.Minute}
 )
 
-// Load reads the configuration in file, or takes the built-in one if file is
-// empty, applies the SWPD_ variables of environ (see os.Environ), and checks
-// the result. Relative paths in it are relative to the file. Rules can be for the
-// profiles that are built in and for those given, of a program that embeds swpd. The
-// error is a Problems, or what the system said when the file could not be read.
+// Load reads the configuration in file, or takes the built-in one if file is empty,
+// applies the SWPD_ variables of environ (see os.Environ), and checks the result.
+// Relative paths in it are relative to the file. Rules can name the built-in profiles
+// and the given ones, of a program that embeds swpd. The error is a Problems, or the
+// error of the operating system if the file cannot be read.
 func Load(file string, environ []string, own ...*profiles.Profile) (*Config, error) {
 	text, err := read(file)
 	if err != nil {
@@ -39,8 +39,8 @@ func Load(file string, environ []string, own ...*profiles.Profile) (*Config, err
 	return parse(file, text, environ, own...)
 }
 
-// AdminAddress returns the key admin of a configuration as Load does, whatever else is
-// wrong with the file: it may be edited while the swpd that was started with it runs.
+// AdminAddress returns the key admin of a configuration, as Load does, but ignores other
+// problems of the file: the file may change while swpd runs.
 func AdminAddress(file string, environ []string) (string, error) {
 	text, err := read(file)
 	if err != nil {
@@ -64,15 +64,15 @@ func read(file string) ([]byte, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	_ = f.Close()
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("config: %s: larger than %d octets", file, maxFile)
+		return nil, fmt.Errorf("%s: larger than %d octets", file, maxFile)
 	}
 	return text, nil
 }
@@ -106,7 +106,7 @@ func parse(file string, text []byte, environ []string, own ...*profiles.Profile)
 	}
 	c.Profiles = own
 	if err := d.err(); err != nil {
-		return nil, err // what follows from a typing error helps nobody
+		return nil, err // problems that follow from a typing error do not help
 	}
 	if file == "" && !d.isSet("access") {
 		c.Access = c.builtInAccess()
@@ -151,7 +151,7 @@ func document(file string, text []byte) (*yaml.Node, error) {
 func (c *Config) resolve(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return fmt.Errorf("config: %w", err)
+		return err
 	}
 	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.Data, &c.Log.AccessFile}
 	for i := range c.Trust.CA {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MCP is what is served by profile 1.
+// MCP are the servers of profile 1.
 type MCP struct {
 	Servers map[string]MCPServer `yaml:"servers"`
 }
@@ -33,7 +33,7 @@ type MCPServer struct {
 	Hints       Hints             `yaml:"hints"`
 }
 
-// defaultServer is what holds where an entry says nothing.
+// defaultServer has the defaults of an entry.
 var defaultServer = MCPServer{Dir: "/", Timeout: time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
 
 // resolveServers makes the paths absolute.
@@ -107,8 +107,8 @@ func (s *MCPServer) checkURL(p *problems, key string) {
 	}
 }
 
-// checkHeaders wants headers that are the configuration's to set, each once. seen are
-// the names that were seen.
+// checkHeaders refuses headers that the configuration cannot set, and repeated ones. seen
+// are the names so far.
 func checkHeaders(p *problems, key string, headers map[string]string, seen map[string]bool) {
 	for _, header := range slices.Sorted(maps.Keys(headers)) {
 		canonical := http.CanonicalHeaderKey(header)
@@ -116,9 +116,9 @@ func checkHeaders(p *problems, key string, headers map[string]string, seen map[s
 		case !headerName.MatchString(header):
 			p.add(key, "%.80q is no name of a header", header)
 		case slices.Contains(managed, canonical) || strings.HasPrefix(canonical, "Mcp-"):
-			p.add(key+"."+header, "cannot be set: it says how requests are sent")
+			p.add(key+"."+header, "cannot be set: it controls how requests are sent")
 		case seen[canonical]:
-			p.add(key+"."+header, "is there twice, in another spelling")
+			p.add(key+"."+header, "is set twice, in another spelling")
 		case !headerValue.MatchString(headers[header]):
 			p.add(key+"."+header, "contains a character that no header can")
 		}

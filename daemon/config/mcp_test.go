@@ -51,7 +51,7 @@ func TestOP05BadServersAtURLsAreRefused(t *testing.T) {
 		"a header":          {url + ", headers: {'a b': x}}}}\n", `"a b" is no name of a header`},
 		"a header of HTTP":  {url + ", headers: {Host: x}}}}\n", `mcp.servers.a.headers.Host: cannot be set`},
 		"a header of MCP":   {url + ", headers_from: {mcp-session-id: x}}}}\n", `mcp.servers.a.headers_from.mcp-session-id: cannot be set`},
-		"a header twice":    {url + ", headers: {X-A: x}, headers_from: {x-a: y}}}}\n", `mcp.servers.a.headers_from.x-a: is there twice`},
+		"a header twice":    {url + ", headers: {X-A: x}, headers_from: {x-a: y}}}}\n", `mcp.servers.a.headers_from.x-a: is set twice`},
 		"a line break":      {url + ", headers: {A: \"b\\r\\nc: d\"}}}}\n", `mcp.servers.a.headers.A: contains a character`},
 		"no file":           {url + ", headers_from: {A: ''}}}}\n", `mcp.servers.a.headers_from.A: missing`},
 		"a file not there":  {url + ", headers_from: {A: nowhere}}}}\n", `mcp.servers.a.headers_from.A: open`},

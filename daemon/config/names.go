@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Clashes returns what is wrong with the names of a configuration that is put together
-// from several, each of which is right by itself: a Problems, or nil.
+// Clashes returns the problems of the names of a configuration that is put together from
+// several correct ones: a Problems, or nil.
 func (c *Config) Clashes() error {
 	p := &problems{origins: map[string]origin{"": {}}}
 	c.checkNames(p)
 	return p.err()
 }
 
-// checkNames refuses names of two sections that rules and peers could not tell apart.
+// checkNames refuses equal names in two sections that rules and peers could not
+// distinguish.
 func (c *Config) checkNames(p *problems) {
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		key := "partners." + name

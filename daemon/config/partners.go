@@ -10,10 +10,10 @@ import (
 	"github.com/slimwire/swp/internal/bridge/gate"
 )
 
-// Partners are by the name that begins the names of what is behind them.
+// Partners are partners by name, which is the first segment of the names behind them.
 type Partners map[string]Partner
 
-// Identities returns who they are, by name.
+// Identities returns the identities of the partners, by name.
 func (p Partners) Identities() map[string]string {
 	list := make(map[string]string, len(p))
 	for name, one := range p {
@@ -24,18 +24,18 @@ func (p Partners) Identities() map[string]string {
 
 // Partner is another organisation's endpoint, to which this one keeps a session.
 type Partner struct {
-	Identity   string    `yaml:"identity"`   // who it must be
-	Addresses  []Address `yaml:"addresses"`  // dialled in order; none: it dials
-	Trust      []string  `yaml:"trust"`      // PEM bundles that vouch for it, and nobody else does; none: those of trust.ca
+	Identity   string    `yaml:"identity"`   // in its certificate
+	Addresses  []Address `yaml:"addresses"`  // dialled in order; empty: the partner dials
+	Trust      []string  `yaml:"trust"`      // PEM bundles of its only authorities; empty: trust.ca
 	Trace      string    `yaml:"trace"`      // parent, full or none
 	InFlight   int       `yaml:"in_flight"`  // requests of its link
-	Extensions bool      `yaml:"extensions"` // it knows of targets, sessions and agents although it does not say so
+	Extensions bool      `yaml:"extensions"` // it supports targets, sessions and agents without declaring it
 
 	ErrorFrames bool  `yaml:"error_frames"`
 	Hints       Hints `yaml:"hints"`
 }
 
-// defaultPartner is what holds where an entry says nothing.
+// defaultPartner has the defaults of an entry.
 var defaultPartner = Partner{Trace: TraceParent, InFlight: 4096}
 
 // Values of partners.<name>.trace.
@@ -71,7 +71,7 @@ func (c *Config) checkPartners(p *problems) {
 			at := fmt.Sprintf("%s.addresses[%d]", key, i)
 			switch {
 			case a.Transport == "tcp":
-				p.add(at, "%s is plaintext, by which nobody knows who answers; want swp+tls or swp+quic", a)
+				p.add(at, "%s is plaintext, which does not authenticate the partner; want swp+tls or swp+quic", a)
 			case a.Host == "" || a.Port == 0:
 				p.add(at, "%s names no host or no port to dial", a)
 			}
@@ -87,8 +87,8 @@ func (c *Config) checkPartners(p *problems) {
 	}
 }
 
-// checkPartnerIdentity holds the identity of a partner against what its certificate can
-// say. That it is not this endpoint's own can be told only with the certificates.
+// checkPartnerIdentity refuses an identity that no certificate can have. Whether it is
+// the identity of this endpoint is checked later, with the certificates.
 func checkPartnerIdentity(p *problems, key, identity string) {
 	caller, ofHTTP := strings.CutPrefix(identity, gate.Prefix)
 	switch {
@@ -103,5 +103,5 @@ func checkPartnerIdentity(p *problems, key, identity string) {
 	}
 }
 
-// teamPrefix is what the identities of teams begin with.
+// teamPrefix is the prefix of the identities of teams.
 const teamPrefix = "team:"

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a configuration.
+// Problem is one problem of a configuration.
 type Problem struct {
 	Where string // file:line, or the environment variable; empty for the built-in configuration
 	Key   string // such as listeners[0].address; empty for the file as a whole
-	Text  string // what is wrong and what to do
+	Text  string // the problem, and what to do
 	line  int
 }
 
@@ -25,8 +25,8 @@ func (p Problem) String() string {
 	return s
 }
 
-// Problems is everything that is wrong with a configuration, in the order of
-// the file. It is the error of Load.
+// Problems are all problems of a configuration, in the order of the file. It is the
+// error of Load.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -37,7 +37,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// origin is where a value came from.
+// origin is the place of a value.
 type origin struct {
 	where string
 	line  int
@@ -54,14 +54,13 @@ func (p *problems) add(key, format string, args ...any) {
 	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
 }
 
-// addItem is add for element i of the list under key: the line is that of the
-// element.
+// addItem is add for element i of the list under key, with the line of the element.
 func (p *problems) addItem(key string, i int, format string, args ...any) {
 	from := p.find(fmt.Sprintf("%s[%d]", key, i))
 	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
 }
 
-// find returns where key was set, or else what it would belong to.
+// find returns the place of key, or of the section that it would belong to.
 func (p *problems) find(key string) origin {
 	for {
 		if o, ok := p.origins[key]; ok {
@@ -75,7 +74,7 @@ func (p *problems) find(key string) origin {
 	}
 }
 
-// places returns where each key was set.
+// places returns the places of all keys.
 func (p *problems) places() map[string]string {
 	places := make(map[string]string, len(p.origins))
 	for key, from := range p.origins {
@@ -84,8 +83,8 @@ func (p *problems) places() map[string]string {
 	return places
 }
 
-// Place returns where a key such as access.rules[0] was set, as file:line or the
-// environment variable; empty for what is built in.
+// Place returns the place of a key such as access.rules[0], as file:line or the
+// environment variable; empty for a built-in value.
 func (c *Config) Place(key string) string { return c.Places[key] }
 
 func (p *problems) isSet(key string) bool {

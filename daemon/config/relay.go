@@ -26,7 +26,7 @@ type Relay struct {
 	InFlightPerIdentity int  `yaml:"in_flight_per_identity"` //
 }
 
-// defaultRelay is what holds where a file says nothing.
+// defaultRelay has the defaults.
 func defaultRelay() Relay {
 	return Relay{
 		Window: 24 * time.Hour, Retention: 7 * 24 * time.Hour, DeadRetention: 7 * 24 * time.Hour,
@@ -36,15 +36,15 @@ func defaultRelay() Relay {
 	}
 }
 
-// maxRelayTime bounds every time of a relay, so that what is reckoned with them
-// stays on the calendar.
+// maxRelayTime bounds all durations of a relay, so that times computed with them stay
+// valid dates.
 const maxRelayTime = 10 * 365 * 24 * time.Hour
 
-// relayOverhead is more than what a delivery has beside its payload, stored or as a
-// frame, but for its extensions.
+// relayOverhead is an upper bound of the octets of a delivery besides its payload and
+// its extensions, stored or in a frame.
 const relayOverhead = 1 << 10
 
-// RelayPayload is relay.max_payload, or what can be taken at most.
+// RelayPayload is relay.max_payload, or the possible maximum.
 func (c *Config) RelayPayload() Size { return cmp.Or(c.Relay.MaxPayload, c.mostPayload()) }
 
 func (c *Config) mostPayload() Size {

@@ -5,17 +5,16 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 )
 
 // SDL configures profile 1024, A2A-SDL. Without an AgentID it is not served.
 type SDL struct {
 	AgentID  string        `yaml:"agent_id"` // of this endpoint
-	Keys     string        `yaml:"keys"`     // file: whose signatures are trusted, and what decrypts
-	Mode     string        `yaml:"mode"`     // that envelopes must have; empty: any that is signed
+	Keys     string        `yaml:"keys"`     // file: keys of trusted signatures, and keys for decryption
+	Mode     string        `yaml:"mode"`     // required of envelopes; empty: any that is signed
 	Agents   List          `yaml:"agents"`   // from.agent_id that are admitted; empty: all
-	Versions string        `yaml:"versions"` // file: which versions are spoken
+	Versions string        `yaml:"versions"` // file: the supported versions
 	Replay   SDLReplay     `yaml:"replay"`
 	Session  SDLSession    `yaml:"session"`
 	Sign     SDLSign       `yaml:"sign"`
@@ -26,38 +25,39 @@ type SDL struct {
 	Tasks    int           `yaml:"tasks"`    // that are not over
 }
 
-// SDLReplay says how envelopes that come again are known.
+// SDLReplay configures the detection of repeated envelopes.
 type SDLReplay struct {
 	Required bool          `yaml:"required"`
 	Window   time.Duration `yaml:"window"` // how far ahead an envelope may expire
-	Skew     time.Duration `yaml:"skew"`   // that clocks may differ by
+	Skew     time.Duration `yaml:"skew"`   // permitted difference of clocks
 }
 
-// SDLSession says which envelopes need a session that was opened before.
+// SDLSession selects the envelopes that need an open session.
 type SDLSession struct {
 	Required bool `yaml:"required"`
 	Exempt   List `yaml:"exempt"` // content types; empty: session.v1, error.v1 and negotiation.v1
 }
 
-// SDLSign is how this endpoint signs: answers to what was signed, and sessions.
+// SDLSign is the signature of this endpoint, on answers to signed requests and on
+// sessions.
 type SDLSign struct {
 	Key  string `yaml:"key"` // file
 	Kid  string `yaml:"kid"`
 	Form string `yaml:"form"` // cbor or json
 }
 
-// SDLTrust says whose proposals change the trust registry: one key's, or those of
-// several approvers.
+// SDLTrust selects the proposals that change the trust registry: those signed with one
+// key, or those of several approvers.
 type SDLTrust struct {
 	Key    string `yaml:"key"`    // file
 	Quorum string `yaml:"quorum"` // file
 }
 
-// SDLTools says who may call which tool, beside the rules of access.
+// SDLTools limits the calls of tools, in addition to the rules of access.
 type SDLTools struct {
 	Allow  List              `yaml:"allow"`  // tools that may be called at all
 	Agents map[string]List   `yaml:"agents"` // tools by agent_id
-	Scopes map[string]string `yaml:"scopes"` // that a tool takes, by tool
+	Scopes map[string]string `yaml:"scopes"` // required by a tool, by tool
 	Grants map[string]List   `yaml:"grants"` // scopes by agent_id
 	Args   Size              `yaml:"args"`   // of one call, at most
 }
@@ -70,7 +70,7 @@ type SDLLimits struct {
 	Hops  int  `yaml:"hops"`
 }
 
-// defaultSDL is what holds where a file says nothing.
+// defaultSDL has the defaults.
 func defaultSDL() SDL {
 	return SDL{
 		Replay: SDLReplay{Window: 10 * time.Minute}, Sign: SDLSign{Form: "cbor"}, Tools: SDLTools{Args: 4 << 10},
@@ -78,7 +78,7 @@ func defaultSDL() SDL {
 	}
 }
 
-// SDLBytes is sdl.limits.bytes, or less where a message has no room for it.
+// SDLBytes is sdl.limits.bytes, or less if messages are smaller.
 func (c *Config) SDLBytes() Size { return min(c.SDL.Limits.Bytes, c.Limits.PayloadBytes) }
 
 func (s *SDL) files() map[string]*string {
@@ -117,7 +117,7 @@ func (c *Config) checkSDL(p *problems) {
 			continue
 		}
 		if err := CheckPrivate(file); err != nil {
-			p.add("sdl."+key, "%s", strings.TrimPrefix(err.Error(), "config: "))
+			p.add("sdl."+key, "%v", err)
 		}
 	}
 	if s.AgentID == "" && !reflect.DeepEqual(*s, defaultSDL()) {
@@ -139,7 +139,7 @@ func (c *Config) checkSDL(p *problems) {
 			"trust": s.Trust != SDLTrust{},
 		} {
 			if set {
-				p.add("sdl."+key, "is set while sdl.keys is not, so that nobody's signature is trusted; set sdl.keys")
+				p.add("sdl."+key, "is set while sdl.keys is not, so that no signature is trusted; set sdl.keys")
 			}
 		}
 	}

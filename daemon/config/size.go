@@ -29,7 +29,7 @@ func ParseSize(s string) (Size, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || n > maxSize/factor {
-		return 0, fmt.Errorf("config: size %q, want 0 to 1024TiB, such as 64KiB or 8MiB", s)
+		return 0, fmt.Errorf("size %q, want 0 to 1024TiB, such as 64KiB or 8MiB", s)
 	}
 	return Size(n * factor), nil
 }

@@ -13,9 +13,9 @@ import (
 // SLIP configures profile 1025, nSLIP and SLIP v1.
 type SLIP struct {
 	Agents map[string]string `yaml:"agents"` // agent_ids by their numbers in nSLIP
-	Forms  map[string]string `yaml:"forms"`  // text or binary, by the agent_id that wants nSLIP so
+	Forms  map[string]string `yaml:"forms"`  // text or binary: the form of nSLIP, by agent_id
 	Relay  List              `yaml:"relay"`  // patterns of agent_ids whose messages are kept while they are away
-	TTL    time.Duration     `yaml:"ttl"`    // of messages that are kept; 0 = as the relay has it
+	TTL    time.Duration     `yaml:"ttl"`    // of kept messages; 0 = relay.ttl
 	UCR    string            `yaml:"ucr"`    // file with the anchors of this installation
 }
 
@@ -29,7 +29,7 @@ const (
 func (s *SLIP) Numbers() map[uint64]string {
 	numbers := make(map[uint64]string, len(s.Agents))
 	for text, agent := range s.Agents {
-		if number, err := strconv.ParseUint(text, 10, 64); err == nil { // checkSLIP has seen to it
+		if number, err := strconv.ParseUint(text, 10, 64); err == nil { // checkSLIP refuses other keys
 			numbers[number] = agent
 		}
 	}

@@ -5,10 +5,10 @@ import "time"
 // Values of store.
 const (
 	StoreEmbedded = "embedded" // in a file below data
-	StoreMemory   = "memory"   // gone with the process; for tests
+	StoreMemory   = "memory"   // ends with the process; for tests
 )
 
-// Quota bounds what the store holds.
+// Quota bounds the content of the store.
 type Quota struct {
 	Total       Size `yaml:"total"`
 	PerIdentity Size `yaml:"per_identity"`
@@ -17,9 +17,9 @@ type Quota struct {
 // A2A configures profile 2.
 type A2A struct {
 	Workers   map[string]A2AWorker `yaml:"workers"`
-	Agents    map[string]A2AAgent  `yaml:"agents"`    // that are somewhere else and speak HTTP
+	Agents    map[string]A2AAgent  `yaml:"agents"`    // at URLs
 	Retention time.Duration        `yaml:"retention"` // of Events and Results after a task has ended
-	Deadline  time.Duration        `yaml:"deadline"`  // of tasks that name none
+	Deadline  time.Duration        `yaml:"deadline"`  // of tasks without one
 	Abandoned time.Duration        `yaml:"abandoned"` // how long a task waits for a worker that left
 }
 
@@ -34,7 +34,7 @@ type A2AWorker struct {
 	URL      string            `yaml:"url"`
 	Schema   string            `yaml:"schema"`   // JSON Schema of the input, a file
 	Tasks    int               `yaml:"tasks"`    // at once; more wait
-	Deadline time.Duration     `yaml:"deadline"` // of its tasks, where they name none
+	Deadline time.Duration     `yaml:"deadline"` // of its tasks without one
 	Hints    Hints             `yaml:"hints"`
 }
 
@@ -61,10 +61,10 @@ type Events struct {
 
 // State configures profile 17.
 type State struct {
-	Retention time.Duration `yaml:"retention"` // after a state was last put; 0 = until its owner has it forgotten
+	Retention time.Duration `yaml:"retention"` // after the last put of a state; 0 = until its owner forgets it
 }
 
-// Telemetry says where traces go.
+// Telemetry configures the export of traces.
 type Telemetry struct {
 	OTLP string `yaml:"otlp"` // URL of a collector that speaks OTLP over HTTP; empty = nowhere
 }

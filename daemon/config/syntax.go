@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// syntaxProblem says where a file stops being YAML, and why. The library names the
-// line at which the surrounding block begins, one too few of it, or none, so the
-// line is looked for: it is the last one of the shortest beginning of the file that
-// fails in the same way.
+// syntaxProblem returns the line at which a file is not YAML, and the reason. The library
+// reports the line at which the surrounding block begins, the line before it, or no line.
+// syntaxProblem therefore searches the shortest beginning of the file that fails in the
+// same way; its last line is the result.
 func syntaxProblem(file string, text []byte, err error) Problem {
 	p := Problem{Where: file, Text: syntaxText(err)}
 	lines := bytes.SplitAfter(text, []byte("\n"))
@@ -24,7 +24,7 @@ func syntaxProblem(file string, text []byte, err error) Problem {
 		return p // only with what follows: the file as a whole
 	}
 	if strings.Contains(err.Error(), "end of stream") {
-		// What is not closed fails from where it was opened to the end.
+		// An unclosed quote or bracket fails from its line to the end.
 		last = 1 + sort.Search(last-1, func(n int) bool { return fails(n + 1) })
 	}
 	for last > 1 && fails(last-1) {
@@ -45,7 +45,7 @@ func lastRead(lines [][]byte, err error) int {
 
 func decodeLines(lines [][]byte) error { return decode(bytes.NewReader(bytes.Join(lines, nil))) }
 
-// decode returns what is wrong with the documents that r holds.
+// decode returns the error of the documents in r.
 func decode(r io.Reader) error {
 	dec := yaml.NewDecoder(r)
 	for {
@@ -58,10 +58,10 @@ func decode(r io.Reader) error {
 	}
 }
 
-// lineReader hands out a line with each call and counts them.
+// lineReader returns one line with each call and counts lines.
 type lineReader struct {
 	lines [][]byte
-	at    int // octets of the line under way that were handed out
+	at    int // octets of the current line already returned
 	read  int
 }
 
@@ -82,8 +82,8 @@ func (r *lineReader) Read(p []byte) (int, error) {
 
 var yamlPlace = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// sameFault compares what the library says, but for the line: what is not closed
-// ends where the text does.
+// sameFault compares errors of the library without their lines: an unclosed quote or
+// bracket ends with the text.
 func sameFault(err, other error) bool {
 	if err == nil || other == nil {
 		return err == other
@@ -91,7 +91,7 @@ func sameFault(err, other error) bool {
 	return yamlPlace.ReplaceAllString(err.Error(), "") == yamlPlace.ReplaceAllString(other.Error(), "")
 }
 
-// syntaxAdvice says what the words of the library mostly mean.
+// syntaxAdvice is the usual cause of an error of the library.
 var syntaxAdvice = []struct{ words, advice string }{
 	{"did not find expected key", "is this line indented like the keys beside it?"},
 	{"did not find expected '-' indicator", "is this line indented like the elements beside it?"},

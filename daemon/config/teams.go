@@ -11,24 +11,24 @@ import (
 	"github.com/slimwire/swp/internal/agents/team"
 )
 
-// Teams are by the name that they have as agents.
+// Teams are teams by the names of their agents.
 type Teams map[string]Team
 
-// Team is agents that callers know as one; see package team.
+// Team is a group of agents that callers see as one agent; see package team.
 type Team struct {
 	Title       string                `yaml:"title"`       // empty: its name
-	Description string                `yaml:"description"` // for whoever chooses an agent
-	Card        string                `yaml:"card"`        // file; empty: made of those of the members
-	Default     string                `yaml:"default"`     // member that gets what callers say
+	Description string                `yaml:"description"` // for the choice of an agent
+	Card        string                `yaml:"card"`        // file; empty: made from the cards of the members
+	Default     string                `yaml:"default"`     // member that gets the messages of callers
 	Members     map[string]TeamMember `yaml:"members"`     // by id
 	MaxHops     int                   `yaml:"max_hops"`    // deliveries for one message
-	BasicReply  string                `yaml:"basic_reply"` // where answers of agents go that know nothing of teams
-	Context     Size                  `yaml:"context"`     // of what a member is told of the others
-	Held        Size                  `yaml:"held"`        // of an answer that is held back
+	BasicReply  string                `yaml:"basic_reply"` // destination of answers of agents without the extension
+	Context     Size                  `yaml:"context"`     // of the description of the other members for a member
+	Held        Size                  `yaml:"held"`        // of a buffered answer
 	Tasks       int                   `yaml:"tasks"`       // operations at once
-	Deadline    time.Duration         `yaml:"deadline"`    // of operations that name none; 0 = a2a.deadline
-	Refresh     time.Duration         `yaml:"refresh"`     // after which a member's card is asked for again
-	Retention   time.Duration         `yaml:"retention"`   // of which member has a task, after it was used last
+	Deadline    time.Duration         `yaml:"deadline"`    // of operations without one; 0 = a2a.deadline
+	Refresh     time.Duration         `yaml:"refresh"`     // after which a member's card is requested again
+	Retention   time.Duration         `yaml:"retention"`   // of the member of a task, after its last use
 }
 
 // TeamMember is an agent of a team.
@@ -37,17 +37,17 @@ type TeamMember struct {
 	Title        string   `yaml:"title"`        // this and the next two take the place of what its card says
 	Description  string   `yaml:"description"`  //
 	Capabilities []string `yaml:"capabilities"` //
-	Routes       *bool    `yaml:"routes"`       // it knows client routing; not set: as its card says
-	Form         string   `yaml:"form"`         // how senders are written: string or object
+	Routes       *bool    `yaml:"routes"`       // it supports client routing; not set: according to its card
+	Form         string   `yaml:"form"`         // of senders: string or object
 }
 
-// defaultTeam is what holds where an entry says nothing.
+// defaultTeam has the defaults of an entry.
 var defaultTeam = Team{
 	MaxHops: 10, BasicReply: string(team.ToDefault), Context: 64 << 10, Held: 4 << 20, Tasks: 64,
 	Refresh: time.Minute, Retention: 30 * 24 * time.Hour,
 }
 
-// defaultMember is likewise.
+// defaultMember has the defaults of a member.
 var defaultMember = TeamMember{Form: string(team.FormString)}
 
 func (c *Config) resolveTeams(dir string) {
@@ -75,7 +75,7 @@ func (c *Config) checkTeams(p *problems) {
 			p.add(key+".members", "are %d, want 1 to %d", len(t.Members), team.MaxMembers)
 		}
 		if t.Default == "" {
-			p.add(key+".default", "missing; name the member that gets what callers say")
+			p.add(key+".default", "missing; name the member that gets the messages of callers")
 		} else if _, ok := t.Members[t.Default]; !ok {
 			p.add(key+".default", "%.80q is no member of the team", t.Default)
 		}
@@ -120,8 +120,8 @@ func (c *Config) checkMember(p *problems, key, id string, m TeamMember) {
 	oneOf(p, key+".form", m.Form, string(team.FormString), string(team.FormObject))
 }
 
-// circle returns how a team is a member of itself, nil if it is not. path leads to the
-// team at its end, and been are those that were looked at.
+// circle returns the path by which a team is a member of itself, or nil. path leads to
+// the team at its end, and been are the teams already checked.
 func (c *Config) circle(path []string, been map[string]bool) []string {
 	t := c.Teams[path[len(path)-1]]
 	for _, id := range slices.Sorted(maps.Keys(t.Members)) {

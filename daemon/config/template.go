@@ -16,12 +16,12 @@ var template []byte
 //go:embed short.yaml
 var short []byte
 
-// New is what a configuration is written from.
+// New has the values of a new configuration.
 type New struct {
-	Identity string    // such as spiffe://example.org/edge, whose trust domain is allowed everything
+	Identity string    // such as spiffe://example.org/edge; its trust domain may do everything
 	Listen   []Address // at least one
-	Admin    string    // empty: as AdminBeside says
-	Full     bool      // every key, those that are not needed as comments
+	Admin    string    // empty: the result of AdminBeside
+	Full     bool      // all keys, the optional ones as comments
 }
 
 // Template returns the configuration that swpd init writes.
@@ -42,8 +42,7 @@ func Template(n New) []byte {
 	).Replace(string(text)))
 }
 
-// ParseListen reads host:port, which means TLS and QUIC there, or one address with its
-// scheme.
+// ParseListen reads host:port, for TLS and QUIC, or one address with its scheme.
 func ParseListen(s string) ([]Address, error) {
 	schemes := []string{"swp+tls://", "swp+quic://"}
 	if strings.Contains(s, "://") {
@@ -62,9 +61,9 @@ func ParseListen(s string) ([]Address, error) {
 	return list, nil
 }
 
-// AdminBeside returns the admin address of an endpoint that listens on addresses: the
-// third port after that of the first, on loopback, so that endpoints on one machine
-// differ in both.
+// AdminBeside returns the admin address of an endpoint that listens on addresses. It is
+// on loopback, three ports above the first address, so that endpoints on one machine
+// have different ones.
 func AdminBeside(listen []Address) string {
 	port := int(listen[0].Port)
 	if port > 0 {

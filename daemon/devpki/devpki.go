@@ -1,9 +1,9 @@
-// Package devpki makes development identities: a certification authority of
-// one's own and a certificate each for a server and a client, in a directory
-// that belongs to the user. swpd init and swpd run make them, swp-client finds
-// them; swpd cert issues further ones and renews them.
+// Package devpki makes development identities: a private certification authority, and
+// one certificate each for a server and a client, in a directory of the user. swpd init
+// and swpd run make them, and swp-client finds them. swpd cert issues further
+// certificates and renews them.
 //
-// The key of the authority lies beside the certificates it signed. That is
+// The key of the authority is beside the certificates that it signed. This is
 // convenient on one machine and wrong anywhere else.
 package devpki
 
@@ -18,20 +18,20 @@ import (
 	"time"
 )
 
-// DefaultName is the identity of the server where no other is asked for.
+// DefaultName is the default identity of the server.
 const DefaultName = "spiffe://localhost/swpd"
 
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	leafLife = 365 * 24 * time.Hour
 
-	// renewBefore is how much life a certificate must have left for Ensure to
+	// renewBefore is the remaining validity that a certificate needs for Ensure to
 	// keep it.
 	renewBefore = 30 * 24 * time.Hour
 )
 
-// Files are the paths of an identity: a certificate, its key, and the authority
-// that vouches for the other side.
+// Files are the paths of an identity: a certificate, its key, and the authority that
+// issues the certificates of the other side.
 type Files struct {
 	Cert, Key, CA string
 }
@@ -46,7 +46,7 @@ func files(dir, who string) Files {
 	return Files{filepath.Join(dir, who+".crt"), filepath.Join(dir, who+".key"), filepath.Join(dir, "ca.crt")}
 }
 
-// Exist reports whether all three files are there.
+// Exist reports whether all three files exist.
 func (f Files) Exist() bool {
 	for _, name := range []string{f.Cert, f.Key, f.CA} {
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
@@ -56,8 +56,8 @@ func (f Files) Exist() bool {
 	return true
 }
 
-// Leaves returns the identities that are at a path: those of server and client in a
-// directory, or the certificate that a file is, with the key of the same name beside it.
+// Leaves returns the identities at a path: server and client in a directory, or the
+// certificate in a file, with the key of the same name beside it.
 func Leaves(path string) []Files {
 	var list []Files
 	for _, f := range []Files{Server(path), Client(path), files(filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), ".crt"))} {
@@ -70,21 +70,20 @@ func Leaves(path string) []Files {
 
 // Options configure Create. The zero value is usable.
 type Options struct {
-	// Name is the URI by which the server is known, default DefaultName. The
-	// client has the same trust domain and the path /swp-client.
+	// Name is the identity of the server, a URI, default DefaultName. The client has
+	// the same trust domain and the path /swp-client.
 	Name string
 
-	// Hosts are DNS names and IP addresses that the server's certificate is
-	// valid for, beside localhost and the loopback addresses.
+	// Hosts are DNS names and IP addresses that the server's certificate is valid
+	// for, in addition to localhost and the loopback addresses.
 	Hosts []string
 
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Create makes an authority and both identities in dir, which it creates for
-// this user only. It overwrites nothing: where one of the files exists the error
-// is fs.ErrExist.
+// Create makes an authority and both identities in dir, which it creates for this user
+// only. It overwrites nothing: if one of the files exists the error is fs.ErrExist.
 func Create(dir string, opts Options) error {
 	opts, err := opts.complete()
 	if err != nil {
@@ -92,11 +91,11 @@ func Create(dir string, opts Options) error {
 	}
 	for _, name := range []string{"ca.crt", "ca.key", "server.crt", "server.key", "client.crt", "client.key"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("devpki: %s: %w", filepath.Join(dir, name), fs.ErrExist)
+			return fmt.Errorf("%s: %w", filepath.Join(dir, name), fs.ErrExist)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("devpki: %w", err)
+		return err
 	}
 	ca, err := newAuthority(opts)
 	if err != nil {
@@ -108,8 +107,8 @@ func Create(dir string, opts Options) error {
 	return (&Authority{ca}).issueBoth(dir, opts)
 }
 
-// Ensure is Create where dir has no authority; otherwise it issues the leaves
-// that are missing or end within 30 days anew.
+// Ensure is Create if dir has no authority. Otherwise it issues the certificates that
+// are missing or end within 30 days.
 func Ensure(dir string, opts Options) error {
 	ca, err := Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +142,7 @@ func (o *Options) fresh(f Files) bool {
 	return err == nil && pair.Leaf.NotAfter.Sub(o.Now()) > renewBefore
 }
 
-// issueBoth makes the identities of server and client, whether or not there are some.
+// issueBoth makes the identities of server and client, and replaces existing ones.
 func (a *Authority) issueBoth(dir string, o Options) error {
 	server, err := a.issue(Request{Name: o.Name, Hosts: o.Hosts, Server: true, Now: o.Now})
 	if err != nil {

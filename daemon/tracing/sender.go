@@ -12,23 +12,23 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Bounds on what waits for the collector, and for how long.
+// Bounds on the queue for the collector, and on its delays.
 const (
 	maxWaiting = 4096             // spans; more are dropped
 	maxBatch   = 512              // spans in one request
-	interval   = time.Second      // between requests, where batches are not full
+	interval   = time.Second      // between requests, if batches are not full
 	timeout    = 5 * time.Second  // of one request
-	patience   = 10 * time.Second // for one batch, with what is tried again
+	patience   = 10 * time.Second // for one batch, with retries
 	maxAnswer  = 64 << 10         // octets of an answer
 )
 
-// sender sends spans to a collector. It is a sdktrace.SpanExporter that fails
-// nobody: what the collector does not take is counted, told and dropped.
+// sender sends spans to a collector. It is a sdktrace.SpanExporter that never returns
+// an error: spans that the collector refuses are counted, reported and dropped.
 type sender struct {
 	sdktrace.SpanExporter
 	transport *http.Transport
 	failed    func(int, error)
-	given     context.Context // ends when nothing is to be waited for any more
+	given     context.Context // ends when the sender must not wait any longer
 	giveUp    context.CancelFunc
 
 	sent, lost atomic.Uint64
@@ -37,14 +37,14 @@ type sender struct {
 func newSender(collector string, failed func(int, error)) (*sender, error) {
 	u, err := url.Parse(collector)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("tracing: collector %q: want a URL such as http://127.0.0.1:4318", collector)
+		return nil, fmt.Errorf("collector %q: want a URL such as http://127.0.0.1:4318", collector)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
 	}
 	s := &sender{failed: failed}
 	s.given, s.giveUp = context.WithCancel(context.Background())
-	// One of its own: the default one is never closed.
+	// Not the default transport, which is never closed.
 	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute}
 	s.SpanExporter, err = otlptracehttp.New(s.given,
 		otlptracehttp.WithEndpointURL(u.String()),
@@ -56,15 +56,15 @@ func newSender(collector string, failed func(int, error)) (*sender, error) {
 	)
 	if err != nil {
 		s.giveUp()
-		return nil, fmt.Errorf("tracing: collector %q: %w", collector, err)
+		return nil, fmt.Errorf("collector %q: %w", collector, err)
 	}
 	return s, nil
 }
 
-// noRedirect keeps spans from going where nobody configured them to go.
+// noRedirect keeps spans from a collector that is not configured.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// processor gathers ended spans in batches, on a goroutine of its own.
+// processor collects ended spans in batches, on a separate goroutine.
 func (s *sender) processor() sdktrace.SpanProcessor {
 	return sdktrace.NewBatchSpanProcessor(s,
 		sdktrace.WithMaxQueueSize(maxWaiting),
@@ -74,8 +74,8 @@ func (s *sender) processor() sdktrace.SpanProcessor {
 	)
 }
 
-// ExportSpans sends a batch. It never fails: the processor would tell a global
-// handler.
+// ExportSpans sends a batch. It never fails: the processor would pass the error to a
+// global handler.
 func (s *sender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -98,9 +98,9 @@ func (s *sender) close() {
 	s.transport.CloseIdleConnections()
 }
 
-// Sent counts the spans that the collector took.
+// Sent counts the spans that the collector accepted.
 func (t *Tracer) Sent() uint64 { return t.sender.sent.Load() }
 
-// Lost counts the spans that the collector did not take in time. Those that
-// found the queue full are not among them.
+// Lost counts the spans that the collector did not accept in time. It does not count
+// spans that found the queue full.
 func (t *Tracer) Lost() uint64 { return t.sender.lost.Load() }

@@ -1,16 +1,16 @@
 // Package tracing makes an OpenTelemetry span of every exchange that an endpoint
 // serves, and sends the spans to a collector.
 //
-// A span is named "<profile> <type>", such as "rpc RPC_REQ", lasts from the
-// handler to the verdict, and says whose request it was and how it ended. No
-// payload is in it, and nothing of one. It joins the trace that the peer has set
-// (profile OBS) and that the context of the exchange carries, or begins one. Handlers find its context with profiles.TraceOf:
-// what they do for the exchange goes on below it, with the tracestate of the
-// peer as it was.
+// A span is named "<profile> <type>", such as "rpc RPC_REQ". It lasts from the handler
+// to the verdict, and records the identity of the peer and the outcome. It has no part
+// of a payload. It joins the trace in the context of the exchange, which the peer has
+// set with profile OBS, or begins a new trace. Handlers find the context of the span
+// with profiles.TraceOf: their calls for the exchange become its children, with the
+// unchanged tracestate of the peer.
 //
-// Spans whose caller decided not to sample its trace are not made; handlers then
-// have the caller's context as it is. Nothing here waits for the collector: what
-// it does not take in time is dropped.
+// If the caller does not sample its trace there is no span, and handlers have the
+// unchanged context of the caller. Exchanges never wait for the collector: spans that
+// it does not accept in time are dropped.
 package tracing
 
 import (
@@ -29,14 +29,14 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Attributes of spans and of the resource they are of.
+// Attributes of spans and of their resource.
 const (
 	attrProfile   = "swp.profile"   // short name
 	attrMsgType   = "swp.msg_type"  // number
 	attrPeer      = "swp.peer"      // identity that the channel authenticated
 	attrTransport = "swp.transport" // "tls", "quic", …
 	attrCode      = "swp.code"      // canonical code of the verdict, or OK
-	attrDetail    = "swp.detail"    // finer name, where there is one
+	attrDetail    = "swp.detail"    // detail of the verdict, if any
 	attrIdentity  = "swp.identity"  // of this endpoint
 	attrService   = "service.name"  // always "swpd"
 	attrVersion   = "service.version"
@@ -48,11 +48,11 @@ type Options struct {
 	// path it is /v1/traces. Required.
 	Collector string
 
-	// Version and Identity say who makes the spans.
+	// Version and Identity are those of this endpoint.
 	Version, Identity string
 
-	// Failed is told of spans that the collector did not take, on the goroutine
-	// that sends them. It may be nil.
+	// Failed gets the number of spans that the collector did not accept, on the
+	// goroutine of the sender. It may be nil.
 	Failed func(spans int, err error)
 }
 
@@ -63,11 +63,11 @@ type Tracer struct {
 	sender   *sender
 }
 
-// maxAttribute bounds what a span keeps of a value: a certificate may name its
-// holder at length.
+// maxAttribute bounds the values of a span: the identity in a certificate may be
+// long.
 const maxAttribute = 1024
 
-// New returns a tracer that sends what it makes until Close.
+// New returns a tracer that sends its spans until Close.
 func New(opts Options) (*Tracer, error) {
 	s, err := newSender(opts.Collector, opts.Failed)
 	if err != nil {
@@ -90,7 +90,7 @@ func New(opts Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Close sends what is left, until ctx ends, and ends the tracer. Spans that end
+// Close sends the remaining spans, until ctx ends, and ends the tracer. Spans that end
 // later are dropped.
 func (t *Tracer) Close(ctx context.Context) error {
 	defer t.sender.close()
@@ -98,8 +98,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.provider.Shutdown(context.WithoutCancel(ctx))
 }
 
-// Begin implements endpoint.Tracer. Messages of OBS itself are no work and get
-// no span.
+// Begin implements endpoint.Tracer. Messages of OBS get no span.
 func (t *Tracer) Begin(ctx context.Context, p *profiles.Profile, req *profiles.Request) (context.Context, func(endpoint.Verdict)) {
 	if p.ID == obs.ProfileID {
 		return ctx, nil
@@ -118,14 +117,14 @@ func (t *Tracer) Begin(ctx context.Context, p *profiles.Profile, req *profiles.R
 		attribute.String(attrTransport, peer.Transport),
 	))
 	if !span.IsRecording() {
-		return ctx, nil // whoever goes on from here continues what is there already
+		return ctx, nil // calls of the handler continue the trace of the caller
 	}
 	here := profiles.Trace{Parent: traceparent(span.SpanContext()), State: from.State}
 	return profiles.WithTrace(own, here), func(v endpoint.Verdict) { end(span, &v) }
 }
 
-// end says in a span how the exchange ended. The error of the verdict is not in
-// it: it may quote what the peer sent.
+// end records the outcome of the exchange in a span, without the error of the verdict,
+// which may quote the peer.
 func end(span trace.Span, v *endpoint.Verdict) {
 	span.SetAttributes(attribute.String(attrCode, v.Code.String()))
 	if v.Detail != "" {
@@ -137,8 +136,8 @@ func end(span trace.Span, v *endpoint.Verdict) {
 	span.End()
 }
 
-// spanContext reads a traceparent that OBS has checked. A tracestate that
-// OpenTelemetry does not like is left out of the span; handlers have it as it is.
+// spanContext reads a traceparent that OBS has checked. A tracestate that OpenTelemetry
+// refuses is left out of the span; handlers have it unchanged.
 func spanContext(t profiles.Trace) (trace.SpanContext, bool) {
 	if len(t.Parent) < 55 {
 		return trace.SpanContext{}, false
@@ -164,7 +163,7 @@ func spanContext(t profiles.Trace) (trace.SpanContext, bool) {
 	}), true
 }
 
-// traceparent writes a span context as W3C has it, version 00.
+// traceparent formats a span context as a W3C traceparent, version 00.
 func traceparent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
 }

@@ -400,7 +400,7 @@ func TestTheEnvironmentGivesHeadersAndNothingElse(t *testing.T) {
 
 func TestNewRefusesWhatIsNoCollector(t *testing.T) {
 	for _, url := range []string{"", "127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://%zz"} {
-		if _, err := tracing.New(tracing.Options{Collector: url}); err == nil || !strings.HasPrefix(err.Error(), "tracing: ") {
+		if _, err := tracing.New(tracing.Options{Collector: url}); err == nil || !strings.HasPrefix(err.Error(), "collector ") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

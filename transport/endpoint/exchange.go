@@ -298,9 +298,9 @@ func (e *exchange) Fail(err error) {
 }
 
 // end ends the exchange once: the first caller's error decides the verdict.
-// through says that the handler will not touch the request again. Until then,
-// which at a deadline may be never, its octets count and are not used for
-// anything else, and neither is the lane.
+// through says that the handler will not touch the request again. With through false,
+// as at a deadline, it may: until it returns, the octets of the request stay charged and
+// in place, and the lane is not reused.
 func (e *exchange) end(err error, through bool) {
 	if through {
 		defer e.free()

@@ -64,7 +64,7 @@ func parseJWKS(file []byte) ([]Key, error) {
 	for i, raw := range set.Keys {
 		var k jose.JSONWebKey
 		if err := k.UnmarshalJSON(raw); err != nil || !k.Valid() {
-			return nil, fmt.Errorf("token: key %d can not be read", i+1)
+			return nil, fmt.Errorf("token: key %d cannot be read", i+1)
 		}
 		if !k.IsPublic() {
 			return nil, fmt.Errorf("token: key %d is not a public key, and has no place here", i+1)
@@ -106,7 +106,7 @@ func parsePEM(file []byte) ([]Key, error) {
 			return nil, fmt.Errorf("token: PEM block %.40q, want PUBLIC KEY or CERTIFICATE", block.Type)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("token: key %d can not be read", len(keys)+1)
+			return nil, fmt.Errorf("token: key %d cannot be read", len(keys)+1)
 		}
 		key, err := newKey(public, "", "")
 		if err != nil {

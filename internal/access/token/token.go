@@ -66,7 +66,7 @@ const maxToken = cred.MaxCredential
 var (
 	errForm      = errors.New("token: not a signed token in compact form, or signed with an algorithm that is not taken")
 	errHeader    = errors.New("token: critical headers, or a type that is not JWT")
-	errClaims    = errors.New("token: claims that can not be read")
+	errClaims    = errors.New("token: claims that cannot be read")
 	errIssuer    = errors.New("token: not of an issuer that is configured for this")
 	errSignature = errors.New("token: no key of the issuer has signed it")
 )
@@ -161,7 +161,7 @@ func (c *claims) checked(bearer bool, key string) (*cred.Claims, error) {
 	}
 	if cnf := c.Confirm; cnf != nil {
 		if cnf.Leaf == "" || cnf.JWK != nil || cnf.JWE != nil || cnf.KID != nil || cnf.JKT != nil {
-			return nil, errClaims // it is bound to what can not be shown here
+			return nil, errClaims // it is bound to what cannot be shown here
 		}
 		out.Leaf = string(cnf.Leaf)
 	}

@@ -74,7 +74,7 @@ func (p *pool) accept(f *flight) (end func()) {
 		return p.refused(f)
 	case p.place(f):
 		return nil
-	case len(p.children) == 0 && time.Until(s.resume) > patience:
+	case len(p.children) == 0 && time.Until(s.resume) > longestWait:
 		return p.failed(f, s.pausing())
 	case len(p.waiting) >= s.cfg.MaxWaiting:
 		return p.failed(f, profiles.Busy("mcp_waiting", "too many requests wait for this server"))
@@ -247,7 +247,7 @@ func (p *pool) retry() (end []func()) {
 		p.waiting = nil
 		return end
 	}
-	give := s.closed || len(p.children) == 0 && time.Until(s.resume) > patience
+	give := s.closed || len(p.children) == 0 && time.Until(s.resume) > longestWait
 	rest := p.waiting[:0]
 	for _, f := range p.waiting {
 		switch {

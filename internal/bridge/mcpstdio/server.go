@@ -7,7 +7,7 @@
 //
 // Which program runs, with which arguments and environment, is said by
 // configuration alone. Children get a process group of their own, a cleared
-// environment, and no shell; none outlives the Server.
+// environment, and no shell; none outlives Close of the Server.
 //
 // A server of the legacy era gets one child for each session. Children of the
 // stateless era are shared: a request goes to one where no request with an id
@@ -33,9 +33,9 @@ import (
 // again; the first is one second, each next one twice as long.
 const maxBackoff = time.Minute
 
-// patience is the longest pause that a request waits for; during a longer one
+// longestWait is the longest pause that a request waits for; during a longer one
 // it fails at once.
-const patience = 5 * time.Second
+const longestWait = 5 * time.Second
 
 // Server is one configured MCP server. It implements mcpmap.Server and is safe
 // for concurrent use.

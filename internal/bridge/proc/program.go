@@ -2,9 +2,9 @@
 //
 // Which program runs, with which arguments and in which environment, is said by
 // configuration alone: no shell, nothing inherited, the path resolved once. A
-// process gets its own group and pipes for its three streams. It never outlives
-// this process, and its descendants are killed with it as long as they stay in
-// its group.
+// process gets its own group and pipes for its three streams. On Linux the kernel kills
+// it when this process dies. Its descendants are killed with it, as long as they stay in
+// its group and this process lives to do so.
 //
 // Specification: ABUSE GW-01 to GW-03.
 package proc

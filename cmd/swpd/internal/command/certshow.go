@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/devpki"
 )
 
@@ -66,7 +66,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 		if err != nil {
 			return nil, err
 		}
-		return daemon.Certificates(c, time.Now())
+		return check.Certificates(c, time.Now())
 	}
 	var all []certinfo.Info
 	for _, arg := range args {
@@ -185,7 +185,7 @@ swpd init --partner FILE, or as trust of a new entry. It holds no secret.`,
 		if err != nil {
 			return err
 		}
-		b, err := daemon.Bundle(c, time.Now())
+		b, err := check.Bundle(c, time.Now())
 		if err != nil {
 			return err
 		}

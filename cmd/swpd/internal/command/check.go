@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -56,7 +56,7 @@ SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
 			return answerMay(cmd.OutOrStdout(), c, *as, args, *asJSON)
 		}
 		if cmd.Flags().Changed("as") {
-			p, err := daemon.CheckAs(c, *as)
+			p, err := check.As(c, *as)
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
@@ -65,7 +65,7 @@ SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
 			}
 			return printPermissions(cmd.OutOrStdout(), p)
 		}
-		plan, err := daemon.Check(c)
+		plan, err := check.Read(c)
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
@@ -77,7 +77,7 @@ SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
 	return cmd
 }
 
-func printPlan(out io.Writer, p *daemon.Plan) error {
+func printPlan(out io.Writer, p *check.Plan) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	source := p.Config
@@ -119,7 +119,7 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 		}
 		row("\t%s\t%d arguments; environment: PATH %s", s.Command, s.Args, strings.Join(s.Env, " "))
 	}
-	services := func(title string, list []daemon.PlanService) {
+	services := func(title string, list []check.PlanService) {
 		for _, s := range list {
 			row("%s\t%s\t%s", title, s.Name, s.At)
 			for _, n := range s.Names {
@@ -175,7 +175,7 @@ func printPlan(out io.Writer, p *daemon.Plan) error {
 	return w.Flush()
 }
 
-func printHTTP(row func(string, ...any), h *daemon.PlanHTTP) {
+func printHTTP(row func(string, ...any), h *check.PlanHTTP) {
 	note := ""
 	if h.TLS {
 		note = "\tTLS"
@@ -204,7 +204,7 @@ func whom(patterns []string) string {
 	return strings.Join(patterns, ", ")
 }
 
-func printPermissions(out io.Writer, p *daemon.Permissions) error {
+func printPermissions(out io.Writer, p *check.Permissions) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	list := func(title string, names []string) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -52,13 +52,13 @@ held when the line was written. The exit code is 1 if no line is about a denial.
 func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxLogLine)
-	seen := make(map[daemon.Denial]bool)
+	seen := make(map[check.Denial]bool)
 	for lines.Scan() {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		d, err := daemon.ReadDenial(lines.Text())
-		if errors.Is(err, daemon.ErrNoDenial) {
+		d, err := check.ReadDenial(lines.Text())
+		if errors.Is(err, check.ErrNoDenial) {
 			continue
 		}
 		if err != nil {
@@ -69,7 +69,7 @@ func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) 
 		if seen[same] {
 			continue
 		}
-		e, err := daemon.ExplainDenial(c, d)
+		e, err := check.ExplainDenial(c, d)
 		if err == nil {
 			err = printExplanation(out, e, asJSON, len(seen) > 0)
 		}
@@ -88,7 +88,7 @@ func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) 
 }
 
 // printExplanation prints one explanation, after an empty line if another came before it.
-func printExplanation(out io.Writer, e *daemon.Explanation, asJSON, more bool) error {
+func printExplanation(out io.Writer, e *check.Explanation, asJSON, more bool) error {
 	if asJSON {
 		return printJSONLine(out, e)
 	}

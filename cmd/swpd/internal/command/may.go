@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
-	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -30,11 +30,11 @@ func checkQuestion(as string, args []string) error {
 
 // answerMay prints the answer of check --may. It fails with errNo if that is no.
 func answerMay(out io.Writer, c *config.Config, as string, args []string, asJSON bool) error {
-	q := daemon.Question{Identity: as, Profile: args[0], Operation: args[1]}
+	q := check.Question{Identity: as, Profile: args[0], Operation: args[1]}
 	if len(args) > 2 {
 		q.Name = args[2]
 	}
-	a, err := daemon.CheckMay(c, q)
+	a, err := check.May(c, q)
 	if err != nil {
 		return &exitError{exitUsage, fmt.Errorf("check --may: %w", err)}
 	}
@@ -52,7 +52,7 @@ func answerMay(out io.Writer, c *config.Config, as string, args []string, asJSON
 }
 
 // printAnswer prints an answer in rows of two columns.
-func printAnswer(w io.Writer, a *daemon.Answer) {
+func printAnswer(w io.Writer, a *check.Answer) {
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	switch {
 	case a.Open:
@@ -82,7 +82,7 @@ func printAnswer(w io.Writer, a *daemon.Answer) {
 	}
 }
 
-func ruleLine(r *daemon.RuleText) string {
+func ruleLine(r *check.RuleText) string {
 	at := ""
 	if r.Place != "" {
 		at = " (" + r.Place + ")"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -52,7 +52,7 @@ func readNeighbour(arg string) (*neighbour, error) {
 		if p.conf, err = config.Load(p.file, nil); err != nil {
 			return nil, err
 		}
-		p.bundle, err = daemon.Bundle(p.conf, time.Now())
+		p.bundle, err = check.Bundle(p.conf, time.Now())
 	default:
 		var text []byte
 		if text, err = os.ReadFile(source); err == nil {
@@ -107,7 +107,7 @@ func (p *neighbour) tell(s *setup) error {
 	if err != nil {
 		return err
 	}
-	ours, err := daemon.Bundle(c, time.Now())
+	ours, err := check.Bundle(c, time.Now())
 	if err != nil {
 		return err
 	}

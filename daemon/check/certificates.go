@@ -1,0 +1,96 @@
+package check
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/transport"
+)
+
+// Certificates describes the certificates that a configuration names: its identity,
+// its trust anchors and those of its partners.
+func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
+	own := identity.FilesOf(c)
+	var all []certinfo.Info
+	first := certinfo.Files{Cert: own.Cert, Key: own.Key}
+	if len(own.CA) == 1 {
+		first.CA = own.CA[0]
+	}
+	files := []certinfo.Files{first}
+	for _, ca := range own.CA {
+		files = append(files, certinfo.Files{Cert: ca})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		for _, ca := range c.Partners[name].Trust {
+			files = append(files, certinfo.Files{Cert: ca})
+		}
+	}
+	for _, f := range files {
+		infos, err := certinfo.Read(f, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, infos...)
+	}
+	return all, nil
+}
+
+// Bundle returns what a partner needs to know of the endpoint of a configuration: its
+// identity, its addresses, and those of its trust anchors that vouch for it.
+func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
+	cr, err := identity.Read(c, func() time.Time { return now })
+	if err != nil {
+		return nil, err
+	}
+	b := &certinfo.Bundle{Identity: cr.Identity(), Addresses: dialable(c)}
+	shown := cr.Current().Certificate.Certificate
+	chain := make([]*x509.Certificate, 0, len(shown))
+	for _, der := range shown {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("identity.cert: %w", err)
+		}
+		chain = append(chain, cert)
+	}
+	for _, name := range identity.FilesOf(c).CA {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("trust.ca: %w", err)
+		}
+		anchors, err := certinfo.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("trust.ca: %s: %w", name, err)
+		}
+		for _, anchor := range anchors {
+			if certinfo.Vouches([]*x509.Certificate{anchor}, chain, now) == nil {
+				b.Authorities = append(b.Authorities, anchor)
+			}
+		}
+	}
+	if len(b.Authorities) == 0 {
+		return nil, errors.New("no authority in trust.ca vouches for identity.cert; give the partner the one that issued it")
+	}
+	return b, nil
+}
+
+// dialable returns the addresses of listeners that others can name.
+func dialable(c *config.Config) []transport.Addr {
+	var list []transport.Addr
+	for _, l := range c.Listeners {
+		a := l.Address.Addr
+		ip, err := netip.ParseAddr(a.Host)
+		if a.Transport != "tcp" && a.Host != "" && a.Port != 0 && (err != nil || !ip.IsUnspecified()) {
+			list = append(list, a)
+		}
+	}
+	return list
+}

@@ -1,0 +1,169 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Denial is what a line of the log says of something that was denied or refused.
+type Denial struct {
+	Time string `json:"ts,omitempty"`
+	Question
+
+	// Refused is the code by which a partner refused it; empty for a denial of this
+	// endpoint.
+	Refused  string `json:"refused,omitempty"`
+	Partner  string `json:"refused_by,omitempty"` // its name here
+	Endpoint string `json:"endpoint,omitempty"`   // who refused it, as the answer said
+
+	// Kept says that the peer was not let in at all.
+	Kept bool `json:"not_let_in,omitempty"`
+
+	// Cut says that the line has not the whole of a value, so that nobody can tell
+	// what was asked.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// ErrNoDenial is returned for a line of the log that is about something else.
+var ErrNoDenial = errors.New("no line about a denial")
+
+// Messages of the lines that ReadDenial understands.
+const (
+	msgDenied  = "denied"
+	msgEvent   = "security event"
+	msgRefused = "refused by partner"
+)
+
+// ReadDenial reads a line of the log, in JSON or as text. The error is ErrNoDenial for
+// one that is whole but says nothing of a denial.
+func ReadDenial(line string) (*Denial, error) {
+	head, object, ok := strings.Cut(line, "{")
+	if !ok {
+		return nil, ErrNoDenial
+	}
+	var in struct {
+		TS        string `json:"ts"`
+		Msg       string `json:"msg"`
+		Reason    string `json:"reason"`
+		Peer      string `json:"peer"`
+		Profile   string `json:"profile"`
+		Operation string `json:"operation"`
+		Name      string `json:"name"`
+		Partner   string `json:"partner"`
+		Endpoint  string `json:"endpoint"`
+		Code      string `json:"err_code"`
+	}
+	if err := json.Unmarshal([]byte("{"+object), &in); err != nil {
+		return nil, fmt.Errorf("not a line of the log: %w", err)
+	}
+	if words := strings.Split(strings.TrimRight(head, " "), "  "); in.Msg == "" && len(words) > 1 {
+		in.TS, in.Msg = words[0], words[len(words)-1]
+	}
+	d := &Denial{Time: in.TS, Question: Question{in.Peer, in.Profile, in.Operation, in.Name}}
+	switch {
+	case in.Msg == msgDenied && in.Peer != "":
+	case in.Msg == msgEvent && in.Reason == "denied":
+		d.Kept = true
+	case in.Msg == msgRefused:
+		d.Refused, d.Partner, d.Endpoint = in.Code, in.Partner, in.Endpoint
+	default:
+		return nil, ErrNoDenial
+	}
+	d.Cut = strings.Contains(in.Peer+in.Operation+in.Name, "…")
+	return d, nil
+}
+
+// Explanation is a denial and what the present configuration says of it.
+type Explanation struct {
+	Denial *Denial `json:"denial"`
+	Answer *Answer `json:"answer,omitempty"` // of the rules here
+	Do     string  `json:"do"`               // what to do about it
+}
+
+// ExplainDenial says by which rule, or for lack of which, something was denied, and what
+// would allow it. The rules are those of c, which may have changed since.
+func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
+	e := &Explanation{Denial: d}
+	switch {
+	case d.Cut:
+		e.Do = "The line has not the whole of a value, so that there is no telling what was asked. Ask about it by name: swpd check --as IDENTITY --may PROFILE OPERATION NAME."
+		return e, nil
+	case d.Kept:
+		return e, e.kept(c)
+	case d.Refused != "":
+		return e, e.refused(c)
+	}
+	note, unknown := c.CheckOperation(d.Profile, d.Operation)
+	if unknown != nil {
+		note = unknown.Error() // the peer's own words
+	}
+	a, err := answer(c, d.Question, note)
+	if err != nil {
+		return nil, err
+	}
+	e.Answer = a
+	switch {
+	case a.Allowed:
+		e.Do = "The rules allow it now. If it is denied still, run swpd reload; if that was done, another swpd wrote the line."
+	case a.Deny != nil:
+		e.Do = "The identity may do nothing while " + a.Deny.Key + " matches it. Take the pattern out, then run swpd reload."
+	case a.Absent:
+		e.Do = "Nothing has this name here, so that no rule would help. The peer has to ask for what there is."
+	case a.Allow == "":
+		e.Do = "No rule can allow this and nothing else."
+	default:
+		e.Do = "To allow this and nothing else, add the entry and run swpd reload."
+		if a.AllowClient != "" {
+			e.Do += " The entry for a client spares you the denials of its next steps."
+		}
+	}
+	return e, nil
+}
+
+// kept explains why a peer was not let in.
+func (e *Explanation) kept(c *config.Config) error {
+	policy, err := guard.NewPolicy(&c.Access)
+	if err != nil {
+		return err
+	}
+	e.Answer = &Answer{Question: e.Denial.Question}
+	e.Answer.decide(c, policy)
+	e.Answer.Nearest = nil
+	if e.Answer.Deny == nil {
+		e.Do = "No pattern of access.deny matches the identity now: it is let in from the next reload on, if it was not yet."
+		return nil
+	}
+	e.Do = "The identity is not let in while " + e.Answer.Deny.Key + " matches it. Take the pattern out, then run swpd reload."
+	return nil
+}
+
+// refused explains a refusal by a partner, which no rule here has a part in.
+func (e *Explanation) refused(c *config.Config) error {
+	d := e.Denial
+	conf, ok := c.Partners[d.Partner]
+	if !ok {
+		e.Do = fmt.Sprintf("The partner %q is not configured any more.", d.Partner)
+		return nil
+	}
+	var own Plan
+	if err := own.identity(c); err != nil {
+		return err
+	}
+	if d.Refused == profiles.NotFound.String() {
+		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. swpd status says what it shows.",
+			d.Partner, conf.Identity, own.Identity)
+		return nil
+	}
+	e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) refused it with %s. Its operator can say why:\n  swpd check --as %s --may %s %s %s",
+		d.Partner, conf.Identity, d.Refused, own.Identity, d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/"))
+	if d.Endpoint != "" && d.Endpoint != conf.Identity {
+		e.Do += fmt.Sprintf("\nIt names %s as the endpoint that refused, which is behind it.", d.Endpoint)
+	}
+	return nil
+}

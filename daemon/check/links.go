@@ -1,0 +1,97 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/fronts"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+)
+
+// PlanPartner is a partner of a Plan.
+type PlanPartner struct {
+	Name      string   `json:"name"`
+	Identity  string   `json:"identity"`
+	Addresses []string `json:"addresses"` // none: it dials
+	Trust     []string `json:"trust"`     // PEM files; none: those of the endpoint
+	Allowed   []string `json:"allowed"`   // patterns of the identities that may use something behind it
+	Serves    bool     `json:"serves"`    // a rule lets the partner do something here
+}
+
+// PlanHTTP is the listener of a Plan for programs that speak HTTP.
+type PlanHTTP struct {
+	Address string       `json:"address"` // config.HTTPOff: there is none
+	TLS     bool         `json:"tls"`
+	CA      []string     `json:"client_ca"` // PEM files; none: no client certificate is asked for
+	Callers []PlanCaller `json:"callers"`
+}
+
+// PlanCaller is who may call over HTTP.
+type PlanCaller struct {
+	Identity     string `json:"identity"`
+	Anonymous    bool   `json:"anonymous"` // whoever shows nothing
+	Tokens       int    `json:"tokens"`    // how many
+	Certificates int    `json:"certificates"`
+}
+
+// reachable returns the profiles by which one names what is behind a partner.
+func reachable() (names []string) {
+	for _, p := range all.Tables() {
+		if p.Behind != profiles.NotBehind {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func (p *Plan) partners(c *config.Config, policy *access.Policy) {
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		conf := c.Partners[name]
+		one := PlanPartner{
+			Name: name, Identity: conf.Identity, Addresses: []string{}, Trust: append([]string{}, conf.Trust...),
+			Allowed: whoMay(&c.Access, func(may *access.Policy) bool {
+				return slices.ContainsFunc(reachable(), func(profile string) bool { return may.Reaches(anyone, profile, name) })
+			}),
+			Serves: len(policy.For(conf.Identity).Rules) > 0,
+		}
+		for _, a := range conf.Addresses {
+			one.Addresses = append(one.Addresses, a.String())
+		}
+		if policy.Denied(conf.Identity) {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("partners.%s: access.deny matches %s, so there will be no link", name, conf.Identity))
+		}
+		p.Partners = append(p.Partners, one)
+	}
+}
+
+func (p *Plan) http(c *config.Config, policy *access.Policy) error {
+	h := &c.HTTP
+	p.HTTP = PlanHTTP{Address: h.Address, TLS: h.TLS.Cert != "", CA: append([]string{}, h.TLS.CA...), Callers: []PlanCaller{}}
+	if h.Address == config.HTTPOff {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Callers)) {
+		caller := h.Callers[name]
+		p.HTTP.Callers = append(p.HTTP.Callers, PlanCaller{Identity: gate.Prefix + name, Tokens: len(caller.Tokens), Certificates: len(caller.Certificates)})
+	}
+	if h.Anonymous != "" {
+		p.HTTP.Callers = append(p.HTTP.Callers, PlanCaller{Identity: gate.Prefix + h.Anonymous, Anonymous: true})
+	}
+	for _, caller := range p.HTTP.Callers {
+		if g := policy.For(caller.Identity); g.Denied || len(g.Rules) == 0 {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("http: %s may do nothing: no access rule is for it", caller.Identity))
+		}
+	}
+	if !p.HTTP.TLS {
+		return nil
+	}
+	warnings, err := fronts.CheckTLS(&h.TLS, time.Now())
+	p.Warnings = append(p.Warnings, warnings...)
+	return err
+}

@@ -1,0 +1,303 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// Question is what access rules are asked.
+type Question struct {
+	Identity  string `json:"identity"`
+	Profile   string `json:"profile"`
+	Operation string `json:"operation"`
+	Name      string `json:"name"`
+}
+
+// Answer is what the rules of a configuration say to a Question, and why.
+type Answer struct {
+	Question
+	Allowed bool `json:"allowed"`
+
+	// Open says that it is open to every peer, whatever the rules say.
+	Open bool `json:"open,omitempty"`
+
+	Rule    *RuleText  `json:"rule,omitempty"`    // that allows it
+	Deny    *RuleText  `json:"deny,omitempty"`    // the pattern of access.deny that stops the identity
+	Nearest []NearRule `json:"nearest,omitempty"` // where no rule matches
+
+	// Partner is who decides the rest, where the name is that of something behind one.
+	Partner *AtPartner `json:"partner,omitempty"`
+
+	// Allow is YAML for the configuration that would allow this and nothing else;
+	// empty where it is allowed, where no pattern can say the name, and where nothing
+	// has that name.
+	Allow string `json:"allow,omitempty"`
+
+	// AllowClient is YAML that would allow all that a client needs from first to last for
+	// the use of this MCP server; empty where that is no more than Allow.
+	AllowClient string `json:"allow_client,omitempty"`
+
+	// Absent says that nothing has this name here, so that no rule is missing.
+	Absent bool `json:"absent,omitempty"`
+
+	Notes []string `json:"notes,omitempty"`
+}
+
+// RuleText is an entry of a section of access.
+type RuleText struct {
+	Key   string `json:"key"`             // such as access.rules[0]
+	Place string `json:"place,omitempty"` // file:line, or the environment variable
+	Text  string `json:"text"`            // as YAML in one line
+}
+
+// NearRule is a rule that nearly matches.
+type NearRule struct {
+	RuleText
+	Misses []string `json:"misses"` // keys of the lists that do not match
+}
+
+// AtPartner is the question that a partner is asked.
+type AtPartner struct {
+	Name     string   `json:"name"`
+	Identity string   `json:"identity"`
+	Question Question `json:"question"`
+}
+
+// May says whether an identity may do something under a configuration, by the rules
+// that daemon.Run would apply. It fails on a profile or an operation that there is not: no
+// rule on it could ever match. Whether the trusted authorities vouch for the identity
+// is not asked.
+func May(c *config.Config, q Question) (*Answer, error) {
+	note, err := c.CheckOperation(q.Profile, q.Operation)
+	if err != nil {
+		return nil, err
+	}
+	return answer(c, q, note)
+}
+
+// answer answers a question. A note goes into the answer, if there is one.
+func answer(c *config.Config, q Question, note string) (*Answer, error) {
+	policy, err := guard.NewPolicy(&c.Access)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Question: q}
+	if note != "" {
+		a.Notes = append(a.Notes, note)
+	}
+	a.decide(c, policy)
+	if a.Deny != nil {
+		return a, nil // nothing of this identity gets further
+	}
+	if err := a.beyond(c); err != nil {
+		return nil, err
+	}
+	a.suggest(policy)
+	return a, nil
+}
+
+// agentID reports whether the question is about the use of an agent_id.
+func (q *Question) agentID() bool {
+	return q.Profile == "a2a" && q.Operation == config.OperationAgentID
+}
+
+func (a *Answer) decide(c *config.Config, policy *access.Policy) {
+	section, entry := "rules", func(i int) string { return ruleText(&c.Access.Rules[i]) }
+	var d access.Decision
+	if a.agentID() {
+		section, entry = "agents", func(i int) string { return agentText(&c.Access.Agents[i]) }
+		d = policy.DecideUse(a.Identity, a.Name)
+	} else {
+		d = policy.Decide(a.Identity, a.Profile, a.Operation, a.Name)
+	}
+	named := func(section string, i int, text string) *RuleText {
+		key := fmt.Sprintf("access.%s[%d]", section, i)
+		return &RuleText{Key: key, Place: c.Place(key), Text: text}
+	}
+	a.Open = a.Profile == "rpc" && slices.Contains(all.Open(), a.Name) && d.Deny < 0
+	a.Allowed = d.Allowed || a.Open
+	if d.Deny >= 0 {
+		a.Deny = named("deny", d.Deny, c.Access.Deny[d.Deny])
+		if a.Deny.Place == "" { // a list of one is written as one text
+			a.Deny.Place = c.Place("access.deny")
+		}
+	}
+	if d.Rule >= 0 {
+		a.Rule = named(section, d.Rule, entry(d.Rule))
+	}
+	if a.Open {
+		return
+	}
+	for _, m := range d.Nearest {
+		near := NearRule{RuleText: *named(section, m.Rule, entry(m.Rule))}
+		for key, missed := range map[string]bool{"identity": m.Identity, "operation": m.Operation, "name": m.Name} {
+			if missed {
+				near.Misses = append(near.Misses, key)
+			}
+		}
+		slices.Sort(near.Misses)
+		a.Nearest = append(a.Nearest, near)
+	}
+}
+
+// beyond says who decides after these rules, and where nothing is behind the name.
+func (a *Answer) beyond(c *config.Config) error {
+	first, rest, deeper := strings.Cut(a.Name, "/")
+	conf, partner := c.Partners[first]
+	if segments := strings.Count(a.Name, "/") + 1; a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && (segments < 2 || partner && segments < 3) {
+		a.Notes = append(a.Notes, fmt.Sprintf("the name of a call ends with the tool: %s/TOOL", a.Name))
+	}
+	if partner {
+		if !deeper || !slices.Contains(reachable(), a.Profile) {
+			return nil
+		}
+		var own Plan
+		if err := own.identity(c); err != nil {
+			return err
+		}
+		a.Partner = &AtPartner{Name: first, Identity: conf.Identity, Question: Question{own.Identity, a.Profile, a.Operation, rest}}
+		return nil
+	}
+	var what string
+	var names []string
+	switch {
+	case a.Profile == "mcp":
+		what, names = "MCP server", slices.Sorted(maps.Keys(c.MCP.Servers))
+		a.Absent = !slices.Contains(names, first)
+	case a.Profile == "rpc":
+		what, names = "RPC method", methodsOf(c)
+		a.Absent = !slices.Contains(names, a.Name)
+		first = a.Name
+	}
+	if a.Absent {
+		for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+			names = append(names, name+"/…")
+		}
+		a.Notes = append(a.Notes, fmt.Sprintf("no %s and no partner is called %q here; there are: %s", what, first, orNone(names)))
+	}
+	return nil
+}
+
+// methodsOf returns the RPC methods that a configuration serves, built-in ones first.
+func methodsOf(c *config.Config) []string {
+	names := all.Open()
+	for _, backend := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+		names = append(names, c.RPC.Backends[backend].Methods...)
+	}
+	return names
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// suggest makes the narrowest entry that would allow it, and the one that a client of an
+// MCP server needs.
+func (a *Answer) suggest(policy *access.Policy) {
+	switch {
+	case a.Allowed:
+		return
+	case strings.Contains(a.Identity+a.Operation+a.Name, "*"):
+		a.Notes = append(a.Notes, "no pattern stands for a star alone, so that no rule allows this and nothing else")
+		return
+	case a.Absent:
+		return
+	case a.agentID():
+		a.Allow = yamlList("agents", agentText(&config.AgentRule{Identity: config.List{a.Identity}, AgentIDs: config.List{a.Name}}))
+		return
+	}
+	rule := config.AccessRule{Identity: config.List{a.Identity}, Profile: config.List{a.Profile}, Operation: config.List{a.Operation}}
+	if a.Name != "" {
+		rule.Name = config.List{a.Name}
+	}
+	a.Allow = yamlList("rules", ruleText(&rule))
+	if a.Profile == "mcp" {
+		a.suggestClient(policy)
+	}
+}
+
+// clientMethods are what clients of MCP servers of either era need beside tools/call.
+var clientMethods = []string{mcpmap.MethodDiscover, mcpmap.MethodInitialize, "ping", "notifications/**", "tools/list"}
+
+// suggestClient makes the entry with all that a client needs and may not do yet. A
+// question about no tool is taken for one about all tools of the server, unless some may
+// be called already.
+func (a *Answer) suggestClient(policy *access.Policy) {
+	server, tool := a.Name, a.Name+"/*"
+	call := !policy.AllowedBelow(a.Identity, "mcp", mcpmap.MethodToolsCall, server)
+	switch {
+	case a.Operation == mcpmap.MethodToolsCall:
+		cut := strings.IndexByte(a.Name, '/')
+		if a.Partner != nil {
+			cut = strings.LastIndexByte(a.Name, '/')
+		}
+		if cut < 0 || a.Partner != nil && cut == len(a.Partner.Name) {
+			return // the tool is missing
+		}
+		server, tool, call = a.Name[:cut], a.Name, true
+	case slices.Contains(clientMethods, a.Operation), strings.HasPrefix(a.Operation, "notifications/"):
+	default:
+		return
+	}
+	rule := config.AccessRule{Identity: config.List{a.Identity}, Profile: config.List{"mcp"}, Name: config.List{server}}
+	for _, method := range clientMethods {
+		if !policy.Allowed(a.Identity, "mcp", method, server) {
+			rule.Operation = append(rule.Operation, method)
+		}
+	}
+	if call {
+		rule.Operation, rule.Name = append(rule.Operation, mcpmap.MethodToolsCall), append(rule.Name, tool)
+	}
+	if len(rule.Operation) > 1 {
+		a.AllowClient = yamlList("rules", ruleText(&rule))
+	}
+}
+
+func yamlList(section, entry string) string {
+	return "access:\n  " + section + ":\n    - " + entry + "\n"
+}
+
+func ruleText(r *config.AccessRule) string {
+	return flow([]field{{"identity", r.Identity}, {"profile", r.Profile}, {"operation", r.Operation}, {"name", r.Name}})
+}
+
+func agentText(r *config.AgentRule) string {
+	return flow([]field{{"identity", r.Identity}, {"agent_ids", r.AgentIDs}})
+}
+
+// field is a key of an entry with its patterns.
+type field struct {
+	key  string
+	list config.List
+}
+
+// flow writes an entry as YAML in one line, every text in quotes. Keys without a pattern
+// are left out.
+func flow(fields []field) string {
+	var parts []string
+	for _, f := range fields {
+		texts := make([]string, len(f.list))
+		for i, text := range f.list {
+			texts[i] = fmt.Sprintf("%q", text)
+		}
+		switch len(texts) {
+		case 0:
+		case 1:
+			parts = append(parts, f.key+": "+texts[0])
+		default:
+			parts = append(parts, f.key+": ["+strings.Join(texts, ", ")+"]")
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}

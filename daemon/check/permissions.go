@@ -1,0 +1,142 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// Permissions is what one identity may do under a configuration.
+type Permissions struct {
+	Identity string       `json:"identity"`
+	Denied   bool         `json:"denied"` // it is not let in; the lists are empty
+	Rules    []Permission `json:"rules"`
+	AgentIDs []string     `json:"agent_ids"`   // patterns of those it may use
+	Servers  []string     `json:"mcp_servers"` // that it may do something with
+	Methods  []string     `json:"rpc_methods"` // built-in and of backends
+	Kinds    []string     `json:"a2a_kinds"`   // of workers
+	Cards    []string     `json:"agent_cards"` // that are configured
+	Tools    []string     `json:"tools"`       // likewise, by tool_id
+
+	// MCPTools are the patterns of SERVER/TOOL that it may call. The tools themselves are
+	// known to the servers.
+	MCPTools []string `json:"mcp_tools"`
+
+	// Partners are those behind which it may do something.
+	Partners []PartnerReach `json:"partners"`
+}
+
+// PartnerReach is what the rules here let through to a partner. What there is behind it
+// and what of that it allows is known to the partner alone.
+type PartnerReach struct {
+	Name     string   `json:"name"`
+	Identity string   `json:"identity"` // of the partner
+	Profiles []string `json:"profiles"` // in which something is let through
+}
+
+// Permission is a rule that holds for the identity, as patterns.
+type Permission struct {
+	Profile   []string `json:"profile"`
+	Operation []string `json:"operation"`
+	Name      []string `json:"name"`
+}
+
+// As says what an identity may do under a configuration, by the rules that
+// daemon.Run would apply. Whether the trusted authorities vouch for it is not asked.
+func As(c *config.Config, identity string) (*Permissions, error) {
+	policy, err := guard.NewPolicy(&c.Access)
+	if err != nil {
+		return nil, err
+	}
+	p := &Permissions{
+		Identity: identity, Denied: policy.Denied(identity), Rules: []Permission{},
+		AgentIDs: []string{}, Servers: []string{}, Methods: []string{}, Kinds: []string{},
+		Cards: []string{}, Tools: []string{}, MCPTools: []string{}, Partners: []PartnerReach{},
+	}
+	if p.Denied {
+		return p, nil
+	}
+	grants := policy.For(identity)
+	for _, rule := range grants.Rules {
+		p.Rules = append(p.Rules, Permission{orAny(rule.Profile), orAny(rule.Operation), orAny(rule.Name)})
+	}
+	p.AgentIDs = append(p.AgentIDs, grants.AgentIDs...)
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		if policy.Reaches(identity, "mcp", name) {
+			p.Servers = append(p.Servers, name)
+		}
+	}
+	p.Methods = append(p.Methods, all.Open()...)
+	for _, name := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+		for _, method := range c.RPC.Backends[name].Methods {
+			if policy.Allowed(identity, "rpc", "call", method) {
+				p.Methods = append(p.Methods, method)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		for _, kind := range c.A2A.Workers[name].Kinds {
+			if policy.Allowed(identity, "a2a", "task", kind) {
+				p.Kinds = append(p.Kinds, kind)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		if policy.Allowed(identity, "agdisc", "get", id) {
+			p.Cards = append(p.Cards, id)
+		}
+	}
+	for i := range c.TOOLDISC.Tools {
+		id := c.TOOLDISC.Tools[i].ToolID
+		if policy.Allowed(identity, "tooldisc", "get", id) && !slices.Contains(p.Tools, id) {
+			p.Tools = append(p.Tools, id)
+		}
+	}
+	for i := range grants.Rules {
+		p.addTools(c, &grants.Rules[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		one := PartnerReach{Name: name, Identity: c.Partners[name].Identity}
+		for _, profile := range reachable() {
+			if policy.Reaches(identity, profile, name) {
+				one.Profiles = append(one.Profiles, profile)
+			}
+		}
+		if len(one.Profiles) > 0 {
+			p.Partners = append(p.Partners, one)
+		}
+	}
+	return p, nil
+}
+
+// addTools adds the patterns of a rule under which an MCP tool of a server or partner here
+// may be called.
+func (p *Permissions) addTools(c *config.Config, rule *access.Rule) {
+	for _, pattern := range orAny(rule.Name) {
+		one, err := access.New(access.Options{Rules: []access.Rule{{
+			Identity: []string{anyone}, Profile: rule.Profile, Operation: rule.Operation, Name: []string{pattern},
+		}}})
+		if err != nil || slices.Contains(p.MCPTools, pattern) {
+			continue
+		}
+		calls := func(name string) bool { return one.AllowedBelow(anyone, "mcp", mcpmap.MethodToolsCall, name) }
+		deep := strings.Count(pattern, "/") > 1 || strings.Contains(pattern, "**") // partner/server is no tool
+		if slices.ContainsFunc(slices.Collect(maps.Keys(c.MCP.Servers)), calls) || deep && slices.ContainsFunc(slices.Collect(maps.Keys(c.Partners)), calls) {
+			p.MCPTools = append(p.MCPTools, pattern)
+		}
+	}
+}
+
+// orAny spells out what an empty list of a rule means.
+func orAny(patterns []string) []string {
+	if len(patterns) == 0 {
+		return []string{"**"}
+	}
+	return patterns
+}

@@ -1,0 +1,272 @@
+// Package check says what a configuration would serve to whom and what its access rules
+// allow, and explains denials, without serving anything.
+package check
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/mcpservers"
+	"github.com/slimwire/swp/daemon/internal/rpcbackends"
+	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/daemon/internal/storage"
+	"github.com/slimwire/swp/daemon/internal/workers"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/profiles/all"
+)
+
+// Plan is what a configuration would serve to whom.
+type Plan struct {
+	Config    string        `json:"config"` // file, empty for the built-in one
+	Identity  string        `json:"identity"`
+	NotAfter  time.Time     `json:"certificate_not_after"`
+	Trust     []string      `json:"trust"` // PEM files
+	Listeners []PlanListen  `json:"listeners"`
+	Admin     string        `json:"admin"`
+	Store     string        `json:"store"`
+	Freshness string        `json:"freshness"`
+	Open      []string      `json:"open_methods"` // that every peer may call
+	Servers   []PlanServer  `json:"mcp_servers"`
+	Workers   []PlanService `json:"a2a_workers"`
+	Agents    []PlanAgent   `json:"a2a_agents"`
+	Teams     []PlanTeam    `json:"teams"`
+	Partners  []PlanPartner `json:"partners"`
+	HTTP      PlanHTTP      `json:"http"`
+	Backends  []PlanService `json:"rpc_backends"`
+	Cards     []PlanName    `json:"agent_cards"` // by agent_id
+	SDL       PlanSDL       `json:"sdl"`
+	SLIP      PlanSLIP      `json:"slip"`
+	Tools     []PlanName    `json:"tools"` // that are configured, by tool_id
+	Warnings  []string      `json:"warnings"`
+}
+
+// PlanListen is a listener of a Plan.
+type PlanListen struct {
+	Address     string `json:"address"`
+	ErrorFrames bool   `json:"error_frames"`
+	Peers       string `json:"peers"` // who may connect, in words
+}
+
+// PlanServer is an MCP server of a Plan: a command or a URL. Arguments and values of
+// variables and headers may be secret and are not in it.
+type PlanServer struct {
+	Name    string   `json:"name"`
+	Default bool     `json:"default"`
+	Allowed []string `json:"allowed"` // patterns of the identities that may do something there
+
+	Command   string   `json:"command,omitempty"` // as resolved
+	Args      int      `json:"args,omitempty"`    // how many
+	Env       []string `json:"env,omitempty"`     // names
+	Idle      string   `json:"idle,omitempty"`
+	MaxWorker int      `json:"max_children,omitempty"`
+
+	URL     string   `json:"url,omitempty"`
+	Headers []string `json:"headers,omitempty"` // names
+}
+
+func planServer(c *config.Config, name string) (*PlanServer, error) {
+	s := c.MCP.Servers[name]
+	p := &PlanServer{
+		Name: name, Default: s.Default || len(c.MCP.Servers) == 1,
+		Allowed: whoMay(&c.Access, func(a *access.Policy) bool { return a.Reaches(anyone, "mcp", name) }),
+	}
+	if s.URL == "" {
+		command, err := exec.LookPath(s.Command)
+		p.Command, p.Args, p.Env, p.Idle, p.MaxWorker = command, len(s.Args), slices.Sorted(maps.Keys(s.Env)), s.Idle.String(), s.MaxChildren
+		return p, err // found when the configuration was read, it may be gone now
+	}
+	h, err := mcpservers.Headers(&s)
+	p.URL, p.Headers = s.URL, slices.Sorted(maps.Keys(h))
+	return p, err
+}
+
+// PlanService is a worker or a backend of a Plan.
+type PlanService struct {
+	Name  string     `json:"name"`
+	At    string     `json:"at"` // a command as resolved, or a URL
+	Names []PlanName `json:"names"`
+}
+
+// PlanName is a kind, a method, a card or a tool that is served.
+type PlanName struct {
+	Name    string   `json:"name"`
+	Allowed []string `json:"allowed"` // patterns of the identities that may use it
+}
+
+// Read reads everything that a configuration names, as daemon.Run would, without
+// listening, starting or creating anything. The error is what daemon.Run would fail
+// with.
+func Read(c *config.Config) (*Plan, error) {
+	p := &Plan{
+		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner, Open: all.Open(),
+		Store: storage.Describe(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
+		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Partners: []PlanPartner{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
+	}
+	if err := p.identity(c); err != nil {
+		return nil, err
+	}
+	if err := identity.NotSelf(c.Partners, p.Identity); err != nil {
+		return nil, err
+	}
+	policy, err := guard.NewPolicy(&c.Access)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range c.Listeners {
+		peers := "every identity that the trusted authorities vouch for"
+		if l.Address.Transport == "tcp" {
+			peers = "every process on this machine, unauthenticated, as \"loopback\""
+		}
+		p.Listeners = append(p.Listeners, PlanListen{l.Address.String(), l.ErrorFrames, peers})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		server, err := planServer(c, name)
+		if err != nil {
+			return nil, err
+		}
+		p.Servers = append(p.Servers, *server)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		w := c.A2A.Workers[name]
+		at := w.URL
+		if at == "" {
+			var err error
+			if at, err = exec.LookPath(w.Command); err != nil {
+				return nil, err
+			}
+		}
+		p.Workers = append(p.Workers, service(&c.Access, name, at, w.Kinds, "a2a", "task"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
+		b := c.RPC.Backends[name]
+		p.Backends = append(p.Backends, service(&c.Access, name, b.URL, b.Methods, "rpc", "call"))
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		p.Cards = append(p.Cards, planName(&c.Access, id, "agdisc", "get"))
+	}
+	for i := range c.TOOLDISC.Tools {
+		p.Tools = append(p.Tools, planName(&c.Access, c.TOOLDISC.Tools[i].ToolID, "tooldisc", "get"))
+	}
+	p.agents(c)
+	if err := p.teams(c); err != nil {
+		return nil, err
+	}
+	if err := p.sdl(c); err != nil {
+		return nil, err
+	}
+	if err := p.slip(c); err != nil {
+		return nil, err
+	}
+	p.partners(c, policy)
+	if err := p.http(c, policy); err != nil {
+		return nil, err
+	}
+	p.access(c)
+	return p, p.services(c)
+}
+
+// services makes workers, backends, cards, verifiers and tools, which reads the files they
+// name.
+func (p *Plan) services(c *config.Config) error {
+	log := zap.NewNop()
+	w, err := workers.New(workers.Options{Config: c, Log: log})
+	if err != nil {
+		return err
+	}
+	_ = w.Close()
+	a, err := workers.NewAgents(workers.AgentOptions{Config: c, Log: log, Records: new(storage.Storage)})
+	if err != nil {
+		return err
+	}
+	_ = a.Close()
+	b, err := rpcbackends.New(rpcbackends.Options{Config: c, Log: log})
+	if err != nil {
+		return err
+	}
+	_ = b.Close()
+	if _, err := served.NewCards(c); err != nil {
+		return err
+	}
+	if _, err := served.NewVerifiers(c, nil, nil); err != nil {
+		return err
+	}
+	return mcpservers.CheckTools(c)
+}
+
+func service(a *config.Access, name, at string, names []string, profile, operation string) PlanService {
+	s := PlanService{Name: name, At: at, Names: []PlanName{}}
+	for _, n := range names {
+		s.Names = append(s.Names, planName(a, n, profile, operation))
+	}
+	return s
+}
+
+func planName(a *config.Access, name, profile, operation string) PlanName {
+	return PlanName{name, whoMay(a, func(a *access.Policy) bool { return a.Allowed(anyone, profile, operation, name) })}
+}
+
+// anyone is an identity that every rule is for in whoMay.
+const anyone = "anyone"
+
+// whoMay returns the patterns of the identities for which a rule says yes.
+func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
+	who := []string{}
+	for _, rule := range a.Rules {
+		identities := rule.Identity
+		rule.Identity = config.List{anyone}
+		alone, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}})
+		if err != nil || !yes(alone) {
+			continue
+		}
+		for _, identity := range identities {
+			if !slices.Contains(who, identity) {
+				who = append(who, identity)
+			}
+		}
+	}
+	return who
+}
+
+// access warns of rules that can hardly be meant.
+func (p *Plan) access(c *config.Config) {
+	if len(c.Access.Rules) == 0 {
+		p.Warnings = append(p.Warnings, "access has no rules, so nobody may do anything; see access in docs/configuration.md")
+		return
+	}
+	policy, err := guard.NewPolicy(&c.Access)
+	if err != nil {
+		return // reported by Read
+	}
+	for _, l := range c.Listeners {
+		if g := policy.For(config.LoopbackIdentity); l.Address.Transport == "tcp" && (g.Denied || len(g.Rules) == 0) {
+			p.Warnings = append(p.Warnings, l.Address.String()+" serves nobody: its peers have the identity \"loopback\", and no access rule is for that")
+		}
+	}
+	p.Warnings = append(p.Warnings, c.DoubtfulOperations()...)
+	if policy.Denied(p.Identity) {
+		p.Warnings = append(p.Warnings, "access.deny matches this endpoint's own identity "+p.Identity)
+	}
+}
+
+func (p *Plan) identity(c *config.Config) error {
+	if c.Development() && !devpki.Server(c.IdentityDir()).Exist() {
+		p.Identity, p.Trust = devpki.DefaultName, []string{devpki.Server(c.IdentityDir()).CA}
+		p.Warnings = append(p.Warnings, "a development identity will be made in "+c.IdentityDir())
+		return nil
+	}
+	cr, err := identity.Read(c, time.Now)
+	if err != nil {
+		return err
+	}
+	p.Identity, p.NotAfter, p.Trust = cr.Identity(), cr.NotAfter(), identity.FilesOf(c).CA
+	p.Warnings = append(p.Warnings, cr.Warnings()...)
+	return nil
+}

@@ -1,0 +1,43 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/sdlserver"
+	"github.com/slimwire/swp/sdl"
+)
+
+// PlanSDL is what a Plan serves of A2A-SDL.
+type PlanSDL struct {
+	AgentID string   `json:"agent_id"` // empty: it is not served
+	Mode    string   `json:"mode"`     // that envelopes must have
+	Tools   []string `json:"tools"`    // that some agent may call
+	Signs   string   `json:"signs_as"` // kid; empty: nothing is signed
+}
+
+func (p *Plan) sdl(c *config.Config) error {
+	s := &c.SDL
+	p.SDL = PlanSDL{AgentID: s.AgentID, Mode: s.Mode, Tools: slices.Clone(s.Tools.Allow), Signs: s.Sign.Kid}
+	if s.AgentID == "" {
+		return nil
+	}
+	switch {
+	case s.Keys == "":
+		p.SDL.Mode = sdl.ModeNone
+		p.Warnings = append(p.Warnings, "sdl.keys is not set: envelopes are taken as they are, and signed ones are refused")
+	case s.Mode == "":
+		p.SDL.Mode = "any that is signed"
+	}
+	if len(s.Tools.Allow) == 0 {
+		tools := make(map[string]bool)
+		for _, list := range s.Tools.Agents {
+			for _, tool := range list {
+				tools[tool] = true
+			}
+		}
+		p.SDL.Tools = slices.Sorted(maps.Keys(tools))
+	}
+	return sdlserver.Check(c)
+}

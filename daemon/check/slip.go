@@ -1,0 +1,26 @@
+package check
+
+import (
+	"maps"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/slip"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// PlanSLIP is what a Plan knows of nSLIP and SLIP v1.
+type PlanSLIP struct {
+	Numbers map[string]string `json:"agents"`  // agent_ids by their numbers in nSLIP
+	Kept    []string          `json:"kept"`    // patterns of agents whose messages are kept
+	Anchors int               `json:"anchors"` // of this installation
+}
+
+func (p *Plan) slip(c *config.Config) error {
+	p.SLIP = PlanSLIP{Numbers: make(map[string]string), Kept: append([]string{}, c.SLIP.Relay...)}
+	maps.Copy(p.SLIP.Numbers, c.SLIP.Agents)
+	table, err := slip.ReadAnchors(c.SLIP.UCR)
+	if err == nil && table != nil {
+		p.SLIP.Anchors = len(table.Anchors()) - len(ucr.Core())
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package entrances
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Endpoints makes the options of the endpoints of a daemon. What is made after it is filled
+// in before the parts open.
+type Endpoints struct {
+	Config *config.Config
+	Log    *zap.Logger
+	Parts  *part.List // whose endpoints take up other limits
+
+	Self       func() string // identity of this endpoint
+	Registry   *profiles.Registry
+	Observer   endpoint.Observer
+	Tracer     endpoint.Tracer
+	Access     profiles.Access
+	Admit      func() error
+	InFlightOf func(identity string) int // of peers that may have more under way than others
+}
+
+// Options are those of an endpoint with or without error path.
+func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
+	o := boundedBy(e.Config)
+	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
+	o.Admit, o.InFlightOf, o.ErrorFrames = e.Admit, e.InFlightOf, errorFrames
+	return o
+}
+
+// Section is the limits that are taken up, which leaves out those that others were
+// derived from or told at the start: the sizes of frames and their parts (what is stored,
+// the bounds of relay, artifacts and A2A-SDL), the idle time (swp.info, links) and the time
+// of a handler (of RPC methods).
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "limits", Stays: "the old ones stay", Prepare: prepare,
+		Keys: []string{
+			"limits.frame_rate", "limits.frame_burst", "limits.connections", "limits.connections_per_identity", "limits.in_flight",
+			"limits.long_exchanges", "limits.handlers", "limits.in_flight_bytes", "limits.in_flight_bytes_per_connection",
+			"limits.outbound_bytes_per_connection", "limits.outbound_frames_per_connection", "limits.error_budget", "limits.pace_budget",
+			"limits.body", "limits.write", "rate", "freshness",
+		},
+	}
+}
+
+// Prepare has connections that come from now on be bound by other limits.
+func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
+	o := boundedBy(c)
+	return part.Change{
+		Fields: []zap.Field{zap.Int("connections", c.Limits.Connections), zap.Int("in_flight", c.Limits.InFlight)},
+		Commit: func() bool {
+			if err := e.Parts.SetLimits(o); err != nil {
+				e.Log.Error("limits not taken up everywhere", zap.Error(err))
+			}
+			return false
+		},
+	}, nil
+}
+
+// boundedBy are options with the limits of a configuration.
+func boundedBy(c *config.Config) endpoint.Options {
+	l := &c.Limits
+	o := endpoint.Options{
+		FrameLimit: int(l.FrameBytes),
+		Rate:       endpoint.Rate{Frames: l.FrameRate, Burst: c.Burst()},
+		Window:     endpoint.Window{Frames: c.Rate.Frames, Period: time.Duration(c.Rate.WindowMS) * time.Millisecond},
+		Freshness:  endpoint.Freshness{Skew: c.Freshness.Skew, Required: c.Freshness.Required},
+		Bounds: endpoint.Bounds{
+			Connections:            l.Connections,
+			ConnectionsPerIdentity: l.ConnectionsPerIdentity,
+			InFlight:               l.InFlight,
+			LongExchanges:          l.LongExchanges,
+			Handlers:               l.Handlers,
+			InFlightBytes:          int(l.InFlightBytes),
+			InFlightBytesPerConn:   int(l.InFlightBytesPerConn),
+			OutboundBytes:          int(l.OutboundBytes),
+			OutboundFrames:         l.OutboundFrames,
+			ErrorBudget:            l.ErrorBudget,
+			PaceBudget:             l.PaceBudget,
+			Idle:                   l.Idle,
+			Body:                   l.Body,
+			Write:                  l.Write,
+			Handler:                l.Handler,
+		},
+	}
+	o.Envelope.MaxPayload, o.Envelope.MaxExtensions = int(l.PayloadBytes), int(l.ExtensionBytes)
+	switch c.Freshness.Owner {
+	case "core":
+		o.Freshness.Owner = endpoint.FreshnessCore
+	case "s1":
+		o.Freshness.Owner = endpoint.FreshnessS1
+	}
+	return o
+}

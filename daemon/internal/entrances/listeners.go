@@ -1,0 +1,178 @@
+// Package entrances lets peers in: it listens for connections, makes the options of the
+// endpoints that serve them, and refuses new ones while memory is short.
+package entrances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// listener is a transport.Listener that lets in whom it may, and remembers the
+// connections it returned while they last, so that they can be held against new
+// trust anchors and rules.
+type listener struct {
+	transport.Listener
+	config   config.Listener
+	endpoint *endpoint.Endpoint
+	refuse   func(transport.Conn) error // closes a connection that is not let in
+
+	open part.Connections
+}
+
+// Accept returns the next connection whose peer is let in.
+func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.open.Add(conn)
+		// Remembered first: rules that change now find it.
+		if l.refuse(conn) == nil {
+			return conn, nil
+		}
+	}
+}
+
+// address is what a peer dials: the configured one with the port that the
+// system chose.
+func (l *listener) address() string {
+	a := l.config.Address.Addr
+	if at, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
+		a.Port = at.Port()
+		if a.Host != "localhost" {
+			a.Host = at.Addr().String()
+		}
+	}
+	return a.String()
+}
+
+// Listeners are those of the configuration.
+type Listeners struct {
+	part.Passive
+	o        Options
+	observer endpoint.Observer
+	list     []*listener
+	far      []*endpoint.Endpoint // of all, by their error path
+}
+
+// Options configure Listeners.
+type Options struct {
+	Config      *config.Config
+	Log         *zap.Logger
+	Credentials func() *transport.Credentials
+	Endpoints   *Endpoints
+	Security    func(transport.SecurityEvent) // takes note of handshakes that failed
+
+	// Keeper closes the connections of those who are not let in.
+	Keeper interface {
+		Refuse(conn transport.Conn) error
+		RecheckAll(open []transport.Conn) (kept, closed int)
+	}
+}
+
+// NewListeners opens no listener yet.
+func NewListeners(o Options) *Listeners { return &Listeners{o: o} }
+
+// Listen opens every configured listener, or none. Nobody is let in yet. The observer is
+// that of the endpoints behind them.
+func (ls *Listeners) Listen(observer endpoint.Observer) error {
+	ls.observer = observer
+	policy := &transport.Policy{Credentials: ls.o.Credentials}
+	for i, lc := range ls.o.Config.Listeners {
+		ln, err := listenOn(lc.Address.Addr, policy, ls.o.Security)
+		if err != nil {
+			return ListenError(fmt.Sprintf("listeners[%d].address", i), lc.Address.String(), err)
+		}
+		ls.list = append(ls.list, &listener{Listener: ln, config: lc, refuse: ls.o.Keeper.Refuse})
+	}
+	return nil
+}
+
+// Open implements part.Part: it makes an endpoint for the listeners with error frames and one
+// for those without, because it is the endpoint that has the error path. Both answer to
+// the same bound on connections.
+func (ls *Listeners) Open() error {
+	byPath := make(map[bool]*endpoint.Endpoint)
+	for _, l := range ls.list {
+		on := l.config.ErrorFrames
+		if byPath[on] == nil {
+			o := ls.o.Endpoints.Options(on)
+			o.Observer = ls.observer
+			ep, err := endpoint.New(o)
+			if err != nil {
+				return err
+			}
+			byPath[on] = ep
+			ls.far = append(ls.far, ep)
+		}
+		l.endpoint = byPath[on]
+	}
+	return nil
+}
+
+// Endpoints implements part.Part.
+func (ls *Listeners) Endpoints() []*endpoint.Endpoint { return ls.far }
+
+// Serve implements part.Part.
+func (ls *Listeners) Serve(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for _, l := range ls.list {
+		work.Go(func() {
+			if err := l.endpoint.Serve(ctx, l); err != nil && ctx.Err() == nil && !errors.Is(err, endpoint.ErrShutdown) {
+				ls.o.Log.Error("listener failed", zap.String("address", l.address()), zap.Error(err))
+			}
+		})
+	}
+}
+
+// Recheck implements part.Part.
+func (ls *Listeners) Recheck() (kept, closed int) {
+	var open []transport.Conn
+	for _, l := range ls.list {
+		open = append(open, l.open.List()...)
+	}
+	return ls.o.Keeper.RecheckAll(open)
+}
+
+// Close implements part.Part.
+func (ls *Listeners) Close() error {
+	for _, l := range ls.list {
+		_ = l.Close()
+	}
+	return nil
+}
+
+// Addresses are where peers really connect: ports that the system chose are
+// filled in.
+func (ls *Listeners) Addresses() []string {
+	list := make([]string, len(ls.list))
+	for i, l := range ls.list {
+		list[i] = l.address()
+	}
+	return list
+}
+
+func listenOn(a transport.Addr, policy *transport.Policy, event func(transport.SecurityEvent)) (transport.Listener, error) {
+	switch a.Transport {
+	case "tls":
+		return tlsconn.Listen(a.HostPort(), policy, tlsconn.Options{OnSecurity: event})
+	case "quic":
+		return quicconn.Listen(a.HostPort(), policy, quicconn.Options{OnSecurity: event})
+	default:
+		return transport.ListenLoopback(a.HostPort(), transport.PlainOptions{OnSecurity: event})
+	}
+}

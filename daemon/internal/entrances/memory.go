@@ -1,0 +1,95 @@
+package entrances
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/daemon/internal/part"
+)
+
+// errMemory refuses connections while memory is short (ABUSE RS-03).
+var errMemory = errors.New("daemon: memory is short")
+
+// Memory refuses new connections while more than nine tenths of the soft
+// memory limit (GOMEMLIMIT) are in use. Without a limit it does nothing.
+type Memory struct {
+	part.Passive
+	limit uint64
+	used  func() uint64
+	short atomic.Bool
+}
+
+// NewMemory takes the limit of this process.
+func NewMemory() *Memory {
+	g := &Memory{used: memoryInUse}
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		g.limit = uint64(limit)
+	}
+	return g
+}
+
+// Limit is the soft memory limit in octets, 0 if there is none.
+func (g *Memory) Limit() uint64 { return g.limit }
+
+// Admit is endpoint.Options.Admit.
+func (g *Memory) Admit() error {
+	if g.short.Load() {
+		return errMemory
+	}
+	return nil
+}
+
+// Look implements part.Part.
+func (g *Memory) Look(h *part.Health) {
+	if g.Admit() != nil {
+		h.Reasons = append(h.Reasons, "memory: more than 90 % of the limit is in use; no new connections are accepted")
+	}
+}
+
+// Serve implements part.Part: it keeps the state up to date.
+func (g *Memory) Serve(ctx context.Context) {
+	if g.limit == 0 {
+		return
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.measure()
+		}
+	}
+}
+
+// measure collects before it believes that memory is short: what is in use may be
+// garbage that nobody had a reason to collect. While nothing is allocated
+// nobody else would, and the state would not end.
+func (g *Memory) measure() {
+	short := g.over()
+	if short {
+		runtime.GC()
+		short = g.over()
+	}
+	g.short.Store(short)
+}
+
+func (g *Memory) over() bool { return g.used() >= g.limit/10*9 }
+
+// memoryInUse is what the soft limit counts, less free pages not returned yet.
+func memoryInUse() uint64 {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(s)
+	return s[0].Value.Uint64() - s[1].Value.Uint64() - s[2].Value.Uint64()
+}

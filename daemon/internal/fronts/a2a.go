@@ -1,0 +1,83 @@
+package fronts
+
+import (
+	"context"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+// openA2A makes the front for A2A clients.
+func (f *Fronts) openA2A() error {
+	c := &f.conf.A2A
+	front, err := a2afront.New(a2afront.Options{
+		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller, Trace: f.trace,
+		Partner: f.o.Partner,
+		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, TenantV1: c.TenantV1, URL: f.conf.URL,
+		MaxBody: max(1, min(int64(f.o.Config.Limits.PayloadBytes), maxPayload)-payloadRoom),
+	})
+	if err != nil {
+		return err
+	}
+	f.a2a = front
+	return nil
+}
+
+const (
+	// maxPayload is what the stored request of a task has room for.
+	maxPayload = 8 << 20
+
+	// payloadRoom is what a payload has beside the input of a task: its id and its
+	// kind.
+	payloadRoom = 1 << 10
+)
+
+// a2aLink is the way of one caller to the agents.
+type a2aLink struct {
+	fronts *Fronts
+	caller string
+}
+
+// Session implements a2afront.Link.
+func (l a2aLink) Session(context.Context) (a2afront.Session, error) {
+	link, err := l.fronts.link(l.caller)
+	if err != nil {
+		return a2afront.Session{}, err
+	}
+	return a2afront.Session{Session: link.Session, Tasks: l.fronts.way.Profiles().A2A}, nil
+}
+
+// Bounds of the cards that are kept for one caller.
+const (
+	callerCards      = 256
+	callerCardOctets = 8 << 20
+)
+
+// Card implements a2afront.Link. Cards are kept for each caller apart: they do not all
+// have the same rules.
+func (l a2aLink) Card(ctx context.Context, agent string) (agdisc.Card, error) {
+	s, err := l.Session(ctx)
+	if err != nil {
+		return agdisc.Card{}, err
+	}
+	f := l.fronts
+	f.mu.Lock()
+	cache := f.cards[l.caller]
+	if cache == nil {
+		cache = agdisc.NewCache(agdisc.CacheOptions{Cards: callerCards, Octets: callerCardOctets})
+		f.cards[l.caller] = cache
+	}
+	f.mu.Unlock()
+	return cache.Get(ctx, s.Session, agent)
+}
+
+// closeCards ends what is asked about cards.
+func (f *Fronts) closeCards() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, cache := range f.cards {
+		cache.Close()
+	}
+}

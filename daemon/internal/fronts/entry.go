@@ -1,0 +1,197 @@
+package fronts
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/transport"
+)
+
+// httpEntry is who the fronts let in and how they speak TLS: what of section http may
+// change while they serve.
+type httpEntry struct {
+	gate   *gate.Gate
+	secure atomic.Pointer[secured] // nil: plain HTTP
+	known  certified
+}
+
+// secured is one reading of the files of http.tls.
+type secured struct {
+	*tls.Config
+	file     string         // the certificate's
+	roots    *x509.CertPool // of client certificates; nil: none are asked for
+	anchors  string         // the bundles, to tell whether trust changed
+	vouching []identity.Anchor
+}
+
+// leaf is the certificate that clients are shown.
+func (s *secured) leaf() *x509.Certificate { return s.Certificates[0].Leaf }
+
+// expiries says which certificates of http.tls end soon. None is a reason to send peers
+// elsewhere: they do not come over HTTP.
+func (s *secured) expiries(now time.Time) (list []string) {
+	if soon, _ := identity.Ending(s.leaf().NotBefore, s.leaf().NotAfter, now); soon {
+		list = append(list, fmt.Sprintf("http.tls: certificate %s %s", s.file, identity.End(s.leaf().NotAfter, now)))
+	}
+	return append(list, identity.AnchorWarnings(s.vouching, "http.tls.ca", now)...)
+}
+
+// trusts reports whether the certificates that a client has shown are good now.
+func (s *secured) trusts(chain []*x509.Certificate) bool {
+	return s.roots != nil && transport.VerifyClient(s.roots, chain, time.Now()) == nil
+}
+
+func newHTTPEntry(conf *config.HTTP) (*httpEntry, error) {
+	d := new(httpEntry)
+	d.known.good = func(chain []*x509.Certificate) bool { return d.secure.Load().trusts(chain) }
+	var err error
+	if d.gate, err = gate.New(gateOptions(conf)); err != nil || conf.TLS.Cert == "" {
+		return d, err
+	}
+	secure, err := tlsOf(&conf.TLS)
+	d.secure.Store(secure)
+	return d, err
+}
+
+func gateOptions(conf *config.HTTP) gate.Options {
+	o := gate.Options{
+		Callers: make(map[string][]string), Certificates: make(map[string][]string), Identity: transport.Identity,
+		Anonymous: conf.Anonymous, Hosts: conf.Hosts, Origins: conf.Origins, Calls: conf.Calls,
+	}
+	for name, c := range conf.Callers {
+		o.Callers[name], o.Certificates[name] = c.Tokens, c.Certificates
+	}
+	return o
+}
+
+// config is what a listener speaks TLS by: each connection as the files are then.
+func (d *httpEntry) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return d.secure.Load().Config, nil },
+	}
+}
+
+// Section is who may call over HTTP, and the files of http.tls.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "http", Stays: "what was there stays in force", Prepare: prepare,
+		Keys: []string{"http.callers", "http.anonymous", "http.hosts", "http.origins", "http.tls"},
+		// What is right for one address may not be for another.
+		Fits: func(started, now *config.Config) bool {
+			before, after := &started.HTTP, &now.HTTP
+			return before.Address == after.Address && (before.TLS.Cert == "") == (after.TLS.Cert == "")
+		},
+		Files: func(c *config.Config) []string {
+			return append([]string{c.HTTP.TLS.Cert, c.HTTP.TLS.Key}, c.HTTP.TLS.CA...)
+		},
+	}
+}
+
+// Prepare reads the files of http.tls, and who may call.
+func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
+	entry := f.entry
+	if entry == nil { // it is off
+		return part.Change{Commit: func() bool { return false }}, nil
+	}
+	conf := &c.HTTP
+	if _, err := gate.New(gateOptions(conf)); err != nil {
+		return part.Change{}, err
+	}
+	var secure *secured
+	if conf.TLS.Cert != "" {
+		var err error
+		if secure, err = tlsOf(&conf.TLS); err != nil {
+			return part.Change{}, err
+		}
+	}
+	fields := []zap.Field{zap.Int("callers", len(conf.Callers)), zap.Bool("tls", secure != nil), zap.Int("authorities", len(conf.TLS.CA))}
+	if secure != nil {
+		fields = append(fields, zap.Time("not_after", secure.leaf().NotAfter))
+	}
+	changed := len(config.Changed(f.o.Running(), c)) > 0
+	return part.Change{
+		Fields: fields,
+		Commit: func() bool {
+			_ = entry.gate.Set(gateOptions(conf)) // what New takes Set takes
+			if secure != nil && entry.secure.Swap(secure).anchors != secure.anchors {
+				changed = true
+			}
+			return changed
+		},
+	}, nil
+}
+
+// certified are the open connections of clients that have shown a certificate, so that
+// those can be held against other authorities. The zero value needs good.
+type certified struct {
+	good func(chain []*x509.Certificate) bool
+
+	mu   sync.Mutex
+	open map[*tls.Conn]struct{}
+}
+
+// state is the ConnState of a server.
+func (c *certified) state(conn net.Conn, state http.ConnState) {
+	secure, ok := conn.(*tls.Conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateActive: // after the handshake
+		if len(secure.ConnectionState().PeerCertificates) == 0 || !c.add(secure) {
+			return
+		}
+		if !c.good(secure.ConnectionState().PeerCertificates) { // not any more
+			_ = secure.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		c.mu.Lock()
+		delete(c.open, secure)
+		c.mu.Unlock()
+	case http.StateNew, http.StateIdle:
+	}
+}
+
+// add reports whether a connection was not there.
+func (c *certified) add(conn *tls.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = make(map[*tls.Conn]struct{})
+	}
+	_, known := c.open[conn]
+	c.open[conn] = struct{}{}
+	return !known
+}
+
+// recheck ends the connections whose certificates are not good any more.
+func (c *certified) recheck() (kept, closed int) {
+	c.mu.Lock()
+	list := make([]*tls.Conn, 0, len(c.open))
+	for conn := range c.open {
+		list = append(list, conn)
+	}
+	c.mu.Unlock()
+	for _, conn := range list {
+		if c.good(conn.ConnectionState().PeerCertificates) {
+			kept++
+			continue
+		}
+		_ = conn.NetConn().Close() // which does not wait for the client
+		closed++
+	}
+	return kept, closed
+}

@@ -1,0 +1,312 @@
+// Package fronts serves programs that speak HTTP and know nothing of SlimWire: clients of MCP
+// servers and of A2A agents.
+package fronts
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/entrances"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/bridge/mcpfront"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/transport"
+)
+
+// Fronts are what programs reach this endpoint by that know nothing of SlimWire. Each
+// caller has a session of its own to this endpoint, over a pipe, so that rules,
+// limits, hints, the audit trail and the metrics see it as they see every peer.
+type Fronts struct {
+	part.Passive
+	o        Options
+	conf     *config.HTTP
+	listener net.Listener // nil: they are off
+	entry    *httpEntry
+	server   *http.Server
+	mcp      *mcpfront.Front
+	a2a      *a2afront.Front
+	way      *part.Door
+
+	mu    sync.Mutex
+	links map[string]*mcpfront.Link // by identity
+	cards map[string]*agdisc.Cache  // by identity
+}
+
+// maxHTTP is how many connections the fronts hold at once.
+const maxHTTP = 4096
+
+// Options configure Fronts.
+type Options struct {
+	Config  *config.Config
+	Log     *zap.Logger
+	Door    part.DoorOptions
+	Carrier profiles.Carrier
+	Now     func() time.Time // by which certificates are judged
+
+	// Running returns the configuration in force.
+	Running func() *config.Config
+
+	// Partner reports whether there is a partner of a name.
+	Partner func(name string) bool
+
+	// Access says who may set a trace context.
+	Access interface {
+		Would(identity, profile, operation, name string) bool
+	}
+}
+
+// New listens, if the configuration says so. It serves nothing yet.
+func New(o Options) (*Fronts, error) {
+	f := &Fronts{o: o, conf: &o.Config.HTTP, links: make(map[string]*mcpfront.Link), cards: make(map[string]*agdisc.Cache)}
+	if f.conf.Address == config.HTTPOff {
+		return f, nil
+	}
+	var err error
+	if f.entry, err = newHTTPEntry(f.conf); err != nil {
+		return nil, err
+	}
+	f.mcp = mcpfront.New(mcpfront.Options{
+		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Carrier: o.Carrier, Identity: o.Door.Self(), MaxBody: int64(o.Config.Limits.PayloadBytes),
+	})
+	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
+	f.server.ConnState = f.entry.known.state
+	if f.way, err = part.NewDoor(o.Door, all.Options{}); err != nil {
+		return nil, err
+	}
+	if err := f.listen(); err != nil {
+		f.way.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Fronts) listen() error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", f.conf.Address)
+	if err != nil {
+		return entrances.ListenError("http.address", f.conf.Address, err)
+	}
+	f.listener = entrances.Cap(ln, maxHTTP)
+	if f.conf.TLS.Cert != "" {
+		f.listener = tls.NewListener(f.listener, f.entry.config())
+	}
+	return nil
+}
+
+// tlsOf returns how the fronts speak TLS. A client need not show a certificate, but one
+// that is shown has to be good; whose it is the gate looks at.
+func tlsOf(conf *config.HTTPTLS) (*secured, error) {
+	pair, err := tls.LoadX509KeyPair(conf.Cert, conf.Key)
+	if err != nil {
+		return nil, fmt.Errorf("http.tls: %w", err)
+	}
+	c := &secured{file: conf.Cert, Config: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	if len(conf.CA) == 0 {
+		return c, nil
+	}
+	c.roots = x509.NewCertPool()
+	for i, name := range conf.CA {
+		vouching, octets, err := identity.AddBundle(c.roots, "", name)
+		if err != nil {
+			return nil, fmt.Errorf("http.tls.ca[%d]: %w", i, err)
+		}
+		c.vouching = append(c.vouching, vouching...)
+		c.anchors += octets
+	}
+	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, c.roots // verified below, caps first
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return nil
+		}
+		return transport.VerifyClient(c.roots, s.PeerCertificates, time.Now())
+	}
+	return c, nil
+}
+
+// CheckTLS reads the files of http.tls, and says what of it ends soon.
+func CheckTLS(conf *config.HTTPTLS, now time.Time) (warnings []string, err error) {
+	secure, err := tlsOf(conf)
+	if err != nil {
+		return nil, err
+	}
+	return secure.expiries(now), nil
+}
+
+// Open implements part.Part.
+func (f *Fronts) Open() error {
+	if f.listener == nil {
+		return nil
+	}
+	if err := f.way.Open(f.conf.Calls); err != nil {
+		return err
+	}
+	return f.openA2A()
+}
+
+// Door implements part.Part.
+func (f *Fronts) Door() *part.Door { return f.way }
+
+// Serve implements part.Part.
+func (f *Fronts) Serve(context.Context) {
+	if f.listener == nil {
+		return
+	}
+	if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
+		f.o.Log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
+	}
+}
+
+// secured is the present reading of the files of http.tls, nil if there are none.
+func (f *Fronts) secured() *secured {
+	if f.entry == nil {
+		return nil
+	}
+	return f.entry.secure.Load()
+}
+
+// Certificates describes the certificate that clients are shown, and whose they may show.
+func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
+	secure := f.secured()
+	if secure == nil {
+		return nil, nil
+	}
+	now := f.o.Now()
+	one := certinfo.Of(secure.leaf(), now)
+	one.File = secure.file
+	return []certinfo.Info{one}, identity.InfoOf(secure.vouching, now)
+}
+
+// route has a path served as it is: one that could be written in another way is none.
+func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == mcpfront.Path || strings.HasPrefix(r.URL.Path, mcpfront.Path+"/") {
+		f.mcp.ServeHTTP(w, r)
+		return
+	}
+	f.a2a.ServeHTTP(w, r)
+}
+
+// URL is where the fronts are, or empty.
+func (f *Fronts) URL() string {
+	if f == nil || f.listener == nil {
+		return ""
+	}
+	scheme := "http://"
+	if f.conf.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	return scheme + f.listener.Addr().String()
+}
+
+// link returns the session of a caller, and makes one if there is none that lives.
+func (f *Fronts) link(caller string) (*mcpfront.Link, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.entry.gate.Knows(caller) { // the request came before a reload
+		return nil, refusedCaller("this caller is not let in any more")
+	}
+	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
+		return l, nil
+	}
+	s, err := f.way.Pass(caller)
+	if err != nil {
+		return nil, refusedCaller("the access rules do not let this caller in")
+	}
+	l := &mcpfront.Link{Session: s, MCP: f.way.Profiles().MCP.Client(s)}
+	f.links[caller] = l
+	return l, nil
+}
+
+func refusedCaller(why string) error {
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: guard.ReasonDenied, Text: why}
+}
+
+func (f *Fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, error) {
+	return f.link(caller)
+}
+
+// trace returns the trace context that a request goes on with: that of its headers, if
+// the rules let its caller set one.
+func (f *Fronts) trace(r *http.Request) profiles.Trace {
+	t := obs.FromHeader(r.Header)
+	if t.Parent != "" && !f.o.Access.Would(gate.Caller(r), "obs", "set", "") {
+		return profiles.Trace{}
+	}
+	return t
+}
+
+// Recheck implements part.Part: the sessions of callers that are not let in any more end, and
+// the connections of those whose certificates are not trusted.
+func (f *Fronts) Recheck() (kept, closed int) {
+	if f.listener == nil {
+		return 0, 0
+	}
+	connsKept, connsClosed := f.entry.known.recheck()
+	f.mu.Lock() // none is made meanwhile for who is not known
+	defer f.mu.Unlock()
+	kept, closed = f.way.Recheck(func(caller string) error {
+		if !f.entry.gate.Knows(caller) {
+			return errGone
+		}
+		return nil
+	})
+	return connsKept + kept, connsClosed + closed
+}
+
+// errGone is why a caller is disconnected that the configuration does not name any more.
+var errGone = errors.New("daemon: a caller that http does not let in any more")
+
+// Look implements part.Part.
+func (f *Fronts) Look(h *part.Health) {
+	if secure := f.secured(); secure != nil {
+		h.Warnings = append(h.Warnings, secure.expiries(f.o.Now())...)
+	}
+}
+
+// Drain implements part.Part.
+func (f *Fronts) Drain(ctx context.Context) error {
+	if f.listener == nil {
+		return nil
+	}
+	f.mcp.Drain()
+	f.a2a.Drain()
+	err := f.server.Shutdown(ctx)
+	if err != nil {
+		_ = f.server.Close()
+	}
+	return errors.Join(err, f.way.Shutdown(ctx))
+}
+
+// Close implements part.Part. The profiles of this endpoint are closed, or were never opened.
+func (f *Fronts) Close() error {
+	if f.listener == nil {
+		return nil
+	}
+	_ = f.server.Close()
+	_ = f.listener.Close()
+	f.way.End()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	f.mcp.Close(ctx)
+	f.closeCards()
+	f.way.Close()
+	return nil
+}

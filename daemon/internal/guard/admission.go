@@ -1,0 +1,89 @@
+package guard
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+)
+
+// ReasonDenied is the reason of a security event: the access rules deny the
+// identity.
+const ReasonDenied = "denied"
+
+// TeamPrefix is what the identities of teams begin with.
+const TeamPrefix = "team:"
+
+var (
+	errDenied = errors.New("daemon: access.deny")
+	errCaller = errors.New("daemon: the identity of an HTTP caller in a certificate")
+	errTeam   = errors.New("daemon: the identity of a team in a certificate")
+)
+
+// IsCaller reports whether an identity is one of callers over HTTP, which no
+// certificate may have (ABUSE TL-11).
+func IsCaller(identity string) bool {
+	name, ok := strings.CutPrefix(identity, gate.Prefix)
+	return ok && gate.ValidName(name)
+}
+
+// isTeam reports whether an identity is one of a team, which no certificate may have.
+func isTeam(identity string) bool { return strings.HasPrefix(identity, TeamPrefix) }
+
+// Deny says why an identity is not let in; nil if it is.
+func (g *Guard) Deny(identity string) error {
+	if g.policy.Load().Denied(identity) {
+		return errDenied
+	}
+	return nil
+}
+
+// Refuse closes a connection whose peer the access rules do not let in, or which has
+// an identity that no peer may have, and returns why.
+func (g *Guard) Refuse(conn transport.Conn) error {
+	err := errDenied
+	switch identity := conn.Peer().Identity; {
+	case IsCaller(identity):
+		err = errCaller
+	case isTeam(identity):
+		err = errTeam
+	case g.Deny(identity) == nil:
+		return nil
+	}
+	g.HangUp(conn, err)
+	return err
+}
+
+// HangUp closes a connection whose peer is not let in any more, and says so.
+func (g *Guard) HangUp(conn transport.Conn, why error) { g.hangUp(conn, ReasonDenied, why) }
+
+// hangUp closes a connection for reasons of security and says so.
+func (g *Guard) hangUp(conn transport.Conn, reason string, why error) {
+	peer := conn.Peer()
+	g.security(transport.SecurityEvent{
+		Transport: peer.Transport, Addr: peer.Addr, Identity: peer.Identity, Reason: reason, Err: why,
+	})
+	_ = conn.Close(uint64(profiles.SecurityPolicy))
+}
+
+// RecheckAll closes those of some connections whose peers are not trusted or let in any
+// more. It returns how many stay and how many were closed.
+func (g *Guard) RecheckAll(open []transport.Conn) (kept, closed int) {
+	for _, conn := range open {
+		if g.Refuse(conn) != nil {
+			closed++
+			continue
+		}
+		if c, ok := conn.(transport.Rechecker); ok {
+			if err := c.Recheck(); err != nil {
+				g.hangUp(conn, transport.ReasonUntrusted, err)
+				closed++
+				continue
+			}
+		}
+		kept++
+	}
+	return kept, closed
+}

@@ -1,0 +1,295 @@
+// Package identity holds the certificate of this endpoint, the trust anchors for its peers,
+// and what is to be said before one of them ends.
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/transport"
+)
+
+// Credentials are the certificate and the trust anchors in force, and who may show which.
+type Credentials struct {
+	part.Passive
+	files Files
+	conf  config.Partners // whose bundles are for their identities alone
+	now   func() time.Time
+
+	current atomic.Pointer[loaded] // replaced by one goroutine at a time
+}
+
+// Files are the certificate of this endpoint, its key, and the bundles of those that
+// are trusted.
+type Files struct {
+	Cert, Key string
+	CA        []string
+}
+
+// loaded is what one reading of the files gave.
+type loaded struct {
+	transport.Credentials
+	identity string
+	file     string // the certificate's
+	anchors  string // the bundles for everybody, to tell whether trust changed
+	vouching []Anchor
+	partners bundles
+}
+
+// bundles are what vouches for single identities.
+type bundles struct {
+	pools    map[string]*x509.CertPool // by identity
+	anchors  string                    // to tell whether trust changed
+	vouching []Anchor
+}
+
+// list returns all trust anchors.
+func (l *loaded) list() []Anchor { return slices.Concat(l.vouching, l.partners.vouching) }
+
+// with returns the same with other bundles.
+func (l *loaded) with(b bundles) *loaded {
+	next := *l
+	next.partners, next.Bundles = b, b.pools
+	return &next
+}
+
+// FilesOf names the files that a configuration means.
+func FilesOf(c *config.Config) Files {
+	if c.Development() {
+		f := devpki.Server(c.IdentityDir())
+		return Files{f.Cert, f.Key, []string{f.CA}}
+	}
+	return Files{c.Identity.Cert, c.Identity.Key, c.Trust.CA}
+}
+
+// bundlesOf names the bundles of partners that have some of their own, by identity.
+func bundlesOf(conf config.Partners) map[string][]string {
+	files := make(map[string][]string)
+	for _, p := range conf {
+		if len(p.Trust) > 0 {
+			files[p.Identity] = p.Trust
+		}
+	}
+	return files
+}
+
+// New reads the files for the first time, and makes those of a development identity that
+// are not there.
+func New(c *config.Config, now func() time.Time) (*Credentials, error) {
+	if c.Development() {
+		if err := devpki.Ensure(c.IdentityDir(), devpki.Options{Now: now}); err != nil {
+			return nil, err
+		}
+	}
+	return Read(c, now)
+}
+
+// Read reads the files of a configuration, and makes none.
+func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
+	cr := &Credentials{files: FilesOf(c), conf: c.Partners, now: now}
+	l, err := cr.read()
+	if err != nil {
+		return nil, err
+	}
+	cr.current.Store(l)
+	return cr, nil
+}
+
+// Current is what transport.Policy asks for in each handshake.
+func (c *Credentials) Current() *transport.Credentials { return &c.current.Load().Credentials }
+
+// Identity is the name by which peers know this endpoint.
+func (c *Credentials) Identity() string { return c.current.Load().identity }
+
+// NotAfter is when the certificate of this endpoint ends.
+func (c *Credentials) NotAfter() time.Time { return c.current.Load().Certificate.Leaf.NotAfter }
+
+// Now is the time by which certificates are judged.
+func (c *Credentials) Now() time.Time { return c.now() }
+
+// Offer implements part.Part.
+func (c *Credentials) Offer(o *all.Options) error {
+	o.Identity = c.Identity()
+	return nil
+}
+
+// Section is the certificate of this endpoint, and whom everybody's is of.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "certificates", Stays: "the old ones stay in use", Keys: []string{"identity", "trust"}, Prepare: prepare,
+		// A development identity lives in the data directory, and is made at a start.
+		Fits: func(started, now *config.Config) bool { return started.Development() == now.Development() },
+		Files: func(c *config.Config) []string {
+			f := FilesOf(c)
+			return append([]string{f.Cert, f.Key}, f.CA...)
+		},
+	}
+}
+
+// Prepare reads the certificate of this endpoint, and whom everybody's is of.
+func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
+	l, err := readIdentity(FilesOf(conf), c.now())
+	if err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Identity: l.identity,
+		Fields:   []zap.Field{zap.String("identity", l.identity), zap.Time("not_after", l.Certificate.Leaf.NotAfter)},
+		Commit: func() bool {
+			old := c.current.Load()
+			c.current.Store(l.with(old.partners))
+			return l.anchors != old.anchors
+		},
+	}, nil
+}
+
+// BundleFiles are the bundles of partners that have some of their own.
+func BundleFiles(c *config.Config) (files []string) {
+	bundles := bundlesOf(c.Partners)
+	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
+		files = append(files, bundles[identity]...)
+	}
+	return files
+}
+
+// PrepareBundles reads the bundles of partners. commit has them vouch from then on, and
+// reports whether they are others than before.
+func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (changed bool), err error) {
+	theirs, err := readBundles(conf)
+	if err != nil {
+		return nil, err
+	}
+	return func() bool {
+		old := c.current.Load()
+		c.current.Store(old.with(theirs))
+		return old.partners.anchors != theirs.anchors
+	}, nil
+}
+
+// read reads all files.
+func (c *Credentials) read() (*loaded, error) {
+	l, err := readIdentity(c.files, c.now())
+	if err != nil {
+		return nil, err
+	}
+	if err := NotSelf(c.conf, l.identity); err != nil {
+		return nil, err
+	}
+	theirs, err := readBundles(c.conf)
+	return l.with(theirs), err
+}
+
+// readIdentity reads the certificate of this endpoint and the bundles for everybody.
+func readIdentity(f Files, now time.Time) (*loaded, error) {
+	if err := config.CheckPrivate(f.Key); err != nil {
+		return nil, fmt.Errorf("identity.key: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %s and %s: %w", f.Cert, f.Key, plain(err))
+	}
+	id, err := transport.Identity(pair.Leaf)
+	if err != nil {
+		return nil, fmt.Errorf("identity.cert: %s: %w", f.Cert, err)
+	}
+	if now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		return nil, fmt.Errorf("identity.cert: %s is valid from %s to %s, and now is %s; renew it", f.Cert,
+			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	l := &loaded{identity: id, file: f.Cert}
+	l.Certificate, l.Roots = &pair, x509.NewCertPool()
+	for i, name := range f.CA {
+		anchors, octets, err := AddBundle(l.Roots, "", name)
+		if err != nil {
+			return nil, fmt.Errorf("trust.ca[%d]: %w", i, err)
+		}
+		l.vouching = append(l.vouching, anchors...)
+		l.anchors += octets
+	}
+	return l, nil
+}
+
+// readBundles reads the bundles of single identities.
+func readBundles(conf config.Partners) (b bundles, err error) {
+	files, names := bundlesOf(conf), make(map[string]string)
+	for name, p := range conf {
+		names[p.Identity] = name
+	}
+	b.pools = make(map[string]*x509.CertPool, len(files))
+	for _, identity := range slices.Sorted(maps.Keys(files)) {
+		pool := x509.NewCertPool()
+		b.anchors += "\n" + identity + "\n"
+		for _, name := range files[identity] {
+			anchors, octets, err := AddBundle(pool, names[identity], name)
+			if err != nil {
+				return b, fmt.Errorf("trust of the partner %s: %w", identity, err)
+			}
+			b.vouching = append(b.vouching, anchors...)
+			b.anchors += octets
+		}
+		b.pools[identity] = pool
+	}
+	return b, nil
+}
+
+// plain drops what an error of the library quotes from a file.
+func plain(err error) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// AddBundle adds the certificates of a file in PEM form, all of which must parse, to a pool.
+// It returns them as the anchors of a partner, empty for everybody's, and the octets of the
+// file, which tell whether trust has changed. The error names the file.
+func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets string, err error) {
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		return nil, "", err
+	}
+	certs, err := certinfo.Parse(bundle)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", file, err)
+	}
+	for _, cert := range certs {
+		pool.AddCert(cert)
+		list = append(list, Anchor{partner, file, cert})
+	}
+	return list, string(bundle), nil
+}
+
+// NotSelf refuses a partner that has the identity of this endpoint: only another can
+// be one.
+func NotSelf(conf config.Partners, self string) error {
+	for _, name := range slices.Sorted(maps.Keys(conf)) {
+		if conf[name].Identity == self {
+			return fmt.Errorf("partners.%s.identity: %s is this endpoint's own; name the partner's, as its swpd check prints it%s", name, self, development(self))
+		}
+	}
+	return nil
+}
+
+// development says what to do about certificates that all have the same name.
+func development(identity string) string {
+	if !strings.HasPrefix(identity, "spiffe://localhost/") {
+		return ""
+	}
+	return "; certificates for development are told apart by swpd init --name spiffe://example.org/swpd"
+}

@@ -1,0 +1,156 @@
+package identity
+
+import (
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Ending says whether a certificate ends so soon that somebody should know, and whether
+// so soon that what rests on it should not be relied upon.
+func Ending(notBefore, notAfter, now time.Time) (soon, urgent bool) {
+	left, life := notAfter.Sub(now), notAfter.Sub(notBefore)
+	urgent = left <= 0 || left < min(24*time.Hour, life/10)
+	return urgent || left < min(30*24*time.Hour, life/3), urgent
+}
+
+// End says when a certificate ends or has ended.
+func End(notAfter, now time.Time) string {
+	verb := "ends"
+	if !now.Before(notAfter) {
+		verb = "ended"
+	}
+	return verb + " at " + notAfter.UTC().Format(time.RFC3339)
+}
+
+// expiry says whether the certificate ends so soon that peers should be sent
+// elsewhere, or that somebody should know.
+func (c *Credentials) expiry() (reason string, urgent bool) {
+	l, now := c.current.Load(), c.now()
+	leaf := l.Certificate.Leaf
+	soon, urgent := Ending(leaf.NotBefore, leaf.NotAfter, now)
+	if !soon {
+		return "", false
+	}
+	return "certificate " + l.file + " " + End(leaf.NotAfter, now), urgent
+}
+
+// Anchor is a trust anchor and where it was read from.
+type Anchor struct {
+	partner string // whose it is alone; empty: of trust.ca or http.tls.ca
+	file    string
+	cert    *x509.Certificate
+}
+
+// anchorWarnings says which trust anchors end soon.
+func (c *Credentials) anchorWarnings() []string {
+	return AnchorWarnings(c.current.Load().list(), "trust.ca", c.now())
+}
+
+// AnchorWarnings says which of some trust anchors end soon. Those of no partner are under
+// a key of the configuration.
+func AnchorWarnings(anchors []Anchor, key string, now time.Time) (list []string) {
+	for _, a := range anchors {
+		soon, _ := Ending(a.cert.NotBefore, a.cert.NotAfter, now)
+		if !soon {
+			continue
+		}
+		whose, todo := key, "put the next one beside it"
+		if a.partner != "" {
+			whose, todo = "partner "+a.partner, "ask the partner for the next one"
+		}
+		if now.After(a.cert.NotAfter) {
+			todo = "take it out, and " + todo + " if it has no successor here"
+		}
+		list = append(list, fmt.Sprintf("%s: the authority %q in %s %s; %s", whose, a.cert.Subject, a.file, End(a.cert.NotAfter, now), todo))
+	}
+	return list
+}
+
+// Warnings says what ends soon, whether it is urgent or not.
+func (c *Credentials) Warnings() (list []string) {
+	if reason, _ := c.expiry(); reason != "" {
+		list = append(list, reason)
+	}
+	return append(list, c.anchorWarnings()...)
+}
+
+// Look implements part.Part.
+func (c *Credentials) Look(h *part.Health) {
+	if reason, urgent := c.expiry(); urgent {
+		h.Reasons = append(h.Reasons, reason)
+	} else if reason != "" {
+		h.Warnings = append(h.Warnings, reason)
+	}
+	h.Warnings = append(h.Warnings, c.anchorWarnings()...)
+}
+
+// Ends reports whether the certificate that a peer has shown ends soon.
+func (c *Credentials) Ends(p *profiles.Peer) bool {
+	soon, _ := Ending(p.NotBefore, p.NotAfter, c.now())
+	return soon
+}
+
+// Info describes a certificate.
+type Info = certinfo.Info
+
+// Certificate describes the certificate of this endpoint.
+func (c *Credentials) Certificate() Info {
+	l := c.current.Load()
+	i := certinfo.Of(l.Certificate.Leaf, c.now())
+	i.File = l.file
+	return i
+}
+
+// Anchors describes the trust anchors in force.
+func (c *Credentials) Anchors() []Info { return InfoOf(c.current.Load().list(), c.now()) }
+
+// InfoOf describes trust anchors.
+func InfoOf(anchors []Anchor, now time.Time) (list []Info) {
+	for _, a := range anchors {
+		i := certinfo.Of(a.cert, now)
+		i.File = a.file
+		list = append(list, i)
+	}
+	return list
+}
+
+var (
+	ownExpiry       = prometheus.NewDesc("swpd_certificate_expiry_timestamp_seconds", "When the certificate of this endpoint ends.", nil, nil)
+	authorityExpiry = prometheus.NewDesc("swpd_partner_authority_expiry_timestamp_seconds", "When the first authority in the trust of the partner ends.", []string{"partner"}, nil)
+)
+
+// Collectors implements part.Part.
+func (c *Credentials) Collectors() []prometheus.Collector { return []prometheus.Collector{c} }
+
+// Describe implements prometheus.Collector. Labels are names from the configuration.
+func (c *Credentials) Describe(ch chan<- *prometheus.Desc) {
+	ch <- ownExpiry
+	ch <- authorityExpiry
+}
+
+// Collect implements prometheus.Collector.
+func (c *Credentials) Collect(ch chan<- prometheus.Metric) {
+	l := c.current.Load()
+	ch <- Expiry(ownExpiry, l.Certificate.Leaf.NotAfter)
+	first := make(map[string]time.Time)
+	for _, a := range l.list() {
+		if t, ok := first[a.partner]; a.partner != "" && (!ok || a.cert.NotAfter.Before(t)) {
+			first[a.partner] = a.cert.NotAfter
+		}
+	}
+	for name, t := range first {
+		ch <- Expiry(authorityExpiry, t, name)
+	}
+}
+
+// Expiry is a metric that says when a certificate ends.
+func Expiry(desc *prometheus.Desc, t time.Time, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(t.Unix()), labels...)
+}

@@ -1,0 +1,338 @@
+// Package mcpservers runs the MCP servers behind this endpoint, which are commands and URLs
+// of the configuration, and reads which tools they have.
+package mcpservers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/mcpstdio"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+// readingChildren is how many processes of a server are for reading which tools
+// it has: one that is read, one of which it is learned how that is done. What
+// follows them then never mixes with what peers call.
+const readingChildren = 2
+
+// Servers are the MCP servers behind this endpoint, as peers find them. A command is
+// started when it is needed, a URL is asked when it is. Reloads come one at a time;
+// everything else may be done meanwhile. It implements mcpmap.Backend.
+type Servers struct {
+	part.Passive
+	served  func() *all.Set
+	declare func(*config.Config)
+	log     *zap.Logger
+	table   atomic.Pointer[mcpmap.Table] // for peers
+	inside  atomic.Pointer[mcpmap.Table] // for reading tools
+
+	starts, exits, failures *prometheus.CounterVec
+	forgotten               func(name string)
+
+	troubles part.Troubles
+
+	mu      sync.Mutex
+	now     map[string]*server // in force, by name
+	leaving map[*server]context.CancelFunc
+	work    sync.WaitGroup // of those that leave
+}
+
+// Options configure Servers.
+type Options struct {
+	Config *config.Config
+	Log    *zap.Logger
+
+	// Served returns the profiles that are served. They are told of other servers.
+	Served func() *all.Set
+
+	// Declare has the hints on servers that a configuration declares be in force.
+	Declare func(*config.Config)
+
+	// Forgotten is told of servers that have left, once nothing is counted of them any more.
+	Forgotten func(name string)
+}
+
+// New makes the servers of a configuration and starts none.
+func New(o Options) (*Servers, error) {
+	s := &Servers{
+		served: o.Served, declare: o.Declare, forgotten: o.Forgotten,
+		log: o.Log.Named(boundlog.MCP), now: make(map[string]*server), leaving: make(map[*server]context.CancelFunc),
+	}
+	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
+	s.exits = childCounter("swpd_mcp_child_exits_total", "Processes ended, for whatever reason.")
+	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started.")
+	next, err := s.prepare(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	s.put(next, defaultOf(o.Config))
+	return s, nil
+}
+
+// Targets implements mcpmap.Backend.
+func (s *Servers) Targets() (names []string, def string) { return s.table.Load().Targets() }
+
+// Server implements mcpmap.Backend.
+func (s *Servers) Server(name string) (mcpmap.Server, bool) { return s.table.Load().Server(name) }
+
+// insiders are the servers for reading their tools. It implements mcpmap.Backend.
+type insiders struct{ *Servers }
+
+// Targets implements mcpmap.Backend.
+func (i insiders) Targets() (names []string, def string) { return i.inside.Load().Targets() }
+
+// Server implements mcpmap.Backend.
+func (i insiders) Server(name string) (mcpmap.Server, bool) { return i.inside.Load().Server(name) }
+
+// prepare returns the servers of a configuration: those that are in force where their
+// entry is the same, else new ones, of which nothing is started yet.
+func (s *Servers) prepare(c *config.Config) (map[string]*server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(map[string]*server, len(c.MCP.Servers))
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		conf := c.MCP.Servers[name]
+		if old := s.now[name]; old != nil && old.runs(&conf) {
+			next[name] = old
+			continue
+		}
+		one, err := s.build(name, &conf)
+		if err != nil {
+			s.discard(next)
+			return nil, fmt.Errorf("mcp.servers.%s: %w", name, err)
+		}
+		next[name] = one
+	}
+	return next, nil
+}
+
+// named returns the server that has a name now, or nil.
+func (s *Servers) named(name string) *server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now[name]
+}
+
+// discard gives back what prepare has made. The caller holds mu.
+func (s *Servers) discard(next map[string]*server) {
+	for name, one := range next {
+		if s.now[name] != one {
+			one.close(ended())
+		}
+	}
+}
+
+// put has peers find other servers. It returns those that they do not find any more.
+func (s *Servers) put(next map[string]*server, def string) (left []*server) {
+	peers, inside := make(map[string]mcpmap.Server), make(map[string]mcpmap.Server)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, one := range next {
+		peers[name], inside[name] = &place{s, one}, one.inside()
+		if one.at == nil {
+			s.count(name)
+		}
+	}
+	for name, one := range s.now {
+		if next[name] != one {
+			left = append(left, one)
+		}
+	}
+	s.now = next
+	s.troubles.Only(slices.Collect(maps.Keys(next)))
+	s.table.Store(tableOf(peers, def))
+	s.inside.Store(tableOf(inside, ""))
+	return left
+}
+
+// tableOf returns the Table of servers. What the configuration allows is allowed.
+func tableOf(of map[string]mcpmap.Server, def string) *mcpmap.Table {
+	table, err := mcpmap.NewTable(of, def)
+	if err != nil {
+		panic(err)
+	}
+	return table
+}
+
+func defaultOf(c *config.Config) string {
+	for name, conf := range c.MCP.Servers {
+		if conf.Default {
+			return name
+		}
+	}
+	return ""
+}
+
+// count has the counters of a server show from the start on.
+func (s *Servers) count(name string) {
+	for _, vec := range s.counters() {
+		vec.WithLabelValues(name)
+	}
+}
+
+func (s *Servers) abandon(next map[string]*server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discard(next)
+}
+
+// leave lets what is under way at a server end, and then ends the server. endless ends
+// what would never do so by itself.
+func (s *Servers) leave(one *server, endless func(name string)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.mu.Lock()
+	s.leaving[one] = cancel
+	s.mu.Unlock()
+	s.log.Info("server leaves, once what is under way there has ended", zap.String("server", one.name))
+	s.work.Go(func() {
+		defer cancel()
+		one.shut()
+		endless(one.name)
+		one.retire(ctx)
+		s.forget(one)
+		s.log.Info("server has left", zap.String("server", one.name))
+	})
+}
+
+// forget drops what is known of a server that has left. Its name may be that of another.
+func (s *Servers) forget(one *server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leaving, one)
+	if now := s.now[one.name]; now != nil {
+		now.past = now.past.plus(one.figures().counted())
+		return
+	}
+	for left := range s.leaving {
+		if left.name == one.name {
+			left.past = left.past.plus(one.figures().counted())
+			return
+		}
+	}
+	for _, vec := range s.counters() {
+		vec.DeleteLabelValues(one.name)
+	}
+	s.forgotten(one.name)
+}
+
+// Yield ends what is still under way at servers that have left a name to a partner: rules
+// that name it are about the partner now.
+func (s *Servers) Yield(to config.Partners) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one, end := range s.leaving {
+		if _, taken := to[one.name]; taken {
+			end()
+		}
+	}
+}
+
+// Departing returns the names of the servers that have not yet left, sorted.
+func (s *Servers) Departing() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{} // never nil, which JSON shows as null
+	for one := range s.leaving {
+		names = append(names, one.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Has reports whether there is a server of a name.
+func (s *Servers) Has(name string) bool {
+	_, ok := s.Server(name)
+	return ok
+}
+
+// readsApart reports whether a server may have processes that are for reading
+// its tools alone.
+func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }
+
+func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
+	env := make([]string, 0, len(c.Env))
+	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, key+"="+c.Env[key])
+	}
+	return mcpstdio.Config{
+		Name: name, Command: c.Command, Args: c.Args, Env: env, Path: os.Getenv("PATH"), Dir: c.Dir,
+		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
+		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
+		Observe: s.observe,
+	}
+}
+
+// observe logs and counts what happens to children. What they write to standard
+// output is not logged: it may be a payload that came out broken.
+func (s *Servers) observe(ev mcpstdio.Event) {
+	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), zap.Error(ev.Err)}
+	switch ev.What {
+	case mcpstdio.Started:
+		s.starts.WithLabelValues(ev.Server).Inc()
+		s.log.Info("child started", fields...)
+	case mcpstdio.Exited:
+		s.exits.WithLabelValues(ev.Server).Inc()
+		if ev.Err == nil {
+			s.log.Info("child ended", fields...)
+			return
+		}
+		s.log.Warn("child ended", fields...)
+		s.troubles.Note(ev.Server, "a child ended: "+ev.Err.Error())
+	case mcpstdio.Failed:
+		s.failures.WithLabelValues(ev.Server).Inc()
+		s.log.Error("child could not be started", fields...)
+		s.troubles.Note(ev.Server, "a child could not be started: "+ev.Err.Error())
+	case mcpstdio.Stderr:
+		s.log.Info("child says", append(fields, zap.ByteString("line", ev.Line))...)
+	case mcpstdio.Noise:
+		s.log.Warn("child wrote a line that is no message", append(fields, zap.Int("octets", len(ev.Line)))...)
+	}
+}
+
+// Names returns the names of the servers, sorted.
+func (s *Servers) Names() []string {
+	names, _ := s.Targets()
+	return append([]string{}, names...) // never nil, which JSON shows as null
+}
+
+// Look implements part.Part.
+func (s *Servers) Look(h *part.Health) {
+	h.Warnings = append(h.Warnings, s.troubles.Warnings("mcp server")...)
+}
+
+// Close implements part.Part: all children and sessions at URLs end, and are gone when it
+// returns. It waits for no call: nobody is left to answer.
+func (s *Servers) Close() error {
+	s.mu.Lock()
+	now := s.now
+	for _, end := range s.leaving {
+		end()
+	}
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, one := range now {
+		all.Go(func() { one.close(ended()) })
+	}
+	all.Wait()
+	s.work.Wait()
+	return nil
+}
+
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,222 @@
+package mcpservers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/mcptools"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/tooldisc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Inside is how this process calls its own MCP servers, to read what tools they
+// have: as a peer does, over a connection in memory, to a mapping that asks no
+// rules. Where there is room that is to processes that no peer calls.
+type Inside struct {
+	part.Passive
+	servers         *Servers
+	conf            *config.Config
+	log             *zap.Logger
+	served, calling *mcpmap.Mapping
+	way             *part.Passage
+}
+
+// NewInside connects nothing yet.
+func NewInside(s *Servers, c *config.Config, log *zap.Logger) (*Inside, error) {
+	in := &Inside{
+		servers: s, conf: c, log: log.Named(boundlog.MCP),
+		// A session that is left is left for good.
+		served: mcpmap.New(mcpmap.Options{
+			Backend: insiders{s}, MaxSessions: maxInside, MaxSessionsPerPeer: maxInside, SessionGrace: time.Millisecond,
+		}),
+		calling: mcpmap.New(mcpmap.Options{}),
+	}
+	near, err := insideOptions(in.calling, c.TOOLDISC.Refresh)
+	if err != nil {
+		return nil, err
+	}
+	far, err := insideOptions(in.served, c.TOOLDISC.Refresh)
+	if err != nil {
+		return nil, err
+	}
+	in.way, err = part.NewPassage(near, far)
+	return in, err
+}
+
+// maxInside bounds what is open to read tools: some for each server, of which there may
+// be more after a reload.
+const maxInside = 1 << 20
+
+// insideOptions are those of one end. Between readings a connection is silent.
+func insideOptions(m *mcpmap.Mapping, refresh time.Duration) (endpoint.Options, error) {
+	registry, err := profiles.NewRegistry(m.Profile())
+	silence := refresh + 10*time.Minute
+	return endpoint.Options{Registry: registry, Observer: endpoint.Discard, Bounds: endpoint.Bounds{
+		Connections: maxInside, ConnectionsPerIdentity: maxInside, Idle: silence, LongIdle: silence,
+	}}, err
+}
+
+var errInside = errors.New("daemon: no connection to the own MCP servers")
+
+// connect opens a connection of its own.
+func (in *Inside) connect() (client *mcpmap.Client, end func(), err error) {
+	here, there := in.way.Pass("swpd", "swpd", func(transport.Conn) {})
+	end = func() {
+		here.Close(profiles.OK)
+		<-here.Context().Done()
+		<-there.Context().Done()
+	}
+	if there.Context().Err() != nil || here.Context().Err() != nil {
+		end()
+		return nil, nil, errInside
+	}
+	return in.calling.Client(here), end, nil
+}
+
+// Close implements part.Part.
+func (in *Inside) Close() error {
+	in.way.End()
+	in.calling.Close()
+	in.served.Close()
+	return nil
+}
+
+// Offer implements part.Part: the tools of every MCP server, and those that the
+// configuration describes.
+func (in *Inside) Offer(o *all.Options) error {
+	t := &in.conf.TOOLDISC
+	tools, err := readTools(in.conf)
+	o.TOOLDISC = tooldisc.Options{
+		Servers: in.readers(t.Refresh), Tools: tools, Refresh: t.Refresh, Idle: t.Idle, Eager: t.Eager,
+		Report: func(server string, err error) {
+			if err != nil {
+				in.log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
+				in.servers.troubles.Note(server, "its tools are not all known: "+err.Error())
+			}
+		},
+	}
+	return err
+}
+
+// CheckTools reads the tools that a configuration describes, and asks no server.
+func CheckTools(c *config.Config) error {
+	tools, err := readTools(c)
+	if err != nil {
+		return err
+	}
+	t, err := tooldisc.New(tooldisc.Options{Tools: tools, Refresh: c.TOOLDISC.Refresh, Idle: c.TOOLDISC.Idle})
+	if err != nil {
+		return err
+	}
+	t.Close()
+	return nil
+}
+
+// Section is the servers, and the tools that are described beside those that they
+// describe themselves.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "mcp servers", Stays: "the old ones stay", Keys: []string{"mcp.servers", "tooldisc.tools"}, Files: toolFiles, Prepare: prepare,
+	}
+}
+
+// Prepare makes the servers ready that have changed, with the tools that are
+// described beside those that they describe themselves.
+func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
+	s := in.servers
+	next, err := s.prepare(c)
+	if err != nil {
+		return part.Change{}, err
+	}
+	tools, err := readTools(c)
+	if err == nil {
+		err = tooldisc.Check(nil, tools) // names of servers are checked with the configuration
+	}
+	if err != nil {
+		s.abandon(next)
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.String("mcp_servers", part.Names(next))},
+		Commit: func() bool {
+			left := s.put(next, defaultOf(c))
+			s.declare(c)
+			_ = s.served().TOOLDISC.Set(in.readers(c.TOOLDISC.Refresh), tools) // which were checked
+			for _, one := range left {
+				s.leave(one, s.served().MCP.Leave)
+			}
+			return false
+		},
+		Abandon: func() { s.abandon(next) },
+	}, nil
+}
+
+// readers read the tools of the servers that are in force. Each server keeps its own.
+func (in *Inside) readers(refresh time.Duration) map[string]tooldisc.Server {
+	s := in.servers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make(map[string]tooldisc.Server, len(s.now))
+	for name, one := range s.now {
+		if one.tools == nil {
+			one.tools = mcptools.New(mcptools.Options{
+				Connect: in.connect, Target: name, Refresh: refresh,
+				// Its few children must not be taken from those who want to call it.
+				Brief: one.at == nil && one.reader == nil,
+			})
+		}
+		list[name] = one.tools
+	}
+	return list
+}
+
+// toolFiles are those that the section reads again.
+func toolFiles(c *config.Config) (files []string) {
+	for i := range c.TOOLDISC.Tools {
+		for _, file := range []string{c.TOOLDISC.Tools[i].Schema, c.TOOLDISC.Tools[i].Descriptor} {
+			if file != "" {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
+}
+
+// readTools reads the tools that the configuration describes.
+func readTools(c *config.Config) (list []tooldisc.Configured, err error) {
+	for i := range c.TOOLDISC.Tools {
+		tool, err := readTool(&c.TOOLDISC.Tools[i])
+		if err != nil {
+			return nil, fmt.Errorf("tooldisc.tools[%d]: %w", i, err)
+		}
+		list = append(list, tool)
+	}
+	return list, nil
+}
+
+func readTool(t *config.Tool) (tooldisc.Configured, error) {
+	c := tooldisc.Configured{Tool: tooldisc.Tool{ID: t.ToolID, Name: t.Name, Version: t.Version, SchemaRef: t.SchemaRef}}
+	if c.Name == "" {
+		c.Name = c.ID
+	}
+	var err error
+	if t.Schema != "" {
+		if c.Schema, err = part.ReadUpTo(t.Schema, tooldisc.MaxDescriptor); err != nil {
+			return c, err
+		}
+	}
+	if t.Descriptor != "" {
+		c.Payload, err = part.ReadUpTo(t.Descriptor, tooldisc.MaxDescriptor)
+	}
+	return c, err
+}

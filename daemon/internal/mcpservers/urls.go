@@ -1,0 +1,75 @@
+package mcpservers
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/bridge/mcphttp"
+)
+
+// backend is an MCP server at a URL.
+func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, error) {
+	if _, err := Headers(c); err != nil {
+		return nil, err
+	}
+	return mcphttp.NewBackend(mcphttp.BackendOptions{
+		Name: name, URL: c.URL, Headers: headersOf(c), Timeout: c.Timeout, SessionIdle: c.SessionIdle,
+		Trouble: func(err error) {
+			s.log.Warn("request to a server failed", zap.String("server", name), zap.Error(err))
+			s.troubles.Note(name, "a request failed: "+err.Error())
+		},
+	})
+}
+
+// Headers reads the headers of a server at a URL, which have to be good.
+func Headers(c *config.MCPServer) (http.Header, error) {
+	h, err := headersOf(c)()
+	if err == nil {
+		err = mcphttp.CheckHeaders(h)
+	}
+	return h, err
+}
+
+// headersOf returns what reads the headers of a server at a URL. Files are read
+// each time, so that what replaces them needs no restart.
+func headersOf(c *config.MCPServer) func() (http.Header, error) {
+	return func() (http.Header, error) {
+		h := make(http.Header, len(c.Headers)+len(c.HeadersFrom))
+		for name, value := range c.Headers {
+			h.Set(name, value)
+		}
+		for name, file := range c.HeadersFrom {
+			value, err := readHeader(file)
+			if err != nil {
+				return nil, err
+			}
+			h.Set(name, value)
+		}
+		return h, nil
+	}
+}
+
+// maxHeaderValue bounds a file that holds the value of a header, in octets.
+const maxHeaderValue = 8 << 10
+
+func readHeader(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	value, err := io.ReadAll(io.LimitReader(f, maxHeaderValue+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(value) > maxHeaderValue:
+		return "", fmt.Errorf("daemon: %s has more than %d octets", file, maxHeaderValue)
+	}
+	return string(bytes.TrimRight(value, "\r\n")), nil
+}

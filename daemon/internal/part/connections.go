@@ -1,0 +1,41 @@
+package part
+
+import (
+	"context"
+	"sync"
+
+	"github.com/slimwire/swp/transport"
+)
+
+// Connections remembers connections while they last, so that they can be held
+// against new trust anchors and rules. The zero value is ready.
+type Connections struct {
+	mu   sync.Mutex
+	open map[transport.Conn]struct{}
+}
+
+// Add remembers a connection until it ends.
+func (c *Connections) Add(conn transport.Conn) {
+	c.mu.Lock()
+	if c.open == nil {
+		c.open = make(map[transport.Conn]struct{})
+	}
+	c.open[conn] = struct{}{}
+	c.mu.Unlock()
+	context.AfterFunc(conn.Context(), func() {
+		c.mu.Lock()
+		delete(c.open, conn)
+		c.mu.Unlock()
+	})
+}
+
+// List returns the connections that are open.
+func (c *Connections) List() []transport.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]transport.Conn, 0, len(c.open))
+	for conn := range c.open {
+		list = append(list, conn)
+	}
+	return list
+}

@@ -1,0 +1,435 @@
+// Package partners keeps the links to federation partners, and has what is behind them
+// offered as if it were here.
+package partners
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// Partners are the links to federation partners.
+type Partners struct {
+	part.Passive
+	directory partner.Directory
+	o         Options
+	log       *zap.Logger
+	audit     *zap.Logger
+	refusals  *prometheus.CounterVec
+	dialling  map[bool]*endpoint.Endpoint // for the sessions that are dialled, by their error path
+	dialled   part.Connections
+	declared  atomic.Pointer[map[string]*policyhint.Target] // of the partners, by name
+
+	mu    sync.Mutex
+	conf  config.Partners // in force
+	links map[string]*partner.Link
+	shut  bool
+}
+
+// Options configure Partners.
+type Options struct {
+	Config      *config.Config
+	Log         *zap.Logger
+	Credentials *identity.Credentials
+	Served      *served.Profiles
+	Local       mcpmap.Backend                // the MCP servers of this endpoint
+	Security    func(transport.SecurityEvent) // takes note of handshakes that failed
+
+	// Endpoints makes the options of the endpoints for sessions that are dialled.
+	Endpoints interface {
+		Options(errorFrames bool) endpoint.Options
+	}
+
+	// Listeners have the sessions that peers have dialled.
+	Listeners interface{ Endpoints() []*endpoint.Endpoint }
+
+	// Keeper closes the connections of those who are not let in.
+	Keeper interface {
+		Refuse(conn transport.Conn) error
+		RecheckAll(open []transport.Conn) (kept, closed int)
+	}
+
+	// Taken is told of other partners: what had one of their names is not theirs.
+	Taken func(config.Partners)
+
+	// Forgotten is told of a partner that there is no more.
+	Forgotten func(name string)
+}
+
+// New makes no link yet.
+func New(o Options) *Partners {
+	return &Partners{
+		o: o, log: o.Log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
+		dialling: make(map[bool]*endpoint.Endpoint), audit: o.Log.Named(boundlog.Security), refusals: newRefusals(),
+	}
+}
+
+// Directory finds the links by name.
+func (p *Partners) Directory() *partner.Directory { return &p.directory }
+
+// Split returns the partner that a name leads to, with the rest of the name.
+func (p *Partners) Split(name string) (partner, rest string, ok bool) {
+	link, rest, ok := p.directory.Split(name)
+	if !ok {
+		return "", "", false
+	}
+	return link.Name(), rest, true
+}
+
+// Has reports whether there is a partner of a name.
+func (p *Partners) Has(name string) bool {
+	_, _, ok := p.directory.Split(name + "/x")
+	return ok
+}
+
+// Of returns the partner that the first segment of a name says, if it is one.
+func (p *Partners) Of(name string) (string, bool) {
+	partner, _, ok := p.Split(name)
+	return partner, ok
+}
+
+// Offer implements part.Part. What is behind partners is behind what is here.
+func (p *Partners) Offer(o *all.Options) error {
+	o.Partner, o.A2A.Refused = p.directory.Knows, p.refusedTask
+	o.MCP.Backend = &partner.Backend{
+		Local: p.o.Local, Directory: &p.directory,
+		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
+	}
+	local := o.RPC.Resolve
+	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
+		if m, ok := local(name); ok {
+			return m, true
+		}
+		return p.directory.Method(name)
+	}
+	return nil
+}
+
+// Target returns what is declared of a partner.
+func (p *Partners) Target(name string) (*policyhint.Target, bool) {
+	declared := p.declared.Load()
+	if declared == nil {
+		return nil, false
+	}
+	target, ok := (*declared)[name]
+	return target, ok
+}
+
+// apply has the links be those of a configuration: what has not changed stays, what
+// has is begun anew. Their trust has been loaded before.
+func (p *Partners) apply(conf config.Partners) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut || reflect.DeepEqual(conf, p.conf) {
+		return
+	}
+	for name, link := range p.links {
+		if now, ok := conf[name]; !ok || !reflect.DeepEqual(now, p.conf[name]) {
+			link.Close()
+			delete(p.links, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(conf)) {
+		if p.links[name] != nil {
+			continue
+		}
+		link, err := partner.New(p.options(name, conf[name]))
+		if err != nil {
+			p.log.Error("partner", zap.String("partner", name), zap.Error(err)) // what the configuration allows is allowed
+			continue
+		}
+		p.links[name] = link
+	}
+	removed := slices.DeleteFunc(slices.Collect(maps.Keys(p.conf)), func(name string) bool { return p.links[name] != nil })
+	p.conf = maps.Clone(conf)
+	declared := make(map[string]*policyhint.Target, len(conf))
+	for name, c := range conf {
+		declared[name] = c.Hints.Target()
+	}
+	p.declared.Store(&declared)
+	p.directory.Set(slices.Collect(maps.Values(p.links)))
+	for _, name := range removed { // whoever counts looks at the directory afterwards
+		p.forget(name)
+	}
+	for _, ep := range p.o.Listeners.Endpoints() {
+		for s := range ep.Sessions() { // a new partner may have been here all along
+			p.directory.Adopt(s)
+		}
+	}
+}
+
+// forget drops what is counted of a partner that there is no more.
+func (p *Partners) forget(name string) {
+	p.refusals.DeletePartialMatch(prometheus.Labels{"partner": name})
+	p.o.Forgotten(name)
+}
+
+func (p *Partners) options(name string, c config.Partner) partner.Options {
+	policy := &transport.Policy{Credentials: p.o.Credentials.Current, Expect: c.Identity}
+	o := partner.Options{
+		Name: name, Identity: c.Identity, Self: p.o.Credentials.Identity,
+		Dial: func(ctx context.Context, addr transport.Addr) (transport.Conn, error) {
+			return p.dial(ctx, addr, policy)
+		},
+		Attach: func(conn transport.Conn) *endpoint.Session {
+			p.dialled.Add(conn)
+			return p.dialling[c.ErrorFrames].Attach(conn)
+		},
+		Trace:   crosses[c.Trace],
+		Carrier: p.o.Served,
+		Tasks:   p.o.Served.Set().A2A,
+		Idle:    p.o.Config.Limits.Idle,
+		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
+	}
+	for _, a := range c.Addresses {
+		o.Addresses = append(o.Addresses, a.Addr)
+	}
+	if c.Extensions {
+		o.Extensions = map[uint64][]uint64{
+			mcpmap.ProfileID: {mcpmap.ExtTarget, mcpmap.ExtSession},
+			a2a.ProfileID:    {a2a.ExtAgent},
+		}
+	}
+	return o
+}
+
+var crosses = map[string]partner.Trace{
+	config.TraceParent: partner.TraceParent, config.TraceFull: partner.TraceFull, config.TraceNone: partner.TraceNone,
+}
+
+// dial connects to a partner, unless the access rules do not let it in.
+func (p *Partners) dial(ctx context.Context, addr transport.Addr, policy *transport.Policy) (conn transport.Conn, err error) {
+	if addr.Transport == "quic" {
+		conn, err = quicconn.Dial(ctx, addr.HostPort(), policy, quicconn.Options{OnSecurity: p.o.Security})
+	} else {
+		conn, err = tlsconn.Dial(ctx, addr.HostPort(), policy, tlsconn.Options{OnSecurity: p.o.Security})
+	}
+	if err == nil {
+		err = p.o.Keeper.Refuse(conn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// InFlight is endpoint.Options.InFlightOf: a link carries what many have to say.
+func (p *Partners) InFlight(identity string) int { return p.directory.InFlight(identity) }
+
+// observe logs what happens to links.
+func (p *Partners) observe(e partner.Event) {
+	fields := []zap.Field{zap.String("partner", e.Name)}
+	if e.Up != nil {
+		peer := e.Up.Session.Peer()
+		fields = append(fields, zap.Uint64("session", e.Up.Session.ID()), zap.Bool("dialled", e.Up.Dialled),
+			zap.String("transport", peer.Transport), zap.String("addr", peer.Addr))
+	}
+	switch e.What {
+	case partner.Connected:
+		p.log.Info("partner connected", fields...)
+	case partner.Lost:
+		p.log.Warn("partner disconnected", append(fields, zap.NamedError("cause", e.Err))...)
+	case partner.Failed:
+		p.log.Warn("partner not reached", append(fields, zap.Error(e.Err))...)
+	}
+}
+
+// Open implements part.Part. What is dialled has bounds of its own: many peers must not keep a
+// partner from being reached.
+func (p *Partners) Open() error {
+	for _, errorFrames := range []bool{false, true} {
+		ep, err := endpoint.New(p.o.Endpoints.Options(errorFrames))
+		if err != nil {
+			return err
+		}
+		p.dialling[errorFrames] = ep
+	}
+	return nil
+}
+
+// Endpoints implements part.Part.
+func (p *Partners) Endpoints() []*endpoint.Endpoint { return slices.Collect(maps.Values(p.dialling)) }
+
+// Serving implements part.Part.
+func (p *Partners) Serving() { p.apply(p.o.Config.Partners) }
+
+// Recheck implements part.Part.
+func (p *Partners) Recheck() (kept, closed int) { return p.o.Keeper.RecheckAll(p.dialled.List()) }
+
+// Retire implements part.Part: the links end. Sessions are drained with their endpoints.
+func (p *Partners) Retire() {
+	p.mu.Lock()
+	p.shut = true
+	links := slices.Collect(maps.Values(p.links))
+	p.mu.Unlock()
+	for _, link := range links {
+		link.Drain()
+		link.Close()
+	}
+}
+
+// Status is the state of a link.
+type Status = partner.Status
+
+// Status returns the state of each link, by name.
+func (p *Partners) Status() []Status {
+	list := []Status{} // never nil, which JSON shows as null
+	for _, link := range p.directory.Links() {
+		s := link.Status()
+		s.Failure = boundlog.Clean(s.Failure)
+		list = append(list, s)
+	}
+	return list
+}
+
+// Look implements part.Part.
+func (p *Partners) Look(h *part.Health) {
+	h.Warnings = append(append(h.Warnings, p.warnings()...), p.expiries()...)
+}
+
+// warnings says which partners are away.
+func (p *Partners) warnings() []string {
+	var list []string
+	for _, s := range p.Status() {
+		if s.Up {
+			continue
+		}
+		why := s.Failure
+		if why == "" {
+			why = "it has not connected yet"
+		}
+		list = append(list, fmt.Sprintf("partner %s is away since %s: %s", s.Name, s.Since.UTC().Format(time.RFC3339), why))
+	}
+	return list
+}
+
+// expiries says which partners have shown a certificate that ends soon.
+func (p *Partners) expiries() []string {
+	var list []string
+	now := p.o.Credentials.Now()
+	for _, s := range p.Status() {
+		if s.Seen != nil && p.o.Credentials.Ends(s.Seen) {
+			list = append(list, fmt.Sprintf("partner %s: the certificate that it showed last %s; the partner has to renew it", s.Name, identity.End(s.NotAfter, now)))
+		}
+	}
+	return list
+}
+
+// Shown describes the certificates that partners showed last.
+func (p *Partners) Shown() (list []certinfo.Info) {
+	for _, s := range p.Status() {
+		if s.Seen != nil {
+			list = append(list, certinfo.Info{
+				File: "shown by partner " + s.Name, Identity: s.Seen.Identity, Subject: s.Seen.Subject, Issuer: s.Seen.Issuer,
+				NotBefore: s.Seen.NotBefore, NotAfter: s.Seen.NotAfter, Fingerprint: s.Seen.Fingerprint,
+			})
+		}
+	}
+	return list
+}
+
+// Section is the links, and the bundles that vouch for partners alone.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare}
+}
+
+// Prepare reads the bundles of partners. The links follow once peers were held against
+// those.
+func (p *Partners) Prepare(c *config.Config) (part.Change, error) {
+	commit, err := p.o.Credentials.PrepareBundles(c.Partners)
+	if err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.Int("partners", len(c.Partners))},
+		Commit: commit,
+		Then: func() {
+			p.o.Taken(c.Partners)
+			p.apply(c.Partners)
+		},
+	}, nil
+}
+
+var (
+	partnerUp       = prometheus.NewDesc("swpd_partner_up", "1 while there is a session to the partner.", []string{"partner"}, nil)
+	partnerConnects = prometheus.NewDesc("swpd_partner_connects_total", "Sessions to the partner that carried something.", []string{"partner"}, nil)
+	partnerFailures = prometheus.NewDesc("swpd_partner_failures_total", "Rounds in which no address of the partner answered.", []string{"partner"}, nil)
+	partnerExpiry   = prometheus.NewDesc("swpd_partner_certificate_expiry_timestamp_seconds", "When the certificate ends that the partner showed last.", []string{"partner"}, nil)
+)
+
+// Collectors implements part.Part.
+func (p *Partners) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{p}
+}
+
+// Describe implements prometheus.Collector. Labels are names from the
+// configuration.
+func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
+	ch <- partnerUp
+	ch <- partnerConnects
+	ch <- partnerFailures
+	ch <- partnerExpiry
+	p.refusals.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (p *Partners) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range p.Status() {
+		up := 0.0
+		if s.Up {
+			up = 1
+		}
+		ch <- prometheus.MustNewConstMetric(partnerUp, prometheus.GaugeValue, up, s.Name)
+		ch <- prometheus.MustNewConstMetric(partnerConnects, prometheus.CounterValue, float64(s.Connects), s.Name)
+		ch <- prometheus.MustNewConstMetric(partnerFailures, prometheus.CounterValue, float64(s.Failures), s.Name)
+		if s.Seen != nil {
+			ch <- identity.Expiry(partnerExpiry, s.Seen.NotAfter, s.Name)
+		}
+	}
+	p.refusals.Collect(ch)
+}
+
+// Adopting returns an Observer that tells another one, and hands the sessions of partners to
+// their links.
+func (p *Partners) Adopting(o *telemetry.Observer) endpoint.Observer {
+	return adopting{o, &p.directory}
+}
+
+// adopting is an Observer that hands the sessions of partners to their links.
+type adopting struct {
+	*telemetry.Observer
+	directory *partner.Directory
+}
+
+// Opened implements endpoint.Observer.
+func (a adopting) Opened(s *endpoint.Session) {
+	a.Observer.Opened(s)
+	a.directory.Adopt(s)
+}

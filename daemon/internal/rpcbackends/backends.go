@@ -1,0 +1,188 @@
+// Package rpcbackends passes calls of RPC methods on to the HTTP servers that the
+// configuration names.
+package rpcbackends
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/rpchttp"
+	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Backends are the HTTP servers that serve RPC methods. Each has connections
+// and a bound on calls of its own, so that one that hangs is no trouble to the
+// others. Reloads come one at a time; everything else may be done meanwhile.
+type Backends struct {
+	part.Passive
+	now      atomic.Pointer[table]
+	own      map[string]rpc.Method
+	declare  func(*config.Config)
+	log      *zap.Logger
+	failures *prometheus.CounterVec
+	troubles part.Troubles
+}
+
+// table is what one configuration says of them.
+type table struct {
+	methods map[string]rpc.Method
+	names   []string
+	clients []*upstream.Client
+}
+
+// Options configure Backends.
+type Options struct {
+	Config *config.Config
+	Log    *zap.Logger
+
+	// Own are the methods that the program serves itself: no backend may serve one.
+	Own map[string]rpc.Method
+
+	// Declare has the hints on methods that a configuration declares be in force.
+	Declare func(*config.Config)
+}
+
+// New connects nothing yet.
+func New(o Options) (*Backends, error) {
+	b := &Backends{
+		own: o.Own, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "swpd_rpc_backend_failures_total", Help: "Calls that got no proper response.",
+		}, []string{"backend"}),
+	}
+	t, err := b.read(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	b.put(t)
+	return b, nil
+}
+
+// Offer implements part.Part.
+func (b *Backends) Offer(o *all.Options) error {
+	o.RPC.Resolve = b.method
+	return nil
+}
+
+// read makes the backends of a configuration. Nothing is connected.
+func (b *Backends) read(c *config.Config) (*table, error) {
+	t := &table{methods: make(map[string]rpc.Method), names: slices.Sorted(maps.Keys(c.RPC.Backends))}
+	for _, name := range t.names {
+		conf := c.RPC.Backends[name]
+		client := upstream.New(upstream.Options{Silence: conf.Timeout})
+		t.clients = append(t.clients, client)
+		methods, err := rpchttp.Methods(rpchttp.Options{
+			URL: conf.URL, Methods: conf.Methods, Repeatable: conf.Repeatable, Client: client,
+			Trouble: func(method string, err error) { b.failed(name, method, err) },
+		})
+		if err != nil {
+			t.close()
+			return nil, fmt.Errorf("rpc.backends.%s: %w", name, err)
+		}
+		maps.Copy(t.methods, methods)
+	}
+	if err := apart(t, b.own); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// failed takes note of a call that got no proper response. A backend that was taken out
+// meanwhile leaves no metric behind.
+func (b *Backends) failed(name, method string, err error) {
+	b.log.Warn("call of a backend failed", zap.String("backend", name), zap.String("method", method), zap.Error(err))
+	if slices.Contains(b.now.Load().names, name) {
+		b.failures.WithLabelValues(name).Inc()
+	}
+	b.troubles.Note(name, err.Error())
+}
+
+// put has calls that come from now on go to other backends. Those under way end as they
+// would have.
+func (b *Backends) put(t *table) {
+	old := b.now.Swap(t)
+	for _, name := range t.names {
+		b.failures.WithLabelValues(name)
+	}
+	b.troubles.Only(t.names)
+	if old == nil {
+		return
+	}
+	for _, name := range old.names {
+		if !slices.Contains(t.names, name) {
+			b.failures.DeleteLabelValues(name)
+		}
+	}
+	old.close()
+}
+
+// method returns the method of a name.
+func (b *Backends) method(name string) (rpc.Method, bool) {
+	m, ok := b.now.Load().methods[name]
+	return m, ok
+}
+
+// Section is the backends.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{Name: "rpc backends", Stays: "the old ones stay", Keys: []string{"rpc.backends"}, Prepare: prepare}
+}
+
+// Prepare makes the backends of a configuration ready.
+func (b *Backends) Prepare(c *config.Config) (part.Change, error) {
+	t, err := b.read(c)
+	if err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.String("rpc_backends", strings.Join(t.names, " "))},
+		Commit: func() bool {
+			b.declare(c)
+			b.put(t)
+			return false
+		},
+		Abandon: t.close,
+	}, nil
+}
+
+// apart returns an error if a backend serves a method that the program has itself.
+func apart(t *table, own map[string]rpc.Method) error {
+	for name := range own {
+		if _, taken := t.methods[name]; taken {
+			return fmt.Errorf("daemon: method %q is one of rpc.backends and of this program", name)
+		}
+	}
+	return nil
+}
+
+// Collectors implements part.Part.
+func (b *Backends) Collectors() []prometheus.Collector { return []prometheus.Collector{b.failures} }
+
+// Look implements part.Part.
+func (b *Backends) Look(h *part.Health) {
+	h.Warnings = append(h.Warnings, b.troubles.Warnings("rpc backend")...)
+}
+
+// Close implements part.Part.
+func (b *Backends) Close() error {
+	b.now.Load().close()
+	return nil
+}
+
+// close gives back the connections that no call is using.
+func (t *table) close() {
+	for _, client := range t.clients {
+		client.Close()
+	}
+}

@@ -1,0 +1,354 @@
+// Package sdlserver answers to A2A-SDL: it makes the server of the language from the
+// configuration and gives it its way to this endpoint.
+package sdlserver
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/internal/agents/sdlagent"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/seal"
+	"github.com/slimwire/swp/sdl/serve"
+	"github.com/slimwire/swp/sdl/trust"
+)
+
+// Server is what this endpoint answers to A2A-SDL. What it does for a peer it does over
+// a pipe to this endpoint that is that peer's, so that rules, limits and the audit trail
+// see it as they see everything else of that peer.
+type Server struct {
+	part.Passive
+	o     Options
+	log   *zap.Logger
+	agent *sdlagent.Agent // nil: A2A-SDL is not served
+	way   *part.Door
+
+	// What does not end with a language that another one replaces.
+	sessions *trust.Sessions
+	registry *sdlagent.Registry // nil: nobody was ever trusted to sign
+}
+
+// maxSDLFile is the largest file of keys, versions or approvers.
+const maxSDLFile = 1 << 20
+
+// Options configure a Server.
+type Options struct {
+	Config  *config.Config
+	Log     *zap.Logger
+	Records sdlagent.Records
+	Door    part.DoorOptions
+	Served  *served.Profiles
+
+	// Guard says who may speak as which agent.
+	Guard interface {
+		Allowed(identity, profile, operation, name string) bool
+		MayUse(identity, agentID string) bool
+	}
+
+	// Has reports whether there is an MCP server of a name, and Split returns the partner
+	// that a name leads to, with the rest of the name.
+	Has   func(server string) bool
+	Split func(name string) (partner, rest string, ok bool)
+}
+
+// New reads what the configuration names.
+func New(o Options) (*Server, error) {
+	s := &Server{o: o, log: o.Log.Named(boundlog.Backend), sessions: trust.NewSessions(trust.SessionOptions{})}
+	if o.Config.SDL.AgentID == "" {
+		return s, nil
+	}
+	language, err := readLanguage(o.Config, o.Records, s.sessions)
+	if err == nil {
+		err = s.trust(language)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.way, err = part.NewDoor(o.Door, all.Options{A2A: a2a.Options{Carrier: o.Served}}); err != nil {
+		return nil, err
+	}
+	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
+		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.told, Policy: o.Served,
+		Inside: sdlagent.Inside{
+			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served,
+		},
+		Tasks:  o.Config.SDL.Tasks,
+		Report: func(err error) { s.log.Warn("sdl", zap.Error(err)) },
+	})
+	if err != nil {
+		s.way.Close()
+		return nil, fmt.Errorf("sdl: %w", err)
+	}
+	return s, nil
+}
+
+// Check reads what a configuration names.
+func Check(c *config.Config) error {
+	_, err := readLanguage(c, nil, nil)
+	return err
+}
+
+// language is the server of the language as one reading of section sdl has it.
+type language struct {
+	serve.Options
+	trusted canonical.Value // what the trust registry begins as; of no use without a Policy
+}
+
+// readLanguage reads what the configuration names. Nothing of it is in force yet.
+func readLanguage(c *config.Config, records sdlagent.Records, sessions *trust.Sessions) (*language, error) {
+	s, o := &c.SDL, new(language)
+	o.Limits = sdl.Limits{MaxBytes: int(c.SDLBytes()), MaxDepth: s.Limits.Depth, MaxArray: s.Limits.Array, MaxHops: s.Limits.Hops}
+	o.Tools = serve.ToolSet{"sys.ping": serve.Ping, "math.add": serve.Sum}
+	o.ToolPolicy = toolPolicy(&s.Tools)
+	o.Replay = &trust.Replay{Nonces: sdlagent.Nonces{Records: records}, Window: s.Replay.Window, Skew: s.Replay.Skew}
+	o.Sessions = sessions
+	if s.Versions != "" {
+		v, err := readValue(s.Versions)
+		if err == nil {
+			o.Versions, err = sdl.ParseVersionPolicy(v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sdl.versions: %w", err)
+		}
+	}
+	if s.Sign.Key != "" {
+		text, err := part.ReadUpTo(s.Sign.Key, maxSDLFile)
+		if err == nil {
+			o.SessionKey, err = seal.ParseSigningKey(strings.TrimSpace(string(text)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sdl.sign.key: %w", err)
+		}
+		o.Signer = seal.Signer{Kid: s.Sign.Kid, Key: o.SessionKey}
+		if s.Sign.Form == "json" {
+			o.Signer.Form = seal.JSON
+		}
+	}
+	var err error
+	if o.Proposals, err = proposals(&s.Trust); err != nil {
+		return nil, fmt.Errorf("sdl.trust: %w", err)
+	}
+	if s.Keys == "" {
+		return o, nil
+	}
+	if err := o.readKeys(s); err != nil {
+		return nil, fmt.Errorf("sdl.keys: %w", err)
+	}
+	return o, nil
+}
+
+// readKeys reads the security policy, which lacks the trust registry.
+func (o *language) readKeys(s *config.SDL) error {
+	v, err := readValue(s.Keys)
+	if err != nil {
+		return err
+	}
+	trusted, decrypt, err := trust.ReadKeyFile(v)
+	if err != nil {
+		return err
+	}
+	if _, err := trust.NewRegistry(trusted, time.Now(), trust.RegistryOptions{}); err != nil {
+		return err
+	}
+	o.trusted = trusted
+	o.Policy = &trust.Policy{
+		Mode: s.Mode, Agents: s.Agents, Local: s.AgentID, DecryptKeys: decrypt,
+		Replay: o.Replay, RequireReplay: s.Replay.Required,
+		Sessions: o.Sessions, RequireSession: s.Session.Required,
+	}
+	if len(s.Session.Exempt) > 0 {
+		o.Policy.SessionExempt = s.Session.Exempt
+	}
+	return nil
+}
+
+// trust has the keys of a language be trusted, with the changes that were made to them
+// since they were in their file.
+func (s *Server) trust(o *language) error {
+	if o.Policy == nil {
+		return nil
+	}
+	var err error
+	if s.registry == nil {
+		s.registry, err = sdlagent.OpenRegistry(context.Background(), s.o.Records, o.trusted, time.Now())
+	} else {
+		err = s.registry.Configure(o.trusted, time.Now())
+	}
+	if err != nil {
+		return fmt.Errorf("sdl.keys: %w", err)
+	}
+	o.Registry = s.registry.Registry
+	o.Policy.Registry = o.Registry
+	return nil
+}
+
+// Section is the language.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "sdl", Stays: "the old one stays", Prepare: prepare,
+		Keys: []string{"sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools", "sdl.limits"},
+		// Who this endpoint is in the language, and whether it speaks it, does not change.
+		Fits:  func(started, now *config.Config) bool { return started.SDL.AgentID == now.SDL.AgentID },
+		Files: func(c *config.Config) []string { return c.SDL.Files() },
+	}
+}
+
+// Prepare makes the language of a configuration ready.
+func (s *Server) Prepare(c *config.Config) (part.Change, error) {
+	if s.agent == nil {
+		return part.Change{Commit: func() bool { return false }}, nil
+	}
+	next, err := readLanguage(c, s.o.Records, s.sessions)
+	if err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.String("sdl", c.SDL.AgentID)},
+		Commit: func() bool {
+			if err := errors.Join(s.trust(next), s.agent.SetLanguage(next.Options)); err != nil {
+				s.log.Error("sdl: not all of it is in force", zap.Error(err))
+			}
+			return false
+		},
+	}, nil
+}
+
+func toolPolicy(t *config.SDLTools) *trust.ToolPolicy {
+	return &trust.ToolPolicy{
+		Tools: t.Allow, ByAgent: lists(t.Agents), Scopes: t.Scopes, Granted: lists(t.Grants), MaxArgsBytes: int(t.Args),
+	}
+}
+
+func lists(m map[string]config.List) map[string][]string {
+	out := make(map[string][]string, len(m))
+	for name, list := range m {
+		out[name] = list
+	}
+	return out
+}
+
+// proposals are who changes the trust registry; nil if nobody does.
+func proposals(t *config.SDLTrust) (trust.Verifier, error) {
+	switch {
+	case t.Quorum != "":
+		v, err := readValue(t.Quorum)
+		if err != nil {
+			return nil, err
+		}
+		return trust.ReadQuorumFile(v)
+	case t.Key != "":
+		text, err := part.ReadUpTo(t.Key, maxSDLFile)
+		if err != nil {
+			return nil, err
+		}
+		var key ed25519.PublicKey
+		if key, err = seal.ParseVerifyKey(strings.TrimSpace(string(text))); err != nil {
+			return nil, err
+		}
+		return &trust.SingleKey{Key: key}, nil
+	}
+	return nil, nil
+}
+
+func readValue(file string) (canonical.Value, error) {
+	text, err := part.ReadUpTo(file, maxSDLFile)
+	if err != nil {
+		return canonical.Value{}, err
+	}
+	v, err := canonical.ParseJSON(text)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", file, err)
+	}
+	return v, nil
+}
+
+// Offer implements part.Part.
+func (s *Server) Offer(o *all.Options) error {
+	if s.agent != nil {
+		o.SDL = carriage.Options{Server: s.agent, Deadline: s.o.Config.SDL.Deadline}
+	}
+	return nil
+}
+
+// may says who may speak as which agent.
+func (s *Server) may(identity, agentID string) bool {
+	return s.o.Guard.Allowed(identity, "sdl", "send", agentID) && s.o.Guard.MayUse(identity, agentID)
+}
+
+// target splits the name of a tool: the first segment decides what the server is.
+func (s *Server) target(name string) (server, tool string, ok bool) {
+	if partner, rest, ok := s.o.Split(name); ok {
+		server, tool, ok := strings.Cut(rest, "/")
+		return partner + "/" + server, tool, ok && server != "" && tool != ""
+	}
+	server, tool, _ = strings.Cut(name, "/")
+	return server, tool, s.o.Has(server) && tool != ""
+}
+
+// told finds where an identity is there as an agent: where it spoke last, or where its
+// Handshake of A2A came from.
+func (s *Server) told(identity, agentID string) (profiles.Session, bool) {
+	if session, ok := s.o.Served.Set().SDL.Session(identity, agentID); ok {
+		return session, true
+	}
+	session, ok := s.o.Served.Set().A2A.Session(agentID)
+	return session, ok && session.Peer().Identity == identity
+}
+
+// Open implements part.Part.
+func (s *Server) Open() error {
+	if s.way == nil {
+		return nil
+	}
+	return s.way.Open(max(s.o.Config.Limits.InFlight*4, s.o.Config.SDL.Tasks))
+}
+
+// Door implements part.Part.
+func (s *Server) Door() *part.Door { return s.way }
+
+// connect opens a pipe of an identity to this endpoint.
+func (s *Server) connect(identity string) (profiles.Session, func(), error) {
+	session, err := s.way.Pass(identity)
+	if err != nil {
+		return nil, nil, err
+	}
+	return session, func() { session.Close(profiles.OK) }, nil
+}
+
+// Recheck implements part.Part.
+func (s *Server) Recheck() (kept, closed int) { return s.way.Recheck(nil) }
+
+// Serving implements part.Part: the tasks of an earlier process go on.
+func (s *Server) Serving() {
+	if s.agent == nil {
+		return
+	}
+	if err := s.agent.Start(context.Background()); err != nil {
+		s.log.Error("sdl: tasks of an earlier process do not go on", zap.Error(err))
+	}
+}
+
+// Close implements part.Part. Nobody is left to answer, and the profiles are still there.
+func (s *Server) Close() error {
+	if s.agent != nil {
+		s.agent.Close()
+	}
+	s.way.End()
+	s.way.Close()
+	return nil
+}

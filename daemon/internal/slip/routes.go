@@ -1,0 +1,126 @@
+package slip
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/rpc"
+	messages "github.com/slimwire/swp/profiles/slip"
+)
+
+// routes knows which agents partners announce: those that swp.agents.list of each
+// tells this endpoint. It implements Partners of profile 1025.
+type routes struct {
+	directory *partner.Directory
+
+	mu    sync.Mutex
+	links map[*partner.Link]*announced
+}
+
+// announced is what a partner has announced.
+type announced struct {
+	mu     sync.Mutex // held while it is asked
+	at     time.Time  // when it was asked last
+	agents map[string]bool
+}
+
+// How partners are asked which agents they have. An agent that was announced is looked
+// for there until the list is old; for one that was not the partner is asked again, but
+// not more often than once in a pause.
+const (
+	listOld   = 30 * time.Second
+	listPause = time.Second
+	listWait  = 2 * time.Second // for one partner
+	listPages = 100             // of agdisc.MaxList agents
+)
+
+func newRoutes(directory *partner.Directory) *routes {
+	return &routes{directory: directory, links: make(map[*partner.Link]*announced)}
+}
+
+// Find implements Partners of profile 1025. Of several partners the first by name counts.
+func (r *routes) Find(ctx context.Context, agentID string) (profiles.Session, bool) {
+	links := r.directory.Links()
+	for _, link := range links {
+		if up := r.of(link, links).find(ctx, link, agentID); up != nil {
+			return up.Session, true
+		}
+	}
+	return nil, false
+}
+
+// of returns what a link has announced, and forgets the links that are gone.
+func (r *routes) of(link *partner.Link, links []*partner.Link) *announced {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.links[link]; a != nil {
+		return a
+	}
+	now := make(map[*partner.Link]*announced, len(links))
+	for _, l := range links {
+		if now[l] = r.links[l]; now[l] == nil {
+			now[l] = new(announced)
+		}
+	}
+	r.links = now
+	if now[link] == nil { // the directory has changed meanwhile
+		return new(announced)
+	}
+	return now[link]
+}
+
+// find returns the session to the partner if it has announced an agent.
+func (a *announced) find(ctx context.Context, link *partner.Link, agentID string) *partner.Up {
+	ctx, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
+	up, err := link.Ready(ctx)
+	if err != nil || !link.Serves(up, messages.ProfileID) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	age := time.Since(a.at)
+	if a.at.IsZero() || age > listOld || !a.agents[agentID] && age > listPause {
+		if agents, err := list(ctx, up); err == nil {
+			a.agents = agents
+		}
+		a.at = time.Now()
+	}
+	if !a.agents[agentID] {
+		return nil
+	}
+	return up
+}
+
+// list asks a partner which agents it has.
+func list(ctx context.Context, up *partner.Up) (map[string]bool, error) {
+	agents := make(map[string]bool)
+	var in agdisc.ListParams
+	for range listPages {
+		params, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		octets, err := rpc.Call(ctx, up.Session, agdisc.MethodList, params)
+		if err != nil {
+			return nil, err
+		}
+		var page agdisc.ListResult
+		if err := json.Unmarshal(octets, &page); err != nil {
+			return nil, err
+		}
+		for _, entry := range page.Agents[:min(len(page.Agents), agdisc.MaxList)] {
+			agents[entry.AgentID] = true
+		}
+		if page.Next == "" || page.Next <= in.After {
+			break
+		}
+		in.After = page.Next
+	}
+	return agents, nil
+}

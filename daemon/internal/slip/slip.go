@@ -1,0 +1,152 @@
+// Package slip says who the agents of nSLIP and SLIP v1 are, for whom of them the relay keeps
+// messages, and which of them are behind partners.
+package slip
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
+	messages "github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/slip/slipstream"
+	"github.com/slimwire/swp/slip/ucr"
+)
+
+// Words are what section slip says: who the agents of nSLIP are, and for whom of
+// those who are away the relay keeps messages. They are listed all the while, so that
+// partners pass messages for them on to here; patterns are not. It implements Relay of
+// profile 1025 and agdisc.Source.
+type Words struct {
+	part.Passive
+	o   Options
+	now atomic.Pointer[table]
+}
+
+// table is one reading of the section.
+type table struct {
+	messages.Options               // but for what does not change
+	kept             *access.Names // nil: nobody
+	names            []string      // of those who are kept for, and patterns
+	ttl              time.Duration // of messages that are kept
+}
+
+// read reads what the configuration names.
+func read(c *config.SLIP) (*table, error) {
+	t := &table{names: c.Relay, ttl: c.TTL}
+	t.Numbers, t.Forms = c.Numbers(), make(map[string]uint64)
+	for agent, form := range c.Forms {
+		t.Forms[agent] = messages.TypeNSLIP
+		if form == config.FormBinary {
+			t.Forms[agent] = messages.TypeBinary
+		}
+	}
+	var err error
+	if t.Anchors, err = ReadAnchors(c.UCR); err != nil || len(c.Relay) == 0 {
+		return t, err
+	}
+	if t.kept, err = access.NewNames(c.Relay); err != nil {
+		return nil, fmt.Errorf("slip.relay: %w", err)
+	}
+	return t, nil
+}
+
+// Options configure Words.
+type Options struct {
+	Config    *config.Config
+	MayUse    func(identity, agentID string) bool // who may use which agent_id
+	Directory *partner.Directory
+	Served    func() *all.Set // the profiles that are served
+}
+
+// New reads section slip for the first time.
+func New(o Options) (*Words, error) {
+	t, err := read(&o.Config.SLIP)
+	w := &Words{o: o}
+	w.now.Store(t)
+	return w, err
+}
+
+// Offer implements part.Part.
+func (w *Words) Offer(o *all.Options) error {
+	o.SLIP = w.now.Load().Options
+	o.SLIP.MayUse, o.SLIP.Partners, o.SLIP.Relay = w.o.MayUse, newRoutes(w.o.Directory), w
+	o.AGDISC.Sources = append(o.AGDISC.Sources, w)
+	return nil
+}
+
+// Section is the words.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{Name: "slip", Stays: "the old one stays", Keys: []string{"slip"}, Files: files, Prepare: prepare}
+}
+
+// Prepare reads section slip again.
+func (w *Words) Prepare(c *config.Config) (part.Change, error) {
+	t, err := read(&c.SLIP)
+	return part.Change{
+		Fields: []zap.Field{zap.Int("slip_agents", len(c.SLIP.Agents)), zap.Int("slip_kept", len(c.SLIP.Relay))},
+		Commit: func() bool {
+			w.now.Store(t)
+			_ = w.o.Served().SLIP.SetWords(t.Options) // which the configuration has checked
+			return false
+		},
+	}, err
+}
+
+// files are those that the section reads again.
+func files(c *config.Config) []string {
+	if c.SLIP.UCR == "" {
+		return nil
+	}
+	return []string{c.SLIP.UCR}
+}
+
+// Keeps implements Relay of profile 1025.
+func (w *Words) Keeps(agentID string) bool {
+	kept := w.now.Load().kept
+	return kept != nil && kept.Match(agentID)
+}
+
+// Keep implements Relay of profile 1025.
+func (w *Words) Keep(ctx context.Context, identity, agentID string, msgID, text []byte, hops uint64) error {
+	return all.KeepSLIP(w.o.Served().Relay, all.SLIPRelay{TTL: w.now.Load().ttl}).Keep(ctx, identity, agentID, msgID, text, hops)
+}
+
+// ReadAnchors reads the anchors of this installation; nil if there is no file.
+func ReadAnchors(file string) (*ucr.Table, error) {
+	if file == "" {
+		return nil, nil
+	}
+	octets, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("slip.ucr: %w", err)
+	}
+	t, err := ucr.Load(octets)
+	if err != nil {
+		return nil, fmt.Errorf("slip.ucr: %s: %w", file, err)
+	}
+	return t, nil
+}
+
+// Agents implements agdisc.Source.
+func (w *Words) Agents() []agdisc.Entry {
+	var list []agdisc.Entry
+	for _, agent := range w.now.Load().names {
+		if slipstream.IsAgent(agent) {
+			list = append(list, agdisc.Entry{AgentID: agent})
+		}
+	}
+	return list
+}
+
+// Card implements agdisc.Source: nobody is there to have one.
+func (*Words) Card(string, func(agdisc.Card, error)) bool { return false }

@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/filestore"
+)
+
+// Where artifacts are in the store: what is known of them as records, and their
+// octets as files in a directory of the data.
+const (
+	spaceArtifacts = "artifact"
+	dirArtifacts   = "artifacts"
+
+	spaceKeys = "artifact.keys"
+	nameToken = "resume_token"
+)
+
+// openFiles opens what keeps artifacts, or makes it. The error says what to do.
+func openFiles(ctx context.Context, c *config.Config, records store.Records, acceptDamage bool, log *zap.Logger) (*filestore.Store, error) {
+	o := fileBounds(c)
+	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), acceptDamage
+	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
+	if c.Store != config.StoreMemory {
+		o.Dir = filepath.Join(c.Data, dirArtifacts)
+	}
+	blobs, err := filestore.Open(ctx, o)
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return nil, fmt.Errorf("data: artifacts: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to go on with what can be read", err, o.Dir)
+	case errors.Is(err, store.ErrVersion):
+		return nil, fmt.Errorf("data: %s: the artifacts in %s were written by another release, and nothing of them was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("data: the artifacts in %s cannot be opened: %w", o.Dir, err)
+	}
+	return blobs, nil
+}
+
+// fileBounds are the bounds of what keeps artifacts.
+func fileBounds(c *config.Config) filestore.Options {
+	a := &c.Artifact
+	return filestore.Options{
+		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
+	}
+}
+
+// artifactOptions configure profile 14.
+func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.Options {
+	a := &c.Artifact
+	return artifact.Options{
+		Store: blobs, MaxSize: uint64(c.ArtifactSize()), MaxMetadata: int(a.Metadata),
+		Window: a.Window, Chunk: int(c.ArtifactChunk()), Downloads: a.Downloads, DownloadsPerIdentity: a.DownloadsPerIdentity,
+		Abandoned: a.Abandoned, Retention: a.Retention, TokenKey: key,
+	}
+}
+
+// keyTime bounds how long the start waits for the store to say what the key is.
+const keyTime = 10 * time.Second
+
+// tokenKey returns the secret behind resume_tokens. It is made once, and kept, so
+// that a token outlives the process that gave it.
+func tokenKey(records store.Records) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), keyTime)
+	defer cancel()
+	version, key, err := records.Get(ctx, spaceKeys, nameToken)
+	if err != nil || version != 0 {
+		return key, err
+	}
+	key = make([]byte, 32)
+	_, _ = rand.Read(key) // never fails: it ends the program instead
+	told := make(chan error, 1)
+	records.Put(spaceKeys, nameToken, 0, "", key, time.Time{}, func(r store.PutResult) { told <- r.Err })
+	select {
+	case err = <-told:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data: the key of resume_tokens cannot be kept: %w", err)
+	}
+	return key, nil
+}

@@ -1,0 +1,236 @@
+// Package storage opens the store that the configuration names, keeps an eye on whether it
+// can be written, and bounds what is kept in it.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/a2aowners"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/filestore"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+// A store is asked to write every probeEvery, and is unwell if it has not after
+// probeFor: so readiness is wrong for no longer than both together (ABUSE ST-03,
+// OP-04: 5 s).
+const (
+	probeEvery = 2 * time.Second
+	probeFor   = 2 * time.Second
+)
+
+// Storage is the store of a daemon and how it is.
+type Storage struct {
+	part.Passive
+	store.Store
+	conf    *config.Config
+	served  func() *all.Set
+	engine  *sqlstore.Store
+	files   *filestore.Store // of artifacts
+	blobs   store.Blobs      // these; nil where there are none
+	commits prometheus.Histogram
+	quota   atomic.Int64
+	log     *zap.Logger
+	failure atomic.Pointer[string] // why it cannot be written now; nil if it can
+}
+
+// Options configure a Storage.
+type Options struct {
+	Config *config.Config
+	Log    *zap.Logger
+
+	// AcceptDamage opens a damaged store, too.
+	AcceptDamage bool
+
+	// Served returns the profiles that are served. They are told of other bounds.
+	Served func() *all.Set
+}
+
+// Open opens the store that a configuration names, or makes it. The error
+// says what to do.
+func Open(ctx context.Context, opts Options) (*Storage, error) {
+	c, log := opts.Config, opts.Log
+	commits := newCommits()
+	o := engineBounds(c)
+	o.Durability, o.AcceptDamage = store.Durability(c.Durability), opts.AcceptDamage
+	o.Committed = func(took time.Duration, _ int) { commits.Observe(took.Seconds()) }
+	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
+	if c.Store != config.StoreMemory {
+		o.Dir = filepath.Join(c.Data, "store")
+	}
+	engine, err := sqlstore.Open(ctx, o)
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return nil, fmt.Errorf("data: the store in %s is in use by another process, perhaps another swpd; stop that one or name another directory: %w", o.Dir, err)
+	case errors.Is(err, store.ErrVersion):
+		return nil, fmt.Errorf("data: %s: the store in %s was written by another release, and nothing in it was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
+	case errors.Is(err, store.ErrDamaged):
+		return nil, fmt.Errorf("data: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to go on with what can be read", err, o.Dir)
+	case errors.Is(err, store.ErrFull):
+		return nil, fmt.Errorf("data: the volume of %s is full; make room on it, or name another directory: %w", o.Dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("data: the store in %s cannot be opened: %w", o.Dir, err)
+	}
+	s := &Storage{Store: engine, conf: c, served: opts.Served, engine: engine, commits: commits, log: log}
+	s.quota.Store(o.Quota)
+	if s.files, err = openFiles(ctx, c, engine, opts.AcceptDamage, log); err != nil {
+		_ = engine.Close()
+		return nil, err
+	}
+	s.blobs = s.files
+	return s, nil
+}
+
+// engineBounds are the bounds of the database.
+func engineBounds(c *config.Config) sqlstore.Options {
+	return sqlstore.Options{
+		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
+	}
+}
+
+// Offer implements part.Part. What must last the profiles keep in the store.
+func (s *Storage) Offer(o *all.Options) error {
+	key, err := tokenKey(s)
+	if err != nil {
+		return err
+	}
+	o.A2A.Store, o.A2A.Ward = s, a2aowners.New(a2aowners.Options{Records: s}).Ward
+	o.Cred.Store, o.RPC.Outcomes = s, s
+	o.State.Store, o.State.Retention = s, s.conf.State.Retention
+	if o.Events.Retention = s.conf.Events.Retention; o.Events.Retention > 0 {
+		o.Events.Store = s
+	}
+	o.Artifact = artifactOptions(s.conf, s.blobs, key)
+	o.Relay = relayOptions(s.conf, s)
+	return nil
+}
+
+// Section is the bounds of what is kept.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "quotas", Stays: "the old ones stay", Prepare: prepare,
+		Keys: []string{
+			"quota", "artifact", "relay.window", "relay.ttl", "relay.retention", "relay.dead_retention", "relay.ack_timeout", "relay.backoff",
+			"relay.max_backoff", "relay.max_attempts", "relay.waiting", "relay.remembered", "relay.max_in_flight", "relay.in_flight", "relay.in_flight_per_identity",
+		},
+	}
+}
+
+// Prepare has other bounds hold for what is kept from now on.
+func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
+	return part.Change{
+		Fields: []zap.Field{zap.Stringer("quota", c.Quota.Total), zap.Stringer("artifact_quota", c.Artifact.Quota.Total)},
+		Commit: func() bool {
+			o := engineBounds(c)
+			s.engine.SetBounds(o)
+			s.quota.Store(o.Quota)
+			s.files.SetBounds(fileBounds(c))
+			// The configuration has checked what these want.
+			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
+			_ = s.served().Relay.SetLimits(relayOptions(c, s))
+			return false
+		},
+	}, nil
+}
+
+// Close implements part.Part: it closes all that keeps something.
+func (s *Storage) Close() error {
+	var err error
+	if s.blobs != nil {
+		err = s.blobs.Close()
+	}
+	err = errors.Join(err, s.Store.Close())
+	if err != nil {
+		s.log.Error("the store was not closed in order", zap.Error(err))
+	}
+	return err
+}
+
+// Check reports whether all that keeps something can be written.
+func (s *Storage) Check(ctx context.Context) error {
+	err := s.Store.Check(ctx)
+	if err == nil && s.blobs != nil {
+		err = s.blobs.Check(ctx)
+	}
+	return err
+}
+
+// Look implements part.Part.
+func (s *Storage) Look(h *part.Health) {
+	if failure := s.failure.Load(); failure != nil {
+		h.Reasons = append(h.Reasons, "store: "+strings.TrimPrefix(*failure, "store: "))
+	}
+}
+
+// Serve implements part.Part: it keeps the failure up to date.
+func (s *Storage) Serve(ctx context.Context) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.probe(ctx)
+		}
+	}
+}
+
+// probe writes, and notes whether that worked.
+func (s *Storage) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeFor)
+	defer cancel()
+	err := s.Check(ctx)
+	switch {
+	case err == nil:
+		if s.failure.Swap(nil) != nil {
+			s.log.Info("the store can be written again")
+		}
+		return
+	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
+		return // the daemon ends
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("a write took longer than %v", probeFor)
+	}
+	text := boundlog.Clean(err.Error())
+	if old := s.failure.Swap(&text); old == nil || *old != text {
+		s.log.Error(unwell(err), zap.Error(err))
+	}
+}
+
+// unwell says what the failure of a probe is, and what to do.
+func unwell(err error) string {
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return "the store is damaged: what cannot be read is not served; restore it from a copy, or start once with --accept-damage"
+	case errors.Is(err, store.ErrFull):
+		return "the store cannot be written: the volume is full; make room on it, and it goes on by itself"
+	}
+	return "the store cannot be written"
+}
+
+// Describe says what is kept and what an acknowledgement promises.
+func Describe(c *config.Config) string {
+	if c.Store == config.StoreMemory {
+		return "memory: gone with the process"
+	}
+	promise := "acknowledged state survives a power cut"
+	if c.Durability == string(store.Process) {
+		promise = "acknowledged state survives the end of the process, not that of the machine"
+	}
+	return fmt.Sprintf("%s, durability %s: %s", c.Store, c.Durability, promise)
+}

@@ -1,0 +1,166 @@
+package telemetry
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/accesslog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Exchanges are what peers ask for: a line of the access log for each, and how long
+// they take.
+type Exchanges struct {
+	part.Passive
+	log     *accesslog.Log
+	latency *latency
+
+	passedOn map[string]bool // profiles of which exchanges are passed on to partners
+
+	server  func(name string) bool           // whether a name is that of an MCP server
+	partner func(name string) (string, bool) // the partner that a name leads to
+}
+
+// accessModes are the values of log.access.
+var accessModes = map[string]accesslog.Mode{
+	config.AccessOff: accesslog.Off, config.AccessDenied: accesslog.Denied, config.AccessAll: accesslog.All,
+}
+
+// NewExchanges opens the access log. tables are the profiles that are served.
+func NewExchanges(c *config.Log, tables []*profiles.Profile, logs *Logs) (*Exchanges, error) {
+	x := &Exchanges{
+		passedOn: make(map[string]bool),
+		log:      accesslog.New(accesslog.Options{Text: logs.text, Output: logs.out}),
+		latency:  newLatency(tables),
+		server:   func(string) bool { return false },
+		partner:  func(string) (string, bool) { return "", false },
+	}
+	for _, p := range tables {
+		x.passedOn[p.Name] = p.Behind == profiles.PassedOn
+	}
+	if err := x.log.Reopen(c.AccessFile); err != nil {
+		x.log.Close()
+		return nil, err
+	}
+	x.log.Use(accessModes[c.Access])
+	return x, nil
+}
+
+// Name has exchanges be counted with the MCP servers and the partners that their names lead
+// to: server reports whether a name is that of an MCP server, and partner which partner a
+// name leads to.
+func (x *Exchanges) Name(server func(name string) bool, partner func(name string) (string, bool)) {
+	x.server, x.partner = server, partner
+}
+
+// ForgetServer drops what is counted of an MCP server that there is no more.
+func (x *Exchanges) ForgetServer(name string) { x.latency.forgetServer(name) }
+
+// ForgetPartner drops what is counted of a partner that there is no more.
+func (x *Exchanges) ForgetPartner(name string) { x.latency.forgetPartner(name) }
+
+// CloseLog writes what is left of the access log. Nothing is observed any more.
+func (x *Exchanges) CloseLog() { x.log.Close() }
+
+// AccessLogSection is the access log.
+func AccessLogSection(prepare part.Prepare) part.Section {
+	return part.Section{Name: "access log", Stays: "the old one stays", Keys: []string{"log.access", "log.access_file"}, Prepare: prepare}
+}
+
+// Prepare opens the file anew, also if nothing has changed: it may have been moved
+// away. It is of nobody else's concern, so that it is in use at once.
+func (x *Exchanges) Prepare(c *config.Config) (part.Change, error) {
+	return part.Change{
+		Fields: []zap.Field{zap.String("access", c.Log.Access)},
+		Commit: func() bool {
+			x.log.Use(accessModes[c.Log.Access])
+			return false
+		},
+	}, x.log.Reopen(c.Log.AccessFile)
+}
+
+// observe takes an exchange that has ended.
+func (x *Exchanges) observe(r *endpoint.Report) {
+	partner := ""
+	if x.passedOn[r.Subject.Profile] {
+		partner, _ = x.partner(r.Subject.Name)
+	}
+	x.latency.observe(&r.Subject, r.Outcome, r.Took.Seconds())
+	switch {
+	case partner != "":
+		x.latency.partner(partner, r.Subject.Profile, r.Outcome, r.Took.Seconds())
+		if _, still := x.partner(r.Subject.Name); !still { // it was removed meanwhile
+			x.latency.forgetPartner(partner)
+		}
+	case r.Subject.Profile == "mcp":
+		if server, _, _ := strings.Cut(r.Subject.Name, "/"); server != "" && x.server(server) {
+			x.latency.server(server, r.Outcome, r.Took.Seconds())
+		}
+	}
+	denied := r.Outcome == profiles.OutcomeDenied
+	if !x.log.Wants(denied) || r.Subject.Part && r.Outcome == profiles.OutcomeOK {
+		return
+	}
+	x.write(r, partner)
+}
+
+func (x *Exchanges) write(r *endpoint.Report, partner string) {
+	v := &r.Verdict
+	peer := v.Session.Peer()
+	line := accesslog.Line{
+		Time: r.Began.Add(r.Took), Identity: peer.Identity,
+		Profile: r.Subject.Profile, Operation: r.Subject.Operation, Name: r.Subject.Name, Partner: partner,
+		Outcome: r.Outcome.String(), Denied: r.Outcome == profiles.OutcomeDenied,
+		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Took: r.Took,
+		Transport: peer.Transport, Session: v.Session.ID(), Trace: traceID(profiles.TraceOf(r.Context)),
+	}
+	switch {
+	case r.Outcome == profiles.OutcomeRefused:
+		line.Outcome += ":" + v.Code.String()
+	case guard.IsCaller(peer.Identity):
+		line.Transport = "http"
+	}
+	x.log.Write(&line)
+}
+
+// traceID is the trace id of a trace context, empty if there is none.
+func traceID(t profiles.Trace) string {
+	if len(t.Parent) < 35 {
+		return ""
+	}
+	return t.Parent[3:35]
+}
+
+var (
+	accessLines = prometheus.NewDesc("swpd_access_lines_total", "Lines of the access log.", nil, nil)
+	accessLeft  = prometheus.NewDesc("swpd_access_lines_left_out_total", "Lines that the access log does not have, by why.", []string{"reason"}, nil)
+)
+
+// Collectors implements part.Part.
+func (x *Exchanges) Collectors() []prometheus.Collector { return []prometheus.Collector{x} }
+
+// Describe implements prometheus.Collector.
+func (x *Exchanges) Describe(ch chan<- *prometheus.Desc) {
+	ch <- accessLines
+	ch <- accessLeft
+	x.latency.describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (x *Exchanges) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(accessLines, prometheus.CounterValue, float64(x.log.Lines()))
+	left := x.log.Left()
+	for _, row := range []struct {
+		reason string
+		n      uint64
+	}{{"rate", left.Rate}, {"buffer", left.Buffer}, {"write", left.Failed}} {
+		ch <- prometheus.MustNewConstMetric(accessLeft, prometheus.CounterValue, float64(row.n), row.reason)
+	}
+	x.latency.collect(ch)
+}

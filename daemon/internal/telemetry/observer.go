@@ -1,0 +1,137 @@
+package telemetry
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// Observer turns what endpoints and listeners tell into metrics and log lines.
+// No payload, and nothing of one, is written.
+type Observer struct {
+	metrics                   *Metrics
+	exchanges                 *Exchanges
+	reject, security, session *zap.Logger
+}
+
+// NewObserver makes an Observer, which counts in nothing yet.
+func NewObserver(log *zap.Logger, x *Exchanges) *Observer {
+	return &Observer{
+		exchanges: x,
+		reject:    log.Named(boundlog.Reject),
+		security:  log.Named(boundlog.Security),
+		session:   log.Named(boundlog.Session),
+	}
+}
+
+// Count has it count in metrics. It comes before anything is served.
+func (o *Observer) Count(m *Metrics) { o.metrics = m }
+
+// Verdict counts each message and logs those that were not accepted.
+func (o *Observer) Verdict(v endpoint.Verdict) {
+	p := o.metrics.verdict(&v)
+	if v.Code == profiles.OK {
+		return
+	}
+	level, text := zapcore.WarnLevel, "message refused"
+	if !v.Reject {
+		level, text = zapcore.DebugLevel, "message answered with a failure"
+	}
+	if panicked := (*endpoint.PanicError)(nil); errors.As(v.Err, &panicked) {
+		o.panicked(panicked, p.name)
+	}
+	line := o.reject.Check(level, text)
+	if line == nil {
+		return
+	}
+	peer := v.Session.Peer()
+	line.Write(
+		zap.Stringer("err_code", v.Code),
+		zap.String("err_detail", v.Detail),
+		zap.String("profile", p.name),
+		zap.Uint64("profile_id", v.ProfileID),
+		zap.Uint64("msg_type", v.MsgType),
+		zap.String("msg_id", hex.EncodeToString(v.MsgID[:min(len(v.MsgID), 64)])),
+		zap.Int("bytes", v.Bytes),
+		zap.Stringer("action", v.Action),
+		zap.String("peer", peer.Identity),
+		zap.String("addr", peer.Addr),
+		zap.String("transport", peer.Transport),
+		zap.Uint64("session", v.Session.ID()),
+		zap.Uint64("lane", v.Lane),
+		zap.Uint64("seq", v.Seq),
+		zap.Error(v.Err),
+	)
+}
+
+// Exchange implements endpoint.ExchangeObserver.
+func (o *Observer) Exchange(r endpoint.Report) { o.exchanges.observe(&r) }
+
+// panicked logs where a handler panicked, once for each panic. The value it
+// panicked with may hold what a peer sent and is cut like any other.
+func (o *Observer) panicked(err *endpoint.PanicError, profile string) {
+	fields := []zap.Field{zap.String("profile", profile), zap.Error(err)}
+	frames := strings.Split(strings.TrimSpace(string(err.Stack)), "\n")
+	const skip, most = 7, 40 // "goroutine …" and the recovery itself; the rest seldom matters
+	frames = frames[min(skip, len(frames)):min(most, len(frames))]
+	for i := 0; i+1 < len(frames); i += 2 {
+		fields = append(fields, zap.String(fmt.Sprintf("frame_%02d", i/2), frames[i]+" "+strings.TrimSpace(frames[i+1])))
+	}
+	o.session.Error("handler panicked", fields...)
+}
+
+// Security writes the audit trail.
+func (o *Observer) Security(ev transport.SecurityEvent) {
+	o.metrics.event(&ev)
+	o.security.Warn("security event",
+		zap.Stringer("err_code", profiles.SecurityPolicy),
+		zap.String("reason", ev.Reason),
+		zap.String("transport", ev.Transport),
+		zap.String("addr", ev.Addr),
+		zap.String("peer", ev.Identity),
+		zap.Error(ev.Err),
+	)
+}
+
+// Opened implements endpoint.Observer.
+func (o *Observer) Opened(s *endpoint.Session) {
+	peer := s.Peer()
+	o.metrics.sessions.WithLabelValues(peer.Transport).Inc()
+	o.metrics.opened.WithLabelValues(peer.Transport).Inc()
+	o.session.Info("connection opened",
+		zap.Uint64("session", s.ID()),
+		zap.String("peer", peer.Identity),
+		zap.String("transport", peer.Transport),
+		zap.String("addr", peer.Addr),
+		zap.String("issuer", peer.Issuer),
+		zap.String("subject", peer.Subject),
+		zap.String("fingerprint", peer.Fingerprint),
+	)
+}
+
+// Closed implements endpoint.Observer.
+func (o *Observer) Closed(s *endpoint.Session, cause error) {
+	peer := s.Peer()
+	o.metrics.sessions.WithLabelValues(peer.Transport).Dec()
+	o.session.Info("connection closed", zap.Uint64("session", s.ID()), zap.String("peer", peer.Identity), zap.NamedError("cause", cause))
+}
+
+// Refused implements endpoint.Observer.
+func (o *Observer) Refused(peer *transport.Peer) {
+	o.metrics.refused.WithLabelValues(peer.Transport).Inc()
+	o.session.Warn("connection refused",
+		zap.Stringer("err_code", profiles.RateLimitExceeded),
+		zap.String("peer", peer.Identity),
+		zap.String("transport", peer.Transport),
+		zap.String("addr", peer.Addr),
+	)
+}

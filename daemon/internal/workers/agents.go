@@ -1,0 +1,170 @@
+package workers
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/a2ahttp"
+	"github.com/slimwire/swp/internal/bridge/a2aowners"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
+)
+
+// Agents are the agents of A2A 1.0 at URLs. Each has connections and a bound on
+// operations of its own. It implements agdisc.Source.
+type Agents struct {
+	part.Passive
+	hires    Hires
+	declare  func(*config.Config)
+	roster   roster[config.A2AAgent, *remote]
+	records  a2aowners.Records
+	may      profiles.Access
+	log      *zap.Logger
+	failures *prometheus.CounterVec
+	troubles part.Troubles
+}
+
+// remote is an agent of the configuration.
+type remote struct {
+	back *a2ahttp.Back
+	slip *slip // nil: SLIP is the agent's own affair
+	card agdisc.Source
+}
+
+func (r *remote) registrations() []a2a.Registration {
+	return r.slip.registrations(r.back.Registrations())
+}
+
+func (r *remote) close() { r.back.Close() }
+
+// AgentOptions configure Agents.
+type AgentOptions struct {
+	Config  *config.Config
+	Log     *zap.Logger
+	Records a2aowners.Records // of whose tasks are
+	Access  profiles.Access
+	Hires   Hires
+
+	// Declare has the hints on agents that a configuration declares be in force.
+	Declare func(*config.Config)
+}
+
+// NewAgents makes the agents of a configuration. Nothing is connected.
+func NewAgents(o AgentOptions) (*Agents, error) {
+	a := &Agents{
+		hires: o.Hires, declare: o.Declare, records: o.Records, may: o.Access, log: o.Log.Named(boundlog.Backend),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "swpd_a2a_agent_failures_total", Help: "Requests that an agent at a URL did not properly answer.",
+		}, []string{"agent"}),
+	}
+	a.roster = roster[config.A2AAgent, *remote]{
+		key: "a2a.agents", build: a.build,
+		bare: func(c config.A2AAgent) config.A2AAgent {
+			c.Hints = config.Hints{}
+			return c
+		},
+		left: func(name string) { a.failures.DeleteLabelValues(name) },
+	}
+	next, err := a.roster.prepare(o.Config.A2A.Agents)
+	if err != nil {
+		return nil, err
+	}
+	a.put(next)
+	return a, nil
+}
+
+func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
+	slip, err := newSlip(name, &conf.Slip, a.log)
+	if err != nil {
+		return nil, err
+	}
+	back, err := a2ahttp.NewBack(a2ahttp.BackOptions{
+		Name: name, URL: conf.URL, Binding: a2ahttp.Binding(conf.Binding), CardURL: conf.Card, Header: conf.Header(),
+		Records: a.records, Access: a.may, Calls: conf.Calls, Streams: conf.Streams,
+		Silence: conf.Timeout, Deadline: conf.Deadline, Retention: conf.Retention,
+		Trouble: func(operation string, err error) {
+			a.failures.WithLabelValues(name).Inc()
+			a.log.Warn("request to an agent failed", zap.String("agent", name), zap.String("operation", operation), zap.Error(err))
+			a.troubles.Note(name, err.Error())
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &remote{back: back, slip: slip, card: slip.source(back)}, nil
+}
+
+// put has tasks that come from now on go to other agents, once their Workers are hired.
+func (a *Agents) put(next map[string]*enlisted[config.A2AAgent, *remote]) (gone, come []a2a.Registration) {
+	for name := range next {
+		a.failures.WithLabelValues(name)
+	}
+	a.troubles.Only(slices.Collect(maps.Keys(next)))
+	return a.roster.put(next)
+}
+
+// AgentSection is the agents.
+func AgentSection(prepare part.Prepare) part.Section {
+	return part.Section{Name: "a2a agents", Stays: "the old ones stay", Keys: []string{"a2a.agents"}, Prepare: prepare}
+}
+
+// Prepare makes the agents of a configuration ready.
+func (a *Agents) Prepare(c *config.Config) (part.Change, error) {
+	next, err := a.roster.prepare(c.A2A.Agents)
+	if err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.String("a2a_agents", part.Names(next))},
+		Commit: func() bool {
+			a.declare(c)
+			a.hires.Replace(a.put(next))
+			return false
+		},
+		Then:    a.hires.Hire,
+		Abandon: func() { a.roster.abandon(next) },
+	}, nil
+}
+
+// Offer implements part.Part.
+func (a *Agents) Offer(o *all.Options) error {
+	o.A2A.Workers = append(o.A2A.Workers, a.roster.registrations()...)
+	o.AGDISC.Sources = append(o.AGDISC.Sources, a)
+	return nil
+}
+
+// Agents implements agdisc.Source.
+func (a *Agents) Agents() (list []agdisc.Entry) {
+	for _, one := range a.roster.inForce() {
+		list = append(list, one.is.card.Agents()...)
+	}
+	return list
+}
+
+// Card implements agdisc.Source.
+func (a *Agents) Card(agentID string, found func(agdisc.Card, error)) bool {
+	one := a.roster.named(agentID)
+	return one != nil && one.is.card.Card(agentID, found)
+}
+
+// Collectors implements part.Part.
+func (a *Agents) Collectors() []prometheus.Collector { return []prometheus.Collector{a.failures} }
+
+// Look implements part.Part.
+func (a *Agents) Look(h *part.Health) {
+	h.Warnings = append(h.Warnings, a.troubles.Warnings("a2a agent")...)
+}
+
+// Close implements part.Part: it gives back the connections that no task is using.
+func (a *Agents) Close() error {
+	a.roster.close()
+	return nil
+}

@@ -1,0 +1,86 @@
+package workers
+
+import (
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+// slip has an agent speak SLIP with those who know the same anchors. Nil leaves the
+// agent as it is.
+type slip struct {
+	agent string
+	x     *slipa2a.Extension
+	log   *zap.Logger
+}
+
+func newSlip(agent string, c *config.SlipA2A, log *zap.Logger) (*slip, error) {
+	if c.Mismatch == "" {
+		return nil, nil
+	}
+	x, err := slipa2a.New(slipa2a.Options{Mismatch: slipa2a.Mismatch(c.Mismatch), RequireHash: c.RequireHash, Required: c.Required})
+	if err != nil {
+		return nil, err
+	}
+	return &slip{agent, x, log}, nil
+}
+
+// registrations puts the extension before the Workers of the agent.
+func (s *slip) registrations(list []a2a.Registration) []a2a.Registration {
+	if s != nil {
+		for i := range list {
+			list[i].Worker = s.x.Wrap(list[i].Worker)
+		}
+	}
+	return list
+}
+
+// source has the card of the agent declare the extension.
+func (s *slip) source(cards agdisc.Source) agdisc.Source {
+	if s == nil {
+		return cards
+	}
+	return &slipCards{Source: cards, slip: s}
+}
+
+// slipCards is a source whose cards declare the extension, unless they are signed.
+type slipCards struct {
+	agdisc.Source
+	slip *slip
+
+	mu   sync.Mutex
+	from string      // etag of the card that was changed last
+	last agdisc.Card // what it became
+}
+
+// Card implements agdisc.Source.
+func (c *slipCards) Card(agentID string, found func(agdisc.Card, error)) bool {
+	return c.Source.Card(agentID, func(card agdisc.Card, err error) {
+		if err == nil {
+			card = c.declared(card)
+		}
+		found(card, err)
+	})
+}
+
+// declared changes a card once, for all who ask for it.
+func (c *slipCards) declared(card agdisc.Card) agdisc.Card {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.from == "" || c.from != card.ETag {
+		c.from, c.last = card.ETag, card
+		payload, err := c.slip.x.Declare(card.Payload)
+		if err != nil {
+			c.slip.log.Warn("the card cannot declare SLIP; its author has to", zap.String("agent", c.slip.agent), zap.Error(err))
+		} else {
+			c.last.Payload, c.last.ETag = payload, agdisc.HashOf(payload)
+		}
+	}
+	card.Payload, card.ETag = c.last.Payload, c.last.ETag
+	return card
+}

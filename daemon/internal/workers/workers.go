@@ -1,0 +1,297 @@
+// Package workers has the tasks of peers carried out outside this process: by the commands and
+// URLs of workers, and by agents of A2A 1.0 at URLs.
+package workers
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/bridge/schema"
+	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/bridge/worker"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/all"
+)
+
+// Workers carry out the tasks of peers, outside this process.
+type Workers struct {
+	part.Passive
+	conf    *config.Config
+	hires   Hires
+	mayUse  func(identity, agentID string) bool
+	declare func(*config.Config)
+	roster  roster[config.A2AWorker, *hand]
+	schemas atomic.Pointer[schemas]
+	log     *zap.Logger
+	ended   *prometheus.CounterVec
+}
+
+// schemas are those of inputs, by kind.
+type schemas map[string]*schema.Schema
+
+// How a task ended, as a label.
+const (
+	taskDone    = "done"
+	taskFailed  = "failed"
+	taskStopped = "stopped" // by its deadline, its initiator or a stop of swpd
+)
+
+var workerRunning = prometheus.NewDesc("swpd_a2a_running", "Tasks that a worker is carrying out.", []string{"worker"}, nil)
+
+// Hires has Workers carry out tasks. A reload puts them in, section by section, and then
+// hires them.
+type Hires interface {
+	Replace(gone, come []a2a.Registration)
+	Hire()
+}
+
+// Options configure Workers.
+type Options struct {
+	Config *config.Config
+	Log    *zap.Logger
+	Hires  Hires
+
+	// MayUse says who may use which agent_id.
+	MayUse func(identity, agentID string) bool
+
+	// Declare has the hints on workers that a configuration declares be in force.
+	Declare func(*config.Config)
+}
+
+// New makes the workers of a configuration. Nothing is connected or started.
+func New(o Options) (*Workers, error) {
+	w := &Workers{
+		conf: o.Config, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "swpd_a2a_runs_total", Help: "Tasks that a worker was given, by how that ended.",
+		}, []string{"worker", "outcome"}),
+	}
+	w.roster = roster[config.A2AWorker, *hand]{
+		key: "a2a.workers", build: w.build,
+		bare: func(c config.A2AWorker) config.A2AWorker {
+			c.Schema, c.Hints = "", config.Hints{}
+			return c
+		},
+		left: func(name string) { w.ended.DeletePartialMatch(prometheus.Labels{"worker": name}) },
+	}
+	next, err := w.read(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	w.put(next)
+	return w, nil
+}
+
+// workerTable is what one configuration says of them.
+type workerTable struct {
+	workers map[string]*enlisted[config.A2AWorker, *hand]
+	schemas schemas
+}
+
+// read makes the workers of a configuration. Nothing is connected.
+func (w *Workers) read(c *config.Config) (t workerTable, err error) {
+	if t.schemas, err = loadSchemas(c); err != nil {
+		return t, err
+	}
+	t.workers, err = w.roster.prepare(c.A2A.Workers)
+	return t, err
+}
+
+// put has tasks that come from now on carried out by other workers, once they are hired.
+func (w *Workers) put(t workerTable) (gone, come []a2a.Registration) {
+	w.schemas.Store(&t.schemas)
+	for name := range t.workers {
+		for _, outcome := range []string{taskDone, taskFailed, taskStopped} {
+			w.ended.WithLabelValues(name, outcome)
+		}
+	}
+	return w.roster.put(t.workers)
+}
+
+// Section is the workers.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{Name: "a2a workers", Stays: "the old ones stay", Keys: []string{"a2a.workers"}, Files: schemaFiles, Prepare: prepare}
+}
+
+// Prepare makes the workers of a configuration ready.
+func (w *Workers) Prepare(c *config.Config) (part.Change, error) {
+	table, err := w.read(c)
+	if err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.String("a2a_workers", part.Names(table.workers))},
+		Commit: func() bool {
+			w.declare(c)
+			w.hires.Replace(w.put(table))
+			return false
+		},
+		Then:    w.hires.Hire,
+		Abandon: func() { w.roster.abandon(table.workers) },
+	}, nil
+}
+
+// schemaFiles are those that the section reads again.
+func schemaFiles(c *config.Config) (files []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		if file := c.A2A.Workers[name].Schema; file != "" {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// loadSchemas reads the schemas of inputs.
+func loadSchemas(c *config.Config) (schemas, error) {
+	byKind := make(schemas)
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
+		conf := c.A2A.Workers[name]
+		if conf.Schema == "" {
+			continue
+		}
+		s, err := schema.Load(conf.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("a2a.workers.%s.schema: %w", name, err)
+		}
+		for _, kind := range conf.Kinds {
+			byKind[kind] = s
+		}
+	}
+	return byKind, nil
+}
+
+// hand is a worker of the configuration.
+type hand struct {
+	a2a.Registration
+	client  *upstream.Client // of a URL; else nil
+	running atomic.Int64     // tasks
+}
+
+func (h *hand) registrations() []a2a.Registration { return []a2a.Registration{h.Registration} }
+
+func (h *hand) close() {
+	if h.client != nil {
+		h.client.Close()
+	}
+}
+
+func (w *Workers) build(name string, c *config.A2AWorker) (*hand, error) {
+	h := &hand{Registration: a2a.Registration{Kinds: c.Kinds, Tasks: c.Tasks, Deadline: c.Deadline}}
+	one, err := w.worker(name, c, h)
+	h.Worker = w.watch(name, one, h)
+	return h, err
+}
+
+func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker, error) {
+	if c.URL != "" {
+		h.client = upstream.New(upstream.Options{Calls: c.Tasks}) // no task waits for another
+		return worker.NewHTTP(h.client, c.URL)
+	}
+	env := make([]string, 0, len(c.Env))
+	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, key+"="+c.Env[key])
+	}
+	return worker.NewCommand(worker.CommandOptions{
+		Program: proc.Config{Command: c.Command, Args: c.Args, Env: env, Path: os.Getenv("PATH"), Dir: c.Dir},
+		Grace:   part.ChildGrace,
+		Observe: func(e worker.Event) { w.observe(name, e) },
+	})
+}
+
+// validate is a2a.Options.Validate.
+func (w *Workers) validate(kind string, input []byte) error {
+	if s := (*w.schemas.Load())[kind]; s != nil {
+		return s.Validate(input)
+	}
+	return nil
+}
+
+// watch counts and logs how tasks end.
+func (w *Workers) watch(name string, one a2a.Worker, h *hand) a2a.Worker {
+	return a2a.WorkerFunc(func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+		h.running.Add(1)
+		defer h.running.Add(-1)
+		output, err := one.Run(ctx, t, event)
+		outcome := taskDone
+		switch {
+		case ctx.Err() != nil:
+			outcome = taskStopped
+		case err != nil:
+			outcome = taskFailed
+			w.log.Warn("task failed", zap.String("worker", name), taskID(t), zap.String("peer", t.Peer), zap.Error(err))
+		}
+		w.ended.WithLabelValues(name, outcome).Inc()
+		return output, err
+	})
+}
+
+func taskID(t *a2a.Task) zap.Field { return zap.String("task_id", hex.EncodeToString(t.ID)) }
+
+// observe logs what happens to processes. Inputs and what they write to standard
+// output are not logged.
+func (w *Workers) observe(name string, e worker.Event) {
+	fields := []zap.Field{zap.String("worker", name), zap.Int("pid", e.PID), taskID(e.Task)}
+	switch e.What {
+	case worker.Started:
+		w.log.Debug("worker started", fields...)
+	case worker.Exited:
+		w.log.Debug("worker ended", append(fields, zap.Error(e.Err))...)
+	case worker.Failed:
+		w.log.Error("worker could not be started", append(fields, zap.Error(e.Err))...)
+	case worker.Stderr:
+		w.log.Info("worker says", append(fields, zap.ByteString("line", e.Line))...)
+	}
+}
+
+// report is a2a.Options.Report.
+func (w *Workers) report(err error) { w.log.Error("task", zap.Error(err)) }
+
+// Offer implements part.Part.
+func (w *Workers) Offer(o *all.Options) error {
+	c := &w.conf.A2A
+	a := &o.A2A
+	a.Workers = append(a.Workers, w.roster.registrations()...)
+	a.MayUse, a.Partners, a.Validate, a.Report = w.mayUse, w.conf.Partners.Identities(), w.validate, w.report
+	a.Retention, a.Deadline, a.Abandoned = c.Retention, c.Deadline, c.Abandoned
+	return nil
+}
+
+// Close implements part.Part: the connections that no task is using are given back.
+func (w *Workers) Close() error {
+	w.roster.close()
+	return nil
+}
+
+// Collectors implements part.Part.
+func (w *Workers) Collectors() []prometheus.Collector { return []prometheus.Collector{w} }
+
+// Describe implements prometheus.Collector. Labels are names from the
+// configuration.
+func (w *Workers) Describe(ch chan<- *prometheus.Desc) {
+	ch <- workerRunning
+	w.ended.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (w *Workers) Collect(ch chan<- prometheus.Metric) {
+	running := make(map[string]int64)
+	for _, one := range w.roster.list() {
+		running[one.name] += one.is.running.Load()
+	}
+	for name, n := range running {
+		ch <- prometheus.MustNewConstMetric(workerRunning, prometheus.GaugeValue, float64(n), name)
+	}
+	w.ended.Collect(ch)
+}

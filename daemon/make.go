@@ -1,0 +1,196 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/entrances"
+	"github.com/slimwire/swp/daemon/internal/fronts"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/mcpservers"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/partners"
+	"github.com/slimwire/swp/daemon/internal/rpcbackends"
+	"github.com/slimwire/swp/daemon/internal/sdlserver"
+	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/daemon/internal/slip"
+	"github.com/slimwire/swp/daemon/internal/storage"
+	"github.com/slimwire/swp/daemon/internal/teams"
+	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/daemon/internal/workers"
+)
+
+// makeBase makes what all others rest on.
+func (d *daemon) makeBase() error {
+	var err error
+	d.admin = &admin{d: d}
+	d.add(d.admin)
+	d.memory = entrances.NewMemory()
+	d.add(d.memory)
+	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
+	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck
+	d.reloader.identity = func() string { return d.credentials.Identity() }
+	if d.credentials, err = identity.New(d.config, time.Now); err != nil {
+		return err
+	}
+	d.served = served.New(d.log)
+	d.observer = telemetry.NewObserver(d.log, d.exchanges)
+	d.guard, err = guard.New(guard.Options{
+		Access: &d.config.Access, Log: d.log, Running: func() *config.Config { return d.reloader.running },
+		Changed:  func(differs func(identity, server string) bool) { d.served.Set().MCP.RulesChanged(differs) },
+		Security: d.observer.Security,
+	})
+	if err != nil {
+		return err
+	}
+	d.endpoints = &entrances.Endpoints{
+		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit,
+	}
+	d.listeners = entrances.NewListeners(entrances.Options{
+		Config: d.config, Log: d.log, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
+	})
+	d.state, err = storage.Open(context.Background(), storage.Options{
+		Config: d.config, Log: d.log, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.state)
+	d.add(d.credentials)
+	d.add(d.reloader)
+	d.add(d.guard)
+	d.add(d.exchanges)
+	return nil
+}
+
+// makeFiles makes what the profiles read from files, and what is declared of those who work
+// for peers.
+func (d *daemon) makeFiles() error {
+	var err error
+	if d.cards, err = served.NewCards(d.config); err != nil {
+		return err
+	}
+	d.add(d.cards)
+	if d.verifiers, err = served.NewVerifiers(d.config, d.served, d.credentials.Identity); err != nil {
+		return err
+	}
+	d.add(d.verifiers)
+	d.hints = served.NewHints(d.config, d.log)
+	d.add(d.hints)
+	return nil
+}
+
+// makeBackends makes what works for peers, here and elsewhere.
+func (d *daemon) makeBackends() error {
+	var err error
+	d.servers, err = mcpservers.New(mcpservers.Options{
+		Config: d.config, Log: d.log, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.servers)
+	d.workers, err = workers.New(workers.Options{
+		Config: d.config, Log: d.log, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.workers)
+	d.agents, err = workers.NewAgents(workers.AgentOptions{
+		Config: d.config, Log: d.log, Records: d.state, Access: d.guard, Hires: d.served, Declare: d.hints.SetAgents,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.agents)
+	d.backends, err = rpcbackends.New(rpcbackends.Options{Config: d.config, Log: d.log, Own: d.opts.Methods, Declare: d.hints.SetMethods})
+	if err != nil {
+		return err
+	}
+	d.add(d.backends)
+	if d.inside, err = mcpservers.NewInside(d.servers, d.config, d.log); err != nil {
+		return err
+	}
+	d.add(d.inside)
+	d.teams, err = teams.New(teams.Options{Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served})
+	if err != nil {
+		return err
+	}
+	d.add(d.teams)
+	d.partners = partners.New(partners.Options{
+		Config: d.config, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
+		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Taken: d.servers.Yield, Forgotten: d.exchanges.ForgetPartner,
+	})
+	d.add(d.partners)
+	d.endpoints.InFlightOf = d.partners.InFlight
+	d.hints.Behind(d.partners.Target)
+	d.exchanges.Name(d.servers.Has, d.partners.Of)
+	return nil
+}
+
+// makeProfiles makes the profiles, and A2A-SDL, which is served by one of them and ends
+// ahead of it.
+func (d *daemon) makeProfiles() error {
+	var err error
+	d.words, err = slip.New(slip.Options{Config: d.config, MayUse: d.guard.MayUse, Directory: d.partners.Directory(), Served: d.served.Set})
+	if err != nil {
+		return err
+	}
+	d.add(d.words)
+	d.remoteCards = partners.NewCards(d.partners)
+	d.add(d.remoteCards)
+	d.add(d.served)
+	d.sdl, err = sdlserver.New(sdlserver.Options{
+		Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served, Guard: d.guard, Has: d.servers.Has, Split: d.partners.Split,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.sdl)
+	return d.served.Make(d.parts, served.Options{
+		Version: d.opts.Version, More: d.opts.Profiles, Methods: d.opts.Methods,
+		Idle: d.config.Limits.Idle, Handler: d.config.Limits.Handler, ReplayWindow: d.config.RPC.ReplayWindow,
+	})
+}
+
+// makeEntrances makes what peers, and those inside this process, come by.
+func (d *daemon) makeEntrances() error {
+	var err error
+	set := d.served.Set()
+	d.metrics = telemetry.NewMetrics(set.Registry, d.opts.Version)
+	d.observer.Count(d.metrics)
+	d.traces, err = telemetry.NewTraces(telemetry.TraceOptions{
+		Carriers: set.Carriers, Collector: d.config.Telemetry.OTLP, Version: d.opts.Version, Identity: d.credentials.Identity(), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.traces)
+	d.endpoints.Registry, d.endpoints.Tracer = set.Registry, d.traces
+	d.add(d.listeners)
+	d.fronts, err = fronts.New(fronts.Options{
+		Config: d.config, Log: d.log, Door: d.door(), Carrier: d.served, Now: d.credentials.Now,
+		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.fronts)
+	return d.listeners.Listen(d.partners.Adopting(d.observer))
+}
+
+// door says where the doors of this endpoint lead to.
+func (d *daemon) door() part.DoorOptions {
+	return part.DoorOptions{Version: d.opts.Version, Self: d.credentials.Identity, Endpoints: d.endpoints, Keeper: d.guard}
+}
+
+// recheck closes the connections of those who are not trusted or let in any more.
+func (d *daemon) recheck() {
+	kept, closed := d.parts.Recheck()
+	d.log.Info("peers held against the new trust anchors and rules", zap.Int("kept", kept), zap.Int("closed", closed))
+}
