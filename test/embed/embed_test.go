@@ -33,7 +33,7 @@ func TestAProfileOfAnotherModuleIsServed(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "./...")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"), "GOPROXY=off")
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
