@@ -292,6 +292,7 @@ func TestWorkKeepsItsTasksOverLostConnections(t *testing.T) {
 		if err != nil || !result.OK || string(result.Output) != "in" {
 			t.Fatalf("%+v, %v", result, err)
 		}
+		synctest.Wait() // events flow before Work tells of the connection
 		if want := []string{"1", "2", "3"}; !slices.Equal(seen, want) || runs.Load() != 1 || connected.Load() != 2 {
 			t.Errorf("events %q, want %q; %d runs, %d connections", seen, want, runs.Load(), connected.Load())
 		}
