@@ -67,10 +67,10 @@ func (h *held) idle() time.Duration {
 func (h *held) sign(patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(h.c.Context(), patience)
 	defer cancel()
-	_, err := rpc.Call(ctx, h.c.Session, rpc.MethodPing, nil)
+	_, err := rpc.Call(ctx, h.c.peer, rpc.MethodPing, nil)
 	switch {
 	case err != nil && h.c.Context().Err() == nil && ctx.Err() != nil:
-		h.c.Session.Close(profiles.OK)
+		h.c.peer.Close(profiles.OK)
 	case h.c.Context().Err() == nil:
 		h.heard.Store(time.Now().UnixNano())
 		return true

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -57,7 +59,7 @@ func (s source) ReadAt(p []byte, at int64) (int, error) {
 // Put uploads an artifact and returns when the other end has verified it and keeps
 // it. Octets that an earlier Put has left there are not sent again.
 func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
-	u.Octets, u.Sync = source{u}, syncLane
+	u.Octets, u.Sync = source{u}, rpc.Sync
 	reached := uint64(0)
 	return t.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
 		u.Progress = func(durable uint64) {
@@ -74,12 +76,16 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 // ListArtifacts calls yield with the artifacts that the other end lists, in the
 // order of their ids, until it returns false.
 func (c *Client) ListArtifacts(ctx context.Context, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
+	return c.listArtifacts(ctx, c.Session, in, yield)
+}
+
+func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
 	for {
 		params, err := json.Marshal(in)
 		if err != nil {
 			return fmt.Errorf("client: %w", err)
 		}
-		result, err := rpc.Call(ctx, c.Session, artifact.MethodList, params)
+		result, err := rpc.Call(ctx, on, artifact.MethodList, params)
 		if err != nil {
 			return c.Explain(err)
 		}
@@ -101,8 +107,33 @@ func (c *Client) ListArtifacts(ctx context.Context, in artifact.ListParams, yiel
 
 // FindArtifact returns what the other end lists under an artifact_id, nil if it
 // lists none.
+//
+// Of partner/name the partner is asked, where the other end has one of that name.
 func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
-	err = c.ListArtifacts(ctx, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
+	found, err = c.findArtifact(ctx, c.Session, id)
+	partner, name, named := strings.Cut(id, "/")
+	if found != nil || err != nil || !named || profiles.CheckTarget(partner) != nil {
+		return found, err
+	}
+	if passes, err := c.honours(ctx, 0, profiles.ExtTarget); err != nil || !passes {
+		return nil, err
+	}
+	target := partner
+	if c.opts.Partner && c.Target != "" {
+		target = c.Target + "/" + partner
+	}
+	found, err = c.findArtifact(ctx, profiles.Toward(c.peer, target), name)
+	if failed := (*rpc.Error)(nil); errors.As(err, &failed) {
+		return nil, nil // there is no such partner, or it does not say
+	}
+	if found != nil {
+		found.ArtifactID = id
+	}
+	return found, err
+}
+
+func (c *Client) findArtifact(ctx context.Context, on profiles.Session, id string) (found *artifact.Entry, err error) {
+	err = c.listArtifacts(ctx, on, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
 		if e.ArtifactID == id {
 			found = e
 		}

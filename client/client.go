@@ -38,6 +38,11 @@ type Options struct {
 	// certificate must be valid for the host that is dialled.
 	Expect string
 
+	// Partner says that the names after the address are those of partners: of the peer, of
+	// its partner and so on. What is asked for is asked of the last one. Dial fails if
+	// the peer does not say that it passes messages on.
+	Partner bool
+
 	// Endpoint adjusts the endpoint that serves the connection. Registry is set
 	// here.
 	Endpoint endpoint.Options
@@ -63,11 +68,16 @@ type Identity struct {
 
 // Client is one connection. It is safe for concurrent use.
 type Client struct {
-	*endpoint.Session
+	// Session is where requests go: to the peer, or to the partner of the peer that
+	// Options.Partner has the address name. Its Peer and its Context are always those of
+	// the connection.
+	profiles.Session
 
 	// Target is what followed the host and port of the address: the name of a
 	// server, or empty.
 	Target string
+
+	peer *endpoint.Session // the connection
 
 	address string
 	opts    Options
@@ -127,7 +137,29 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	if err := c.attach(conn); err != nil {
 		return nil, errors.Join(err, conn.Close(0))
 	}
+	if opts.Partner && target != "" {
+		if err := c.toward(ctx, target); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
 	return c, nil
+}
+
+// toward has requests go to a partner of the peer.
+func (c *Client) toward(ctx context.Context, target string) error {
+	if err := profiles.CheckTarget(target); err != nil {
+		return err
+	}
+	passes, err := c.honours(ctx, 0, profiles.ExtTarget)
+	switch {
+	case err != nil:
+		return err
+	case !passes:
+		return fmt.Errorf("%s does not say that it passes messages on to partners (extension 52), so what is meant for %q would be done there; leave /%[2]s out if you mean %[1]s", c.address, target)
+	}
+	c.Session = profiles.Toward(c.peer, target)
+	return nil
 }
 
 // Attach makes a Client of a connection that was made elsewhere, such as one end of a
@@ -162,7 +194,8 @@ func (c *Client) attach(conn transport.Conn) error {
 		c.end()
 		return err
 	}
-	c.Session = c.ep.Attach(conn)
+	c.peer = c.ep.Attach(conn)
+	c.Session = c.peer
 	return nil
 }
 

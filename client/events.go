@@ -18,10 +18,7 @@ func (c *Client) Publisher(ctx context.Context) (*events.Publisher, error) {
 	if err != nil {
 		return nil, c.Explain(err)
 	}
-	return events.NewPublisher(lane, func(ctx context.Context, lane profiles.Lane) error {
-		_, err := rpc.Call(ctx, lane, rpc.MethodSync, nil)
-		return err
-	}), nil
+	return events.NewPublisher(lane, rpc.Sync), nil
 }
 
 // EventsOptions say which events are followed, and how. Deliver is required.

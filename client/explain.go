@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -17,6 +18,7 @@ import (
 // Explained is an error with advice.
 type Explained struct {
 	What string // what failed; may be empty
+	By   Author // who has said so, if it is an endpoint behind the peer
 	Do   string // what to do; may be empty
 	Err  error  // the cause
 
@@ -25,6 +27,9 @@ type Explained struct {
 
 func (e *Explained) Error() string {
 	s := trimmed(e.Err)
+	if by := e.By.String(); by != "" {
+		s = by + ": " + s
+	}
 	if e.What != "" {
 		s = e.What + ": " + s
 	}
@@ -55,9 +60,24 @@ func (c *Client) Explain(err error) error {
 	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Code == profiles.Internal && fault.Detail == profiles.PayloadTooLarge.String() {
 		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
 	}
-	e := &Explained{What: c.address, Err: err}
+	e := &Explained{What: c.address, By: c.behind(err), Err: err}
 	e.advice, e.Do = c.advise(err)
 	return e
+}
+
+// behind returns which endpoint behind the peer has answered with the error message of a
+// profile.
+func (c *Client) behind(err error) Author {
+	refused, ok := errors.AsType[*profiles.PeerError](err)
+	if !ok || refused.Endpoint == "" || c.peer == nil || refused.Endpoint == c.peer.Peer().Identity {
+		return Author{}
+	}
+	by := Author{Endpoint: refused.Endpoint}
+	if c.opts.Partner {
+		partner, _, more := strings.Cut(c.Target, "/")
+		by.Partner, by.behind = partner, more
+	}
+	return by
 }
 
 // said reports whether an error is what the peer said.

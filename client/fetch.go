@@ -97,12 +97,12 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 		at, token := to.held()
 		t.progress(at, size)
 		d := artifact.Download{ArtifactID: f.ArtifactID, Start: at, ResumeToken: token, Size: size}
-		d.Sink = func(at uint64, data []byte, token string) error {
-			if err := to.write(at, data, token); err != nil {
+		d.Sink = func(c *artifact.Chunk) error {
+			if err := to.write(c.Offset, c.Data, string(c.ResumeToken)); err != nil {
 				return &finalError{err}
 			}
 			moved()
-			t.progress(at+uint64(len(data)), size)
+			t.progress(c.Offset+uint64(len(c.Data)), size)
 			return nil
 		}
 		end, err := d.Receive(ctx, c.Session)

@@ -16,7 +16,7 @@ import (
 
 // Info asks the peer what it offers.
 func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
-	result, err := rpc.Call(ctx, c.Session, rpc.MethodInfo, nil)
+	result, err := rpc.Call(ctx, c.peer, rpc.MethodInfo, nil)
 	if err != nil {
 		return nil, c.Explain(err)
 	}

@@ -53,7 +53,7 @@ func dialled(t *testing.T, server mcpmap.Server) (Dialer, func()) {
 	return connect, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		last.Session.Close(profiles.OK)
+		last.peer.Close(profiles.OK)
 		<-last.Context().Done()
 	}
 }

@@ -178,7 +178,7 @@ func (w *publishing) send(ctx context.Context, c *Client, lane profiles.Lane, p 
 		defer cancel()
 		r, err := wait(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			c.Session.Close(profiles.OK)
+			c.peer.Close(profiles.OK)
 		}
 		if err != nil {
 			err = &RefusedError{p, err}

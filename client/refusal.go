@@ -27,7 +27,11 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		return code, mcp.Author, code != ""
 	}
 	if peer, is := errors.AsType[*profiles.PeerError](err); is {
-		return peer.Code, Author{Endpoint: peer.Endpoint}, true
+		by := Author{Endpoint: peer.Endpoint}
+		if explained, is := errors.AsType[*Explained](err); is && explained.By.Endpoint != "" {
+			by = explained.By
+		}
+		return peer.Code, by, true
 	}
 	explained, is := errors.AsType[*Explained](err) // others may be of this side
 	if !is {

@@ -78,7 +78,7 @@ func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c
 			state, attempts, err := relay.Ask(asking, c.Session, id)
 			cancel()
 			if errors.Is(err, context.DeadlineExceeded) {
-				c.Session.Close(profiles.OK)
+				c.peer.Close(profiles.OK)
 			}
 			if err != nil {
 				return err

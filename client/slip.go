@@ -98,7 +98,7 @@ func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err
 		if msgID, err = slip.Send(ctx, lane, msgType, text, m.Handles...); err != nil {
 			return err
 		}
-		return syncLane(ctx, lane)
+		return rpc.Sync(ctx, lane)
 	})
 	return msgID, err
 }

@@ -5,16 +5,9 @@ import (
 	"errors"
 	"io"
 
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
 )
-
-// syncLane returns when all that was sent on a lane before is dealt with.
-func syncLane(ctx context.Context, lane profiles.Lane) error {
-	_, err := rpc.Call(ctx, lane, rpc.MethodSync, nil)
-	return err
-}
 
 // PutStates puts states, parents before their children, and returns when they are
 // stored: how many of them, if there is an error. They may be put again.
@@ -24,7 +17,7 @@ func (c *Client) PutStates(ctx context.Context, states ...state.State) (confirme
 		return 0, c.Explain(err)
 	}
 	defer func() { _ = lane.Close() }()
-	confirmed, err = state.PutAll(ctx, lane, syncLane, states...)
+	confirmed, err = state.PutAll(ctx, lane, rpc.Sync, states...)
 	return confirmed, c.Explain(err)
 }
 
@@ -35,7 +28,7 @@ func (c *Client) AddStateDelta(ctx context.Context, base state.ID, delta []byte,
 		return c.Explain(err)
 	}
 	defer func() { _ = lane.Close() }()
-	return c.Explain(state.AddDelta(ctx, lane, syncLane, base, delta, parents...))
+	return c.Explain(state.AddDelta(ctx, lane, rpc.Sync, base, delta, parents...))
 }
 
 // GetState gets a state, whose digest is verified.

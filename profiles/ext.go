@@ -7,6 +7,7 @@ const (
 	ExtHops     = 48 // uvarint, at most MaxHops
 	ExtDeadline = 49 // uvarint, milliseconds left
 	ExtChain    = 50 // chain_id of the credentials that it is done under
+	ExtTarget   = 52 // where the message goes: names of partners with a slash between them, each of which removes the first
 	ExtEndpoint = 53 // on an error, identity of the endpoint that wrote it
 )
 

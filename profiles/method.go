@@ -30,6 +30,7 @@ type Method struct {
 
 	Long       bool // a Held call has no expected end, as a subscription
 	Repeatable bool // to run it twice with the same params does no harm
+	Local      bool // it is about the connection that it is called on: no target leads elsewhere
 }
 
 // Pending is the open call of a Held method. It is safe for concurrent use, and no

@@ -86,6 +86,11 @@ type Profile struct {
 	// Behind says whether the names of operations may lead to a partner.
 	Behind Behind
 
+	// Crossing says how messages of the profile go on to a partner. Nil: none does, or
+	// the Handler sees to it. One that heeds targets has ExtTarget among its Extensions;
+	// a message with a target of any other profile is refused.
+	Crossing *Crossing
+
 	// Methods of RPC come with the profile. The RPC profile of the same endpoint
 	// serves them; its own are here without functions.
 	Methods []Method

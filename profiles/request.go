@@ -38,7 +38,7 @@ type Exchange interface {
 	Hold(req *Request, long bool) (*Request, Responder, error)
 	Scratch(n int) []byte
 	Defer(req *Request) (done func(error))
-	After(f func()) bool
+	After(f func(), of ...[]byte) bool
 	About(s Subject)
 }
 
@@ -78,8 +78,9 @@ func (r *Request) Defer() (done func(error)) { return r.Exchange.Defer(r) }
 // After calls f once every message that was deferred earlier on this stream is
 // done, from a goroutine that ended one of them; f must not block. What waits on
 // one stream runs in the order of the calls, one after the other. After returns
-// false, and does not call f, if there is nothing to wait for.
-func (r *Request) After(f func()) bool { return r.Exchange.After(f) }
+// false, and does not call f, if there is nothing to wait for. With msg_ids f waits for
+// those of these messages that are deferred, and for nothing else.
+func (r *Request) After(f func(), of ...[]byte) bool { return r.Exchange.After(f, of...) }
 
 // Scratch returns a buffer of length zero and a capacity of at least n octets
 // for building one answer. It is valid until the next call of Scratch on the

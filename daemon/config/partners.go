@@ -55,12 +55,19 @@ func (c *Config) resolvePartners(dir string) {
 	}
 }
 
+// takenNames begin names of kinds and methods that are of this project or of a
+// specification: a partner of such a name would capture them.
+var takenNames = []string{"a2a", "slip", "sdl", "swp"}
+
 func (c *Config) checkPartners(p *problems) {
 	byIdentity := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		conf, key := c.Partners[name], "partners."+name
 		if !serverName.MatchString(name) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from what is behind it", name)
+		}
+		if slices.Contains(takenNames, name) {
+			p.add(key, "%q begins names of another meaning, such as %s/…; choose another name", name, name)
 		}
 		checkPartnerIdentity(p, key+".identity", conf.Identity)
 		if other, taken := byIdentity[conf.Identity]; taken && conf.Identity != "" {

@@ -25,3 +25,12 @@ func TestAPartnerHasAnIdentityThatACertificateCanSay(t *testing.T) {
 		}
 	}
 }
+
+func TestAPartnerHasNoNameThatBeginsOtherNames(t *testing.T) {
+	for name, refused := range map[string]bool{"a2a": true, "slip": true, "sdl": true, "swp": true, "a2a-org": false, "acme": false} {
+		_, err := load(t, dir(t), "partners: {"+name+": {identity: spiffe://b.example/swpd}}\n")
+		if refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "partners."+name+": \""+name+"\" begins names of another meaning") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

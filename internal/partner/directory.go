@@ -13,7 +13,8 @@ import (
 // Directory finds links by name and by identity. It is safe for concurrent use;
 // the zero value has none.
 type Directory struct {
-	now atomic.Pointer[table]
+	now   atomic.Pointer[table]
+	lanes lanes
 }
 
 type table struct {
@@ -49,6 +50,20 @@ func (d *Directory) Split(name string) (l *Link, rest string, ok bool) {
 	}
 	l, ok = t.names[first]
 	return l, rest, ok
+}
+
+// any reports whether there are links.
+func (d *Directory) any() bool {
+	t := d.now.Load()
+	return t != nil && len(t.names) > 0
+}
+
+// find returns the link of a name, nil if there is none.
+func (d *Directory) find(name string) *Link {
+	if t := d.now.Load(); t != nil {
+		return t.names[name]
+	}
+	return nil
 }
 
 // Knows reports whether an identity is one of a partner.

@@ -34,6 +34,7 @@ type Link struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	claims claims
 
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc

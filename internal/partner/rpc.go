@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -25,11 +26,40 @@ func (d *Directory) Method(name string) (rpc.Method, bool) {
 	if !ok {
 		return rpc.Method{}, false
 	}
+	if strings.HasPrefix(method, "swp.") && !slices.Contains(byName, method) {
+		return rpc.Method{Inline: func(*profiles.Request, []byte) ([]byte, error) {
+			return nil, &rpc.Error{
+				Code:    rpc.CodeInvalidRequest,
+				Message: method + " is about one connection or one endpoint, and does not cross by its name; a target (extension 52) says the endpoint",
+			}
+		}}, true
+	}
+	return l.method(method, name, ""), true
+}
+
+// MethodAt is rpc.Options.Toward: the method of the endpoint at a target. A method of this
+// project about one endpoint, such as swp.artifacts.list, is called in this way only.
+func (d *Directory) MethodAt(target, method string) (rpc.Method, error) {
+	first, rest, _ := strings.Cut(target, "/")
+	l := d.find(first)
+	if l == nil {
+		return rpc.Method{}, errUnknown(first)
+	}
+	return l.method(method, target+"/"+method, rest), nil
+}
+
+// byName are the methods of this project that cross by their name. The others are about
+// one connection, or about an endpoint, which a target says.
+var byName = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodInfo}
+
+// method is a method at the partner, or at the endpoint at a target behind it. name is
+// what it is called here.
+func (l *Link) method(method, name, target string) rpc.Method {
 	return rpc.Method{
 		// The outcome of a call under a key is the partner's to keep.
 		Repeatable: true,
 		Held: func(p *rpc.Pending, params []byte) error {
-			c := &call{link: l, name: name, pending: p}
+			c := &call{link: l, name: name, target: target, pending: p}
 			c.Method, c.Params = method, slices.Clone(params)
 			if key := p.IdempotencyKey(); key != "" {
 				c.IdempotencyKey = keyOf(p.Session().Peer().Identity, key)
@@ -37,7 +67,7 @@ func (d *Directory) Method(name string) (rpc.Method, bool) {
 			go c.run()
 			return nil
 		},
-	}, true
+	}
 }
 
 // keyOf is a key of a caller here as a key of this endpoint at the partner: the
@@ -54,6 +84,7 @@ type call struct {
 	rpc.Invocation
 	link    *Link
 	name    string // of the method, here
+	target  string // behind the partner
 	pending *rpc.Pending
 }
 
@@ -79,6 +110,12 @@ func (c *call) pass(ctx context.Context) error {
 	sendCtx, ext, err := c.link.onward(ctx, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
 		return err
+	}
+	if c.target != "" {
+		if !c.link.honours(up, 0, profiles.ExtTarget) {
+			return c.link.ignorant("extension 52, targets")
+		}
+		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(c.target))
 	}
 	c.Extensions = ext
 	lane, err := up.Session.Open(ctx)

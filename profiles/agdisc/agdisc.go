@@ -106,15 +106,19 @@ func New(opts Options) *Service {
 		Operations: []profiles.Operation{
 			{Name: "get", On: "agent_id"},
 		},
-		Behind:  profiles.Told,
-		Methods: []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Inline: s.list}},
-		Show:    p1.Show(Messages),
-		Handler: profiles.HandlerFunc(s.serve),
-		Check:   check,
-		Refusal: refusals.Refusal,
+		Behind:   profiles.PassedOn,
+		Crossing: names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGet: {Operation: "get"}}),
+		Methods:  []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Inline: s.list}},
+		Show:     p1.Show(Messages),
+		Handler:  profiles.HandlerFunc(s.serve),
+		Check:    check,
+		Refusal:  refusals.Refusal,
 	}
 	return s
 }
+
+// names are those that can lead to agents of partners.
+var names = p1.Names{Messages: Messages, Field: "agent_id"}
 
 // Profile returns the profile that serves peers. It is the same each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }

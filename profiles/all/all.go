@@ -42,6 +42,11 @@ type Options struct {
 	// Access in the options of each. Nil means everyone may do everything.
 	Access profiles.Access
 
+	// Hop returns the handler of a profile that passes on what is for partners, with the
+	// Access of this list. Nil: there are no partners, and a message with a target
+	// (extension 52) is refused.
+	Hop func(p *profiles.Profile, access profiles.Access) profiles.Handler
+
 	// Partner reports whether an identity is that of a federation partner, for
 	// swp.info. Nil means that none is.
 	Partner func(identity string) bool
@@ -125,6 +130,8 @@ type Set struct {
 	SDL      *sdl.Service      // serves envelopes of A2A-SDL, and knows where agents spoke
 	SLIP     *slip.Service     // passes messages of nSLIP and SLIP v1 on to agents
 
+	partners bool // messages may be for them
+
 	rpc    *profiles.Profile  // nil until the others are there
 	cards  *agdisc.Cache      // those of agents on the other end of a session
 	cancel context.CancelFunc // ends the calls that outlive their connections
@@ -164,7 +171,11 @@ func New(opts Options) (*Set, error) {
 	if opts.Access == nil {
 		opts.Access = profiles.Everyone
 	}
-	s := new(Set)
+	partners := opts.Hop != nil
+	if !partners {
+		opts.Hop = noHop
+	}
+	s := &Set{partners: partners}
 	lines := s.lines(&opts)
 	for _, l := range lines {
 		if l.access != nil {
@@ -202,6 +213,11 @@ func (s *Set) register(opts *Options, lines []line) (err error) {
 		return err
 	}
 	list := made()
+	for i, p := range list {
+		hopping := *p // who has made it may use it elsewhere
+		hopping.Handler = opts.Hop(p, opts.Access)
+		list[i] = &hopping
+	}
 	for _, name := range openOf(list) {
 		open[name] = true
 	}
@@ -226,7 +242,7 @@ func (s *Set) open(opts *Options) (err error) {
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
 	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity
 	s.MCP = mcpmap.New(opts.MCP)
-	opts.Cred.Sync = confirm
+	opts.Cred.Sync = rpc.Sync
 	if s.Cred, err = cred.New(context.Background(), opts.Cred); err != nil {
 		return err
 	}
@@ -311,6 +327,9 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
 		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
 		info.Extensions = map[uint64][]uint64{0: {profiles.ExtEndpoint}} // of any profile
+		if s.partners {
+			info.Extensions[0] = append(info.Extensions[0], profiles.ExtTarget)
+		}
 		info.IdleMillis = opts.Idle.Milliseconds()
 		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
 		for _, p := range s.Registry.All() {

@@ -204,10 +204,12 @@ func New(opts Options) (*Service, error) {
 			{Name: MethodList, Open: true, Repeatable: true, Detached: s.list},
 			{Name: MethodForget, Open: true, Repeatable: true, Held: s.forget},
 		},
-		Show:    p1.Show(Messages),
-		Handler: profiles.HandlerFunc(s.serve),
-		Check:   check,
-		Refusal: refusals.Refusal,
+		Behind:   profiles.PassedOn,
+		Crossing: crossing(),
+		Show:     p1.Show(Messages),
+		Handler:  profiles.HandlerFunc(s.serve),
+		Check:    check,
+		Refusal:  refusals.Refusal,
 	}
 	return s, nil
 }

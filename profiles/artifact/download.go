@@ -29,10 +29,10 @@ type Download struct {
 	// are held in memory until Sink has taken them.
 	Range uint64
 
-	// Sink takes the octets, in order. They are valid until it returns. token, if
-	// not empty, is for a Download that starts behind them. An error of it ends the
+	// Sink takes the chunks, in order. One is valid until it returns. Its ResumeToken,
+	// if not empty, is for a Download that starts behind it. An error of it ends the
 	// download. Required.
-	Sink func(at uint64, data []byte, token string) error
+	Sink func(c *Chunk) error
 }
 
 // Receive gets the artifact and returns where it, or the range, has ended. The
@@ -153,7 +153,7 @@ func (r *receiving) receive(ctx context.Context) error {
 			Text: fmt.Sprintf("artifact: chunk %d at %d, want chunk %d at %d", m.ChunkIndex, m.Offset, c.next, r.at),
 		}
 	}
-	if err := r.Sink(m.Offset, m.Data, string(m.ResumeToken)); err != nil {
+	if err := r.Sink(&m); err != nil {
 		return err
 	}
 	c.next++

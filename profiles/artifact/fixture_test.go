@@ -164,8 +164,8 @@ func (p *peer) put(t testing.TB, id string, octets []byte) {
 func (p *peer) get(t testing.TB, d artifact.Download) ([]byte, error) {
 	t.Helper()
 	var got []byte
-	d.Sink = func(_ uint64, data []byte, _ string) error {
-		got = append(got, data...)
+	d.Sink = func(c *artifact.Chunk) error {
+		got = append(got, c.Data...)
 		return nil
 	}
 	_, err := d.Receive(patient(t), p)

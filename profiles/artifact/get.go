@@ -201,7 +201,11 @@ func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profile
 	if c.IsTerminal = after == a.tag.size; !c.IsTerminal {
 		c.ResumeToken = s.appendToken(nil, c.ArtifactID, &a.tag, after)
 	}
-	env := e1.Envelope{MsgType: TypeChunk, Payload: buf.payload(c)}
+	return sendPatiently(ctx, w, e1.Envelope{MsgType: TypeChunk, Payload: buf.payload(c)})
+}
+
+// sendPatiently sends a chunk once there is room for it.
+func sendPatiently(ctx context.Context, w profiles.Responder, env e1.Envelope) error {
 	for {
 		err := w.Send(env)
 		var fault *profiles.Error

@@ -427,7 +427,7 @@ func TestSinksAndSourcesThatFailEndIt(t *testing.T) {
 	p := s.dial(alice)
 	p.put(t, "a", random(1000))
 	full := errors.New("disk full")
-	d := artifact.Download{ArtifactID: "a", Sink: func(uint64, []byte, string) error { return full }}
+	d := artifact.Download{ArtifactID: "a", Sink: func(*artifact.Chunk) error { return full }}
 	if at, err := d.Receive(patient(t), p); !errors.Is(err, full) || at != 0 {
 		t.Errorf("%d, %v, want the error of the sink", at, err)
 	}

@@ -114,17 +114,21 @@ const closeWait = time.Second
 
 // Close ends the subscription. Its name, if it has one, keeps its place. A
 // second call does nothing.
-func (s *Subscription) Close() { s.end(nil) }
+func (s *Subscription) Close() { _ = s.end(nil, nil) }
 
 // Forget is Close, and has the peer forget the name; that it did is known with
 // the answer of a later swp.sync on the same stream.
-func (s *Subscription) Forget() {
-	s.end(e1.AppendExtension(nil, ExtSubscription, []byte(s.name)))
+func (s *Subscription) Forget() { _ = s.ForgetAnd(nil) }
+
+// ForgetAnd is Forget that returns when the peer has forgotten the name: sync calls
+// swp.sync on a lane. Nil does not wait.
+func (s *Subscription) ForgetAnd(sync func(context.Context, profiles.Lane) error) error {
+	return s.end(e1.AppendExtension(nil, ExtSubscription, []byte(s.name)), sync)
 }
 
-func (s *Subscription) end(ext e1.Extensions) {
+func (s *Subscription) end(ext e1.Extensions, sync func(context.Context, profiles.Lane) error) (err error) {
 	if s.done {
-		return
+		return nil
 	}
 	s.done = true
 	if !s.over {
@@ -132,8 +136,12 @@ func (s *Subscription) end(ext e1.Extensions) {
 		defer cancel()
 		m := Unsubscribe{SubscriptionID: []byte(s.id)}
 		// If it cannot be sent, the connection is gone and the subscription with it.
-		_ = s.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeUnsubscribe, Extensions: ext, Payload: m.Append(nil)})
+		err = s.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeUnsubscribe, Extensions: ext, Payload: m.Append(nil)})
+		if err == nil && sync != nil {
+			err = sync(ctx, s.lane)
+		}
 	}
 	s.call.Close()
 	_ = s.lane.Close()
+	return err
 }

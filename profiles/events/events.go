@@ -204,6 +204,8 @@ func New(opts Options) (*Bus, error) {
 			{Name: "unsubscribe", Free: true},
 		},
 		Extensions: []uint64{ExtSubscription, ExtCursor, profiles.ExtHops},
+		Behind:     profiles.PassedOn,
+		Crossing:   b.crossing(),
 		Show:       p1.Show(Messages),
 		Handler:    (*service)(b),
 		Check:      checkAnswer,

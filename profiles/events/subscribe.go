@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -23,8 +24,9 @@ func SubscriptionID(msgID []byte) string { return hex.EncodeToString(msgID) }
 type subscription struct {
 	bus    *Bus
 	key    subscriptionKey
-	name   string // in the space of names; empty if it has none
-	cursor uint64 // where to start, if resume
+	name   string  // in the space of names; empty if it has none
+	from   *origin // of events of a partner; nil: they are those of here
+	cursor uint64  // where to start, if resume
 	resume bool
 	reader reader
 
@@ -47,9 +49,19 @@ var (
 
 // subscribe serves an EVT_SUBSCRIBE.
 func (b *Bus) subscribe(req *profiles.Request) error {
-	s, err := b.newSubscription(req)
+	var m Subscribe
+	if err := m.Decode(req.Payload); err != nil {
+		return err
+	}
+	req.About("subscribe", string(m.Filter))
+	s, err := b.newSubscription(req, string(m.Filter), nil)
 	if err != nil {
 		return err
+	}
+	if s.name != "" || s.resume {
+		if b.opts.Store == nil {
+			return domain(profiles.InvalidProfilePayload, CodeNotDurable, "nothing is stored here, so a subscription has no name and no cursor")
+		}
 	}
 	if err := b.subs.add(s); err != nil {
 		return err
@@ -60,26 +72,26 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 		b.work.Done()
 		return err
 	}
-	s.msgID, s.w = held.MsgID, w
-	s.gone = context.AfterFunc(w.Context(), func() { s.cancel(errGone) })
-	go s.run()
+	s.hold(held, w)
+	go func() { w.Fail(s.run()) }()
 	return nil
 }
 
+// hold notes the exchange of a subscription that was added.
+func (s *subscription) hold(req *profiles.Request, w profiles.Responder) {
+	s.msgID, s.w = req.MsgID, w
+	s.gone = context.AfterFunc(w.Context(), func() { s.cancel(errGone) })
+}
+
 // newSubscription reads what is asked for.
-func (b *Bus) newSubscription(req *profiles.Request) (*subscription, error) {
-	var m Subscribe
-	if err := m.Decode(req.Payload); err != nil {
-		return nil, err
-	}
-	req.About("subscribe", string(m.Filter))
-	filter, err := ParseFilter(string(m.Filter))
+func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) (*subscription, error) {
+	filter, err := ParseFilter(text)
 	if err != nil {
 		return nil, err
 	}
 	identity := req.Session.Peer().Identity
 	s := &subscription{
-		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane,
+		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane, from: from,
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
 	}
 	name, named := req.Extensions.Lookup(ExtSubscription)
@@ -87,16 +99,13 @@ func (b *Bus) newSubscription(req *profiles.Request) (*subscription, error) {
 		return nil, invalid(DetailName, "name of %d octets, want 1 to %d", len(name), MaxName)
 	}
 	if named {
-		s.name = scoped(identity, name)
+		s.name = s.named(name)
 	}
 	if _, s.resume = req.Extensions.Lookup(ExtCursor); s.resume {
 		var whole bool
 		if s.cursor, whole = req.Extensions.LookupUvarint(ExtCursor); !whole {
 			return nil, invalid(DetailCursor, "the cursor is no uvarint")
 		}
-	}
-	if b.opts.Store == nil && (named || s.resume) {
-		return nil, domain(profiles.InvalidProfilePayload, CodeNotDurable, "nothing is stored here, so a subscription has no name and no cursor")
 	}
 	if len(s.name) > maxKey {
 		return nil, invalid(DetailName, "the name and the identity of the subscriber are too long together")
@@ -110,29 +119,29 @@ func domain(code profiles.Code, answerCode, text string) *profiles.Error {
 	return &profiles.Error{Code: code, Detail: answerCode, Text: "events: " + text, Domain: true, Answer: refusals.Answer(answerCode, text, false)}
 }
 
-// run confirms the subscription, delivers until it ends and says how it ended.
-func (s *subscription) run() {
+// run confirms the subscription, delivers until it ends and returns the error of Fail.
+func (s *subscription) run() error {
 	defer s.bus.work.Done()
 	err := s.deliver()
 	s.bus.subs.remove(s)
 	s.gone()
 	s.cancel(nil)
-	var fault *profiles.Error
 	switch {
 	case s.w.Context().Err() != nil, errors.Is(err, errUnsubscribed):
-		s.w.Fail(nil)
+		return nil
 	case errors.Is(err, errReplaced):
 		_ = s.w.Finish(refusals.Answer(CodeReplaced, "a newer subscription has taken the name over", false)) // or the peer is gone
+		return nil
 	case errors.Is(err, errClosed):
-		s.w.Fail(errEnding)
-	case errors.As(err, &fault):
-		s.w.Fail(fault)
-	default:
-		s.w.Fail(profiles.AsError(err))
+		return errEnding
 	}
+	return err
 }
 
 func (s *subscription) deliver() error {
+	if s.from != nil {
+		return s.follow()
+	}
 	if err := s.start(); err != nil {
 		return err
 	}
@@ -198,9 +207,25 @@ func (s *subscription) send(env e1.Envelope) error {
 	return err
 }
 
+// named is a name of the subscriber's in the space of names.
+func (s *subscription) named(name []byte) string {
+	if s.from != nil {
+		name = slices.Concat([]byte(s.from.way.Prefix), name)
+	}
+	return scoped(s.reader.identity, name)
+}
+
+// holds reports whether the events are stored, so that cursors say where to go on.
+func (s *subscription) holds() bool {
+	if s.from != nil {
+		return s.from.holds
+	}
+	return s.bus.opts.Store != nil
+}
+
 func (s *subscription) batch(cursor uint64, payload []byte) e1.Envelope {
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeBatch, MsgID: s.msgID, Payload: payload}
-	if s.bus.opts.Store != nil {
+	if s.holds() {
 		env.Extensions = e1.AppendExtensionUvarint(nil, ExtCursor, cursor)
 	}
 	return env
@@ -218,14 +243,16 @@ func (b *Bus) unsubscribe(req *profiles.Request) error {
 		return domain(profiles.NotFound, CodeNotFound, "no such subscription on this connection")
 	}
 	name, forget := req.Extensions.Lookup(ExtSubscription)
-	if forget && s.name != scoped(s.reader.identity, name) {
+	if forget && s.name != s.named(name) {
 		return invalid(DetailName, "the subscription has another name")
 	}
 	b.subs.remove(s)
-	s.cancel(errUnsubscribed)
-	if forget {
-		done := req.Defer()
-		b.forget(s.name, done)
+	switch {
+	case forget && s.from != nil:
+		s.from.forget(req.Defer())
+	case forget:
+		b.forget(s.name, req.Defer())
 	}
+	s.cancel(errUnsubscribed)
 	return nil
 }

@@ -159,8 +159,8 @@ func (m *Mapping) Profile() *profiles.Profile {
 			profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
 		},
 		Methods: []profiles.Method{
-			{Name: MethodRPCListen, Open: true, Long: true, Held: m.listen},
-			{Name: MethodRPCClose, Open: true, Repeatable: true, Inline: m.end},
+			{Name: MethodRPCListen, Open: true, Local: true, Long: true, Held: m.listen},
+			{Name: MethodRPCClose, Open: true, Local: true, Repeatable: true, Inline: m.end},
 		},
 		Behind:  profiles.PassedOn,
 		Handler: m,

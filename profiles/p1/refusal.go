@@ -1,6 +1,7 @@
 package p1
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/slimwire/swp/e1"
@@ -96,6 +97,24 @@ func (r *Refusals) Read(env *e1.Envelope) error {
 		Profile: r.Profile, Code: code, Message: string(*fields.Message), Endpoint: string(author),
 		Later: slices.Contains(r.Later, code) || fields.Retryable != nil && *fields.Retryable,
 	}
+}
+
+// Refused is that of profiles.Crossing.
+func (r *Refusals) Refused(env *e1.Envelope) *profiles.PeerError {
+	if env.MsgType != r.Type {
+		return nil
+	}
+	refused, _ := errors.AsType[*profiles.PeerError](r.Read(env))
+	return refused
+}
+
+// Refuse is that of profiles.Crossing: the author stays the one who has refused.
+func (r *Refusals) Refuse(refused *profiles.PeerError) e1.Envelope {
+	env := r.Answer(refused.Code, refused.Message, refused.Later)
+	if refused.Endpoint != "" {
+		env.Extensions = e1.AppendExtension(nil, profiles.ExtEndpoint, []byte(refused.Endpoint))
+	}
+	return env
 }
 
 // OneOf returns an Own for codes that are details, too.

@@ -59,10 +59,10 @@ func (r *exchanger) Defer(req *profiles.Request) func(error) {
 	}
 }
 
-func (r *exchanger) After(f func()) bool { return r.h.deferred.wait(f) }
+func (r *exchanger) After(f func(), _ ...[]byte) bool { return r.h.deferred.wait(f) }
 
 func (taken) Defer(*profiles.Request) func(error) { panic(errTaken) }
-func (taken) After(func()) bool                   { return false }
+func (taken) After(func(), ...[]byte) bool        { return false }
 
 // Defer keeps of the request what an endpoint keeps: the msg_id.
 func (x *exchange) Defer(*profiles.Request) func(error) {
@@ -87,4 +87,4 @@ func (x *exchange) Defer(*profiles.Request) func(error) {
 	}
 }
 
-func (x *exchange) After(f func()) bool { return x.s.deferred.wait(f) }
+func (x *exchange) After(f func(), _ ...[]byte) bool { return x.s.deferred.wait(f) }

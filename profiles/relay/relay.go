@@ -268,7 +268,7 @@ func New(opts Options) (*Service, error) {
 		},
 		Extensions: []uint64{ExtPublisher, profiles.ExtHops},
 		Methods: []profiles.Method{
-			{Name: MethodAttach, Open: true, Long: true, Held: s.attach},
+			{Name: MethodAttach, Open: true, Local: true, Long: true, Held: s.attach},
 			{Name: MethodDead, Open: true, Repeatable: true, Detached: s.listDead},
 		},
 		Show:      p1.Show(Messages),

@@ -2,9 +2,11 @@ package rpc
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -13,7 +15,7 @@ const (
 	MethodPing = "swp.ping" // no params, empty result
 	MethodEcho = "swp.echo" // the result is the params
 	MethodInfo = "swp.info" // no params, the result is an Info as JSON
-	MethodSync = "swp.sync" // no params, empty result
+	MethodSync = "swp.sync" // params: none, or msg_ids, each behind its length as a uvarint; empty result
 )
 
 // Info is what an endpoint offers to the peer that asks.
@@ -58,8 +60,12 @@ func builtin(info func(*profiles.Peer) Info) map[string]Method {
 		MethodEcho: {Repeatable: true, Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
 		// The loop serves frames in order, so by now the handlers of all earlier
 		// ones have returned; what they deferred may still be under way.
-		MethodSync: {Repeatable: true, always: true, Held: func(p *Pending, _ []byte) error {
-			p.After(func() { _ = p.Return(nil) }) // or nobody is left to be told
+		MethodSync: {Repeatable: true, always: true, local: true, Held: func(p *Pending, params []byte) error {
+			of, err := readIDs(params)
+			if err != nil {
+				return err
+			}
+			p.After(func() { _ = p.Return(nil) }, of...) // or nobody is left to be told
 			return nil
 		}},
 	}
@@ -69,4 +75,20 @@ func builtin(info func(*profiles.Peer) Info) map[string]Method {
 		}}
 	}
 	return m
+}
+
+// MaxSync is how many messages a call of swp.sync names at most.
+const MaxSync = 1024
+
+// readIDs reads the msg_ids in the params of swp.sync. They alias params.
+func readIDs(params []byte) (ids [][]byte, err error) {
+	for len(params) > 0 {
+		n, size, err := e1.Uvarint(params)
+		if err != nil || n == 0 || n > uint64(len(params)-size) || len(ids) == MaxSync {
+			return nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("params of swp.sync: want msg_ids, each behind its length, at most %d", MaxSync)}
+		}
+		ids = append(ids, params[size:size+int(n)])
+		params = params[size+int(n):]
+	}
+	return ids, nil
 }

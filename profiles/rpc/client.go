@@ -25,6 +25,20 @@ func Call(ctx context.Context, on profiles.Caller, method string, params []byte)
 	return Invocation{Method: method, Params: params}.Call(ctx, on)
 }
 
+// Sync returns once the peer has processed, and committed, what was sent on a lane before.
+func Sync(ctx context.Context, lane profiles.Lane) error { return SyncOf(ctx, lane) }
+
+// SyncOf is Sync for the messages with msg_ids, at most MaxSync, that were sent on the lane
+// before. It does not wait for others on the same stream; a peer that knows no msg_ids does.
+func SyncOf(ctx context.Context, lane profiles.Lane, of ...[]byte) error {
+	var params []byte
+	for _, id := range of {
+		params = e1.AppendBytes(params, id)
+	}
+	_, err := Call(ctx, profiles.Near(lane), MethodSync, params)
+	return err
+}
+
 // Open calls a method and returns the stream of its answers. The caller closes
 // it.
 func Open(ctx context.Context, on profiles.Caller, method string, params []byte) (*Stream, error) {

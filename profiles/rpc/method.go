@@ -41,6 +41,9 @@ type Method struct {
 	// always says that an idempotency_key makes no difference: the answer is
 	// about the moment it is given.
 	always bool
+
+	// local says that the method is about the connection that it is called on.
+	local bool
 }
 
 // method is a Method under its name.
@@ -72,7 +75,7 @@ func (m *Method) validate() error {
 
 // brought returns a method of another profile.
 func brought(m *profiles.Method) Method {
-	served := Method{Inline: m.Inline, Detached: m.Detached, Long: m.Long, Repeatable: m.Repeatable}
+	served := Method{Inline: m.Inline, Detached: m.Detached, Long: m.Long, Repeatable: m.Repeatable, local: m.Local}
 	if m.Held != nil {
 		served.Held = func(p *Pending, params []byte) error { return m.Held(p, params) }
 	}

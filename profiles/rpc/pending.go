@@ -19,8 +19,8 @@ type Pending struct {
 	passage profiles.Passage
 	ctx     context.Context
 	stop    context.CancelCauseFunc
-	after   func(f func()) bool // of the request; nil once Held has returned
-	run     *run                // under an idempotency_key, else nil
+	after   func(f func(), of ...[]byte) bool // of the request; nil once Held has returned
+	run     *run                              // under an idempotency_key, else nil
 }
 
 // Session is the connection of the caller.
@@ -44,10 +44,11 @@ func (p *Pending) IdempotencyKey() string { return p.key }
 func (p *Pending) Passage() profiles.Passage { return p.passage }
 
 // After calls f once every message that was deferred earlier on the caller's
-// stream is done, see profiles.Request; at once if there is none. f must not
-// block. After belongs to Held: it may be called until that returns.
-func (p *Pending) After(f func()) {
-	if p.after == nil || !p.after(f) {
+// stream is done, or those with the msg_ids given, see profiles.Request; at once if
+// there is none. f must not block. After belongs to Held: it may be called until that
+// returns.
+func (p *Pending) After(f func(), of ...[]byte) {
+	if p.after == nil || !p.after(f, of...) {
 		f()
 	}
 }

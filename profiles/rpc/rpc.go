@@ -48,6 +48,11 @@ type Options struct {
 	// block. Nil knows none.
 	Resolve func(name string) (Method, bool)
 
+	// Toward returns a method of another endpoint, for a call with a target (extension
+	// 52). The method is called by the name target/name here, as the rules have it. The
+	// error says why there is none. Nil: a call with a target is refused.
+	Toward func(target, name string) (Method, error)
+
 	// Info says what swp.info tells a peer. It is called on the read loop and
 	// must not block. Nil means the method is not served.
 	Info func(peer *profiles.Peer) Info
@@ -111,7 +116,7 @@ func New(opts Options) (*profiles.Profile, error) {
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
-	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve, identity: opts.Identity}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve, toward: opts.Toward, identity: opts.Identity}
 	for name, m := range builtin(opts.Info) {
 		s.methods[name] = &method{Method: m, name: name}
 	}
@@ -152,7 +157,7 @@ func New(opts Options) (*profiles.Profile, error) {
 			{Name: "call", On: "method"},
 			{Name: "cancel", Free: true},
 		},
-		Extensions: []uint64{profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain},
+		Extensions: []uint64{profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain, profiles.ExtTarget},
 		Methods: []profiles.Method{
 			{Name: MethodPing, Open: true}, {Name: MethodEcho, Open: true}, {Name: MethodInfo, Open: true}, {Name: MethodSync, Open: true},
 		},

@@ -66,13 +66,13 @@ func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Dur
 
 // prior returns Request.After for when the read loop has gone on; nil if there
 // is nothing to wait for.
-func prior(req *profiles.Request) func(func()) bool {
+func prior(req *profiles.Request) func(func(), ...[]byte) bool {
 	ctx, done := context.WithCancel(context.Background())
 	if !req.After(done) {
 		done()
 		return nil
 	}
-	return func(f func()) bool {
+	return func(f func(), _ ...[]byte) bool {
 		context.AfterFunc(ctx, f)
 		return true
 	}

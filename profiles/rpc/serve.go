@@ -15,6 +15,7 @@ type service struct {
 	identity string // of this endpoint; may be empty
 	methods  map[string]*method
 	resolve  func(name string) (Method, bool) // nil knows none
+	toward   func(target, name string) (Method, error)
 	live     *table
 	access   profiles.Access // nil allows everything
 	policy   profiles.Policy // nil stops nothing
@@ -49,11 +50,20 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 		return err
 	}
 	name := subject(m, in.Method)
+	var away *Error // why there is nothing at the target
+	if target, err := profiles.TargetOf(req.Extensions); err != nil {
+		return err
+	} else if target != "" {
+		name = target + "/" + name
+		m, away = s.methodAt(target, name, m, in.Method)
+	}
 	req.About("call", name)
 	keyed := len(in.IdempotencyKey) > 0 && m != nil && !m.always
 	switch {
 	case !s.allowed(req, name):
 		return s.refuse(w, in.RPCID, errUnauthorized)
+	case away != nil:
+		return s.refuse(w, in.RPCID, away)
 	case m == nil:
 		return s.refuse(w, in.RPCID, errUnknownMethod)
 	case len(in.IdempotencyKey) > maxKey:
@@ -90,6 +100,22 @@ func (s *service) method(name []byte) *method {
 		return &method{Method: found, name: string(name)}
 	}
 	return nil
+}
+
+// methodAt returns the method of a call with a target, or why there is none. here is what
+// has the method's name at this endpoint.
+func (s *service) methodAt(target, name string, here *method, called []byte) (*method, *Error) {
+	switch {
+	case here != nil && here.local:
+		return nil, &Error{Code: CodeInvalidRequest, Message: string(called) + " is about one connection, and does not go to a partner"}
+	case s.toward == nil:
+		return nil, &Error{Code: CodeInvalidRequest, Message: "there are no partners here"}
+	}
+	found, err := s.toward(target, string(called))
+	if err != nil {
+		return nil, &Error{Code: CodeInvalidRequest, Message: profiles.AsError(err).Text}
+	}
+	return &method{Method: found, name: name}, nil
 }
 
 // subject is the name of a method, known or not. No string is made of one that is.

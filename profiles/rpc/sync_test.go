@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -79,6 +80,72 @@ func TestSyncWaitsForWhatEarlierFramesOfTheStreamDeferred(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Partners that pass on each other's messages over one stream would wait for each other
+// for ever if each of them waited for all that came before.
+func TestSyncOfMessagesWaitsForThoseAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan func(error), 2)
+		attach := func(conn transport.Conn, list ...*profiles.Profile) *endpoint.Session {
+			reg, err := profiles.NewRegistry(list...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ep, err := endpoint.New(endpoint.Options{Registry: reg})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = ep.Close() })
+			return ep.Attach(conn)
+		}
+		a, b := transport.NewPipe(transport.PipeOptions{})
+		attach(b, newProfile(t, rpc.Options{}), slow(done))
+		lane, err := attach(a, newProfile(t, rpc.Options{})).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := [][]byte{[]byte("the first msg_id"), []byte("the other msg_id"), []byte("the third msg_id")}
+		for _, id := range ids[:2] {
+			if err := lane.Send(t.Context(), e1.Envelope{ProfileID: 900, MsgType: 1, MsgID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, second := <-done, <-done
+		var answered atomic.Int32
+		end := make(chan error, 2)
+		for _, of := range [][][]byte{ids[1:], ids} {
+			go func() {
+				err := rpc.SyncOf(context.Background(), lane, of...)
+				answered.Add(1)
+				end <- err
+			}()
+		}
+		synctest.Wait()
+		for i, commit := range []func(error){second, first} {
+			if n := answered.Load(); n != int32(i) {
+				t.Errorf("%d answers after %d messages", n, i)
+			}
+			commit(nil)
+			synctest.Wait()
+		}
+		for range 2 {
+			if err := <-end; err != nil {
+				t.Error(err)
+			}
+		}
+		if err := rpc.SyncOf(t.Context(), lane, ids...); err != nil {
+			t.Errorf("of what is done: %v", err)
+		}
+		for name, params := range map[string][]byte{"torn": {5, 'a'}, "an empty msg_id": {0}, "too many": bytes.Repeat([]byte{1, 'a'}, rpc.MaxSync+1)} {
+			if _, err := rpc.Call(t.Context(), lane, rpc.MethodSync, params); err == nil {
+				t.Errorf("%s: answered", name)
+			}
+		}
+		if _, err := rpc.Call(t.Context(), lane, rpc.MethodSync, bytes.Repeat([]byte{1, 'a'}, rpc.MaxSync)); err != nil {
+			t.Errorf("as many as there may be: %v", err)
+		}
+	})
 }
 
 func TestTheLifecycleOfAMessageIsItsRPCID(t *testing.T) {

@@ -130,6 +130,8 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeDelta, Name: "STATE_DELTA", Role: profiles.Initiating},
 			{ID: TypeErr, Name: "STATE_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Behind:   profiles.PassedOn,
+		Crossing: &profiles.Crossing{Read: read, Refused: refusals.Refused},
 		Operations: []profiles.Operation{
 			{Name: "put", On: "state_id, in lower-case hexadecimal"},
 			{Name: "get", On: "state_id, of a state that somebody else has put"},

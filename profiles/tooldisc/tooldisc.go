@@ -181,10 +181,12 @@ func New(opts Options) (*Service, error) {
 			{Name: "get", On: "tool_id of a descriptor that is configured"},
 			{Name: "list", Free: true},
 		},
-		Show:    p1.Show(Messages),
-		Handler: profiles.HandlerFunc(s.serve),
-		Check:   check,
-		Refusal: refusals.Refusal,
+		Behind:   profiles.PassedOn,
+		Crossing: crossing(),
+		Show:     p1.Show(Messages),
+		Handler:  profiles.HandlerFunc(s.serve),
+		Check:    check,
+		Refusal:  refusals.Refusal,
 	}
 	if err := s.Set(opts.Servers, opts.Tools); err != nil {
 		s.stop()

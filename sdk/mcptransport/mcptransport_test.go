@@ -306,7 +306,7 @@ func TestSessionOutlivesItsConnections(t *testing.T) {
 		session := connect(t, transport, version, nil)
 		go func() {
 			<-stopped
-			s.connection().Session.Close(0)
+			s.connection().Close()
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

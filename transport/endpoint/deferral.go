@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"bytes"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,9 +25,17 @@ type deferrals struct {
 
 // deferral is a message, or what waits for all that came before it.
 type deferral struct {
-	next *deferral
-	done bool
-	then func() // nil for a message
+	next  *deferral
+	done  bool
+	then  func()  // nil for a message
+	id    []byte  // msg_id of a message
+	await []*wait // of those that wait for this message and not for all before them
+}
+
+// wait is what waits for some messages.
+type wait struct {
+	left int
+	then func()
 }
 
 // add queues a message.
@@ -46,10 +56,21 @@ func (d *deferrals) push(m *deferral) {
 }
 
 // after queues f behind the messages that are open and what waits for others,
-// unless there is neither.
-func (d *deferrals) after(f func()) bool {
+// unless there is neither. With msg_ids it waits for those that are open of these
+// messages alone.
+func (d *deferrals) after(f func(), of [][]byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(of) > 0 {
+		w := &wait{then: f}
+		for m := d.first; m != nil; m = m.next {
+			if !m.done && slices.ContainsFunc(of, func(id []byte) bool { return bytes.Equal(id, m.id) }) {
+				m.await = append(m.await, w)
+				w.left++
+			}
+		}
+		return w.left > 0
+	}
 	if d.first == nil && !d.running {
 		return false
 	}
@@ -67,6 +88,13 @@ func (d *deferrals) finish(m *deferral) {
 	if d.room != nil {
 		close(d.room)
 		d.room = nil
+	}
+	for _, w := range m.await {
+		if w.left--; w.left == 0 {
+			d.mu.Unlock()
+			w.then()
+			d.mu.Lock()
+		}
 	}
 	if d.running {
 		return
@@ -144,7 +172,7 @@ func (s *Session) countDeferred(n int) {
 type deferred struct {
 	exchange
 	deferral
-	id [e1.DefaultMaxMsgID]byte
+	octets [e1.DefaultMaxMsgID]byte // of the msg_id
 }
 
 // Defer implements profiles.Exchange. The message becomes an exchange without a
@@ -164,7 +192,8 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	}}
 	e := &d.exchange
 	e.place = &d.deferral
-	e.req.MsgID = append(d.id[:0], l.req.MsgID...)
+	e.req.MsgID = append(d.octets[:0], l.req.MsgID...)
+	d.deferral.id = e.req.MsgID
 	e.req.Extensions, e.req.Payload = nil, nil
 	e.req.Exchange = taken{}
 	s.mu.Lock()
@@ -184,11 +213,11 @@ func (e *exchange) leaveQueue() {
 }
 
 // After implements profiles.Exchange.
-func (x *exchanger) After(f func()) bool { return x.deferrals.after(f) }
+func (x *exchanger) After(f func(), of ...[]byte) bool { return x.deferrals.after(f, of) }
 
 // Defer implements profiles.Exchange: what was handed over has no order left to
 // keep, and is refused.
 func (taken) Defer(*profiles.Request) func(error) { panic(errTaken) }
 
 // After implements profiles.Exchange.
-func (taken) After(func()) bool { return false }
+func (taken) After(func(), ...[]byte) bool { return false }

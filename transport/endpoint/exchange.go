@@ -313,6 +313,9 @@ func (e *exchange) end(err error, through bool) {
 	if !through {
 		e.l.late.Store(true)
 	}
+	if answer, ok := profiles.AnswerOf(err); ok {
+		err = e.send(answer, true)
+	}
 	v := e.conclude(err)
 	e.mu.Unlock()
 	e.carryOut(v)

@@ -122,6 +122,7 @@ func (p *Partners) Offer(o *all.Options) error {
 		Local: p.o.Local, Directory: &p.directory,
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
 	}
+	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
 		if m, ok := local(name); ok {

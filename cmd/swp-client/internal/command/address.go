@@ -15,6 +15,7 @@ import (
 // host and port. Everything else is refused before anything is read or dialled.
 const (
 	addrPlain   = "ADDR"           // nothing
+	addrPartner = "ADDR[/PARTNER]" // perhaps a partner, a partner of that one and so on
 	addrServer  = "ADDR[/SERVER]"  // perhaps an MCP server, or partner/server
 	addrAgent   = "ADDR[/AGENT]"   // perhaps an agent, or partner/agent
 	addrOfAgent = "ADDR/AGENT"     // an agent, or partner/agent
@@ -37,6 +38,7 @@ func usageArguments() map[string]cli.Argument {
 	}
 	return map[string]cli.Argument{
 		addrPlain:   {Check: func(address string) error { _, err := plain(address); return err }, Complete: schemes},
+		addrPartner: {Check: target, Complete: schemes},
 		addrServer:  {Check: target, Complete: schemes},
 		addrAgent:   {Check: target, Complete: schemes},
 		addrOfAgent: {Check: named, Complete: schemes},

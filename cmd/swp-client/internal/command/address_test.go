@@ -16,6 +16,7 @@ import (
 func invoke(t *testing.T, args ...string) (code int, stderr string) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
 	var errs bytes.Buffer
 	code = Main("v1.2.3", args, strings.NewReader(""), io.Discard, &errs)
 	return code, errs.String()
@@ -53,7 +54,7 @@ func withAddress(path string, usage []string, address string) (args []string, ki
 
 // Nothing listens at port 1: a command that dialled would exit with 1.
 func TestEveryCommandRefusesAnAddressThatItCannotUse(t *testing.T) {
-	known, plainOnes := usageArguments(), 0
+	known, plainOnes, partnerOnes := usageArguments(), 0, 0
 	for path, usage := range commands() {
 		args, kind := withAddress(path, usage, "swp+tls://127.0.0.1:1/beta")
 		if kind == "" {
@@ -70,6 +71,12 @@ func TestEveryCommandRefusesAnAddressThatItCannotUse(t *testing.T) {
 					t.Errorf("%q: exit %d: %s", args, code, stderr)
 				}
 			}
+			if kind == addrPartner {
+				partnerOnes++
+				if code, stderr := invoke(t, args...); code == cli.ExitUsage && strings.Contains(stderr, "address") {
+					t.Errorf("%q: exit %d: %s", args, code, stderr)
+				}
+			}
 			for _, address := range []string{"swp+tls://127.0.0.1:1/", "swp+tls://127.0.0.1:1/a//b", "swp+tls://127.0.0.1:1?x=1"} {
 				args, _ := withAddress(path, usage, address)
 				if code, stderr := invoke(t, args...); code != cli.ExitUsage || !strings.Contains(stderr, "address") {
@@ -78,8 +85,8 @@ func TestEveryCommandRefusesAnAddressThatItCannotUse(t *testing.T) {
 			}
 		})
 	}
-	if plainOnes < 30 {
-		t.Errorf("%d commands take the address of an endpoint alone", plainOnes)
+	if plainOnes < 10 || partnerOnes < 20 {
+		t.Errorf("%d commands take the address of an endpoint alone, %d one with a partner", plainOnes, partnerOnes)
 	}
 }
 

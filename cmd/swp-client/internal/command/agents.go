@@ -30,7 +30,7 @@ looks like what there is not.`,
 
 func newAgentsLs(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls ADDR",
+		Use:   "ls ADDR[/PARTNER]",
 		Short: "List agents",
 		Long: `List the agents of which the endpoint may be asked for the card, with the revision of
 the card as far as it is known without asking the agent. With --json one object a
@@ -63,7 +63,7 @@ line.`,
 
 func newAgentsGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get ADDR AGENT_ID",
+		Use:   "get ADDR[/PARTNER] AGENT_ID",
 		Short: "Print the card of an agent",
 		Long: `Print the card of an agent, octet for octet as its author wrote it. With --json it is
 in an object beside its revision, its etag and how long it is fresh; a card that is

@@ -86,7 +86,7 @@ type printedArtifact struct {
 
 func newArtifactList(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls ADDR [ARTIFACT_ID]",
+		Use:   "ls ADDR[/PARTNER] [ARTIFACT_ID]",
 		Short: "List artifacts, or one of them",
 		Long: `List the artifacts that an endpoint shows to this identity: its own, and those of
 others that the access rules let it list. A line each: size in octets, when it was
@@ -134,7 +134,7 @@ func (f *flags) printArtifact(e *artifact.Entry) error {
 
 func newArtifactForget(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "forget ADDR ARTIFACT_ID",
+		Use:   "forget ADDR[/PARTNER] ARTIFACT_ID",
 		Short: "Have an artifact of this identity forgotten",
 		Long: `Delete an artifact of this identity, and its partial upload if that is not
 complete. It succeeds if there is neither.`,

@@ -18,7 +18,7 @@ func contentID(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
 
 func newArtifactPut(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "put ADDR FILE|-",
+		Use:   "put ADDR[/PARTNER] FILE|-",
 		Short: "Upload a file and print its id",
 		Long: `Upload a file, or standard input, wait until the endpoint has verified it and keeps it,
 and print its id: that of --id, or one that is made of its SHA-256. An upload that was
@@ -104,7 +104,7 @@ func measure(file *os.File) (size uint64, sum [32]byte, err error) {
 
 func newArtifactGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get ADDR ARTIFACT_ID FILE|-",
+		Use:   "get ADDR[/PARTNER] ARTIFACT_ID FILE|-",
 		Short: "Download an artifact",
 		Long: `Download an artifact into a file, or to standard output, and verify its SHA-256: the one
 of --sha256, or else the one that the endpoint lists.

@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/transport"
 )
 
 // flags are those of every command that connects.
@@ -32,6 +33,7 @@ type flags struct {
 	asJSON                  bool
 	timeout                 time.Duration
 	verbose                 bool
+	partners                bool // names after the address are those of partners
 	traceparent, tracestate string
 	policy                  []string
 	chain                   string
@@ -58,6 +60,7 @@ func (f *flags) before(cmd *cobra.Command) error {
 	if err := f.checkEffect(cmd); err != nil {
 		return err
 	}
+	f.partners = strings.Contains(cmd.Use, addrPartner)
 	chain, err := parseChain("--chain", f.chain)
 	if err == nil && len(chain) > 0 {
 		cmd.SetContext(profiles.WithChain(cmd.Context(), chain))
@@ -211,11 +214,15 @@ func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*cl
 }
 
 func (f *flags) options(address string) (client.Options, error) {
-	addr, err := plain(address)
+	read := plain
+	if f.partners {
+		read = func(address string) (transport.Addr, error) { addr, _, err := split(address); return addr, err }
+	}
+	addr, err := read(address)
 	if err != nil {
 		return client.Options{}, err
 	}
-	o := client.Options{Expect: f.expect, Stopped: f.stopped, Notice: f.notice}
+	o := client.Options{Partner: f.partners, Expect: f.expect, Stopped: f.stopped, Notice: f.notice}
 	if addr.Transport == "tcp" {
 		return o, f.checkPlaintext()
 	}

@@ -40,7 +40,7 @@ type publishFlags struct {
 
 func newEventsPublish(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "publish ADDR --type TYPE",
+		Use:   "publish ADDR[/PARTNER] --type TYPE",
 		Short: "Publish an event, or one for each line",
 		Long: `Publish an event and wait until the endpoint has accepted it and, if it stores
 events, stored it. With --lines each line of standard input is the body of an event,

@@ -28,7 +28,7 @@ type subscribeFlags struct {
 
 func newEventsSubscribe(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "subscribe ADDR",
+		Use:   "subscribe ADDR[/PARTNER]",
 		Short: "Print events as they come",
 		Long: `Print events as they come, a line each: time, severity, type, id and body. With
 --json each line is an object.

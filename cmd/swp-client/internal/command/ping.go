@@ -13,7 +13,7 @@ import (
 
 func newPing(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ping ADDR",
+		Use:   "ping ADDR[/PARTNER]",
 		Short: "Measure round trips to an endpoint",
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client ping --count 100 --interval 0 swp+quic://127.0.0.1:7777 --json`,

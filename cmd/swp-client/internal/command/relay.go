@@ -142,7 +142,7 @@ type printedDead struct {
 
 func newRelayDead(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "dead ADDR [TOPIC]",
+		Use:   "dead ADDR[/PARTNER] [TOPIC]",
 		Short: "List the deliveries of this identity that are dead",
 		Long: `List the deliveries of this identity that are dead, and not yet forgotten: when they
 died, why, after how many attempts, how many octets the payload has, topic and id; !

@@ -105,7 +105,7 @@ func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]
 
 func newRPCCall(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "call ADDR METHOD [PARAMS|@FILE|-]",
+		Use:   "call ADDR[/PARTNER] METHOD [PARAMS|@FILE|-]",
 		Short: "Call a method and print its result",
 		Long: `Call a method and print its result. Stream items that come before are counted on a
 terminal and listed with --json. --timeout is how long the method may be silent:
@@ -154,7 +154,7 @@ const maxItems = 64 << 20
 
 func newRPCStream(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stream ADDR METHOD [PARAMS|@FILE|-]",
+		Use:   "stream ADDR[/PARTNER] METHOD [PARAMS|@FILE|-]",
 		Short: "Call a method and print its stream items as they come",
 		Long: `Call a method and print its stream items as they come, a line each, and the result
 as the last line. With --json each line is an object. --timeout is how long the

@@ -74,7 +74,7 @@ func hexIDs(ids []state.ID) []string {
 
 func newStatePut(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "put ADDR BLOB|@FILE|-",
+		Use:   "put ADDR[/PARTNER] BLOB|@FILE|-",
 		Short: "Put a state and print its id",
 		Long: `Put a state, wait until the endpoint has stored it, and print its id: the SHA-256 of
 the blob. The same state may be put again. Its parents are there already.`,
@@ -138,7 +138,7 @@ func describe(s *state.State, blob bool) printedState {
 
 func newStateGet(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "get ADDR STATE_ID",
+		Use:   "get ADDR[/PARTNER] STATE_ID",
 		Short: "Get a state and write its blob",
 		Long: `Get a state, verify its digest and write its blob to standard output, octet for octet
 unless that is a terminal. With --json its parents and metadata are there as well.`,
@@ -166,7 +166,7 @@ unless that is a terminal. With --json its parents and metadata are there as wel
 
 func newStateLog(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "log ADDR STATE_ID",
+		Use:   "log ADDR[/PARTNER] STATE_ID",
 		Short: "Print a state and its ancestors",
 		Long: `Print a state and its ancestors, a line each: the id, how large the blob is, the
 beginnings of the ids of its parents, and the metadata if it is text. Nearer ones come

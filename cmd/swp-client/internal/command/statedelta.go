@@ -13,7 +13,7 @@ import (
 
 func newStateDelta(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "delta ADDR STATE_ID DELTA|@FILE|-",
+		Use:   "delta ADDR[/PARTNER] STATE_ID DELTA|@FILE|-",
 		Short: "Add a delta to a state",
 		Long: `Add a delta to a state and wait until the endpoint has stored it. What it means is
 between its writers and readers. The same delta may be added again.`,
@@ -45,7 +45,7 @@ between its writers and readers. The same delta may be added again.`,
 
 func newStateDeltas(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "deltas ADDR STATE_ID",
+		Use:     "deltas ADDR[/PARTNER] STATE_ID",
 		Short:   "Print the deltas of a state, a line each",
 		Example: `  swp-client state deltas swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ func newStateDeltas(f *flags) *cobra.Command {
 
 func newStateForget(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "forget ADDR STATE_ID",
+		Use:   "forget ADDR[/PARTNER] STATE_ID",
 		Short: "Have a state of one's own forgotten",
 		Long: `Have a state that this identity has put forgotten, with its deltas, and its room given
 back. States that were made from it stay; where they name it, it is missing.`,

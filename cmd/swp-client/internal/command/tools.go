@@ -49,7 +49,7 @@ func asDiscovered(t *tooldisc.Tool) discovered {
 
 func newToolsLs(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls ADDR [FILTER]",
+		Use:   "ls ADDR[/PARTNER] [FILTER]",
 		Short: "List tools",
 		Long: `List the tools whose tool_id or name has the filter in it, in upper or lower case, or
 all of them, with their version and what their descriptor says of them. With --json
@@ -100,7 +100,7 @@ func inShort(t *tooldisc.Tool) string {
 
 func newToolsGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get ADDR TOOL_ID",
+		Use:   "get ADDR[/PARTNER] TOOL_ID",
 		Short: "Print what there is to say of a tool",
 		Long: `Print the descriptor of a tool. Without --version the highest version is meant. With
 --raw the descriptor_payload is printed alone, octet for octet: for a tool of an MCP

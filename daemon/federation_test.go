@@ -1,0 +1,489 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/state"
+	"github.com/slimwire/swp/profiles/tooldisc"
+)
+
+// everywhere dials an organisation over TLS and QUIC, which has a partner b.
+func everywhere(t *testing.T, yamlB string, f func(t *testing.T, a, b *organisation, s *session)) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, yamlB)
+		f(t, a, b, a.mustDial(a.addrs[transport]))
+	})
+}
+
+// opened opens a lane.
+func opened(t *testing.T, s profiles.Session) profiles.Lane {
+	t.Helper()
+	lane, err := s.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lane
+}
+
+// refusedBy wants a refusal of a profile with a code, by an organisation.
+func refusedBy(t *testing.T, what string, err error, code string, o *organisation) {
+	t.Helper()
+	refused, ok := errors.AsType[*profiles.PeerError](err)
+	if !ok || refused.Code != code || o != nil && refused.Endpoint != o.identity {
+		t.Errorf("%s: %v (%+v), want %s by %v", what, err, refused, code, o)
+	}
+}
+
+func TestStatesAreKeptAtAPartner(t *testing.T) {
+	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
+		far := profiles.Toward(s.Session, "b")
+		first := state.State{Blob: []byte("one")}
+		first.ID = state.IDOf(first.Blob)
+		second := state.State{Blob: []byte("two"), Parents: []state.ID{first.ID}, Metadata: []byte("meta")}
+		second.ID = state.IDOf(second.Blob)
+		if n, err := state.PutAll(t.Context(), opened(t, far), rpc.Sync, first, second); n != 2 || err != nil {
+			t.Fatalf("%d states were put: %v", n, err)
+		}
+		got, err := state.Fetch(t.Context(), far, second.ID)
+		if err != nil || !bytes.Equal(got.Blob, second.Blob) || !slices.Equal(got.Parents, second.Parents) || string(got.Metadata) != "meta" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		_, err = state.Fetch(t.Context(), s.Session, second.ID)
+		refusedBy(t, "the same state here", err, state.CodeNotFound, a)
+		if err := state.AddDelta(t.Context(), opened(t, far), rpc.Sync, first.ID, []byte("delta")); err != nil {
+			t.Error(err)
+		}
+		orphan := state.State{Blob: []byte("three"), Parents: []state.ID{state.IDOf([]byte("nobody"))}}
+		_, err = state.PutAll(t.Context(), opened(t, far), rpc.Sync, orphan)
+		refusedBy(t, "a state without its parent", err, state.CodeParentMissing, b)
+		deltas := 0
+		stream, err := rpc.Open(t.Context(), far, state.MethodDeltas, first.ID[:])
+		for err == nil {
+			if _, err = stream.Recv(t.Context()); err == nil {
+				deltas++
+			}
+		}
+		if deltas != 1 {
+			t.Errorf("%d deltas: %v", deltas, err)
+		}
+	})
+}
+
+// octetsOf are random octets with their digest.
+func octetsOf(n int) ([]byte, [32]byte) {
+	octets := make([]byte, n)
+	for i := range octets {
+		octets[i] = byte(rand.Uint32()) //nolint:gosec // test data
+	}
+	return octets, sha256.Sum256(octets)
+}
+
+// uploads uploads an artifact again and again until it is there.
+func uploads(t *testing.T, s profiles.Session, u artifact.Upload) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := u.Send(t.Context(), s)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) || s.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func got(t *testing.T, s profiles.Session, d artifact.Download) ([]byte, error) {
+	t.Helper()
+	var octets []byte
+	d.Sink = func(c *artifact.Chunk) error {
+		if string(c.ArtifactID) != d.ArtifactID {
+			t.Errorf("a chunk of %q, want %q", c.ArtifactID, d.ArtifactID)
+		}
+		octets = append(octets, c.Data...)
+		return nil
+	}
+	_, err := d.Receive(t.Context(), s)
+	return octets, err
+}
+
+func TestArtifactsCrossByNameAndByTarget(t *testing.T) {
+	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
+		far := profiles.Toward(s.Session, "b")
+		octets, sum := octetsOf(3<<20 + 7)
+		u := artifact.Upload{ArtifactID: "b/one", Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Sync: rpc.Sync}
+		if err := u.Send(t.Context(), s.Session); err != nil {
+			t.Fatal(err)
+		}
+		var told []uint64
+		u.Progress = func(durable uint64) { told = append(told, durable) }
+		if err := u.Send(t.Context(), s.Session); err != nil || len(told) != 1 || told[0] != u.Size {
+			t.Errorf("what is there is sent again: %v, %v", told, err)
+		}
+		for name, from := range map[string]profiles.Session{"b/one": s.Session, "one": far} {
+			if back, err := got(t, from, artifact.Download{ArtifactID: name}); err != nil || !bytes.Equal(back, octets) {
+				t.Errorf("%s: %d octets, %v", name, len(back), err)
+			}
+			part, err := got(t, from, artifact.Download{ArtifactID: name, Start: 1 << 20, End: 1<<20 + 5})
+			if err != nil || !bytes.Equal(part, octets[1<<20:1<<20+5]) {
+				t.Errorf("a range of %s: %d octets, %v", name, len(part), err)
+			}
+		}
+		_, err := got(t, s.Session, artifact.Download{ArtifactID: "b/none"})
+		refusedBy(t, "an artifact that is not there", err, artifact.CodeNotFound, b)
+		_, err = got(t, s.Session, artifact.Download{ArtifactID: "one"})
+		refusedBy(t, "the same here", err, artifact.CodeNotFound, a)
+		u.ArtifactID, u.Hash = "b/wrong", sha256.Sum256(nil)
+		refusedBy(t, "a wrong digest", u.Send(t.Context(), s.Session), artifact.CodeIntegrity, b)
+	})
+}
+
+func TestAnArtifactGoesOnWhenTheLinkIsCut(t *testing.T) {
+	b := open(t, "b", "")
+	a := open(t, "a", "")
+	link, address := newTunnel(t, b.addrs[0])
+	b.trusting("a", a)
+	a.trusting("b", b, address)
+	a.connected("b")
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		s := a.mustDial(a.addrs[transport])
+		octets, sum := octetsOf(8 << 20)
+		cut := 0
+		u := artifact.Upload{
+			ArtifactID: fmt.Sprint("b/", transport), Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Sync: rpc.Sync,
+			Progress: func(durable uint64) {
+				if durable > uint64(cut)<<20 && cut < 3 {
+					cut++
+					link.cut()
+				}
+			},
+		}
+		uploads(t, s.Session, u)
+		if cut != 3 {
+			t.Errorf("cut %d times", cut)
+		}
+		at, n := uint64(0), 0
+		var back []byte
+		d := artifact.Download{ArtifactID: u.ArtifactID, Sink: func(c *artifact.Chunk) error {
+			back, at = append(back, c.Data...), at+uint64(len(c.Data))
+			if at > uint64(n+1)<<21 && n < 2 {
+				n++
+				link.cut()
+			}
+			return nil
+		}}
+		if _, err := d.Receive(t.Context(), s.Session); err != nil || !bytes.Equal(back, octets) || n != 2 {
+			t.Errorf("%d octets after %d cuts, %v", len(back), n, err)
+		}
+	})
+}
+
+// To a partner all peers here are one, so it cannot tell their uploads of one id apart.
+func TestALinkCarriesOneUploadOfAnID(t *testing.T) {
+	a, _ := pair(t, 0, "")
+	s, other := a.mustDial(a.addrs[0]), a.mustDial(a.addrs[1])
+	octets, sum := octetsOf(1 << 20)
+	u := artifact.Upload{ArtifactID: "b/x", Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Sync: rpc.Sync}
+	stolen := artifact.Chunk{ArtifactID: []byte("b/x"), Data: []byte("x")}
+	call, err := other.Call(t.Context(), e1.Envelope{ProfileID: artifact.ProfileID, MsgType: artifact.TypeChunk, Payload: stolen.Append(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := call.Recv(t.Context())
+	if err != nil || env.MsgType != artifact.TypeErr || !bytes.Contains(env.Payload, []byte("begin it again")) {
+		t.Errorf("a chunk of no upload: %v, %v", env, err)
+	}
+	call.Close()
+	if err := u.Send(t.Context(), s.Session); err != nil {
+		t.Error(err)
+	}
+}
+
+func record(id, kind, body string) *events.Record {
+	return &events.Record{
+		EventID: []byte(id), EventType: []byte(kind), Severity: []byte("info"), Timestamp: 1790000000000, MsgID: []byte("m"), Body: []byte(body),
+	}
+}
+
+// publishes publishes events, and confirms them.
+func publishes(t *testing.T, s profiles.Session, records ...*events.Record) error {
+	t.Helper()
+	p := events.NewPublisher(opened(t, s), rpc.Sync)
+	defer p.Close()
+	for _, r := range records {
+		if err := p.Publish(t.Context(), r); err != nil {
+			return err
+		}
+	}
+	return p.Sync(t.Context())
+}
+
+// subscribed subscribes.
+func subscribed(t *testing.T, s profiles.Session, o events.SubscribeOptions) *events.Subscription {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	sub, err := events.Open(ctx, s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sub.Close)
+	return sub
+}
+
+// bodies receives as many events.
+func bodies(t *testing.T, sub *events.Subscription, n int) (list []string, cursor uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for len(list) < n {
+		d, err := sub.Recv(ctx)
+		if err != nil {
+			t.Fatalf("after %q: %v", list, err)
+		}
+		for _, r := range d.Events {
+			list = append(list, string(r.EventType)+"="+string(r.Body))
+		}
+		cursor = d.Cursor
+	}
+	return list, cursor
+}
+
+func TestEventsOfAPartner(t *testing.T) {
+	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
+		far := profiles.Toward(s.Session, "b")
+		byName := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/k,severity:info"})
+		byTarget := subscribed(t, far, events.SubscribeOptions{Filter: "type:k", Name: "mine"})
+		if err := publishes(t, s.Session, record("1", "b/k", "one"), record("2", "b/other", "two")); err != nil {
+			t.Fatal(err)
+		}
+		if err := publishes(t, far, record("3", "k", "three")); err != nil {
+			t.Fatal(err)
+		}
+		if err := publishes(t, b.mustDial(b.addrs[0]).Session, record("4", "k", "four")); err != nil {
+			t.Fatal(err)
+		}
+		if err := publishes(t, s.Session, record("5", "k", "here"), record("6", "c/k", "here")); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"k=one", "k=three", "k=four"}
+		for name, sub := range map[string]*events.Subscription{"by name": byName, "by target": byTarget} {
+			if list, _ := bodies(t, sub, 3); !slices.Equal(list, want) {
+				t.Errorf("%s: %q, want %q", name, list, want)
+			}
+		}
+		_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/k,type:k"})
+		refusedBy(t, "types here and there", err, "INVALID_PROFILE_PAYLOAD", a)
+		_, err = events.Open(t.Context(), far, events.SubscribeOptions{Filter: "colour:red"})
+		refusedBy(t, "a filter that is none", err, events.CodeInvalidFilter, a)
+		// An event is published once, however often it is sent, and another under its id is not.
+		if err := publishes(t, far, record("3", "k", "three")); err != nil {
+			t.Error(err)
+		}
+		if err := publishes(t, far, record("3", "k", "another")); err == nil {
+			t.Error("another event under a used event_id was accepted")
+		}
+		if err := byTarget.ForgetAnd(rpc.Sync); err != nil {
+			t.Error(err)
+		}
+		again := subscribed(t, far, events.SubscribeOptions{Filter: "type:k", Name: "mine"})
+		if err := publishes(t, far, record("7", "k", "seven")); err != nil {
+			t.Error(err)
+		}
+		if list, _ := bodies(t, again, 1); list[0] != "k=seven" {
+			t.Errorf("under a name that was forgotten: %q", list)
+		}
+	})
+}
+
+func TestADurableSubscriptionAtAPartnerMissesNothingWhenTheLinkIsCut(t *testing.T) {
+	b := open(t, "b", "")
+	a := open(t, "a", "")
+	link, address := newTunnel(t, b.addrs[0])
+	b.trusting("a", a)
+	a.trusting("b", b, address)
+	a.connected("b")
+	there := b.mustDial(b.addrs[0])
+	s := a.mustDial(a.addrs[0])
+	sub := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/k", Name: "mine"})
+	live := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/k"})
+	var want []string
+	for i := range 12 {
+		if err := publishes(t, there.Session, record(fmt.Sprint(i), "k", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprint("k=", i))
+		if i%4 == 1 {
+			link.cut()
+		}
+	}
+	list, cursor := bodies(t, sub, len(want))
+	if !slices.Equal(list, want) {
+		t.Errorf("delivered %q, want %q", list, want)
+	}
+	if list, _ := bodies(t, live, len(want)); !slices.Equal(list, want) {
+		t.Errorf("delivered without a name %q, want %q", list, want)
+	}
+	// The cursor is the partner's.
+	sub.Close()
+	again := subscribed(t, a.mustDial(a.addrs[1]).Session, events.SubscribeOptions{Filter: "type:b/k", After: new(cursor - 2)})
+	if list, _ := bodies(t, again, 2); !slices.Equal(list, want[10:]) {
+		t.Errorf("after the cursor %q, want %q", list, want[10:])
+	}
+	// A stop of the partner is no end of a subscription either.
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.until("the loss of b", func() bool { return !a.up("b") })
+	_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/k"})
+	refusedBy(t, "a partner that is away", err, "INTERNAL_ERROR", a)
+}
+
+func TestCardsAndToolsOfAPartner(t *testing.T) {
+	const yaml = "tooldisc:\n  tools:\n    - {tool_id: adder, name: Adder, version: '1', schema_ref: 'sha256:" +
+		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'}\n"
+	everywhere(t, yaml, func(t *testing.T, a, b *organisation, s *session) {
+		far := profiles.Toward(s.Session, "b")
+		_, err := agdisc.Ask(t.Context(), s.Session, "b/nobody", "")
+		refusedBy(t, "a card that is not there", err, agdisc.CodeNotFound, b)
+		for name, on := range map[string]profiles.Session{"b/adder": s.Session, "adder": far} {
+			tool, err := tooldisc.Find(t.Context(), on, name, "")
+			if err != nil || tool.Name != "Adder" || tool.ID != name {
+				t.Errorf("%s: %+v, %v", name, tool, err)
+			}
+		}
+		tools, _, err := tooldisc.Page(t.Context(), far, tooldisc.Query{})
+		if err != nil || len(tools) != 1 || tools[0].ID != "adder" {
+			t.Errorf("tools of b: %+v, %v", tools, err)
+		}
+	})
+}
+
+func TestMethodsOfAnEndpointAreCalledByTarget(t *testing.T) {
+	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
+		far := profiles.Toward(s.Session, "b")
+		for _, method := range []string{"b/swp.ping", "b/swp.info"} {
+			if _, err := rpc.Call(t.Context(), s.Session, method, nil); err != nil {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+		for _, method := range []string{rpc.MethodEcho, artifact.MethodList, agdisc.MethodList} {
+			if _, err := rpc.Call(t.Context(), far, method, nil); err != nil {
+				t.Errorf("%s at b: %v", method, err)
+			}
+		}
+		for on, method := range map[profiles.Session]string{s.Session: "b/swp.artifacts.list", far: rpc.MethodSync} {
+			_, err := rpc.Call(t.Context(), on, method, nil)
+			if fault, ok := errors.AsType[*rpc.Error](err); !ok || fault.Code != rpc.CodeInvalidRequest || !strings.Contains(fault.Message, "about one connection") {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+		_, err := rpc.Call(t.Context(), profiles.Toward(s.Session, "c"), rpc.MethodPing, nil)
+		if err == nil || !strings.Contains(err.Error(), `no partner "c"`) {
+			t.Errorf("an unknown partner: %v", err)
+		}
+	})
+}
+
+func TestWhatCannotGoToAPartnerIsRefused(t *testing.T) {
+	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
+		blob := state.State{Blob: []byte("kept nowhere")}
+		for target, want := range map[string]string{
+			"c": `no partner "c"`, "b/c": `no partner "c"`, "b//c": "empty name", "/b": "empty name",
+			strings.Repeat("b", 257):        "257 octets",
+			strings.Repeat("b/a/", 4) + "b": "passed on 8 times already",
+		} {
+			_, err := state.PutAll(t.Context(), opened(t, profiles.Toward(s.Session, target)), rpc.Sync, blob)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("target %.20s: %v, want %q", target, err, want)
+			}
+		}
+		for name, end := range map[string]*organisation{"a": a, "b": b} {
+			_, err := state.Fetch(t.Context(), end.mustDial(end.addrs[0]).Session, state.IDOf(blob.Blob))
+			refusedBy(t, "what was refused, at "+name, err, state.CodeNotFound, end)
+		}
+		far := profiles.Toward(s.Session, "b")
+		if _, _, err := obs.Last(t.Context(), far); err == nil || !strings.Contains(err.Error(), "about one connection") {
+			t.Errorf("a trace context of b: %v", err)
+		}
+	})
+}
+
+func TestARefusalSaysAtWhichEndItIs(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b := open(t, "b", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: state, operation: get}]}\n")
+		a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: state, operation: put, name: 'b/*'}, {identity: '**', profile: events, operation: publish, name: here}]}\n")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		s := a.mustDial(a.addrs[transport])
+		far := profiles.Toward(s.Session, "b")
+		_, err := state.PutAll(t.Context(), opened(t, far), rpc.Sync, state.State{Blob: []byte("x")})
+		refusedBy(t, "denied there", err, "SECURITY_POLICY", b)
+		a.await("refused by partner")
+		_, err = state.Fetch(t.Context(), far, state.IDOf(nil))
+		refusedBy(t, "denied here", err, "SECURITY_POLICY", a)
+		refusedBy(t, "an event denied here", publishes(t, s.Session, record("1", "b/here", "x")), "SECURITY_POLICY", a)
+	})
+}
+
+func TestAThirdHop(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		c := open(t, "c", "")
+		b := open(t, "b", "")
+		a := open(t, "a", "")
+		c.trusting("b", b)
+		b.trusting("c", c, c.addrs[transport])
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		b.connected("c")
+		a.connected("b")
+		s := a.mustDial(a.addrs[transport])
+		far := profiles.Toward(s.Session, "b/c")
+		blob := state.State{Blob: []byte("at c")}
+		if _, err := state.PutAll(t.Context(), opened(t, far), rpc.Sync, blob); err != nil {
+			t.Fatal(err)
+		}
+		sub := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/c/k"})
+		if err := publishes(t, s.Session, record("1", "b/c/k", "one")); err != nil {
+			t.Fatal(err)
+		}
+		if list, _ := bodies(t, sub, 1); list[0] != "k=one" {
+			t.Errorf("events of c: %q", list)
+		}
+		octets, sum := octetsOf(1 << 20)
+		u := artifact.Upload{ArtifactID: "b/c/one", Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Sync: rpc.Sync}
+		if err := u.Send(t.Context(), s.Session); err != nil {
+			t.Fatal(err)
+		}
+		if back, err := got(t, far, artifact.Download{ArtifactID: "one"}); err != nil || !bytes.Equal(back, octets) {
+			t.Errorf("%d octets, %v", len(back), err)
+		}
+		if _, err := rpc.Call(t.Context(), far, artifact.MethodList, nil); err != nil {
+			t.Error(err)
+		}
+		there := c.mustDial(c.addrs[0])
+		id := state.IDOf(blob.Blob)
+		if got, err := state.Fetch(t.Context(), there.Session, id); err != nil || string(got.Blob) != "at c" {
+			t.Errorf("state %s at c: %v, %v", hex.EncodeToString(id[:4]), got, err)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// crossing is how artifacts of partners are offered and got. A chunk says no more than
+// its artifact_id, so over one link one peer at a time uploads an artifact of that id.
+func crossing() *profiles.Crossing {
+	names := p1.Names{Messages: Messages, Field: "artifact_id"}
+	c := names.Crossing(&refusals, map[uint64]profiles.Errand{
+		TypeOffer: {Operation: "offer", Answers: profiles.Refusal},
+		TypeGet:   {Operation: "get", Answers: profiles.Many},
+		TypeChunk: {},
+	})
+	read := c.Read
+	c.Read = func(env *e1.Envelope) (profiles.Errand, error) {
+		e, err := read(env)
+		switch {
+		case err != nil:
+			return e, err
+		case env.MsgType == TypeOffer:
+			e.Sole = profiles.Sole{On: e.Names[0], Begins: true}
+		case env.MsgType == TypeChunk:
+			var m Chunk
+			err = m.Decode(env.Payload)
+			e.Sole = profiles.Sole{On: e.Names[0], Ends: m.IsTerminal}
+		}
+		return e, err
+	}
+	c.Pass = pass
+	return c
+}
+
+// passRange is how many octets of an artifact are asked of a partner at once, and held
+// for a peer that is slow.
+const passRange = 1 << 20
+
+// passFor is how long a GET waits for a partner that was lost, or has no room, before the
+// peer is told.
+const passFor = 30 * time.Second
+
+var passPauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
+
+// pass answers a GET with what a partner has.
+func pass(way *profiles.Way, req *profiles.Request, w profiles.Responder) (func(context.Context) error, error) {
+	var m Get
+	if err := m.Decode(req.Payload); err != nil {
+		return nil, err
+	}
+	p := &passing{way: way, w: w, id: m.ArtifactID, Download: Download{
+		ArtifactID: string(m.ArtifactID), Start: m.Start, End: m.End, ResumeToken: string(m.ResumeToken), Range: passRange,
+	}}
+	if way.Named {
+		p.ArtifactID = strings.TrimPrefix(p.ArtifactID, way.Prefix)
+	}
+	p.Sink = p.send
+	return p.run, nil
+}
+
+// passing is a GET that a partner answers, range by range.
+type passing struct {
+	Download
+	way  *profiles.Way
+	w    profiles.Responder
+	id   []byte // of the artifact, here
+	ctx  context.Context
+	next uint64 // index of the next chunk
+	buf  carrier
+	err  error // of sending
+}
+
+// run goes on over the next session where one is lost.
+func (p *passing) run(ctx context.Context) error {
+	p.ctx = ctx
+	failures, moved := 0, time.Now()
+	for {
+		from := p.Start
+		session, err := p.way.Session(ctx)
+		if err == nil {
+			_, err = p.Receive(ctx, session)
+		}
+		if p.Start > from {
+			failures, moved = 0, time.Now()
+		}
+		refused := errors.As(err, new(*profiles.PeerError))
+		switch {
+		case err == nil, p.err != nil, ctx.Err() != nil, refused && p.next == 0, time.Since(moved) > passFor:
+			return err
+		case refused && !retryable(err):
+			return err
+		}
+		if err := backoff.Wait(ctx, passPauses.After(failures)); err != nil {
+			return err
+		}
+		failures++
+	}
+}
+
+func retryable(err error) bool {
+	refused, ok := errors.AsType[*profiles.PeerError](err)
+	return ok && refused.Retryable()
+}
+
+// send passes a chunk on to the peer.
+func (p *passing) send(c *Chunk) error {
+	on := Chunk{
+		ArtifactID: p.id, ChunkIndex: p.next, Offset: c.Offset, Data: p.buf.room(len(c.Data)),
+		IsTerminal: c.IsTerminal, ResumeToken: c.ResumeToken,
+	}
+	copy(on.Data, c.Data)
+	if p.err = p.w.Pace(p.ctx, len(c.Data)); p.err == nil {
+		p.err = sendPatiently(p.ctx, p.w, e1.Envelope{MsgType: TypeChunk, Payload: p.buf.payload(&on)})
+	}
+	if p.err != nil {
+		return p.err
+	}
+	p.next++
+	p.Start, p.ResumeToken = c.Offset+uint64(len(c.Data)), string(c.ResumeToken)
+	return nil
+}

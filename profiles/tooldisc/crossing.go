@@ -1,0 +1,31 @@
+package tooldisc
+
+import (
+	"slices"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
+)
+
+// crossing is how questions about tools of partners go on. Whether a tool is one of an
+// MCP server there is not known here: it is shown to who may call or get it.
+func crossing() *profiles.Crossing {
+	names := p1.Names{Messages: Messages, Field: "tool_id"}
+	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGetReq: {Operation: "get"}})
+	c.May = func(a profiles.Access, identity, operation, name string) bool {
+		return profiles.Would(a, identity, "mcp", "tools/call", name) || a.Allowed(identity, Name, operation, name)
+	}
+	c.Visible = func(env *e1.Envelope, may func(name string) bool) ([]byte, error) {
+		if env.MsgType != TypeListResp {
+			return env.Payload, nil
+		}
+		var m ListResp
+		if err := m.Decode(env.Payload); err != nil {
+			return nil, err
+		}
+		m.Tools = slices.DeleteFunc(m.Tools, func(d Descriptor) bool { return !may(string(d.ToolID)) })
+		return m.Append(make([]byte, 0, m.Size())), nil
+	}
+	return c
+}
