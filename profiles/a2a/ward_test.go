@@ -271,6 +271,7 @@ func TestATaskForAPartnerThatIsAwayFailsAtOnce(t *testing.T) {
 		}
 
 		far.hangUp()
+		synctest.Wait() // a task that is given to a session that is just ending waits for its deadline
 		waits("gone", 5*time.Second)
 		waits("gone for long", 0)
 		time.Sleep(time.Hour - time.Since(began))
