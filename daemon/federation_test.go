@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -485,5 +488,173 @@ func TestAThirdHop(t *testing.T) {
 		if got, err := state.Fetch(t.Context(), there.Session, id); err != nil || string(got.Blob) != "at c" {
 			t.Errorf("state %s at c: %v, %v", hex.EncodeToString(id[:4]), got, err)
 		}
+	})
+}
+
+// delivered receives deliveries and acknowledges them.
+func delivered(t *testing.T, c *relay.Consumer, n int) (payloads []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range n {
+		d, err := c.Recv(ctx)
+		if err != nil {
+			t.Fatalf("after %q: %v", payloads, err)
+		}
+		payloads = append(payloads, string(d.Payload))
+		if err := d.Ack(); err != nil {
+			t.Error(err)
+		}
+	}
+	return payloads
+}
+
+// becomes waits until a delivery of this side is in a state.
+func becomes(t *testing.T, s profiles.Session, id string, want relay.State) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		state, _, err := relay.Ask(t.Context(), s, []byte(id))
+		if state == want && err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("delivery %s is %q, %v; want %q", id, state, err, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestDeliveriesArePassedOnToAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, "")
+		_, s := relayPeer(t, a.running, a.addrs[transport])
+		there, sb := relayPeer(t, b.running, b.addrs[0])
+		c, err := there.Consume(t.Context(), sb, "t", 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		far := profiles.Toward(s, "b")
+		for i, on := range []profiles.Session{s, far} {
+			p := relay.Publication{ID: []byte{'0' + byte(i)}, Topic: []string{"b/t", "t"}[i], Payload: []byte(fmt.Sprint("payload ", i)), TTL: time.Hour}
+			for _, known := range []bool{false, true} {
+				if r, err := relay.Send(t.Context(), on, &p); err != nil || r.Duplicate != known {
+					t.Fatalf("%+v, %v", r, err)
+				}
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for i := range 2 {
+			d, err := c.Recv(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(d.Payload) != fmt.Sprint("payload ", i) || d.Publisher != a.identity || d.Hops != 2 || d.TTL <= 0 || d.TTL > time.Hour || d.Topic != "t" {
+				t.Errorf("delivery %+v", d)
+			}
+			becomes(t, s, string('0'+rune(i)), relay.Queued) // at the partner
+			if err := d.Ack(); err != nil {
+				t.Error(err)
+			}
+			becomes(t, s, string('0'+rune(i)), relay.Acked)
+		}
+		_, err = relay.Send(t.Context(), profiles.Toward(s, "c"), &relay.Publication{ID: []byte("9"), Topic: "t"})
+		refusedBy(t, "an unknown partner", err, relay.CodeNotFound, a)
+		here, sa := relayPeer(t, a.running, a.addrs[0])
+		if _, err := here.Consume(t.Context(), sa, "b/t", 1); err == nil || !strings.Contains(err.Error(), "attach there") {
+			t.Errorf("a consumer of what is passed on: %v", err)
+		}
+	})
+}
+
+func TestDeliveriesWaitForAPartnerThatIsAway(t *testing.T) {
+	yaml := "relay: {max_attempts: 1}\n"
+	b := open(t, "b", yaml)
+	a := open(t, "a", yaml)
+	b.trusting("a", a)
+	link, address := newTunnel(t, b.addrs[0])
+	a.trusting("b", b, address)
+	a.connected("b")
+	_, s := relayPeer(t, a.running, a.addrs[0])
+	var want []string
+	publish := func(n int) {
+		t.Helper()
+		for range n {
+			id := fmt.Sprintf("%03d", len(want))
+			if _, err := relay.Send(t.Context(), s, &relay.Publication{ID: []byte(id), Topic: "b/t", Payload: []byte(id)}); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, id)
+		}
+	}
+	for range 5 {
+		publish(20)
+		link.cut()
+	}
+	a.connected("b")
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.until("the loss of b", func() bool { return !a.up("b") })
+	publish(20)
+	if state, _, err := relay.Ask(t.Context(), s, []byte("119")); err != nil || state != relay.Queued {
+		t.Errorf("for a partner that is away: %q, %v", state, err)
+	}
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.again()
+	_, s = relayPeer(t, a.running, a.addrs[0])
+	publish(1)
+	b.again()
+	file := filepath.Join(a.dir, "swpd.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte(address), []byte(b.addrs[0])), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.reloaded()
+	a.connected("b")
+	there, sb := relayPeer(t, b.running, b.addrs[0])
+	c, err := there.Consume(t.Context(), sb, "t", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := delivered(t, c, len(want))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("delivered %q, want each once of %d", got, len(want))
+	}
+	becomes(t, s, want[len(want)-1], relay.Acked)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if d, err := c.Recv(short); err == nil {
+		t.Errorf("delivered twice: %s", d.Payload)
+	}
+}
+
+func TestADeliveryThatAPartnerRefusesIsDead(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b := open(t, "b", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: relay, name: open}]}\n")
+		a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: relay, operation: publish, name: 'b/*'}]}\n")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		_, s := relayPeer(t, a.running, a.addrs[transport])
+		if _, err := relay.Send(t.Context(), s, &relay.Publication{ID: []byte("1"), Topic: "b/closed"}); err != nil {
+			t.Fatal(err)
+		}
+		becomes(t, s, "1", relay.DeadState)
+		result, err := rpc.Call(t.Context(), s, relay.MethodDead, nil)
+		if err != nil || !strings.Contains(string(result), `"topic":"b/closed","reason_code":"rejected"`) {
+			t.Errorf("dead: %s, %v", result, err)
+		}
+		_, err = relay.Send(t.Context(), s, &relay.Publication{ID: []byte("2"), Topic: "here"})
+		refusedBy(t, "denied here", err, "SECURITY_POLICY", a)
+		_, err = relay.Send(t.Context(), s, &relay.Publication{ID: []byte("3"), Topic: "b/open", Hops: profiles.MaxHops})
+		refusedBy(t, "passed on too often", err, "INVALID_PROFILE_PAYLOAD", a)
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/relay"
 )
 
 // Tasks passes on the tasks for partner/agent. They are kept here like those of other
@@ -12,6 +13,13 @@ import (
 // when one is lost. An a2a.Service is one; see there for the methods.
 type Tasks interface {
 	Partner(name, identity string, cross func(context.Context) context.Context)
+	Reached(name string, session profiles.Session)
+	NoPartner(name string)
+}
+
+// Deliveries passes on the deliveries for partner/topic. They are kept here until the
+// partner has taken custody. A relay.Service is one; see there for the methods.
+type Deliveries interface {
 	Reached(name string, session profiles.Session)
 	NoPartner(name string)
 }
@@ -28,5 +36,18 @@ func (l *Link) declare() {
 func (l *Link) reached(up *Up) {
 	if l.opts.Tasks != nil && l.honours(up, a2a.ProfileID, a2a.ExtAgent) {
 		l.opts.Tasks.Reached(l.opts.Name, up.Session)
+	}
+	if l.opts.Deliveries != nil && l.Serves(up, relay.ProfileID) {
+		l.opts.Deliveries.Reached(l.opts.Name, up.Session)
+	}
+}
+
+// retire tells them that there is no such partner any more.
+func (l *Link) retire() {
+	if l.opts.Tasks != nil {
+		l.opts.Tasks.NoPartner(l.opts.Name)
+	}
+	if l.opts.Deliveries != nil {
+		l.opts.Deliveries.NoPartner(l.opts.Name)
 	}
 }

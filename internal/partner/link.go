@@ -94,9 +94,7 @@ func (l *Link) Close() {
 	l.cancel() // Adopt adds no work after this
 	l.mu.Unlock()
 	l.work.Wait()
-	if l.opts.Tasks != nil {
-		l.opts.Tasks.NoPartner(l.opts.Name)
-	}
+	l.retire()
 	l.mu.Lock()
 	open := slices.Clone(l.open)
 	l.mu.Unlock()

@@ -50,6 +50,9 @@ type Options struct {
 	// Tasks passes on tasks for agents of the partner. Nil: nobody does.
 	Tasks Tasks
 
+	// Deliveries passes on deliveries for topics of the partner. Nil: nobody does.
+	Deliveries Deliveries
+
 	// Ending reports whether the certificate that the partner has shown ends soon. The
 	// link then looks from time to time whether its addresses show another: a session
 	// that lasts does not tell. Nil: it never looks.

@@ -66,6 +66,9 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	if err := checkTopic([]byte(p.Topic)); err != nil {
 		return err
 	}
+	if partner, rest, ok := s.behind(p.Topic); ok {
+		return invalid("", "topic: deliveries for %.100q are passed on to partner %s; attach there, to %.100q", p.Topic, partner, rest)
+	}
 	a := &attachment{
 		s: s, call: call, identity: call.Session().Peer().Identity, topic: p.Topic,
 		places: min(p.MaxInFlight, s.limits.Load().MaxInFlight), ready: make(chan struct{}, 1),

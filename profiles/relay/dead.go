@@ -297,7 +297,7 @@ func (e *expiry) batch(most int) (found int) {
 }
 
 func (e *expiry) end(it *item) {
-	if it.queue == "" || it.queue[0] != kindTopic {
+	if !live(it.queue) {
 		e.s.forget(it)
 		return
 	}

@@ -17,13 +17,18 @@ func (s *Service) publish(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	req.About("publish", string(m.Topic))
 	publisher, named := req.Extensions.Lookup(ExtPublisher)
 	if named {
 		if c := s.inboxes.find(req.Lane, m.Topic); c != nil {
 			return c.arrive(req, &m, string(publisher))
 		}
 	}
+	topic, err := s.topicAt(req, m.Topic)
+	if err != nil {
+		return err
+	}
+	m.Topic = topic
+	req.About("publish", string(topic))
 	identity := req.Session.Peer().Identity
 	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
 	switch {
@@ -48,6 +53,7 @@ func (s *Service) publish(req *profiles.Request) error {
 		w.Fail(err)
 		return nil
 	}
+	m.Topic = topic
 	c := &custody{s, w, held, id, m.DeliveryID}
 	s.take(&m, identity, id, ttl, hops, c.stored)
 	return nil
@@ -84,8 +90,8 @@ func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops 
 	}
 	data := r.append(make([]byte, 0, maxHead+len(m.Payload)))
 	expires := now.Add(life)
-	queue := queueOf(kindTopic, m.Topic)
-	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.limits.Load().Window),
+	queue := s.queue(m.Topic)
+	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.remembered(identity)),
 		func(r store.AddResult) {
 			if r.Fresh {
 				s.expiry.sooner(expires)
@@ -96,6 +102,15 @@ func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops 
 				s.due(queue, time.Time{})
 			}
 		})
+}
+
+// remembered is for how long the ids of a publisher are.
+func (s *Service) remembered(identity string) time.Duration {
+	o := s.limits.Load()
+	if s.opts.Partner != nil && s.opts.Partner(identity) {
+		return max(o.Window, o.Retention)
+	}
+	return o.Window
 }
 
 // ttl is how long a delivery is worth delivering, 0 if it is kept no longer than

@@ -137,6 +137,14 @@ type Options struct {
 	// relay need not say so again. It must not block. It may be nil.
 	Notice func(relay *profiles.Peer, n Notice) bool
 
+	// Behind returns the partner that a topic leads to, and the topic there: deliveries
+	// are passed on to it. Nil: there are no partners.
+	Behind func(topic string) (partner, rest string, ok bool)
+
+	// Partner reports whether an identity is that of a partner: its ids are remembered for
+	// Retention, because what it passes on may be sent again after days. Nil: none is.
+	Partner func(identity string) bool
+
 	// Open calls an RPC method, for Consume. It returns when the call is sent.
 	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte) (Stream, error)
 
@@ -231,7 +239,8 @@ type Service struct {
 	reserved int // the sum of max_in_flight
 	heralds  map[profiles.Session]*herald
 	attempts map[attemptKey][]*attempt
-	notices  map[string]func() // under way, by the id of the item; what its answer does
+	links    map[string]*onward // by the partner
+	notices  map[string]func()  // under way, by the id of the item; what its answer does
 }
 
 // New returns a Service. It fails if an option is out of range. The caller closes
@@ -244,7 +253,7 @@ func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts: opts, counters: newCounters(), large: make(chan struct{}, largeSlots),
 		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[profiles.Session]*herald),
-		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()),
+		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()), links: make(map[string]*onward),
 	}
 	s.inboxes.open = make(map[inboxKey]*Consumer)
 	s.ctx, s.close = context.WithCancelCause(context.Background())
@@ -266,7 +275,8 @@ func New(opts Options) (*Service, error) {
 			{Name: "nack", Free: true},
 			{Name: "status", Free: true},
 		},
-		Extensions: []uint64{ExtPublisher, profiles.ExtHops},
+		Extensions: []uint64{ExtPublisher, profiles.ExtHops, profiles.ExtTarget},
+		Behind:     profiles.PassedOn,
 		Methods: []profiles.Method{
 			{Name: MethodAttach, Open: true, Local: true, Long: true, Held: s.attach},
 			{Name: MethodDead, Open: true, Repeatable: true, Detached: s.listDead},

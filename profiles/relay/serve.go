@@ -149,6 +149,12 @@ func (s *Service) status(req *profiles.Request) error {
 	s.asked(id)
 	return req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 		state, attempts, err := s.stand(ctx, id)
+		if err == nil && state == Acked {
+			var queue string
+			if queue, _, _, err = s.opts.Store.Item(ctx, space, id); err == nil && queue != "" && queue[0] == kindOnward {
+				state, attempts, err = s.standThere(ctx, queue[1:], id)
+			}
+		}
 		if err != nil {
 			return unavailable(err)
 		}
@@ -170,11 +176,11 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 		return "", 0, err
 	}
 	switch {
-	case how == store.Done && queue != "" && queue[0] == kindTopic:
+	case how == store.Done && live(queue):
 		return Acked, atLeastOne(tries), nil
 	case how == store.Done:
 		return DeadState, 1, nil // and forgotten but for its id
-	case queue != "" && queue[0] != kindTopic:
+	case queue != "" && !live(queue):
 		r, release, err := s.load(ctx, &item{id: id})
 		defer release()
 		if err != nil {

@@ -16,11 +16,12 @@ type Store interface{ store.Queues }
 const space = "relay"
 
 // The kinds of queue, which are the first octet of their name. The rest of it is
-// a topic, or an identity.
+// a topic, a partner, or an identity.
 const (
-	kindTopic = 't' // to be delivered to the consumers of a topic
-	kindDead  = 'd' // dead, and its publisher is to be told
-	kindTold  = 'k' // dead, and its publisher knows
+	kindTopic  = 't' // to be delivered to the consumers of a topic
+	kindOnward = 'p' // to be passed on to a partner
+	kindDead   = 'd' // dead, and its publisher is to be told
+	kindTold   = 'k' // dead, and its publisher knows
 )
 
 func queueOf[T ~string | ~[]byte](kind byte, name T) string { return string(kind) + string(name) }

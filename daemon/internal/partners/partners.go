@@ -123,6 +123,7 @@ func (p *Partners) Offer(o *all.Options) error {
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
 	}
 	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
+	o.Relay.Behind, o.Relay.Partner = p.Split, p.directory.Knows
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
 		if m, ok := local(name); ok {
@@ -205,7 +206,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		},
 		Trace:   crosses[c.Trace],
 		Carrier: p.o.Served,
-		Tasks:   p.o.Served.Set().A2A,
+		Tasks:   p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
 		Idle:    p.o.Config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}

@@ -76,7 +76,7 @@ type printedDelivery struct {
 
 func newRelayStatus(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status ADDR DELIVERY_ID",
+		Use:   "status ADDR[/PARTNER] DELIVERY_ID",
 		Short: "Print how a delivery stands",
 		Long: `Print how a delivery of this identity stands: queued, retry, acked or dead-letter; which
 attempt is due, under way or was the last; and why it is dead.`,

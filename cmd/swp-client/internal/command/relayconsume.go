@@ -190,7 +190,7 @@ func (f *flags) newRunner(line string) (*runner, error) {
 func (r *runner) process(ctx context.Context, d *relay.Delivery) error {
 	more := []string{
 		"SWP_DELIVERY_ID=" + hex.EncodeToString(d.ID), "SWP_TOPIC=" + d.Topic, "SWP_PUBLISHER=" + d.Publisher,
-		"SWP_HOPS=" + strconv.FormatUint(d.Hops, 10), "SWP_TTL_MS=" + ttl(d.TTL),
+		hopsVariable + "=" + strconv.FormatUint(d.Hops, 10), "SWP_TTL_MS=" + ttl(d.TTL),
 	}
 	p, err := r.program.Start(more...)
 	if err != nil {

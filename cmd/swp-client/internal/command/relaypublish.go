@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,11 +33,12 @@ type relayFlags struct {
 	base           []byte // of --id
 	payload        string
 	payloadIsGiven bool
+	hops           uint64 // of $SWP_HOPS
 }
 
 func newRelayPublish(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "publish ADDR TOPIC [PAYLOAD|@FILE|-]",
+		Use:   "publish ADDR[/PARTNER] TOPIC [PAYLOAD|@FILE|-]",
 		Short: "Publish a delivery, or one for each line",
 		Long: `Publish a delivery, wait until the endpoint has stored it, and print its id. From then
 on it is the endpoint's to deliver. Without a payload it is standard input. With
@@ -75,6 +78,11 @@ relay dead lists it.`,
 	return cmd
 }
 
+// hopsVariable is how many endpoints the delivery has passed that a command of relay
+// consume processes. What the command publishes goes on from there, so that relays that
+// feed each other come to an end.
+const hopsVariable = "SWP_HOPS"
+
 // lineNumber is how many octets of a delivery_id are the number of a line.
 const lineNumber = 8
 
@@ -89,6 +97,13 @@ func (o *relayFlags) check() error {
 		return &usageError{fmt.Sprintf("--patience %v: want more than 0s", o.patience)}
 	case o.lines && o.payloadIsGiven && o.payload != "-":
 		return &usageError{"with --lines the lines of standard input are the payloads"}
+	}
+	if hops := os.Getenv(hopsVariable); hops != "" {
+		n, err := strconv.ParseUint(hops, 10, 8)
+		if err != nil {
+			return &usageError{fmt.Sprintf("$%s is %.40q, want a number; relay consume --exec sets it", hopsVariable, hops)}
+		}
+		o.hops = n
 	}
 	if o.id == "" {
 		o.base = make([]byte, 16)
@@ -170,7 +185,7 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 		return err
 	}
 	from := make(chan *relay.Publication, 1)
-	from <- &relay.Publication{ID: r.o.base, Topic: r.o.topic, Payload: payload, TTL: r.o.ttl}
+	from <- &relay.Publication{ID: r.o.base, Topic: r.o.topic, Payload: payload, TTL: r.o.ttl, Hops: r.o.hops}
 	close(from)
 	printed := printedDelivery{ID: hex.EncodeToString(r.o.base)}
 	err = p.Publish(ctx, from, func(_ *relay.Publication, receipt relay.Receipt) error {
@@ -278,7 +293,7 @@ func (r *relayed) read(ctx context.Context, to chan<- *relay.Publication) error 
 	n := uint64(0)
 	for scan.Scan() {
 		n++
-		p := &relay.Publication{ID: r.o.idOf(n), Topic: r.o.topic, Payload: slices.Clone(scan.Bytes()), TTL: r.o.ttl}
+		p := &relay.Publication{ID: r.o.idOf(n), Topic: r.o.topic, Payload: slices.Clone(scan.Bytes()), TTL: r.o.ttl, Hops: r.o.hops}
 		select {
 		case to <- p:
 		case <-ctx.Done():

@@ -1,0 +1,270 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Deliveries for topics of a partner, partner/topic, wait in one queue, and are published
+// to the partner while there is a session to it. Custody ends here with the partner's ACK:
+// then the delivery is kept there.
+
+// onwardPlaces is how many deliveries are on their way to a partner at once.
+const onwardPlaces = 64
+
+// onward passes deliveries on to a partner over one session.
+type onward struct {
+	s       *Service
+	partner string
+	session profiles.Session
+
+	// Guarded by the Service's mu.
+	seat    *seat
+	outbox  []*item
+	running bool
+	over    bool
+}
+
+// behind returns the partner that a topic leads to, and the topic there.
+func (s *Service) behind(topic string) (partner, rest string, ok bool) {
+	if s.opts.Behind == nil {
+		return "", "", false
+	}
+	return s.opts.Behind(topic)
+}
+
+// topicAt returns the topic here of a message with a target, or the topic itself.
+func (s *Service) topicAt(req *profiles.Request, topic []byte) ([]byte, error) {
+	target, err := profiles.TargetOf(req.Extensions)
+	if err != nil || target == "" {
+		return topic, err
+	}
+	full := target + "/" + string(topic)
+	if _, _, ok := s.behind(full); !ok {
+		partner, _, _ := strings.Cut(target, "/")
+		return nil, &profiles.Error{
+			Code: profiles.NotFound, Detail: "partner_unknown", Domain: true, Text: "relay: there is no partner " + partner,
+			Answer: refusals.Answer(CodeNotFound, "there is no partner "+partner, false),
+		}
+	}
+	return []byte(full), checkTopic([]byte(full))
+}
+
+// queue is where a delivery waits that custody is taken of.
+func (s *Service) queue(topic []byte) string {
+	if partner, _, ok := s.behind(string(topic)); ok {
+		return queueOf(kindOnward, partner)
+	}
+	return queueOf(kindTopic, topic)
+}
+
+// live reports whether a queue is one of deliveries that are not dead.
+func live(queue string) bool {
+	return queue != "" && (queue[0] == kindTopic || queue[0] == kindOnward)
+}
+
+// Reached has the deliveries for a partner be published on a session to it, in place of
+// the one before.
+func (s *Service) Reached(partner string, session profiles.Session) {
+	if s.opts.Store == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.links[partner]
+	if s.closed || session.Context().Err() != nil || old != nil && old.session == session {
+		return
+	}
+	if old != nil {
+		old.left()
+	}
+	f := &onward{s: s, partner: partner, session: session}
+	s.links[partner] = f
+	f.seat = s.sit(queueOf(kindOnward, partner), onwardPlaces, f.give)
+	context.AfterFunc(session.Context(), f.leave)
+}
+
+// NoPartner has the deliveries for a partner wait for the next Reached, or for their end.
+func (s *Service) NoPartner(partner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.links[partner]; f != nil {
+		f.left()
+	}
+}
+
+func (f *onward) leave() {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	f.left()
+}
+
+// left is leave for those who hold mu. What was sent and is not answered is sent again.
+func (f *onward) left() {
+	if f.over {
+		return
+	}
+	f.over = true
+	f.seat.leave()
+	if f.s.links[f.partner] == f {
+		delete(f.s.links, f.partner)
+	}
+	for _, it := range f.outbox {
+		f.s.giveBack(it)
+	}
+	f.outbox = nil
+}
+
+// give takes a delivery that was leased. The caller holds mu.
+func (f *onward) give(it *item) {
+	f.outbox = append(f.outbox, it)
+	if !f.running {
+		f.running = f.s.spawn(f.run)
+	}
+	if !f.running {
+		f.left()
+	}
+}
+
+func (f *onward) pop() *item {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if len(f.outbox) == 0 {
+		f.running = false
+		return nil
+	}
+	it := f.outbox[0]
+	f.outbox = f.outbox[1:]
+	return it
+}
+
+// run publishes what there is, in the order of custody.
+func (f *onward) run() {
+	var lane profiles.Lane
+	for it := f.pop(); it != nil; it = f.pop() {
+		var err error
+		if lane == nil {
+			lane, err = f.session.Open(f.s.ctx)
+		}
+		if err != nil {
+			lane = nil
+			f.settle(it, err)
+			continue
+		}
+		f.publish(it, lane)
+	}
+	if lane != nil {
+		_ = lane.Close()
+	}
+}
+
+// publish sends one delivery. It does not wait for the answer.
+func (f *onward) publish(it *item, lane profiles.Lane) {
+	s := f.s
+	if it.expired {
+		s.settle(it, overdue)
+		f.free()
+		return
+	}
+	ctx, cancel := s.within(it.until.Sub(s.opts.Now()) - leaseMargin)
+	r, release, err := s.load(ctx, it)
+	if err != nil {
+		release()
+		cancel()
+		s.settle(it, unread)
+		f.free()
+		return
+	}
+	publisher, id := splitID(it.id)
+	p := Forward(&Delivery{Publisher: publisher, ID: []byte(id), Topic: r.topic, Payload: r.payload})
+	p.Topic = strings.TrimPrefix(r.topic, f.partner+"/")
+	p.TTL, p.Hops = s.leftOf(r), r.hops+1
+	it.data = nil
+	wait, err := Submit(ctx, lane, &p)
+	release()
+	if err != nil {
+		cancel()
+		f.settle(it, err)
+		return
+	}
+	s.work.Go(func() {
+		defer cancel()
+		_, err := wait(ctx)
+		f.settle(it, err)
+	})
+}
+
+// leftOf is how long a delivery is worth delivering from now on, a millisecond at least.
+func (s *Service) leftOf(r *record) time.Duration {
+	if ms := r.left(s.opts.Now()); ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return max(r.taken.Add(s.limits.Load().Retention).Sub(s.opts.Now()), time.Millisecond)
+}
+
+// settle ends the lease of a delivery as its way has ended: nil with the partner's
+// custody. That a partner is away, silent or has no room costs no attempt.
+func (f *onward) settle(it *item, err error) {
+	s := f.s
+	switch {
+	case err == nil:
+		s.settle(it, processed)
+	case f.refuses(err):
+		s.settle(it, refused)
+	case f.session.Context().Err() != nil:
+		s.retry(it, time.Time{}, false)
+	default:
+		s.retry(it, s.opts.Now().Add(s.backoff(onwardPause)), false)
+	}
+	f.free()
+}
+
+// refuses reports whether an error means that another attempt is of no use.
+func (f *onward) refuses(err error) bool {
+	if said, ok := errors.AsType[*profiles.PeerError](err); ok {
+		return !said.Retryable()
+	}
+	fault, ok := errors.AsType[*profiles.Error](err)
+	return ok && !fault.Retryable && !fault.Pace && f.session.Context().Err() == nil
+}
+
+// onwardPause is the number of the attempt whose pause is made after a partner that had no
+// room, or did not answer.
+const onwardPause = 3
+
+func (f *onward) free() {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	f.seat.add(1)
+}
+
+// errAsked answers for a partner that has custody and cannot be asked.
+var errAsked = &profiles.Error{
+	Code: profiles.Internal, Detail: "partner_down", Retryable: true, Domain: true, Text: "relay: the partner has taken custody of it and cannot be asked now",
+	Answer: refusals.Answer(profiles.RateLimitExceeded.Alias(), "the partner has taken custody of it and cannot be asked now", true),
+}
+
+// standThere returns how a delivery stands at the partner that has taken custody of it.
+func (s *Service) standThere(ctx context.Context, partner, id string) (State, uint32, error) {
+	s.mu.Lock()
+	f := s.links[partner]
+	s.mu.Unlock()
+	if f == nil {
+		return "", 0, errAsked
+	}
+	publisher, deliveryID := splitID(id)
+	p := Forward(&Delivery{Publisher: publisher, ID: []byte(deliveryID)})
+	state, attempts, err := Ask(ctx, f.session, p.ID)
+	refused, ok := errors.AsType[*profiles.PeerError](err)
+	switch {
+	case err == nil:
+		return state, attempts, nil
+	case ok && refused.Code == CodeNotFound:
+		return Acked, 1, nil // it is forgotten there
+	}
+	return "", 0, errAsked
+}
