@@ -17,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
@@ -656,5 +657,42 @@ func TestADeliveryThatAPartnerRefusesIsDead(t *testing.T) {
 		refusedBy(t, "denied here", err, "SECURITY_POLICY", a)
 		_, err = relay.Send(t.Context(), s, &relay.Publication{ID: []byte("3"), Topic: "b/open", Hops: profiles.MaxHops})
 		refusedBy(t, "passed on too often", err, "INVALID_PROFILE_PAYLOAD", a)
+	})
+}
+
+// A worker in the configuration of a partner has no name: its kind does.
+func TestWorkersOfAPartnerAreFoundByTheirKind(t *testing.T) {
+	const workers = "a2a: {workers: {one: {kinds: [report], command: cat}}}\n"
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		c := open(t, "c", workers)
+		b := open(t, "b", workers+"access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: a2a, operation: task, name: [report, 'c/report']}]}\n")
+		a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: a2a, operation: task, name: ['b/*', 'b/c/report']}]}\n")
+		c.trusting("b", b)
+		b.trusting("c", c, c.addrs[transport])
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		b.connected("c")
+		a.connected("b")
+		s := a.mustDial(a.addrs[transport])
+		for name, test := range map[string]struct{ kind, agent, reason string }{
+			"a kind of b":                 {kind: "b/report"},
+			"at b":                        {kind: "report", agent: "b"},
+			"a kind of c behind b":        {kind: "b/c/report"},
+			"at c behind b":               {kind: "report", agent: "b/c"},
+			"denied here":                 {kind: "b/c/other", reason: "denied"},
+			"denied there":                {kind: "b/other", reason: "denied"},
+			"a partner that is not there": {kind: "d/report", reason: "denied"},
+		} {
+			task := &a2a.Task{Kind: test.kind, Input: []byte(name)}
+			d, err := s.tasks.Send(t.Context(), s.Session, task, a2a.SendOptions{Agent: test.agent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events, result := follow(t, d, "")
+			d.Close()
+			if result == nil || result.OK != (test.reason == "") || result.OK && !strings.Contains(strings.Join(events, ""), name) || !strings.Contains(result.Reason, test.reason) {
+				t.Errorf("%s: %q, %+v", name, events, result)
+			}
+		}
 	})
 }

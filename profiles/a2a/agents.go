@@ -211,7 +211,7 @@ func (dir *directory) sessionEnded(h *host) {
 // back. The caller holds mu.
 func (a *agent) canTake(t *task) bool {
 	if a.partner() {
-		return strings.HasPrefix(t.Agent, a.id) && len(t.Agent) > len(a.id)
+		return strings.HasPrefix(t.Agent, a.id)
 	}
 	_, found := slices.BinarySearch(a.kinds, t.Kind)
 	return found && (t.Agent == "" || t.Agent == a.id)

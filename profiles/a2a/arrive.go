@@ -45,9 +45,9 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	if err != nil {
 		return err
 	}
-	kind := string(in.Kind)
+	agent, kind := s.toPartner(o.agent, string(in.Kind))
 	r := &request{spec: spec{
-		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: o.agent, Hops: o.hops,
+		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: agent, Hops: o.hops,
 		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, kind),
 	}}
 	if d != nil {
@@ -56,7 +56,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	req.About("task", nameOf(r.Agent, kind, s.pools.hosts(r.Agent)))
 	a := &arrival{
 		s: s, session: req.Session, key: r.key(), sum: sumTask(kind, in.Input), request: r,
-		resume: o.resume, after: o.after, left: s.timeFor(kind, o.agent, o.deadline),
+		resume: o.resume, after: o.after, left: s.timeFor(kind, agent, o.deadline),
 	}
 	if !s.tasks.stored(a.key) { // and if it is, this request is never written
 		r.Input = bytes.Clone(in.Input)

@@ -9,8 +9,8 @@ import (
 )
 
 // A partner is an endpoint that has agents behind it. It is an agent like any other,
-// whose id ends in a slash, but for three things: a task is for it if it names one of
-// its agents, whatever its kind; it keeps its tasks, so that it may be restarted; and
+// whose id ends in a slash, but for three things: a task is for it if it names it, or one
+// of its agents, whatever its kind; it keeps its tasks, so that it may be restarted; and
 // a task that was given to it waits for it until its own deadline, because it goes on
 // meanwhile. A task that was not yet given to it waits for Unreached at most.
 
@@ -63,6 +63,25 @@ func (s *Service) NoPartner(name string) {
 	if len(a.tasks) == 0 {
 		delete(s.agents.byID, a.id)
 	}
+}
+
+// toPartner returns for whom a task is, and its kind there, if it names a partner and no
+// agent: in place of an agent, or ahead of its kind, as in partner/report. What is returned
+// otherwise is what was given.
+func (s *Service) toPartner(agent, kind string) (to, kindThere string) {
+	name, rest := agent, kind
+	if agent == "" {
+		name, rest, _ = strings.Cut(kind, "/")
+	}
+	if rest == "" || strings.Contains(name, "/") {
+		return agent, kind
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agents.byID[name+"/"] == nil {
+		return agent, kind
+	}
+	return name + "/", rest
 }
 
 // partner reports whether the agent is a partner.

@@ -163,7 +163,7 @@ func (ps *pools) hosts(agent string) bool { return agent != "" && ps.hosting.Loa
 // of this process.
 func nameOf(agent, kind string, hosted bool) string {
 	if strings.Contains(agent, "/") || hosted {
-		return agent + "/" + kind
+		return strings.TrimSuffix(agent, "/") + "/" + kind
 	}
 	return kind
 }

@@ -25,7 +25,7 @@ func (s *Service) Profile() *profiles.Profile {
 		},
 		Operations: []profiles.Operation{
 			{Name: "handshake", On: "agent_id"},
-			{Name: "task", On: "kind; for an agent here agent/kind, of a partner partner/agent/kind"},
+			{Name: "task", On: "kind; for an agent here agent/kind, of a partner partner/agent/kind or partner/kind"},
 			{Name: "extended_card", On: "agent whose card is fetched with credentials that are kept here"},
 			{Name: "event", Free: true},
 			{Name: "result", Free: true},

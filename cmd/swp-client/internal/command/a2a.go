@@ -45,7 +45,8 @@ func newA2ASend(f *flags) *cobra.Command {
 		Long: `Send a task. Each of its events is printed as it arrives, a line each: the message,
 or the payload unchanged. The output follows. The task id is on standard error. A name
 after the address is that of the agent that it is meant for, as --agent says it; behind
-a partner of the endpoint it is PARTNER/AGENT.
+a partner of the endpoint it is PARTNER/AGENT, or PARTNER for whoever carries out the kind
+there, which --kind PARTNER/KIND says as well.
 
 Whenever the connection is lost, this goes on over a new one by itself, for as long
 as --timeout says without an answer. Ctrl-C leaves the task running. Whatever ended
