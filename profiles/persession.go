@@ -6,6 +6,21 @@ import (
 	"sync/atomic"
 )
 
+// Keeper is a Session whose end for being idle can be put off.
+type Keeper interface {
+	// Keep has the session not end for being idle until release is called, which may be
+	// called more than once.
+	Keep() (release func())
+}
+
+// Keep keeps a session that is a Keeper; for any other it does nothing.
+func Keep(s Session) (release func()) {
+	if k, ok := s.(Keeper); ok {
+		return k.Keep()
+	}
+	return func() {}
+}
+
 // PerSession keeps a value for each session that has one, until the session
 // ends. Reading takes no lock. The zero value is ready; it is safe for
 // concurrent use, and not to be copied.

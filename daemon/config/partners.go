@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
 )
 
 // Partners are partners by name, which is the first segment of the names behind them.
@@ -29,6 +31,7 @@ type Partner struct {
 	Trust      []string  `yaml:"trust"`      // PEM bundles of its only authorities; empty: trust.ca
 	Trace      string    `yaml:"trace"`      // parent, full or none
 	InFlight   int       `yaml:"in_flight"`  // requests of its link
+	Profiles   []string  `yaml:"profiles"`   // that it serves; empty: it is asked
 	Extensions bool      `yaml:"extensions"` // it supports targets, sessions and agents without declaring it
 
 	ErrorFrames bool  `yaml:"error_frames"`
@@ -85,6 +88,11 @@ func (c *Config) checkPartners(p *problems) {
 		}
 		for i, file := range conf.Trust {
 			readable(p, fmt.Sprintf("%s.trust[%d]", key, i), file)
+		}
+		for i, profile := range conf.Profiles {
+			if !slices.ContainsFunc(all.Tables(), func(t *profiles.Profile) bool { return t.Name == profile }) {
+				p.add(fmt.Sprintf("%s.profiles[%d]", key, i), "%.64q is no profile that goes to a partner", profile)
+			}
 		}
 		oneOf(p, key+".trace", conf.Trace, TraceParent, TraceFull, TraceNone)
 		if conf.InFlight < 1 || conf.InFlight > 1_000_000 {

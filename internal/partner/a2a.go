@@ -13,7 +13,7 @@ import (
 // when one is lost. An a2a.Service is one; see there for the methods.
 type Tasks interface {
 	Partner(name, identity string, cross func(context.Context) context.Context)
-	Reached(name string, session profiles.Session)
+	Reached(name string, session profiles.Session, agents bool)
 	NoPartner(name string)
 }
 
@@ -32,10 +32,11 @@ func (l *Link) declare() {
 	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, l.crossing)
 }
 
-// reached tells it on which session the partner is, if it knows of agents there.
+// reached tells them on which session the partner is, if it serves what they pass on.
 func (l *Link) reached(up *Up) {
-	if l.opts.Tasks != nil && l.honours(up, a2a.ProfileID, a2a.ExtAgent) {
-		l.opts.Tasks.Reached(l.opts.Name, up.Session)
+	agents := l.honours(up, a2a.ProfileID, a2a.ExtAgent)
+	if l.opts.Tasks != nil && (agents || l.Serves(up, a2a.ProfileID)) {
+		l.opts.Tasks.Reached(l.opts.Name, up.Session, agents)
 	}
 	if l.opts.Deliveries != nil && l.Serves(up, relay.ProfileID) {
 		l.opts.Deliveries.Reached(l.opts.Name, up.Session)

@@ -53,6 +53,11 @@ func (l *Link) choose(cause error) {
 		return
 	}
 	l.current = best
+	l.release()
+	l.release = func() {}
+	if best != nil {
+		l.release = best.Session.Keep()
+	}
 	l.since = time.Now()
 	if best == nil && cause != nil {
 		l.failure = fmt.Errorf("its connection was lost: %w", cause)

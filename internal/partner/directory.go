@@ -72,6 +72,17 @@ func (d *Directory) Knows(identity string) bool {
 	return t != nil && t.identities[identity] != nil
 }
 
+// Asked is Knows of an identity that has asked what this endpoint offers: so it can be
+// asked, too.
+func (d *Directory) Asked(identity string) bool {
+	t := d.now.Load()
+	if t == nil || t.identities[identity] == nil {
+		return false
+	}
+	t.identities[identity].answered()
+	return true
+}
+
 // InFlight is how many requests the partner of an identity may have in flight here, 0
 // if it is none.
 func (d *Directory) InFlight(identity string) int {

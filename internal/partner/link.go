@@ -43,6 +43,9 @@ type Link struct {
 	open     []*Up         // sessions that could carry something, in the order of their coming
 	mutual   bool          // the partner has had this endpoint for one
 	current  *Up           // the best of them
+	release  func()        // of Session.Keep of current
+	known    bool          // the partner knows of swp.info
+	mute     bool          // it does not, and is not asked
 	changed  chan struct{} // closed when current changes
 	since    time.Time     // when current changed
 	failure  error         // of the last round of addresses; nil once there is a session
@@ -69,7 +72,7 @@ func New(opts Options) (*Link, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now()}
+	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.draining, l.drain = context.WithCancel(context.Background())
 	l.declare()
@@ -334,11 +337,20 @@ func (l *Link) check(up *Up) {
 // ask returns what the other end offers. An endpoint that does not know swp.info, or
 // does not let us call it, offers nothing that it would say.
 func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
+	if !l.asks() {
+		return l.told(), nil
+	}
 	result, err := rpc.Call(ctx, s, rpc.MethodInfo, nil)
 	var fault *rpc.Error
+	if err == nil || errors.As(err, &fault) {
+		l.answered()
+	}
 	switch {
-	case errors.As(err, &fault):
+	case fault != nil:
 		return rpc.Info{}, nil
+	case err != nil && (errors.Is(context.Cause(s.Context()), endpoint.ErrEnded) || s.Context().Err() == nil && ctx.Err() != nil) && l.unanswered():
+		return rpc.Info{}, fmt.Errorf("partner: it does not answer %s, and is not asked again until its entry changes; partners.%s.profiles can say what it serves: %w",
+			rpc.MethodInfo, l.opts.Name, err)
 	case err != nil:
 		if cause := context.Cause(s.Context()); cause != nil {
 			return rpc.Info{}, cause

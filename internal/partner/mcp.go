@@ -34,10 +34,14 @@ func (b *Backend) Targets() (names []string, def string) {
 }
 
 // Server implements mcpmap.Backend. A server of a partner is known by the name of
-// the partner: whether it has one of that name is for the partner to say.
+// the partner: whether it has one of that name is for the partner to say. The name of the
+// partner alone is its default server.
 func (b *Backend) Server(name string) (mcpmap.Server, bool) {
 	if s, ok := b.Local.Server(name); ok {
 		return s, true
+	}
+	if l := b.Directory.find(name); l != nil {
+		return &server{link: l, client: b.Client}, true // its default server
 	}
 	l, rest, ok := b.Directory.Split(name)
 	if !ok {
@@ -109,7 +113,10 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.link.honours(up, mcpmap.ProfileID, mcpmap.ExtTarget) {
+	if s.target == "" && !s.link.Serves(up, mcpmap.ProfileID) {
+		return nil, s.link.ignorant("profile mcp")
+	}
+	if s.target != "" && !s.link.honours(up, mcpmap.ProfileID, mcpmap.ExtTarget) {
 		return nil, s.link.ignorant("extension 16 of MCP, the name of a server")
 	}
 	return up, nil

@@ -43,6 +43,10 @@ type Options struct {
 	// delegation is not passed on.
 	Carrier profiles.Carrier
 
+	// Profiles are those that the partner serves, by profile_id. If RPC is not among them
+	// it is not asked what it offers, nor for signs of life. Nil: it is asked.
+	Profiles []uint64
+
 	// Extensions are those that the partner honours, by profile_id, in addition
 	// to those that swp.info reports.
 	Extensions map[uint64][]uint64

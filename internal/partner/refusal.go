@@ -3,6 +3,7 @@ package partner
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -37,7 +38,7 @@ func (s *server) refused(failure []byte, caller string, request []byte) {
 	if !ok || m.Scan(request) != nil {
 		return
 	}
-	name := s.link.opts.Name + "/" + s.target
+	name := strings.TrimSuffix(s.link.opts.Name+"/"+s.target, "/")
 	if m.Is(mcpmap.MethodToolsCall) {
 		name += "/" + string(m.Tool())
 	}

@@ -30,6 +30,7 @@ type agent struct {
 	instance string                                // of its process, empty if it names none
 	cross    func(context.Context) context.Context // of a partner, see Service.Partner
 	host     *host                                 // nil while it is away
+	plain    bool                                  // a partner that does not tell agents apart
 	left     time.Time
 	tasks    map[*task]struct{} // assigned to it
 
@@ -43,6 +44,7 @@ type host struct {
 	session profiles.Session
 	agents  map[string]*agent
 	unwatch func() bool
+	release func() // of profiles.Keep
 }
 
 var (
@@ -159,6 +161,7 @@ func (dir *directory) move(a *agent, session profiles.Session) {
 	if h == nil {
 		h = &host{session: session, agents: make(map[string]*agent)}
 		h.unwatch = context.AfterFunc(session.Context(), func() { dir.sessionEnded(h) })
+		h.release = profiles.Keep(session) // who waits for work is not idle
 		dir.hosts[session] = h
 	}
 	if a.host != nil && a.host != h {
@@ -194,6 +197,7 @@ func (dir *directory) unseat(a *agent) {
 	a.host, a.left = nil, time.Now()
 	if len(h.agents) == 0 {
 		h.unwatch()
+		h.release()
 		delete(dir.hosts, h.session)
 	}
 }

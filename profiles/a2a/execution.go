@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -185,6 +186,11 @@ func (x *execution) assign(a *agent, input []byte) {
 	if t.Hops >= profiles.MaxHops {
 		s.mu.Unlock()
 		t.fail(reasonHops)
+		return
+	}
+	if a.plain && t.Agent != a.id {
+		s.mu.Unlock()
+		t.fail(reasonUnsupported + ": partner " + strings.TrimSuffix(a.id, "/") + " does not tell agents apart; leave the agent out, as in " + a.id + t.Kind)
 		return
 	}
 	if _, err := t.withDelegation(t.ctx); err != nil {

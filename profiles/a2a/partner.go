@@ -36,14 +36,17 @@ func (s *Service) Partner(name, identity string, cross func(context.Context) con
 }
 
 // Reached puts a partner on a session, which takes effect at once: tasks that were
-// given to it go on there where they were, and tasks that waited are given to it.
-func (s *Service) Reached(name string, session profiles.Session) {
+// given to it go on there where they were, and tasks that waited are given to it. agents
+// says that the partner tells its agents apart: a task for one of them is not given to
+// a partner that does not.
+func (s *Service) Reached(name string, session profiles.Session, agents bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.agents.byID[name+"/"]
 	if a == nil || s.closed || session.Context().Err() != nil {
 		return
 	}
+	a.plain = !agents
 	s.agents.move(a, session)
 	s.agents.resume(a)
 }

@@ -95,7 +95,7 @@ func TestPR04AWardRefusesATaskBeforeAnAgentIsAsked(t *testing.T) {
 		s := service(t, a2a.Options{Ward: w.of, Workers: []a2a.Registration{{Agent: "here", Kinds: []string{op}, Worker: counting(0)}}})
 		s.Partner("far", carol, nil)
 		p, agent, far := script(t, s, alice), script(t, s, bob), script(t, s, carol)
-		s.Reached("far", far.service)
+		s.Reached("far", far.service, true)
 		agent.send(handshake("a", op, "k"))
 		synctest.Wait()
 		for name, to := range map[string]*peer{"a": agent, "far/b": far, "": agent} {
@@ -250,7 +250,7 @@ func TestATaskForAPartnerThatIsAwayFailsAtOnce(t *testing.T) {
 		waits("a little later", 0)
 
 		far := script(t, s, carol)
-		s.Reached("far", far.service)
+		s.Reached("far", far.service, true)
 		p.send(task("given", op, "1"), agent)
 		_, given := far.given(op, "1")
 		far.hangUp()
@@ -258,7 +258,7 @@ func TestATaskForAPartnerThatIsAwayFailsAtOnce(t *testing.T) {
 		time.Sleep(5*time.Second - 1)
 		p.quiet()
 		far = script(t, s, carol)
-		s.Reached("far", far.service)
+		s.Reached("far", far.service, true)
 		got := []string{far.next().ID, far.next().ID}
 		if !slices.Contains(got, given) {
 			t.Errorf("tasks %x, want %x among them", got, given)

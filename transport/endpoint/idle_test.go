@@ -150,3 +150,22 @@ func TestIdleStreamsGiveTheirBuffersBack(t *testing.T) {
 		}
 	})
 }
+
+func TestAKeptSessionIsNotIdle(t *testing.T) {
+	const idle = 10 * time.Minute
+	inVirtualTime(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		r.good = nil
+		first, second := r.sess.Keep(), r.sess.Keep()
+		time.Sleep(24 * time.Hour)
+		first()
+		first() // once is enough
+		time.Sleep(24 * time.Hour)
+		if err := context.Cause(r.sess.Context()); err != nil {
+			t.Fatalf("closed while it is kept: %v", err)
+		}
+		second()
+		if took := r.idleAfter(t); took < idle || took > idle+time.Minute {
+			t.Errorf("closed %v after it was kept, want %v", took, idle)
+		}
+	})
+}

@@ -150,10 +150,12 @@ func (l *lane) quietSince() time.Time {
 func (l *lane) idleTime() time.Duration {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if l.s.long > 0 {
+	switch {
+	case l.s.kept > 0:
+		return 1<<63 - 1
+	case l.s.long > 0:
 		return l.s.opts.Bounds.LongIdle
-	}
-	if !l.s.idle() {
+	case !l.s.idle():
 		return 1<<63 - 1
 	}
 	return l.s.opts.Bounds.Idle

@@ -50,6 +50,7 @@ type Session struct {
 	replay    *replay              // nil unless there is a replay window
 	leaving   bool                 // drained, and about to close
 	answered  bool                 // the peer has answered some call
+	kept      int                  // who has asked not to end it for being idle
 
 	closed   sync.Once
 	draining atomic.Bool
@@ -168,7 +169,7 @@ func (s *Session) watchIdle() {
 		case <-timer.C:
 		}
 		s.mu.Lock()
-		quiet := s.idle()
+		quiet := s.idle() && s.kept == 0
 		s.mu.Unlock()
 		left := idle
 		if quiet { // looked at before touched: what ends an exchange touches first
@@ -185,6 +186,23 @@ func (s *Session) watchIdle() {
 // ErrIdle is the cause of sessions that this end closed because nothing was in flight
 // for Bounds.Idle.
 var ErrIdle = errors.New("endpoint: idle too long")
+
+// Keep has the session not end for being idle, until release is called: its peer may have
+// nothing to say for hours, as an agent that waits for work. Whether the peer is still
+// there is for the transport to find out.
+func (s *Session) Keep() (release func()) {
+	s.keep(1)
+	return sync.OnceFunc(func() {
+		s.touch(time.Now()) // idle begins here
+		s.keep(-1)
+	})
+}
+
+func (s *Session) keep(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept += n
+}
 
 func (s *Session) touch(now time.Time) { s.touched.Store(now.UnixMicro()) }
 

@@ -117,7 +117,7 @@ func (p *Partners) Of(name string) (string, bool) {
 
 // Offer implements part.Part. What is behind partners is behind what is here.
 func (p *Partners) Offer(o *all.Options) error {
-	o.Partner, o.A2A.Refused = p.directory.Knows, p.refusedTask
+	o.Partner, o.A2A.Refused = p.directory.Asked, p.refusedTask
 	o.MCP.Backend = &partner.Backend{
 		Local: p.o.Local, Directory: &p.directory,
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
@@ -212,6 +212,11 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)
+	}
+	for _, profile := range served.Tables(nil) {
+		if slices.Contains(c.Profiles, profile.Name) {
+			o.Profiles = append(o.Profiles, profile.ID)
+		}
 	}
 	if c.Extensions {
 		o.Extensions = map[uint64][]uint64{

@@ -1,0 +1,126 @@
+package partner_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// simple is an endpoint of MCP and A2A that ends a connection for anything else, or leaves
+// it unanswered.
+type simple struct {
+	t      *testing.T
+	link   *endpoint.Endpoint // of the link's side
+	silent bool
+	dialed atomic.Int32
+	asked  atomic.Int32
+}
+
+func newSimple(t *testing.T, silent bool) *simple {
+	t.Helper()
+	calls, err := rpc.New(rpc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := profiles.NewRegistry(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ep.Close() })
+	return &simple{t: t, link: ep, silent: silent}
+}
+
+// dial connects the link to it. Frames are read as they are: there is nothing of this
+// project on the other side.
+func (s *simple) dial() transport.Conn {
+	s.dialed.Add(1)
+	near, far := transport.NewPipe(transport.PipeOptions{A: "spiffe://a.example/swpd", B: "spiffe://b.example/swpd"})
+	go func() {
+		stream, err := far.Accept(context.Background())
+		if err != nil {
+			return
+		}
+		head := make([]byte, 4096)
+		limits := e1.Limits{}.WithDefaults()
+		for {
+			n, err := stream.Read(head)
+			if err != nil {
+				return
+			}
+			var env e1.Envelope
+			if n > 4 && env.Decode(head[4:n], &limits) == nil && env.ProfileID != mcpmap.ProfileID && env.ProfileID != a2a.ProfileID {
+				s.asked.Add(1)
+				if !s.silent {
+					_ = far.Close(0)
+					return
+				}
+			}
+		}
+	}()
+	return near
+}
+
+func (s *simple) connects(o partner.Options) *partner.Link {
+	s.t.Helper()
+	o.Name, o.Identity, o.Self = "b", "spiffe://b.example/swpd", func() string { return "spiffe://a.example/swpd" }
+	o.Addresses = []transport.Addr{{Transport: "tls", Host: "b.example", Port: 1}}
+	o.Dial = func(context.Context, transport.Addr) (transport.Conn, error) { return s.dial(), nil }
+	o.Attach = s.link.Attach
+	l, err := partner.New(o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// A partner that knows no RPC takes a question about it for a fault.
+func TestAPartnerThatAnswersNoQuestionIsAskedOnce(t *testing.T) {
+	for name, silent := range map[string]bool{"it ends the session": false, "it says nothing": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSimple(t, silent)
+				l := s.connects(partner.Options{})
+				defer l.Close()
+				time.Sleep(24 * time.Hour)
+				up, err := l.Ready(t.Context())
+				if err != nil || s.asked.Load() != 1 || s.dialed.Load() != 2 {
+					t.Fatalf("%v after %d connections and %d questions", err, s.dialed.Load(), s.asked.Load())
+				}
+				if l.Serves(up, mcpmap.ProfileID) {
+					t.Error("it is taken to serve what nobody has said that it serves")
+				}
+			})
+		})
+	}
+}
+
+func TestAPartnerWhoseProfilesAreKnownIsNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimple(t, false)
+		l := s.connects(partner.Options{Profiles: []uint64{mcpmap.ProfileID, a2a.ProfileID}})
+		defer l.Close()
+		time.Sleep(24 * time.Hour)
+		up, err := l.Ready(t.Context())
+		if err != nil || s.asked.Load() != 0 || s.dialed.Load() != 1 {
+			t.Fatalf("%v after %d connections and %d questions", err, s.dialed.Load(), s.asked.Load())
+		}
+		if !l.Serves(up, a2a.ProfileID) || l.Serves(up, rpc.ProfileID) {
+			t.Error("it serves other profiles than its entry says")
+		}
+	})
+}
