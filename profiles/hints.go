@@ -57,6 +57,9 @@ func WithHints(ctx context.Context, hints []Hint) context.Context {
 	return c.in(ctx)
 }
 
+// AllHints returns the hints that ctx carries, for any action. Nobody changes the slice.
+func AllHints(ctx context.Context) []Hint { return carriedBy(ctx).hints }
+
 // HintsOf returns the hints that ctx carries for an action under a name, as
 // Access has it: an MCP server, a kind of task, a method. Contexts of handlers
 // carry the hints of their exchange. A MUST among them is one that a Policy let

@@ -14,6 +14,15 @@ func (l *Link) Serves(up *Up, profile uint64) bool {
 	return slices.ContainsFunc(up.info.Profiles, func(p rpc.ProfileInfo) bool { return p.ID == profile })
 }
 
+// servesNow is Serves of the session that carries what is passed on now; true while there
+// is none.
+func (l *Link) servesNow(profile uint64) bool {
+	l.mu.Lock()
+	up := l.current
+	l.mu.Unlock()
+	return up == nil || l.Serves(up, profile)
+}
+
 // asks reports whether the partner is asked what it offers.
 func (l *Link) asks() bool {
 	if l.opts.Profiles != nil {
