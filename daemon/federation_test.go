@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -695,4 +696,54 @@ func TestWorkersOfAPartnerAreFoundByTheirKind(t *testing.T) {
 			}
 		}
 	})
+}
+
+// agentsOf lists agents as a peer may see them.
+func agentsOf(t *testing.T, s profiles.Session) (list []agdisc.Entry) {
+	t.Helper()
+	octets, err := rpc.Call(t.Context(), s, agdisc.MethodList, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page agdisc.ListResult
+	if err := json.Unmarshal(octets, &page); err != nil {
+		t.Fatal(err)
+	}
+	return page.Agents
+}
+
+func TestAgentsAndToolsOfPartnersAreListed(t *testing.T) {
+	const yaml = "tooldisc:\n  tools:\n    - {tool_id: adder, name: Adder, version: '1', schema_ref: 'sha256:" +
+		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'}\n    - {tool_id: hidden, name: Hidden, version: '1', schema_ref: 'sha256:" +
+		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'}\n"
+	b := open(t, "b", yaml)
+	b.agent("far", func(context.Context, *a2a.Task, func(string, []byte) error) ([]byte, error) { return nil, nil })
+	a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: agdisc, name: 'b/*'}, {identity: '**', profile: tooldisc, name: b/adder}]}\n")
+	b.trusting("a", a)
+	a.trusting("b", b, b.addrs[0])
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	a.until("agents and tools of b", func() bool {
+		tools, _, err := tooldisc.Page(t.Context(), s.Session, tooldisc.Query{})
+		return err == nil && len(tools) == 1 && tools[0].ID == "b/adder" && len(agentsOf(t, s.Session)) == 1
+	})
+	if list := agentsOf(t, s.Session); list[0].AgentID != "b/far" || list[0].StaleMillis != 0 {
+		t.Errorf("agents %+v", list)
+	}
+	there := b.mustDial(b.addrs[0])
+	for _, list := range [][]agdisc.Entry{agentsOf(t, there.Session), agentsOf(t, profiles.Toward(s.Session, "b"))} {
+		if len(list) != 1 || list[0].AgentID != "far" {
+			t.Errorf("agents of b as b has them: %+v", list)
+		}
+	}
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.until("that they may be out of date", func() bool {
+		list := agentsOf(t, s.Session)
+		return len(list) == 1 && list[0].StaleMillis > 0
+	})
+	if tools, _, err := tooldisc.Page(t.Context(), s.Session, tooldisc.Query{}); err != nil || len(tools) != 1 {
+		t.Errorf("tools of a partner that is away: %v, %v", tools, err)
+	}
 }

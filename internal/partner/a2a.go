@@ -41,6 +41,11 @@ func (l *Link) reached(up *Up) {
 	if l.opts.Deliveries != nil && l.Serves(up, relay.ProfileID) {
 		l.opts.Deliveries.Reached(l.opts.Name, up.Session)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() == nil {
+		l.work.Go(func() { l.list(up) })
+	}
 }
 
 // retire tells them that there is no such partner any more.
@@ -50,5 +55,11 @@ func (l *Link) retire() {
 	}
 	if l.opts.Deliveries != nil {
 		l.opts.Deliveries.NoPartner(l.opts.Name)
+	}
+	if l.opts.Agents != nil {
+		l.opts.Agents.Forget(l.opts.Name)
+	}
+	if l.opts.Tools != nil {
+		l.opts.Tools.ForgetPartner(l.opts.Name)
 	}
 }

@@ -57,6 +57,10 @@ type Options struct {
 	// Deliveries passes on deliveries for topics of the partner. Nil: nobody does.
 	Deliveries Deliveries
 
+	// Agents and Tools are told what the partner lists of them. Nil: nobody is.
+	Agents Agents
+	Tools  Tools
+
 	// Ending reports whether the certificate that the partner has shown ends soon. The
 	// link then looks from time to time whether its addresses show another: a session
 	// that lasts does not tell. Nil: it never looks.

@@ -55,6 +55,12 @@ type Entry struct {
 	AgentID  string `json:"agent_id"`
 	Revision string `json:"schema_revision,omitempty"` // of its card, as far as it is known
 	Own      bool   `json:"own,omitempty"`             // the identity that asks has declared it, and it is here
+
+	// StaleMillis is for how long the partner that the agent is behind is away: what is
+	// said of it may be out of date.
+	StaleMillis int64 `json:"stale_ms,omitempty"`
+
+	partner bool // it is behind one
 }
 
 // Source has the cards of some agents. It is safe for concurrent use, and none
@@ -79,18 +85,23 @@ type Options struct {
 
 	// Access is asked for the operation get on an agent_id. Nil denies nothing.
 	Access profiles.Access
+
+	// Partner reports whether an identity is that of a partner, to whom agents of partners
+	// are not listed: two that list each other would never end. Nil: none is.
+	Partner func(identity string) bool
 }
 
 // Service tells peers the cards of agents. It is safe for concurrent use.
 type Service struct {
 	sources []Source
 	access  profiles.Access
+	partner func(identity string) bool
 	profile *profiles.Profile
 }
 
 // New returns a Service.
 func New(opts Options) *Service {
-	s := &Service{sources: opts.Sources, access: opts.Access}
+	s := &Service{sources: opts.Sources, access: opts.Access, partner: opts.Partner}
 	if s.access == nil {
 		s.access = profiles.Everyone
 	}

@@ -52,6 +52,9 @@ func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 	}
 	out := ListResult{Agents: []Entry{}}
 	for _, entry := range s.after(in.After) {
+		if entry.partner && s.partner != nil && s.partner(peer.Identity) {
+			continue
+		}
 		entry.Own = s.own(peer, entry.AgentID)
 		if !entry.Own && !profiles.Would(s.access, peer.Identity, s.profile.Name, "get", entry.AgentID) {
 			continue

@@ -30,13 +30,15 @@ var errToken = &profiles.Error{
 // page returns a page of a listing for an identity. A listing has each tool once
 // that is there, and may be seen, from its first page to its last; a tool that
 // comes or goes meanwhile may be missing, never twice.
-func (s *Service) page(identity string, in *ListReq) (*ListResp, error) {
+//
+// stale is for how many milliseconds a partner is away whose tools are on the page.
+func (s *Service) page(identity string, in *ListReq) (out *ListResp, stale uint64, err error) {
 	filter := strings.ToLower(strings.TrimSpace(string(in.Filter)))
 	rest := s.catalogue.Load().entries
 	if len(in.PageToken) > 0 {
 		id, version, ok := s.tokens.open(string(in.PageToken), identity, filter)
 		if !ok {
-			return nil, errToken
+			return nil, 0, errToken
 		}
 		rest = s.catalogue.Load().after(id, version)
 	}
@@ -44,7 +46,8 @@ func (s *Service) page(identity string, in *ListReq) (*ListResp, error) {
 	if size == 0 {
 		size = MaxPage
 	}
-	out := new(ListResp)
+	out = new(ListResp)
+	partners := make(map[string]bool)
 	var last *entry
 	octets := 0
 	for _, e := range rest {
@@ -57,8 +60,11 @@ func (s *Service) page(identity string, in *ListReq) (*ListResp, error) {
 			break
 		}
 		out.Tools, last = append(out.Tools, d), e
+		if e.partner != "" {
+			partners[e.partner] = true
+		}
 	}
-	return out, nil
+	return out, s.stale(partners), nil
 }
 
 // tokens makes and opens page_tokens: the last tool of a page, with a proof that

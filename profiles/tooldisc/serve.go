@@ -15,6 +15,10 @@ import (
 // RATE_LIMIT_EXCEEDED means that the same message may be answered later.
 const CodeNotFound = "NOT_FOUND"
 
+// ExtStale is the extension of a LIST_RESP that says for how many milliseconds a partner is
+// away whose tools are in it: what is said of them may be out of date.
+const ExtStale = 16
+
 // errUnknown refuses absent tools, and those that the peer may not see.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: "tooldisc_unknown", Text: "tool not found", Domain: true}
 
@@ -51,11 +55,15 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	if len(in.PageToken) == 0 {
 		s.await(ctx, s.reached(identity))
 	}
-	out, err := s.page(identity, &in)
+	out, stale, err := s.page(identity, &in)
 	if err != nil {
 		return err
 	}
-	return w.Finish(e1.Envelope{MsgType: TypeListResp, Payload: out.Append(make([]byte, 0, out.Size()))})
+	env := e1.Envelope{MsgType: TypeListResp, Payload: out.Append(make([]byte, 0, out.Size()))}
+	if stale > 0 {
+		env.Extensions = e1.AppendExtensionUvarint(nil, ExtStale, stale)
+	}
+	return w.Finish(env)
 }
 
 // reached returns the watches of the servers that an identity has anything to do

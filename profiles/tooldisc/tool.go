@@ -36,9 +36,10 @@ func (m *Descriptor) tool() Tool {
 // entry is a Tool in the catalogue.
 type entry struct {
 	Tool
-	server string    // whose tool it is; empty: it is configured
-	schema []byte    // of its input, nil if it is not known here
-	lower  [2]string // tool_id and name, for filters
+	server  string    // whose tool it is; empty: it is configured, or a partner's
+	partner string    // that lists it; empty: it is here
+	schema  []byte    // of its input, nil if it is not known here
+	lower   [2]string // tool_id and name, for filters
 }
 
 // newEntry returns the entry of a tool. It fails on what a peer would refuse.

@@ -84,6 +84,10 @@ type Options struct {
 	// nothing.
 	Access profiles.Access
 
+	// Partner reports whether an identity is that of a partner, to whom tools of partners
+	// are not listed: two that list each other would never end. Nil: none is.
+	Partner func(identity string) bool
+
 	Refresh time.Duration // after which a server is read again that does not tell of changes, default 5 min
 	Idle    time.Duration // for which nobody asked, after which a server is not followed any more, default 10 min
 	Wait    time.Duration // for servers that are being read, by who asks for their tools; default 10 s
@@ -154,6 +158,7 @@ type Service struct {
 	closed     bool
 	configured []*entry
 	lists      map[string][]*entry // by server
+	partners   map[string]*partnerTools
 }
 
 // New returns a Service. It fails on a tool that is configured twice, or that no
@@ -163,7 +168,7 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
+	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry), partners: make(map[string]*partnerTools)}
 	s.watches.Store(new(map[string]*watch))
 	_, _ = rand.Read(s.tokens.key[:]) // never fails
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -177,6 +182,7 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeGetResp, Name: "TOOLDISC_GET_RESP", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "TOOLDISC_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Extensions: []uint64{ExtStale},
 		Operations: []profiles.Operation{
 			{Name: "get", On: "tool_id of a descriptor that is configured"},
 			{Name: "list", Free: true},
@@ -271,7 +277,7 @@ func (s *Service) publish() {
 	for _, list := range s.lists {
 		all = append(all, list)
 	}
-	s.catalogue.Store(newCatalogue(all...))
+	s.catalogue.Store(newCatalogue(append(all, s.ofPartners()...)...))
 }
 
 // Profile returns the profile that serves peers. It is the same each time.
@@ -305,8 +311,13 @@ func (s *Service) BlobFor(identity string, sum []byte) ([]byte, bool) {
 
 // sees reports whether an identity may know of a tool.
 func (s *Service) sees(identity string, e *entry) bool {
-	if e.server != "" {
+	switch {
+	case e.server != "":
 		return s.mayCall(identity, e.ID)
+	case e.partner != "" && s.opts.Partner != nil && s.opts.Partner(identity):
+		return false
+	case e.partner != "" && s.mayCall(identity, e.ID):
+		return true
 	}
 	return profiles.Would(s.opts.Access, identity, s.profile.Name, "get", e.ID)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/policyhint"
@@ -39,6 +40,7 @@ import (
 type Partners struct {
 	part.Passive
 	directory partner.Directory
+	agents    agdisc.Partners
 	o         Options
 	log       *zap.Logger
 	audit     *zap.Logger
@@ -123,6 +125,8 @@ func (p *Partners) Offer(o *all.Options) error {
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
 	}
 	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
+	o.AGDISC.Sources, o.AGDISC.Partner = append(o.AGDISC.Sources, &p.agents), p.directory.Knows
+	o.TOOLDISC.Partner = p.directory.Knows
 	o.Relay.Behind, o.Relay.Partner = p.Split, p.directory.Knows
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
@@ -207,6 +211,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Trace:   crosses[c.Trace],
 		Carrier: p.o.Served,
 		Tasks:   p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
+		Agents: &p.agents, Tools: p.o.Served.Set().TOOLDISC,
 		Idle:    p.o.Config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}

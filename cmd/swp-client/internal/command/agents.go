@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,8 +34,9 @@ func newAgentsLs(f *flags) *cobra.Command {
 		Use:   "ls ADDR[/PARTNER]",
 		Short: "List agents",
 		Long: `List the agents of which the endpoint may be asked for the card, with the revision of
-the card as far as it is known without asking the agent. With --json one object a
-line.`,
+the card as far as it is known without asking the agent. Those of partners are
+PARTNER/AGENT; while a partner is away they are listed as it had them. With --json one
+object a line.`,
 		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
   swp-client agents ls --json swp+quic://127.0.0.1:7777`,
 	}
@@ -48,7 +50,7 @@ line.`,
 				if f.asJSON {
 					err = f.printJSON(e)
 				} else {
-					err = row(w, e.AgentID, e.Revision)
+					err = row(w, e.AgentID, e.Revision, staleFor(e.StaleMillis))
 				}
 				return err == nil
 			})
@@ -110,4 +112,12 @@ func row(w io.Writer, columns ...string) error {
 	}
 	_, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(columns, "\t"), "\t"))
 	return err
+}
+
+// staleFor says that a partner is away, empty if it is not.
+func staleFor(ms int64) string {
+	if ms <= 0 {
+		return ""
+	}
+	return "its partner is away for " + (time.Duration(ms) * time.Millisecond).Round(time.Second).String()
 }

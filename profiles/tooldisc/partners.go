@@ -1,0 +1,82 @@
+package tooldisc
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Bounds on what is listed of one partner; what is beyond them is left out.
+const (
+	MaxPartnerTools  = 10_000
+	MaxPartnerOctets = 64 << 20
+)
+
+// partnerTools are the tools that a partner lists.
+type partnerTools struct {
+	entries []*entry
+	away    time.Time // since when the partner is; zero: it is there
+}
+
+// SetPartner has the tools that a partner lists be listed as partner/tool_id, in place of
+// those before: to who may call or get a tool of that name, but to no partner. A tool that
+// no peer would take is left out.
+func (s *Service) SetPartner(partner string, tools []Tool) {
+	list := make([]*entry, 0, len(tools))
+	octets := 0
+	for _, t := range tools {
+		t.ID = partner + "/" + t.ID
+		e, err := newEntry(t, "", nil)
+		if octets += len(t.ID) + len(t.Name) + len(t.Payload); err != nil || len(list) == MaxPartnerTools || octets > MaxPartnerOctets {
+			continue
+		}
+		e.partner = partner
+		list = append(list, e)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partners[partner] = &partnerTools{entries: list}
+	s.publish()
+}
+
+// PartnerAway says that a partner is not there any more: its tools are listed all the
+// same, and answers say for how long they may be out of date.
+func (s *Service) PartnerAway(partner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.partners[partner]; p != nil && p.away.IsZero() {
+		p.away = s.opts.Now()
+	}
+}
+
+// ForgetPartner drops what a partner has listed.
+func (s *Service) ForgetPartner(partner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.partners[partner] != nil {
+		delete(s.partners, partner)
+		s.publish()
+	}
+}
+
+// stale is for how many milliseconds the partners of some tools are away, of several the
+// longest time, and 0 if all are there.
+func (s *Service) stale(tools map[string]bool) (ms uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for partner := range tools {
+		if p := s.partners[partner]; p != nil && !p.away.IsZero() {
+			ms = max(ms, uint64(max(s.opts.Now().Sub(p.away).Milliseconds(), 1)))
+		}
+	}
+	return ms
+}
+
+// ofPartners are the lists of all partners, in the order of their names. The caller holds
+// mu.
+func (s *Service) ofPartners() (all [][]*entry) {
+	for _, name := range slices.Sorted(maps.Keys(s.partners)) {
+		all = append(all, s.partners[name].entries)
+	}
+	return all
+}
