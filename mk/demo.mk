@@ -4,14 +4,20 @@
 build-for = GO='$(GO)' LDFLAGS='$(LDFLAGS)' scripts/build.sh $(abspath $(BIN)) ./cmd/swpd ./cmd/swp-client
 
 .PHONY: demo
-demo: ## run a real MCP server behind swpd and call it over TLS and QUIC
+demo: ## run a real MCP server behind swpd and call it over TLS and QUIC; then two organisations
 	@$(build-for) ./examples/mcp-modern ./examples/mcp-legacy
 	@scripts/demo.sh $(abspath $(BIN))
+	@scripts/federation.sh $(abspath $(BIN))
 
 .PHONY: demo-agents
 demo-agents: ## a task that survives the death of its sender and of swpd
 	@$(build-for)
 	@scripts/agents.sh $(abspath $(BIN))
+
+.PHONY: demo-federation
+demo-federation: ## two organisations, each profile across both, one of them killed in the middle
+	@$(build-for) ./examples/mcp-modern
+	@scripts/federation.sh $(abspath $(BIN))
 
 .PHONY: demo-sdl
 demo-sdl: ## a signed and encrypted request, answered by an MCP tool once and never again

@@ -314,17 +314,25 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 		return nil
 	}
 	go func() {
-		ctx, cancel := context.WithCancel(t.ctx)
-		if !t.passage.Deadline.IsZero() {
-			ctx, cancel = context.WithDeadline(t.ctx, t.passage.Deadline)
+		ctx, cancel := context.WithCancelCause(t.ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(w.Context(), func() { cancel(context.Cause(w.Context())) })()
+		if endless { // others have the time that is left to what is under way
+			defer context.AfterFunc(t.link.ctx, func() { cancel(errClosed) })()
 		}
-		defer cancel()
-		defer context.AfterFunc(w.Context(), cancel)()
-		defer context.AfterFunc(t.link.ctx, cancel)()
+		if !t.passage.Deadline.IsZero() {
+			var end context.CancelFunc
+			ctx, end = context.WithDeadline(ctx, t.passage.Deadline)
+			defer end()
+		}
 		w.Fail(t.ended(run(ctx)))
 	}()
 	return nil
 }
+
+// errClosed ends what has no end because its link has one: this endpoint stops, or the
+// entry of the partner has changed.
+var errClosed = profiles.Busy("partner_closed", "the link to the partner was closed here; ask again")
 
 // ended returns the error of Fail for that of Crossing.Pass.
 func (t *trip) ended(err error) error {

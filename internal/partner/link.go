@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
@@ -35,6 +36,7 @@ type Link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	claims claims
+	doubts atomic.Bool // some goroutine asks for a sign of life
 
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc
@@ -332,6 +334,33 @@ func (l *Link) check(up *Up) {
 	l.mutual = l.mutual || info.Partner
 	l.mu.Unlock()
 	l.choose(nil)
+}
+
+// An end that leaves something unanswered for doubtAfter is asked for a sign of life, and
+// has doubtFor to give it: over QUIC nothing else tells for a minute that it was killed.
+const (
+	doubtAfter = 5 * time.Second
+	doubtFor   = 10 * time.Second
+)
+
+// doubting has a partner asked for a sign of life on a session if stop is not called in
+// time.
+func (l *Link) doubting(up *Up) (stop func() bool) {
+	return time.AfterFunc(doubtAfter, func() { l.doubt(up) }).Stop
+}
+
+// doubt ends a session on which the partner gives no sign of life. One goroutine at a time
+// asks.
+func (l *Link) doubt(up *Up) {
+	if !l.asks() || !l.doubts.CompareAndSwap(false, true) {
+		return
+	}
+	defer l.doubts.Store(false)
+	ctx, cancel := context.WithTimeout(l.ctx, doubtFor)
+	defer cancel()
+	if _, err := rpc.Call(ctx, up.Session, rpc.MethodPing, nil); errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+		up.Session.Close(profiles.Internal)
+	}
 }
 
 // ask returns what the other end offers. An endpoint that does not know swp.info, or

@@ -182,6 +182,7 @@ func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit,
 	defer cancel()
 	defer context.AfterFunc(t.w.Context(), cancel)()
 	defer call.Close()
+	defer l.key.to.doubting(up)()
 	env, err := call.Recv(ctx)
 	if err != nil {
 		t.end(t.lost(ctx, up, err))
@@ -228,13 +229,15 @@ func (l *lane) confirm() {
 // answer of swp.sync.
 func (l *lane) settle(batch []sent, on profiles.Lane, up *Up) {
 	defer l.leave(len(batch))
-	ctx, cancel := context.WithTimeout(l.key.to.ctx, answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	of := make([][]byte, len(batch))
 	for i := range batch {
 		of[i] = batch[i].call.MsgID()
 	}
+	sure := l.key.to.doubting(up)
 	err := rpc.SyncOf(ctx, on, of...) // what others wait for, on the same connection, is no concern
+	sure()
 	polled, ended := context.WithCancel(context.Background())
 	ended()
 	for _, s := range batch {

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Two organisations with an authority each: a client of beta uses at acme, through both
+# endpoints, what each profile has; acme is killed and started again in the middle.
+# Usage: federation.sh DIR, where make demo-federation has put the programs.
+set -euo pipefail
+
+source "${BASH_SOURCE%/*}/stage.sh"
+unset SWPD_CONFIG SWPD_LISTENERS_0_ADDRESS SWPD_LISTENERS_1_ADDRESS
+export SWP_IDENTITY=$dir/beta/pki XDG_STATE_HOME=$dir/state
+cd "$dir"
+
+# free finds a port that nobody uses, below those that systems hand out.
+free() {
+	local port
+	while :; do
+		port=$((12000 + RANDOM % 20000))
+		if ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+			echo "$port"
+			return
+		fi
+	done
+}
+acme=127.0.0.1:$(free) beta=127.0.0.1:$(free)
+here=swp+tls://$beta over_quic=swp+quic://$beta
+
+client() {
+	show "$bin/swp-client" "$@" >&2
+	"$bin/swp-client" "$@"
+}
+# says PATTERN COMMAND runs a command of the client and wants a line of what it prints.
+says() {
+	local want=$1
+	shift
+	client "$@" >said 2>&1 || { cat said; echo "demo: it failed" >&2; exit 1; }
+	cat said
+	grep -q -- "$want" said || { echo "demo: want $want" >&2; exit 1; }
+}
+# runs ORG starts the endpoint of an organisation.
+runs() {
+	rm -f "$1/addresses"
+	"$bin/swpd" run --config "$1/swpd.yaml" --addr-file "$1/addresses" 2>>"$1.log" &
+	until_true test -s "$1/addresses"
+}
+connected() { [[ $(grep -c '"partner connected"' beta.log) -ge $1 ]]; }
+tools_listed() { "$bin/swp-client" tools ls "$here" | grep -q acme/; }
+held() { "$bin/swp-client" artifact ls "$here/acme" >/dev/null && [[ $(du -s acme/data | cut -f1) -gt 30000 ]]; }
+processed() { "$bin/swp-client" relay status "$here" 0a | grep -q acked; }
+
+say "two organisations, each with its own authority; acme lets beta use what is named here"
+"$bin/swpd" init --dir acme --name spiffe://acme.example/swpd --listen "$acme" >/dev/null
+"$bin/swpd" init --dir beta --name spiffe://beta.example/swpd --listen "$beta" --partner acme >/dev/null
+cat >rules <<'YAML'
+    - {identity: "spiffe://beta.example/swpd", profile: [rpc, state, artifact]}
+    - {identity: "spiffe://beta.example/swpd", profile: mcp, name: [shared, "shared/*"]}
+    - {identity: "spiffe://beta.example/swpd", profile: a2a, operation: task, name: report}
+    - {identity: "spiffe://beta.example/swpd", profile: events, name: "orders.*"}
+    - {identity: "spiffe://beta.example/swpd", profile: relay, name: jobs}
+YAML
+sed -i '/^  rules:/r rules' acme/swpd.yaml
+cat >>acme/swpd.yaml <<YAML
+mcp:
+  servers:
+    shared: {command: $bin/mcp-modern}
+a2a:
+  workers:
+    reports: {kinds: [report], command: cat}
+YAML
+cat rules
+runs acme
+worker=$!
+runs beta
+swpd=$!
+until_true connected 1
+
+say "MCP, RPC, A2A: a server, a method, a worker of acme"
+says '"sum":42' mcp call "$here/acme/shared" add a=2 b=40
+says 'round trips' ping -c 2 "$here/acme"
+says 'quarterly' a2a send "$here/acme" --kind report --input quarterly
+until_true tools_listed
+
+say "tools of acme, as beta lists them"
+says 'acme/shared/add' tools ls "$here"
+
+say "STATE: put at acme, got through beta, over QUIC"
+id=$("$bin/swp-client" state put "$here/acme" 'a plan')
+says 'a plan' state get "$over_quic/acme" "$id"
+
+say "EVENTS: a subscription under a name, and ARTIFACT: a large upload; acme is killed in the middle of both"
+"$bin/swp-client" events subscribe "$here" --filter type:acme/orders.new --name demo >events 2>events.log &
+listener=$!
+until_true test -s events.log -o -e events
+says . events publish "$here" --type acme/orders.new --body first
+until_true grep -q first events
+head -c 150000000 /dev/urandom >big
+"$bin/swp-client" artifact put "$here/acme" big --id big >upload 2>&1 &
+upload=$!
+until_true held
+crash "$worker"
+echo "(kill -9 of acme)"
+worker=''
+
+say "RELAY: taken here while acme is away, and events published to it are refused"
+says . relay publish "$here" acme/jobs 'a job' --id 0a
+says 'queued' relay status "$here" 0a
+! client events publish "$here" --type acme/orders.new --body lost --timeout 40s 2>&1 | tee said
+grep -q 'partner acme' said
+
+say "acme is back, and everything goes on"
+runs acme
+worker=$!
+until_true connected 2
+wait "$upload"
+cat upload
+client artifact get "$over_quic" acme/big back
+cmp big back && echo "the octets are the same"
+says . events publish "$here" --type acme/orders.new --body second
+until_true grep -q second events
+cat events
+[[ $(wc -l <events) == 2 ]]
+kill "$listener"
+"$bin/swp-client" --identity acme/pki relay consume "swp+tls://$acme" jobs --count 1 | tee said
+grep -q 'a job' said
+until_true processed
+
+say "what acme does not allow, and where that is"
+! client events publish "$here" --type acme/secrets.new --body x 2>&1 | tee said
+grep -q 'spiffe://acme.example/swpd' said
+show "$bin/swpd" check --config beta/swpd.yaml --as spiffe://beta.example/swp-client --may events publish acme/secrets.new
+"$bin/swpd" check --config beta/swpd.yaml --as spiffe://beta.example/swp-client --may events publish acme/secrets.new
+
+say "done: stopping both"
