@@ -63,7 +63,7 @@ func (s *simple) dial() transport.Conn {
 				return
 			}
 			var env e1.Envelope
-			if n > 4 && env.Decode(head[4:n], &limits) == nil && env.ProfileID != mcpmap.ProfileID && env.ProfileID != a2a.ProfileID {
+			if n > 4 && env.Decode(head[4:n], &limits) == nil && env.ProfileID == rpc.ProfileID && env.MsgType == rpc.TypeReq { // a question that is given up is taken back, too
 				s.asked.Add(1)
 				if !s.silent {
 					_ = far.Close(0)
