@@ -41,6 +41,15 @@ func Would(a Access, identity, profile, operation, name string) bool {
 	return a.Allowed(identity, profile, operation, name)
 }
 
+// Forecast returns an Access whose Allowed is Would of a: to list only what is allowed.
+func Forecast(a Access) Access { return forecast{a} }
+
+type forecast struct{ Access }
+
+func (f forecast) Allowed(identity, profile, operation, name string) bool {
+	return Would(f.Access, identity, profile, operation, name)
+}
+
 // Surveyor is a Forecaster that can tell about many names at once.
 type Surveyor interface {
 	// WouldBelow reports whether Would can be true for some name that begins with

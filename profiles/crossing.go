@@ -44,7 +44,9 @@ type Crossing struct {
 
 // Errand is what an initiating message is about, and how it is answered.
 type Errand struct {
-	Operation string   // that Access is asked about; empty: it is not, or only about each answer
+	Operation string   // in the words of Access
+	Free      bool     // Access is not asked, or only about each answer
+	Part      bool     // it belongs to a larger exchange, see Subject
 	Names     []string // that Access is asked about; each that Rename changes can begin with a partner
 	Answers   Answers
 	Sole      Sole

@@ -136,9 +136,9 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 		names = []string{""}
 	}
 	t.name = r.here(names[0])
-	req.About(errand.Operation, t.name)
+	req.Exchange.About(profiles.Subject{Operation: errand.Operation, Name: t.name, Part: errand.Part})
 	for _, name := range names {
-		if errand.Operation != "" && !t.may(r.here(name)) {
+		if !errand.Free && !t.may(t.access, r.here(name)) {
 			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "%s: not allowed to %s %.200s", h.profile.Name, errand.Operation, r.here(name)))
 		}
 	}
@@ -175,11 +175,11 @@ type trip struct {
 }
 
 // may asks the rules here about a name as it is here.
-func (t *trip) may(name string) bool {
+func (t *trip) may(access profiles.Access, name string) bool {
 	if may := t.profile.Crossing.May; may != nil {
-		return may(t.access, t.caller, t.operation, name)
+		return may(access, t.caller, t.operation, name)
 	}
-	return t.access.Allowed(t.caller, t.profile.Name, t.operation, name)
+	return access.Allowed(t.caller, t.profile.Name, t.operation, name)
 }
 
 // span returns the context in which the partner has to answer.
@@ -230,7 +230,7 @@ func (t *trip) mark(ext e1.Extensions) e1.Extensions {
 func (t *trip) back(env *e1.Envelope) (payload []byte, err error) {
 	c, seen := t.profile.Crossing, *env
 	if c.Visible != nil {
-		seen.Payload, err = c.Visible(&seen, func(name string) bool { return t.may(t.prefix + name) })
+		seen.Payload, err = c.Visible(&seen, func(name string) bool { return t.may(profiles.Forecast(t.access), t.prefix+name) })
 		if err != nil {
 			return nil, err
 		}

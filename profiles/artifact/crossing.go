@@ -19,7 +19,7 @@ func crossing() *profiles.Crossing {
 	c := names.Crossing(&refusals, map[uint64]profiles.Errand{
 		TypeOffer: {Operation: "offer", Answers: profiles.Refusal},
 		TypeGet:   {Operation: "get", Answers: profiles.Many},
-		TypeChunk: {},
+		TypeChunk: {Operation: "chunk", Free: true, Part: true},
 	})
 	read := c.Read
 	c.Read = func(env *e1.Envelope) (profiles.Errand, error) {

@@ -12,9 +12,9 @@ import (
 // MCP server there is not known here: it is shown to who may call or get it.
 func crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "tool_id"}
-	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGetReq: {Operation: "get"}})
-	c.May = func(a profiles.Access, identity, operation, name string) bool {
-		return profiles.Would(a, identity, "mcp", "tools/call", name) || a.Allowed(identity, Name, operation, name)
+	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGetReq: {Operation: "get"}, TypeListReq: {Operation: "list", Free: true}})
+	c.May = func(a profiles.Access, identity, _, name string) bool {
+		return profiles.Would(a, identity, "mcp", "tools/call", name) || a.Allowed(identity, Name, "get", name)
 	}
 	c.Visible = func(env *e1.Envelope, may func(name string) bool) ([]byte, error) {
 		if env.MsgType != TypeListResp {
