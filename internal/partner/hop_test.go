@@ -70,6 +70,14 @@ type hopPair struct {
 // newHopPair links two endpoints by pipes. b answers nothing once freeze is closed.
 func newHopPair(t *testing.T, access profiles.Access) *hopPair {
 	t.Helper()
+	return newHopPairTo(t, access, rpc.Info{
+		Profiles: []rpc.ProfileInfo{{ID: 900}, {ID: rpc.ProfileID}}, Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}},
+	})
+}
+
+// newHopPairTo is newHopPair with what b says that it offers.
+func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair {
+	t.Helper()
 	h := &hopPair{there: make(chan string, 100), freeze: make(chan struct{})}
 	end := func(list ...*profiles.Profile) *endpoint.Endpoint {
 		reg, err := profiles.NewRegistry(list...)
@@ -100,9 +108,7 @@ func newHopPair(t *testing.T, access profiles.Access) *hopPair {
 		})
 		return &frozen
 	}
-	b := end(calls(rpc.Options{Info: func(*profiles.Peer) rpc.Info {
-		return rpc.Info{Profiles: []rpc.ProfileInfo{{ID: 900}, {ID: rpc.ProfileID}}, Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}}}
-	}}), crossed(func(name string, req *profiles.Request, w profiles.Responder) error {
+	b := end(calls(rpc.Options{Info: func(*profiles.Peer) rpc.Info { return offer }}), crossed(func(name string, req *profiles.Request, w profiles.Responder) error {
 		h.there <- name
 		select {
 		case <-h.freeze:
@@ -207,6 +213,37 @@ func TestAHopLeadsWhereANameOrATargetSays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One that ignores a target would do itself what is meant for another.
+func TestAPartnerThatKnowsLessGetsNothingThatItWouldMistake(t *testing.T) {
+	for name, test := range map[string]struct {
+		offer rpc.Info
+		far   string
+	}{
+		"an older endpoint without targets": {
+			rpc.Info{Profiles: []rpc.ProfileInfo{{ID: 900}}}, "partner b does not know of extension 52, targets",
+		},
+		"an endpoint without the profile": {
+			rpc.Info{Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}}}, "partner b does not know of profile crossed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHopPairTo(t, nil, test.offer)
+				if got := h.ask(t, profiles.Toward(h.client, "b/c"), typeAsk, "x"); got != test.far || len(h.there) > 0 {
+					t.Errorf("for a partner of b: %q, and b was asked %d times", got, len(h.there))
+				}
+				want := "x done" // for b itself no target is needed
+				if len(test.offer.Profiles) == 0 {
+					want = test.far
+				}
+				if got := h.ask(t, profiles.Toward(h.client, "b"), typeAsk, "x"); got != want {
+					t.Errorf("for b: %q, want %q", got, want)
+				}
+			})
+		})
+	}
 }
 
 func TestAHopAsksTheRulesAboutTheNameHere(t *testing.T) {
