@@ -319,6 +319,44 @@ func TestEventsOfAPartner(t *testing.T) {
 	})
 }
 
+// A partner is subscribed to once, however many subscribe here to the same.
+func TestManySubscriptionsShareOneAtThePartner(t *testing.T) {
+	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
+		const many = 600 // more than a connection may have
+		subs := make([]*events.Subscription, many)
+		for i := range subs {
+			if i%100 == 0 && i > 0 { // QUIC has 128 streams at once
+				s = a.mustDial(a.addrs[0])
+			}
+			subs[i] = subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/k"})
+		}
+		there := b.mustDial(b.addrs[0])
+		for i := range 3 {
+			if err := publishes(t, there.Session, record(fmt.Sprint(i), "k", fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{"k=0", "k=1", "k=2"}
+		for i, sub := range subs {
+			if list, _ := bodies(t, sub, 3); !slices.Equal(list, want) {
+				t.Fatalf("subscription %d: %q", i, list)
+			}
+		}
+		late := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/k"})
+		for _, sub := range subs[:many-1] {
+			sub.Close()
+		}
+		if err := publishes(t, there.Session, record("9", "k", "9")); err != nil {
+			t.Fatal(err)
+		}
+		for name, sub := range map[string]*events.Subscription{"one that is left": subs[many-1], "one that came later": late} {
+			if list, _ := bodies(t, sub, 1); list[0] != "k=9" {
+				t.Errorf("%s: %q", name, list)
+			}
+		}
+	})
+}
+
 func TestADurableSubscriptionAtAPartnerMissesNothingWhenTheLinkIsCut(t *testing.T) {
 	b := open(t, "b", "")
 	a := open(t, "a", "")
@@ -358,7 +396,7 @@ func TestADurableSubscriptionAtAPartnerMissesNothingWhenTheLinkIsCut(t *testing.
 		t.Fatal(err)
 	}
 	a.until("the loss of b", func() bool { return !a.up("b") })
-	_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/k"})
+	_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/another"})
 	refusedBy(t, "a partner that is away", err, "INTERNAL_ERROR", a)
 }
 

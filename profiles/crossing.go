@@ -82,6 +82,10 @@ type Way struct {
 	// a Session before.
 	Sync func(ctx context.Context, lane Lane) error
 
+	// Shared says that whoever asks for the same may share what a Session of this way
+	// brings: nothing of it is about one caller.
+	Shared bool
+
 	// Prefix begins the names here of what is there: the partner, or several, and a
 	// slash. Named says that the message has it in its names, which cross without it.
 	Prefix string

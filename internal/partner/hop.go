@@ -307,7 +307,7 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 	if err != nil {
 		return err
 	}
-	way := &profiles.Way{Prefix: t.prefix, Named: t.named, Session: t.session, Sync: rpc.Sync}
+	way := &profiles.Way{Shared: t.anybodys(), Prefix: t.prefix, Named: t.named, Session: t.session, Sync: rpc.Sync}
 	run, err := t.profile.Crossing.Pass(way, held, w)
 	if err != nil {
 		w.Fail(err)
@@ -328,6 +328,12 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 		w.Fail(t.ended(run(ctx)))
 	}()
 	return nil
+}
+
+// anybodys reports whether the message is like those of others: nothing travels along, it
+// has no deadline and has come from nobody else.
+func (t *trip) anybodys() bool {
+	return t.passage == profiles.Passage{} && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0
 }
 
 // errClosed ends what has no end because its link has one: this endpoint stops, or the

@@ -60,7 +60,8 @@ type Entry struct {
 	// said of it may be out of date.
 	StaleMillis int64 `json:"stale_ms,omitempty"`
 
-	partner bool // it is behind one
+	// Behind says that it is one of a partner's.
+	Behind bool `json:"-"`
 }
 
 // Source has the cards of some agents. It is safe for concurrent use, and none

@@ -52,7 +52,7 @@ func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 	}
 	out := ListResult{Agents: []Entry{}}
 	for _, entry := range s.after(in.After) {
-		if entry.partner && s.partner != nil && s.partner(peer.Identity) {
+		if entry.Behind && s.partner != nil && s.partner(peer.Identity) {
 			continue
 		}
 		entry.Own = s.own(peer, entry.AgentID)

@@ -28,7 +28,7 @@ func (p *Partners) Set(partner string, list []Entry) {
 	own := make([]Entry, 0, len(list))
 	for _, e := range list {
 		if len(own) < MaxPartnerAgents && !hasSlash(e.AgentID) {
-			own = append(own, Entry{AgentID: partner + "/" + e.AgentID, Revision: e.Revision, partner: true})
+			own = append(own, Entry{AgentID: partner + "/" + e.AgentID, Revision: e.Revision, Behind: true})
 		}
 	}
 	p.mu.Lock()

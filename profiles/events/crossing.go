@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -156,6 +155,11 @@ var errInterrupted = &profiles.Error{
 // subscription ends. Where the partner stores events none is missed.
 func (s *subscription) follow() error {
 	defer s.from.end()
+	if s.from.way.Shared && s.name == "" && !s.resume {
+		if err := s.followShared(s.from.way); !errors.Is(err, errBehind) {
+			return err
+		}
+	}
 	silence := time.NewTimer(s.bus.opts.Heartbeat)
 	defer silence.Stop()
 	for failures := 0; ; failures++ {
@@ -211,7 +215,7 @@ func (s *subscription) followOnce() (moved bool, err error) {
 		}
 		s.from.begun = true
 	case last != nil && sub.Start() > *last:
-		return false, domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")
+		return false, errGapThere
 	}
 	for {
 		s.mark()
@@ -219,17 +223,30 @@ func (s *subscription) followOnce() (moved bool, err error) {
 		if err != nil {
 			return moved, err
 		}
-		list := slices.DeleteFunc(d.Events, func(r Record) bool { return !s.reader.may([]byte(s.from.way.Here(string(r.EventType)))) })
-		payload := emptyBatch
-		if len(list) > 0 {
-			m := Batch{Events: list}
-			payload = m.Append(make([]byte, 0, m.Size()))
-		}
-		if err := s.send(s.batch(d.Cursor, payload)); err != nil {
+		if err := s.deliverThere(d.Events, d.Cursor); err != nil {
 			return moved, err
 		}
-		moved, s.cursor = true, d.Cursor
+		moved = true
 	}
+}
+
+// deliverThere delivers those of a partner's events that the subscriber may get.
+func (s *subscription) deliverThere(list []Record, cursor uint64) error {
+	m := Batch{Events: make([]Record, 0, len(list))}
+	for i := range list {
+		if s.reader.may([]byte(s.from.way.Here(string(list[i].EventType)))) {
+			m.Events = append(m.Events, list[i])
+		}
+	}
+	payload := emptyBatch
+	if len(m.Events) > 0 {
+		payload = m.Append(make([]byte, 0, m.Size()))
+	}
+	if err := s.send(s.batch(cursor, payload)); err != nil {
+		return err
+	}
+	s.cursor = cursor
+	return nil
 }
 
 // mark notes where the next session goes on.

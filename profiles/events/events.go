@@ -156,6 +156,7 @@ type Bus struct {
 	naming  chan struct{} // the slot for storing a new name
 
 	live live
+	hubs hubs // of events of partners
 
 	ctx   context.Context // ends with Close
 	close context.CancelCauseFunc

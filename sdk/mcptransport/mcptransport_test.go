@@ -306,7 +306,7 @@ func TestSessionOutlivesItsConnections(t *testing.T) {
 		session := connect(t, transport, version, nil)
 		go func() {
 			<-stopped
-			s.connection().Close()
+			s.connection().Session.(*endpoint.Session).Close(0) //nolint:errcheck // no address of these tests names a partner
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

@@ -1,0 +1,279 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/profiles"
+)
+
+// hubs are the subscriptions at partners that several subscriptions here share.
+type hubs struct {
+	mu   sync.Mutex
+	open map[hubKey]*hub
+}
+
+// hubKey says whose events a hub has: all that a partner decides alike.
+type hubKey struct{ prefix, filter string }
+
+// hub delivers the events of one subscription at a partner to many here. It ends with its
+// last member.
+type hub struct {
+	s      *hubs
+	key    hubKey
+	begun  chan struct{} // closed once the partner has confirmed it, or it is over
+	cancel context.CancelFunc
+
+	// Guarded by the mutex of the hubs.
+	members map[*member]struct{}
+	cursor  uint64 // of what came last
+	holds   bool   // the partner stores events
+	over    error  // why it has ended
+}
+
+// member is a subscription here. Its channel is closed when it gets nothing more: because
+// it was too slow, or because the hub is over.
+type member struct {
+	in     chan batchThere
+	behind bool // it was too slow
+}
+
+// batchThere is what came from a partner. Nobody changes it.
+type batchThere struct {
+	events []Record
+	cursor uint64
+}
+
+// memberRoom is how many batches wait for a slow subscription until it goes on alone.
+const memberRoom = 64
+
+// errBehind has a subscription go on alone after its cursor.
+var errBehind = errors.New("events: behind those who share a subscription")
+
+// join makes a subscription a member of a hub, which begins with its first one. The way
+// is that of whoever comes first.
+func (b *Bus) join(key hubKey, way *profiles.Way) (*hub, *member) {
+	b.hubs.mu.Lock()
+	defer b.hubs.mu.Unlock()
+	m := &member{in: make(chan batchThere, memberRoom)}
+	h := b.hubs.open[key]
+	if h == nil {
+		h = &hub{s: &b.hubs, key: key, begun: make(chan struct{}), members: make(map[*member]struct{})}
+		var ctx context.Context
+		ctx, h.cancel = context.WithCancel(b.ctx)
+		if b.hubs.open == nil {
+			b.hubs.open = make(map[hubKey]*hub)
+		}
+		b.hubs.open[key] = h
+		b.work.Go(func() { h.run(ctx, way) }) // the Bus waits for the member as well, so it is not closed yet
+	}
+	h.members[m] = struct{}{}
+	return h, m
+}
+
+// leave ends a membership.
+func (h *hub) leave(m *member) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	delete(h.members, m)
+	if len(h.members) == 0 {
+		h.drop()
+	}
+}
+
+// drop has nobody join any more. The caller holds mu.
+func (h *hub) drop() {
+	h.cancel()
+	if h.s.open[h.key] == h {
+		delete(h.s.open, h.key)
+	}
+}
+
+// run follows the events over as many sessions as it takes.
+func (h *hub) run(ctx context.Context, way *profiles.Way) {
+	opts := SubscribeOptions{Filter: h.key.filter}
+	for failures := 0; ; failures++ {
+		moved, err := h.once(ctx, way, &opts)
+		if moved {
+			failures = 0
+		}
+		h.s.mu.Lock()
+		holds := h.holds
+		h.s.mu.Unlock()
+		refused, final := errors.AsType[*profiles.PeerError](err)
+		switch begun := h.hasBegun(); {
+		case ctx.Err() != nil:
+			h.end(context.Cause(ctx))
+			return
+		case !begun, final && !refused.Retryable():
+			h.end(err)
+			return
+		case !holds:
+			h.end(errInterrupted)
+			return
+		}
+		if err := backoff.Wait(ctx, backoff.Jitter(followPauses.After(failures))); err != nil {
+			h.end(err)
+			return
+		}
+	}
+}
+
+func (h *hub) hasBegun() bool {
+	select {
+	case <-h.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// once delivers what comes over one session.
+func (h *hub) once(ctx context.Context, way *profiles.Way, opts *SubscribeOptions) (moved bool, err error) {
+	session, err := way.Session(ctx)
+	if err != nil {
+		return false, err
+	}
+	sub, err := Open(ctx, session, *opts)
+	if err != nil {
+		return false, err
+	}
+	defer sub.Close()
+	if opts.After != nil && sub.Start() > *opts.After {
+		return false, errGapThere
+	}
+	h.s.mu.Lock()
+	h.holds = sub.Durable()
+	if !h.hasBegun() {
+		h.cursor = sub.Start()
+		close(h.begun)
+	}
+	h.s.mu.Unlock()
+	for {
+		d, err := sub.Recv(ctx)
+		if err != nil {
+			return moved, err
+		}
+		h.deliver(d)
+		if moved = true; sub.Durable() {
+			opts.After = &d.Cursor
+		}
+	}
+}
+
+// errGapThere ends a subscription some of whose events the partner no longer has.
+var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")
+
+// deliver hands a delivery to every member. One that is too slow is let go.
+func (h *hub) deliver(d Delivery) {
+	b := batchThere{events: cloneRecords(d.Events), cursor: d.Cursor}
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.cursor = d.Cursor
+	for m := range h.members {
+		select {
+		case m.in <- b:
+		default:
+			m.behind = true
+			delete(h.members, m)
+			close(m.in)
+		}
+	}
+	if len(h.members) == 0 {
+		h.drop()
+	}
+}
+
+// end tells every member that there is nothing more.
+func (h *hub) end(err error) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.over = err
+	if !h.hasBegun() {
+		close(h.begun)
+	}
+	for m := range h.members {
+		close(m.in)
+	}
+	clear(h.members)
+	h.drop()
+}
+
+// cloneRecords returns records that last.
+func cloneRecords(list []Record) []Record {
+	own := slices.Clone(list)
+	for i := range own {
+		r := &own[i]
+		for _, field := range []*[]byte{&r.EventID, &r.EventType, &r.Severity, &r.MsgID, &r.TaskID, &r.RPCID, &r.Body, &r.octets} {
+			*field = bytes.Clone(*field)
+		}
+	}
+	return own
+}
+
+// followShared delivers the events of a partner as one of several who get the same. With
+// errBehind the subscription goes on alone, after its cursor.
+func (s *subscription) followShared(way *profiles.Way) error {
+	h, m := s.bus.join(hubKey{way.Prefix, s.from.opts.Filter}, way)
+	defer h.leave(m)
+	select {
+	case <-h.begun:
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+	h.s.mu.Lock()
+	err := h.over
+	s.cursor, s.from.holds = h.cursor, h.holds
+	// What came since it has joined waits for it, and is not delivered a second time.
+	first := len(m.in)
+	h.s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for range first {
+		<-m.in
+	}
+	if err := s.w.Send(s.batch(s.cursor, emptyBatch)); err != nil {
+		return err
+	}
+	s.from.begun = true
+	silence := time.NewTicker(s.bus.opts.Heartbeat)
+	defer silence.Stop()
+	for {
+		select {
+		case b, ok := <-m.in:
+			if !ok {
+				return s.parted(h, m)
+			}
+			if err := s.deliverThere(b.events, b.cursor); err != nil {
+				return err
+			}
+			silence.Reset(s.bus.opts.Heartbeat)
+		case <-silence.C:
+			if err := s.send(s.batch(s.cursor, emptyBatch)); err != nil {
+				return err
+			}
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+	}
+}
+
+// parted returns why a member gets nothing more.
+func (s *subscription) parted(h *hub, m *member) error {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	switch {
+	case !m.behind:
+		return h.over
+	case s.from.holds:
+		s.mark()
+		return errBehind
+	}
+	return errSlow
+}
