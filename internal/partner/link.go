@@ -36,7 +36,8 @@ type Link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	claims claims
-	doubts atomic.Bool // some goroutine asks for a sign of life
+	doubts atomic.Bool   // some goroutine asks for a sign of life
+	tools  chan struct{} // held by who asks for the list of tools
 
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc
@@ -46,6 +47,8 @@ type Link struct {
 	mutual   bool          // the partner has had this endpoint for one
 	current  *Up           // the best of them
 	release  func()        // of Session.Keep of current
+	toolsOf  *Up           // that has given the list of tools
+	toolsAt  time.Time     // when it did
 	known    bool          // the partner knows of swp.info
 	mute     bool          // it does not, and is not asked
 	changed  chan struct{} // closed when current changes
@@ -74,7 +77,7 @@ func New(opts Options) (*Link, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}}
+	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}, tools: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.draining, l.drain = context.WithCancel(context.Background())
 	l.declare()

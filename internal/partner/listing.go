@@ -3,6 +3,7 @@ package partner
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -10,7 +11,9 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-// listEvery is how often a partner is asked again which agents and tools it has.
+// listEvery is how often a partner is asked again which agents it has, and how old a list
+// of its tools may be: those it is asked for when somebody here wants them, because it
+// starts its MCP servers for that.
 const listEvery = 5 * time.Minute
 
 // Agents are told which agents partners list. An agdisc.Partners is one; see there for the
@@ -29,8 +32,7 @@ type Tools interface {
 	ForgetPartner(partner string)
 }
 
-// list keeps the lists of the partner's agents and tools while a session carries what is
-// passed on.
+// list keeps the list of the partner's agents while a session carries what is passed on.
 func (l *Link) list(up *Up) {
 	ctx, cancel := l.while(l.ctx, up)
 	defer cancel()
@@ -38,7 +40,6 @@ func (l *Link) list(up *Up) {
 	defer every.Stop()
 	for ctx.Err() == nil {
 		l.listAgents(ctx, up)
-		l.listTools(ctx, up)
 		select {
 		case <-every.C:
 		case <-ctx.Done():
@@ -83,16 +84,46 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 	l.opts.Agents.Set(l.opts.Name, list)
 }
 
-// listTools takes over which tools the partner lists.
-func (l *Link) listTools(ctx context.Context, up *Up) {
-	if l.opts.Tools == nil || !l.Serves(up, tooldisc.ProfileID) {
+// RefreshTools has the lists of tools be no older than five minutes of the partners that
+// are there and whose tools are wanted. It returns when that is so, or with ctx.
+func (d *Directory) RefreshTools(ctx context.Context, wanted func(partner string) bool) {
+	var asked sync.WaitGroup
+	for _, l := range d.Links() {
+		if wanted(l.Name()) {
+			asked.Go(func() { l.refreshTools(ctx) })
+		}
+	}
+	asked.Wait()
+}
+
+// refreshTools asks the partner for its tools, one goroutine at a time.
+func (l *Link) refreshTools(ctx context.Context) {
+	select {
+	case l.tools <- struct{}{}:
+		defer func() { <-l.tools }()
+	case <-ctx.Done():
 		return
 	}
+	l.mu.Lock()
+	up, due := l.current, l.current != l.toolsOf || time.Since(l.toolsAt) >= listEvery
+	l.mu.Unlock()
+	if up == nil || !due || l.opts.Tools == nil || !l.Serves(up, tooldisc.ProfileID) {
+		return
+	}
+	if l.listTools(ctx, up) {
+		l.mu.Lock()
+		l.toolsOf, l.toolsAt = up, time.Now()
+		l.mu.Unlock()
+	}
+}
+
+// listTools takes over which tools the partner lists, and reports whether it has said so.
+func (l *Link) listTools(ctx context.Context, up *Up) bool {
 	var tools []tooldisc.Tool
 	octets := 0
 	for tool, err := range tooldisc.List(ctx, up.Session, "") {
 		if err != nil {
-			return
+			return false
 		}
 		tools = append(tools, tool)
 		if octets += len(tool.Payload); len(tools) >= tooldisc.MaxPartnerTools || octets > tooldisc.MaxPartnerOctets {
@@ -100,4 +131,5 @@ func (l *Link) listTools(ctx context.Context, up *Up) {
 		}
 	}
 	l.opts.Tools.SetPartner(l.opts.Name, tools)
+	return true
 }

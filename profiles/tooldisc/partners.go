@@ -1,9 +1,12 @@
 package tooldisc
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // Bounds on what is listed of one partner; what is beyond them is left out.
@@ -79,4 +82,17 @@ func (s *Service) ofPartners() (all [][]*entry) {
 		all = append(all, s.partners[name].entries)
 	}
 	return all
+}
+
+// askPartners has the tools of partners be known of which an identity may see some.
+func (s *Service) askPartners(ctx context.Context, identity string) {
+	if s.opts.Partners == nil || s.opts.Partner != nil && s.opts.Partner(identity) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Wait)
+	defer cancel()
+	s.opts.Partners(ctx, func(partner string) bool {
+		rules, ok := s.opts.Access.(profiles.Reacher)
+		return !ok || rules.Reaches(identity, "mcp", partner) || rules.Reaches(identity, Name, partner)
+	})
 }

@@ -54,6 +54,7 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	identity := req.Session.Peer().Identity
 	if len(in.PageToken) == 0 {
 		s.await(ctx, s.reached(identity))
+		s.askPartners(ctx, identity)
 	}
 	out, stale, err := s.page(identity, &in)
 	if err != nil {

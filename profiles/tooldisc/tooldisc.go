@@ -88,6 +88,10 @@ type Options struct {
 	// are not listed: two that list each other would never end. Nil: none is.
 	Partner func(identity string) bool
 
+	// Partners has the partners be asked for their tools (SetPartner) that wanted names, if
+	// that is due, and waits for it or for ctx. Nil: there are none.
+	Partners func(ctx context.Context, wanted func(partner string) bool)
+
 	Refresh time.Duration // after which a server is read again that does not tell of changes, default 5 min
 	Idle    time.Duration // for which nobody asked, after which a server is not followed any more, default 10 min
 	Wait    time.Duration // for servers that are being read, by who asks for their tools; default 10 s

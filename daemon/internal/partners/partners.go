@@ -126,7 +126,7 @@ func (p *Partners) Offer(o *all.Options) error {
 	}
 	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
 	o.AGDISC.Sources, o.AGDISC.Partner = append(o.AGDISC.Sources, &p.agents), p.directory.Knows
-	o.TOOLDISC.Partner = p.directory.Knows
+	o.TOOLDISC.Partner, o.TOOLDISC.Partners = p.directory.Knows, p.directory.RefreshTools
 	o.Relay.Behind, o.Relay.Partner = p.Split, p.directory.Knows
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
