@@ -71,7 +71,7 @@ func (h *hop) Serve(ctx context.Context, req *profiles.Request, w profiles.Respo
 
 // route is where a message goes.
 type route struct {
-	link   *Link
+	link   *Link  // nil: there is no such partner, which is told to who may use it
 	rest   string // of the target, behind the partner
 	named  bool   // by the names of the message, without a target
 	prefix string // of names of what is there, as they are here
@@ -92,11 +92,7 @@ func (r *route) here(name string) string {
 func (h *hop) route(target string, errand *profiles.Errand) (r *route, err error) {
 	if target != "" {
 		first, rest, _ := strings.Cut(target, "/")
-		link := h.d.find(first)
-		if link == nil {
-			return nil, errUnknown(first)
-		}
-		return &route{link: link, rest: rest, prefix: target + "/"}, nil
+		return &route{link: h.d.find(first), rest: rest, prefix: target + "/"}, nil
 	}
 	for i, name := range errand.Names {
 		link, _, ok := h.d.Split(name)
@@ -138,9 +134,13 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	t.name = r.here(names[0])
 	req.Exchange.About(profiles.Subject{Operation: errand.Operation, Name: t.name, Part: errand.Part})
 	for _, name := range names {
-		if !errand.Free && !t.may(t.access, r.here(name)) {
+		if !t.allowed(errand, r.here(name)) {
 			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "%s: not allowed to %s %.200s", h.profile.Name, errand.Operation, r.here(name)))
 		}
+	}
+	if r.link == nil {
+		partner, _, _ := strings.Cut(r.prefix, "/")
+		return errUnknown(partner)
 	}
 	if fault := t.passage.Spent(); fault != nil {
 		return fault
@@ -172,6 +172,16 @@ type trip struct {
 	caller    string
 	operation string
 	name      string // what the rules here call what it is about
+}
+
+// allowed reports whether the caller may do its errand about a name as it is here. Where
+// the rules are asked later, about what comes, they have to let it have something there.
+func (t *trip) allowed(errand *profiles.Errand, name string) bool {
+	if !errand.Free {
+		return t.may(t.access, name)
+	}
+	rules, ok := t.access.(profiles.Reacher)
+	return !ok || errand.Part || t.profile.Crossing.Visible != nil || rules.Reaches(t.caller, t.profile.Name, strings.TrimSuffix(t.prefix, "/"))
 }
 
 // may asks the rules here about a name as it is here.

@@ -83,6 +83,11 @@ func (m *memory) inUse() int {
 // hold takes n octets of the budgets of this connection and of the endpoint; a
 // negative n gives back.
 func (s *Session) hold(n int) bool {
+	if n < 0 { // the connection last: what it has is never less than the endpoint has for it
+		s.ep.memory.tryTake(n)
+		s.memory.tryTake(n)
+		return true
+	}
 	if !s.share(n) {
 		return false
 	}
