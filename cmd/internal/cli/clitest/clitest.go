@@ -35,6 +35,15 @@ func Add(t *testing.T, p *testscript.Params, programs Programs) {
 	}
 	p.Dir = dir
 	r := &runner{programs: programs, variables: variables(t, dir)}
+	// A script that begins while a program runs would take over the program's PATH.
+	path, setup := os.Getenv("PATH"), p.Setup
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("PATH", path)
+		if setup == nil {
+			return nil
+		}
+		return setup(e)
+	}
 	p.Cmds["run"] = func(ts *testscript.TestScript, neg bool, args []string) {
 		if len(args) == 0 {
 			ts.Fatalf("usage: run PROGRAM ARG...")
