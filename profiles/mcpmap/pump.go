@@ -2,6 +2,7 @@ package mcpmap
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -136,6 +137,11 @@ func (s *session) pump() {
 			s.mu.Unlock()
 			continue
 		}
+		if err != nil && s.listener != nil && s.listener.lane == path.lane && !errors.As(err, new(*profiles.Error)) {
+			s.listener = nil // it has ended its stream, and the connection is there
+			s.mu.Unlock()
+			continue
+		}
 		s.due = slices.Delete(s.due, 0, 1)
 		s.dueSize -= len(msg.octets)
 		s.mu.Unlock()
@@ -153,19 +159,25 @@ type path struct {
 }
 
 // path returns the best way to the client: where it listens, else the lane of
-// the newest exchange, else its connection. A lane may be used only while
+// the newest exchange, else its connection. Where it listens on another connection than
+// the one that it has used last, and waits for an answer on that one, the one it listens on
+// may be lost without anybody knowing yet. A lane may be used only while
 // something on it is open, so it is pinned until unpin. The caller holds mu.
 func (s *session) path() (path, bool) {
-	if l := s.listener; l != nil && l.pin() {
+	l := s.listener
+	if l != nil && (s.home == nil || l.conn == s.home) && l.pin() {
 		return path{l.conn.sess, l.lane, l.unpin}, true
 	}
-	if s.home == nil {
-		return path{}, false
-	}
 	for _, x := range slices.Backward(s.open) {
-		if x.conn == s.home && x.pin() {
+		if s.home != nil && x.conn == s.home && x.pin() {
 			return path{s.home.sess, x.req.Lane, x.unpin}, true
 		}
+	}
+	switch {
+	case l != nil && l.pin():
+		return path{l.conn.sess, l.lane, l.unpin}, true
+	case s.home == nil:
+		return path{}, false
 	}
 	return path{s.home.sess, nil, func() {}}, true
 }
@@ -196,17 +208,43 @@ func (s *session) send(msg *message, p path) error {
 	if err != nil {
 		return err
 	}
-	go s.await(msg, call)
+	go s.await(msg, call, p)
 	return nil
+}
+
+// leftBehind has a request sent once more whose way the client has ended in order, on a
+// connection that is alive: it listened there no longer when the request came, and whoever
+// ends a stream answers nothing on it any more. It reports whether that is so.
+func (s *session) leftBehind(msg *message, err error, p path) bool {
+	if msg.again || errors.As(err, new(*profiles.Error)) || s.ctx.Err() != nil || p.sess.Context().Err() != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.due) >= s.m.opts.MaxPending {
+		return false
+	}
+	if s.listener != nil && s.listener.lane == p.lane {
+		s.listener = nil
+	}
+	again := *msg
+	again.again = true
+	s.due = append(s.due, again)
+	s.dueSize += len(again.octets)
+	s.startPump()
+	return true
 }
 
 // await passes the client's answer to the server, or reports that there is
 // none.
-func (s *session) await(msg *message, call profiles.Call) {
+func (s *session) await(msg *message, call profiles.Call, p path) {
 	defer call.Close()
 	ctx, cancel := context.WithTimeout(s.ctx, s.m.opts.LongIdle)
 	defer cancel()
 	env, err := call.Recv(ctx)
+	if err != nil && ctx.Err() == nil && s.leftBehind(msg, err, p) {
+		return
+	}
 	if err != nil {
 		s.answer(msg, err)
 		return

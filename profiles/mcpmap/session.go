@@ -46,6 +46,7 @@ type message struct {
 	octets  []byte
 	related []byte // msg_id of the exchange a request belongs to, or nil
 	answer  func(octets []byte)
+	again   bool // it is a request that was sent once to where nobody listens any more
 }
 
 // open starts a session with its first request.
