@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -49,10 +48,7 @@ func (b *Bus) crossing() *profiles.Crossing {
 
 // origin is where the events of a subscription come from that are not of this endpoint.
 type origin struct {
-	way   *profiles.Way
-	opts  SubscribeOptions // there
-	holds bool             // the partner stores events
-	begun bool             // the subscription was confirmed
+	upstream
 
 	mu        sync.Mutex
 	forgetter func(error) // told when the partner was asked to forget the name, or cannot be
@@ -105,7 +101,7 @@ func (b *Bus) pass(way *profiles.Way, req *profiles.Request, w profiles.Responde
 	if way.Named {
 		text = inside(text, way.Prefix)
 	}
-	s, err := b.newSubscription(req, text, &origin{way: way, opts: SubscribeOptions{Filter: text}})
+	s, err := b.newSubscription(req, text, &origin{upstream: upstream{way: way, opts: SubscribeOptions{Filter: text}}})
 	if err != nil {
 		return nil, err
 	}
@@ -143,16 +139,7 @@ func nameThere(name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-var followPauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
-
-// errInterrupted ends a subscription to events that nobody holds: some may be missing.
-var errInterrupted = &profiles.Error{
-	Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true,
-	Text: "events: the link to the partner was lost, which stores no events: some may be missing; subscribe again",
-}
-
-// follow delivers the events of a partner, over as many sessions as it takes, until the
-// subscription ends. Where the partner stores events none is missed.
+// follow delivers the events of a partner until the subscription ends.
 func (s *subscription) follow() error {
 	defer s.from.end()
 	if s.from.way.Shared && s.name == "" && !s.resume {
@@ -162,72 +149,29 @@ func (s *subscription) follow() error {
 	}
 	silence := time.NewTimer(s.bus.opts.Heartbeat)
 	defer silence.Stop()
-	for failures := 0; ; failures++ {
-		moved, err := s.followOnce()
-		if moved {
-			failures = 0
+	u := &s.from.upstream
+	u.opened = func(start uint64) error {
+		if u.begun {
+			return nil
 		}
-		refused, final := errors.AsType[*profiles.PeerError](err)
-		switch {
-		case s.ctx.Err() != nil:
-			return context.Cause(s.ctx)
-		case !s.from.begun, final && !refused.Retryable():
-			return err
-		case !s.from.holds:
-			return errInterrupted
-		}
-		if moved {
-			silence.Reset(s.bus.opts.Heartbeat)
-		}
-		select {
-		case <-time.After(backoff.Jitter(followPauses.After(failures))):
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
-		}
+		s.cursor = start
+		return s.w.Send(s.batch(s.cursor, emptyBatch))
+	}
+	u.take = func(d Delivery) error {
+		silence.Reset(s.bus.opts.Heartbeat)
+		return s.deliverThere(d.Events, d.Cursor)
+	}
+	u.paused = func() error {
 		select {
 		case <-silence.C:
 			silence.Reset(s.bus.opts.Heartbeat)
-			if err := s.send(s.batch(s.cursor, emptyBatch)); err != nil {
-				return err
-			}
+			return s.send(s.batch(s.cursor, emptyBatch))
 		default:
+			return nil
 		}
 	}
-}
-
-// followOnce delivers what comes over one session. moved says that something did.
-func (s *subscription) followOnce() (moved bool, err error) {
-	session, err := s.from.way.Session(s.ctx)
-	if err != nil {
-		return false, err
-	}
-	sub, err := Open(s.ctx, session, s.from.opts)
-	if err != nil {
-		return false, err
-	}
-	defer s.leave(sub)
-	s.from.holds = sub.Durable()
-	switch last := s.from.opts.After; {
-	case !s.from.begun:
-		s.cursor = sub.Start()
-		if err := s.w.Send(s.batch(s.cursor, emptyBatch)); err != nil {
-			return false, err
-		}
-		s.from.begun = true
-	case last != nil && sub.Start() > *last:
-		return false, errGapThere
-	}
-	for {
-		s.mark()
-		d, err := sub.Recv(s.ctx)
-		if err != nil {
-			return moved, err
-		}
-		if err := s.deliverThere(d.Events, d.Cursor); err != nil {
-			return moved, err
-		}
-		moved = true
-	}
+	u.leave = s.leave
+	return u.follow(s.ctx)
 }
 
 // deliverThere delivers those of a partner's events that the subscriber may get.
@@ -247,14 +191,6 @@ func (s *subscription) deliverThere(list []Record, cursor uint64) error {
 	}
 	s.cursor = cursor
 	return nil
-}
-
-// mark notes where the next session goes on.
-func (s *subscription) mark() {
-	if s.from.holds {
-		after := s.cursor
-		s.from.opts.After = &after
-	}
 }
 
 // leave ends a subscription at the partner, and has it forget the name if that is wanted.

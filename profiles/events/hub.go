@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -94,80 +93,25 @@ func (h *hub) drop() {
 	}
 }
 
-// run follows the events over as many sessions as it takes.
+// run delivers the events until there are no more.
 func (h *hub) run(ctx context.Context, way *profiles.Way) {
-	opts := SubscribeOptions{Filter: h.key.filter}
-	for failures := 0; ; failures++ {
-		moved, err := h.once(ctx, way, &opts)
-		if moved {
-			failures = 0
-		}
+	u := upstream{way: way, opts: SubscribeOptions{Filter: h.key.filter}}
+	u.opened = func(start uint64) error {
 		h.s.mu.Lock()
-		holds := h.holds
-		h.s.mu.Unlock()
-		refused, final := errors.AsType[*profiles.PeerError](err)
-		switch begun := h.hasBegun(); {
-		case ctx.Err() != nil:
-			h.end(context.Cause(ctx))
-			return
-		case !begun, final && !refused.Retryable():
-			h.end(err)
-			return
-		case !holds:
-			h.end(errInterrupted)
-			return
+		defer h.s.mu.Unlock()
+		h.holds = u.holds
+		if !u.begun {
+			h.cursor = start
+			close(h.begun)
 		}
-		if err := backoff.Wait(ctx, backoff.Jitter(followPauses.After(failures))); err != nil {
-			h.end(err)
-			return
-		}
+		return nil
 	}
-}
-
-func (h *hub) hasBegun() bool {
-	select {
-	case <-h.begun:
-		return true
-	default:
-		return false
-	}
-}
-
-// once delivers what comes over one session.
-func (h *hub) once(ctx context.Context, way *profiles.Way, opts *SubscribeOptions) (moved bool, err error) {
-	session, err := way.Session(ctx)
-	if err != nil {
-		return false, err
-	}
-	sub, err := Open(ctx, session, *opts)
-	if err != nil {
-		return false, err
-	}
-	defer sub.Close()
-	if opts.After != nil && sub.Start() > *opts.After {
-		return false, errGapThere
-	}
-	h.s.mu.Lock()
-	h.holds = sub.Durable()
-	if !h.hasBegun() {
-		h.cursor = sub.Start()
-		close(h.begun)
-	}
-	h.s.mu.Unlock()
-	for {
-		d, err := sub.Recv(ctx)
-		if err != nil {
-			return moved, err
-		}
+	u.take = func(d Delivery) error {
 		h.deliver(d)
-		if moved = true; sub.Durable() {
-			opts.After = &d.Cursor
-		}
+		return nil
 	}
+	h.end(u.follow(ctx))
 }
-
-// errGapThere ends a subscription some of whose events the partner no longer has.
-var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")
 
 // deliver hands a delivery to every member. One that is too slow is let go.
 func (h *hub) deliver(d Delivery) {
@@ -194,7 +138,9 @@ func (h *hub) end(err error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	h.over = err
-	if !h.hasBegun() {
+	select {
+	case <-h.begun:
+	default:
 		close(h.begun)
 	}
 	for m := range h.members {
@@ -272,7 +218,7 @@ func (s *subscription) parted(h *hub, m *member) error {
 	case !m.behind:
 		return h.over
 	case s.from.holds:
-		s.mark()
+		s.from.mark(s.cursor)
 		return errBehind
 	}
 	return errSlow

@@ -1,0 +1,113 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/profiles"
+)
+
+// upstream is a subscription at a partner, over as many sessions as it takes. It is used
+// by one goroutine at a time.
+type upstream struct {
+	way   *profiles.Way
+	opts  SubscribeOptions // there; After is where the next session goes on
+	holds bool             // the partner stores events
+	begun bool             // the partner has confirmed it
+	fatal error            // what no other session mends
+
+	opened func(start uint64) error // called when a session has confirmed it; begun says whether one did before
+	take   func(Delivery) error     // the octets are valid until it returns
+	paused func() error             // called before each further session; nil: nothing
+	leave  func(*Subscription)      // ends it on one session; nil: Close
+}
+
+var followPauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
+
+// errInterrupted ends a subscription to events that nobody holds: some may be missing.
+var errInterrupted = &profiles.Error{
+	Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true,
+	Text: "events: the link to the partner was lost, which stores no events: some may be missing; subscribe again",
+}
+
+// errGapThere ends a subscription some of whose events the partner no longer has.
+var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")
+
+// follow takes events until ctx ends, the partner refuses, or some may be missing. Where
+// the partner stores events none is missed. A subscription that is not confirmed the first
+// time is not tried again.
+func (u *upstream) follow(ctx context.Context) error {
+	for failures := 0; ; failures++ {
+		moved, err := u.once(ctx)
+		if moved {
+			failures = 0
+		}
+		refused, final := errors.AsType[*profiles.PeerError](err)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !u.begun, u.fatal != nil, final && !refused.Retryable():
+			return err
+		case !u.holds:
+			return errInterrupted
+		}
+		if err := backoff.Wait(ctx, backoff.Jitter(followPauses.After(failures))); err != nil {
+			return err
+		}
+		if u.paused == nil {
+			continue
+		}
+		if err := u.paused(); err != nil {
+			return err
+		}
+	}
+}
+
+// once takes what comes over one session. moved says that something did.
+func (u *upstream) once(ctx context.Context) (moved bool, err error) {
+	session, err := u.way.Session(ctx)
+	if err != nil {
+		return false, err
+	}
+	sub, err := Open(ctx, session, u.opts)
+	if err != nil {
+		return false, err
+	}
+	if u.leave != nil {
+		defer u.leave(sub)
+	} else {
+		defer sub.Close()
+	}
+	u.holds = sub.Durable()
+	if u.begun && u.opts.After != nil && sub.Start() > *u.opts.After {
+		u.fatal = errGapThere
+		return false, u.fatal
+	}
+	if u.fatal = u.opened(sub.Start()); u.fatal != nil {
+		return false, u.fatal
+	}
+	if !u.begun {
+		u.begun = true
+		u.mark(sub.Start())
+	}
+	for {
+		d, err := sub.Recv(ctx)
+		if err != nil {
+			return moved, err
+		}
+		if u.fatal = u.take(d); u.fatal != nil {
+			return moved, u.fatal
+		}
+		u.mark(d.Cursor)
+		moved = true
+	}
+}
+
+// mark notes after which event the next session goes on.
+func (u *upstream) mark(cursor uint64) {
+	if u.holds {
+		u.opts.After = &cursor
+	}
+}
