@@ -2,7 +2,7 @@ package partner
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -66,20 +66,17 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 		return
 	}
 	var list []agdisc.Entry
-	for params := (agdisc.ListParams{}); len(list) < agdisc.MaxPartnerAgents; {
-		octets, err := json.Marshal(params)
-		if err == nil {
-			octets, err = rpc.Call(ctx, up.Session, agdisc.MethodList, octets)
-		}
-		var page agdisc.ListResult
-		if err != nil || json.Unmarshal(octets, &page) != nil {
-			return
-		}
-		list = append(list, page.Agents...)
-		if page.Next <= params.After || len(page.Agents) == 0 { // an endless list, too
+	call := func(params []byte) ([]byte, error) { return rpc.Call(ctx, up.Session, agdisc.MethodList, params) }
+	for entry, err := range agdisc.Entries(call) {
+		if errors.Is(err, agdisc.ErrNext) { // what it has said counts
 			break
 		}
-		params.After = page.Next
+		if err != nil {
+			return
+		}
+		if list = append(list, entry); len(list) == agdisc.MaxPartnerAgents {
+			break
+		}
 	}
 	l.opts.Agents.Set(l.opts.Name, list)
 }

@@ -3,6 +3,10 @@ package agdisc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -60,4 +64,50 @@ func readNotModified(payload []byte, agentID, etag string) error {
 		return profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: not modified: agent_id or etag is not the one that was sent")
 	}
 	return nil
+}
+
+// ErrNext says that a peer's listing does not go on behind the page before.
+var ErrNext = errors.New("agdisc: " + MethodList + ": the next page is none of those to come")
+
+// Entries lists the agents of a peer, page by page as they are wanted. call calls
+// MethodList with params. An error is the last thing it yields: that of call, that of a
+// result which is no ListResult, or ErrNext.
+func Entries(call func(params []byte) ([]byte, error)) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var in ListParams
+		for {
+			page, err := in.ask(call)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, entry := range page.Agents {
+				if !yield(entry, nil) {
+					return
+				}
+			}
+			switch {
+			case page.Next == "":
+				return
+			case page.Next <= in.After, len(page.Agents) == 0:
+				yield(Entry{}, ErrNext)
+				return
+			}
+			in.After = page.Next
+		}
+	}
+}
+
+func (in ListParams) ask(call func(params []byte) ([]byte, error)) (page ListResult, err error) {
+	octets, err := json.Marshal(in)
+	if err != nil {
+		return page, fmt.Errorf("agdisc: %w", err)
+	}
+	if octets, err = call(octets); err != nil {
+		return page, err
+	}
+	if err := json.Unmarshal(octets, &page); err != nil {
+		return page, fmt.Errorf("agdisc: %s: %w", MethodList, err)
+	}
+	return page, nil
 }

@@ -2,7 +2,7 @@ package slip
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -35,8 +35,8 @@ type announced struct {
 const (
 	listOld   = 30 * time.Second
 	listPause = time.Second
-	listWait  = 2 * time.Second // for one partner
-	listPages = 100             // of agdisc.MaxList agents
+	listWait  = 2 * time.Second      // for one partner
+	listMost  = 100 * agdisc.MaxList // entries
 )
 
 func newRoutes(directory *partner.Directory) *routes {
@@ -99,28 +99,19 @@ func (a *announced) find(ctx context.Context, link *partner.Link, agentID string
 
 // list asks a partner which agents it has.
 func list(ctx context.Context, up *partner.Up) (map[string]bool, error) {
-	agents := make(map[string]bool)
-	var in agdisc.ListParams
-	for range listPages {
-		params, err := json.Marshal(in)
-		if err != nil {
-			return nil, err
-		}
-		octets, err := rpc.Call(ctx, up.Session, agdisc.MethodList, params)
-		if err != nil {
-			return nil, err
-		}
-		var page agdisc.ListResult
-		if err := json.Unmarshal(octets, &page); err != nil {
-			return nil, err
-		}
-		for _, entry := range page.Agents[:min(len(page.Agents), agdisc.MaxList)] {
-			agents[entry.AgentID] = true
-		}
-		if page.Next == "" || page.Next <= in.After {
+	agents, entries := make(map[string]bool), 0
+	call := func(params []byte) ([]byte, error) { return rpc.Call(ctx, up.Session, agdisc.MethodList, params) }
+	for entry, err := range agdisc.Entries(call) {
+		if errors.Is(err, agdisc.ErrNext) {
 			break
 		}
-		in.After = page.Next
+		if err != nil {
+			return nil, err
+		}
+		agents[entry.AgentID] = true
+		if entries++; entries == listMost {
+			break
+		}
 	}
 	return agents, nil
 }

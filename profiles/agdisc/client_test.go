@@ -1,0 +1,65 @@
+package agdisc_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slimwire/swp/profiles/agdisc"
+)
+
+func TestEntriesGoOnUntilTheListingDoesNot(t *testing.T) {
+	for name, test := range map[string]struct {
+		pages []string
+		want  []string
+		err   string
+	}{
+		"one page":                      {[]string{`{"agents":[{"agent_id":"a"},{"agent_id":"b"}]}`}, []string{"a", "b"}, ""},
+		"two pages":                     {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"b"}]}`}, []string{"a", "b"}, ""},
+		"no agents":                     {[]string{`{"agents":[]}`}, nil, ""},
+		"the same page again":           {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a", "a"}, agdisc.ErrNext.Error()},
+		"an empty page before the next": {[]string{`{"agents":[],"next":"a"}`}, nil, agdisc.ErrNext.Error()},
+		"no page":                       {[]string{`[]`}, nil, "cannot unmarshal"},
+		"a page that is refused":        {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a"}, io.ErrUnexpectedEOF.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked, got []string
+			var last error
+			for entry, err := range agdisc.Entries(func(params []byte) ([]byte, error) {
+				if asked = append(asked, string(params)); len(asked) > len(test.pages) {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return []byte(test.pages[len(asked)-1]), nil
+			}) {
+				if last = err; err == nil {
+					got = append(got, entry.AgentID)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("agents %q, want %q", got, test.want)
+			}
+			if (last == nil) != (test.err == "") || last != nil && !strings.Contains(last.Error(), test.err) {
+				t.Errorf("error %v, want %q", last, test.err)
+			}
+			if len(asked) > 1 && asked[1] != `{"after":"a"}` {
+				t.Errorf("asked for the second page with %s", asked[1])
+			}
+		})
+	}
+}
+
+func TestEntriesThatNobodyWantsAreNotAskedFor(t *testing.T) {
+	for _, err := range agdisc.Entries(func(params []byte) ([]byte, error) {
+		if string(params) != "{}" {
+			return nil, errors.New("asked for a second page")
+		}
+		return []byte(`{"agents":[{"agent_id":"a"}],"next":"a"}`), nil
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+}
