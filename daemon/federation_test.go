@@ -490,15 +490,8 @@ func TestARefusalSaysAtWhichEndItIs(t *testing.T) {
 
 func TestAThirdHop(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		c := open(t, "c", "")
-		b := open(t, "b", "")
-		a := open(t, "a", "")
-		c.trusting("b", b)
-		b.trusting("c", c, c.addrs[transport])
-		b.trusting("a", a)
-		a.trusting("b", b, b.addrs[transport])
-		b.connected("c")
-		a.connected("b")
+		row := inARow(t, transport, "", "", "")
+		a, c := row[0], row[2]
 		s := a.mustDial(a.addrs[transport])
 		far := profiles.Toward(s.Session, "b/c")
 		blob := state.State{Blob: []byte("at c")}
@@ -703,15 +696,10 @@ func TestADeliveryThatAPartnerRefusesIsDead(t *testing.T) {
 func TestWorkersOfAPartnerAreFoundByTheirKind(t *testing.T) {
 	const workers = "a2a: {workers: {one: {kinds: [report], command: cat}}}\n"
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		c := open(t, "c", workers)
-		b := open(t, "b", workers+"access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: a2a, operation: task, name: [report, 'c/report']}]}\n")
-		a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: a2a, operation: task, name: ['b/*', 'b/c/report']}]}\n")
-		c.trusting("b", b)
-		b.trusting("c", c, c.addrs[transport])
-		b.trusting("a", a)
-		a.trusting("b", b, b.addrs[transport])
-		b.connected("c")
-		a.connected("b")
+		a := inARow(t, transport,
+			"access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: a2a, operation: task, name: ['b/*', 'b/c/report']}]}\n",
+			workers+"access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: a2a, operation: task, name: [report, 'c/report']}]}\n",
+			workers)[0]
 		s := a.mustDial(a.addrs[transport])
 		for name, test := range map[string]struct{ kind, agent, reason string }{
 			"a kind of b":                 {kind: "b/report"},

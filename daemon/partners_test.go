@@ -166,12 +166,26 @@ func pair(t *testing.T, transport int, yamlB string) (a, b *organisation) {
 
 func pairOf(t *testing.T, transport int, yamlA, yamlB string) (a, b *organisation) {
 	t.Helper()
-	b = open(t, "b", yamlB)
-	a = open(t, "a", yamlA)
-	b.trusting("a", a)
-	a.trusting("b", b, b.addrs[transport])
-	a.connected("b")
-	return a, b
+	row := inARow(t, transport, yamlA, yamlB)
+	return row[0], row[1]
+}
+
+// inARow starts organisations a, b and so on, each linked to the next by a transport of it.
+func inARow(t *testing.T, transport int, yaml ...string) []*organisation {
+	t.Helper()
+	row := make([]*organisation, len(yaml))
+	for i := len(yaml) - 1; i >= 0; i-- {
+		row[i] = open(t, string(rune('a'+i)), yaml[i])
+		if i+1 < len(row) {
+			near, far := row[i], row[i+1]
+			far.trusting(near.name, near)
+			near.trusting(far.name, far, far.addrs[transport])
+		}
+	}
+	for i := range len(row) - 1 {
+		row[i].connected(row[i+1].name)
+	}
+	return row
 }
 
 func overTLSAndQUIC(t *testing.T, f func(t *testing.T, transport int)) {

@@ -13,15 +13,11 @@ import (
 // Each of three organisations in a row refuses, and says that it was who did.
 func TestARefusalSaysWhoseItIs(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		c := open(t, "c", "access: {rules: [{identity: 'spiffe://b.example/swpd', profile: mcp, name: 'modern/exact'}]}\n"+modernYAML(t))
-		b := open(t, "b", "access: {rules: [{identity: 'spiffe://a.example/swpd', profile: [mcp, rpc, a2a], name: ['c/modern/**', 'c/secret', 'c/x/*']}]}\n"+modernYAML(t))
-		a := open(t, "a", "access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc, a2a], name: ['b/modern/**', 'b/c/**', 'b/swp.*', 'b/secret', 'b/x/*']}]}\n")
-		c.trusting("b", b)
-		b.trusting("c", c, c.addrs[transport])
-		b.trusting("a", a)
-		a.trusting("b", b, b.addrs[transport])
-		a.connected("b")
-		b.connected("c")
+		row := inARow(t, transport,
+			"access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc, a2a], name: ['b/modern/**', 'b/c/**', 'b/swp.*', 'b/secret', 'b/x/*']}]}\n",
+			"access: {rules: [{identity: 'spiffe://a.example/swpd', profile: [mcp, rpc, a2a], name: ['c/modern/**', 'c/secret', 'c/x/*']}]}\n"+modernYAML(t),
+			"access: {rules: [{identity: 'spiffe://b.example/swpd', profile: mcp, name: 'modern/exact'}]}\n"+modernYAML(t))
+		a, b := row[0], row[1]
 		s := a.mustDial(a.addrs[transport])
 
 		if got := s.mustAsk(t, "b/c/modern", modernCall); !strings.Contains(got, sayTool) {

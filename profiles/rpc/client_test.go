@@ -21,21 +21,24 @@ import (
 // stream or on many.
 func connect(t *testing.T, many bool, methods map[string]rpc.Method) profiles.Session {
 	t.Helper()
-	attach := func(conn transport.Conn, p *profiles.Profile) *endpoint.Session {
-		reg, err := profiles.NewRegistry(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ep, err := endpoint.New(endpoint.Options{Registry: reg})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = ep.Close() })
-		return ep.Attach(conn)
-	}
 	a, b := transport.NewPipe(transport.PipeOptions{Multiplexed: many})
-	attach(b, newProfile(t, rpc.Options{Methods: methods}))
-	return attach(a, newProfile(t, rpc.Options{}))
+	attach(t, b, newProfile(t, rpc.Options{Methods: methods}))
+	return attach(t, a, newProfile(t, rpc.Options{}))
+}
+
+// attach returns the session of a new endpoint on a connection.
+func attach(t *testing.T, conn transport.Conn, list ...*profiles.Profile) *endpoint.Session {
+	t.Helper()
+	reg, err := profiles.NewRegistry(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := endpoint.New(endpoint.Options{Registry: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ep.Close() })
+	return ep.Attach(conn)
 }
 
 // both runs a test over a connection that is one stream, and over one of many.

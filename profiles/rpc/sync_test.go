@@ -12,7 +12,6 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
-	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // slow is a profile whose only message is deferred until the test says so.
@@ -32,21 +31,9 @@ func TestSyncWaitsForWhatEarlierFramesOfTheStreamDeferred(t *testing.T) {
 		t.Run(fmt.Sprintf("many streams %v", many), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				done := make(chan func(error), 2)
-				attach := func(conn transport.Conn, list ...*profiles.Profile) *endpoint.Session {
-					reg, err := profiles.NewRegistry(list...)
-					if err != nil {
-						t.Fatal(err)
-					}
-					ep, err := endpoint.New(endpoint.Options{Registry: reg})
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = ep.Close() })
-					return ep.Attach(conn)
-				}
 				a, b := transport.NewPipe(transport.PipeOptions{Multiplexed: many})
-				attach(b, newProfile(t, rpc.Options{}), slow(done))
-				lane, err := attach(a, newProfile(t, rpc.Options{})).Open(t.Context())
+				attach(t, b, newProfile(t, rpc.Options{}), slow(done))
+				lane, err := attach(t, a, newProfile(t, rpc.Options{})).Open(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,21 +74,9 @@ func TestSyncWaitsForWhatEarlierFramesOfTheStreamDeferred(t *testing.T) {
 func TestSyncOfMessagesWaitsForThoseAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan func(error), 2)
-		attach := func(conn transport.Conn, list ...*profiles.Profile) *endpoint.Session {
-			reg, err := profiles.NewRegistry(list...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ep, err := endpoint.New(endpoint.Options{Registry: reg})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = ep.Close() })
-			return ep.Attach(conn)
-		}
 		a, b := transport.NewPipe(transport.PipeOptions{})
-		attach(b, newProfile(t, rpc.Options{}), slow(done))
-		lane, err := attach(a, newProfile(t, rpc.Options{})).Open(t.Context())
+		attach(t, b, newProfile(t, rpc.Options{}), slow(done))
+		lane, err := attach(t, a, newProfile(t, rpc.Options{})).Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
