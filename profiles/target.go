@@ -16,6 +16,13 @@ const MaxTarget = 256
 // slash between them, the first of which this endpoint knows. It is empty if the message
 // is for this endpoint. The error is an *Error for a target that is none.
 func TargetOf(ext e1.Extensions) (string, error) {
+	if len(ext) == 0 { // as most messages have it, at no cost
+		return "", nil
+	}
+	return targetIn(ext)
+}
+
+func targetIn(ext e1.Extensions) (string, error) {
 	octets, ok := ext.Lookup(ExtTarget)
 	if !ok {
 		return "", nil
@@ -79,9 +86,21 @@ func Near(lane Lane) Lane {
 	return lane
 }
 
+// mark appends extensions to those of messages.
+type mark func(e1.Extensions) e1.Extensions
+
+func (m mark) call(ctx context.Context, on Caller, env e1.Envelope) (Call, error) {
+	env.Extensions = m(env.Extensions)
+	call, err := on.Call(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return markedCall{call, m}, nil
+}
+
 type marked struct {
 	Session
-	mark func(e1.Extensions) e1.Extensions
+	mark mark
 }
 
 func (m *marked) Open(ctx context.Context) (Lane, error) {
@@ -93,12 +112,7 @@ func (m *marked) Open(ctx context.Context) (Lane, error) {
 }
 
 func (m *marked) Call(ctx context.Context, env e1.Envelope) (Call, error) {
-	env.Extensions = m.mark(env.Extensions)
-	call, err := m.Session.Call(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	return markedCall{call, m.mark}, nil
+	return m.mark.call(ctx, m.Session, env)
 }
 
 func (m *marked) Send(ctx context.Context, env e1.Envelope) error {
@@ -108,16 +122,11 @@ func (m *marked) Send(ctx context.Context, env e1.Envelope) error {
 
 type markedLane struct {
 	Lane
-	mark func(e1.Extensions) e1.Extensions
+	mark mark
 }
 
 func (m *markedLane) Call(ctx context.Context, env e1.Envelope) (Call, error) {
-	env.Extensions = m.mark(env.Extensions)
-	call, err := m.Lane.Call(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	return markedCall{call, m.mark}, nil
+	return m.mark.call(ctx, m.Lane, env)
 }
 
 func (m *markedLane) Send(ctx context.Context, env e1.Envelope) error {
@@ -127,7 +136,7 @@ func (m *markedLane) Send(ctx context.Context, env e1.Envelope) error {
 
 type markedCall struct {
 	Call
-	mark func(e1.Extensions) e1.Extensions
+	mark mark
 }
 
 func (m markedCall) Lane() Lane { return &markedLane{m.Call.Lane(), m.mark} }

@@ -20,7 +20,7 @@ func noHop(p *profiles.Profile, _ profiles.Access) profiles.Handler {
 		return next // it sees to targets itself
 	}
 	return profiles.HandlerFunc(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
-		if len(req.Extensions) > 0 && !req.Unsolicited {
+		if !req.Unsolicited {
 			switch target, err := profiles.TargetOf(req.Extensions); {
 			case err != nil:
 				return err
