@@ -91,11 +91,9 @@ func (p *passing) run(ctx context.Context) error {
 		if p.Start > from {
 			failures, moved = 0, time.Now()
 		}
-		refused := errors.As(err, new(*profiles.PeerError))
+		refused, final := errors.AsType[*profiles.PeerError](err)
 		switch {
-		case err == nil, p.err != nil, ctx.Err() != nil, refused && p.next == 0, time.Since(moved) > passFor:
-			return err
-		case refused && !retryable(err):
+		case err == nil, p.err != nil, ctx.Err() != nil, time.Since(moved) > passFor, final && (p.next == 0 || !refused.Retryable()):
 			return err
 		}
 		if err := backoff.Wait(ctx, passPauses.After(failures)); err != nil {
@@ -103,11 +101,6 @@ func (p *passing) run(ctx context.Context) error {
 		}
 		failures++
 	}
-}
-
-func retryable(err error) bool {
-	refused, ok := errors.AsType[*profiles.PeerError](err)
-	return ok && refused.Retryable()
 }
 
 // send passes a chunk on to the peer.
