@@ -66,28 +66,27 @@ type Envelope struct {
 	Extensions Extensions
 	Payload    []byte
 
-	// Tail follows Payload on the wire as the rest of the payload, so that a
-	// large opaque value can be sent from where it lies. Decode leaves it nil.
+	// Tail is the end of the payload: on the wire it follows Payload. It allows to send a
+	// large opaque value from its own memory. Decode leaves it nil.
 	Tail []byte
 }
 
-// Decode reads the envelope that body consists of. The slices of e alias body
-// and are capped, so that an append copies.
+// Decode reads the envelope in body. The slices of e alias body. Their capacity is limited,
+// so an append copies.
 //
-// It checks, in this order, what a receiver must know before it may look at
-// the profile (SWP Core §5, rows 5 to 13): the version as soon as it is read,
-// because another version need not have this layout; every uvarint and length;
-// the size of the extension block before its entries, then the entries; the
-// size of the payload; that nothing follows. The error is an *Error. What is
-// left is for Validate. limits must have no zero fields (see WithDefaults).
+// Decode makes the checks that need no profile (SWP Core §5, rows 5 to 13), in this order:
+// the version first, because another version may have another layout; every uvarint and
+// length; the size of the extension block, then its entries; the size of the payload; the
+// absence of trailing octets. Validate makes the remaining checks. limits must have no zero
+// fields (see WithDefaults).
 //
-// On error e holds the fields that were read before the fault; the others are
-// zero. They are good for a log or an error report and for nothing else.
+// The error is an *Error. After an error e holds the fields before the fault, for logs and
+// error reports only; the others are zero.
 func (e *Envelope) Decode(body []byte, limits *Limits) error {
 	*e = Envelope{}
 	d := decoder{rest: body}
-	// The trick: in almost every message the first four fields are one octet
-	// each, and one comparison tells.
+	// In almost every message the first four fields have one octet each. One comparison
+	// detects this case.
 	if len(body) >= 4 && body[0] == Version && binary.LittleEndian.Uint32(body)&0x80808080 == 0 {
 		e.Version, e.ProfileID, e.MsgType, e.Flags = Version, uint64(body[1]), uint64(body[2]), uint64(body[3])
 		d.rest = body[4:]
@@ -149,9 +148,8 @@ func (e *Envelope) Append(dst []byte) []byte {
 	return append(append(e.AppendHead(dst), e.Payload...), e.Tail...)
 }
 
-// AppendHead appends everything but the octets of the payload, whose length is
-// the last thing it writes. A large payload can then be written from where it
-// lies instead of being copied behind its head.
+// AppendHead appends all fields except the octets of the payload; its length comes last. A
+// large payload can then be written from its own memory instead of being copied.
 func (e *Envelope) AppendHead(dst []byte) []byte {
 	dst = AppendUvarint(dst, e.Version)
 	dst = AppendUvarint(dst, e.ProfileID)

@@ -47,8 +47,8 @@ func (f Field) String() string {
 	return fmt.Sprintf("field %d", uint8(f))
 }
 
-// Error is why an envelope was refused: a fact about its octets. Which code it
-// means is for the endpoint to say.
+// Error says why an envelope was refused. It reports a fact about octets; the endpoint maps
+// it to a code.
 type Error struct {
 	Field Field
 	Err   error  // one of the Err values of this package

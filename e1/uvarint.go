@@ -2,9 +2,9 @@ package e1
 
 import "math/bits"
 
-// MaxUvarintSize is the size of the longest uvarint in octets. An eleventh
-// octet is refused, and so is a tenth above 1, which would overflow 64 bits.
-// Overlong forms within ten octets are legal and mean the same value.
+// MaxUvarintSize is the size of the longest uvarint in octets. An eleventh octet is
+// refused. So is a tenth octet above 1, which would overflow 64 bits. Overlong forms of at
+// most ten octets are legal.
 const MaxUvarintSize = 10
 
 // SizeUvarint returns the size of the shortest form of v.
@@ -35,8 +35,8 @@ func Uvarint(b []byte) (v uint64, size int, err error) {
 		}
 		return v, i + 1, nil
 	}
-	// Ten octets that all ask for another: the eleventh could only be refused,
-	// so more input would not help.
+	// Ten octets with the continuation bit: an eleventh would be refused, so more input
+	// cannot help.
 	if len(b) >= MaxUvarintSize {
 		return 0, 0, ErrUvarintTooLong
 	}

@@ -4,10 +4,10 @@
 //	frame  := N (u32_be, 4 octets) || body (exactly N octets)
 //	stream := frame*
 //
-// A body is one E1 envelope; package e1 reads it. The length counts the body
-// only. A length of zero, or above the limit, is an error, and so is a stream
-// that ends anywhere but between two frames. After any error of this package
-// except a resumable one (see Reader.Next) the stream cannot be resynchronised.
+// A body is one E1 envelope; package e1 reads it. The length counts the octets of the body
+// only. A length of zero or above the limit is an error. So is a stream that ends inside a
+// frame. After any error of this package except a read timeout (see Reader.Next) the stream
+// cannot be resynchronised.
 //
 // Specification: SWP Core §2.
 package frame
@@ -36,8 +36,8 @@ var (
 	ErrZeroLength = errors.New("frame: length 0, want at least 1")
 )
 
-// TooLargeError reports a prefix above the limit. It is decided on the prefix
-// alone: nothing of the body was read or allocated for.
+// TooLargeError reports a prefix above the limit. The prefix alone decides: no octet of the
+// body has been read, and no memory has been allocated for it.
 type TooLargeError struct {
 	Length uint32 // as the peer wrote it
 	Limit  int    // in octets
@@ -47,10 +47,9 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("frame: length %d exceeds limit %d", e.Length, e.Limit)
 }
 
-// AppendHeader appends the prefix of a body of n octets to dst. The caller has
-// checked that n is within the limit of the peer; it panics if n is not
-// between 1 and 2^32-1, because a wrapped prefix would put the stream out of
-// step.
+// AppendHeader appends the prefix of a body of n octets to dst. The caller must have
+// checked n against the limit of the peer. AppendHeader panics if n is not between 1 and
+// 2^32-1: a truncated length would desynchronise the stream.
 func AppendHeader(dst []byte, n int) []byte {
 	if n < 1 || uint64(n) > 1<<32-1 {
 		panic(fmt.Sprintf("frame: AppendHeader: body of %d octets", n))

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// window is how much a Reader asks for at once while frames are small. Many
-	// small frames arrive in one read and are parsed where they lie.
+	// window is how many octets a Reader asks for at once while frames are small. Many
+	// small frames arrive in one read and are parsed in the buffer.
 	window = 64 << 10
 
-	// smallRun is how many small frames in a row make the Reader give back a
-	// buffer that grew for a large one. A single 8 MiB artifact must not pin
-	// 8 MiB on every stream that ever carried one.
+	// smallRun is how many small frames in a row make the Reader return a buffer that grew
+	// for a large one. Otherwise one artifact of 8 MiB would pin 8 MiB on its stream for
+	// good.
 	smallRun = 16
 
-	// emptyReads is how often a source may return nothing and no error.
+	// emptyReads is how many reads in a row may return no octets and no error.
 	emptyReads = 100
 )
 
@@ -27,23 +27,22 @@ type Options struct {
 	// DefaultLimit. NewReader panics if it is negative or above MaxLimit.
 	Limit int
 
-	// Pool lends the buffers. Nil means a pool of this Reader's own.
+	// Pool lends the buffers. Nil means that the Reader makes one for itself.
 	Pool *Pool
 
-	// Reserve is asked before the buffer grows from one size to another, in
-	// octets, because a frame does not fit; an error stops the Reader with that
-	// error, and nothing was allocated. When a grown buffer is given back it is
-	// told so with a smaller second value, and its answer is ignored. The first
-	// window is not counted. Nil means any growth up to Limit is allowed.
+	// Reserve is called before the buffer grows, with the old and the new size in octets.
+	// If it returns an error, nothing is allocated and the Reader fails with that error.
+	// When a grown buffer is returned, Reserve is called with a smaller second value and
+	// its result is ignored. The first window is not reported. Nil allows any growth up to
+	// Limit.
 	Reserve func(from, to int) error
 }
 
 // Reader splits a stream into frames. It is not safe for concurrent use.
 //
-// Memory: while idle (after Release) a Reader owns one octet. While frames
-// arrive it owns one window of 64 KiB, which grows only as octets of a larger
-// frame really arrive, at most doubling each time, and shrinks again after a
-// run of small frames.
+// Memory: an idle Reader (after Release) owns one octet. While frames arrive it owns a
+// window of 64 KiB. The window grows only after octets of a larger frame have arrived, at
+// most doubles each time, and shrinks after a run of small frames.
 type Reader struct {
 	src     io.Reader
 	limit   int
@@ -83,13 +82,12 @@ func (r *Reader) Reset(src io.Reader, opts Options) {
 
 // Next returns the body of the next frame.
 //
-// The slice is a window into the Reader's buffer, valid until the next call to
-// Next, Release or Reset, and capped: an append copies. At a clean end of stream the error
-// is io.EOF; a stream that stops inside a frame is ErrTruncated.
+// The slice is a window into the Reader's buffer, valid until the next call to Next,
+// Release or Reset. Its capacity is limited, so an append copies. At a clean end of stream
+// the error is io.EOF; a stream that ends inside a frame is ErrTruncated.
 //
-// Errors are kept: once Next failed it fails the same way again, except that a
-// read which timed out (os.ErrDeadlineExceeded) may be repeated and goes on
-// where it stopped.
+// Errors are sticky: after an error every call returns the same one. The exception is a
+// read timeout (os.ErrDeadlineExceeded): a later call continues at the same octet.
 func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -119,10 +117,9 @@ func (r *Reader) Ready() bool {
 	return length == 0 || uint64(length) > uint64(r.limit) || uint64(n-HeaderSize) >= uint64(length)
 }
 
-// Partial returns how many octets of an incomplete frame have arrived and how
-// many the whole frame has, prefix included. Before the prefix is complete the
-// whole is given as HeaderSize, and so it is for a length above the limit, of
-// which nothing more will be read. Between frames both are zero.
+// Partial returns how many octets of an incomplete frame have arrived, and the size of the
+// whole frame with its prefix. While the prefix is incomplete, or its length is above the
+// limit, whole is HeaderSize. Between frames both are zero.
 func (r *Reader) Partial() (have, whole int) {
 	have = r.end - r.start
 	switch {
@@ -138,9 +135,9 @@ func (r *Reader) Partial() (have, whole int) {
 	return have, HeaderSize + int(length)
 }
 
-// Release gives the buffer back if nothing unread is in it, and reports
-// whether the Reader now owns none. The next read then waits with a single
-// octet. Windows handed out before are no longer valid.
+// Release returns the buffer to the pool if it holds no unread octets, and reports whether
+// the Reader now owns none. The next read then waits with a buffer of one octet. Windows
+// returned before are invalid.
 func (r *Reader) Release() bool {
 	if r.start < r.end {
 		return false
@@ -151,8 +148,8 @@ func (r *Reader) Release() bool {
 	return true
 }
 
-// Close gives the buffer back, whatever is in it. Next then returns
-// io.ErrClosedPipe. Windows handed out before are no longer valid.
+// Close returns the buffer to the pool, even if it holds unread octets. Next then returns
+// io.ErrClosedPipe. Windows returned before are invalid.
 func (r *Reader) Close() {
 	if r.buf != nil {
 		r.drop()
@@ -160,8 +157,8 @@ func (r *Reader) Close() {
 	_ = r.keep(io.ErrClosedPipe)
 }
 
-// parse returns the body of a frame that is wholly in the buffer, nil if more
-// octets are needed, or why the prefix is refused.
+// parse returns the body of a frame that has arrived completely, or nil if more octets are
+// needed. The error says why the prefix is refused.
 func (r *Reader) parse() ([]byte, error) {
 	n := r.end - r.start
 	if n < HeaderSize {
@@ -204,14 +201,14 @@ func (r *Reader) fill() error {
 	}
 	p := r.buf[r.end:]
 	if have, whole := r.Partial(); whole > window {
-		// Stop at the end of a large frame: the next one then starts at the
-		// front of the buffer, and a partial megabyte is never moved there.
+		// Read at most to the end of a large frame. The next frame then starts at the front
+		// of the buffer, so that megabytes of it never have to be moved there.
 		p = p[:min(len(p), whole-have)]
 	}
 	return r.readInto(p)
 }
 
-// fillFirst waits with one octet, so that a silent stream costs no buffer.
+// fillFirst waits with a buffer of one octet: a silent stream owns no window.
 func (r *Reader) fillFirst() error {
 	n, err := r.read(r.one[:])
 	if n == 0 {
@@ -223,9 +220,9 @@ func (r *Reader) fillFirst() error {
 	return nil
 }
 
-// shrink gives a grown buffer back unless the frame that is arriving needs it.
-// The stream need not pause for that: a peer whose frames never end where a
-// read ends would otherwise keep the buffer for good.
+// shrink returns a grown buffer unless the arriving frame needs it. It does not wait for a
+// pause: a peer whose frames always end in the middle of a read would pin the buffer for
+// good.
 func (r *Reader) shrink() {
 	have, whole := r.Partial()
 	switch {
@@ -251,9 +248,9 @@ func (r *Reader) room() error {
 	if r.end < len(r.buf) {
 		return nil
 	}
-	// The buffer is full with one incomplete frame: as many octets arrived as
-	// it is long, so doubling stays within twice what the peer really sent. The
-	// next size is that of the next class, not of twice the slack.
+	// The buffer is full with one incomplete frame. At least that many octets have arrived,
+	// so a doubled buffer is at most twice what the peer has sent. The next size is that of
+	// the next class, without doubling the slack.
 	to := capacity(min(2*len(r.buf)-slack, whole))
 	if r.reserve != nil {
 		if err := r.reserve(len(r.buf), to); err != nil {

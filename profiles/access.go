@@ -1,7 +1,7 @@
 package profiles
 
-// Access decides what a peer may do. It is asked with the identity that the
-// channel authenticated, never with what a payload claims.
+// Access decides what a peer may do. Its identity arguments are identities that the channel
+// authenticated, never claims in a payload.
 type Access interface {
 	// Allowed reports whether an identity may carry out an operation of a
 	// profile on a name. It must not block, and is safe for concurrent use. The
@@ -13,13 +13,13 @@ type Access interface {
 
 // Reacher is an Access that can tell what is worth showing to a peer.
 type Reacher interface {
-	// Reaches reports whether an identity may carry out some operation of a
-	// profile on a name, or on one that begins with it and a slash. It is no
-	// decision: a denial is not audited.
+	// Reaches reports whether an identity may carry out some operation of a profile on a
+	// name, or on a name that begins with it and a slash. It is a query: a denial is not
+	// audited.
 	Reaches(identity, profile, name string) bool
 }
 
-// Reaches asks an Access that is a Reacher; any other shows nothing.
+// Reaches asks an Access that is a Reacher. With any other Access it returns false.
 func Reaches(a Access, identity, profile, name string) bool {
 	r, ok := a.(Reacher)
 	return ok && r.Reaches(identity, profile, name)
@@ -27,13 +27,12 @@ func Reaches(a Access, identity, profile, name string) bool {
 
 // Forecaster is an Access that can tell what it would allow.
 type Forecaster interface {
-	// Would reports what Allowed would. It is no decision: a denial is not
-	// audited.
+	// Would returns the result of Allowed without a decision: a denial is not audited.
 	Would(identity, profile, operation, name string) bool
 }
 
-// Would asks an Access what it would allow, so as to list only that. One that
-// is no Forecaster is asked as if it were to decide.
+// Would asks an Access what it would allow, for example to list only that. If the Access is
+// no Forecaster, Would calls Allowed, which audits denials.
 func Would(a Access, identity, profile, operation, name string) bool {
 	if f, ok := a.(Forecaster); ok {
 		return f.Would(identity, profile, operation, name)
@@ -41,7 +40,8 @@ func Would(a Access, identity, profile, operation, name string) bool {
 	return a.Allowed(identity, profile, operation, name)
 }
 
-// Forecast returns an Access whose Allowed is Would of a: to list only what is allowed.
+// Forecast returns an Access whose Allowed is Would of a, so that lists contain only what
+// is allowed and no denial is audited.
 func Forecast(a Access) Access { return forecast{a} }
 
 type forecast struct{ Access }
@@ -52,13 +52,13 @@ func (f forecast) Allowed(identity, profile, operation, name string) bool {
 
 // Surveyor is a Forecaster that can tell about many names at once.
 type Surveyor interface {
-	// WouldBelow reports whether Would can be true for some name that begins with
-	// name and a slash. It is no decision: a denial is not audited.
+	// WouldBelow reports whether Would can be true for some name that begins with name and
+	// a slash. It is a query: a denial is not audited.
 	WouldBelow(identity, profile, operation, name string) bool
 }
 
-// WouldBelow asks an Access that is a Surveyor; of any other it is not known, and so
-// it may be.
+// WouldBelow asks an Access that is a Surveyor. With any other Access it returns true,
+// because the answer is not known.
 func WouldBelow(a Access, identity, profile, operation, name string) bool {
 	s, ok := a.(Surveyor)
 	return !ok || s.WouldBelow(identity, profile, operation, name)

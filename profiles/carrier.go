@@ -6,33 +6,33 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// Carrier is something that travels with messages and is no part of them, such as a
-// trace context, hints, or credentials: a peer sets it by messages of a profile, and it
-// goes on with what is done for that peer. It is safe for concurrent use.
+// Carrier transports data that accompanies messages without being part of them: a trace
+// context, hints, or credentials. A peer sets this data by messages of a profile; it is
+// forwarded with the work that is done for that peer. A Carrier is safe for concurrent use.
 type Carrier interface {
-	// Attach returns ctx with what the peer has set for a message, or ctx itself if
-	// that is nothing. It is called on the read loop before the handler of an
-	// initiating message, and must not block. req is valid until it returns.
+	// Attach returns ctx with the data that the peer has set for a message, or ctx itself
+	// if there is none. It is called on the read loop before the handler of an initiating
+	// message, and must not block. req is valid until it returns.
 	Attach(ctx context.Context, p *Profile, req *Request) context.Context
 
-	// Forward sends on a lane what ctx carries for a message, ahead of that message,
-	// and returns the context to send it in. It waits where the message is not to be
-	// sent before the other end has taken what goes ahead; after an error the message
-	// is not sent. An *Error that is not retryable will be the same each time.
+	// Forward sends the data that ctx carries on a lane, ahead of message m, and returns
+	// the context in which to send m. It waits if m may only be sent after the other end
+	// has accepted the data. After an error m must not be sent. An *Error that is not
+	// retryable is permanent.
 	Forward(ctx context.Context, lane Lane, m *Onward) (context.Context, error)
 }
 
-// Onward names a message that goes on to another endpoint. What has neither a MsgID nor
-// an ID would hold for the whole connection.
+// Onward describes a message that is forwarded to another endpoint. Data for an Onward
+// without MsgID and ID would apply to the whole connection.
 type Onward struct {
 	MsgID []byte // of the message; empty if it is not known yet
-	Name  string // that Access is asked about for what the message asks for
-	Scope string // of the lifecycle that it opens, as Profile has it; empty: it opens none
+	Name  string // the name for the access rules
+	Scope string // Profile.Scope of the lifecycle that it opens; empty: it opens none
 	ID    []byte // of that lifecycle, such as its task_id
 }
 
-// Carriers are several, in the order in which what they carry goes ahead. None of them
-// is a Carrier that carries nothing.
+// Carriers are several Carriers; their data is sent in this order. A Carrier in the list
+// must not be nil.
 type Carriers []Carrier
 
 // Attach implements Carrier.
@@ -54,7 +54,7 @@ func (c Carriers) Forward(ctx context.Context, lane Lane, m *Onward) (context.Co
 	return ctx, nil
 }
 
-// carried is what travels with what is done in a context.
+// carried is the data that a context carries.
 type carried struct {
 	trace      Trace
 	hints      []Hint
@@ -72,15 +72,15 @@ func carriedBy(ctx context.Context) carried {
 	return carried{}
 }
 
-// in returns ctx with c in place of what it carries.
+// in returns ctx with c as its data.
 func (c carried) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, &c)
 }
 
-// WithForward returns ctx for one Call of a Lane or a Session, ahead of which c forwards
-// what ctx carries, for its msg_id. m says the rest; lifecycle reads the ID from the
-// request as Profile.Lifecycle does, and nil leaves it as m has it. It is ctx itself if
-// that carries nothing.
+// WithForward returns ctx for one Call of a Lane or a Session. Before the request c
+// forwards the data that ctx carries, for the msg_id of the request. m has the other
+// fields; if lifecycle is not nil, it reads the ID from the request (see
+// Profile.Lifecycle). If ctx carries no data, the result is ctx.
 func WithForward(ctx context.Context, c Carrier, m Onward, lifecycle func(*e1.Envelope) []byte) context.Context {
 	if ctx.Value(carriedKey{}) == nil {
 		return ctx

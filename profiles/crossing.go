@@ -7,47 +7,48 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// Crossing says how messages of a profile go on to a partner: where a message names what
-// it is about, and how it is answered. Its functions are called by several goroutines,
-// and keep nothing of the envelopes that they get.
+// Crossing says how messages of a profile are forwarded to a partner: where a message
+// contains names, and how it is answered. Its functions are called by several goroutines,
+// and must not keep an envelope after they return.
 type Crossing struct {
-	// Read returns what an initiating message is about. It does not wait. The error
-	// refuses the message.
+	// Read returns the subject of an initiating message. It must not wait. An error refuses
+	// the message.
 	Read func(env *e1.Envelope) (Errand, error)
 
-	// Rename returns the payload of a message or an answer with each of its names
-	// changed by f, as fresh octets. Nil: names of the profile lead to no partner.
+	// Rename returns the payload of a message or an answer with each of its names changed
+	// by f, in new memory. Nil: names of the profile never lead to a partner.
 	Rename func(env *e1.Envelope, f func(name []byte) []byte) ([]byte, error)
 
-	// May asks the rules whether an identity may do something with what has a name, and
-	// may ask those of another profile. Nil: operation of this profile is asked.
+	// May asks the rules whether an identity may use a name. It may ask the rules of
+	// another profile. Nil: the rules of this profile are asked about operation.
 	May func(a Access, identity, operation, name string) bool
 
-	// Visible returns the payload of an answer with those parts only that the caller may
-	// see: may is told the name of a part, as the answer has it. Nil: there are no parts.
+	// Visible returns the payload of an answer without the parts that the caller may not
+	// see. It calls may with the name of each part, as the answer spells it. Nil: answers
+	// have no parts.
 	Visible func(env *e1.Envelope, may func(name string) bool) ([]byte, error)
 
-	// Refused reads the error message of the profile. Nil if env is another message, or
-	// malformed.
+	// Refused reads the error message of the profile. It returns nil if env is another
+	// message, or malformed.
 	Refused func(env *e1.Envelope) *PeerError
 
-	// Refuse builds the error message by which the caller learns what a partner has
-	// refused. Required with Pass.
+	// Refuse builds the error message that tells the caller why a partner refused. Required
+	// with Pass.
 	Refuse func(refused *PeerError) e1.Envelope
 
-	// Pass begins to answer a message whose Errand says Many or Endless with what the
-	// partner answers. It is called on the read loop and must not wait: what it returns
-	// does, on its own goroutine, until the exchange is over or ctx ends, and returns the
-	// error of Fail. req and w are a held exchange, which it need not end.
+	// Pass answers a message whose Errand says Many or Endless. It is called on the read
+	// loop and must not wait. The function that it returns runs on a goroutine until the
+	// exchange is over or ctx ends, may wait, and returns the error for Fail. req and w are
+	// a held exchange; run need not end it.
 	Pass func(way *Way, req *Request, w Responder) (run func(ctx context.Context) error, err error)
 }
 
-// Errand is what an initiating message is about, and how it is answered.
+// Errand is the subject of an initiating message, and how the message is answered.
 type Errand struct {
 	Operation string   // in the words of Access
-	Free      bool     // Access is not asked, or only about each answer
+	Free      bool     // the rules are not asked, or only about each answer
 	Part      bool     // it belongs to a larger exchange, see Subject
-	Names     []string // that Access is asked about; each that Rename changes can begin with a partner
+	Names     []string // for the access rules; a name that Rename changes can begin with a partner
 	Answers   Answers
 	Sole      Sole
 }
@@ -57,46 +58,48 @@ type Answers uint8
 
 const (
 	Once    Answers = iota // by one answer
-	Refusal                // by one where it is not accepted, else by one or by none: swp.sync tells
+	Refusal                // by one if it is refused, else by one or none: swp.sync shows which
 	Many                   // by several: Crossing.Pass sees to them
 	Endless                // by several, and without an expected end
-	Here                   // by this endpoint: it is about another message that came on the connection
+	Here                   // by this endpoint, because it is about an earlier message of the connection
 )
 
-// Sole is work that only one peer at a time may do over a link to a partner, which takes
-// all peers here for one. The zero value is none.
+// Sole is work that only one peer may do at a time over a link to a partner, because the
+// partner cannot tell the peers of this endpoint apart. The zero value means that there is
+// none.
 type Sole struct {
-	On     string // what is worked on
-	Begins bool   // the message begins the work; others belong to work that has begun
-	Ends   bool   // and is the last one of it
+	On     string // the object of the work
+	Begins bool   // the message begins the work; otherwise the work has begun before
+	Ends   bool   // the message ends the work
 }
 
 // Way is the way to a partner, for Crossing.Pass.
 type Way struct {
-	// Session returns a session on which every message carries what it has to on the
-	// way to the partner. It waits a moment for one that was just lost. The error is an
-	// *Error, or that of ctx.
+	// Session returns a session whose messages carry the required extensions on the way to
+	// the partner. If the session was just lost, it waits a moment for the next one. The
+	// error is an *Error, or that of ctx.
 	Session func(ctx context.Context) (Session, error)
 
-	// Sync returns once the partner has processed, and committed, what was sent on a lane of
-	// a Session before.
+	// Sync returns after the partner has processed and committed all earlier messages of a
+	// lane of a Session.
 	Sync func(ctx context.Context, lane Lane) error
 
-	// Shared says that whoever asks for the same may share what a Session of this way
-	// brings: nothing of it is about one caller.
+	// Shared says that callers with equal requests may share the answers: no answer depends
+	// on the caller.
 	Shared bool
 
-	// Prefix begins the names here of what is there: the partner, or several, and a
-	// slash. Named says that the message has it in its names, which cross without it.
+	// Prefix is the path of the partner, with a slash at its end: this endpoint puts it in
+	// front of the names of the partner. Named says that the message carries this path in
+	// its names and not as a target.
 	Prefix string
 	Named  bool
 }
 
-// Here returns the name here of what a message or an answer calls name.
+// Here returns the name that this endpoint uses for a name of the partner.
 func (w *Way) Here(name string) string { return w.Prefix + name }
 
-// Answered is what the function of Request.Defer is called with for a message that was
-// accepted and has an answer. It is no error of the message.
+// Answered is the error for the function of Request.Defer if a message was accepted and has
+// an answer. It does not refuse the message.
 type Answered struct{ Answer e1.Envelope }
 
 func (*Answered) Error() string { return "profiles: accepted, with an answer" }

@@ -10,21 +10,21 @@ import (
 // ErrFinished is returned for messages sent after an exchange has ended.
 var ErrFinished = errors.New("profiles: the exchange has ended")
 
-// Error refuses a message. Its text reaches the peer and names nothing
-// private; the cause reaches the log only.
+// Error refuses a message. Its text is sent to the peer and must not contain private data.
+// Its cause is only logged.
 type Error struct {
 	Code   Code   // canonical
 	Detail string // finer name for logs and metrics, from a fixed set; may be empty
 	Text   string // for the peer
 	Cause  error  // for the log; may be nil
 
-	// Answer is the profile's own error message. A zero MsgType means the
-	// profile's Refusal builds it, if there is one.
+	// Answer is the error message of the profile. If its MsgType is zero, Profile.Refusal
+	// builds the message, if the profile has that function.
 	Answer e1.Envelope
 
-	// Domain marks a failure that the profile defines as an ordinary answer:
-	// it is reported under its code, but it is no violation of the protocol and
-	// costs the peer nothing.
+	// Domain marks a failure that the profile defines as an ordinary answer. Its code is
+	// reported, but it is no protocol violation and does not count against the error
+	// budget.
 	Domain bool
 
 	// Pace marks a refusal for reasons of rate or capacity. It has its own,
@@ -63,19 +63,18 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf returns an *Error of a code with a text for the peer.
+// Errorf returns an *Error with a code and a text for the peer.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// Busy returns the *Error for a bound that is reached: retryable, and charged
-// to the budget for pace.
+// Busy returns the *Error for a bound that is reached: retryable, with Pace set.
 func Busy(detail, text string) *Error {
 	return &Error{Code: RateLimitExceeded, Detail: detail, Text: text, Pace: true, Retryable: true}
 }
 
-// AsError returns err as an *Error; any other error becomes Internal, with
-// nothing of it in the text.
+// AsError returns err as an *Error. Any other error becomes Internal; its text is not sent
+// to the peer.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -91,9 +90,9 @@ const (
 	damagedDetail = "store_damaged"
 )
 
-// Unavailable returns the *Error for a store that refused or failed: retryable
-// if the store says so, and charged to the budget for pace. Nothing of err is in
-// its text. An *Error is returned unchanged.
+// Unavailable returns the *Error for a store that refused or failed, with Pace set. It is
+// retryable if the store says so. The text of err is not sent to the peer. An *Error is
+// returned unchanged.
 func Unavailable(err error) *Error {
 	if fault, ok := errors.AsType[*Error](err); ok {
 		return fault

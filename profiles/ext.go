@@ -6,8 +6,8 @@ package profiles
 const (
 	ExtHops     = 48 // uvarint, at most MaxHops
 	ExtDeadline = 49 // uvarint, milliseconds left
-	ExtChain    = 50 // chain_id of the credentials that it is done under
-	ExtTarget   = 52 // where the message goes: names of partners with a slash between them, each of which removes the first
+	ExtChain    = 50 // chain_id of the credentials of the exchange
+	ExtTarget   = 52 // destination: names of partners joined by slashes; each endpoint removes the first
 	ExtEndpoint = 53 // on an error, identity of the endpoint that wrote it
 )
 

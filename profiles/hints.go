@@ -49,21 +49,20 @@ const (
 	ScopeRPC        = "rpc:"
 )
 
-// WithHints returns ctx with the hints for what is done in it. Nobody changes
-// the slice.
+// WithHints returns ctx with hints. The slice must not change afterwards.
 func WithHints(ctx context.Context, hints []Hint) context.Context {
 	c := carriedBy(ctx)
 	c.hints = hints
 	return c.in(ctx)
 }
 
-// AllHints returns the hints that ctx carries, for any action. Nobody changes the slice.
+// AllHints returns all hints that ctx carries. The slice must not be changed.
 func AllHints(ctx context.Context) []Hint { return carriedBy(ctx).hints }
 
-// HintsOf returns the hints that ctx carries for an action under a name, as
-// Access has it: an MCP server, a kind of task, a method. Contexts of handlers
-// carry the hints of their exchange. A MUST among them is one that a Policy let
-// pass. The strongest come first.
+// HintsOf returns the hints that ctx carries for an action on a name: an MCP server, a kind
+// of task, a method. The name is the one that Access is asked about. The context of a
+// handler carries the hints of its exchange; its MUST hints have passed the Policy. The
+// strongest mode comes first.
 func HintsOf(ctx context.Context, name string) []Hint {
 	all := carriedBy(ctx).hints
 	var list []Hint
@@ -83,9 +82,9 @@ func HintsOf(ctx context.Context, name string) []Hint {
 // maxHintText bounds what FormatHints returns, in octets.
 const maxHintText = 4096
 
-// FormatHints returns hints as one line of printable ASCII, for the headers and
-// the environment of programs: key=value;MODE, key and value percent-encoded, with
-// ", " between them. Hints beyond 4,096 octets are left out, from the end.
+// FormatHints returns hints as one line of printable ASCII, for headers and environment
+// variables: key=value;MODE items with ", " between them, key and value percent-encoded.
+// Hints at the end are left out if the line would exceed 4,096 octets.
 func FormatHints(hints []Hint) string {
 	var b strings.Builder
 	for _, h := range hints {
@@ -101,31 +100,31 @@ func FormatHints(hints []Hint) string {
 	return b.String()
 }
 
-// Policy holds what is about to be done for a peer against the hints of that
-// peer. It is asked where Access allowed it.
+// Policy compares an action with the hints of the peer that asks for it. It is called after
+// Access has allowed the action.
 type Policy interface {
-	// Violated returns the hint with mode MUST that forbids an action, or nil.
-	// ctx carries the hints; profile and name are those that Access was asked
-	// about. It must not block, and is safe for concurrent use.
+	// Violated returns the hint with mode MUST that forbids an action, or nil. ctx carries
+	// the hints; profile and name are those of the call of Access. Violated must not block,
+	// and is safe for concurrent use.
 	Violated(ctx context.Context, profile, name string) *Violation
 }
 
-// Violation is a hint with mode MUST that cannot be kept.
+// Violation is a hint with mode MUST that this endpoint cannot fulfil.
 type Violation struct {
 	Key, Scope, Reason string
 
-	// Notice tells the peer, under a new msg_id. It is sent before the action
-	// is refused.
+	// Notice is the message that tells the peer. It has a new msg_id, and is sent before
+	// the refusal.
 	Notice e1.Envelope
 }
 
-// Refusal is the *Error that refuses the action. It is the peer's own wish, so
-// it costs nothing.
+// Refusal returns the *Error that refuses the action. It does not count against the error
+// budget, because the peer set the hint itself.
 func (v *Violation) Refusal() *Error {
 	return &Error{Code: SecurityPolicy, Detail: "policy_hint", Text: v.Text(), Domain: true}
 }
 
-// Text says it for people.
+// Text returns the violation as a sentence.
 func (v *Violation) Text() string {
 	return "stopped by a policy hint: MUST " + v.Key + " for " + v.Scope + ": " + v.Reason
 }

@@ -2,16 +2,15 @@ package profiles
 
 import "context"
 
-// Method is a method of RPC that comes with a profile. Exactly one of Inline, Detached
-// and Held is set.
+// Method is an RPC method of a profile. Exactly one of Inline, Detached and Held is set.
 //
-// A *MethodError that a method returns is its answer. Any other error refuses the call
-// as one of Serve refuses a message.
+// A *MethodError that a function returns becomes the answer. Any other error refuses the
+// call, as an error of Serve refuses a message.
 type Method struct {
-	Name string // beginning with what no other profile has, as swp.state
+	Name string // with a prefix that no other profile uses, such as swp.state
 
-	// Open says that every peer may call it, whatever the access rules say: it tells
-	// nothing that the peer may not know, or asks for itself.
+	// Open allows every peer to call the method, without the access rules: it reveals
+	// nothing secret, or asks the rules itself.
 	Open bool
 
 	// Inline answers on the read loop, in order of arrival. It must not block. req and
@@ -24,36 +23,36 @@ type Method struct {
 	// returns counts.
 	Detached func(ctx context.Context, req *Request, params []byte, send func(item []byte) error) (result []byte, err error)
 
-	// Held opens a call that waits for someone else: it copies what it needs of params,
+	// Held starts a call that waits for another party: it copies what it needs of params,
 	// keeps p and returns. It is called on the read loop and must not block.
 	Held func(p Pending, params []byte) error
 
 	Long       bool // a Held call has no expected end, as a subscription
-	Repeatable bool // to run it twice with the same params does no harm
-	Local      bool // it is about the connection that it is called on: no target leads elsewhere
+	Repeatable bool // a second run with the same params does no harm
+	Local      bool // it is about its connection, and refuses a target
 }
 
-// Pending is the open call of a Held method. It is safe for concurrent use, and no
-// method waits. One of Return and Fail must be called in the end; once the call is over
-// they do nothing.
+// Pending is an open call of a Held method. It is safe for concurrent use; its methods do
+// not wait. The method must call Return or Fail once. After the end of the call both do
+// nothing.
 type Pending interface {
 	Session() Session // the connection of the caller
 	Lane() Lane       // where the call came; what belongs to it is sent there
 
-	// Context ends when the call is over, in whichever way.
+	// Context ends when the call is over, for any reason.
 	Context() context.Context
 
 	// About says what the call is about, in the words of the access rules, see Subject.
 	About(profile, operation, name string)
 
-	// Item queues a stream item. Return ends the call with its result, Fail with an
-	// error. The first two fail with ErrFinished once the call is over.
+	// Item queues a stream item. Return ends the call with its result, Fail with an error.
+	// After the end of the call Item and Return return ErrFinished.
 	Item(item []byte) error
 	Return(result []byte) error
 	Fail(err error)
 }
 
-// MethodError is the failure of a method, told in the words of its profile.
+// MethodError is the failure of a method. It becomes the error answer of the call.
 type MethodError struct {
 	Code    string // an error_code of the profile
 	Message string // for people; reaches the peer
@@ -61,7 +60,8 @@ type MethodError struct {
 
 func (e *MethodError) Error() string { return e.Code + ": " + e.Message }
 
-// Done returns what ends a call that has no result: with err, unless it is nil.
+// Done returns a function that ends a call without a result: with its error, if that is not
+// nil.
 func Done(p Pending) func(err error) {
 	return func(err error) {
 		if err != nil {

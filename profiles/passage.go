@@ -8,14 +8,14 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// Passage is what a message says of its way, in extensions of any profile: how
-// many endpoints have passed it on (48), and how long it may take (49).
+// Passage is the forwarding state of a message: how many endpoints have forwarded it
+// (extension 48), and how much time is left (extension 49).
 type Passage struct {
 	Hops     uint64
 	Deadline time.Time // zero: none was given
 }
 
-// PassageOf reads the passage of a message that came at a time.
+// PassageOf reads the passage of a message that arrived at a given time.
 func PassageOf(ext e1.Extensions, now time.Time) Passage {
 	var p Passage
 	p.Hops, _ = ext.LookupUvarint(ExtHops) // whoever has read the message has held it to be one
@@ -25,12 +25,11 @@ func PassageOf(ext e1.Extensions, now time.Time) Passage {
 	return p
 }
 
-// maxDeadline is what a longer deadline counts as, in milliseconds: a year.
+// maxDeadline is the longest deadline, in milliseconds: a year. Longer ones are cut to it.
 const maxDeadline = 365 * 24 * 3600 * 1000
 
-// Append appends the extensions of the forwarded message: one hop more, and the
-// rest of its time, a millisecond at least. Before a message is passed on Spent
-// is asked.
+// Append appends the extensions for the forwarded message: one hop more, and the time that
+// is left, at least a millisecond. Call Spent before forwarding.
 func (p Passage) Append(ext e1.Extensions, now time.Time) e1.Extensions {
 	ext = e1.AppendExtensionUvarint(ext, ExtHops, p.Hops+1)
 	if !p.Deadline.IsZero() {
@@ -39,8 +38,8 @@ func (p Passage) Append(ext e1.Extensions, now time.Time) e1.Extensions {
 	return ext
 }
 
-// Spent returns the *Error for a message that may not be forwarded any more, nil
-// if it may.
+// Spent returns the *Error for a message that has had MaxHops hops and must not be
+// forwarded, nil for any other.
 func (p Passage) Spent() *Error {
 	if p.Hops < MaxHops {
 		return nil
@@ -53,18 +52,18 @@ func (p Passage) Spent() *Error {
 
 type aheadKey struct{}
 
-// Ahead sends on a lane what belongs ahead of a call. env is the request as it will
-// go out, its msg_id among it, and Ahead may append extensions to it.
+// Ahead sends messages on a lane that must precede a call. env is the request as it will be
+// sent, with its msg_id; Ahead may append extensions to it.
 type Ahead func(ctx context.Context, lane Lane, env *e1.Envelope) error
 
-// WithAhead returns ctx for one Call of a Lane or a Session: f is called before the
-// request is sent, on the same lane and with a context that has no Ahead, and its
-// error is the error of the call. Nil takes it back.
+// WithAhead returns ctx for one Call of a Lane or a Session. f is called before the request
+// is sent, with the same lane and a context without Ahead; its error becomes the error of
+// the call. Nil removes an Ahead that ctx has.
 func WithAhead(ctx context.Context, f Ahead) context.Context {
 	return context.WithValue(ctx, aheadKey{}, f)
 }
 
-// AheadOf returns what is to be sent ahead of a call in ctx, or nil.
+// AheadOf returns the Ahead of ctx, or nil.
 func AheadOf(ctx context.Context) Ahead {
 	f, _ := ctx.Value(aheadKey{}).(Ahead)
 	return f

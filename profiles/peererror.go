@@ -2,16 +2,15 @@ package profiles
 
 import "strings"
 
-// PeerError is what a peer answered with the error message of a profile, such as
-// STATE_ERR.
+// PeerError is an error message of a profile that a peer has sent, such as STATE_ERR.
 type PeerError struct {
 	Profile  string // its short name
 	Code     string // one of the Code constants of the profile, or the alias of a canonical code
 	Message  string // for people
 	Endpoint string // identity of the endpoint that wrote it (extension 53); empty: it does not say
 
-	// Later says that the same message may be accepted later, in the words of the
-	// profile: by a field of the message, or by its Code. See Retryable.
+	// Later says that the profile marks the failure as temporary, by a field of the message
+	// or by its Code. See Retryable.
 	Later bool
 }
 
@@ -23,15 +22,15 @@ func (e *PeerError) Error() string {
 	return text
 }
 
-// Retryable reports whether the same message may be accepted later: the peer says so,
-// or it has no room or no time now (RATE_LIMIT_EXCEEDED).
+// Retryable reports whether the same message may succeed later: the peer says so, or its
+// code is RATE_LIMIT_EXCEEDED.
 func (e *PeerError) Retryable() bool {
 	code, _ := ParseCode(e.Code)
 	return e.Later || code == RateLimitExceeded
 }
 
-// Unwrap returns the canonical code that Code names as an *Error, or nil if it names
-// none. A peer that says no has not broken the protocol: the *Error is of the Domain.
+// Unwrap returns the canonical code that Code names, as an *Error with Domain set: an error
+// message is no protocol violation. It returns nil if Code names none.
 func (e *PeerError) Unwrap() error {
 	code, ok := ParseCode(e.Code)
 	if !ok {

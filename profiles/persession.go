@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Keeper is a Session whose end for being idle can be put off.
+// Keeper is a Session whose idle timeout can be suspended.
 type Keeper interface {
-	// Keep has the session not end for being idle until release is called, which may be
-	// called more than once.
+	// Keep suspends the idle timeout until release is called. Later calls of release do
+	// nothing.
 	Keep() (release func())
 }
 
-// Keep keeps a session that is a Keeper; for any other it does nothing.
+// Keep calls Keep of a session that is a Keeper. For any other session it does nothing.
 func Keep(s Session) (release func()) {
 	if k, ok := s.(Keeper); ok {
 		return k.Keep()
@@ -21,9 +21,8 @@ func Keep(s Session) (release func()) {
 	return func() {}
 }
 
-// PerSession keeps a value for each session that has one, until the session
-// ends. Reading takes no lock. The zero value is ready; it is safe for
-// concurrent use, and not to be copied.
+// PerSession keeps at most one value per session, until the session ends. Reading takes no
+// lock. The zero value is ready. It is safe for concurrent use, and must not be copied.
 type PerSession[T any] struct {
 	count  atomic.Int64
 	values sync.Map // Session to *T
@@ -44,9 +43,9 @@ func (p *PerSession[T]) Find(s Session) *T {
 // Count returns how many sessions have a value.
 func (p *PerSession[T]) Count() int64 { return p.count.Load() }
 
-// Enter is Find that makes a missing value; of several made at the same time
-// one stays. The value is forgotten when the session ends, and then given to
-// end.
+// Enter returns the value of a session, and makes it with fresh if it is missing. If
+// several goroutines make one at the same time, all get the same value. When the session
+// ends, the value is forgotten and passed to end.
 func (p *PerSession[T]) Enter(s Session, fresh func() *T, end func(*T)) *T {
 	if v := p.Find(s); v != nil {
 		return v

@@ -43,13 +43,13 @@ const (
 	Initiating Role = 1 << iota
 	// Answer messages repeat the msg_id of the message they answer.
 	Answer
-	// Terminal is added to Answer where the answer ends its exchange: another
-	// one is a violation, unless the call was given up before its end. A profile
-	// without such types judges that itself.
+	// Terminal is added to Answer if the answer ends its exchange. A second one is a
+	// violation, unless the caller gave the call up before. A profile without Terminal
+	// types must check this itself.
 	Terminal
-	// Concluding is added to Initiating for a message that opens no exchange, but
-	// belongs to an open one, such as a cancellation: an endpoint that is shutting
-	// down still serves it, although it refuses new exchanges.
+	// Concluding is added to Initiating for a message that opens no exchange but belongs to
+	// an open one, such as a cancellation. An endpoint that is shutting down refuses new
+	// exchanges but still serves these messages.
 	Concluding
 )
 
@@ -60,108 +60,107 @@ type Type struct {
 	Role Role
 }
 
-// Profile is what a profile package builds and a Registry holds. It is not
-// modified after NewRegistry.
+// Profile is built by a profile package and held by a Registry. It must not change after
+// NewRegistry.
 type Profile struct {
 	ID    uint64 // profile_id, never 0
 	Name  string // short, lower case: a metric label
 	Types []Type
 
-	// Scope is what scopes of hints call the lifecycles of the profile, such as
-	// ScopeTask. Empty: no hint is for one of them.
+	// Scope is the scope of hints for the lifecycles of the profile, such as ScopeTask.
+	// Empty: hints cannot name a lifecycle.
 	Scope string
 
-	// Extensions are the extension types that the profile acts on or sends, its own
-	// and those of any profile, for swp.info.
+	// Extensions are the extension types that the profile reads or sends, its own and the
+	// common ones, for swp.info.
 	Extensions []uint64
 
-	// Operations are what peers do in the profile, in the words of access rules,
-	// metrics and the access log.
+	// Operations are the operations of the profile: the names that access rules, metrics
+	// and the access log use.
 	Operations []Operation
 
-	// Open says that rules may name other operations as well: they are not from a
-	// fixed set, such as the methods of MCP.
+	// Open says that rules may also name other operations, because there is no fixed set,
+	// as with the methods of MCP.
 	Open bool
 
 	// Behind says whether the names of operations may lead to a partner.
 	Behind Behind
 
-	// Crossing says how messages of the profile go on to a partner. Nil: none does, or
-	// the Handler sees to it. One that heeds targets has ExtTarget among its Extensions;
-	// a message with a target of any other profile is refused.
+	// Crossing says how messages of the profile are forwarded to a partner. Nil: none is,
+	// or the Handler does it. A profile that supports targets lists ExtTarget in
+	// Extensions; other profiles refuse a message with a target.
 	Crossing *Crossing
 
-	// Methods of RPC come with the profile. The RPC profile of the same endpoint
-	// serves them; its own are here without functions.
+	// Methods are the RPC methods of the profile; the RPC profile of the same endpoint
+	// serves them. The RPC profile lists its own methods here, without functions.
 	Methods []Method
 
-	// Show returns the message in a payload, by the names of its schema and fit for
-	// encoding/json, for people who look at a dump; nil if it is malformed. Secrets
-	// are left out. A nil Show leaves the payload as it is.
+	// Show decodes the payload for a dump: field names as in the schema, values that
+	// encoding/json accepts, no secrets. It returns nil if the payload is malformed. If
+	// Show is nil, a dump prints the payload undecoded.
 	Show func(env *e1.Envelope) any
 
-	// Handler gets every message that initiates, and the answers that match no
-	// call of this session. Required.
+	// Handler receives every initiating message, and every answer without a matching call
+	// on its session. Required.
 	Handler Handler
 
-	// Check says whether the payload of an answer is well-formed, before the
-	// answer is handed to the call it matches. It keeps nothing of env. Nil
-	// means every payload is.
+	// Check returns an error if the payload of an answer is malformed. It runs before the
+	// answer is passed to its call, and must not keep env. If Check is nil, every payload
+	// is accepted.
 	Check func(env *e1.Envelope) error
 
-	// Lifecycle returns the key under which trace contexts are bound to the
-	// lifecycle that an initiating message opens or belongs to, such as its
-	// task_id or rpc_id; empty if it has none or cannot be read. The result may
-	// alias env. Nil means the profile has no such key.
+	// Lifecycle returns the key of the lifecycle that an initiating message opens or
+	// belongs to, such as its task_id or rpc_id. Trace contexts are bound to this key. It
+	// returns nothing if there is no key or it cannot be read. The result may alias env.
+	// Nil: the profile has no such key.
 	Lifecycle func(env *e1.Envelope) []byte
 
-	// Refusal builds the profile's own message that tells the sender of req why
-	// it was refused: for all refusals by the endpoint itself (duplicate,
-	// capacity, deadline, panic) and for an *Error without an Answer. ok is
-	// false if the profile has none for this message. The result may alias req.
+	// Refusal builds the profile's own error message for the sender of req. It is called
+	// for every refusal by the endpoint itself (duplicate, capacity, deadline, panic) and
+	// for an *Error without an Answer. ok is false if the profile has no error message for
+	// req. The result may alias req.
 	//
-	// Nil means that the endpoint tells the sender of a message that opens an exchange
-	// by its own error message (profile 4096), which ends the call, so that no caller
-	// waits for a handler that has failed. A peer that knows nothing of that message
-	// takes it for one of an unknown profile; Silent is for those.
+	// If Refusal is nil, the endpoint answers a refused message that opens an exchange with
+	// the error message of profile 4096, so that no caller waits for ever. For a peer that
+	// does not know profile 4096 this is a message of an unknown profile; to avoid it use
+	// Silent.
 	Refusal func(req *Request, err *Error) (answer e1.Envelope, ok bool)
 }
 
-// Operation is something that peers do in a profile.
+// Operation is an operation of a profile: something that the access rules can allow.
 type Operation struct {
 	Name string
 
-	// On is what the name is that the rules are asked about, such as "event_type";
-	// empty: they are asked about no name.
+	// On says what the name in a rule is, such as "event_type". Empty: rules for this
+	// operation have no name.
 	On string
 
-	// Free says that the rules are not asked: metrics and the access log alone have
-	// the operation.
+	// Free says that the access rules are not asked. The operation then appears in metrics
+	// and the access log only.
 	Free bool
 }
 
-// Behind says whether a name can be that of something behind a partner,
-// partner/name.
+// Behind says whether a name may be partner/name, for something that a partner has.
 type Behind uint8
 
 const (
 	NotBehind Behind = iota // it cannot
-	Told                    // the partner is asked for what there is to tell of it
-	PassedOn                // and exchanges about it are passed on to the partner
+	Told                    // the partner is asked for information about it
+	PassedOn                // exchanges about it are also forwarded to the partner
 )
 
-// Asked returns the operations of the profile that the rules are asked about.
+// Asked returns the operations for which the access rules are asked.
 func (p *Profile) Asked() []Operation {
 	return slices.DeleteFunc(slices.Clone(p.Operations), func(o Operation) bool { return o.Free })
 }
 
-// Silent is the Refusal of a profile that has no message to say why: whoever waits
-// for an answer sees its stream reset on QUIC, and nothing elsewhere.
+// Silent is the Refusal of a profile without an error message. A caller that waits for an
+// answer then sees its stream reset on QUIC, and gets no reply on other transports.
 func Silent(*Request, *Error) (answer e1.Envelope, ok bool) { return e1.Envelope{}, false }
 
 // Type returns the row of a msg_type.
 func (p *Profile) Type(id uint64) (Type, bool) {
-	// Tables have at most a dozen rows and mostly number them from 1.
+	// Most tables have at most a dozen rows, numbered from 1.
 	if i := id - 1; i < uint64(len(p.Types)) && p.Types[i].ID == id {
 		return p.Types[i], true
 	}
@@ -183,14 +182,14 @@ func (p *Profile) Ends() bool {
 	return false
 }
 
-// Handler serves the messages of one profile. Serve is called in order of
-// arrival on the stream's read loop and must not block: computation and I/O go
-// to Request.Detach, waiting for another party to Request.Hold. It is called by
-// many streams at once.
+// Handler serves the messages of one profile. The read loop of a stream calls Serve for
+// each message, in order of arrival. Serve must not block: use Request.Detach for
+// computation and I/O, and Request.Hold to wait for another party. Many streams call Serve
+// at the same time.
 //
-// req and everything in it is valid until Serve returns. A nil error means the
-// message was handled, whether or not an answer was sent. Any other error
-// refuses it: an *Error with its code, anything else as Internal.
+// req and everything in it is valid until Serve returns. A nil error means that the message
+// was handled, with or without an answer. Any other error refuses the message: an *Error
+// with its code, any other error as Internal.
 type Handler interface {
 	Serve(ctx context.Context, req *Request, w Responder) error
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// MaxTarget is how many octets a target has at most.
+// MaxTarget is the maximum length of a target in octets.
 const MaxTarget = 256
 
-// TargetOf returns where a message goes (extension 52): the names of partners with a
-// slash between them, the first of which this endpoint knows. It is empty if the message
-// is for this endpoint. The error is an *Error for a target that is none.
+// TargetOf returns the destination of a message (extension 52): names of partners joined by
+// slashes, of which this endpoint knows the first. It is empty if the message is for this
+// endpoint. The error is an *Error for a malformed target.
 func TargetOf(ext e1.Extensions) (string, error) {
-	if len(ext) == 0 { // as most messages have it, at no cost
+	if len(ext) == 0 { // the usual case
 		return "", nil
 	}
 	return targetIn(ext)
@@ -34,8 +34,8 @@ func targetIn(ext e1.Extensions) (string, error) {
 	return target, nil
 }
 
-// CheckTarget returns the *Error for a target that is none: it is empty or too long, is
-// no UTF-8, or one of its names is empty.
+// CheckTarget returns an *Error if a target is empty, too long or not UTF-8, or if one of
+// its names is empty.
 func CheckTarget(target string) error {
 	switch {
 	case target == "", len(target) > MaxTarget:
@@ -55,30 +55,30 @@ func badTarget(format string, args ...any) *Error {
 	return &Error{Code: InvalidEnvelope, Detail: "target", Text: "target (extension 52): " + fmt.Sprintf(format, args...)}
 }
 
-// ErrTarget refuses a message with a target whose profile is not passed on.
+// ErrTarget refuses a message with a target if its profile does not support targets.
 var ErrTarget = &Error{
 	Code: InvalidEnvelope, Detail: "target", Domain: true,
 	Text: "a message of this kind is about one connection or has a name of its own for what it is for, and is not passed on by a target (extension 52)",
 }
 
-// Toward returns s with a target on every message that it sends, for a peer that passes
-// them on to its partners. Answers are those of the endpoint at the end of the target.
-// Only a peer whose swp.info lists extension 52 of any profile (0) heeds a target.
+// Toward returns s with a target on every message that it sends. The peer forwards these
+// messages to its partners, and the endpoint at the end of the target answers. Only a peer
+// whose swp.info lists extension 52 under profile 0 supports targets.
 func Toward(s Session, target string) Session {
 	return Marked(s, func(ext e1.Extensions) e1.Extensions {
 		return e1.AppendExtension(ext, ExtTarget, []byte(target))
 	})
 }
 
-// Marked returns s with what mark appends to the extensions of every message that it
-// sends. mark is called by several goroutines.
+// Marked returns s, which then passes the extensions of every message that it sends through
+// mark. Several goroutines call mark.
 func Marked(s Session, mark func(e1.Extensions) e1.Extensions) Session {
 	return &marked{Session: s, mark: mark}
 }
 
-// Near returns the lane itself of one that Marked has opened: what is sent there is for
-// the peer, such as swp.sync, whose answer is about the stream. Other lanes are returned
-// as they are.
+// Near returns the underlying lane of a lane that Marked has opened. Messages on it are for
+// the peer itself, such as swp.sync, whose answer concerns the stream. Other lanes are
+// returned unchanged.
 func Near(lane Lane) Lane {
 	if m, ok := lane.(*markedLane); ok {
 		return m.Lane

@@ -8,13 +8,13 @@ type Trace struct {
 	State  string // tracestate
 }
 
-// WithTrace returns ctx with a trace context for what is done in it.
+// WithTrace returns ctx with a trace context.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	c := carriedBy(ctx)
 	c.trace = t
 	return c.in(ctx)
 }
 
-// TraceOf returns the trace context that ctx carries, zero if it carries none.
-// Contexts given to handlers carry that of their exchange.
+// TraceOf returns the trace context that ctx carries, zero if it carries none. The context
+// of a handler carries the trace context of its exchange.
 func TraceOf(ctx context.Context) Trace { return carriedBy(ctx).trace }

@@ -5,10 +5,9 @@ import "github.com/slimwire/swp/e1"
 // DetailExtension is the detail of refusals of an extension.
 const DetailExtension = "extension"
 
-// Uvarint returns the first extension of a type, whose value has to be a uvarint,
-// and whether there is one. A value that is not exactly one uvarint is an *Error
-// with InvalidProfilePayload: what is not known is ignored, what is known and says
-// nothing is not.
+// Uvarint returns the first extension of a type as a uvarint, and whether there is one. A
+// value that is not exactly one uvarint is an *Error with InvalidProfilePayload: unknown
+// extensions are ignored, malformed known ones are not.
 func Uvarint(ext e1.Extensions, typ uint64) (v uint64, ok bool, err error) {
 	if v, ok = ext.LookupUvarint(typ); ok {
 		return v, true, nil
@@ -19,8 +18,8 @@ func Uvarint(ext e1.Extensions, typ uint64) (v uint64, ok bool, err error) {
 	return 0, false, nil
 }
 
-// InvalidExtension is the *Error for an extension of a type that a profile knows
-// and cannot read. The format says what is wrong with it.
+// InvalidExtension returns the *Error for a malformed extension of a type that the profile
+// knows. The format describes the fault.
 func InvalidExtension(typ uint64, format string, args ...any) *Error {
 	err := Errorf(InvalidProfilePayload, "extension %d: "+format, append([]any{typ}, args...)...)
 	err.Detail = DetailExtension
