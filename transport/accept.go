@@ -23,8 +23,8 @@ func NewQueue() *Queue {
 	return &Queue{conns: make(chan Conn), done: make(chan struct{})}
 }
 
-// Put waits until Accept takes c, at most for the given time. Otherwise, and
-// when the queue is closed, it closes c.
+// Put passes c to a call of Accept. If none takes it within the given time, or the queue is
+// closed, Put closes c.
 func (q *Queue) Put(c Conn, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -60,9 +60,9 @@ func (q *Queue) Close() { q.once.Do(func() { close(q.done) }) }
 // Done is closed by Close.
 func (q *Queue) Done() <-chan struct{} { return q.done }
 
-// AcceptTCP hands each connection that ln accepts to handle, until ln is
-// closed. Whatever else goes wrong (no file descriptors left, a peer that is
-// gone already) passes: it waits up to a second and goes on.
+// AcceptTCP passes each connection that ln accepts to handle, until ln is closed. After any
+// other error (no file descriptors left, a peer that has disconnected) it waits up to a
+// second and continues.
 func AcceptTCP(ln net.Listener, handle func(net.Conn)) {
 	pauses := backoff.Exponential{First: 5 * time.Millisecond, Longest: time.Second}
 	for failures := 0; ; {

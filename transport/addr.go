@@ -11,7 +11,7 @@ import (
 // DefaultPort is used where an address names none.
 const DefaultPort = 7777
 
-// Addr is where to listen or whom to dial.
+// Addr is an address to listen on or to dial.
 type Addr struct {
 	Transport string // "tls", "quic" or "tcp"
 	Host      string // DNS name or IP address, without brackets; empty means every interface
@@ -65,9 +65,9 @@ func (a Addr) HostPort() string {
 // String is the form that ParseAddr reads.
 func (a Addr) String() string { return "swp+" + a.Transport + "://" + a.HostPort() }
 
-// loopbackHost reports whether host can only be this machine: a loopback
-// address or the name localhost, whose addresses are checked when it is used.
-// Other names are not looked up.
+// loopbackHost reports whether host is this machine by its form: a loopback address, or the
+// name localhost, whose addresses are checked when it is used. Other names are not
+// resolved.
 func loopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// flow is one direction of an in-memory stream: a bounded queue of octets
-// between one reader and one writer. It waits on a sync.Cond and on time only,
-// so that testing/synctest sees it as idle.
+// flow is one direction of an in-memory stream: a bounded queue of octets between one
+// reader and one writer. It waits only on a sync.Cond and on timers, so that
+// testing/synctest can detect that it is blocked.
 type flow struct {
 	mu    sync.Mutex
 	wake  sync.Cond // any change below
@@ -18,7 +18,7 @@ type flow struct {
 	limit int // octets that may be unread
 
 	fin  bool  // nothing more will be written
-	read bool  // the reader has seen the end, or will never read again
+	read bool  // the reader has seen the end, or was aborted
 	rerr error // what Read fails with, before anything buffered
 	werr error // what Write fails with
 
@@ -86,8 +86,8 @@ func (f *flow) Write(p []byte) (int, error) {
 	}
 }
 
-// finish lets the reader have what is buffered and then io.EOF. Later writes
-// fail with werr, or with io.ErrClosedPipe if it is nil.
+// finish ends the stream after the buffered octets: the reader then gets io.EOF. Later
+// writes fail with werr, or with io.ErrClosedPipe if it is nil.
 func (f *flow) finish(werr error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,15 +16,15 @@ const LoopbackIdentity = "loopback"
 // maxIdentity is the longest identity, in octets (as SPIFFE allows).
 const maxIdentity = 2048
 
-// Identity returns the one canonical identity of a certificate: its URI SAN if
-// it has exactly one, else its DNS SAN if it has exactly one and no URI. IP
-// addresses and e-mail addresses beside it are ignored, as are DNS names beside
-// a URI. Common name and distinguished name never count. Anything else is an
-// error, because a peer that could be taken for two must not be taken for one.
+// Identity returns the one canonical identity of a certificate: its URI SAN if it has
+// exactly one, else its DNS SAN if it has exactly one and no URI. IP addresses and e-mail
+// addresses are ignored, as are DNS names beside a URI. The common name and the
+// distinguished name are never used. Any other certificate is an error, because its peer
+// could be mistaken for another one.
 //
-// Scheme, host and DNS names are in lower case. An identity has no control or
-// white space characters, no wildcard, no query, user, percent-encoding or dot
-// segments, so that equal means equal and patterns of rules cannot be fooled.
+// Scheme, host and DNS names are in lower case. An identity has no control or white space
+// characters, no wildcard, no query, user, percent-encoding or dot segments. So equal
+// identities are equal strings, and an identity cannot trick the patterns of access rules.
 func Identity(cert *x509.Certificate) (string, error) {
 	switch {
 	case len(cert.URIs) == 1:

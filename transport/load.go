@@ -9,13 +9,12 @@ import (
 	"os"
 )
 
-// LoadCredentials reads a certificate with its intermediates, its key, and the
-// certificates of the authorities that vouch for peers, all of them PEM files. At least
-// one authority is needed: there is no default. The permissions of the key file are not
-// checked.
+// LoadCredentials reads PEM files: a certificate with its intermediates, its key, and the
+// certificates of the authorities that peers are verified with. At least one authority is
+// required; there is no default. The permissions of the key file are not checked.
 //
-// A program whose files change calls it again and has Policy.Credentials return the
-// new ones, which hold for the next handshake.
+// To reload changed files, call it again and return the result from Policy.Credentials; the
+// next handshake uses it.
 func LoadCredentials(cert, key string, authorities ...string) (*Credentials, error) {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -37,8 +36,8 @@ func LoadCredentials(cert, key string, authorities ...string) (*Credentials, err
 	return &Credentials{Certificate: &pair, Roots: roots}, nil
 }
 
-// addAuthorities adds the certificates of a PEM bundle to a pool. A bundle that holds
-// none, one that cannot be read, or anything else, is an error.
+// addAuthorities adds the certificates of a PEM bundle to a pool. A bundle without
+// certificates, or with a malformed or another block, is an error.
 func addAuthorities(pool *x509.CertPool, bundle []byte) error {
 	n := 0
 	for {

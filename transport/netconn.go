@@ -114,8 +114,8 @@ func (c *NetConn) SetReadDeadline(t time.Time) error { return c.because(c.conn.S
 // SetWriteDeadline implements Stream.
 func (c *NetConn) SetWriteDeadline(t time.Time) error { return c.because(c.conn.SetWriteDeadline(t)) }
 
-// because returns the reason why the connection has ended in place of an error that says
-// no more than that it has.
+// because returns the recorded reason for the end of the connection, in place of an error
+// that only says that it has ended.
 func (c *NetConn) because(err error) error {
 	if err != nil && c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
@@ -142,8 +142,8 @@ func (c *NetConn) half(bit int32) {
 	}
 }
 
-// fail ends the connection because of err and returns the reason why it ended,
-// which is an earlier one if there was one.
+// fail ends the connection because of err and returns the reason of its end: err, or an
+// earlier one.
 func (c *NetConn) fail(err error) error {
 	_ = c.end(err)
 	return context.Cause(c.ctx)

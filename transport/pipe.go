@@ -29,12 +29,12 @@ type PipeOptions struct {
 
 // Pipe returns the two ends of an in-memory connection that carries one stream.
 //
-// It behaves like a TLS connection: the other end can still read the octets
-// written before Close, then gets io.EOF. Its ends wait on channels, sync.Cond
-// and time only, so that it can be used with testing/synctest.
+// It behaves like a TLS connection: after Close the other end can still read the octets
+// written before, then gets io.EOF. Its ends wait only on channels, sync.Cond and timers,
+// so that testing/synctest can be used with it.
 func Pipe() (a, b Conn) { return NewPipe(PipeOptions{}) }
 
-// MuxPipe is Pipe with as many streams as needed, the twin of QUIC.
+// MuxPipe is Pipe with many streams, as on QUIC.
 func MuxPipe() (a, b Conn) { return NewPipe(PipeOptions{Multiplexed: true}) }
 
 // NewPipe returns the two ends of an in-memory connection.
@@ -156,8 +156,8 @@ func (e *pipeEnd) Close(code uint64) error {
 	return nil
 }
 
-// end stops this end of a multiplexed pipe and all its streams, for the reason
-// that this end sees and the one that the far end sees.
+// end stops this end of a multiplexed pipe and all its streams. why is the reason at this
+// end, farWhy the reason at the far end.
 func (e *pipeEnd) end(why, farWhy *CloseError) {
 	e.mu.Lock()
 	streams := e.streams
@@ -171,7 +171,7 @@ func (e *pipeEnd) end(why, farWhy *CloseError) {
 	}
 }
 
-// adopt registers a stream; false says that this end is closed.
+// adopt registers a stream. It returns false if this end is closed.
 func (e *pipeEnd) adopt(s *pipeStream) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -267,9 +267,9 @@ func (s *pipeStream) Release() {
 	s.settle()
 }
 
-// settle ends a connection whose only stream has ended in both directions. On a
-// multiplexed one it forgets such a stream and, when the end that accepted it
-// has released it, lets the opener open another.
+// settle ends a connection whose only stream has ended in both directions. On a multiplexed
+// connection it removes such a stream and, after Release at the accepting end, lets the
+// opener open another.
 func (s *pipeStream) settle() {
 	if s.conn.only != nil {
 		if s.in.over() && s.out.finished() {

@@ -10,8 +10,7 @@ import (
 
 // PlainOptions configure plaintext on loopback. The zero value is usable.
 type PlainOptions struct {
-	// OnSecurity is told of peers that are refused. It must not block. It may
-	// be nil.
+	// OnSecurity is called for each refused peer. It must not block. It may be nil.
 	OnSecurity func(SecurityEvent)
 }
 
@@ -34,7 +33,7 @@ func ListenLoopback(addr string, opts PlainOptions) (Listener, error) {
 	return servePlain(ln, opts), nil
 }
 
-// DialLoopback connects to addr, host:port, in plaintext. It refuses what
+// DialLoopback connects to addr, host:port, in plaintext. It refuses the addresses that
 // ListenLoopback refuses.
 func DialLoopback(ctx context.Context, addr string) (Conn, error) {
 	addr, err := resolveLoopback(ctx, addr)

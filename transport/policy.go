@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Credentials are what this side shows and whom it trusts. They are not
-// changed once a Policy has returned them.
+// Credentials are the certificate of this side and its trust anchors. They must not change
+// after a Policy has returned them.
 type Credentials struct {
 	Certificate *tls.Certificate // leaf first, with its private key
 	Roots       *x509.CertPool   // trust anchors; there is no default
@@ -21,17 +21,15 @@ type Credentials struct {
 	Bundles map[string]*x509.CertPool
 }
 
-// Policy is how peers are authenticated: mutual TLS 1.3 with ALPN swp/1, no
-// session tickets and no early data, for TLS over TCP and for QUIC alike. It
-// has no field that lowers any of this. A Policy may be used by any number of
-// listeners and diallers at once and is not changed while it is.
+// Policy authenticates peers: mutual TLS 1.3 with ALPN swp/1, no session tickets and no
+// early data, for TLS over TCP and for QUIC. No field weakens this. Any number of listeners
+// and diallers may use a Policy at once. It must not change while in use.
 //
 // Specification: SWP Core §13 (S1).
 type Policy struct {
-	// Credentials returns what is in force now. It is called in each handshake,
-	// by many goroutines at once, so a reload only has to change what it
-	// returns; the Load method of an atomic.Pointer[Credentials] is enough.
-	// Required.
+	// Credentials returns the present credentials. Many goroutines call it at once, in each
+	// handshake, so a reload only has to change its result; the Load method of an
+	// atomic.Pointer[Credentials] is sufficient. Required.
 	Credentials func() *Credentials
 
 	// Expect is the identity that a dialled peer must have. Empty means that
@@ -59,8 +57,8 @@ func (p *Policy) Server() *tls.Config {
 func (p *Policy) Client(host string) *tls.Config {
 	c := p.config()
 	c.ServerName = host
-	// The library would build and verify chains before VerifyConnection can
-	// look at their size, so verify does all of it, name included.
+	// crypto/tls would build and verify chains before VerifyConnection can check their
+	// size. So verify does all of it, including the name.
 	c.InsecureSkipVerify = true
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate() }
 	c.VerifyConnection = func(s tls.ConnectionState) error {
@@ -69,8 +67,8 @@ func (p *Policy) Client(host string) *tls.Config {
 	return c
 }
 
-// Recheck holds a peer that was accepted, in the connection state of that time,
-// against what is in force now.
+// Recheck verifies an accepted peer again, with its recorded connection state and the
+// present credentials.
 func (p *Policy) Recheck(s tls.ConnectionState) error {
 	return p.verify(s, x509.ExtKeyUsageClientAuth, "")
 }
@@ -83,8 +81,8 @@ func (p *Policy) RecheckDialled(s tls.ConnectionState, host string) error {
 // Rechecker is a connection whose peer can be verified again after the
 // credentials have changed.
 type Rechecker interface {
-	// Recheck returns why the peer would not be let in any more, or nil. It may
-	// be called by any goroutine.
+	// Recheck returns why the present credentials would refuse the peer, or nil. Any
+	// goroutine may call it.
 	Recheck() error
 }
 
@@ -143,8 +141,8 @@ func (p *Policy) certificate() (*tls.Certificate, error) {
 	return nil, errNoOwn
 }
 
-// roots returns the trust anchors for a peer that claims an identity. It fails
-// closed: to x509 no pool at all means the system's.
+// roots returns the trust anchors for a peer that claims an identity. It never returns nil,
+// because x509 would then use the system's pool.
 func (p *Policy) roots(identity string) (*x509.CertPool, error) {
 	c := p.Credentials()
 	if c == nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// RefusedError says why a peer was not let in.
+// RefusedError says why a handshake refused a peer.
 type RefusedError struct {
 	Reason   string // one of the Reason constants
-	Identity string // what the peer claimed, where it is canonical
+	Identity string // claimed by the peer, if canonical
 	Err      error
 }
 
@@ -25,7 +25,7 @@ func NewSecurityEvent(transport, addr string, err error) SecurityEvent {
 	return ev
 }
 
-// ReasonOf classifies what ended a handshake.
+// ReasonOf classifies the error that ended a handshake.
 func ReasonOf(err error) string {
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 		return refused.Reason
@@ -33,7 +33,7 @@ func ReasonOf(err error) string {
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		return ReasonTimeout
 	}
-	// crypto/tls decides these before VerifyConnection and gives them no type.
+	// crypto/tls makes these checks before VerifyConnection, and its errors have no type.
 	// The certificate matrix of the tests holds the texts.
 	text := err.Error()
 	for _, known := range tlsTexts {

@@ -22,9 +22,9 @@ func (e *ValidityError) Error() string {
 	return fmt.Sprintf("transport: certificate of %s expired at %s, and it is %s", e.Subject, e.NotAfter.UTC().Format(day), e.Now.UTC().Format(day))
 }
 
-// CheckShown finds what peers would refuse about a chain that this side shows, leaf
-// first, whatever authorities they trust: its size, keys and names, its usage, and
-// last its time, as a *ValidityError.
+// CheckShown returns the fault for which peers would refuse a chain of this side, leaf
+// first, whichever authorities they trust. It checks size, keys, names and usage, and last
+// the validity period, whose fault is a *ValidityError.
 func CheckShown(chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
 	if len(chain) == 0 {
 		return errNoOwn

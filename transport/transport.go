@@ -1,7 +1,7 @@
-// Package transport is what SWP runs over: authenticated connections that carry
-// one or many ordered octet streams. It holds the interfaces, the mutual-TLS
-// policy, plaintext for loopback, and an in-memory Pipe. TLS over TCP is in
-// tlsconn, QUIC in quicconn.
+// Package transport defines the connections that SWP uses: authenticated connections that
+// carry one or many ordered octet streams. It holds the interfaces, the mutual-TLS policy,
+// plaintext for loopback, and an in-memory Pipe. Package tlsconn implements TLS over TCP,
+// quicconn QUIC.
 //
 // Specification: SWP Core §1 and §13 (S1).
 package transport
@@ -18,24 +18,24 @@ import (
 // ALPN is the protocol that both sides of TLS and QUIC must agree on.
 const ALPN = "swp/1"
 
-// Listener accepts connections that are authenticated already: a peer that is
-// slow or fails in its handshake is never seen here and delays nobody.
+// Listener accepts authenticated connections. A peer that is slow or fails in its handshake
+// does not appear here and delays no other peer.
 type Listener interface {
-	// Accept returns the next connection. It fails with net.ErrClosed after
-	// Close, with the context's error, and with nothing else.
+	// Accept returns the next connection. Its only errors are net.ErrClosed after Close,
+	// and the error of ctx.
 	Accept(ctx context.Context) (Conn, error)
 
 	// Addr is the address listened on.
 	Addr() net.Addr
 
-	// Close stops accepting and ends unfinished handshakes. Connections that
-	// Accept returned live on.
+	// Close stops accepting and ends unfinished handshakes. Connections that Accept
+	// returned stay open.
 	Close() error
 }
 
 // Conn is one authenticated connection. It is safe for concurrent use.
 type Conn interface {
-	// Peer is who is on the other side. It never changes.
+	// Peer describes the other end. It never changes.
 	Peer() *Peer
 
 	// Multiplexed reports whether each Open and Accept yields a new stream
@@ -50,12 +50,11 @@ type Conn interface {
 	// Accept returns the next stream that the peer opened.
 	Accept(ctx context.Context) (Stream, error)
 
-	// Close ends the connection and all its streams at once. On QUIC the peer
-	// sees code; elsewhere the code is not carried. Calls after the first do
-	// nothing.
+	// Close ends the connection and all its streams at once. On QUIC the peer receives
+	// code; other transports do not carry it. Later calls do nothing.
 	Close(code uint64) error
 
-	// Context ends with the connection; context.Cause says why: a *CloseError
+	// Context ends with the connection; context.Cause returns the reason: a *CloseError
 	// with the peer's code, or the error of the network.
 	Context() context.Context
 }
@@ -66,30 +65,29 @@ type Stream interface {
 	Read(p []byte) (int, error)
 	Write(p []byte) (int, error)
 
-	// SetReadDeadline makes a pending and each later Read fail with
-	// os.ErrDeadlineExceeded once t has passed. The stream stays usable: a
-	// later deadline, or the zero time, lets reading go on where it stopped.
+	// SetReadDeadline makes a pending and each later Read fail with os.ErrDeadlineExceeded
+	// once t has passed. The stream stays usable: with a later deadline, or the zero time,
+	// reading continues at the same octet.
 	SetReadDeadline(t time.Time) error
 
-	// SetWriteDeadline does the same for Write, after which the stream is of
-	// no more use, because part of a record may have been written.
+	// SetWriteDeadline does the same for Write. After it has expired the stream is
+	// unusable, because part of a record may have been written.
 	SetWriteDeadline(t time.Time) error
 
-	// CloseWrite tells the peer that nothing more will be written. Reading goes on.
+	// CloseWrite half-closes the stream: the peer sees its end, and reading continues.
 	CloseWrite() error
 
-	// Reset gives the stream up in both directions, with code where the
-	// transport carries one. On a connection that is its only stream it ends
-	// the connection.
+	// Reset ends the stream in both directions, with code if the transport carries one. If
+	// the stream is the connection, it ends the connection.
 	Reset(code uint64)
 
-	// Context ends when the peer no longer takes what is written: it stopped or
-	// reset the stream, CloseWrite was called, or the connection is gone. On a
-	// connection that is its only stream it is the connection's.
+	// Context ends when the peer receives nothing more from this stream: it stopped or
+	// reset the stream, CloseWrite was called, or the connection is lost. If the stream is
+	// the connection, it is the context of the connection.
 	Context() context.Context
 }
 
-// Peer is who is on the other side of a connection.
+// Peer describes the other end of a connection.
 type Peer struct {
 	Identity    string // canonical, see Identity; "loopback" for plaintext
 	Transport   string // "tls", "quic", "tcp" or "pipe"
@@ -105,7 +103,7 @@ type Peer struct {
 // application error code; 0 is an orderly end.
 type CloseError struct {
 	Code   uint64
-	Remote bool // the peer's doing, not ours
+	Remote bool // closed by the peer, not by this side
 	Stream bool // it ended one of several streams, the connection goes on
 }
 
@@ -120,8 +118,8 @@ func (e *CloseError) Error() string {
 	return "transport: closed " + who + " with code " + strconv.FormatUint(e.Code, 10)
 }
 
-// BrokenError is an error of a stream whose connection ended without a word of the peer:
-// it fell silent, or the transport failed. Its text is that of Err.
+// BrokenError is an error of a stream whose connection ended without a message from the
+// peer: it fell silent, or the transport failed. Its text is that of Err.
 type BrokenError struct{ Err error }
 
 func (e *BrokenError) Error() string { return e.Err.Error() }
@@ -129,11 +127,11 @@ func (e *BrokenError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// ConnectionError returns why the connection of a stream has ended if an error of the
-// stream says so, else nil. The stream may say so before the Context of the connection
+// ConnectionError returns why the connection of a stream has ended, if an error of the
+// stream says so, else nil. Such an error can arrive before the Context of the connection
 // ends.
 func ConnectionError(err error) error {
-	if err == io.EOF { // as each stream that a peer finishes ends
+	if err == io.EOF { // the usual end of a stream
 		return nil
 	}
 	if closed, ok := errors.AsType[*CloseError](err); ok && !closed.Stream {
@@ -145,12 +143,11 @@ func ConnectionError(err error) error {
 	return nil
 }
 
-// ErrNotLoopback refuses plaintext to or from anywhere but this machine (SWP
-// Core §13: no plaintext SWP on non-loopback interfaces).
+// ErrNotLoopback refuses plaintext on non-loopback addresses (SWP Core §13).
 var ErrNotLoopback = errors.New("transport: plaintext is for loopback addresses only; use swp+tls:// or swp+quic://")
 
-// SecurityEvent reports that a channel was not established or did not last for
-// reasons of security. It is meant for the audit log.
+// SecurityEvent reports a connection that was not established, or ended, for security
+// reasons. It is meant for the audit log.
 type SecurityEvent struct {
 	Transport string // "tls", "quic" or "tcp"
 	Addr      string // remote address

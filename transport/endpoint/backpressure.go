@@ -21,7 +21,7 @@ func (r *responder) Offer(env e1.Envelope) error {
 	return err
 }
 
-// Pace does not wait on the read loop.
+// Pace returns at once: on the read loop Send waits instead.
 func (r *responder) Pace(ctx context.Context, _ int) error {
 	if r.ended || r.taken != nil {
 		return profiles.ErrFinished
@@ -47,7 +47,7 @@ func (e *exchange) Pace(ctx context.Context, octets int) error {
 	e.mu.Lock()
 	over := e.done || e.answered
 	if !over {
-		e.l.hold() // the exchange may end meanwhile
+		e.l.hold() // the exchange may end during the wait
 	}
 	l := e.l
 	e.mu.Unlock()
@@ -58,13 +58,13 @@ func (e *exchange) Pace(ctx context.Context, octets int) error {
 	return l.out.pace(ctx, octets)
 }
 
-// bounds are those of the queue.
+// bounds returns the bounds of the queue.
 func (o *output) bounds() room.Bounds {
 	b := &o.l.s.opts.Bounds
 	return room.Bounds{Frames: b.OutboundFrames, Octets: b.OutboundBytes}
 }
 
-// pace waits until a sender that has time may go on.
+// pace waits until the queue has room for a sender that can wait.
 func (o *output) pace(ctx context.Context, octets int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -36,8 +36,8 @@ type call struct {
 	clean bool   // the last Recv returned an answer
 }
 
-// freeAnswer is the size up to which an answer that waits for Recv needs
-// nothing of the budget for octets in flight: 4 MiB for all that may wait.
+// freeAnswer is the size up to which a queued answer does not count against the budget for
+// octets in flight. With maxAnswers, a call queues at most 4 MiB of such answers.
 const freeAnswer = 4096
 
 // answer is a received envelope with its variable octets in one buffer.
@@ -77,8 +77,8 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	s.calls[c.n] = c
 	s.mu.Unlock()
 	s.calling.Add(1)
-	// Looked at after the entry: whoever ends the session meanwhile either
-	// finds the call in the table or is seen here.
+	// The check follows the entry in the table: a goroutine that ends the session at the
+	// same time either finds the call there, or its error is seen here.
 	err := s.err()
 	if ahead := profiles.AheadOf(ctx); ahead != nil && err == nil {
 		err = ahead(profiles.WithAhead(ctx, nil), l, &env)
@@ -144,7 +144,7 @@ func (c *call) Close() {
 	}
 	s.mu.Unlock()
 	s.calling.Add(-1)
-	// Nobody else finds the call now.
+	// From here no other goroutine finds the call.
 	c.giveBack(c.held)
 	for i := c.head; i < len(c.queue); i++ {
 		c.giveBack(c.queue[i].buf)
@@ -167,7 +167,7 @@ func (c *call) Close() {
 	s.checkDrained()
 }
 
-// giveBack ends the use of the octets of an answer.
+// giveBack returns the buffer of an answer.
 func (c *call) giveBack(buf []byte) {
 	if len(buf) > freeAnswer {
 		c.s.ep.memory.tryTake(-len(buf))
@@ -175,8 +175,8 @@ func (c *call) giveBack(buf []byte) {
 	c.s.ep.pool.Put(buf)
 }
 
-// push queues an answer. The caller holds the session's mu. False means that
-// nobody waits for it any more.
+// push queues an answer. The caller holds the session's mu. It returns false if the call
+// has ended.
 func (c *call) push(a answer, limit int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *call) push(a answer, limit int) bool {
 		return false
 	}
 	if c.head >= maxAnswers {
-		// A caller that is always a little behind must not grow the queue.
+		// Compact the queue: a caller that is always slightly behind must not make it grow.
 		c.queue = c.queue[:copy(c.queue, c.queue[c.head:])]
 		c.head = 0
 	}
@@ -250,7 +250,7 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition
 	return awaited
 }
 
-// failCall ends a call with an error and reports whether there was one.
+// failCall ends a call with an error and reports whether the call was open.
 func (s *Session) failCall(n uint64, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,8 +261,8 @@ func (s *Session) failCall(n uint64, err error) bool {
 	return c != nil
 }
 
-// failCallsOf fails the calls on a stream that brings nothing more, those that
-// are there and those to come.
+// failCallsOf fails the present and future calls on a stream on which no answer can arrive
+// any more.
 func (s *Session) failCallsOf(l *lane, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,17 +282,17 @@ func (s *Session) failCalls(err error) {
 	}
 }
 
-// disposition is what became of an answer.
+// disposition classifies an answer.
 type disposition uint8
 
 const (
-	awaited disposition = iota // its call takes it, or has failed meanwhile
-	belated                    // its call was given up
-	excess                     // its call was answered to its end, or forgotten
+	awaited disposition = iota // for an open call, or one that has just failed
+	belated                    // for a call that was closed before its end
+	excess                     // for a call that has ended, or is forgotten
 )
 
-// dispositionOf says what an answer is that no call takes. The terminal one of a call
-// that was given up is the last that may come late.
+// dispositionOf classifies an answer without an open call. After the terminal answer of a
+// call that was closed early, no further answer to it may arrive.
 func (s *Session) dispositionOf(n uint64, terminal bool) disposition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,9 +305,9 @@ func (s *Session) dispositionOf(n uint64, terminal bool) disposition {
 	return belated
 }
 
-// givenUp is a set of calls that were closed before they were answered to their
-// end: what still comes for them is the peer's good right. Of more than
-// maxGivenUp the oldest are forgotten, in halves.
+// givenUp is a set of calls that were closed before their end. The peer may still send
+// answers to them. At most maxGivenUp calls are remembered; the older half is forgotten at
+// once.
 type givenUp struct{ now, before map[uint64]struct{} }
 
 const maxGivenUp = 4096

@@ -9,10 +9,10 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// CodeOf says what an error of frame, e1 or a profile means on the wire and in
-// a report: the generic canonical code that conformance vectors expect, with
-// the finer taxonomy name as detail (SWP Core §5 and §12). It is the only
-// mapping there is. An error that is none of these is Internal.
+// CodeOf maps an error of frame, e1 or a profile to its meaning on the wire and in a
+// report: the canonical code that conformance vectors expect, with the finer taxonomy name
+// as detail (SWP Core §5 and §12). It is the only such mapping. Any other error becomes
+// Internal.
 func CodeOf(err error) *profiles.Error {
 	var code, detail profiles.Code
 	var large *frame.TooLargeError

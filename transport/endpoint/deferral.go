@@ -10,29 +10,28 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// deferrals are the messages of one stream that were accepted but are not done:
-// their commit is under way. What was asked to wait for them stands between
-// them, in the order of arrival. It is a list through what stands in it, so
-// that queueing a message allocates nothing.
+// deferrals are the messages of one stream that were accepted but whose commit is not
+// finished, and the functions that wait for them, in the order of arrival. It is an
+// intrusive list: queueing a message allocates nothing.
 type deferrals struct {
 	open    atomic.Int32 // messages that are not done; written with mu
 	mu      sync.Mutex
 	first   *deferral
 	last    *deferral
-	running bool          // some goroutine runs what waited, one after the other
+	running bool          // a goroutine is running the waiting functions, one after the other
 	room    chan struct{} // closed when a message is done; nil unless the loop waits
 }
 
-// deferral is a message, or what waits for all that came before it.
+// deferral is a message, or a function that waits for all earlier messages.
 type deferral struct {
 	next  *deferral
 	done  bool
 	then  func()  // nil for a message
 	id    []byte  // msg_id of a message
-	await []*wait // of those that wait for this message and not for all before them
+	await []*wait // functions that wait for this message only, not for all earlier ones
 }
 
-// wait is what waits for some messages.
+// wait is a function that waits for some messages.
 type wait struct {
 	left int
 	then func()
@@ -55,9 +54,8 @@ func (d *deferrals) push(m *deferral) {
 	d.last = m
 }
 
-// after queues f behind the messages that are open and what waits for others,
-// unless there is neither. With msg_ids it waits for those that are open of these
-// messages alone.
+// after queues f behind the open messages and the waiting functions; it returns false if
+// there are none. With msg_ids f waits only for those of these messages that are open.
 func (d *deferrals) after(f func(), of [][]byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,8 +76,8 @@ func (d *deferrals) after(f func(), of [][]byte) bool {
 	return true
 }
 
-// finish marks a message done and runs what waited for nothing else, unless
-// another goroutine is at it and will.
+// finish marks a message done and runs the functions that waited for it last. If another
+// goroutine runs functions already, that goroutine runs these, too.
 func (d *deferrals) finish(m *deferral) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +112,8 @@ func (d *deferrals) finish(m *deferral) {
 	d.running = false
 }
 
-// full returns a channel to wait for while limit messages are open, else nil.
+// full returns a channel that is closed when a message is done, or nil if fewer than limit
+// messages are open.
 func (d *deferrals) full(limit int32) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,10 +126,10 @@ func (d *deferrals) full(limit int32) <-chan struct{} {
 	return d.room
 }
 
-// awaitDeferred pauses reading while too much is not done: that is how a slow
-// store slows down who publishes. Too much is Bounds.Deferred messages of this
-// stream; or one, while those of the connection, or of all, have as many octets
-// as there may be in flight. So every stream has its turn.
+// awaitDeferred pauses reading while too many messages are deferred. This is the
+// backpressure of a slow store on publishers. The limit is Bounds.Deferred messages of this
+// stream. If the octets of the connection or of the endpoint are at their bound, the limit
+// is one message, so that each stream makes progress.
 func (l *lane) awaitDeferred() {
 	limit := int32(min(l.s.opts.Bounds.Deferred, 1<<30))
 	for !l.stopped {
@@ -143,7 +142,8 @@ func (l *lane) awaitDeferred() {
 			continue
 		}
 		l.out.flush()
-		// Not the stream's context: a peer that takes no answers may still send.
+		// The context of the stream is not used: a peer that takes no answers may still
+		// send.
 		select {
 		case <-room:
 		case <-l.s.ctx.Done():
@@ -154,9 +154,9 @@ func (l *lane) awaitDeferred() {
 	}
 }
 
-// deferredTooMuch reports whether the octets of deferred messages are at their
-// bound. It is the one of octets in flight but counted apart, so that a store
-// that stalls takes nothing from those who do not use it.
+// deferredTooMuch reports whether the octets of deferred messages have reached their bound.
+// The bound has the value of the one for octets in flight but is counted separately, so
+// that a store that stalls does not block peers that do not use it.
 func (s *Session) deferredTooMuch() bool {
 	b := &s.opts.Bounds
 	return s.deferred.Load() >= int64(b.InFlightBytesPerConn) || s.ep.deferred.Load() >= int64(b.InFlightBytes)
@@ -168,17 +168,17 @@ func (s *Session) countDeferred(n int) {
 	s.ep.deferred.Add(int64(n))
 }
 
-// deferred is the exchange of a deferred message, in one allocation.
+// deferred is the exchange of a deferred message. It needs one allocation.
 type deferred struct {
 	exchange
 	deferral
 	octets [e1.DefaultMaxMsgID]byte // of the msg_id
 }
 
-// Defer implements profiles.Exchange. The message becomes an exchange without a
-// place in the table of what is in flight. Its octets count as if they
-// were kept, because whoever commits them keeps them; it is not refused for
-// their sake: reading stops instead, see awaitDeferred.
+// Defer implements profiles.Exchange. The message becomes an exchange that is not in the
+// table of requests in flight. Its octets are counted, because the code that commits the
+// message keeps them. If there are too many, the message is not refused: reading pauses
+// instead, see awaitDeferred.
 func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	l := (*lane)(x)
 	if l.taken != nil || l.ended {
@@ -206,7 +206,7 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	return func(err error) { e.end(err, true) }
 }
 
-// leaveQueue is what the end of a deferred message means to its stream.
+// leaveQueue ends a deferred message in the queue of its stream.
 func (e *exchange) leaveQueue() {
 	e.s.countDeferred(-e.size)
 	e.l.deferrals.finish(e.place)
@@ -215,8 +215,8 @@ func (e *exchange) leaveQueue() {
 // After implements profiles.Exchange.
 func (x *exchanger) After(f func(), of ...[]byte) bool { return x.deferrals.after(f, of) }
 
-// Defer implements profiles.Exchange: what was handed over has no order left to
-// keep, and is refused.
+// Defer implements profiles.Exchange. A request that was detached or held has lost its
+// place in the order of the stream, so Defer panics.
 func (taken) Defer(*profiles.Request) func(error) { panic(errTaken) }
 
 // After implements profiles.Exchange.

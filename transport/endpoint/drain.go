@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Drain refuses new requests of the peer from now on, as retryable, and closes
-// the session once nothing is in flight in either direction. It does not wait.
+// Drain refuses new requests of the peer from now on, as retryable. It closes the session
+// when nothing is in flight in either direction. It does not wait for that.
 func (s *Session) Drain() {
 	s.draining.Store(true)
 	s.checkDrained()
@@ -18,16 +18,15 @@ func (s *Session) Drain() {
 // holds mu.
 func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
 
-// onlyLong reports whether nothing but exchanges without an expected end is in
-// flight.
+// onlyLong reports whether all exchanges in flight have no expected end.
 func (s *Session) onlyLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.long > 0 && s.exchanges == s.long && len(s.calls) == 0
 }
 
-// closeHalfOpen closes a session whose peer listens to no more than exchanges that
-// would never end, after what is queued has been written.
+// closeHalfOpen closes a session after its queue has been written, if the peer has
+// half-closed and waits only for exchanges without an expected end.
 func (s *Session) closeHalfOpen() {
 	s.mu.Lock()
 	only := s.only
@@ -46,10 +45,10 @@ func (s *Session) drained() bool {
 	return s.idle()
 }
 
-// checkDrained is called, without mu, whenever an exchange, a call or a stream has
-// ended. Once a draining session has nothing in flight it wakes the read loops,
-// each of which ends its stream after what is queued has been written: only the
-// loop knows that no request is being handled inline.
+// checkDrained is called, without mu, after an exchange, a call or a stream has ended. When
+// a draining session has nothing in flight, it wakes the read loops; each ends its stream
+// after the queue has been written. Only the loop knows that no request is being handled
+// inline.
 func (s *Session) checkDrained() {
 	if s.heard.Load() && s.onlyLong() {
 		go s.closeHalfOpen()
@@ -71,8 +70,8 @@ func (s *Session) checkDrained() {
 	}
 }
 
-// closeDrained closes a drained multiplexed session whose streams have ended, once
-// all is written and the peer had a moment to take it.
+// closeDrained closes a drained multiplexed session whose streams have ended, after
+// everything has been written and a short time for the peer to receive it.
 func (s *Session) closeDrained() {
 	if s.writing.Load() > 0 {
 		time.AfterFunc(lingerTime, s.closeDrained)
@@ -81,14 +80,13 @@ func (s *Session) closeDrained() {
 	s.close(profiles.OK, ErrShutdown)
 }
 
-// lingerTime is how long a drained or refused peer has to take what was
-// written before the connection is closed.
+// lingerTime is the time for a drained or refused peer to receive the last octets before
+// the connection is closed.
 const lingerTime = 500 * time.Millisecond
 
-// awaitAnswers waits until a peer that has said all it has to say has had its
-// answers. It may be gone altogether, which on TCP only a write would show: so
-// exchanges without an expected end are not waited for, and others not longer
-// than Bounds.LongIdle without a write.
+// awaitAnswers waits until a peer that has half-closed has received its answers. On TCP the
+// peer may have disconnected instead; only a write would show that. So it does not wait for
+// exchanges without an expected end, and gives up after Bounds.LongIdle without a write.
 func (s *Session) awaitAnswers(l *lane) {
 	wait := s.opts.Bounds.LongIdle
 	timer := time.NewTimer(wait)
@@ -113,14 +111,13 @@ func (s *Session) awaitAnswers(l *lane) {
 	}
 }
 
-// errDrained ends the read loop of a session that is shutting down and has
-// nothing in flight any more.
+// errDrained ends the read loop of a session that is shutting down and has nothing in
+// flight.
 var errDrained = errors.New("endpoint: drained")
 
-// endDrained ends the stream of a drained session: what is queued is written, the
-// peer is told that nothing more will come, and on a connection that is its
-// only stream it gets a moment to hang up itself, so that nothing written is
-// lost to a reset.
+// endDrained ends the stream of a drained session. It writes the queue and half-closes the
+// stream. If the stream is the connection, it then waits a moment for the peer to close it,
+// so that a reset cannot discard the last octets.
 func (l *lane) endDrained() {
 	if l.s.conn.Multiplexed() {
 		l.out.finish()

@@ -1,20 +1,19 @@
-// Package endpoint joins the layers: it reads frames from a transport, decodes
-// their envelopes, holds them against the rules of SWP Core §5, hands them to
-// their profile and writes the answers.
+// Package endpoint joins the layers: it reads frames from a transport, decodes their
+// envelopes, applies the rules of SWP Core §5, passes them to their profile and writes the
+// answers.
 //
-// An Endpoint serves any number of connections, accepted or dialled. Each is a
-// Session, and sessions are symmetric: after the handshake either end may
-// initiate.
+// An Endpoint serves any number of connections, accepted or dialled. Each is a Session.
+// Sessions are symmetric: after the handshake either end may initiate.
 //
-// Three rules shape the code. Nothing waits on the read loop: handlers run in
-// order of arrival and hand over what has to wait. Writing is gathered: answers
-// collect in one buffer per stream until there is nothing more to read.
-// Everything a peer can make this side hold has a bound (Bounds).
+// Three rules shape the code. The read loop never waits: handlers run in order of arrival,
+// and detach work that has to wait. Writing is batched: answers collect in one buffer per
+// stream until there is nothing more to read. Every resource that a peer can use has a bound
+// (Bounds).
 //
 // # Constants
 //
 // The owners of the freshness policy are [FreshnessOff], [FreshnessCore] and
-// [FreshnessS1]. What a refusal did to a stream or connection is [Kept], [Reset] or
+// [FreshnessS1]. The effects of a refusal on a stream or connection are [Kept], [Reset] and
 // [Closed].
 package endpoint
 
@@ -74,12 +73,11 @@ func New(opts Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// SetLimits has connections that come from now on be bound as o says: by FrameLimit,
-// Envelope, Freshness, Rate, Window, ReplayWindow and Bounds. Nothing else of o is looked
-// at. Open connections keep what they began with, but for the bounds of all together
-// (Connections, ConnectionsPerIdentity, Handlers, InFlightBytes), which hold at once;
-// nobody is disconnected for them. It fails on what New would not take, and then changes
-// nothing.
+// SetLimits changes the limits for new connections: FrameLimit, Envelope, Freshness, Rate,
+// Window, ReplayWindow and Bounds of o; other fields are ignored. Open connections keep
+// their limits. The bounds for the whole endpoint (Connections, ConnectionsPerIdentity,
+// Handlers, InFlightBytes) apply at once, but nobody is disconnected because of them. If
+// New would refuse o, SetLimits fails and changes nothing.
 func (e *Endpoint) SetLimits(o Options) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,9 +93,9 @@ func (e *Endpoint) SetLimits(o Options) error {
 	return nil
 }
 
-// Serve accepts connections and serves them until ctx ends, the listener is
-// closed or the endpoint shuts down; then it closes the listener and returns
-// nil. Sessions live on. Several listeners may be served at once.
+// Serve accepts connections and serves them until ctx ends, the listener is closed or the
+// endpoint shuts down; then it closes the listener and returns nil. Sessions continue.
+// Several listeners may be served at once.
 func (e *Endpoint) Serve(ctx context.Context, ln transport.Listener) error {
 	if !e.addListener(ln) {
 		_ = ln.Close()
@@ -109,8 +107,8 @@ func (e *Endpoint) Serve(ctx context.Context, ln transport.Listener) error {
 		switch {
 		case err == nil:
 			if s := e.admit(conn); s != nil {
-				// A fresh goroutine: the stack that ran the handshake is twice as
-				// large as a session needs.
+				// A new goroutine, because the stack after a handshake is twice as large as
+				// a session needs.
 				go s.run()
 			}
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
@@ -121,9 +119,9 @@ func (e *Endpoint) Serve(ctx context.Context, ln transport.Listener) error {
 	}
 }
 
-// Attach serves a connection that was dialled, or one end of a pipe, in the
-// background. The session counts against the bounds like any other; if it is
-// refused it is returned closed.
+// Attach serves a connection that was dialled, or one end of a pipe, in the background. The
+// session counts against the bounds like any other. If it is refused, the returned session
+// is closed.
 func (e *Endpoint) Attach(conn transport.Conn) *Session {
 	s := e.admit(conn)
 	if s == nil {
@@ -152,7 +150,7 @@ func (e *Endpoint) Sessions() iter.Seq[*Session] {
 	}
 }
 
-// Stats is what an Endpoint holds at one moment.
+// Stats are the resources that an Endpoint holds at one moment.
 type Stats struct {
 	Sessions      int // open connections
 	Handlers      int // detached handlers running
@@ -168,9 +166,9 @@ func (e *Endpoint) Stats() Stats {
 	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.inUse(), DeferredBytes: int(e.deferred.Load())}
 }
 
-// Shutdown stops accepting, refuses new requests as retryable, lets exchanges
-// in flight end, writes what is queued and closes each session as it falls
-// idle. When ctx ends first the rest is closed hard and its error is returned.
+// Shutdown stops accepting, refuses new requests as retryable, lets exchanges in flight
+// end, writes the queues and closes each session when it is idle. If ctx ends first, the
+// remaining sessions are closed at once and the error of ctx is returned.
 func (e *Endpoint) Shutdown(ctx context.Context) error {
 	for s := range e.startDraining() {
 		s.Drain()
@@ -184,8 +182,8 @@ func (e *Endpoint) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close closes listeners and sessions at once and waits until every session's
-// loop has ended. Detached handlers see their context end.
+// Close closes listeners and sessions at once and waits until the loop of every session has
+// ended. The contexts of detached handlers end.
 func (e *Endpoint) Close() error {
 	for s := range e.startDraining() {
 		s.close(profiles.OK, ErrShutdown)
@@ -226,7 +224,7 @@ func (e *Endpoint) removeListener(ln transport.Listener) {
 	e.mu.Unlock()
 }
 
-// admit makes conn a session, or refuses it cheaply and returns nil.
+// admit returns a session for conn. If a bound is reached, it closes conn and returns nil.
 func (e *Endpoint) admit(conn transport.Conn) *Session {
 	who := conn.Peer().Identity
 	admit := e.opts.Load().Admit

@@ -17,15 +17,15 @@ import (
 //	  uint64 profile_id = 4;  // of the refused message
 //	}
 //
-// It is an answer: its msg_id is that of the refused message, or a fresh one
-// where that had none of a legal length.
+// It is an answer: its msg_id is that of the refused message, or a new one if that had no
+// msg_id of a legal length.
 const ErrorProfile = 4096
 
 // ErrorMsgType is the msg_type of the one message of ErrorProfile.
 const ErrorMsgType = 1
 
-// maxErrorText bounds an error message, so that an error is never larger than
-// what caused a reasonable one.
+// maxErrorText bounds an error message, so that an error is not larger than a typical
+// request.
 const maxErrorText = 256
 
 // errorFrame builds the envelope that reports why env was refused.
@@ -112,9 +112,9 @@ func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
 	return key >> 3, nil, b[size:], true
 }
 
-// receiveError handles a message of ErrorProfile: the answer to a call of this
-// side always, anything else only where the error path is on. It reports
-// whether the message was handled; if not, the profile is unknown here.
+// receiveError handles a message of ErrorProfile. An answer to a call of this side is
+// always handled, any other message only if the error path is on. It returns false if the
+// message is not handled; the profile is then unknown here.
 func (l *lane) receiveError(env *e1.Envelope) bool {
 	n, own := l.s.ownID(env.MsgID)
 	if !own && !l.s.opts.ErrorFrames {

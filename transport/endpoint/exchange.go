@@ -37,7 +37,7 @@ func (r *responder) Fail(error) {}
 
 func (r *responder) Context() context.Context { return r.reqCtx }
 
-// answering fills in what an answer takes from its request.
+// answering fills in the fields that an answer copies from its request.
 func (l *lane) answering(req *profiles.Request, env *e1.Envelope, now time.Time) {
 	if len(env.MsgID) == 0 {
 		env.MsgID = req.MsgID
@@ -85,7 +85,7 @@ func (x *exchanger) Hold(_ *profiles.Request, long bool) (*profiles.Request, pro
 	return &e.req, e, nil
 }
 
-// exchange is a request whose handling goes on after Serve returned. It is the
+// exchange is a request whose handling continues after Serve has returned. It is the
 // profiles.Responder of that request.
 type exchange struct {
 	s       *Session
@@ -100,7 +100,7 @@ type exchange struct {
 	ctx     context.Context
 	ended   func(Verdict) // see Tracer; may be nil
 	account account
-	gone    bool      // the peer was, when the exchange ended without an answer
+	gone    bool      // the connection was lost when the exchange ended without an answer
 	place   *deferral // of a deferred message, in the order of its stream
 
 	mu       sync.Mutex
@@ -108,13 +108,12 @@ type exchange struct {
 	done     bool
 }
 
-// smallCopy is the size up to which copies of requests are allocated as large
-// as they are: a buffer of the pool has 4 KiB and more, which a thousand held
-// requests of 40 octets should not cost.
+// smallCopy is the size up to which copies of requests are allocated exactly. A pool buffer
+// has at least 4 KiB, too much for a thousand held requests of 40 octets.
 const smallCopy = 1024
 
-// take copies the message being served into an exchange and enters it in the
-// table of what is in flight.
+// take copies the message being served into an exchange and enters it in the table of
+// requests in flight.
 func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	if l.taken != nil || l.ended {
 		return nil, errTaken
@@ -150,9 +149,9 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	return e, nil
 }
 
-// register enters an exchange in the table, unless a bound is reached or its
-// msg_id is there: on a multiplexed connection another stream may have brought
-// it since duplicate looked.
+// register enters an exchange in the table. It fails at a bound, and if the msg_id is in
+// the table: on a multiplexed connection another stream may have entered it after the check
+// in duplicate.
 func (s *Session) register(e *exchange) error {
 	b := &s.opts.Bounds
 	s.mu.Lock()
@@ -176,7 +175,7 @@ func (s *Session) register(e *exchange) error {
 	return nil
 }
 
-// inFlightBound is how many requests the peer may have in flight.
+// inFlightBound returns how many requests the peer may have in flight.
 func (s *Session) inFlightBound() int {
 	if of := s.opts.InFlightOf; of != nil {
 		if n := of(s.peer.Identity); n > 0 {
@@ -186,8 +185,8 @@ func (s *Session) inFlightBound() int {
 	return s.opts.Bounds.InFlight
 }
 
-// unregister takes an exchange out of the table: its msg_id and its place are free
-// from before the terminal answer can be seen.
+// unregister removes an exchange from the table before the terminal answer is visible, so
+// that its msg_id and its slot are free when the peer sees the answer.
 func (e *exchange) unregister() {
 	s := e.s
 	s.mu.Lock()
@@ -204,7 +203,7 @@ func (e *exchange) unregister() {
 	}
 }
 
-// errDeadline ends an exchange whose handler took longer than Bounds.Handler.
+// errDeadline ends an exchange whose handler exceeded Bounds.Handler.
 var errDeadline = &profiles.Error{Code: profiles.Internal, Detail: "deadline", Text: "the handler took too long", Retryable: true}
 
 // errGoexit is the panic of a handler that ended its goroutine.
@@ -274,15 +273,15 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	err := e.l.out.send(e.ctx, &env, p)
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {
-		// The answer itself cannot be sent, for its size. One that can takes
-		// its place, so that the requester is not left waiting.
+		// The answer is too large to send. A short error replaces it, so that the peer does
+		// not wait for ever.
 		e.l.answerRefusal(e.profile, &e.req, &e.account, fault, false, p)
 	}
 	e.answered = terminal
 	return err
 }
 
-// last is the patience of the last word.
+// last returns the patience for the terminal answer.
 func (e *exchange) last() patience {
 	if e.mode == refuses {
 		return answers
@@ -297,10 +296,10 @@ func (e *exchange) Fail(err error) {
 	}
 }
 
-// end ends the exchange once: the first caller's error decides the verdict.
-// through says that the handler will not touch the request again. With through false,
-// as at a deadline, it may: until it returns, the octets of the request stay charged and
-// in place, and the lane is not reused.
+// end ends the exchange once; the error of the first call decides the verdict. through says
+// that the handler no longer uses the request. Without it, as at a deadline, the handler
+// may still use the request: until it returns, the octets of the request stay allocated and
+// counted, and the lane is not reused.
 func (e *exchange) end(err error, through bool) {
 	if through {
 		defer e.free()
@@ -340,7 +339,7 @@ func (e *exchange) conclude(err error) Verdict {
 	return v
 }
 
-// carryOut reports the verdict and does what it says. It is called once, without mu.
+// carryOut reports the verdict and applies its action. It is called once, without mu.
 func (e *exchange) carryOut(v Verdict) {
 	l, s := e.l, e.s
 	s.opts.Observer.Verdict(v)
@@ -366,8 +365,8 @@ func (e *exchange) carryOut(v Verdict) {
 	s.checkDrained()
 }
 
-// refuse tells the peer, charges it and fills in the verdict. The caller holds
-// mu.
+// refuse sends the error to the peer, charges the error budget and fills in the verdict.
+// The caller holds mu.
 func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
 	told := e.l.answerRefusal(e.profile, &e.req, &e.account, fault, e.answered, e.last())
@@ -382,7 +381,7 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	}
 }
 
-// free gives the copied octets back.
+// free releases the copied octets.
 func (e *exchange) free() {
 	e.mu.Lock()
 	buf := e.buf
@@ -392,7 +391,7 @@ func (e *exchange) free() {
 	e.s.ep.pool.Put(buf)
 }
 
-// taken is the Exchange of a request that was detached or held before.
+// taken is the Exchange of a request that was already detached or held.
 type taken struct{}
 
 func (taken) Detach(*profiles.Request, func(context.Context, *profiles.Request, profiles.Responder) error) error {

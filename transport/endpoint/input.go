@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// linger is the silence after which a stream gives its buffers back. Idle,
-	// a stream owns one octet.
+	// linger is the silence after which a stream releases its buffers. An idle stream owns
+	// one octet.
 	linger = 100 * time.Millisecond
 
 	// bodyRate is the slowest pace at which a peer may deliver a frame, in
@@ -19,12 +19,12 @@ const (
 	bodyRate = 64 << 10
 )
 
-// input is what a lane's frame.Reader reads from: the stream, with a flush and
-// a deadline before each read that may block.
+// input is the source of a lane's frame.Reader: the stream, with a flush and a deadline
+// before each read that may block.
 type input lane
 
-// Read flushes the answers gathered so far, sets the deadline that fits what
-// is being waited for, and reads.
+// Read flushes the gathered answers, sets the deadline for the state of the stream, and
+// reads.
 func (in *input) Read(p []byte) (int, error) {
 	l := (*lane)(in)
 	l.out.flush()
@@ -41,7 +41,7 @@ func (in *input) Read(p []byte) (int, error) {
 		}
 		deadline = l.frameDeadline()
 	case len(p) > 1:
-		// Moving the deadline costs more than being coarse about it.
+		// Moving the deadline is more expensive than a deadline that is slightly late.
 		if left := l.deadline.Sub(now); left > linger && left <= 2*linger {
 			deadline = l.deadline
 		} else {
@@ -57,11 +57,11 @@ func (in *input) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if l.s.drained() { // looked at after the deadline is set, see checkDrained
+	if l.s.drained() { // checked after the deadline is set, see checkDrained
 		return 0, errDrained
 	}
 	rests := have == 0 && l.grown > 0
-	if rests { // said after the deadline is set, see recall
+	if rests { // set after the deadline, see recall
 		l.resting.Store(true)
 	}
 	n, err := l.stream.Read(p)
@@ -73,12 +73,12 @@ func (in *input) Read(p []byte) (int, error) {
 		l.s.touch(time.Now())
 	}
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		l.deadline = time.Time{} // it may have been another one's, see checkDrained and recall
+		l.deadline = time.Time{} // checkDrained or recall may have replaced it
 	}
 	return n, err
 }
 
-// idleDeadline is when a silent stream is looked at again.
+// idleDeadline is when a silent stream is checked again.
 func (l *lane) idleDeadline(now time.Time) time.Time {
 	if l.idleFrom.IsZero() {
 		l.idleFrom = now
@@ -91,8 +91,8 @@ func (l *lane) idleDeadline(now time.Time) time.Time {
 	return now.Add(min(idle, time.Minute)) // something is in flight
 }
 
-// silent handles a read deadline: a frame that took too long, a pause after
-// which buffers are given back, or a peer that has been idle too long.
+// silent handles a read deadline. Either a frame took too long, or it is time to release
+// the buffers of a silent stream, or the peer has been idle too long.
 func (l *lane) silent() {
 	have, _ := l.rd.Partial()
 	now := time.Now()
@@ -124,13 +124,13 @@ func (l *lane) isIdle(now time.Time) bool {
 	if l.idleFrom.IsZero() {
 		return false
 	}
-	limit := l.idleTime() // looked at before quietSince: what ends an exchange touches first
+	limit := l.idleTime() // read before quietSince, because the end of an exchange calls touch first
 	return now.Sub(l.quietSince()) >= limit
 }
 
-// quietSince is when the stream last carried anything, in either direction: a
-// subscriber that only listens is not idle. Where a stream is the connection,
-// what ended on it counts, too.
+// quietSince is when the stream last carried an octet in either direction: a subscriber
+// that only receives is not idle. If the stream is the connection, the end of an exchange
+// counts as well.
 func (l *lane) quietSince() time.Time {
 	since := l.idleFrom
 	if last := l.out.lastWrite(); last.After(since) {
@@ -145,8 +145,8 @@ func (l *lane) quietSince() time.Time {
 	return since
 }
 
-// idleTime is how long the stream may stay silent from now on: while anything
-// is in flight the peer has nothing to say.
+// idleTime is how long the stream may now stay silent. While a request is in flight, the
+// peer need not send anything.
 func (l *lane) idleTime() time.Duration {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *lane) frameDeadline() time.Time {
 	return l.since.Add(l.s.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
 }
 
-// grow lets the read buffer grow within the budgets, see frame.Options.
+// grow is frame.Options.Reserve: it charges the growth of the read buffer to the budgets.
 func (l *lane) grow(from, to int) error {
 	if to > from && l.since.IsZero() {
 		l.since = time.Now() // the frame filled the buffer with its first octets
@@ -179,13 +179,13 @@ func (l *lane) grow(from, to int) error {
 	return profiles.Busy("in_flight_bytes", "too many octets in flight")
 }
 
-// firstWindow is the size of the buffer that a frame.Reader takes before it
-// asks to grow.
+// firstWindow is the size of the first buffer of a frame.Reader; it takes it without
+// calling Reserve.
 const firstWindow = 64 << 10
 
-// openWindow is called when a frame has arrived in part. The buffer that holds
-// it may stay for as long as the frame may take, and a multiplexed connection
-// may have 128: so all but one of them come out of the budgets.
+// openWindow is called when part of a frame has arrived. The buffer is needed until the
+// frame is complete, and a multiplexed connection may have 128 streams. One window per
+// session is free; the others count against the budgets.
 func (l *lane) openWindow() error {
 	if l.spared || l.window > 0 || !l.s.conn.Multiplexed() {
 		return nil

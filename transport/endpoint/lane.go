@@ -14,24 +14,23 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// lane is one stream: its read loop and its outbound queue. It implements
-// profiles.Lane.
+// lane is one stream: its read loop and its outbound queue. It implements profiles.Lane.
 //
-// Its other faces are defined types over the same memory, so that none of them
-// costs an allocation: input reads, responder and exchanger serve the message
-// at hand.
+// input, responder and exchanger are other types with the same underlying struct. A
+// conversion to them allocates nothing. input reads; responder and exchanger belong to the
+// message being served.
 //
-// It lives until nobody needs it: the read loop, every exchange and call on
-// it, and whoever opened it hold one reference each.
+// A lane is reference-counted: the read loop, every exchange and call on it, and the caller
+// that opened it hold one reference each.
 type lane struct {
 	s      *Session
 	stream transport.Stream
 	id     uint64
 	refs   atomic.Int32
 	ours   bool          // opened here, not by the peer
-	own    atomic.Bool   // ours, and whoever opened it has not given it up
+	own    atomic.Bool   // ours, and its opener has not released it
 	late   atomic.Bool   // a handler outlived its exchange: never used again
-	deaf   error         // why no answer can come any more; guarded by the session's mu
+	deaf   error         // why no answer can arrive any more; guarded by the session's mu
 	gone   chan struct{} // closed with the last reference, unless multiplexed
 	ctx    context.Context
 
@@ -40,10 +39,10 @@ type lane struct {
 	scratch   []byte
 	deferrals deferrals
 	reserve   func(from, to int) error // grow, bound once
-	window    int                      // of the buffer's first window, what was taken from the budgets
-	grown     int                      // of what it grew to, likewise
+	window    int                      // octets taken from the budgets for the first window of the buffer
+	grown     int                      // octets taken from the budgets for its growth
 	resting   atomic.Bool              // between two frames, with a buffer that grew, see recall
-	spared    bool                     // the session's one window that costs nothing is this one
+	spared    bool                     // this lane has the session's one free window
 
 	// The state of the read loop.
 	now      time.Time // wall clock, read once per batch
@@ -64,8 +63,8 @@ type lane struct {
 	stopped bool            // the loop must end
 }
 
-// newLane takes over a stream. Besides the loop's reference an own lane has
-// one for whoever opened it.
+// newLane makes the lane of a stream. A stream opened here has a second reference, for its
+// opener.
 func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	l := s.ep.lanes.Get().(*lane) //nolint:errcheck // the pool holds nothing else
 	s.mu.Lock()
@@ -95,8 +94,8 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	return l
 }
 
-// hold takes a reference. It fails if the last one was given up, which only
-// who has none of his own must expect.
+// hold takes a reference. It fails if the last one was released, which can happen only to
+// callers that hold none.
 func (l *lane) hold() bool {
 	for {
 		n := l.refs.Load()
@@ -109,8 +108,8 @@ func (l *lane) hold() bool {
 	}
 }
 
-// release gives up one reference. With the last one the stream is finished,
-// and on a multiplexed connection the lane is used again for another.
+// release gives up one reference. With the last one the stream ends, and on a multiplexed
+// connection the lane is reused.
 func (l *lane) release() {
 	if l.refs.Add(-1) > 0 {
 		return
@@ -133,7 +132,7 @@ func (l *lane) release() {
 	}
 }
 
-// run reads and serves until the stream ends, then gives up its reference.
+// run reads and serves until the stream ends, then releases its reference.
 func (l *lane) run() {
 	l.s.addLane(l)
 	for !l.stopped {
@@ -161,8 +160,8 @@ func (l *lane) run() {
 	s.checkDrained()
 }
 
-// ErrNoAnswer is why a call fails whose peer ended the stream, in order, and had
-// not answered. On TCP that is how a peer hangs up.
+// ErrNoAnswer fails a call whose peer half-closed the stream without an answer. On TCP this
+// is also how a peer closes the connection.
 var ErrNoAnswer = errors.New("endpoint: the peer finished the stream without an answer")
 
 // end handles the end of the stream.
@@ -173,24 +172,24 @@ func (l *lane) end(err error) {
 	why := transport.ConnectionError(err)
 	switch {
 	case l.s.ctx.Err() != nil:
-		// Closed here; nobody is to blame.
+		// This side closed the stream.
 	case why != nil && l.s.conn.Multiplexed():
-		// Also inside a frame, and before the connection says so itself: whoever waits
-		// for an answer is to see that the session is over, and no refusal.
+		// This also applies inside a frame, and before the connection reports its end:
+		// callers must see that the session is over, not a refusal.
 		l.s.close(profiles.OK, why)
 	case err == errDrained:
 		l.endDrained()
 	case errors.As(err, &fault), CodeOf(err).Code != profiles.Internal, have > 0:
-		// What the frame reader found, or a stream cut inside a frame.
+		// An error of the frame reader, or a stream that ended inside a frame.
 		l.refuseFrame(err)
 	case err == io.EOF:
-		// The peer has said all it has to say; it still gets its answers.
+		// The peer has half-closed the stream. It still gets its answers.
 	default:
 		l.lost(err)
 	}
 }
 
-// lost ends what depends on a stream that was reset or a connection that
+// lost ends the exchanges and calls of a stream that was reset, or of a connection that
 // broke between two frames.
 func (l *lane) lost(err error) {
 	if !l.s.conn.Multiplexed() {
@@ -198,7 +197,8 @@ func (l *lane) lost(err error) {
 		return
 	}
 	if l.refs.Load() > 1 && !l.ours && l.s.limiter.charge(&l.s.opts.Bounds, true) {
-		// Requests that are reset before their answer cost work all the same.
+		// A request that is reset before its answer still costs work, so resets are
+		// charged.
 		l.s.close(profiles.RateLimitExceeded, err)
 		return
 	}
@@ -238,7 +238,7 @@ func (l *lane) Close() error {
 	return nil
 }
 
-// Reset gives up an own lane and what is in flight on it.
+// Reset resets a stream that was opened here and ends everything in flight on it.
 func (l *lane) Reset() {
 	if l.s.conn.Multiplexed() && l.own.CompareAndSwap(true, false) {
 		l.stream.Reset(uint64(profiles.OK))
@@ -246,7 +246,7 @@ func (l *lane) Reset() {
 	}
 }
 
-// complete fills in what the sender of an envelope may leave out.
+// complete fills in the optional fields of an outgoing envelope.
 func (l *lane) complete(env *e1.Envelope, now time.Time) {
 	if env.Version == 0 {
 		env.Version = e1.Version

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// limiter holds what limits one connection over time: the token bucket, the fixed
-// window and the error budgets. It is shared by the streams of a connection.
+// limiter has the limits of one connection over time: the token bucket, the fixed window
+// and the error budgets. The streams of the connection share it.
 type limiter struct {
 	mu sync.Mutex
 
 	tokens float64
-	filled time.Time // when tokens was last brought up to date
+	filled time.Time // when tokens was last updated
 
 	window  time.Time // when the fixed window began
 	inside  int       // frames accepted in it
@@ -38,8 +38,8 @@ func (p *limiter) wait(r Rate, now time.Time) time.Duration {
 	return time.Duration(-p.tokens / float64(r.Frames) * float64(time.Second))
 }
 
-// allow counts one frame against the fixed window (SWP Core §8): it begins
-// with the first frame and again with the first one after it is over.
+// allow counts one frame against the fixed window (SWP Core §8). A window begins with the
+// first frame after the end of the previous one.
 func (p *limiter) allow(w Window, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

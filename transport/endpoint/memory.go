@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// memory is a budget for frame octets in flight: read buffers that grew for a
-// large frame, and copies of requests whose handling goes on. Small frames need
-// none of it, so they are served while it is spent. The endpoint has one, and
-// each connection a share of it.
+// memory is a budget for frame octets in flight: read buffers that grew for a large frame,
+// and copies of requests. Small frames use none of it, so they are served even if it is
+// spent. The endpoint has one; each connection has another one with a smaller limit.
 type memory struct {
 	mu    sync.Mutex
 	limit int
@@ -31,7 +30,7 @@ func (m *memory) tryTake(n int) bool {
 	return true
 }
 
-// take is tryTake that waits until the deadline, or until ctx ends.
+// take waits for n octets until the deadline, or until ctx ends.
 func (m *memory) take(ctx context.Context, n int, deadline time.Time) bool {
 	if m.tryTake(n) {
 		return true
@@ -58,7 +57,7 @@ func (m *memory) take(ctx context.Context, n int, deadline time.Time) bool {
 	}
 }
 
-// bound sets the limit. What is in use above it is not taken back.
+// bound sets the limit. Octets in use above a lower limit are not reclaimed.
 func (m *memory) bound(limit int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +65,7 @@ func (m *memory) bound(limit int) {
 	m.wake()
 }
 
-// wake has those who wait look again. The caller holds mu.
+// wake makes waiting goroutines check again. The caller holds mu.
 func (m *memory) wake() {
 	if m.freed != nil {
 		close(m.freed)
@@ -80,10 +79,10 @@ func (m *memory) inUse() int {
 	return m.used
 }
 
-// hold takes n octets of the budgets of this connection and of the endpoint; a
-// negative n gives back.
+// hold takes n octets from the budgets of this connection and of the endpoint; a negative n
+// returns them.
 func (s *Session) hold(n int) bool {
-	if n < 0 { // the connection last: what it has is never less than the endpoint has for it
+	if n < 0 { // the connection last, so that its count never falls below its share of the endpoint's
 		s.ep.memory.tryTake(n)
 		s.memory.tryTake(n)
 		return true
@@ -98,8 +97,8 @@ func (s *Session) hold(n int) bool {
 	return true
 }
 
-// grow is hold that waits for the budget of the endpoint until the deadline, for
-// the read buffer of a stream.
+// grow is hold for the read buffer of a stream. It waits for the budget of the endpoint
+// until the deadline.
 func (s *Session) grow(n int, deadline time.Time) bool {
 	if n <= 0 {
 		return s.hold(n)
@@ -114,15 +113,15 @@ func (s *Session) grow(n int, deadline time.Time) bool {
 	return true
 }
 
-// share takes n octets of the budget of this connection. If they are not there,
-// the streams that rest between two frames give up the buffers that grew for
-// their last one, which takes them a moment. Nobody else is waited for: what
-// QUIC has received for a stream that waits, the others of the connection lack.
+// share takes n octets of the budget of this connection. If there are not enough, streams
+// between two frames release their grown buffers, which takes a moment. share waits for no
+// other stream: the octets that QUIC has buffered for a waiting stream use up the window of
+// the others.
 func (s *Session) share(n int) bool {
 	return s.memory.tryTake(n) || s.recall() && s.memory.take(s.ctx, n, time.Now().Add(linger))
 }
 
-// recall wakes the streams that rest with a buffer that grew, and reports
+// recall wakes the streams that are between two frames with a grown buffer, and reports
 // whether there are any.
 func (s *Session) recall() (found bool) {
 	s.mu.Lock()

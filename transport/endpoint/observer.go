@@ -9,31 +9,31 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Observer is told what happens. Its methods are called from many goroutines
-// at once, often on a read loop, and must not block. What they are given is
-// valid until they return.
+// Observer receives the events of an endpoint. Its methods are called from many goroutines
+// at once, often on a read loop, and must not block. Their arguments are valid until they
+// return.
 type Observer interface {
-	// Verdict is called exactly once for every frame received, good or bad,
-	// when it is known how it ended: at once for what is refused or answered
-	// inline, at the end of the exchange for detached and held requests. So
-	// verdicts of one stream need not arrive in the order of Seq.
+	// Verdict is called exactly once for every received frame, when its outcome is known:
+	// at once for a frame that is refused or answered inline, at the end of the exchange
+	// for detached and held requests. So the verdicts of one stream need not be in the
+	// order of Seq.
 	Verdict(v Verdict)
 
-	// Security is called for each S1 failure on an established connection.
-	// What fails before that is reported by the listener.
+	// Security is called for each S1 failure on an established connection. The listener
+	// reports earlier failures.
 	Security(ev transport.SecurityEvent)
 
-	// Opened is called when a session starts, Closed when it ended, with why.
+	// Opened is called when a session starts, Closed with the reason when it has ended.
 	// Every Opened is followed by one Closed.
 	Opened(s *Session)
 	Closed(s *Session, cause error)
 
-	// Refused is called for a connection that was closed unserved: a bound was
-	// reached, Options.Admit said no, or the endpoint is shutting down.
+	// Refused is called for a connection that is closed without being served: at a bound,
+	// by Options.Admit, or because the endpoint is shutting down.
 	Refused(peer *transport.Peer)
 }
 
-// Discard is the Observer that is told everything and does nothing.
+// Discard is an Observer that does nothing.
 var Discard Observer = discard{}
 
 type discard struct{}
@@ -44,9 +44,9 @@ func (discard) Opened(*Session)                  {}
 func (discard) Closed(*Session, error)           {}
 func (discard) Refused(*transport.Peer)          {}
 
-// logging is the Observer of an Endpoint that was given none: it writes what went
-// wrong to the default logger of log/slog, which is standard error unless the program
-// says otherwise. Error budgets bound how much peers can have it write.
+// logging is the Observer of an Endpoint without one: it writes failures to the default
+// logger of log/slog, which is standard error unless the program changes it. Error budgets
+// bound how many lines peers can cause.
 type logging struct{ discard }
 
 func (logging) Verdict(v Verdict) {

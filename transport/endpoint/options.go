@@ -11,26 +11,26 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Options configure an Endpoint. Registry is required; zero elsewhere means the
-// default that is named.
+// Options configure an Endpoint. Registry is required; elsewhere zero means the stated
+// default.
 type Options struct {
 	// Registry holds the profiles that are served to peers. Required.
 	Registry *profiles.Registry
 
-	// Access is what handlers find as the Rules of a request. Nil denies nothing.
+	// Access becomes the Rules of each request. Nil denies nothing.
 	Access profiles.Access
 
-	// Observer is told of every verdict, every security event and every
-	// session. Nil means that what is refused, handlers that fail or panic among
-	// it, is written to the default logger of log/slog. Discard wants none of it.
+	// Observer receives every verdict, every security event and every session. Nil writes
+	// refusals and failed handlers to the default logger of log/slog. Use Discard to ignore
+	// all events.
 	Observer Observer
 
 	// FrameLimit is MAX_FRAME_BYTES in octets, default 8 MiB. The limits of
 	// envelopes are checked independently of it (SWP Core §4).
 	FrameLimit int
 
-	// Identity returns the identity of this endpoint, which goes beside each error that
-	// it writes itself (extension 53). Nil, or an empty one: nothing does.
+	// Identity returns the identity of this endpoint. It is added to each error that this
+	// endpoint writes (extension 53). Nil, or an empty result, adds nothing.
 	Identity func() string
 
 	// Envelope holds the limits of E1, in octets.
@@ -45,10 +45,9 @@ type Options struct {
 	// Window refuses messages above a fixed rate. Off by default.
 	Window Window
 
-	// ReplayWindow is how long the msg_id of an initiating message counts as in
-	// flight after the message was handled, within one connection. Zero: only
-	// while it is being handled. At most 65,536 ids are remembered per
-	// connection, the oldest are forgotten first.
+	// ReplayWindow is how long the msg_id of an initiating message stays in use after the
+	// message was handled, within one connection. Zero: only while it is being handled. At
+	// most 65,536 ids are remembered per connection; the oldest are forgotten first.
 	ReplayWindow time.Duration
 
 	// ErrorFrames turns on the error path: profile 4096 tells the peer why a
@@ -56,19 +55,19 @@ type Options struct {
 	// the profile close the connection, so it is off by default.
 	ErrorFrames bool
 
-	// Bounds caps what peers can make this endpoint hold.
+	// Bounds limits the resources that peers can use.
 	Bounds Bounds
 
-	// InFlightOf returns how many requests a connection of an identity may have in
-	// flight where that is not Bounds.InFlight; 0 means that it is. It is asked with
-	// each of them and must not block. Nil: it is for everyone.
+	// InFlightOf returns how many requests a connection of an identity may have in flight;
+	// 0 means Bounds.InFlight. It is called for each request and must not block. Nil:
+	// Bounds.InFlight applies to every identity.
 	InFlightOf func(identity string) int
 
-	// Admit is asked before a connection is served; an error closes it with
+	// Admit is called before a connection is served. An error closes the connection with
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error
 
-	// Tracer follows exchanges. Nil means nobody does.
+	// Tracer follows exchanges. May be nil.
 	Tracer Tracer
 
 	// Now is the clock for freshness, Window, ReplayWindow and outgoing
@@ -79,7 +78,7 @@ type Options struct {
 // Freshness is the policy for ts_unix_ms (SWP Core §7). A message is fresh if
 // its timestamp differs from the clock by at most Skew, in either direction.
 type Freshness struct {
-	// Owner says whose policy it is, and so which code a stale message gets.
+	// Owner determines which code a stale message gets.
 	Owner FreshnessOwner
 
 	// Skew is MAX_CLOCK_SKEW_MS as a duration, default 5 minutes.
@@ -99,8 +98,7 @@ const (
 	FreshnessS1                         // stale: ERR_SECURITY_POLICY and a security event
 )
 
-// Rate is a token bucket per connection. Over it reading pauses; nothing is
-// refused.
+// Rate is a token bucket per connection. Above it reading pauses; nothing is refused.
 type Rate struct {
 	Frames int // per second; zero turns it off
 	Burst  int // default 2 × Frames
@@ -114,8 +112,7 @@ type Window struct {
 	Period time.Duration // default 1 s
 }
 
-// Bounds caps what peers can make an endpoint hold. Negative values are
-// refused by New.
+// Bounds limits the resources that peers can use. New refuses negative values.
 type Bounds struct {
 	Connections            int // at once, default 16,384
 	ConnectionsPerIdentity int // at once, default 256

@@ -15,73 +15,73 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// errSlow ends sessions whose peer does not read what is due to it.
+// errSlow ends the session of a peer that does not read fast enough.
 var errSlow = errors.New("endpoint: the peer is too slow to read")
 
 const (
-	// direct is the payload size from which octets are written from where they
-	// lie instead of being gathered first.
+	// direct is the size from which a payload is written from its own memory instead of
+	// being copied into the output buffer.
 	direct = 32 << 10
 
-	// gathered is how much output collects before it is written although more
-	// could be added.
+	// gathered is how many octets output collects before it writes them, even if more could
+	// be added.
 	gathered = 48 << 10
 
-	// stalled is how long a write may be under way before a full queue means
-	// that the peer does not read, and not that the writer had no turn yet.
+	// stalled is how long a write may take before a full queue means that the peer does not
+	// read. With a shorter write the writer may just not have been scheduled.
 	stalled = time.Second
 
-	// burst is how many times the bounds of the queue hold for last words: the
-	// answers to many requests may come at once, and the peer has asked for each
-	// of them. Large ones leave one part to the small.
+	// burst multiplies the bounds of the queue for terminal answers: the answers to many
+	// requests may be ready at once, and the peer has requested each of them. Large answers
+	// leave one part for small ones.
 	burst = 4
 )
 
-// errTooMuch takes the place of an answer for which there is no room. It is not
-// retryable: what was asked may have been done.
+// errTooMuch replaces an answer for which there is no room. It is not retryable, because
+// the request may have been executed.
 var errTooMuch = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "outbound", Text: "too many large answers are waiting to be read", Pace: true,
 }
 
-// patience says what a sender does when the queue is full.
+// patience says what a sender does if the queue is full.
 type patience uint8
 
 const (
-	inline  patience = iota // on the read loop: writes by itself, and waits for it
-	waits                   // a goroutine of its own: waits for room
+	inline  patience = iota // on the read loop: writes the queue itself
+	waits                   // on another goroutine: waits for room
 	copied                  // on the read loop, for a flusher to write: waits for room
 	refuses                 // must not wait: a queue that stays full ends the session
-	answers                 // the same for the last word of an exchange, see burst
+	answers                 // the same for a terminal answer, see burst
 	yields                  // must not wait, may be lost: leaves a quarter to the others
 )
 
-// output is the outbound queue of a stream. Whoever has something to say
-// appends a frame; many small frames are written at once. One goroutine writes
-// at a time, the read loop when it has nothing more to read, else a flusher
-// that is started on demand and yields once, so that others can add theirs.
+// output is the outbound queue of a stream. Senders append frames, and many small frames
+// are written at once. One goroutine writes at a time: the read loop when it has nothing
+// more to read, else a flusher. A flusher is started on demand and yields once, so that
+// other senders can append.
 type output struct {
 	l *lane
 
 	mu      sync.Mutex
 	buf     []byte    // frames waiting
-	charged int       // of cap(buf), what the budget of the endpoint was asked for
+	charged int       // octets of cap(buf) that are charged to the budget of the endpoint
 	spare   []byte    // the buffer written last, to be used again
-	frames  int       // in buf and under way
-	busy    int       // octets under way
-	words   int       // octets of buf that are last words
+	frames  int       // in buf and being written
+	busy    int       // octets being written
+	words   int       // octets of terminal answers in buf
 	writing bool      // some goroutine has the right to write
-	began   time.Time // when the write under way began, or zero
-	last    time.Time // when the latest one began
+	began   time.Time // when the present write began, or zero
+	last    time.Time // when the latest write began
 	closing bool      // CloseWrite is due after what is queued
 	closed  bool
 	err     error
 	wrote   bool // anything was ever written
 
 	deadline time.Time // of writing, in force; belongs to whoever is writing
-	room     room.Gate // opened after each write
+	room     room.Gate // wakes waiting senders after each write
 }
 
-// reset makes o the queue of a new stream. Its buffers were dropped.
+// reset makes o the queue of a new stream. The previous stream has released its buffers.
 func (o *output) reset(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +89,7 @@ func (o *output) reset(l *lane) {
 	o.last, o.deadline = time.Time{}, time.Time{}
 }
 
-// send queues one frame. See patience for what happens if there is no room.
+// send queues one frame. p says what to do if there is no room.
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 	size := env.Size()
 	opts := o.l.s.opts
@@ -97,8 +97,8 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 	}
 	if p == inline && o.l.s.calling.Load() > 0 && !o.l.s.conn.Multiplexed() {
-		// The peer may be doing as we do: writing an answer and, until that is
-		// done, not reading ours. So the loop goes on reading, up to a bound.
+		// The peer may do the same: write an answer and not read ours until that is done.
+		// So the loop continues to read, up to a bound.
 		p = copied
 	}
 	size += frame.HeaderSize
@@ -123,7 +123,7 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 		case len(o.buf) > 0:
 			o.write()
 		default:
-			p = waits // a large frame that is not copied needs no room
+			p = waits // a large frame is written directly and needs no room
 		}
 	}
 	o.count(size, p)
@@ -186,13 +186,13 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 	}
 }
 
-// fits reports whether a frame of so many octets may be queued, by its size.
+// fits reports whether a frame of a size may be queued.
 func (o *output) fits(size int, p patience) bool {
 	n, most := o.l.s.queued.Load()+int64(size), int64(o.l.s.opts.Bounds.OutboundBytes)
 	switch {
 	case p == yields:
 		return o.bounds().Yields(o.l.s.queued.Load(), size)
-	case p == refuses: // it is not charged with the last words of others
+	case p == refuses: // terminal answers of other exchanges do not count
 		n -= o.l.s.words.Load()
 	case p == answers && size > free:
 		most *= burst - 1
@@ -202,12 +202,12 @@ func (o *output) fits(size int, p patience) bool {
 	return n <= most
 }
 
-// free is the size of a queue that needs nothing of the endpoint's budget: two
-// windows of a reader and the slack of their buffers.
+// free is the size of a queue that is not charged to the endpoint's budget: two windows of
+// a reader, with the slack of their buffers.
 const free = 132 << 10
 
-// makeRoom makes sure that n more octets fit in buf. Beyond the free size they
-// come out of the budget for octets in flight; false says that it is spent.
+// makeRoom ensures that n more octets fit in buf. Above the free size they are charged to
+// the budget for octets in flight; it returns false if the budget is spent.
 func (o *output) makeRoom(n int) bool {
 	s := o.l.s
 	if o.buf == nil {
@@ -229,8 +229,8 @@ func (o *output) makeRoom(n int) bool {
 	return true
 }
 
-// sendDirect writes what is queued, then the frame with its payload from where
-// it lies. The caller holds mu.
+// sendDirect writes the queue, then the frame, whose payload is not copied. The caller
+// holds mu.
 func (o *output) sendDirect(env *e1.Envelope, size int) error {
 	for o.writing && o.err == nil {
 		o.awaitWrite()
@@ -259,12 +259,13 @@ func (o *output) sendDirect(env *e1.Envelope, size int) error {
 	return o.err
 }
 
-// awaitWrite waits, without mu, for the write under way.
+// awaitWrite waits, without mu, for the present write.
 func (o *output) awaitWrite() {
 	_ = o.room.Wait(context.Background(), &o.mu)
 }
 
-// flush writes what is queued, unless another goroutine is writing and will.
+// flush writes the queue, unless another goroutine is writing; that one then writes
+// everything.
 func (o *output) flush() {
 	o.mu.Lock()
 	o.write()
@@ -281,9 +282,8 @@ func (o *output) write() {
 	o.done()
 }
 
-// flusher writes until nothing is left. It yields before each write, and again
-// as long as that brought more: the other senders that are ready to run add
-// their frames to the same record.
+// flusher writes until the queue is empty. It yields before each write, and again as long
+// as the queue grows, so that other runnable senders add their frames to the same record.
 func (o *output) flusher() {
 	o.mu.Lock()
 	for len(o.buf) > 0 && o.err == nil {
@@ -305,8 +305,7 @@ func (o *output) beginWriting() {
 	o.l.s.writing.Add(1)
 }
 
-// writeOnce writes what is queued and then tail, without mu. The caller has
-// the right to write.
+// writeOnce writes the queue and then tail, without mu. The caller has the right to write.
 func (o *output) writeOnce(tail []byte) {
 	buf, frames, charged, words := o.buf, o.frames, o.charged, o.words
 	o.buf, o.spare, o.charged, o.words = o.spare, nil, 0, 0
@@ -341,12 +340,12 @@ func (o *output) writeOnce(tail []byte) {
 	o.room.Open()
 }
 
-// stride is how much of a frame has a deadline of its own: who takes 8 MiB at the pace
-// of a slow link is not stalled.
+// stride is how many octets of a frame share a deadline: a peer that receives 8 MiB over a
+// slow link is not stalled.
 const stride = 512 << 10
 
-// writeChunk writes without mu. The deadline is that of a frame, or of a stride of a
-// larger one, not that of all that is queued.
+// writeChunk writes without mu. The deadline applies to one frame, or to one stride of a
+// large frame, not to the whole queue.
 func (o *output) writeChunk(p []byte) error {
 	now := time.Now()
 	o.began, o.last = now, now
@@ -367,8 +366,8 @@ func (o *output) writeChunk(p []byte) error {
 // writeWithin writes before the deadline that begins now.
 func (o *output) writeWithin(p []byte, now time.Time) error {
 	stream := o.l.stream
-	// A deadline moved for each write wakes the poller each time. One that is
-	// up to a tenth late moves once a second.
+	// Each change of a deadline wakes the poller. So the deadline is moved once a second,
+	// and may be up to a tenth late.
 	most := o.l.s.opts.Bounds.Write
 	if left := o.deadline.Sub(now); left < most || left > most+most/10 {
 		o.deadline = now.Add(most + most/10)
@@ -380,8 +379,8 @@ func (o *output) writeWithin(p []byte, now time.Time) error {
 	return err
 }
 
-// wholeFrames returns how many octets of a queue to write at once: all, or if
-// that is much, as many whole frames as fill a write.
+// wholeFrames returns how many octets of a queue to write at once: all of them, or if there
+// are many, as many whole frames as fit in a write.
 func wholeFrames(queue []byte) int {
 	if len(queue) <= 2*gathered {
 		return len(queue)
@@ -393,8 +392,8 @@ func wholeFrames(queue []byte) int {
 	return min(n, len(queue)) // the last may be the head of a frame whose payload follows
 }
 
-// done gives up the right to write. Frames that were added meanwhile by
-// senders who saw it taken get a flusher.
+// done gives up the right to write. If frames were added during the write, a flusher is
+// started for them.
 func (o *output) done() {
 	if o.err == nil && len(o.buf) > 0 {
 		go o.flusher()
@@ -410,8 +409,7 @@ func (o *output) done() {
 	o.room.Open()
 }
 
-// fail ends the stream because nothing can be written to it any more. What is
-// queued is dropped.
+// fail ends the stream after a write error. The queue is dropped.
 func (o *output) fail(err error) {
 	if o.err != nil {
 		return
@@ -428,14 +426,15 @@ func (o *output) fail(err error) {
 	o.room.Open()
 	if !s.conn.Multiplexed() {
 		s.cancel(err)
-		// Not under mu: closing runs into the peer's or the observer's code.
+		// On another goroutine and without mu, because close calls code of the transport
+		// and the observer.
 		go s.close(profiles.RateLimitExceeded, err)
 		return
 	}
 	o.l.stream.Reset(uint64(profiles.RateLimitExceeded))
 }
 
-// closeWrite tells the peer, after what is queued, that nothing more will come.
+// closeWrite half-closes the stream after the queue has been written.
 func (o *output) closeWrite() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -452,7 +451,7 @@ func (o *output) closeWrite() {
 	}
 }
 
-// finish is closeWrite that waits until all is written, or cannot be.
+// finish is closeWrite that waits until the queue has been written or writing has failed.
 func (o *output) finish() {
 	o.closeWrite()
 	o.mu.Lock()
@@ -476,8 +475,7 @@ func (o *output) lastWrite() time.Time {
 	return o.last
 }
 
-// drop gives the buffers back if nothing is queued, and reports whether the
-// queue is at rest.
+// drop releases the buffers if nothing is queued, and reports whether the queue is empty.
 func (o *output) drop() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

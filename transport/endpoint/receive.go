@@ -68,8 +68,8 @@ func (l *lane) receive(body []byte) {
 	l.serve(profile) // rows 26 to 28
 }
 
-// fresh applies the policy for timestamps (SWP Core §7). The comparison is of
-// unsigned milliseconds, so that no far future wraps into the present.
+// fresh applies the policy for timestamps (SWP Core §7). It compares unsigned milliseconds,
+// so that a timestamp in the far future does not wrap around.
 func (l *lane) fresh(ts uint64) *profiles.Error {
 	f := &l.s.opts.Freshness
 	if f.Owner == FreshnessOff && !f.Required {
@@ -116,8 +116,8 @@ func (l *lane) paced() *profiles.Error {
 	return nil
 }
 
-// duplicate refuses an initiating message whose msg_id is in flight on this
-// connection (SWP Core §9). The tables are empty most of the time.
+// duplicate refuses an initiating message whose msg_id is in flight on this connection (SWP
+// Core §9). The tables are usually empty.
 func (l *lane) duplicate(id []byte) *profiles.Error {
 	s := l.s
 	s.mu.Lock()
@@ -156,7 +156,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 	switch {
 	case l.taken != nil:
 		if err != nil {
-			// What it was handed to still has the copy, unless there is none.
+			// The receiver of the copy still uses it, unless the message was deferred.
 			l.taken.end(err, l.taken.place != nil)
 		}
 	case l.s.unanswerable(l.ctx, err):
@@ -194,20 +194,19 @@ func check(p *profiles.Profile, env *e1.Envelope) (err error) {
 	return p.Check(env)
 }
 
-// detailGone marks a message that was accepted but whose sender could not be
-// answered any more.
+// detailGone marks a message that was accepted, but whose sender has disconnected.
 const detailGone = "gone"
 
-// unanswerable reports whether a handler failed because its peer is gone, which is
-// nobody's violation. ctx is that of the message.
+// unanswerable reports whether a handler failed because its peer has disconnected, which is
+// no violation. ctx is that of the message.
 func (s *Session) unanswerable(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
 	}
-	if errors.Is(err, profiles.ErrFinished) { // the stream has said its last word already
+	if errors.Is(err, profiles.ErrFinished) { // the terminal answer has been sent already
 		return true
 	}
-	if caused(err, s.ctx) || caused(err, ctx) { // also where a handler made an *Error of it
+	if caused(err, s.ctx) || caused(err, ctx) { // also if a handler wrapped it in an *Error
 		return true
 	}
 	return ctx.Err() != nil && !errors.As(err, new(*profiles.Error)) && !errors.As(err, new(*PanicError))

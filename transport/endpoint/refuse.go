@@ -8,19 +8,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// severity says what a refusal does to the stream where the peer has no claim
-// to more.
+// severity says what a refusal does to the stream of the peer.
 type severity uint8
 
 const (
-	ordinary        severity = iota // the message dies, the stream lives on
-	fatalUnlessTold                 // the stream dies unless the error path can say why
-	fatal                           // the stream dies
+	ordinary        severity = iota // refuses the message, the stream continues
+	fatalUnlessTold                 // ends the stream unless the error path can report the reason
+	fatal                           // ends the stream
 )
 
 var errBudget = &profiles.Error{Code: profiles.RateLimitExceeded, Detail: "error_budget", Text: "too many refused messages"}
 
-// refuseFrame refuses what never became an envelope.
+// refuseFrame refuses octets that are not an envelope.
 func (l *lane) refuseFrame(err error) {
 	fault := CodeOf(err)
 	if fault.Code == profiles.Internal {
@@ -34,10 +33,9 @@ func (l *lane) refuseFrame(err error) {
 	l.refuse(nil, fault, fatal)
 }
 
-// refuse ends the message being served with an error: it tells the peer in the
-// way the profile or the error path has for it, charges the error budget,
-// resets or closes as severity asks, and reports the verdict. profile is nil
-// where no profile may answer.
+// refuse ends the message being served with an error: it sends the error message of the
+// profile or the error path, charges the error budget, resets or closes as sev says, and
+// reports the verdict. profile is nil if no profile may answer.
 func (l *lane) refuse(profile *profiles.Profile, fault *profiles.Error, sev severity) {
 	told := l.answerRefusal(profile, &l.req, &l.account, fault, l.ended, inline)
 	if !fault.Domain {
@@ -79,9 +77,9 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 	return l.out.send(l.ctx, &answer, p) == nil
 }
 
-// needsErrorFrame reports whether a refused message opened an exchange of a profile that
-// says nothing of refusals: without the error message of this endpoint its sender
-// would wait.
+// needsErrorFrame reports whether a refused message opened an exchange of a profile without
+// an error message. Without the error message of this endpoint its sender would wait for
+// ever.
 func needsErrorFrame(p *profiles.Profile, req *profiles.Request) bool {
 	if p == nil || p.Refusal != nil {
 		return false
@@ -90,7 +88,7 @@ func needsErrorFrame(p *profiles.Profile, req *profiles.Request) bool {
 	return ok && t.Role&(profiles.Initiating|profiles.Concluding) == profiles.Initiating
 }
 
-// refusal asks the profile for its own error message. One that panics has none.
+// refusal asks the profile for its own error message. If the profile panics, there is none.
 func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) (answer e1.Envelope, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -100,8 +98,8 @@ func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) 
 	return p.Refusal(req, fault)
 }
 
-// punish charges a refusal on the read loop and carries out its severity. A
-// failure of ours is counted like a refusal, but the peer does not pay for it.
+// punish charges a refusal to the error budget and applies its severity. An internal error
+// is counted as a refusal, but is not charged to the peer.
 func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 	spent := fault.Code != profiles.Internal && l.s.limiter.charge(&l.s.opts.Bounds, fault.Pace)
 	quic := l.s.conn.Multiplexed()
@@ -115,8 +113,8 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 			action = Reset
 		}
 	case fault.Code == profiles.DuplicateMsgID && l.refs.Load() > 1:
-		// A reset would take the first message of that msg_id with it, if this
-		// is its stream.
+		// If the first message with that msg_id is on this stream, a reset would end it,
+		// too.
 	case quic && !told:
 		action = Reset
 	}
@@ -151,9 +149,9 @@ func (l *lane) closeSession(code profiles.Code, cause error) {
 	l.s.close(code, cause)
 }
 
-// hangUp says that nothing more will come and discards, for a moment and up to
-// a bound, what the peer still sends. Closing a socket with unread octets in
-// it would throw away the answer that says why.
+// hangUp half-closes the stream and, for a limited time and up to a bound, discards the
+// octets that the peer still sends. A socket closed with unread octets sends a reset, which
+// would discard the answer with the reason.
 func (l *lane) hangUp() {
 	l.out.finish()
 	_ = l.stream.SetReadDeadline(time.Now().Add(lingerTime))
@@ -166,15 +164,15 @@ func (l *lane) hangUp() {
 	}
 }
 
-// errExcess refuses an answer to a call that was answered to its end.
+// errExcess refuses an answer to a call that has ended.
 var errExcess = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "after_end", Text: "the exchange has ended"}
 
-// unsolicited drops an answer that nobody waits for. Late answers to calls that
-// were closed here are the peer's good right, up to a bound; the others cost it.
+// unsolicited drops an answer without an open call. Late answers to calls that this side
+// closed are allowed up to a bound; others are charged to the peer.
 func (l *lane) unsolicited() {
 	_, late := l.s.ownID(l.req.MsgID)
 	if late && l.ours && !l.own.Load() && l.s.conn.Multiplexed() {
-		// Nobody here waits for what this stream still brings: tell the peer.
+		// No caller waits for answers on this stream, so tell the peer.
 		l.stopped = true
 		l.verdict(profiles.OK, "unsolicited", nil, false, Reset)
 		l.stream.Reset(uint64(profiles.OK))
@@ -190,11 +188,12 @@ func (l *lane) unsolicited() {
 	}
 }
 
-// maxRefusal is how large a refusal may become by the identity of its author: a peer
-// must not be able to have much written for little.
+// maxRefusal bounds a refusal with the identity of its author, so that a small message
+// cannot cause a large answer.
 const maxRefusal = 512
 
-// sign says who has written a refusal. One that says so already has passed through.
+// sign adds the identity of this endpoint to a refusal. A refusal that has an identity was
+// forwarded, and stays unchanged.
 func (e *Endpoint) sign(answer *e1.Envelope) {
 	identity := e.opts.Load().Identity
 	if identity == nil {

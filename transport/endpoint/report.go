@@ -10,21 +10,20 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ExchangeObserver is an Observer that wants to know what exchanges came to. For
-// other Observers no time is measured.
+// ExchangeObserver is an Observer that also receives a Report of each exchange. Without it
+// no time is measured.
 type ExchangeObserver interface {
-	// Exchange is called once for each exchange that the peer opened with a
-	// message of a type that is served here, after the Verdict of that message.
-	// What is said of Observer holds for it.
+	// Exchange is called once for each exchange that the peer opened with a known message
+	// type, after the Verdict of that message. The rules of Observer apply.
 	Exchange(r Report)
 }
 
-// Report is what one exchange came to. It is valid until Exchange returns.
+// Report describes one exchange that has ended. It is valid until Exchange returns.
 type Report struct {
 	Verdict Verdict // of the message that opened it
 
-	// Subject has a Profile and an Operation always: where the profile has said
-	// nothing they are its name and the name of the message type.
+	// Subject always has a Profile and an Operation. If the profile has not set them, they
+	// are its name and the name of the message type.
 	Subject profiles.Subject
 	Outcome profiles.Outcome
 
@@ -35,10 +34,10 @@ type Report struct {
 	Context context.Context // of the handler, for what it carries
 }
 
-// account is what is known of an exchange for its Report.
+// account collects the data for the Report of an exchange.
 type account struct {
 	subject profiles.Subject
-	outcome profiles.Outcome // as the profile told it
+	outcome profiles.Outcome // as the profile reported it
 	sent    int
 	opens   bool   // the message opens an exchange
 	kind    string // name of its type
@@ -57,8 +56,8 @@ func (e *Endpoint) count(a *account, env *e1.Envelope) {
 	}
 }
 
-// report tells of an exchange that has ended. gone says that the peer was not
-// there any more when it would have been answered.
+// report reports an exchange that has ended. gone says that the peer had disconnected
+// before the answer.
 func (s *Session) report(a *account, v *Verdict, ctx context.Context, gone bool) {
 	watch := s.ep.exchanges
 	if watch == nil || !a.opens {
@@ -114,8 +113,8 @@ func (r *responder) Ended(o profiles.Outcome) { r.account.outcome = o }
 // Sent implements profiles.Witness.
 func (r *responder) Sent(env *e1.Envelope) { r.s.ep.count(&r.account, env) }
 
-// About implements profiles.Exchange: whoever has the copy of a request has its
-// Responder.
+// About implements profiles.Exchange. It does nothing: the Responder of the copied request
+// has its own About.
 func (taken) About(profiles.Subject) {}
 
 // About implements profiles.Witness.

@@ -14,8 +14,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Session is one authenticated connection. Who dialled makes no difference. It
-// is safe for concurrent use and implements profiles.Session.
+// Session is one authenticated connection. It does not matter which end dialled. It is safe
+// for concurrent use and implements profiles.Session.
 type Session struct {
 	ep     *Endpoint
 	opts   *Options // of the Endpoint when the session began; nothing changes them
@@ -28,12 +28,12 @@ type Session struct {
 	prefix  [8]byte // first half of every msg_id of this session
 	counter atomic.Uint64
 	limiter limiter
-	touched atomic.Int64 // when an exchange ended last, or on QUIC octets moved, Unix microseconds
+	touched atomic.Int64 // when an exchange last ended, or on QUIC octets moved; Unix microseconds
 	calling atomic.Int32 // len(calls), for the read loop
-	spared  atomic.Bool  // some stream has the one window that costs nothing
+	spared  atomic.Bool  // a stream uses the one free window
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
-	words   atomic.Int64 // of them those of last words
+	words   atomic.Int64 // octets of terminal answers among them
 
 	deferred atomic.Int64 // octets of messages whose commit is under way
 	memory   memory       // its share of octets in flight: grown buffers and copied requests
@@ -50,11 +50,11 @@ type Session struct {
 	replay    *replay              // nil unless there is a replay window
 	leaving   bool                 // drained, and about to close
 	answered  bool                 // the peer has answered some call
-	kept      int                  // who has asked not to end it for being idle
+	kept      int                  // number of Keep calls without a release
 
 	closed   sync.Once
 	draining atomic.Bool
-	heard    atomic.Bool // the peer of the only stream has said all it has to say
+	heard    atomic.Bool // the peer of the only stream has half-closed it
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
@@ -65,29 +65,30 @@ func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
 	return s
 }
 
-// ID numbers the sessions of an Endpoint, from 1.
+// ID returns the number of the session in its Endpoint, from 1.
 func (s *Session) ID() uint64 { return s.id }
 
-// Peer is who is on the other side. It never changes.
+// Peer describes the other end. It never changes.
 func (s *Session) Peer() *profiles.Peer { return &s.peer }
 
-// Context ends when the connection is gone; context.Cause says why.
+// Context ends with the connection; context.Cause returns the reason.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Answered reports whether the peer has answered any call: it has let this side in.
+// Answered reports whether the peer has answered any call, which shows that it has admitted
+// this side.
 func (s *Session) Answered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answered
 }
 
-// Close ends the session at once. Where the transport carries a code the peer
-// sees it. Calls fail, detached handlers see their context end.
+// Close ends the session at once. If the transport carries a code, the peer sees it. Calls
+// fail, and the contexts of detached handlers end.
 func (s *Session) Close(code profiles.Code) {
 	s.close(code, &transport.CloseError{Code: uint64(code)})
 }
 
-// close ends the session at once. The first caller's code and cause stay.
+// close ends the session at once. The code and cause of the first call stay.
 func (s *Session) close(code profiles.Code, cause error) {
 	s.closed.Do(func() {
 		s.cancel(cause)
@@ -95,7 +96,7 @@ func (s *Session) close(code profiles.Code, cause error) {
 	})
 }
 
-// addLane and removeLane say that a stream is being read, or is no longer.
+// addLane and removeLane record the streams that are being read.
 func (s *Session) addLane(l *lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *Session) run() {
 	s.failCalls(context.Cause(s.ctx))
 }
 
-// ErrEnded is the cause of sessions whose peer closed the connection in order.
+// ErrEnded is the cause of the end of sessions that the peer closed in order.
 var ErrEnded = errors.New("endpoint: the peer closed the connection")
 
 // runOnly serves a connection that is its only stream, on this goroutine.
@@ -156,8 +157,8 @@ func (s *Session) runStreams() {
 	}
 }
 
-// watchIdle closes a multiplexed connection that has had nothing in flight and
-// no octet for Bounds.Idle. It returns with the session.
+// watchIdle closes a multiplexed connection after Bounds.Idle without a request in flight
+// and without an octet. It returns at the end of the session.
 func (s *Session) watchIdle() {
 	idle := s.opts.Bounds.Idle
 	timer := time.NewTimer(idle)
@@ -172,7 +173,7 @@ func (s *Session) watchIdle() {
 		quiet := s.idle() && s.kept == 0
 		s.mu.Unlock()
 		left := idle
-		if quiet { // looked at before touched: what ends an exchange touches first
+		if quiet { // read before touched, because the end of an exchange calls touch first
 			left -= time.Since(time.UnixMicro(s.touched.Load()))
 		}
 		if left <= 0 {
@@ -183,13 +184,13 @@ func (s *Session) watchIdle() {
 	}
 }
 
-// ErrIdle is the cause of sessions that this end closed because nothing was in flight
-// for Bounds.Idle.
+// ErrIdle is the cause of the end of sessions that this endpoint closed after Bounds.Idle
+// with nothing in flight.
 var ErrIdle = errors.New("endpoint: idle too long")
 
-// Keep has the session not end for being idle, until release is called: its peer may have
-// nothing to say for hours, as an agent that waits for work. Whether the peer is still
-// there is for the transport to find out.
+// Keep suspends the idle timeout until release is called: a peer such as an agent that
+// waits for work may send nothing for hours. The transport detects whether the peer is
+// still there.
 func (s *Session) Keep() (release func()) {
 	s.keep(1)
 	return sync.OnceFunc(func() {
@@ -206,9 +207,8 @@ func (s *Session) keep(n int) {
 
 func (s *Session) touch(now time.Time) { s.touched.Store(now.UnixMicro()) }
 
-// onlyLane returns the stream that is shared by all: the connection's only
-// one, or on a multiplexed connection the one that Send uses, opened at its
-// first use.
+// onlyLane returns the shared stream: the only stream of the connection, or on a
+// multiplexed connection the stream of Send, opened at its first use.
 func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 	s.mu.Lock()
 	l := s.only
@@ -238,8 +238,8 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 	return l, nil
 }
 
-// borrowOnly is onlyLane with a reference that the caller releases: the stream
-// of Send may end, and its lane be used for another, at any time.
+// borrowOnly is onlyLane with a reference that the caller must release. Without it the
+// stream of Send might end and its lane be reused at any time.
 func (s *Session) borrowOnly(ctx context.Context) (*lane, error) {
 	for {
 		l, err := s.onlyLane(ctx)
@@ -258,8 +258,7 @@ func (s *Session) borrowOnly(ctx context.Context) (*lane, error) {
 	}
 }
 
-// replaceOnly forgets the stream of Send after it ended: the next Send opens
-// another.
+// replaceOnly forgets the stream of Send after its end; the next Send opens another.
 func (s *Session) replaceOnly(l *lane) {
 	s.mu.Lock()
 	shared := s.only == l
@@ -272,8 +271,8 @@ func (s *Session) replaceOnly(l *lane) {
 	}
 }
 
-// Open returns a lane of its own: a new stream on QUIC, the one stream
-// elsewhere. The caller closes it.
+// Open returns a new lane: a new stream on QUIC, the only stream elsewhere. The caller
+// closes it.
 func (s *Session) Open(ctx context.Context) (profiles.Lane, error) {
 	l, err := s.open(ctx)
 	if err != nil {
@@ -298,11 +297,10 @@ func (s *Session) open(ctx context.Context) (*lane, error) {
 	return l, nil
 }
 
-// Call sends env under a fresh msg_id and returns the exchange. On QUIC it has
-// a stream of its own that is finished with the request: what needs to send
-// more, such as a cancellation message, opens a lane. Closing the call before
-// its answers are complete resets that stream, which ends the handler's context
-// on the other side.
+// Call sends env under a new msg_id and returns the exchange. On QUIC it uses a new stream
+// and half-closes it after the request. A caller that needs to send more, such as a
+// cancellation, opens a lane instead. If the call is closed before its answers are
+// complete, the stream is reset, which ends the context of the handler on the other side.
 func (s *Session) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
 	if !s.conn.Multiplexed() {
 		l, err := s.onlyLane(ctx)
@@ -323,7 +321,7 @@ func (s *Session) Call(ctx context.Context, env e1.Envelope) (profiles.Call, err
 	return c, nil
 }
 
-// Send sends a one-way message. All of a session's run on one stream, in order.
+// Send sends a one-way message. All one-way messages of a session use one stream, in order.
 func (s *Session) Send(ctx context.Context, env e1.Envelope) error {
 	l, err := s.borrowOnly(ctx)
 	if err != nil {
@@ -349,9 +347,9 @@ func (s *Session) over() error {
 	return ErrEnded
 }
 
-// nextID writes a fresh msg_id to id: eight random octets of the session and a
-// counter, so that the answer to a call is found by number, and a late answer
-// to a closed call is told from an id this side never used.
+// nextID writes a new msg_id to id: eight random octets of the session and a counter. The
+// number finds the call of an answer, and separates late answers to closed calls from ids
+// that this side never used.
 func (s *Session) nextID(id *[16]byte) uint64 {
 	n := s.counter.Add(1)
 	copy(id[:8], s.prefix[:])

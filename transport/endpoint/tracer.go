@@ -6,22 +6,19 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Tracer follows exchanges from the handler to the verdict. Its methods, and the
-// functions that it returns, are called by many goroutines at once, often on a
-// read loop, and must not block. One that allocates nothing for an exchange it
-// does not care for costs nothing.
+// Tracer follows exchanges from the handler to the verdict. Its methods and the functions
+// that they return are called by many goroutines at once, often on a read loop, and must
+// not block. An implementation should allocate nothing for an exchange that it does not
+// trace.
 type Tracer interface {
-	// Begin is called before the handler of an initiating message, not for what
-	// is refused before it gets there. The context that it returns, ctx or one
-	// made from it, is the handler's, and that of the exchange if it goes on
-	// after the handler has returned. ended is called once, after the Observer,
-	// with the verdict of the message; nil means that nobody wants to know. req
-	// is valid until Begin returns.
+	// Begin is called before the handler of an initiating message, but not for a message
+	// that was refused earlier. It returns ctx or a context derived from it, which the
+	// handler and the exchange use. ended is called once with the verdict of the message,
+	// after the Observer; it may be nil. req is valid until Begin returns.
 	Begin(ctx context.Context, profile *profiles.Profile, req *profiles.Request) (_ context.Context, ended func(Verdict))
 }
 
-// ContextFunc is a Tracer that makes the contexts of handlers and does not want
-// to know how they end.
+// ContextFunc is a Tracer that only makes the contexts of handlers.
 type ContextFunc func(ctx context.Context, profile *profiles.Profile, req *profiles.Request) context.Context
 
 // Begin calls f.

@@ -4,8 +4,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Verdict is how one received message ended. It is what logs, metrics, the
-// audit trail and the vector runner read.
+// Verdict says how one received message ended. Logs, metrics, the audit trail and the
+// vector runner read it.
 type Verdict struct {
 	Session *Session
 	Lane    uint64 // which stream of the session, from 1 in order of appearance
@@ -18,15 +18,15 @@ type Verdict struct {
 	Detail string
 	Err    error // why, for the log; nil if Code is OK
 
-	// Reject says that the message was refused as a violation and charged to
-	// the error budget. It is false for OK and for failures that the profile
-	// defines as ordinary answers.
+	// Reject says that the message was refused as a violation and charged to the error
+	// budget. It is false for OK and for failures that the profile defines as ordinary
+	// answers.
 	Reject bool
 
 	// Action is what the refusal did to the stream or connection.
 	Action Action
 
-	// What is known of the envelope. Zero where the frame did not get that far.
+	// The envelope, as far as it was decoded; the other fields are zero.
 	ProfileID uint64
 	MsgType   uint64
 	Flags     uint64

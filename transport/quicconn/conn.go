@@ -32,8 +32,8 @@ func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
 	return &conn{qc: qc, peer: peer, ctx: ctx}
 }
 
-// dialled is a connection that remembers the policy by which its peer was
-// verified. It implements transport.Rechecker.
+// dialled is a connection with the policy that verified its peer. It implements
+// transport.Rechecker.
 type dialled struct {
 	*conn
 	policy *transport.Policy
@@ -42,8 +42,8 @@ type dialled struct {
 
 func (d *dialled) Recheck() error { return d.policy.RecheckDialled(d.qc.ConnectionState().TLS, d.host) }
 
-// accepted is a connection that remembers by which policy it was let in. It
-// implements transport.Rechecker.
+// accepted is a connection with the policy that admitted its peer. It implements
+// transport.Rechecker.
 type accepted struct {
 	*conn
 	policy *transport.Policy
@@ -75,8 +75,8 @@ func (c *conn) Close(code uint64) error {
 	return c.qc.CloseWithError(quic.ApplicationErrorCode(code), "")
 }
 
-// stream is a quic.Stream with other methods: a conversion, not an allocation.
-// It implements transport.Stream and transport.Releaser.
+// stream is a quic.Stream with other methods, so that a conversion allocates nothing. It
+// implements transport.Stream and transport.Releaser.
 type stream quic.Stream
 
 func (s *stream) q() *quic.Stream { return (*quic.Stream)(s) }
@@ -105,7 +105,7 @@ func (s *stream) Reset(code uint64) {
 // Release implements transport.Releaser.
 func (s *stream) Release() { s.q().ReleaseStreamCredit() }
 
-// cause turns what carries an application error code into a CloseError.
+// cause converts an application error code into a CloseError.
 func cause(err error) error {
 	if err == nil {
 		return nil
@@ -119,7 +119,8 @@ func cause(err error) error {
 	return err
 }
 
-// ofStream is cause for an error of a stream, which says whether the connection has ended.
+// ofStream is cause for an error of a stream; such an error also says whether the
+// connection has ended.
 func ofStream(err error) error {
 	if err == nil || err == io.EOF { // as each stream that a peer finishes ends
 		return err

@@ -102,7 +102,7 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// join keeps the socket for one more user; false says that it is too late.
+// join adds a user of the socket. It returns false if the socket is closed.
 func (l *Listener) join() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *Listener) join() bool {
 	return true
 }
 
-// leave gives the socket up once nobody uses it.
+// leave removes a user of the socket and closes it after the last one.
 func (l *Listener) leave() {
 	l.mu.Lock()
 	l.users--
@@ -131,8 +131,8 @@ func (l *Listener) isClosed() bool {
 	return l.closed
 }
 
-// handshake is one that is under way. It is a value of its connection's
-// context, by which Accept finds it.
+// handshake is a handshake in progress. It is a value of its connection's context, where
+// Accept finds it.
 type handshake struct {
 	l    *Listener
 	over atomic.Bool

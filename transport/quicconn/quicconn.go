@@ -1,6 +1,6 @@
-// Package quicconn carries SWP over QUIC: as many streams a connection as the
-// exchanges need. transport.Policy decides which peers are admitted. It is the
-// only package that names quic-go.
+// Package quicconn carries SWP over QUIC, with any number of streams per connection.
+// transport.Policy decides which peers are admitted. It is the only package that names
+// quic-go.
 //
 // Specification: SWP Core §13 (S1).
 package quicconn
@@ -26,18 +26,17 @@ type Options struct {
 	// the handshake may take twice as long. Zero means 5 s.
 	HandshakeTimeout time.Duration
 
-	// RetryAbove is how many handshakes of a listener may be under way before
-	// new peers have to prove their address first (Retry). Zero means 128,
-	// a negative value every time.
+	// RetryAbove is the number of handshakes in progress per listener above which new peers
+	// must first prove their address (Retry). Zero means 128, a negative value always.
 	RetryAbove int
 
-	// Pending is how many handshakes of a listener may be under way; newer ones
-	// are refused. Zero means 1,024.
+	// Pending is how many handshakes of a listener may be in progress; further ones are
+	// refused. Zero means 1,024.
 	Pending int
 
-	// Windows is how many octets the receive windows of all connections of a
-	// listener may grow together beyond the 1 MiB that each begins with, up to
-	// 4 MiB each. Zero means 16 MiB.
+	// Windows is how many octets the receive windows of all connections of a listener may
+	// grow in total. Each window begins with 1 MiB and grows to at most 4 MiB. Zero means
+	// 16 MiB.
 	Windows int
 }
 
@@ -69,7 +68,7 @@ const (
 	keepAlive        = 20 * time.Second
 )
 
-// config is what both sides say of themselves in the handshake.
+// config returns the QUIC parameters of both sides.
 func (o Options) config() *quic.Config {
 	return &quic.Config{
 		HandshakeIdleTimeout:           o.HandshakeTimeout,
@@ -82,15 +81,15 @@ func (o Options) config() *quic.Config {
 		MaxIncomingUniStreams:          -1,
 		Allow0RTT:                      false,
 		EnableDatagrams:                false,
-		// A stream counts until its work here is over (transport.Releaser), not
-		// until the peer has reset it.
+		// A stream counts until its work here is done (transport.Releaser), even if the
+		// peer has reset it.
 		RequireStreamCreditRelease: true,
 	}
 }
 
-// Dial connects to addr, host:port, from a new UDP socket, and returns once
-// this side has verified the peer. The peer may still refuse this side; the
-// cause of the connection's Context then says so.
+// Dial connects to addr, host:port, from a new UDP socket, and returns after this side has
+// verified the peer. The peer may still refuse this side; the cause of the connection's
+// Context then says so.
 func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Options) (transport.Conn, error) {
 	opts = opts.withDefaults()
 	host, _, err := net.SplitHostPort(addr)

@@ -10,15 +10,15 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// resetInfo separates this key from others that may be derived from a
-// certificate's key one day.
+// resetInfo separates this key from other keys that may later be derived from the same
+// certificate key.
 const resetInfo = "swp quic stateless reset"
 
-// resetKey returns the key by which a listener tells peers of an earlier
-// process that their connections are gone (stateless reset, RFC 9000 §10.3).
-// They would otherwise learn it by silence alone, a minute later. It follows
-// from the private key, so that only the next process has the same one. It is
-// nil, and peers are not told, where the private key cannot be read.
+// resetKey returns the key by which a listener tells peers of an earlier process that their
+// connections have ended (stateless reset, RFC 9000 §10.3). Without it they would detect
+// this after a minute of silence. The key is derived from the private key, so that the next
+// process has the same one. It is nil, and no reset is sent, if the private key cannot be
+// read.
 func resetKey(policy *transport.Policy) *quic.StatelessResetKey {
 	creds := policy.Credentials()
 	if creds == nil || creds.Certificate == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// windows is what the receive windows of all connections of a listener may grow
-// beyond what they begin with. Unread data of a peer takes memory here, and a
-// window that may not grow only makes the connection slower.
+// windows is the budget for the growth of the receive windows of all connections of a
+// listener. Unread data of a peer occupies memory here. A window that may not grow only
+// makes its connection slower.
 type windows struct {
 	mu    sync.Mutex
 	limit uint64 // octets
@@ -17,8 +17,8 @@ type windows struct {
 	of    map[*quic.Conn]uint64
 }
 
-// grow is quic.Config.AllowConnectionWindowIncrease. It calls no method of the
-// connection that could wait for it.
+// grow is quic.Config.AllowConnectionWindowIncrease. It calls no method of the connection
+// that could wait for grow itself.
 func (w *windows) grow(conn *quic.Conn, delta uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// channel is a tls.Conn that distinguishes failures of the network from records
-// that the peer, or an attacker on the path, has damaged.
+// channel is a tls.Conn that distinguishes network failures from records that the peer, or
+// an attacker on the path, has damaged.
 type channel struct {
 	*tls.Conn
 	wire     *wire
 	peer     *transport.Peer
 	onEvent  func(transport.SecurityEvent)
-	reported bool // Read is not called by two goroutines at once
+	reported bool // used by Read only, which one goroutine calls at a time
 	received bool // anything at all since the handshake
 }
 
@@ -24,8 +24,8 @@ func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) *trans
 	return transport.NewNetConn(&channel{Conn: conn, wire: w, peer: peer, onEvent: opts.OnSecurity}, peer)
 }
 
-// dialled is a connection that remembers the policy by which its peer was
-// verified. It implements transport.Rechecker.
+// dialled is a connection with the policy that verified its peer. It implements
+// transport.Rechecker.
 type dialled struct {
 	*transport.NetConn
 	tls    *tls.Conn
@@ -35,8 +35,8 @@ type dialled struct {
 
 func (d *dialled) Recheck() error { return d.policy.RecheckDialled(d.tls.ConnectionState(), d.host) }
 
-// accepted is a connection that remembers by which policy it was let in. It
-// implements transport.Rechecker.
+// accepted is a connection with the policy that admitted its peer. It implements
+// transport.Rechecker.
 type accepted struct {
 	*transport.NetConn
 	tls    *tls.Conn
@@ -45,8 +45,8 @@ type accepted struct {
 
 func (a *accepted) Recheck() error { return a.policy.Recheck(a.tls.ConnectionState()) }
 
-// Read returns io.EOF after close_notify, an error that is io.ErrUnexpectedEOF
-// if the connection ended without, and otherwise what the network or TLS said.
+// Read returns io.EOF after close_notify, an io.ErrUnexpectedEOF error if the connection
+// ended without it, and otherwise the error of the network or of TLS.
 func (c *channel) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -58,8 +58,8 @@ func (c *channel) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// report announces, once, that TLS itself gave the connection up: a record
-// that failed authentication, a flood of records without data, an alert.
+// report reports, once, that TLS itself ended the connection: a record that failed
+// authentication, too many records without data, an alert.
 func (c *channel) report(err error) {
 	if c.reported {
 		return

@@ -48,9 +48,9 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 	return l, nil
 }
 
-// serverConfig returns the TLS configuration of a policy. It refuses peers without
-// an application protocol with the proper alert. crypto/tls would go on and have
-// VerifyConnection blame the certificate.
+// serverConfig returns the TLS configuration of a policy. It refuses peers without an
+// application protocol with the proper alert. crypto/tls would continue, and
+// VerifyConnection would report the certificate instead.
 func serverConfig(policy *transport.Policy) *tls.Config {
 	c := policy.Server()
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -84,9 +84,8 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// handle starts the handshake of a new connection. Its goroutine ends with the
-// handshake, because the stack that a handshake needs is twice that of a
-// connection at rest.
+// handle starts the handshake of a new connection. Its goroutine ends with the handshake,
+// because a handshake needs twice the stack of an established connection.
 func (l *Listener) handle(conn net.Conn) {
 	place := l.admit(conn)
 	if place == nil {
@@ -119,8 +118,8 @@ func (l *Listener) shake(tcp net.Conn, place *list.Element) {
 	l.Put(&accepted{newConn(conn, raw, peer, l.opts), conn, l.policy}, l.opts.HandshakeTimeout)
 }
 
-// admit gives conn a place among the pending ones, the oldest one's if all are
-// taken. It returns nil once the listener is closed.
+// admit adds conn to the pending connections, and evicts the oldest one if there are too
+// many. It returns nil after Close.
 func (l *Listener) admit(conn net.Conn) *list.Element {
 	l.mu.Lock()
 	if l.closed {
@@ -146,14 +145,14 @@ func (l *Listener) admit(conn net.Conn) *list.Element {
 	return place
 }
 
-// leave gives a place back and reports whether it was still held.
+// leave removes a pending connection and reports whether it was still pending.
 func (l *Listener) leave(place *list.Element) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.remove(place) != nil
 }
 
-// remove empties a place, under l.mu. It returns nil if it was empty.
+// remove removes a pending connection, under l.mu. It returns nil if it was removed before.
 func (l *Listener) remove(place *list.Element) net.Conn {
 	conn, _ := place.Value.(net.Conn)
 	if conn != nil {

@@ -1,5 +1,5 @@
-// Package tlsconn carries SWP over mutual TLS 1.3 on TCP: one stream a
-// connection. transport.Policy decides which peers are admitted.
+// Package tlsconn carries SWP over mutual TLS 1.3 on TCP, with one stream per connection.
+// transport.Policy decides which peers are admitted.
 //
 // Specification: SWP Core §13 (S1).
 package tlsconn
@@ -18,9 +18,9 @@ import (
 
 // Options configure a listener or a dialler. The zero value is usable.
 type Options struct {
-	// OnSecurity is told of each handshake that failed and of each connection
-	// that failed authentication later. Many goroutines call it at once and it
-	// must not block. It may be nil.
+	// OnSecurity is called for each failed handshake, and for each connection whose records
+	// fail authentication later. Many goroutines call it at once and it must not block. It
+	// may be nil.
 	OnSecurity func(transport.SecurityEvent)
 
 	// HandshakeTimeout is how long a peer may take from its first octet of TCP
@@ -31,8 +31,8 @@ type Options struct {
 	// for a peer does not count. Zero means half the cores, at least one.
 	Handshakes int
 
-	// Pending is how many connections of a listener may be in their handshake;
-	// a newer one pushes the oldest out. Zero means 1,024.
+	// Pending is how many connections of a listener may be in their handshake; a newer one
+	// evicts the oldest. Zero means 1,024.
 	Pending int
 }
 
@@ -55,9 +55,8 @@ func (o Options) withDefaults() Options {
 // keepAlive finds dead peers within two minutes.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 30 * time.Second, Count: 3}
 
-// Dial connects to addr, host:port, and returns once this side has verified
-// the peer. TLS 1.3 lets the peer verify this side later: if it refuses, the
-// first Read says so.
+// Dial connects to addr, host:port, and returns after this side has verified the peer. In
+// TLS 1.3 the peer verifies this side later: if it refuses, the first Read fails.
 func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Options) (transport.Conn, error) {
 	opts = opts.withDefaults()
 	host, _, err := net.SplitHostPort(addr)
@@ -84,7 +83,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 	return &dialled{newConn(conn, raw, peer, opts), conn, policy, host}, nil
 }
 
-// shake runs the handshake of conn and says who the peer is.
+// shake runs the handshake of conn and returns the peer.
 func shake(ctx context.Context, conn *tls.Conn, raw *wire, policy *transport.Policy) (*transport.Peer, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err

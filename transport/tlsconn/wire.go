@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// maxHandshake is how many octets a peer may send before its handshake is
-// over. Certificates of 32 KiB fit, a certificate message of 256 KiB, which
-// crypto/tls would read to its end, does not.
+// maxHandshake is how many octets a peer may send during its handshake. It admits
+// certificates of 32 KiB, but not a certificate message of 256 KiB, which crypto/tls would
+// accept.
 const maxHandshake = 64 << 10
 
-// closeWait is how long Close tries to tell a peer that does not read.
+// closeWait is how long Close waits for a peer that does not read.
 const closeWait = 250 * time.Millisecond
 
 var (
 	errHandshakeSize = errors.New("tlsconn: more than 65536 octets before the end of the handshake")
 
-	// errCut is what crypto/tls sees instead of io.EOF, which it would pass on
-	// as if close_notify had been received.
+	// errCut replaces io.EOF for crypto/tls, which would report io.EOF as if it had
+	// received close_notify.
 	errCut = cutError{}
 )
 
@@ -35,14 +35,14 @@ type wire struct {
 	shaking *handshake // nil once the handshake is over
 	failed  error      // what the last Read returned
 	closing atomic.Bool
-	said    bool // the last word was said: what crypto/tls writes after it is dropped
+	said    bool // the final alert was sent: later writes of crypto/tls are dropped
 }
 
 // alertNoApplicationProtocol is the number of an alert of TLS.
 const alertNoApplicationProtocol = 120
 
-// alert ends a handshake, of which nothing is encrypted yet, with a fatal alert of
-// our own in the place of the one that crypto/tls would send.
+// alert ends a handshake with a fatal alert in place of the one that crypto/tls would send.
+// The handshake is not encrypted yet.
 func (w *wire) alert(number byte) {
 	_, _ = w.Write([]byte{21, 3, 3, 0, 2, 2, number})
 	w.said = true
@@ -54,9 +54,9 @@ type handshake struct {
 	read  int
 }
 
-// acquire and release bound how many handshakes compute at once. A slot is
-// never held while the peer is waited for: with one slot held through Read,
-// 500 silent peers keep a good one waiting until they time out.
+// acquire and release bound how many handshakes compute at once. A slot is never held while
+// waiting for the peer: otherwise 500 silent peers would delay a good one until they time
+// out.
 func (h *handshake) acquire() {
 	if h.slots != nil {
 		h.slots <- struct{}{}

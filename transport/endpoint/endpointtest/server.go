@@ -1,5 +1,5 @@
-// Package endpointtest has what the tests of profiles need around an endpoint: a
-// way to reach it over each kind of connection, and a profile to wait with.
+// Package endpointtest helps tests of profiles: it connects to an endpoint over each kind
+// of connection, and has a profile that synchronises with the endpoint.
 package endpointtest
 
 import (
@@ -20,8 +20,7 @@ const patience = 60 * time.Second
 // many, and the two of a network.
 var Kinds = []string{"pipe", "mux", "tls", "quic"}
 
-// Server is an endpoint that peers reach over one kind of connection until the
-// test ends.
+// Server is an endpoint that accepts one kind of connection until the test ends.
 type Server struct {
 	t    testing.TB
 	kind string
@@ -30,7 +29,7 @@ type Server struct {
 	ca   *transporttest.CA
 }
 
-// Serve lets ep be reached. The caller closes ep.
+// Serve makes ep accept connections. The caller closes ep.
 func Serve(t testing.TB, kind string, ep *endpoint.Endpoint) *Server {
 	t.Helper()
 	s := &Server{t: t, kind: kind, ep: ep}
@@ -52,7 +51,7 @@ func Serve(t testing.TB, kind string, ep *endpoint.Endpoint) *Server {
 	return s
 }
 
-// Connect returns a connection of an identity that nobody reads yet.
+// Connect returns a connection with an identity. Nothing reads from it yet.
 func (s *Server) Connect(identity string) transport.Conn {
 	s.t.Helper()
 	if s.ln == nil {

@@ -11,8 +11,8 @@ import (
 
 const syncID = 900
 
-// Sync is a profile that answers once everything before on the stream is done,
-// as the method swp.sync does.
+// Sync is a profile that answers after all earlier messages of the stream are done, like
+// the method swp.sync.
 var Sync = &profiles.Profile{
 	ID: syncID, Name: "sync",
 	Types: []profiles.Type{{ID: 1, Name: "REQ", Role: profiles.Initiating}, {ID: 2, Name: "ANS", Role: profiles.Answer}},
@@ -30,8 +30,8 @@ var Sync = &profiles.Profile{
 	}),
 }
 
-// CallSync waits until a peer that serves Sync is done with everything that was
-// sent before on a lane.
+// CallSync waits until a peer that serves Sync has processed all earlier messages of a
+// lane.
 func CallSync(ctx context.Context, lane profiles.Lane) error {
 	call, err := lane.Call(ctx, e1.Envelope{ProfileID: syncID, MsgType: 1})
 	if err != nil {
@@ -42,8 +42,7 @@ func CallSync(ctx context.Context, lane profiles.Lane) error {
 	return err
 }
 
-// Deaf is an Observer that heeds nothing, to be embedded by one that heeds
-// something.
+// Deaf is an Observer that ignores everything. Tests embed it and override single methods.
 type Deaf struct{}
 
 // Verdict implements endpoint.Observer.
