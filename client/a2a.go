@@ -12,8 +12,8 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// CheckAgent makes sure that the peer honours the name of an agent: one that
-// ignores it could give the task to another agent.
+// CheckAgent returns an error if the peer ignores the name of an agent: such a peer could
+// give the task to another agent.
 func (c *Client) CheckAgent(ctx context.Context, agent string) error {
 	if agent == "" {
 		return nil
@@ -25,50 +25,50 @@ func (c *Client) CheckAgent(ctx context.Context, agent string) error {
 	return err
 }
 
-// A2A is both ends of profile 2 on this connection.
+// A2A returns both ends of profile 2 on this connection.
 func (c *Client) A2A() *a2a.Service { return c.set.A2A }
 
-// Dialer reconnects. Its errors are those of Dial.
+// Dialer makes a connection. Its errors are those of Dial.
 type Dialer func(ctx context.Context) (*Client, error)
 
 // FollowOptions say which task is followed, and how. Task and Event are required.
 type FollowOptions struct {
-	Task  *a2a.Task // as it is sent
-	Agent string    // that it is meant for; empty leaves the choice to the peer
+	Task  *a2a.Task // the task to send
+	Agent string    // the agent for the task; empty leaves the choice to the peer
 
-	// Resume says that the task may have been sent before: it goes on after the
-	// Event of a number, and the first connection, too, may take Patience.
+	// Resume says that the task may have been sent before. Following then continues after
+	// the Event with number After, and the first connection may take Patience, too.
 	Resume bool
 	After  uint64
 
-	// Patience is how long the peer may be gone. Default 10 s.
+	// Patience is how long the peer may be unreachable. Default 10 s.
 	Patience time.Duration
 
-	// Sent is called when the task has gone out for the first time, so that the
-	// peer may have accepted it even if Follow fails. It may be nil.
+	// Sent is called after the task has been sent for the first time: the peer may then
+	// have accepted it, even if Follow fails. It may be nil.
 	Sent func()
 
-	// Event gets each Event, in order, once. An error ends the following, and is
-	// its error.
+	// Event is called once for each Event, in order. If it returns an error, Follow ends
+	// with that error.
 	Event func(*a2a.Event) error
 
-	// Lost is told of each connection that ended too early, and how long it is
-	// until the next one is tried. It may be nil.
+	// Lost is called for each connection that ended too early, with the pause before the
+	// next attempt. It may be nil.
 	Lost func(err error, pause time.Duration)
 }
 
-// TaskResult is how a task that was followed has ended.
+// TaskResult says how a followed task has ended.
 type TaskResult struct {
 	a2a.Result
 
-	// Refused is the code by which an endpoint refused the task, OK if its agent ended
-	// it, and By the endpoint.
+	// Refused is the code with which an endpoint refused the task, and By that endpoint.
+	// Refused is OK if the agent ended the task.
 	Refused profiles.Code
 	By      Author
 }
 
-// Follow sends a task and stays with it over as many connections as it takes,
-// until its Result. The task goes on at the peer even if Follow fails.
+// Follow sends a task and receives its Events until its Result, over as many connections as
+// necessary. If Follow fails, the task continues at the peer.
 func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
@@ -98,9 +98,9 @@ func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, err
 type follower struct {
 	o      FollowOptions
 	kept   *Kept
-	resume bool   // it may have been sent
+	resume bool   // the task may have been sent before
 	after  uint64 // number of the last Event that was handed over
-	heard  bool   // something came on this connection
+	heard  bool   // a message arrived on this connection
 	taken  bool   // the peer has acknowledged the task
 }
 
@@ -155,9 +155,9 @@ func (f *follower) ended(c *Client, r *a2a.Result) *TaskResult {
 
 var errUnacknowledged = errors.New("client: the peer does not say that it has taken the task in; it may have refused it, for which A2A has no answer")
 
-// acknowledged returns a context for the first answer. A task is acknowledged by
-// an Event or its Result, within a second of being stored; but those of A2A 1.0
-// may be silent.
+// acknowledged returns a context for the first answer. An Event or the Result acknowledges
+// a task, within a second after the task was stored. Tasks of A2A 1.0 may have no early
+// answer, so they have no such limit.
 func (f *follower) acknowledged(ctx context.Context) (context.Context, context.CancelFunc) {
 	if f.taken || f.after > 0 || strings.HasPrefix(f.o.Task.Kind, "a2a/1.0/") {
 		return context.WithCancel(ctx)

@@ -15,24 +15,25 @@ import (
 type A2AHTTPOptions struct {
 	Peer     *Kept
 	Agent    string       // agent or partner/agent, as the peer knows it
-	Listener net.Listener // on a loopback address: any program that can connect acts as this client
+	Listener net.Listener // on a loopback address: each program that connects acts as this client
 
-	// Params are the names of headers that are service parameters besides those of A2A.
+	// Params are the names of headers that are service parameters, in addition to those of
+	// A2A.
 	Params []string
 
 	// Verbatim returns cards unchanged, with the interfaces and signatures of their
 	// authors.
 	Verbatim bool
 
-	// Ready is called once the peer was reached. It may be nil.
+	// Ready is called after the peer was reached. It may be nil.
 	Ready func()
 }
 
-// ServeA2AHTTP is a local A2A agent over JSON-RPC and REST, with its card at
-// /.well-known/agent-card.json, that is really the remote one: docs/http-front.md says how
-// it behaves. A lost connection is replaced, and streams go on over the new one. It
-// returns when ctx ends, after the calls in flight have had two seconds, with nil; or with
-// the error of the first connection, or of the listener.
+// ServeA2AHTTP serves a remote agent as a local A2A agent over JSON-RPC and REST, with its
+// card at /.well-known/agent-card.json; docs/http-front.md describes its behaviour. A lost
+// connection is replaced, and streams continue over the new one. It returns nil after ctx
+// has ended; calls in flight then have two seconds. It fails with the error of the first
+// connection, or of the listener.
 func ServeA2AHTTP(ctx context.Context, o A2AHTTPOptions) error {
 	cards := agdisc.NewCache(agdisc.CacheOptions{})
 	defer cards.Close()
@@ -53,7 +54,7 @@ func ServeA2AHTTP(ctx context.Context, o A2AHTTPOptions) error {
 	return local(ctx, o.Listener, front, o.Ready, nil)
 }
 
-// a2aWay is the way to the agent, for all who call alike.
+// a2aWay is the link to the agent, shared by all local callers.
 type a2aWay struct {
 	peer  *Kept
 	agent string

@@ -17,26 +17,25 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// advice is what to do about an error of a connection. Each has a test that provokes
-// it, over TLS and QUIC where both can.
+// advice tells the user what to do about an error of a connection. A test provokes each
+// error, over TLS and QUIC if both can have it.
 type advice struct {
 	name  string // for the tests
 	fits  func(f *failure) bool
 	words func(f *failure) string
 }
 
-// failure is an error of a connection with the known facts about that
-// connection.
+// failure is an error of a connection and the known facts about that connection.
 type failure struct {
 	c      *Client
 	err    error
 	text   string
-	closed *transport.CloseError // nil unless an end closed it with a code
-	own    error                 // what is wrong with the certificate of this side
+	closed *transport.CloseError // set if one end closed the connection with a code
+	own    error                 // the fault of this side's certificate, if any
 }
 
-// advise returns what to do about an error, and the name of that advice; both are empty
-// if nothing is known about it.
+// advise returns the advice for an error and the name of that advice. Both are empty if
+// there is none.
 func (c *Client) advise(err error) (name, words string) {
 	f := &failure{c: c, err: err, text: err.Error(), own: c.opts.Identity.fault(time.Now())}
 	errors.As(err, &f.closed)
@@ -48,7 +47,7 @@ func (c *Client) advise(err error) (name, words string) {
 	return "", ""
 }
 
-// advices are tried in order: facts from the error itself before conclusions.
+// advices are tried in order: facts in the error itself come before conclusions.
 var advices = []advice{
 	{"no identity", func(f *failure) bool { return errors.Is(f.err, fs.ErrNotExist) }, always(
 		"Make a development identity with: swpd init, or name files with --cert, --key and --ca.")},
@@ -98,18 +97,18 @@ var advices = []advice{
 		return fmt.Sprintf("The server hung up, perhaps for this reason: %s. Renew it, or show another one with --cert and --key.", trimmed(f.own))
 	}},
 	{"ended before use", (*failure).ended, func(f *failure) string {
-		// Over TLS nothing says why.
+		// Over TLS there is no reason in the error.
 		return "The server hung up. If it does so each time, it is full, or does not let this identity in. " + f.c.ifDenied()
 	}},
 }
 
-// lost reports whether the connection is gone: it may outlive a stream that failed.
+// lost reports whether the connection has ended. It may still exist after a stream has
+// failed.
 func (c *Client) lost() bool { return c.Session == nil || c.gone() }
 
 func always(words string) func(*failure) string { return func(*failure) string { return words } }
 
-// trimmed returns the text of an error without the names of the packages that it came
-// through.
+// trimmed returns the text of an error without the names of packages in front.
 func trimmed(err error) string {
 	text := err.Error()
 	for _, name := range []string{"client: ", "endpoint: ", "tlsconn: ", "quicconn: ", "transport: "} {
@@ -118,7 +117,7 @@ func trimmed(err error) string {
 	return text
 }
 
-// ifDenied is what to do about a server that does not let our identity in.
+// ifDenied is the advice for a server that refuses this identity.
 func (c *Client) ifDenied() string {
 	return fmt.Sprintf("Its operator finds %q in its log with reason \"denied\" and would have to take it out of access.deny; swpd reload then lets it in.", c.id())
 }
@@ -127,7 +126,7 @@ func (f *failure) code(code profiles.Code) bool {
 	return f.closed != nil && f.closed.Code == uint64(code)
 }
 
-// invalid reports whether the certificate of the peer was refused here for a reason.
+// invalid reports whether this side refused the peer's certificate for a reason.
 func (f *failure) invalid(reason x509.InvalidReason) bool {
 	var invalid x509.CertificateInvalidError
 	return errors.As(f.err, &invalid) && invalid.Reason == reason
@@ -138,8 +137,8 @@ func (f *failure) refusedHere(reason string) bool {
 	return errors.As(f.err, &refused) && refused.Reason == reason
 }
 
-// otherProtocol reports whether there is something at the address that is no SWP over
-// TLS.
+// otherProtocol reports whether the address belongs to a server of another protocol than
+// SWP over TLS.
 func (f *failure) otherProtocol() bool {
 	cut := f.c.Session == nil && (errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, io.EOF) || errors.Is(f.err, syscall.ECONNRESET))
 	return cut || f.refusedHere(transport.ReasonDowngrade) ||
@@ -147,8 +146,8 @@ func (f *failure) otherProtocol() bool {
 		strings.Contains(f.text, "first record does not look like a TLS handshake")
 }
 
-// refusedThere reports whether the peer sent an alert about our certificate. crypto/tls
-// gives the alerts that a peer sent no type, quic-go only a number.
+// refusedThere reports whether the peer sent an alert about our certificate. In crypto/tls
+// an alert of the peer has no type; in quic-go it is only a number.
 func (f *failure) refusedThere() bool {
 	for _, alert := range []string{
 		"bad certificate", "unknown certificate", "certificate required", "certificate unknown", "expired certificate",
@@ -166,7 +165,7 @@ func (f *failure) late() bool {
 		strings.Contains(f.text, "no recent network activity")
 }
 
-// ended reports whether the peer closed the connection and said no reason.
+// ended reports whether the peer closed the connection without a reason.
 func (f *failure) ended() bool {
 	orderly := f.closed != nil && f.closed.Code == 0 && f.closed.Remote
 	return orderly || errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, endpoint.ErrNoAnswer) || errors.Is(f.err, endpoint.ErrEnded) || errors.Is(f.err, syscall.ECONNRESET)

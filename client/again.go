@@ -11,24 +11,24 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// pauses are those before the peer is dialled again. Each is cut at random.
+// pauses are the pauses before the next attempt to dial. Each is shortened at random.
 var pauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
-// reconnecting tries something again, after pauses that grow while nothing moves.
+// reconnecting repeats an attempt, after pauses that grow until there is progress.
 type reconnecting struct {
 	pauses   backoff.Exponential
-	patience time.Duration                        // without anything that moves; 0: for ever
-	lost     func(err error, pause time.Duration) // told of each pause; may be nil
+	patience time.Duration                        // maximum time without progress; 0: no limit
+	lost     func(err error, pause time.Duration) // called before each pause; may be nil
 
-	last     time.Time // that something moved
+	last     time.Time // of the last progress
 	failures int       // since
 }
 
-// moved restarts the pauses and the time of patience.
+// moved records progress: it resets the pauses and the time of patience.
 func (r *reconnecting) moved() { r.last, r.failures = time.Now(), 0 }
 
-// run calls try until it succeeds or says that another try is of no use, ctx has ended,
-// or the next try would come after the time of patience. It returns the last error of try.
+// run calls try until it succeeds or says that a retry cannot help, ctx has ended, or the
+// next attempt would exceed the patience. It returns the last error of try.
 func (r *reconnecting) run(ctx context.Context, try func() (again bool, err error)) error {
 	for r.moved(); ; r.failures++ {
 		again, err := try()
@@ -48,19 +48,19 @@ func (r *reconnecting) run(ctx context.Context, try func() (again bool, err erro
 	}
 }
 
-// again does something over as many connections as it takes.
+// again repeats an operation over as many connections as necessary.
 type again struct {
 	connect  Dialer
-	patience time.Duration                        // without anything that moves; 0: for ever
-	silence  time.Duration                        // that a sign of life may take
+	patience time.Duration                        // maximum time without progress; 0: no limit
+	silence  time.Duration                        // maximum time for a sign of life
 	lost     func(err error, pause time.Duration) // may be nil
-	known    bool                                 // the other end was there before
+	known    bool                                 // the peer was reached before
 }
 
-// run calls do with a connection, and with another one when that is lost, until it
-// succeeds, fails for good, or nothing has moved for the time of patience. do says
-// what moves; before anything has, a connection that does not come about is an
-// error at once.
+// run calls do with a connection, and with a new connection after each loss, until do
+// succeeds or fails permanently, or there was no progress for the time of patience. do
+// calls moved for each progress; before the first progress a failed dial is an error at
+// once.
 func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
 	kept := Keep(KeepOptions{Dial: a.connect, Timeout: a.silence})
 	defer kept.Close()
@@ -69,7 +69,7 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 	return r.run(ctx, func() (again bool, err error) {
 		c, err := kept.one(ctx)
 		if err != nil {
-			return known, err // nobody was there to begin with
+			return known, err // the peer was never reached
 		}
 		err = c.Explain(do(ctx, c, func() {
 			r.moved()
@@ -83,11 +83,12 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 	})
 }
 
-// goneTime is how much later than a stream of its the end of a connection may show.
+// goneTime is how long after the failure of a stream the end of its connection may be
+// detected.
 const goneTime = time.Second
 
-// gone reports whether the connection has ended, or does so in a moment: over QUIC
-// what is under way may fail before that is known.
+// gone reports whether the connection has ended or ends within goneTime: over QUIC a stream
+// may fail before the end of its connection is known.
 func (c *Client) gone() bool {
 	select {
 	case <-c.Context().Done():
@@ -97,14 +98,13 @@ func (c *Client) gone() bool {
 	}
 }
 
-// finalError is an error that no other connection would mend.
+// finalError is an error that a new connection cannot change.
 type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// mayPass reports whether a retry may succeed: the other end said so, or the
-// connection was lost, with any error. A nil lost takes all that no end has said for
-// the loss of the connection.
+// mayPass reports whether a retry may succeed: the peer said so, or the connection was
+// lost. A nil lost treats every error without an answer of the peer as a lost connection.
 func mayPass(err error, lost func() bool) bool {
 	var (
 		answer *profiles.PeerError
@@ -115,7 +115,7 @@ func mayPass(err error, lost func() bool) bool {
 	case errors.As(err, new(*finalError)):
 		return false
 	case errors.As(err, &answer):
-		// People have to make room; a new offer repairs a wrong order.
+		// A quota needs action by the user. A new offer corrects a wrong order.
 		return answer.Retryable() && answer.Code != artifact.CodeQuota || answer.Code == artifact.CodeOrdering
 	case errors.As(err, &failed):
 		return failed.Retryable

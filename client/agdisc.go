@@ -7,15 +7,15 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Card asks the peer for the card of an agent: nil if it is still the one with
-// this etag, which may be empty.
+// Card asks the peer for the card of an agent. It returns nil if the card still has the
+// given etag, which may be empty.
 func (c *Client) Card(ctx context.Context, agentID, etag string) (*agdisc.Card, error) {
 	card, err := agdisc.Ask(ctx, c.Session, agentID, etag)
 	return card, c.Explain(err)
 }
 
-// Agents lists the agents of which the peer may be asked for the card, page by
-// page, and calls yield for each until it returns false.
+// Agents lists the agents of the peer, page by page, and calls yield for each until it
+// returns false.
 func (c *Client) Agents(ctx context.Context, yield func(agdisc.Entry) bool) error {
 	call := func(params []byte) ([]byte, error) { return rpc.Call(ctx, c.Session, agdisc.MethodList, params) }
 	for entry, err := range agdisc.Entries(call) {

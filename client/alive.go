@@ -14,22 +14,22 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// aliveEvery is how often the peer is asked whether it is there while nothing
-// but waiting is done. Silence proves nothing: a peer that crashed and is back
-// has forgotten the connection, and over QUIC says so only when it is asked.
+// aliveEvery is how often the peer is asked for a sign of life during a wait. Silence
+// proves nothing: a peer that has restarted has forgotten the connection, and over QUIC
+// reports that only when it receives something.
 const aliveEvery = 5 * time.Second
 
-// defaultIdle is after what time an endpoint ends an idle connection if it does not say.
+// defaultIdle is the assumed idle timeout of an endpoint that does not report one.
 const defaultIdle = 10 * time.Minute
 
-// calls says whether the peer serves profile 12. One that does not ends the connection
-// over any message of it.
+// calls says whether the peer serves profile 12. A peer that does not ends the connection
+// at the first message of that profile.
 type calls uint8
 
 const (
 	untold   calls = iota
-	served         // it has answered some
-	unserved       // it has ended a connection over the first
+	served         // the peer has answered a call
+	unserved       // the peer has ended a connection at the first call
 )
 
 // held is a connection of a Kept.
@@ -37,7 +37,7 @@ type held struct {
 	c     *Client
 	since time.Time
 	heard atomic.Int64  // when the peer gave its last sign of life, as Unix nanoseconds
-	woken chan struct{} // the needs have changed
+	woken chan struct{} // Hold or Watch has changed
 }
 
 func (h *held) wake() {
@@ -47,13 +47,13 @@ func (h *held) wake() {
 	}
 }
 
-// fresh reports whether the peer need not be asked for a sign of life: it has given
-// one, or cannot.
+// fresh reports whether no sign of life is needed: the peer has just given one, or cannot
+// give any.
 func (h *held) fresh() bool {
 	return h.c.info.Load() == nil || time.Since(time.Unix(0, h.heard.Load())) < aliveEvery
 }
 
-// idle is after what time without use the connection ends, at either end.
+// idle is the time without use after which either end closes the connection.
 func (h *held) idle() time.Duration {
 	own := cmp.Or(h.c.opts.Endpoint.Bounds.Idle, defaultIdle)
 	if idle := h.c.info.Load().Idle(); idle > 0 {
@@ -62,8 +62,8 @@ func (h *held) idle() time.Duration {
 	return min(own, defaultIdle)
 }
 
-// sign asks the peer for a sign of life, any answer, a refusal, too. Without one for
-// patience, the connection is closed. It reports whether the connection is good.
+// sign asks the peer for a sign of life: any answer, including a refusal. Without one
+// within patience it closes the connection. It reports whether the connection is good.
 func (h *held) sign(patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(h.c.Context(), patience)
 	defer cancel()
@@ -78,9 +78,9 @@ func (h *held) sign(patience time.Duration) bool {
 	return false
 }
 
-// meet makes a connection, and asks the peer what it offers. Only a peer that is known
-// to serve profile 12 is asked anything by it later; one that ends the connection over
-// the first question is dialled once more, and asked nothing.
+// meet makes a connection and asks the peer what it offers. If the peer ends the connection
+// at that question, it does not serve profile 12: meet dials once more, and the peer is
+// never asked again.
 func (k *Kept) meet(ctx context.Context) (*held, error) {
 	c, err := k.dial(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (k *Kept) meet(ctx context.Context) (*held, error) {
 	if c, err = k.dial(ctx); err != nil {
 		return nil, err
 	}
-	if c.gone() { // so it is not that: the peer does not let this side in
+	if c.gone() { // the question is not the reason: the peer refuses this side
 		err = c.Explain(context.Cause(c.Context()))
 		c.Close()
 		return nil, err
@@ -120,7 +120,7 @@ func (k *Kept) dial(ctx context.Context) (*Client, error) {
 	return k.o.Dial(ctx)
 }
 
-// ask has the peer say what it offers. A peer that refuses to say does serve profile 12.
+// ask asks the peer what it offers. A peer that refuses the question serves profile 12.
 func (k *Kept) ask(ctx context.Context, c *Client) error {
 	ctx, cancel := context.WithTimeout(ctx, k.o.Timeout)
 	defer cancel()
@@ -147,8 +147,8 @@ func (k *Kept) learn(what calls) {
 	k.calls = what
 }
 
-// overProfile reports whether a connection may have ended because of a message of a
-// profile that the peer does not serve.
+// overProfile reports whether a connection may have ended because the peer does not serve
+// the profile of a message.
 func overProfile(err error) bool {
 	closed, fault := (*transport.CloseError)(nil), (*profiles.Error)(nil)
 	switch {

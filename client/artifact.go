@@ -14,25 +14,22 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Transfer is how an artifact is moved: over as many connections as it takes.
-// Connect is required.
+// Transfer moves an artifact over as many connections as necessary. Connect is required.
 type Transfer struct {
-	// Connect makes a connection. It is called again when one is lost.
+	// Connect makes a connection. It is called again after each loss.
 	Connect Dialer
 
-	// Patience is how long it is tried again without an octet that gets through;
-	// default 2 minutes.
+	// Patience is how long attempts continue without progress; default 2 minutes.
 	Patience time.Duration
 
-	// Progress is told how many octets of how many have arrived; Lost why a
-	// connection has ended, or none came about, and how long it is until the next
-	// one is tried. It may be nil.
+	// Progress is called with the number of octets that have arrived, and of all octets.
+	// Lost is called with the reason why a connection ended or could not be made, and the
+	// pause before the next attempt. Both may be nil.
 	Progress func(done, total uint64)
 	Lost     func(err error, pause time.Duration)
 }
 
-// run calls do with a connection, and with another one when that is lost, until it
-// succeeds, fails for good, or nothing has moved for the time of patience.
+// run calls do over as many connections as necessary, see again.run.
 func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
 	return again{
 		connect: t.Connect, patience: cmp.Or(t.Patience, 2*time.Minute), silence: time.Minute, lost: t.Lost,
@@ -45,7 +42,7 @@ func (t *Transfer) progress(done, total uint64) {
 	}
 }
 
-// source is the octets of an upload, whose failures are this side's.
+// source is an upload. Its errors are errors of this side.
 type source struct{ artifact.Upload }
 
 func (s source) ReadAt(p []byte, at int64) (int, error) {
@@ -56,8 +53,8 @@ func (s source) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Put uploads an artifact and returns when the other end has verified it and keeps
-// it. Octets that an earlier Put has left there are not sent again.
+// Put uploads an artifact and returns after the peer has verified and stored it. Octets
+// that an earlier Put has sent are not sent again.
 func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 	u.Octets, u.Sync = source{u}, rpc.Sync
 	reached := uint64(0)
@@ -73,8 +70,8 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 	})
 }
 
-// ListArtifacts calls yield with the artifacts that the other end lists, in the
-// order of their ids, until it returns false.
+// ListArtifacts calls yield with the artifacts that the peer lists, in the order of their
+// ids, until it returns false.
 func (c *Client) ListArtifacts(ctx context.Context, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
 	return c.listArtifacts(ctx, c.Session, in, yield)
 }
@@ -105,10 +102,10 @@ func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in arti
 	}
 }
 
-// FindArtifact returns what the other end lists under an artifact_id, nil if it
-// lists none.
+// FindArtifact returns the entry of an artifact_id in the peer's list, nil if there is
+// none.
 //
-// Of partner/name the partner is asked, where the other end has one of that name.
+// For partner/name the partner is asked, if the peer has a partner of that name.
 func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
 	found, err = c.findArtifact(ctx, c.Session, id)
 	partner, name, named := strings.Cut(id, "/")
@@ -124,7 +121,7 @@ func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.E
 	}
 	found, err = c.findArtifact(ctx, profiles.Toward(c.peer, target), name)
 	if failed := (*rpc.Error)(nil); errors.As(err, &failed) {
-		return nil, nil // there is no such partner, or it does not say
+		return nil, nil // there is no such partner, or it lists nothing
 	}
 	if found != nil {
 		found.ArtifactID = id
@@ -141,12 +138,13 @@ func (c *Client) findArtifact(ctx context.Context, on profiles.Session, id strin
 	})
 	var failed *rpc.Error
 	if errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod {
-		err = nil // it lists nothing
+		err = nil // the peer lists nothing
 	}
 	return found, err
 }
 
-// ForgetArtifact has an artifact of this identity forgotten, and an upload of it.
+// ForgetArtifact makes the peer delete an artifact of this identity, and its unfinished
+// upload.
 func (c *Client) ForgetArtifact(ctx context.Context, id string) error {
 	_, err := rpc.Call(ctx, c.Session, artifact.MethodForget, []byte(id))
 	return c.Explain(err)

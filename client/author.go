@@ -8,13 +8,13 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Author is the endpoint that has refused something. The zero value is one that does not
-// say who it is, or no endpoint at all: the failure of a server or a method.
+// Author is the endpoint that has refused something. The zero value is an endpoint that has
+// not given its identity, or no endpoint: the failure of a server or a method.
 type Author struct {
-	Endpoint string `json:"endpoint,omitempty"` // its identity; that of another than the peer is what it says of itself
-	Partner  string `json:"partner,omitempty"`  // of the peer, through which it was reached; empty: the peer itself
+	Endpoint string `json:"endpoint,omitempty"` // its identity; if it is not the peer, the identity is only claimed
+	Partner  string `json:"partner,omitempty"`  // name of the peer's partner on the way to it; empty: the peer itself
 
-	behind bool // it may be another one than the partner
+	behind bool // it may be an endpoint behind that partner
 }
 
 // authorOf returns which endpoint has refused a request about a name, such as
@@ -27,8 +27,8 @@ func authorOf(peer, endpoint, name string) Author {
 	return a
 }
 
-// String says who it is, such as "partner acme (spiffe://acme.example/swpd)"; nothing of
-// an endpoint that does not say who it is.
+// String describes the endpoint, such as "partner acme (spiffe://acme.example/swpd)". It is
+// empty for an endpoint that has not given its identity.
 func (a Author) String() string {
 	switch {
 	case a.Endpoint == "":
@@ -41,8 +41,8 @@ func (a Author) String() string {
 	return "partner " + a.Partner + " (" + a.Endpoint + ")"
 }
 
-// Said says which endpoint refused or, where code is not a refusal (an unknown name, say),
-// which one answered; it is empty where String is.
+// Said returns a clause that says which endpoint refused, or, if code is no refusal (an
+// unknown name, for example), which one answered. It is empty if String is.
 func (a Author) Said(code string) string {
 	by := a.String()
 	switch {
@@ -54,5 +54,5 @@ func (a Author) Said(code string) string {
 	return "said by " + by
 }
 
-// refusals are the codes by which an endpoint refuses what it could do.
+// refusals are the codes of refusals by policy.
 var refusals = []string{profiles.SecurityPolicy.String(), profiles.RateLimitExceeded.String(), rpc.CodeUnauthorized}

@@ -19,11 +19,11 @@ type BenchOptions struct {
 	Conns    int           // connections
 	InFlight int           // calls at a time on each
 	Size     int           // octets of each payload, 0 is allowed
-	Duration time.Duration // how long new calls are made
-	Timeout  time.Duration // for the answers that are due after that, default 10 s
+	Duration time.Duration // how long new calls are started
+	Timeout  time.Duration // for the answers to the last calls, default 10 s
 
-	// KeepStream has all calls of a connection share one stream on QUIC, instead
-	// of a stream each. Elsewhere there is one stream anyway.
+	// KeepStream makes all calls of a connection share one stream on QUIC. By default each
+	// has its own. Other transports have one stream.
 	KeepStream bool
 }
 
@@ -39,15 +39,15 @@ type BenchResult struct {
 	Errors uint64  `json:"errors"`
 	Rate   float64 `json:"calls_per_second"`
 	Octets float64 `json:"payload_bytes_per_second"` // in each direction
-	Times  Times   `json:"latency"`                  // of a sample, if there were very many calls
+	Times  Times   `json:"latency"`                  // of a sample if there were very many calls
 }
 
 // maxSample bounds how many latencies each caller keeps.
 const maxSample = 1 << 16
 
-// Bench calls swp.echo in a closed loop: each caller sends the next request when
-// its last one is answered. It stops early at the first error, which it returns
-// beside what was measured until then.
+// Bench calls swp.echo in a closed loop: each caller sends its next request after the
+// answer to the previous one. It stops at the first error, and returns it with the results
+// until then.
 func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*BenchResult, error) {
 	if o.Conns < 1 || o.InFlight < 1 || o.Size < 0 || o.Duration <= 0 {
 		return nil, errors.New("client: bench: conns and inflight are at least 1, size is not negative, duration is above 0")
@@ -138,7 +138,7 @@ type bench struct {
 	times         [][]time.Duration
 }
 
-// run is one caller. It returns latencies: all of them, or evenly spread ones.
+// run is one caller. It returns all latencies, or an evenly spaced sample.
 func (b *bench) run(ctx context.Context, c *Client, on profiles.Caller) []time.Duration {
 	var sample []time.Duration
 	every, n := 1, 0

@@ -1,8 +1,8 @@
-// Package client dials SWP endpoints and does what swp-client does: ping, bench,
-// calls to MCP servers, a local MCP server that is really a remote one.
+// Package client connects to SWP endpoints. It has the functions of swp-client: ping,
+// bench, calls to MCP servers, a local MCP server that forwards to a remote one, and so on.
 //
-// A Client is one connection. It is symmetric like any other: the peer may call
-// back, as legacy MCP servers do.
+// A Client is one connection. It is symmetric: the peer may call back, as legacy MCP
+// servers do.
 package client
 
 import (
@@ -30,7 +30,7 @@ import (
 
 // Options configure Dial.
 type Options struct {
-	// Identity is what this side shows and whom it trusts. Not needed for
+	// Identity is the certificate of this side and the authorities of peers. Not needed for
 	// swp+tcp.
 	Identity Identity
 
@@ -38,26 +38,25 @@ type Options struct {
 	// certificate must be valid for the host that is dialled.
 	Expect string
 
-	// Partner says that the names after the address are those of partners: of the peer, of
-	// its partner and so on. What is asked for is asked of the last one. Dial fails if
-	// the peer does not say that it passes messages on.
+	// Partner says that the path of the address names partners: of the peer, of that
+	// partner and so on. Requests go to the last one. Dial fails if the peer does not
+	// forward messages.
 	Partner bool
 
-	// Endpoint adjusts the endpoint that serves the connection. Registry is set
-	// here.
+	// Endpoint configures the endpoint that serves the connection. Dial sets its Registry.
 	Endpoint endpoint.Options
 
-	// Stopped is told what a hint of ours has stopped, where Profiles is nil. It
-	// must not block. It may be nil.
+	// Stopped is called for each action that a hint of this client has stopped, if Profiles
+	// is nil. It must not block. It may be nil.
 	Stopped func(*policyhint.ViolationError)
 
-	// Notice is told which deliveries of this side a relay has given up, where
-	// Profiles is nil, and returns whether the relay need not say so again. It must
-	// not block. It may be nil.
+	// Notice is called for deliveries of this side that a relay has given up, if Profiles
+	// is nil. Its result says whether the relay can stop repeating the notice. It must not
+	// block. It may be nil.
 	Notice func(relay.Notice) bool
 
-	// Profiles serve the connection, and outlive it. Nil means some of its own,
-	// with nothing behind them.
+	// Profiles serve the connection. The caller closes them. Nil uses a new set without
+	// backends.
 	Profiles *all.Set
 }
 
@@ -68,13 +67,11 @@ type Identity struct {
 
 // Client is one connection. It is safe for concurrent use.
 type Client struct {
-	// Session is where requests go: to the peer, or to the partner of the peer that
-	// Options.Partner has the address name. Its Peer and its Context are always those of
-	// the connection.
+	// Session sends requests to the peer, or to the partner that the address names (see
+	// Options.Partner). Its Peer and its Context are always those of the connection.
 	profiles.Session
 
-	// Target is what followed the host and port of the address: the name of a
-	// server, or empty.
+	// Target is the path of the address: the name of a server, or empty.
 	Target string
 
 	peer *endpoint.Session // the connection
@@ -83,15 +80,15 @@ type Client struct {
 	opts    Options
 	ep      *endpoint.Endpoint
 	set     *all.Set
-	end     func()                   // of set, if it is this connection's own
+	end     func()                   // closes set, if Dial made it
 	closed  sync.Once                // end was called
-	info    atomic.Pointer[rpc.Info] // what the peer has said that it offers, if a Kept has asked
+	info    atomic.Pointer[rpc.Info] // what the peer offers, if a Kept has asked
 }
 
-// SplitTarget splits swp+tls://host:port/target. The target is the name of a server
-// or of an agent, or the names of partners and then that name, with slashes between
-// them. Names are taken literally: no path is resolved, nothing is decoded, and an
-// invalid name is an error. Without a slash there is no target.
+// SplitTarget splits swp+tls://host:port/target. The target is the name of a server or an
+// agent, or names of partners followed by that name, joined by slashes. Names are literal:
+// no path is resolved, nothing is decoded, and an invalid name is an error. Without a slash
+// there is no target.
 func SplitTarget(address string) (addr transport.Addr, target string, err error) {
 	at := address
 	scheme, rest, ok := strings.Cut(address, "://")
@@ -108,7 +105,7 @@ func SplitTarget(address string) (addr transport.Addr, target string, err error)
 	return addr, target, err
 }
 
-// noName says why a part of a target is not a valid name; empty if it is.
+// noName returns why a part of a target is not a valid name, or an empty string.
 func noName(name string) string {
 	switch {
 	case name == "":
@@ -121,9 +118,9 @@ func noName(name string) string {
 	return ""
 }
 
-// Dial connects to an address as SplitTarget reads it. It returns once this
-// side has verified the peer; that the peer refuses this side is known with the
-// first answer. Errors are explained by Explain.
+// Dial connects to an address in the form of SplitTarget. It returns after this side has
+// verified the peer. If the peer refuses this side, the first answer shows it. Explain
+// explains errors.
 func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	addr, target, err := SplitTarget(address)
 	if err != nil {
@@ -146,7 +143,7 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// toward has requests go to a partner of the peer.
+// toward sends requests to a partner of the peer.
 func (c *Client) toward(ctx context.Context, target string) error {
 	if err := profiles.CheckTarget(target); err != nil {
 		return err
@@ -162,8 +159,8 @@ func (c *Client) toward(ctx context.Context, target string) error {
 	return nil
 }
 
-// Attach makes a Client of a connection that was made elsewhere, such as one end of a
-// transport.Pipe. Identity and Expect are of no use then.
+// Attach makes a Client from an existing connection, such as one end of a transport.Pipe.
+// Identity and Expect are ignored.
 func Attach(conn transport.Conn, opts Options) (*Client, error) {
 	c := &Client{address: conn.Peer().Addr, opts: opts}
 	if err := c.attach(conn); err != nil {
@@ -172,7 +169,7 @@ func Attach(conn transport.Conn, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// attach makes conn this client's connection.
+// attach makes conn the connection of this client.
 func (c *Client) attach(conn transport.Conn) error {
 	var err error
 	c.set, c.end = c.opts.Profiles, func() {}
@@ -185,7 +182,7 @@ func (c *Client) attach(conn transport.Conn) error {
 	o := c.opts.Endpoint
 	o.Registry = c.set.Registry
 	if o.Observer == nil {
-		o.Observer = endpoint.Discard // the caller gets the errors
+		o.Observer = endpoint.Discard // errors are returned to the caller
 	}
 	if o.Tracer == nil {
 		o.Tracer = endpoint.ContextFunc(c.set.Carriers.Attach)
@@ -233,29 +230,27 @@ func (id Identity) load() (*transport.Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	// Whether it is valid now is for the clock of the peer to say.
+	// The peer decides by its clock whether the certificate is valid now.
 	if err := id.fault(time.Now()); err != nil && !errors.As(err, new(*transport.ValidityError)) {
 		return nil, err
 	}
 	return creds, nil
 }
 
-// MCP is the calling side of profile 1 on this connection: messages pass
-// unchanged. OpenMCP is for those who want a method called.
+// MCP returns the calling side of profile 1 on this connection, which sends messages
+// unchanged. To call single methods use OpenMCP.
 func (c *Client) MCP() *mcpmap.Client { return c.set.MCP.Client(c.Session) }
 
-// Close ends the connection at once. Answered calls are done; messages in flight
-// may be lost.
+// Close ends the connection at once. Messages in flight may be lost.
 func (c *Client) Close() {
 	_ = c.ep.Close()
 	c.closed.Do(c.end)
 }
 
-// lingerTime is how long Finish lets exchanges end and octets leave.
+// lingerTime is how long Finish waits for exchanges in flight and queued messages.
 const lingerTime = 2 * time.Second
 
-// Finish closes the connection gracefully: messages in flight have a moment to
-// arrive.
+// Finish closes the connection gracefully: it gives messages in flight time to arrive.
 func (c *Client) Finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
@@ -263,5 +258,5 @@ func (c *Client) Finish() {
 	c.Close()
 }
 
-// Address is what was dialled, without the target.
+// Address returns the dialled address without the target.
 func (c *Client) Address() string { return c.address }

@@ -10,57 +10,59 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 )
 
-// Consumer processes the deliveries of a topic, over as many connections as it
-// takes. Connect, Topic and Process are required.
+// Consumer processes the deliveries of a topic, over as many connections as necessary.
+// Connect, Topic and Process are required.
 type Consumer struct {
-	// Connect makes a connection. It is called again when one is lost.
+	// Connect makes a connection. It is called again after each loss.
 	Connect Dialer
 	Topic   string
 
-	// Process gets each delivery. Without an error it is acknowledged; a
-	// *NotProcessed says what else; any other error gives the delivery back and
-	// ends Consume, and is its error. ctx ends when Drain is over. A delivery can
-	// come more than once, but not while it is being processed here.
+	// Process is called for each delivery. If it returns nil, the delivery is acknowledged;
+	// with a *NotProcessed it is rejected or returned for another attempt. Any other error
+	// returns the delivery to the relay and ends Consume with that error. ctx ends at the
+	// end of Drain. A delivery may arrive more than once, but never while it is being
+	// processed here.
 	Process func(ctx context.Context, d *relay.Delivery) error
 
-	// MaxInFlight is how many unanswered deliveries the relay may leave here; 0
-	// leaves that to the relay. Parallel is how many are processed at once; default
-	// 1, which keeps their order.
+	// MaxInFlight is how many unanswered deliveries the relay may send; 0 leaves that to
+	// the relay. Parallel is how many are processed at the same time; default 1, which
+	// keeps their order.
 	MaxInFlight, Parallel int
 
-	// Count is how many deliveries are processed until Consume ends, 0 for no end.
-	// With a MaxInFlight of 1 no more than these come; otherwise those that do are
-	// given back, which counts as an attempt.
+	// Count is how many deliveries are processed before Consume ends; 0 means no limit.
+	// With a MaxInFlight of 1 the relay sends no more than these. Otherwise further
+	// deliveries may arrive and are returned, which counts as an attempt.
 	Count uint64
 
-	// Patience is how long the relay may be gone once it has confirmed something.
-	// Zero means for ever.
+	// Patience is how long the relay may be unreachable after it has confirmed the topic
+	// once. Zero means no limit.
 	Patience time.Duration
 
-	// Silence is how long it may leave a sign of life unanswered; default 10 s.
+	// Silence is how long the relay may take to answer a request for a sign of life;
+	// default 10 s.
 	Silence time.Duration
 
-	// Drain is how long what is being processed has after ctx has ended; default
-	// 30 s. Abort ends that time at once when it is closed.
+	// Drain is how much time deliveries being processed have after the end of ctx; default
+	// 30 s. Closing Abort ends that time at once.
 	Drain time.Duration
 	Abort <-chan struct{}
 
-	// Attached is called when the relay has confirmed the topic, Lost when it is
-	// gone, with the reason and the time until the next attempt. Either may be nil.
+	// Attached is called when the relay has confirmed the topic. Lost is called when the
+	// connection is lost, with the reason and the pause before the next attempt. Either may
+	// be nil.
 	Attached func(c *Client)
 	Lost     func(err error, pause time.Duration)
 }
 
 // NotProcessed says that a delivery was not processed.
 type NotProcessed struct {
-	Retryable bool   // another attempt is worth it
-	Reason    string // in a word, for the relay
+	Retryable bool   // another attempt may succeed
+	Reason    string // one word for the relay
 }
 
 func (e *NotProcessed) Error() string { return "not processed: " + e.Reason }
 
-// Consume processes deliveries until ctx ends, which is no error, or Count is
-// reached.
+// Consume processes deliveries until ctx ends or Count is reached. Neither is an error.
 func (o Consumer) Consume(ctx context.Context) error {
 	o.Parallel, o.Silence, o.Drain = max(o.Parallel, 1), cmp.Or(o.Silence, 10*time.Second), cmp.Or(o.Drain, 30*time.Second)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -85,12 +87,12 @@ func (o Consumer) Consume(ctx context.Context) error {
 // consuming is the state of Consume.
 type consuming struct {
 	Consumer
-	life context.Context // of the processing
+	life context.Context // of calls of Process
 	came uint64
 }
 
-// run consumes over one connection. It returns when every received delivery is
-// processed, so that none is processed twice at once.
+// run consumes over one connection. It returns after every received delivery has been
+// processed, so that no delivery is processed twice at the same time.
 func (c *consuming) run(ctx context.Context, on *Client, moved func()) error {
 	opening, cancel := context.WithTimeout(ctx, c.Silence)
 	defer cancel()
@@ -134,7 +136,7 @@ func (c *consuming) run(ctx context.Context, on *Client, moved func()) error {
 	return ended(ctx, receiving)
 }
 
-// ended returns why a connection is of no more use: the error of Process, or none.
+// ended returns the error of Process that ends a connection, if there is one.
 func ended(ctx, receiving context.Context) error {
 	if ctx.Err() == nil && receiving.Err() != nil {
 		return context.Cause(receiving)
@@ -142,8 +144,8 @@ func ended(ctx, receiving context.Context) error {
 	return nil
 }
 
-// process processes a delivery and answers it. Where nothing more is wanted the
-// relay knows that before it has the answer, and has not sent another one.
+// process processes a delivery and answers it. After the last wanted delivery it first
+// tells the relay to send no more, and then answers.
 func (c *consuming) process(d *relay.Delivery, last bool, from *relay.Consumer) error {
 	err := c.Process(c.life, d)
 	failed := (*NotProcessed)(nil)
@@ -152,7 +154,7 @@ func (c *consuming) process(d *relay.Delivery, last bool, from *relay.Consumer) 
 		if last {
 			from.Close()
 		}
-		_ = d.Ack() // or the relay has noticed, and the delivery comes again
+		_ = d.Ack() // if it fails, the relay delivers again
 		return nil
 	case errors.As(err, &failed):
 		if last {

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// PresentCredential shows a credential and returns when the peer has taken it, and
-// keeps the chain that it starts; an empty chainID starts none.
+// PresentCredential sends a credential and returns when the peer has accepted it. A
+// non-empty chainID starts a chain with it, which the peer keeps.
 func (c *Client) PresentCredential(ctx context.Context, credType string, credential, chainID []byte) error {
 	return c.onLane(ctx, func(lane profiles.Lane) error {
 		return cred.Show(ctx, lane, rpc.Sync, credType, credential, chainID)
@@ -24,7 +24,7 @@ func (c *Client) DelegateCredential(ctx context.Context, chainID, delegation []b
 	})
 }
 
-// RevokeCredential ends a chain for good. It is no error if there is none.
+// RevokeCredential revokes a chain permanently. A chain that does not exist is no error.
 func (c *Client) RevokeCredential(ctx context.Context, chainID []byte, reason string) error {
 	return c.onLane(ctx, func(lane profiles.Lane) error {
 		return cred.End(ctx, lane, rpc.Sync, chainID, reason)

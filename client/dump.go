@@ -14,13 +14,13 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Frame is one frame as Dump describes it.
+// Frame is the description of one frame by Dump.
 type Frame struct {
 	Offset int64 `json:"offset"` // of the length prefix in the input
 	Size   int   `json:"size"`   // of the frame, prefix included
 
-	// Fault is set where a rule is broken; the fields after it are then those
-	// that were read before.
+	// Fault is set if a rule is broken. The fields after it then have the values that were
+	// read before the fault.
 	Fault *Fault `json:"fault,omitempty"`
 
 	Version    uint64      `json:"version"`
@@ -33,8 +33,8 @@ type Frame struct {
 	MsgID      string      `json:"msg_id"` // hex
 	Extensions []Extension `json:"extensions"`
 
-	// The payload is shown decoded if its profile is known here, as JSON if it
-	// is, as text if it is, else as hex.
+	// The payload is decoded if its profile is known here. Otherwise it is JSON or text if
+	// it is valid as such, else hexadecimal.
 	PayloadLen int             `json:"payload_len"`
 	Message    any             `json:"payload,omitempty"`
 	JSON       json.RawMessage `json:"payload_json,omitempty"`
@@ -51,7 +51,7 @@ type Extension struct {
 
 // Fault is a broken rule.
 type Fault struct {
-	Offset int64  `json:"offset"` // where in the input reading stopped
+	Offset int64  `json:"offset"` // position in the input where reading stopped
 	Code   string `json:"code"`
 	Detail string `json:"detail,omitempty"`
 	Text   string `json:"text"`
@@ -59,14 +59,13 @@ type Fault struct {
 
 // DumpOptions configure Dump. The zero value is usable.
 type DumpOptions struct {
-	// Registry names profiles and types, and shows payloads. Nil knows none.
+	// Registry has the known profiles: their names, types and payloads. Nil knows none.
 	Registry *profiles.Registry
 }
 
-// Dump reads frames from src and hands each to show, a broken one too. A frame
-// whose envelope is broken does not end it: offline the next one is where the
-// prefix says, and may be of interest. It returns how many frames were broken,
-// and an error only if src or show failed.
+// Dump reads frames from src and passes each to show, including broken ones. A broken
+// envelope does not end it, because the prefix says where the next frame begins. It returns
+// the number of broken frames. The error is one of src or show.
 func Dump(src io.Reader, show func(*Frame) error, o DumpOptions) (faults int, err error) {
 	in := &counted{src: src}
 	rd := frame.NewReader(in, frame.Options{})
@@ -142,7 +141,7 @@ func describe(body []byte, offset int64, limits *e1.Limits, o *DumpOptions) *Fra
 	return f
 }
 
-// fieldAt returns where in a body the field of a fault begins.
+// fieldAt returns the position in a body of the field with the fault.
 func fieldAt(body []byte, err error) int {
 	fault := (*e1.Error)(nil)
 	if !errors.As(err, &fault) {
@@ -173,7 +172,7 @@ func extension(typ uint64, value []byte) Extension {
 	return Extension{Type: typ, Hex: hex.EncodeToString(value)}
 }
 
-// counted counts what was read.
+// counted counts the octets that were read.
 type counted struct {
 	src io.Reader
 	n   int64

@@ -25,31 +25,30 @@ func (c *Client) Publisher(ctx context.Context) (*events.Publisher, error) {
 type EventsOptions struct {
 	events.SubscribeOptions
 
-	// Patience is how long the peer may be gone once it has answered. Zero
-	// means for ever.
+	// Patience is how long the peer may be unreachable after its first answer. Zero means
+	// no limit.
 	Patience time.Duration
 
-	// Silence is how long it may leave a sign of life unanswered; default 10 s.
+	// Silence is how long the peer may take to answer a request for a sign of life; default
+	// 10 s.
 	Silence time.Duration
 
-	// Deliver gets what was delivered, in order, once; at the beginning of each
-	// subscription a Delivery without events, whose Cursor says where it starts.
-	// Its error ends the following, and is its error.
+	// Deliver is called once for each Delivery, in order. At the beginning of each
+	// subscription it is called with a Delivery without events, whose Cursor is the start.
+	// If it returns an error, FollowEvents ends with that error.
 	Deliver func(events.Delivery) error
 
-	// Gap is called when events between two cursors are no longer held. May be
-	// nil.
+	// Gap is called if events between two cursors are no longer stored. May be nil.
 	Gap func(after, start uint64)
 
-	// Lost is told of each connection or subscription that ended too early, and
-	// how long it is until the next one is tried. May be nil.
+	// Lost is called for each connection or subscription that ended too early, with the
+	// pause before the next attempt. May be nil.
 	Lost func(err error, pause time.Duration)
 }
 
-// FollowEvents subscribes to events and stays subscribed over as many
-// connections as it takes, until ctx ends or a retry cannot help. Where the
-// peer stores events none is missed and none is delivered twice, but for those
-// that Gap is told of.
+// FollowEvents subscribes to events, over as many connections as necessary, until ctx ends
+// or a retry cannot help. If the peer stores events, none is delivered twice, and none is
+// missed except those reported to Gap.
 func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 	o.Silence = cmp.Or(o.Silence, 10*time.Second)
 	kept := Keep(KeepOptions{Dial: dial, Timeout: o.Silence})
@@ -75,8 +74,8 @@ func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 type eventFollower struct {
 	o     EventsOptions
 	kept  *Kept
-	began bool // some subscription was confirmed
-	heard bool // that of this connection was
+	began bool // a subscription was confirmed
+	heard bool // the subscription of this connection was confirmed
 }
 
 // once follows over one connection.
@@ -112,30 +111,30 @@ func (f *eventFollower) once(ctx context.Context) error {
 	}
 }
 
-// next says where the next subscription starts.
+// next sets the start of the next subscription.
 func (f *eventFollower) next(cursor uint64) { f.o.After = &cursor }
 
-// EventLines publishes events of a kind, one for each line.
+// EventLines publishes events, one for each line of input.
 type EventLines struct {
 	Events *events.Publisher
 
-	// Make returns the event of a line, which is numbered from 1.
+	// Make returns the event for a line; n counts from 1.
 	Make func(n uint64, line []byte) *events.Record
 
-	// Every is how many lines are confirmed at once, after fewer in the beginning;
-	// default 256.
+	// Every is how many lines are confirmed together; the first batches are smaller.
+	// Default 256.
 	Every int
 
 	// Timeout is how long each confirmation may take.
 	Timeout time.Duration
 }
 
-// pausing is how long no line may come until those that came are confirmed.
+// pausing is the pause in the input after which the lines so far are confirmed.
 const pausing = 500 * time.Millisecond
 
-// Publish publishes lines until there are no more, and returns how many are
-// confirmed. The lines after those may have been accepted, too, if there is an
-// error: the same events can be published again.
+// Publish publishes lines until the channel is closed, and returns how many are confirmed.
+// After an error further lines may have been accepted; the same events can be published
+// again.
 func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirmed uint64, err error) {
 	every, batch := cmp.Or(l.Every, 256), 1
 	pause := time.NewTimer(pausing)
@@ -149,7 +148,7 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 			}
 			n++
 			if err := l.Events.Publish(ctx, l.Make(n, line)); err != nil {
-				if !errors.As(err, new(*profiles.PeerError)) { // that is about an earlier line
+				if !errors.As(err, new(*profiles.PeerError)) { // a PeerError is about an earlier line
 					err = fmt.Errorf("line %d: %w", n, err)
 				}
 				return l.Events.Confirmed(), err
@@ -165,8 +164,8 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 			if err := l.sync(ctx); err != nil {
 				return l.Events.Confirmed(), err
 			}
-			// A fault of the first line is often a fault of all, and a peer that
-			// refuses many at once ends the connection.
+			// Begin with small batches: a fault of the first line often affects all lines,
+			// and a peer that refuses many at once ends the connection.
 			waiting, batch = 0, min(2*batch, every)
 		}
 		if !more {

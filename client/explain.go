@@ -18,7 +18,7 @@ import (
 // Explained is an error with advice.
 type Explained struct {
 	What string // what failed; may be empty
-	By   Author // who has said so, if it is an endpoint behind the peer
+	By   Author // the endpoint behind the peer that said so, if any
 	Do   string // what to do; may be empty
 	Err  error  // the cause
 
@@ -42,9 +42,9 @@ func (e *Explained) Error() string {
 // Unwrap returns the cause.
 func (e *Explained) Unwrap() error { return e.Err }
 
-// Explain says what an error of this connection means to the person who asked
-// for it and what to do. An error that ends the connection is found behind those
-// of calls, because TLS 1.3 tells a client that it was refused only then.
+// Explain describes an error of this connection for the user, with advice. If a call failed
+// because the connection ended, Explain describes that reason: in TLS 1.3 a client learns
+// only then that it was refused.
 func (c *Client) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -65,7 +65,7 @@ func (c *Client) Explain(err error) error {
 	return e
 }
 
-// behind returns which endpoint behind the peer has answered with the error message of a
+// behind returns the endpoint behind the peer that has answered with the error message of a
 // profile.
 func (c *Client) behind(err error) Author {
 	refused, ok := errors.AsType[*profiles.PeerError](err)
@@ -80,13 +80,13 @@ func (c *Client) behind(err error) Author {
 	return by
 }
 
-// said reports whether an error is what the peer said.
+// said reports whether an error is an answer of the peer.
 func said(err error) bool {
 	return errors.As(err, new(*profiles.PeerError)) || errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error)) ||
 		errors.As(err, new(*policyhint.ViolationError))
 }
 
-// tooLargeError is the error for a message that was too large to be sent.
+// tooLargeError is the error for a message that is too large to send.
 type tooLargeError struct {
 	limit int // octets of a payload
 	err   error
@@ -98,7 +98,7 @@ func (e *tooLargeError) Error() string {
 
 func (e *tooLargeError) Unwrap() error { return e.err }
 
-// id returns the identity of this side, empty where it shows none.
+// id returns the identity of this side, empty without a certificate.
 func (c *Client) id() string {
 	pair, err := tls.LoadX509KeyPair(c.opts.Identity.Cert, c.opts.Identity.Key)
 	if err != nil {

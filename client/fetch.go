@@ -16,16 +16,14 @@ import (
 	"github.com/slimwire/swp/profiles/artifact"
 )
 
-// Fetch is an artifact to be got.
+// Fetch describes an artifact to download.
 type Fetch struct {
 	ArtifactID string
 
-	// SHA256 is the digest that the octets must have. Nil: the one that the other
-	// end lists.
+	// SHA256 is the required digest of the octets. Nil: the digest that the peer lists.
 	SHA256 []byte
 
-	// Unverified takes the octets without a digest if none is known, which is an
-	// error otherwise.
+	// Unverified accepts the octets if no digest is known. By default that is an error.
 	Unverified bool
 }
 
@@ -36,22 +34,21 @@ var (
 	ErrNoDigest = errors.New("no digest is known to verify the octets with")
 )
 
-// Fetched is what was got.
+// Fetched describes a downloaded artifact.
 type Fetched struct {
 	Size   uint64
 	SHA256 []byte
 }
 
-// GetTo writes an artifact to w. A wrong digest is known only after all was
+// GetTo writes an artifact to w. A wrong digest is detected only after everything was
 // written.
 func (t *Transfer) GetTo(ctx context.Context, f Fetch, w io.Writer) (*Fetched, error) {
 	return t.get(ctx, f, &streamed{w: w, hash: sha256.New()})
 }
 
-// GetFile gets an artifact into a file, which appears when it is complete and
-// verified. Until then the octets are in a file beside it with the suffix .part,
-// and their metadata in one with the suffix .part.json: with these a later
-// GetFile resumes where this one has ended, for any reason.
+// GetFile downloads an artifact into a file, which appears when it is complete and
+// verified. Until then the octets are in a file with the suffix .part, and their metadata
+// in one with the suffix .part.json. With these a later GetFile resumes after any failure.
 func (t *Transfer) GetFile(ctx context.Context, f Fetch, path string) (*Fetched, error) {
 	p, err := openPartial(path, f.ArtifactID)
 	if err != nil {
@@ -61,18 +58,17 @@ func (t *Transfer) GetFile(ctx context.Context, f Fetch, path string) (*Fetched,
 	return t.get(ctx, f, p)
 }
 
-// target is where the octets go.
+// target is the destination of a download.
 type target interface {
-	// held is how many octets are there, and the token to go on with.
+	// held returns how many octets have arrived, and the token to resume with.
 	held() (at uint64, token string)
 
-	// restart forgets them, if that is possible.
+	// restart discards the octets, if that is possible.
 	restart() error
 
 	write(at uint64, data []byte, token string) error
 
-	// finish verifies what is there, if there is something to verify it with, and
-	// returns its digest.
+	// finish verifies the octets, if there is a digest, and returns their digest.
 	finish(want []byte) ([]byte, error)
 }
 
@@ -108,7 +104,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 		end, err := d.Receive(ctx, c.Session)
 		var refused *profiles.PeerError
 		if errors.As(err, &refused) && at > 0 && (refused.Code == artifact.CodeInvalidToken || refused.Code == artifact.CodeInvalidRange) {
-			// It is another artifact by now.
+			// The artifact has changed since.
 			if restarted := to.restart(); restarted != nil {
 				return &finalError{errors.Join(err, restarted)}
 			}
@@ -131,7 +127,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 	return &got, nil
 }
 
-// streamed is a target that cannot go back.
+// streamed is a target that cannot restart.
 type streamed struct {
 	w     io.Writer
 	hash  hash.Hash
@@ -162,16 +158,15 @@ func (s *streamed) finish(want []byte) ([]byte, error) {
 	return sum, nil
 }
 
-// partial is a file that is not there yet.
+// partial is a file whose download is not finished.
 type partial struct {
 	path string // of the file
 	part *os.File
 	know partialState
-	last uint64 // place of the state that was written last
+	last uint64 // position in the last state that was written
 }
 
-// partialState is what is known of the octets in a partial file. Those behind At
-// do not count.
+// partialState describes the octets in a partial file. Octets after At are ignored.
 type partialState struct {
 	ArtifactID string `json:"artifact_id"`
 	At         uint64 `json:"at"`
@@ -182,7 +177,7 @@ const (
 	partSuffix  = ".part"
 	stateSuffix = ".part.json"
 
-	// stateEvery is how many octets are got before it is noted that they were.
+	// stateEvery is how many octets are downloaded between two writes of the state.
 	stateEvery = 8 << 20
 )
 
@@ -228,7 +223,7 @@ func (p *partial) write(at uint64, data []byte, token string) error {
 	return p.save()
 }
 
-// save notes what is known, after the octets themselves are on disk.
+// save writes the state, after the octets are on disk.
 func (p *partial) save() error {
 	octets, err := json.Marshal(&p.know)
 	if err == nil {
@@ -256,8 +251,8 @@ func (p *partial) save() error {
 	return nil
 }
 
-// finish verifies all octets in the file, those of an earlier process included. A
-// wrong file is removed, so that the next attempt starts over.
+// finish verifies all octets in the file, including those of an earlier process. A file
+// with a wrong digest is removed, so that the next attempt starts at the beginning.
 func (p *partial) finish(want []byte) ([]byte, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(p.part, 0, int64(p.know.At))); err != nil {

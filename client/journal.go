@@ -13,23 +13,22 @@ import (
 	"time"
 )
 
-// Journal remembers the tasks that were sent, one file each, so that a client
-// that was killed can go on with them. Files are for their owner alone: they hold
-// the input.
+// Journal remembers sent tasks, one file each, so that a client that was killed can resume
+// them. Only the owner can read the files: they contain the input.
 //
-// A file begins with its mark, a line of fixed length: the number of the last
-// Event that was printed, and whether the Result was. One small write moves it.
-// The rest is what was sent, as JSON, and never changes.
+// A file begins with a line of fixed length: the number of the last printed Event, and
+// whether the Result was printed. One small write updates it. The rest is the task as JSON,
+// and never changes.
 type Journal struct{ dir string }
 
 const (
 	// keepDone is how many tasks are remembered after their Result was printed.
 	keepDone = 50
 
-	// keepOpen is how long the others are.
+	// keepOpen is how long other tasks are remembered.
 	keepOpen = 30 * 24 * time.Hour
 
-	// minPrefix is how much of a task_id, in characters, names a task.
+	// minPrefix is the minimum length of a task_id prefix that names a task, in characters.
 	minPrefix = 4
 
 	journalSuffix = ".task"
@@ -59,12 +58,12 @@ func (t *SentTask) TaskID() []byte {
 	return id
 }
 
-// Entry is a task of a Journal. It is used by one goroutine at a time.
+// Entry is a task of a Journal. One goroutine at a time may use it.
 type Entry struct {
 	SentTask
 	After  uint64 // number of the last Event that was printed
 	Done   bool   // the Result was printed
-	Failed bool   // and said that the task has failed
+	Failed bool   // the Result said that the task has failed
 
 	file *os.File
 	path string
@@ -83,7 +82,7 @@ func StateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "swp-client"), nil
 }
 
-// OpenJournal returns the journal below a directory, which is made if need be.
+// OpenJournal returns the journal below a directory, and creates it if necessary.
 func OpenJournal(state string) (*Journal, error) {
 	j := &Journal{dir: filepath.Join(state, "tasks")}
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
@@ -92,7 +91,7 @@ func OpenJournal(state string) (*Journal, error) {
 	return j, nil
 }
 
-// Add writes down a task that is about to be sent. The caller closes the entry.
+// Add records a task before it is sent. The caller closes the entry.
 func (j *Journal) Add(t SentTask) (*Entry, error) {
 	if err := j.prune(time.Now()); err != nil {
 		return nil, err
@@ -122,7 +121,7 @@ func (j *Journal) path(id string) string { return filepath.Join(j.dir, id+journa
 // ErrNoTask is the error for a task that is not in the journal.
 var ErrNoTask = errors.New("client: no such task in the journal")
 
-// Find opens the task with an id, in hex, or with the only id that begins so; at
+// Find opens the task with an id, in hex, or the only task whose id has that prefix of at
 // least four characters. The caller closes the entry.
 func (j *Journal) Find(id string) (*Entry, error) {
 	if id == "" {
@@ -196,14 +195,13 @@ func (e *Entry) read(id string) error {
 	return nil
 }
 
-// Mark notes that the Event of a number was printed.
+// Mark records that the Event with a number was printed.
 func (e *Entry) Mark(seq uint64) error {
 	e.After = seq
 	return e.mark()
 }
 
-// Finish notes that the Result was printed, and whether the task was done or has
-// failed.
+// Finish records that the Result was printed, and whether the task succeeded.
 func (e *Entry) Finish(ok bool) error {
 	e.Done, e.Failed = true, !ok
 	return e.mark()
@@ -223,7 +221,7 @@ func (e *Entry) mark() error {
 	return nil
 }
 
-// Forget removes the entry: the task was never sent.
+// Forget removes the entry of a task that was never sent.
 func (e *Entry) Forget() error {
 	if err := os.Remove(e.path); err != nil {
 		return fmt.Errorf("client: journal: %w", err)
@@ -231,10 +229,10 @@ func (e *Entry) Forget() error {
 	return nil
 }
 
-// Close closes the entry. Marks stay.
+// Close closes the entry; the journal keeps it.
 func (e *Entry) Close() { _ = e.file.Close() }
 
-// List returns all tasks that can be read, the newest first. They are closed.
+// List returns all readable tasks, the newest first. The entries are closed.
 func (j *Journal) List() ([]*Entry, error) {
 	names, err := j.names()
 	if err != nil {
@@ -251,8 +249,8 @@ func (j *Journal) List() ([]*Entry, error) {
 	return list, nil
 }
 
-// prune forgets the oldest tasks: of those whose Result was printed all but
-// keepDone, the others after keepOpen.
+// prune forgets old tasks. Of the tasks with a printed Result it keeps the latest keepDone;
+// other tasks it keeps for keepOpen.
 func (j *Journal) prune(now time.Time) error {
 	list, err := j.List()
 	if err != nil {

@@ -13,38 +13,36 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// KeepOptions configure Keep. Dial is required; zero elsewhere means the default that
-// is named.
+// KeepOptions configure Keep. Dial is required; elsewhere zero means the stated default.
 type KeepOptions struct {
-	// Dial makes a connection. It is called again when one has ended, by one goroutine
-	// at a time.
+	// Dial makes a connection. One goroutine at a time calls it, after each loss again.
 	Dial Dialer
 
-	// Timeout is how long connecting may take, and each sign of life of the peer.
+	// Timeout is the time limit for connecting, and for each sign of life of the peer.
 	// Default 10 s.
 	Timeout time.Duration
 
-	// Patience is how long a peer that was there before may be away until Get does not
-	// wait for it any more, but tries once. Default 10 s.
+	// Patience is how long Get waits for a peer that was reached before. After that Get
+	// only tries once. Default 10 s.
 	Patience time.Duration
 
-	// Lost is called with the reason when a connection has ended that Close did
-	// not end. It must not block. It may be nil.
+	// Lost is called with the reason when a connection has ended, unless Close ended it. It
+	// must not block. It may be nil.
 	Lost func(err error)
 }
 
-// Kept is a connection that is made when it is needed, and replaced when it has ended:
-// because it was idle, because the peer began anew, or because the network failed. Its
-// methods may be called by any number of goroutines at once.
+// Kept is a connection that is made when it is needed and replaced when it has ended:
+// because it was idle, the peer restarted, or the network failed. Any number of goroutines
+// may call its methods at the same time.
 //
-// Between two attempts that fail there are pauses, which grow to five seconds and are
-// cut at random. While nobody holds it the peer may end a connection that is idle; the
-// next Get dials again.
+// After a failed attempt there is a pause. Pauses grow up to five seconds and are shortened
+// at random. Without a call of Hold the peer may close an idle connection; the next Get
+// dials again.
 type Kept struct {
 	o      KeepOptions
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	turn   chan struct{} // held by the goroutine that maintains the connection
+	turn   chan struct{} // held by the goroutine that makes the connection
 	work   sync.WaitGroup
 
 	mu       sync.Mutex
@@ -52,22 +50,21 @@ type Kept struct {
 	holds    int   // of Hold
 	watches  int   // of Watch
 	calls    calls // whether the peer serves profile 12
-	known    bool  // the peer was there before
+	known    bool  // the peer was reached before
 	down     time.Time
 	failures int       // in a row
-	next     time.Time // no attempt before that
-	err      error     // of the last one
+	next     time.Time // earliest time of the next attempt
+	err      error     // of the last attempt
 }
 
 // ErrKeptClosed is the error of a Kept after Close.
 var ErrKeptClosed = errors.New("client: the connection is not kept any more")
 
-// worthwhile is how long a connection lasts for the next to be dialled without a pause:
-// a peer that does not let this side in ends it at once.
+// worthwhile is the life of a connection after which the next is dialled without a pause. A
+// peer that refuses this side ends the connection earlier.
 const worthwhile = time.Second
 
-// Keep returns a Kept. Nothing is dialled before the first Get, Hold or Watch does not
-// dial. The caller closes it.
+// Keep returns a Kept. It does not dial; the first Get does. The caller closes it.
 func Keep(o KeepOptions) *Kept {
 	o.Timeout, o.Patience = cmp.Or(o.Timeout, 10*time.Second), cmp.Or(o.Patience, 10*time.Second)
 	k := &Kept{o: o, turn: make(chan struct{}, 1)}
@@ -75,20 +72,20 @@ func Keep(o KeepOptions) *Kept {
 	return k
 }
 
-// To returns the Dialer of an address as Dial reads it. The files of the identity are
-// read for each connection, so that certificates may be renewed in between.
+// To returns the Dialer of an address in the form of Dial. It reads the files of the
+// identity for each connection, so that certificates can be renewed.
 func To(address string, opts Options) Dialer {
 	return func(ctx context.Context) (*Client, error) { return Dial(ctx, address, opts) }
 }
 
-// Get returns the connection there is, or a new one. A connection that has been quiet
-// for a while is asked for a sign of life first, if the peer serves profile 12: so a
-// message is not lost to a connection that the peer alone knows to be closed.
+// Get returns the present connection, or a new one. If the connection has been quiet for a
+// while and the peer serves profile 12, Get first asks for a sign of life: so no message is
+// lost on a connection that the peer has already closed.
 //
-// The Client is good until its Context ends; a caller that asks for it with each use is
-// never left with one that has ended. It is not the caller's to close. Get waits for a
-// peer that has been away for less than Patience; if it never was there the first error
-// is returned at once. The error is that of Dial, ErrKeptClosed, or the cause of ctx.
+// The Client is usable until its Context ends. Call Get for each use; do not close the
+// Client. Get waits for a peer that has been unreachable for less than Patience. If the
+// peer was never reached, the first error is returned at once. The error is that of Dial,
+// ErrKeptClosed, or the cause of ctx.
 func (k *Kept) Get(ctx context.Context) (*Client, error) {
 	if h := k.current(); h != nil && h.fresh() {
 		return h.c, nil
@@ -110,14 +107,13 @@ func (k *Kept) Get(ctx context.Context) (*Client, error) {
 	return k.again(ctx)
 }
 
-// Hold keeps connections from ending because they are idle, until release is called: the
-// peer is asked for a sign of life at half its idle time, if it serves profile 12. Hold
-// does not dial.
+// Hold prevents the idle timeout of connections until release is called: the peer is asked
+// for a sign of life at half its idle time, if it serves profile 12. Hold does not dial.
 func (k *Kept) Hold() (release func()) { return k.need(&k.holds) }
 
-// Watch is Hold that also finds out soon that the peer is gone without a word: it is
-// asked every five seconds or at half its idle time, and a connection on which it leaves
-// that unanswered for Timeout is ended.
+// Watch is Hold that also detects a peer that has disappeared. The peer is asked for a sign
+// of life every five seconds, or at half its idle time if that is shorter. If it does not
+// answer within Timeout, the connection is closed.
 func (k *Kept) Watch() (release func()) { return k.need(&k.watches) }
 
 func (k *Kept) need(count *int) (release func()) {
@@ -145,9 +141,9 @@ func (k *Kept) Link(ctx context.Context) (mcpclient.Link, error) {
 	}, nil
 }
 
-// Tasks returns the present connection and the profile that sends tasks over it. An
-// agent is named only to a peer that says that it tells agents apart; the empty name is
-// for all.
+// Tasks returns the present connection and the profile that sends tasks over it. A name of
+// an agent is accepted only if the peer says that it supports names of agents; the empty
+// name is always accepted.
 func (k *Kept) Tasks(ctx context.Context, agent string) (profiles.Session, *a2a.Service, error) {
 	c, err := k.Get(ctx)
 	if err == nil {
@@ -159,7 +155,7 @@ func (k *Kept) Tasks(ctx context.Context, agent string) (profiles.Session, *a2a.
 	return c.Session, c.A2A(), nil
 }
 
-// Close ends the connection in order, see Client.Finish, and keeps none any more.
+// Close ends the connection as Client.Finish does, and makes no new one.
 func (k *Kept) Close() {
 	k.cancel()
 	k.turn <- struct{}{}
@@ -174,7 +170,7 @@ func (k *Kept) Close() {
 	k.work.Wait()
 }
 
-// current returns the connection, if there is one that is good.
+// current returns the connection, if it is usable.
 func (k *Kept) current() *held {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,8 +180,7 @@ func (k *Kept) current() *held {
 	return k.now
 }
 
-// again dials until the peer answers, or a retry cannot help. The caller has the
-// turn.
+// again dials until the peer answers, or a retry cannot help. The caller holds turn.
 func (k *Kept) again(ctx context.Context) (*Client, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -211,8 +206,8 @@ func (k *Kept) again(ctx context.Context) (*Client, error) {
 	}
 }
 
-// due returns how long it is until the next attempt, or the error of the last one if
-// that is too long.
+// due returns the time until the next attempt, or the error of the last attempt if that is
+// too long.
 func (k *Kept) due() (time.Duration, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -228,8 +223,7 @@ func (k *Kept) patient(pause time.Duration) bool {
 	return k.known && time.Since(k.down)+pause <= k.o.Patience
 }
 
-// failed notes an attempt that failed, and reports whether the next one is worth
-// waiting for.
+// failed records a failed attempt, and reports whether to wait for the next one.
 func (k *Kept) failed(err error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,8 +241,8 @@ func (k *Kept) backOff() time.Duration {
 	return wait
 }
 
-// connect makes a connection the present one. The caller has the turn, or is the only
-// user.
+// connect makes a connection and makes it the present one. The caller holds turn, or is the
+// only user.
 func (k *Kept) connect(ctx context.Context) (*held, error) {
 	h, err := k.meet(ctx)
 	if err != nil {
@@ -265,7 +259,7 @@ func (k *Kept) connect(ctx context.Context) (*held, error) {
 	return h, nil
 }
 
-// one is Get for one attempt at a new connection, for an only user, which has its own
+// one is Get with a single attempt. It is for a caller that is the only user, has its own
 // pauses and may close the connection.
 func (k *Kept) one(ctx context.Context) (*Client, error) {
 	h, err := k.connect(ctx)
@@ -275,7 +269,7 @@ func (k *Kept) one(ctx context.Context) (*Client, error) {
 	return h.c, nil
 }
 
-// look looks after a connection until it has ended.
+// look maintains a connection until it has ended.
 func (k *Kept) look(h *held) {
 	defer h.c.Close()
 	timer := time.NewTimer(time.Hour)
@@ -289,7 +283,7 @@ func (k *Kept) look(h *held) {
 		case <-h.c.Context().Done():
 			k.lost(h)
 			return
-		case <-k.ctx.Done(): // Close ends it in order
+		case <-k.ctx.Done(): // Close ends the connection
 			<-h.c.Context().Done()
 			return
 		case <-h.woken:
@@ -299,7 +293,7 @@ func (k *Kept) look(h *held) {
 	}
 }
 
-// every is how often the peer is asked for a sign of life now; 0 is never.
+// every is the present interval between requests for a sign of life; 0 means never.
 func (k *Kept) every(h *held) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -314,7 +308,7 @@ func (k *Kept) every(h *held) time.Duration {
 	return 0
 }
 
-// lost notes that a connection has ended.
+// lost records the end of a connection.
 func (k *Kept) lost(h *held) {
 	k.mu.Lock()
 	if k.now == h {

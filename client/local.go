@@ -9,10 +9,9 @@ import (
 	"github.com/slimwire/swp/internal/bridge/gate"
 )
 
-// local serves a remote peer to any program that can connect to ln, until ctx ends. It
-// closes ln. Streams then end at once, and calls in flight have two seconds, as has end,
-// which comes after them and may be nil. The error is what kept the listener from being
-// served.
+// local serves a remote peer to local programs that connect to ln, until ctx ends. It
+// closes ln. Then streams end at once; calls in flight have two seconds, and after them
+// end, which may be nil, has two seconds. The error is that of the listener.
 func local(ctx context.Context, ln net.Listener, front interface {
 	http.Handler
 	Drain()

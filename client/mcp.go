@@ -27,7 +27,7 @@ func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
 	return &info, nil
 }
 
-// honours reports whether the peer says that it acts on an extension type.
+// honours reports whether the peer says that it supports an extension type.
 func (c *Client) honours(ctx context.Context, profile, extension uint64) (bool, error) {
 	if info := c.info.Load(); info != nil {
 		return slices.Contains(info.Extensions[profile], extension), nil
@@ -42,8 +42,8 @@ func (c *Client) honours(ctx context.Context, profile, extension uint64) (bool, 
 	return slices.Contains(info.Extensions[profile], extension), nil
 }
 
-// CheckTarget makes sure that the peer honours the name of a server: one that
-// ignores it would run the call on another server.
+// CheckTarget returns an error if the peer ignores the name of a server: such a peer would
+// run the call on another server.
 func (c *Client) CheckTarget(ctx context.Context, target string) error {
 	if target == "" {
 		return nil
@@ -58,13 +58,13 @@ func (c *Client) CheckTarget(ctx context.Context, target string) error {
 	return nil
 }
 
-// tellsServersApart reports whether a peer honours the name of a server.
+// tellsServersApart reports whether a peer supports names of servers.
 func tellsServersApart(info *rpc.Info) bool {
 	return slices.Contains(info.Extensions[mcpmap.ProfileID], mcpmap.ExtTarget)
 }
 
-// MCP is a conversation with one MCP server behind the peer, in the era that
-// the server speaks. Its methods may be called by one goroutine at a time.
+// MCP is a conversation with one MCP server behind the peer, in the era of that server. One
+// goroutine at a time may call its methods.
 type MCP struct {
 	c       *Client
 	target  string
@@ -72,7 +72,7 @@ type MCP struct {
 	modern  bool
 	id      int
 
-	// Version is the protocol version that is spoken.
+	// Version is the protocol version in use.
 	Version string
 }
 
@@ -82,7 +82,7 @@ type MCPError struct {
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
 
-	// Author is the endpoint that wrote the error, if none of the server's.
+	// Author is the endpoint that wrote the error. It is empty for an error of the server.
 	Author
 }
 
@@ -95,8 +95,8 @@ func (e *MCPError) Error() string {
 	return s
 }
 
-// endpoint returns the code of an error that an endpoint wrote, and its identity if it
-// says so; empty for an error of the server.
+// endpoint returns the code of an error that an endpoint wrote, and its identity if given.
+// Both are empty for an error of the server.
 func (e *MCPError) endpoint() (code, identity string) {
 	var data struct {
 		Code     string `json:"code"`
@@ -111,8 +111,8 @@ func (e *MCPError) endpoint() (code, identity string) {
 // legacyVersion is the newest version with sessions.
 const legacyVersion = "2025-11-25"
 
-// OpenMCP starts a conversation: modern if the server answers server/discover
-// for it, else a session. The caller closes it.
+// OpenMCP starts a conversation: a modern one if the server answers server/discover, else a
+// session. The caller closes it.
 func (c *Client) OpenMCP(ctx context.Context, target string) (*MCP, error) {
 	if err := c.CheckTarget(ctx, target); err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ func (m *MCP) initialize(ctx context.Context) error {
 	return nil
 }
 
-// Call calls a method and returns the result as the server wrote it.
-// notification, which may be nil, gets the server's messages until then.
+// Call calls a method and returns the result unchanged. Until then notification, which may
+// be nil, is called with the messages of the server.
 func (m *MCP) Call(ctx context.Context, method string, params map[string]any, notification func(octets []byte)) (json.RawMessage, error) {
 	if m.modern {
 		params = m.withMeta(params)
@@ -192,7 +192,7 @@ func (m *MCP) Call(ctx context.Context, method string, params map[string]any, no
 	return response.Result, nil
 }
 
-// withMeta adds what a modern request says of its sender.
+// withMeta adds the metadata of a modern request.
 func (m *MCP) withMeta(params map[string]any) map[string]any {
 	out := make(map[string]any, len(params)+1)
 	meta := map[string]any{
@@ -208,7 +208,7 @@ func (m *MCP) withMeta(params map[string]any) map[string]any {
 	return out
 }
 
-// Tool is what a server says of a tool.
+// Tool is a server's description of a tool.
 type Tool struct {
 	Name        string `json:"name"`
 	Title       string `json:"title"`
@@ -221,13 +221,13 @@ type Tool struct {
 		Required []string `json:"required"`
 	} `json:"inputSchema"`
 
-	Octets json.RawMessage `json:"-"` // all of it, as the server wrote it
+	Octets json.RawMessage `json:"-"` // the whole description, unchanged
 }
 
-// maxPages bounds how often a server may say that there is more.
+// maxPages bounds how many pages a server may announce.
 const maxPages = 1000
 
-// Tools lists the tools of the server, all pages of them.
+// Tools lists the tools of the server, from all pages.
 func (m *MCP) Tools(ctx context.Context) ([]Tool, error) {
 	tools, cursor := []Tool{}, ""
 	for range maxPages {
@@ -261,15 +261,15 @@ func (m *MCP) Tools(ctx context.Context) ([]Tool, error) {
 	return nil, errors.New("client: tools/list: more than " + strconv.Itoa(maxPages) + " pages")
 }
 
-// Close ends a session on the server; without one it does nothing.
+// Close ends a session on the server. Without a session it does nothing.
 func (m *MCP) Close(ctx context.Context) {
 	if !m.modern {
 		m.c.closeSession(ctx, m.target, m.session)
 	}
 }
 
-// closeSession ends a legacy session. That it fails is of no consequence: the
-// server ends it by itself after a while.
+// closeSession ends a legacy session. A failure does no harm: the server ends the session
+// after a while.
 func (c *Client) closeSession(ctx context.Context, target, session string) {
 	if session != "" {
 		params, err := json.Marshal(map[string]string{"target": target, "session": session})

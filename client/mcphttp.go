@@ -14,16 +14,16 @@ import (
 type HTTPOptions struct {
 	Peer     *Kept
 	Target   string       // name of the server, or empty for the peer's default
-	Listener net.Listener // on a loopback address: any program that can connect acts as this client
+	Listener net.Listener // on a loopback address: each program that connects acts as this client
 
-	// Ready is called once the peer was reached. It may be nil.
+	// Ready is called after the peer was reached. It may be nil.
 	Ready func()
 }
 
-// ServeHTTP is a local MCP server over Streamable HTTP, at /mcp, that is really the
-// remote one: package mcpfront says how it behaves. A lost connection is replaced with
-// the next request. It returns when ctx ends, after the calls in flight have had two
-// seconds, with nil; or with the error of the first connection, or of the listener.
+// ServeHTTP serves a remote MCP server as a local one over Streamable HTTP, at /mcp;
+// package mcpfront describes its behaviour. The next request replaces a lost connection. It
+// returns nil after ctx has ended; calls in flight then have two seconds. It fails with the
+// error of the first connection, or of the listener.
 func ServeHTTP(ctx context.Context, o HTTPOptions) error {
 	get := func(ctx context.Context) (*Client, error) {
 		c, err := o.Peer.Get(ctx)

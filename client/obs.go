@@ -7,9 +7,9 @@ import (
 	"github.com/slimwire/swp/profiles/obs"
 )
 
-// SetTrace binds a trace context to the exchanges that ids name, or without ids
-// to this connection. It returns once the peer has read it: all messages sent
-// afterwards, on any stream, join the trace.
+// SetTrace binds a trace context to the exchanges of ids, or without ids to this
+// connection. It returns after the peer has read it: all later messages, on any stream,
+// belong to the trace.
 func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) error {
 	if err := obs.Check(t); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) er
 	return c.Explain(obs.Bind(ctx, lane, t, ids))
 }
 
-// LastTrace returns the last trace context that the peer has read on this
-// connection, zero if there was none.
+// LastTrace returns the last trace context that the peer has read on this connection, zero
+// if there is none.
 func (c *Client) LastTrace(ctx context.Context) (profiles.Trace, obs.IDs, error) {
 	last, ids, err := obs.Last(ctx, c.Session)
 	return last, ids, c.Explain(err)

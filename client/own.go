@@ -9,8 +9,7 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// ownError is a fault of this side's certificate for which any peer refuses it,
-// regardless of its authorities.
+// ownError is a fault of this side's certificate that makes every peer refuse it.
 type ownError struct {
 	file string
 	err  error
@@ -19,12 +18,12 @@ type ownError struct {
 func (e *ownError) Error() string { return fmt.Sprintf("client: certificate %s: %v", e.file, e.err) }
 func (e *ownError) Unwrap() error { return e.err }
 
-// fault returns an *ownError for a certificate that no peer would accept, nil for one
-// that is good or cannot be read.
+// fault returns an *ownError for a certificate that no peer would accept, nil for a good or
+// unreadable one.
 func (id Identity) fault(now time.Time) error {
 	pair, err := tls.LoadX509KeyPair(id.Cert, id.Key)
 	if err != nil {
-		return nil //nolint:nilerr // said where it is loaded to be shown
+		return nil //nolint:nilerr // reported when it is loaded for a handshake
 	}
 	chain := make([]*x509.Certificate, len(pair.Certificate))
 	for i, der := range pair.Certificate {

@@ -17,7 +17,7 @@ func (c *Client) Ping(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// Times sums up how long things took.
+// Times are statistics of durations.
 type Times struct {
 	Min  time.Duration `json:"min_ns"`
 	Mean time.Duration `json:"mean_ns"`
@@ -26,7 +26,7 @@ type Times struct {
 	Max  time.Duration `json:"max_ns"`
 }
 
-// Summarize sorts and sums up. It returns the zero Times for none.
+// Summarize sorts all and computes the statistics; zero Times if it is empty.
 func Summarize(all []time.Duration) Times {
 	if len(all) == 0 {
 		return Times{}

@@ -11,12 +11,11 @@ import (
 	"path/filepath"
 )
 
-// Place remembers, in a file, up to where the events of a named subscription
-// were handled: a cursor, and how many events after it. It is used by one
-// goroutine at a time.
+// Place stores in a file how far the events of a named subscription were handled: a cursor,
+// and the number of events handled after it. One goroutine at a time may use it.
 //
-// The file begins with its mark, a line of fixed length, which one small write
-// moves. The rest says, as JSON, whose it is.
+// The file begins with a line of fixed length, which one small write updates. The rest is
+// JSON that identifies the subscription.
 type Place struct {
 	file   *os.File
 	cursor uint64
@@ -24,7 +23,7 @@ type Place struct {
 	known  bool
 }
 
-// PlaceOf says whose a Place is.
+// PlaceOf identifies the subscription of a Place.
 type PlaceOf struct {
 	Address string `json:"address"`
 	Name    string `json:"name"`
@@ -32,14 +31,14 @@ type PlaceOf struct {
 	Cert    string `json:"cert,omitempty"` // file with the certificate of this client
 }
 
-// placeFormat is the mark. Without a cursor it is all dashes.
+// placeFormat is the format of the first line. Without a cursor it is all dashes.
 const (
 	placeFormat = "%020d %06d\n"
 	placeNone   = "-------------------- ------\n"
 )
 
-// OpenPlace opens a Place below a directory, and makes it if need be. The caller
-// closes it.
+// OpenPlace opens a Place below a directory, and creates it if necessary. The caller closes
+// it.
 func OpenPlace(state string, of PlaceOf) (*Place, error) {
 	octets, err := json.Marshal(of)
 	if err != nil {
@@ -82,12 +81,11 @@ func (p *Place) read(of []byte) error {
 	return nil
 }
 
-// Cursor returns the cursor and how many events after it were handled, if there
-// is one.
+// Cursor returns the cursor and the number of events handled after it. ok is false if there
+// is no cursor.
 func (p *Place) Cursor() (cursor uint64, more int, ok bool) { return p.cursor, p.more, p.known }
 
-// Move notes that everything up to a cursor was handled, and so many events
-// after it.
+// Move records that everything up to a cursor was handled, and so many events after it.
 func (p *Place) Move(cursor uint64, more int) error {
 	if p.known && cursor == p.cursor && more == p.more {
 		return nil
@@ -99,5 +97,5 @@ func (p *Place) Move(cursor uint64, more int) error {
 	return nil
 }
 
-// Close closes the file. Notes stay.
+// Close closes the file; its content stays.
 func (p *Place) Close() { _ = p.file.Close() }

@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 )
 
-// SetHints sets hints at the peer, all or none, and returns when they are in
-// force: for all that is done on this connection from then on, in their scopes.
+// SetHints sets hints at the peer, all or none, and returns when they are in force for
+// later actions on this connection, within their scopes.
 func (c *Client) SetHints(ctx context.Context, hints ...profiles.Hint) error {
 	return c.Explain(policyhint.Put(ctx, c.Session, hints...))
 }

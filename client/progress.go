@@ -16,8 +16,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Progress is a line on a terminal that moves while something is awaited. Its
-// methods may be called by any goroutine.
+// Progress is an animated line on a terminal, shown during a wait. Any goroutine may call
+// its methods.
 type Progress struct {
 	w    io.Writer // nil without a terminal: nothing is shown
 	stop chan struct{}
@@ -29,11 +29,10 @@ type Progress struct {
 	turn  int
 }
 
-// progressPeriod is how often the line moves.
+// progressPeriod is how often the line is redrawn.
 const progressPeriod = 120 * time.Millisecond
 
-// NewProgress shows text, and the time since, on w if that is a terminal. The
-// caller stops it.
+// NewProgress shows text and the elapsed time on w if w is a terminal. The caller stops it.
 func NewProgress(w io.Writer, text string) *Progress {
 	if !IsTerminal(w) {
 		w = nil
@@ -71,8 +70,7 @@ func (p *Progress) run() {
 	}
 }
 
-// Print takes the line away while f writes. A new text takes the place of the
-// old one; empty keeps it.
+// Print removes the line while f writes. A non-empty text replaces the present one.
 func (p *Progress) Print(text string, f func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +85,7 @@ func (p *Progress) Print(text string, f func() error) error {
 
 var wheel = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// draw and clear write the line and take it away. The caller holds mu.
+// draw and clear write and remove the line. The caller holds mu.
 func (p *Progress) draw() {
 	if p.w != nil {
 		elapsed := time.Since(p.began).Round(time.Second)
@@ -108,7 +106,7 @@ func (p *Progress) Say(text string) {
 	p.text = text
 }
 
-// Stop takes the line away for good. It must be called once.
+// Stop removes the line. It must be called once.
 func (p *Progress) Stop() {
 	close(p.stop)
 	<-p.done

@@ -11,22 +11,20 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 )
 
-// Publisher publishes deliveries to a relay, over as many connections as it takes.
-// Connect is required.
+// Publisher publishes deliveries to a relay, over as many connections as necessary. Connect
+// is required.
 type Publisher struct {
-	// Connect makes a connection. It is called again when one is lost.
+	// Connect makes a connection. It is called again after each loss.
 	Connect Dialer
 
-	// Patience is how long it is tried again while nothing is acknowledged; default
-	// 2 minutes.
+	// Patience is how long attempts continue without an acknowledgement; default 2 minutes.
 	Patience time.Duration
 
 	// Silence is how long each answer may take; default 10 s.
 	Silence time.Duration
 
-	// Lost is called with the reason when a connection has ended, none came about,
-	// or the relay had no room, and how long it is until it is tried again. It may
-	// be nil.
+	// Lost is called when a connection has ended or could not be made, or the relay had no
+	// room, with the reason and the pause before the next attempt. It may be nil.
 	Lost func(err error, pause time.Duration)
 }
 
@@ -42,13 +40,12 @@ const (
 	maxUnacknowledgedOctets = 8 << 20 // of payloads; a single larger one is sent alone
 )
 
-// Publish publishes the messages of a channel, in that order, until it is closed,
-// and calls taken with each when the relay has taken custody of it. A message
-// that is unacknowledged when a connection is lost, or when the relay has no
-// room, is published again under its delivery_id, perhaps after later messages.
-// An error of taken ends it, and is returned. A publication that the relay
-// refuses for good ends it, too, once those in flight are answered; the error is
-// then a *RefusedError.
+// Publish publishes the messages of a channel, in order, until the channel is closed. It
+// calls taken for each message that the relay has stored. A message that is unacknowledged
+// when a connection is lost, or the relay has no room, is published again with the same
+// delivery_id, perhaps after later messages. An error of taken ends Publish with that
+// error. If the relay refuses a publication permanently, Publish ends after the answers to
+// those in flight; the error is then a *RefusedError.
 func (p *Publisher) Publish(ctx context.Context, from <-chan *relay.Publication, taken func(*relay.Publication, relay.Receipt) error) error {
 	w := &publishing{from: from, taken: taken, silence: p.silence(), window: 1}
 	return p.again().run(ctx, w.run)
@@ -62,11 +59,11 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns Err.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Refused reports whether an error of Publish says that the same publication is of
-// no use again: the relay refused it for good, or it fits no message.
+// Refused reports whether an error of Publish means that the same publication can never
+// succeed: the relay refused it permanently, or it is too large for a message.
 func Refused(err error) bool {
 	answer, fault := (*profiles.PeerError)(nil), (*profiles.Error)(nil)
 	switch {
@@ -84,8 +81,8 @@ type publishing struct {
 	taken   func(*relay.Publication, relay.Receipt) error
 	silence time.Duration
 
-	// window is how many may be unacknowledged. It begins with one: a fault of the
-	// first is often a fault of all, and a peer that refuses many at once ends the
+	// window is how many publications may be unacknowledged. It begins with one: a fault of
+	// the first often affects all, and a peer that refuses many at once ends the
 	// connection.
 	window  int
 	waiting []*relay.Publication // unacknowledged, in order
@@ -107,7 +104,7 @@ func (w *publishing) run(ctx context.Context, c *Client, moved func()) error {
 	}
 	defer func() { _ = lane.Close() }()
 	answers := make(chan receipt, maxUnacknowledged)
-	again := slices.Clone(w.waiting) // not sent over this connection
+	again := slices.Clone(w.waiting) // still to send over this connection
 	for sent, failed := 0, error(nil); ; {
 		var from <-chan *relay.Publication
 		var next *relay.Publication
@@ -166,8 +163,8 @@ func (w *publishing) acknowledged(p *relay.Publication) {
 	w.window = min(2*w.window, maxUnacknowledged)
 }
 
-// send publishes, and has the answer put into answers. Without one in time the
-// connection is useless.
+// send publishes p and delivers the answer to answers. If there is no answer in time, the
+// connection is not usable any more.
 func (w *publishing) send(ctx context.Context, c *Client, lane profiles.Lane, p *relay.Publication, answers chan<- receipt) error {
 	wait, err := relay.Submit(ctx, lane, p)
 	if err != nil {

@@ -6,18 +6,17 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// AnswerError is an error that says that the other end has said no. Its text is Text.
+// AnswerError is an error for a refusal by the peer. Its text is Text.
 type AnswerError struct {
 	Text string
-	Code string // what it has answered, such as ERR_SECURITY_POLICY or unauthorized
-	By   Author // who it was, if that is known
+	Code string // of the refusal, such as ERR_SECURITY_POLICY or unauthorized
+	By   Author // the endpoint that refused, if known
 }
 
 func (e *AnswerError) Error() string { return e.Text }
 
-// Refusal returns the code of the profile with which the other end has refused, and
-// which endpoint that was, if known. ok is false for any other error, such as one of an
-// MCP server.
+// Refusal returns the code with which an endpoint has refused, and that endpoint if known.
+// ok is false for any other error, such as an error of an MCP server.
 func Refusal(err error) (code string, by Author, ok bool) {
 	if refused, is := errors.AsType[*AnswerError](err); is {
 		return refused.Code, refused.By, true
@@ -33,7 +32,7 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		}
 		return peer.Code, by, true
 	}
-	explained, is := errors.AsType[*Explained](err) // others may be of this side
+	explained, is := errors.AsType[*Explained](err) // other errors may come from this side
 	if !is {
 		return "", Author{}, false
 	}

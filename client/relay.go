@@ -14,15 +14,15 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// DeliveryStatus returns how a delivery of this identity stands, and which attempt
-// is due, under way or was the last.
+// DeliveryStatus returns the state of a delivery of this identity, and the number of the
+// attempt that is due, in progress or was the last.
 func (c *Client) DeliveryStatus(ctx context.Context, id []byte) (relay.State, uint32, error) {
 	state, attempts, err := relay.Ask(ctx, c.Session, id)
 	return state, attempts, c.Explain(err)
 }
 
-// DeadPage calls yield with a page of the dead deliveries of this identity, in the
-// order of relay.DeadPage. next goes on after it, as After; empty: there is nothing.
+// DeadPage calls yield with a page of the dead deliveries of this identity, in the order of
+// relay.DeadPage. next is the value of After for the next page; empty if there is none.
 func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*relay.Dead)) (next string, err error) {
 	params, err := json.Marshal(in)
 	if err != nil {
@@ -40,12 +40,12 @@ func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*
 		yield(&page.Dead[i])
 	}
 	if page.Next == in.After {
-		return "", nil // a peer that goes round in circles
+		return "", nil // the peer repeats a page
 	}
 	return page.Next, nil
 }
 
-// FindDead returns a dead delivery of this identity, nil if it is not listed.
+// FindDead returns a dead delivery of this identity, nil if it is not in the list.
 func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, err error) {
 	for in := (relay.DeadParams{}); ; {
 		in.After, err = c.DeadPage(ctx, in, func(d *relay.Dead) {
@@ -59,13 +59,12 @@ func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, er
 	}
 }
 
-// looks are the pauses between two questions how a delivery stands.
+// looks are the pauses between two requests for the state of a delivery.
 var looks = backoff.Exponential{First: 25 * time.Millisecond, Longest: time.Second}
 
-// Await waits for each delivery of a list, which were published, until it has been
-// processed or is dead, and calls over with which it is, and with the connection
-// that has told. Its error ends it, and is its error. Questions are asked over as
-// many connections as it takes.
+// Await waits until each of a list of published deliveries has been processed or is dead.
+// It calls over with the final state and the connection that reported it. An error of over
+// ends Await with that error. Requests are sent over as many connections as necessary.
 func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c *Client, id []byte, state relay.State, attempts uint32) error) error {
 	next, stop := iter.Pull(ids)
 	defer stop()

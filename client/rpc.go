@@ -16,19 +16,19 @@ type RPC struct {
 	Params []byte
 	Key    string // idempotency_key, or empty
 
-	// Silence is how long the method may go without an answer before the caller
-	// gives up, as if ctx had ended; items renew it. Zero means for ever.
+	// Silence is the maximum time without an answer of the method; stream items restart it.
+	// Then the caller gives up, as if ctx had ended. Zero means no limit.
 	Silence time.Duration
 
-	// Deadline is when the other end ends the call. Zero means never.
+	// Deadline is the time limit that the peer enforces. Zero means none.
 	Deadline time.Duration
 
-	// Item gets stream items as they come, valid until it returns. Its error
-	// ends the call. Nil drops them.
+	// Item is called with each stream item, which is valid until it returns. If it returns
+	// an error, the call ends. Nil drops the items.
 	Item func(octets []byte) error
 }
 
-// RPCOutcome is how a call ended.
+// RPCOutcome says how a call ended.
 type RPCOutcome struct {
 	RPCID  []byte
 	Result []byte
@@ -36,14 +36,13 @@ type RPCOutcome struct {
 	By     Author     // the endpoint that refused the call, if one did
 }
 
-// parting is how long a call that is cancelled has to end.
+// parting is how long a cancelled call has to end.
 const parting = 2 * time.Second
 
-// CallRPC makes a call. An error says why there is no outcome; the outcome then
-// has the rpc_id alone, which is empty if nothing was sent. If ctx ends the call
-// is cancelled, and the method has a moment to answer. A call with a Key goes on
-// instead: its outcome is kept, and that of a cancelled call would be the
-// cancellation.
+// CallRPC makes a call. If there is an error, the outcome has only the rpc_id, which is
+// empty if nothing was sent. If ctx ends, the call is cancelled, and the method has a
+// moment to answer. A call with a Key is not cancelled: its outcome is stored, and the
+// stored outcome of a cancelled call would be the cancellation.
 func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -93,7 +92,7 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	}
 }
 
-// unless prefers the reason why the context has ended.
+// unless returns the reason for the end of the context, if it has ended, else err.
 func (c *Client) unless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

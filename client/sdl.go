@@ -16,8 +16,7 @@ import (
 	"github.com/slimwire/swp/sdl/serve"
 )
 
-// Sealing is how an envelope of A2A-SDL is secured. The zero value leaves it
-// unchanged.
+// Sealing says how to secure an envelope of A2A-SDL. The zero value leaves it unchanged.
 type Sealing struct {
 	Signer  seal.Signer      // without a key nothing is signed
 	To      []seal.Recipient // none: nothing is encrypted
@@ -26,8 +25,8 @@ type Sealing struct {
 	Session string           // binding_id of sec.session; empty: none
 }
 
-// Seal encrypts an envelope, adds what names its session and tells it from others, and
-// signs it, in this order.
+// Seal encrypts an envelope, adds the session and the replay fields, and signs it, in this
+// order.
 func (s *Sealing) Seal(v canonical.Value) (canonical.Value, error) {
 	var err error
 	if len(s.To) > 0 {
@@ -57,7 +56,7 @@ func (s *Sealing) Seal(v canonical.Value) (canonical.Value, error) {
 	return v, nil
 }
 
-// SDLError is an error of the language with which a request was answered.
+// SDLError is an error answer of A2A-SDL.
 type SDLError struct {
 	Code      string
 	Message   string
@@ -76,10 +75,10 @@ func (e *SDLError) Error() string {
 	return text
 }
 
-// AskSDL sends an envelope of type req and returns the answer, which was checked: it is
-// valid, from the agent that was asked and about this request, and it is signed by one
-// of the trusted keys, by kid, if there are any. The error is an *SDLError if the answer
-// is one; it is nobody's word if the request could not be read.
+// AskSDL sends an envelope of type req and returns the verified answer: it is valid, from
+// the agent that was asked and about this request. If trusted has keys, by kid, one of them
+// has signed it. If the answer is an error, the error is an *SDLError; that one is unsigned
+// if the server could not read the request.
 func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Value, trusted map[string]ed25519.PublicKey) (*sdl.Envelope, error) {
 	asked, refused := sdl.Validate(request, sdl.Options{})
 	if refused != nil {
@@ -123,7 +122,7 @@ func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Va
 	return answer, failureError(failure)
 }
 
-// distrust says whose answer is not believed.
+// distrust returns the error for an answer with an untrusted signature.
 func distrust(kid string) error {
 	if kid == "" {
 		return errors.New("client: the answer is not signed")
@@ -131,7 +130,7 @@ func distrust(kid string) error {
 	return fmt.Errorf("client: the answer is signed as %.100q, which is not trusted", kid)
 }
 
-// failureError keeps a nil *SDLError from being an error.
+// failureError converts a nil *SDLError into a nil error.
 func failureError(e *SDLError) error {
 	if e == nil {
 		return nil
@@ -150,13 +149,13 @@ func failureOf(e *sdl.Envelope) *SDLError {
 	return f
 }
 
-// NewSDL returns profiles that hear events of A2A-SDL, for Options.Profiles. heard is
-// called with each that is valid, by many goroutines at once.
+// NewSDL returns profiles that receive events of A2A-SDL, for Options.Profiles. Many
+// goroutines at once call heard, with each valid event.
 func NewSDL(heard func(*sdl.Envelope)) (*all.Set, error) {
 	return all.New(all.Options{SDL: carriage.Options{Server: hearing(heard)}})
 }
 
-// hearing is a Server that answers nothing.
+// hearing is a Server for events only.
 type hearing func(*sdl.Envelope)
 
 var errNoAgent = profiles.Errorf(profiles.SecurityPolicy, "client: this side answers no requests")

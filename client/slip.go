@@ -21,11 +21,10 @@ import (
 
 // SLIPMessage is a message of nSLIP or SLIP v1.
 type SLIPMessage struct {
-	// Text is the line. It begins with "@" for nSLIP, which may have arrived in
-	// binary.
+	// Text is the line. nSLIP begins with "@"; it may have arrived in the binary form.
 	Text string
 
-	// Handles are the known values behind the slots of nSLIP.
+	// Handles are the known values of the slots of nSLIP.
 	Handles []slip.Meaning
 }
 
@@ -34,16 +33,16 @@ type SLIPOptions struct {
 	// Anchors are the anchors of this side, default the core of UCR 1.0.0.
 	Anchors *ucr.Table
 
-	// Heard gets the messages for the agents of this side, those of one lane in their
-	// order. It must not block; its error is told to the sender. Nil refuses them.
+	// Heard receives the messages for the agents of this side, in order within a lane. It
+	// must not block. The sender gets its error. Nil refuses all messages.
 	Heard func(SLIPMessage) error
 
-	// Refused is told of the messages of this side that were not delivered. It must
-	// not block. It may be nil.
+	// Refused is called for messages of this side that were not delivered. It must not
+	// block. It may be nil.
 	Refused func(msgID []byte, err *profiles.PeerError)
 }
 
-// NewSLIP returns profiles that hear messages of nSLIP and SLIP v1, for
+// NewSLIP returns profiles that receive messages of nSLIP and SLIP v1, for
 // Options.Profiles. The caller closes them.
 func NewSLIP(o SLIPOptions) (*all.Set, error) {
 	receive := func(_ profiles.Session, m *slip.Message) error {
@@ -69,8 +68,8 @@ func lineOf(m *slip.Message) (string, error) {
 	text := m.Payload
 	if m.Type == slip.TypeBinary {
 		var err error
-		// Every message that was read can be written, however long its escapes
-		// make it.
+		// Every message that was read can be written; escapes may make it longer than the
+		// usual bounds.
 		if text, err = (nslip.Codec{MaxMessage: math.MaxInt, MaxString: math.MaxInt}).Append(nil, &m.NSLIP); err != nil {
 			return "", err
 		}
@@ -78,9 +77,9 @@ func lineOf(m *slip.Message) (string, error) {
 	return string(bytes.Trim(text, " \t\r\n")), nil
 }
 
-// SendSLIP sends a message and returns its msg_id when the peer has taken it, or has
-// refused it: by then Refused of the profiles was told. That another endpoint on the way
-// has refused it may be told later. The text begins with "@" if it is nSLIP.
+// SendSLIP sends a message and returns its msg_id when the peer has accepted or refused it;
+// a refusal has then been passed to Refused of the profiles. Another endpoint on the way
+// may refuse it later. The text begins with "@" if it is nSLIP.
 func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err error) {
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -103,27 +102,28 @@ func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err
 	return msgID, err
 }
 
-// SLIPListener hears messages as an agent of an endpoint, over as many connections as
-// it takes. Connect, Agent and Heard are required.
+// SLIPListener receives messages as an agent of an endpoint, over as many connections as
+// necessary. Connect, Agent and Heard are required.
 type SLIPListener struct {
-	// Connect makes a connection with profiles. It is called again when one is lost.
+	// Connect makes a connection with profiles. It is called again after each loss.
 	Connect func(ctx context.Context, set *all.Set) (*Client, error)
-	Agent   string     // agent_id that is declared
+	Agent   string     // agent_id to declare
 	Anchors *ucr.Table // default the core of UCR 1.0.0
 
-	// Heard gets each message, one at a time. Its error ends Listen, and is its error.
+	// Heard is called with each message, one at a time. If it returns an error, Listen ends
+	// with that error.
 	Heard func(SLIPMessage) error
 
-	// Count is how many messages are heard until Listen ends, 0 for no end. Others
-	// are refused.
+	// Count is how many messages are received before Listen ends; 0 means no limit. Further
+	// messages are refused.
 	Count uint64
 
-	// Silence is how long the endpoint may leave a sign of life unanswered; default
-	// 10 s.
+	// Silence is how long the endpoint may take to answer a request for a sign of life;
+	// default 10 s.
 	Silence time.Duration
 
-	// Attached is called when the endpoint has accepted the agent, Lost why a
-	// connection has ended, and how long it is until the next is tried. It may be nil.
+	// Attached is called when the endpoint has accepted the agent. Lost is called with the
+	// reason why a connection ended and the pause before the next attempt. Both may be nil.
 	Attached func(c *Client)
 	Lost     func(err error, pause time.Duration)
 }
@@ -136,7 +136,7 @@ var (
 	errEnough  = profiles.Busy("enough", "client: the agent is about to leave")
 )
 
-// Listen hears messages until ctx ends, which is no error, or Count is reached.
+// Listen receives messages until ctx ends or Count is reached. Neither is an error.
 func (l SLIPListener) Listen(ctx context.Context) error {
 	heard := make(chan SLIPMessage, maxUnheard)
 	var came atomic.Uint64
@@ -175,8 +175,8 @@ type listening struct {
 	n     uint64
 }
 
-// run listens over one connection, and leaves at once when it is done: over one that is
-// drained messages would come that nobody reads any more.
+// run listens over one connection, and closes it at once when it is done: during a drain
+// more messages would arrive, and nothing would process them.
 func (w *listening) run(ctx context.Context, c *Client, moved func()) error {
 	if err := w.set.A2A.Declare(ctx, c.Session, w.Agent, nil); err != nil {
 		return err
@@ -213,7 +213,8 @@ func (w *listening) hear(m SLIPMessage) error {
 	return nil
 }
 
-// rest hears what came before the end: their senders take them for delivered.
+// rest processes the messages that arrived before the end, because their senders consider
+// them delivered.
 func (w *listening) rest() error {
 	for {
 		select {

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/profiles/state"
 )
 
-// PutStates puts states, parents before their children, and returns when they are
-// stored: how many of them, if there is an error. They may be put again.
+// PutStates puts states, parents before their children, and returns when they are stored.
+// After an error confirmed is the number of stored states; all may be put again.
 func (c *Client) PutStates(ctx context.Context, states ...state.State) (confirmed int, err error) {
 	lane, err := c.Open(ctx)
 	if err != nil {
@@ -31,13 +31,13 @@ func (c *Client) AddStateDelta(ctx context.Context, base state.ID, delta []byte,
 	return c.Explain(state.AddDelta(ctx, lane, rpc.Sync, base, delta, parents...))
 }
 
-// GetState gets a state, whose digest is verified.
+// GetState returns a state after verifying its digest.
 func (c *Client) GetState(ctx context.Context, id state.ID) (*state.State, error) {
 	s, err := state.Fetch(ctx, c.Session, id)
 	return s, c.Explain(err)
 }
 
-// StateLog gets a state and its ancestors, see state.Log.
+// StateLog reads a state and its ancestors, see state.Log.
 func (c *Client) StateLog(ctx context.Context, id state.ID, most int, yield func(state.Logged) bool) (more bool, err error) {
 	more, err = state.Log(ctx, c.Session, id, most, yield)
 	return more, c.Explain(err)
@@ -69,7 +69,7 @@ func (c *Client) StateDeltas(ctx context.Context, base state.ID, yield func(*sta
 	}
 }
 
-// ForgetState has a state of this identity forgotten, with its deltas.
+// ForgetState makes the peer delete a state of this identity, with its deltas.
 func (c *Client) ForgetState(ctx context.Context, id state.ID) error {
 	_, err := rpc.Call(ctx, c.Session, state.MethodForget, id[:])
 	return c.Explain(err)

@@ -22,24 +22,23 @@ const maxLine = 8 << 20
 type StdioOptions struct {
 	Peer   *Kept
 	Target string    // name of the server, or empty for the peer's default
-	In     io.Reader // what the MCP client writes
-	Out    io.Writer // what the MCP client reads
+	In     io.Reader // output of the MCP client
+	Out    io.Writer // input of the MCP client
 
-	// Drain is how long after the end of In calls in flight may go without a
-	// message before they are given up. Default 10 s.
+	// Drain is how long calls in flight may continue without a message after the end of In.
+	// Then they are cancelled. Default 10 s.
 	Drain time.Duration
 
-	// Complain gets errors that cannot be sent to the MCP client. It may be
-	// nil.
+	// Complain is called with errors that cannot be sent to the MCP client. It may be nil.
 	Complain func(string)
 }
 
-// Stdio is a local MCP server that is really the remote one: it reads messages
-// from In, one a line, and writes what comes back to Out, octet for octet and in
-// both eras. Connections come and go behind it, see package mcpclient.
+// Stdio serves a remote MCP server on In and Out: it reads messages from In, one per line,
+// and writes the answers to Out, unchanged and in both eras. Package mcpclient replaces
+// lost connections.
 //
-// It returns nil when In has ended and every call was answered; what kept the peer from
-// being reached at first; or why Out is of no more use.
+// It returns nil when In has ended and every call was answered. It fails if the peer cannot
+// be reached at first, or if Out cannot be written.
 func Stdio(ctx context.Context, o StdioOptions) error {
 	o.Drain = cmp.Or(o.Drain, 10*time.Second)
 	first, err := o.Peer.Get(ctx)
@@ -72,11 +71,11 @@ type stdio struct {
 	opts   StdioOptions
 	talk   *mcpclient.Conversation
 	cancel context.CancelCauseFunc
-	quiet  atomic.Pointer[time.Timer] // while it drains: until calls are given up
+	quiet  atomic.Pointer[time.Timer] // during a drain: time until calls are cancelled
 	buf    []byte
 }
 
-// line is what was read.
+// line is one line of input.
 type line struct {
 	octets []byte
 	err    error
@@ -91,8 +90,8 @@ func (l line) pass(to *mcpclient.Conversation) {
 	to.Send(l.octets)
 }
 
-// read reads lines in the background: whoever waits for one can be interrupted,
-// a read of standard input cannot. The line is the receiver's.
+// read reads lines in the background, because a read of standard input cannot be
+// interrupted. The receiver owns the line.
 func (s *stdio) read(ctx context.Context) <-chan line {
 	lines := make(chan line)
 	go func() {
@@ -121,8 +120,7 @@ func (s *stdio) read(ctx context.Context) <-chan line {
 	return lines
 }
 
-// readLine returns the next line, a copy. Of one that is too long nothing is
-// returned and all is skipped.
+// readLine returns a copy of the next line. A line that is too long is skipped.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for long := false; ; {
@@ -142,8 +140,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// write writes one message as one line. A raw line break can only stand between
-// tokens; there it becomes a space.
+// write writes one message as one line. A raw line break in JSON can only be between
+// tokens, where it is replaced by a space.
 func (s *stdio) write(octets []byte) {
 	if quiet := s.quiet.Load(); quiet != nil {
 		quiet.Reset(s.opts.Drain)

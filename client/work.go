@@ -15,19 +15,19 @@ import (
 
 // WorkOptions configure Work. Agent, Registration and Store are required.
 type WorkOptions struct {
-	Agent        string           // agent_id that is declared
-	Registration a2a.Registration // what it does, and how
-	Store        a2a.Store        // where its tasks are; forgotten with it if that is in memory
-	Card         []byte           // of the agent, for peers that ask; nil: it has none
+	Agent        string           // agent_id to declare
+	Registration a2a.Registration // the kinds of tasks and the worker for them
+	Store        a2a.Store        // of its tasks; a store in memory forgets them at the end
+	Card         []byte           // of the agent; nil: it has none
 
-	// Drain is how long tasks have to end after ctx did. Default 30 s. Abort ends
-	// that time at once when it is closed.
+	// Drain is how much time tasks have after the end of ctx. Default 30 s. Closing Abort
+	// ends that time at once.
 	Drain time.Duration
 	Abort <-chan struct{}
 
-	// Connected is told of each connection, Lost how each ended, or that none
-	// came about, and how long it is until the next one is tried. Draining is
-	// told once, with the number of tasks that are not over. It may be nil.
+	// Connected is called for each connection. Lost is called when one ended or could not
+	// be made, with the pause before the next attempt. Draining is called once, with the
+	// number of unfinished tasks. Each may be nil.
 	Connected func(c *Client)
 	Lost      func(err error, pause time.Duration)
 	Draining  func(tasks int)
@@ -37,24 +37,24 @@ type WorkOptions struct {
 }
 
 const (
-	// cardAge is how long peers may take the card of a worker without asking again.
+	// cardAge is how long peers may cache the card of a worker.
 	cardAge = time.Minute
 
 	// answerTime is how long a worker waits for a sign of life.
 	answerTime = 10 * time.Second
 
-	// steady is how long a connection lasts to be worth a short pause after it.
+	// steady is the life of a connection after which the next pause is short.
 	steady = 10 * time.Second
 
-	// takenTime is how long a peer has to take an agent before it is taken as
+	// takenTime is how long a peer may take to list an agent before the agent counts as
 	// refused.
 	takenTime = time.Second
 
-	// drainPeriod is how often a worker that drains looks whether it is done.
+	// drainPeriod is how often a draining worker checks whether its tasks have ended.
 	drainPeriod = 20 * time.Millisecond
 )
 
-// workerPauses are those before a worker dials again.
+// workerPauses are the pauses before a worker dials again.
 var workerPauses = backoff.Exponential{First: pauses.First, Longest: 30 * time.Second}
 
 var (
@@ -64,11 +64,10 @@ var (
 	ErrTasksLeft = errors.New("client: stopped before all tasks had ended")
 )
 
-// Work carries out tasks as an agent of the peer that connect reaches, over as
-// many connections as it takes, until ctx ends; then it takes no new ones and
-// lets those it has end. Without a first connection, or if the peer does not take the
-// agent on it, it fails at once. A task
-// outlives the connections it came and ends on.
+// Work carries out tasks as an agent of the peer that connect reaches, over as many
+// connections as necessary. When ctx ends, it accepts no new tasks and waits for the
+// unfinished ones. It fails at once if the first connection fails or the peer refuses the
+// agent. A task continues when its connection ends.
 func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client, error), o WorkOptions) error {
 	if o.Drain == 0 {
 		o.Drain = 30 * time.Second
@@ -123,7 +122,7 @@ type work struct {
 	set  *all.Set
 	kept *Kept
 
-	mu       sync.Mutex // held while an agent is declared, so that the last word counts
+	mu       sync.Mutex // held while an agent is declared, so that the last declaration stays
 	current  *Client
 	draining bool
 }
@@ -152,7 +151,7 @@ func (w *work) dial(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// declare says what may be sent here. The caller holds mu.
+// declare tells the peer which tasks it may send here. The caller holds mu.
 func (w *work) declare(ctx context.Context) error {
 	kinds := w.o.Registration.Kinds
 	if w.draining {
@@ -161,13 +160,13 @@ func (w *work) declare(ctx context.Context) error {
 	return w.set.A2A.Declare(ctx, w.current.Session, w.o.Agent, kinds)
 }
 
-// agentTaken makes sure that the peer has taken an agent that was declared: a
-// Handshake that is refused has no answer, but the listing of agents says which are the
-// asker's own. A peer that does not list agents is believed.
+// agentTaken returns an error if the peer has refused a declared agent. A refused Handshake
+// has no answer, but the list of agents marks those of the asker. A peer without that list
+// is assumed to have accepted.
 func (c *Client) agentTaken(ctx context.Context, agent string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	// The listing may overtake the Handshake where lanes are streams.
+	// On QUIC the list may overtake the Handshake.
 	began := time.Now()
 	for n := 0; ; n++ {
 		own := false
@@ -186,7 +185,7 @@ func (c *Client) agentTaken(ctx context.Context, agent string) error {
 	}
 }
 
-// refusedAgentError is why a worker, or a SLIPListener, ends.
+// refusedAgentError ends a worker or a SLIPListener.
 type refusedAgentError struct{ agent string }
 
 func (e *refusedAgentError) Error() string {
@@ -196,7 +195,7 @@ func (e *refusedAgentError) Error() string {
 // serve keeps a connection until life ends.
 func (w *work) serve(life context.Context, c *Client) {
 	r := reconnecting{pauses: workerPauses, lost: w.o.Lost}
-	_ = r.run(life, func() (again bool, err error) { // it goes on until life ends
+	_ = r.run(life, func() (again bool, err error) { // it runs until life ends
 		if c == nil {
 			if c, err = w.dial(life); err != nil {
 				return true, err
@@ -207,7 +206,7 @@ func (w *work) serve(life context.Context, c *Client) {
 		case <-c.Context().Done():
 		case <-life.Done():
 			if errors.Is(context.Cause(life), errDrained) {
-				c.Finish() // the last Results are on their way
+				c.Finish() // the last Results may be in flight
 			} else {
 				c.Close()
 			}
@@ -223,14 +222,14 @@ func (w *work) serve(life context.Context, c *Client) {
 	})
 }
 
-// drain takes no new tasks and waits for those there are. Its error is
-// errDrained if they have ended.
+// drain accepts no new tasks and waits for the unfinished ones. The error is errDrained if
+// all have ended.
 func (w *work) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.o.Drain)
 	defer cancel()
 	w.mu.Lock()
 	w.draining = true
-	// Where this fails the connection is gone; on the next one none are declared.
+	// If this fails, the connection is lost; on the next one no agent is declared.
 	_ = w.declare(ctx)
 	w.mu.Unlock()
 	if w.o.Draining != nil {

@@ -21,7 +21,7 @@ import (
 // maxAdmin is how many connections the admin listener holds at once.
 const maxAdmin = 64
 
-// admin is the listener for this machine, if there is one.
+// admin is the listener for local administration, if it is configured.
 type admin struct {
 	part.Passive
 	d        *daemon
@@ -44,7 +44,7 @@ func (a *admin) Open() error {
 	return nil
 }
 
-// address is where it listens, or "".
+// address is the address of the listener, or "".
 func (a *admin) address() string {
 	if a.listener == nil {
 		return ""
@@ -72,10 +72,10 @@ func (a *admin) Close() error {
 	return nil
 }
 
-// newAdmin returns the server of /livez, /readyz, /status, /metrics and /reload.
-// It is for this machine: a request whose Host is not a loopback name is
-// refused, so that no web page can read it through a name of its own, and one
-// that a web page of elsewhere sends to /reload is, too. There is no profiling.
+// newAdmin returns the server of /livez, /readyz, /status, /metrics and /reload. It is for
+// this machine only: a request whose Host is not a loopback name is refused, so that no web
+// page can read it by DNS rebinding. A cross-origin request to /reload is refused, too.
+// There is no profiling.
 func newAdmin(d *daemon) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
@@ -111,7 +111,7 @@ func newAdmin(d *daemon) *http.Server {
 		WriteTimeout:      10 * time.Second,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // what scanners do is no news
+		ErrorLog:          log.New(io.Discard, "", 0), // port scanners would fill the log
 	}
 }
 

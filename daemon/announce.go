@@ -11,8 +11,8 @@ import (
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 )
 
-// announce writes the start lines: who this is and where, what is served, and under which
-// policies. A line has room for so many fields only.
+// announce logs the start lines: identity and addresses, what is served, and the policies.
+// It takes several lines, because a log line has a limited number of fields.
 func (d *daemon) announce() {
 	c := d.config
 	freshness := "off: timestamps are not checked"

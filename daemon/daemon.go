@@ -1,6 +1,5 @@
-// Package daemon is swpd: from a configuration to a running endpoint. It is the
-// one place that joins the endpoint, the profiles, the bridges, the log and the
-// metrics.
+// Package daemon is swpd: it makes a running endpoint from a configuration. It joins the
+// endpoint, the profiles, the bridges, the log and the metrics.
 package daemon
 
 import (
@@ -36,59 +35,57 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// ErrAborted is the error of Run when it was told to stop at once.
+// ErrAborted is returned by Run if Abort ended the drain.
 var ErrAborted = errors.New("daemon: stopped before everything in flight had ended")
 
 // Options configure Run.
 type Options struct {
-	// Config is what to serve. Required.
+	// Config is the configuration to serve. Required.
 	Config *config.Config
 
 	// Version of the program, for metrics and swp.info.
 	Version string
 
-	// Log is where log lines go, default standard error.
+	// Log receives the log lines, default standard error.
 	Log io.Writer
 
-	// AddrFile, if set, is written once everything listens: an address a line,
-	// as swp-client takes them, the admin address as http://host:port.
+	// AddrFile, if set, is written when all listeners are open: one address per line, as
+	// swp-client takes them, and the admin address as http://host:port.
 	AddrFile string
 
-	// Reload has the configuration and the files that it names read again, on each
-	// receive.
+	// Reload makes the daemon read the configuration and its files again, for each value
+	// received.
 	Reload <-chan struct{}
 
-	// Read returns the configuration as it is now. Nil means that it does not change.
+	// Read returns the present configuration. Nil means that it never changes.
 	Read func() (*config.Config, error)
 
-	// Profiles of the program that embeds this one are served beside those that are
-	// built in, to the same peers, and so are their Methods. They ask the Rules of a
-	// request what a peer may do; rules can name them in a configuration that Load was
-	// given them for.
+	// Profiles of the embedding program are served to the same peers as the built-in ones,
+	// including their Methods. Their handlers check access with the Rules of a request.
+	// Pass the same profiles to config.Load, so that access rules can name them.
 	Profiles []*profiles.Profile
 
-	// Methods of RPC are served beside the built-in ones and those of rpc.backends.
-	// The access rules say who may call them, as profile rpc, operation call. A name
-	// that is taken keeps the daemon from starting.
+	// Methods of RPC are served in addition to the built-in ones and those of rpc.backends.
+	// The access rules (profile rpc, operation call) decide who may call them. A name that
+	// is in use prevents the start.
 	Methods map[string]rpc.Method
 
-	// AcceptDamage goes on with what can be read of a damaged store, which is
-	// an error otherwise. The damaged file is kept beside the new one.
+	// AcceptDamage continues with the readable part of a damaged store, which is an error
+	// otherwise. The damaged file is kept.
 	AcceptDamage bool
 
-	// Drain is how long exchanges in flight have to end after a stop was asked
-	// for, default 8 s. Children have 2 s after it, so that a stop takes at most
-	// ten.
+	// Drain is how much time exchanges in flight have to end after a stop, default 8 s.
+	// Child processes have 2 s more, so a stop takes at most ten.
 	Drain time.Duration
 
-	// Abort ends a drain at once when it is closed.
+	// Abort, when closed, ends a drain at once.
 	Abort <-chan struct{}
 
-	// Ready is called once everything listens. Nil means nobody is told.
+	// Ready is called when all listeners are open. May be nil.
 	Ready func(addresses []string)
 }
 
-// daemon is what runs.
+// daemon is a running swpd.
 type daemon struct {
 	opts     Options
 	config   *config.Config
@@ -99,7 +96,7 @@ type daemon struct {
 	health   *health
 	observer *telemetry.Observer
 
-	parts       part.List // those below, in the order in which they were added
+	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
@@ -127,9 +124,9 @@ type daemon struct {
 	fronts      *fronts.Fronts
 }
 
-// Run serves until ctx ends, then drains: it stops accepting, lets what is in
-// flight end, ends the servers behind it, all within 10 s, and returns nil. What
-// keeps it from starting is returned as an error that says what to do.
+// Run serves until ctx ends. Then it drains: it stops accepting, waits for exchanges in
+// flight, stops the child processes, all within 10 s, and returns nil. If it cannot start,
+// the error says what to do.
 func Run(ctx context.Context, opts Options) error {
 	if opts.Log == nil {
 		opts.Log = os.Stderr
@@ -149,17 +146,17 @@ func Run(ctx context.Context, opts Options) error {
 	defer exchanges.CloseLog()
 	d := &daemon{logs: logs, exchanges: exchanges, opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
 	if err := d.start(); err != nil {
-		_ = d.parts.Close() // why start failed is worth more than this
+		_ = d.parts.Close() // the error of start is more important
 		d.traces.Wait()
 		return err
 	}
 	return d.run(ctx)
 }
 
-// add makes something a part of the daemon, which closes ahead of those before it.
+// add adds a part, which is closed before those added earlier.
 func (d *daemon) add(p part.Part) { d.parts = append(d.parts, p) }
 
-// start makes everything that can fail for reasons of configuration.
+// start makes everything that a faulty configuration can prevent.
 func (d *daemon) start() error {
 	for _, step := range []func() error{d.makeBase, d.makeFiles, d.makeBackends, d.makeProfiles, d.makeEntrances} {
 		if err := step(); err != nil {
@@ -175,7 +172,7 @@ func (d *daemon) start() error {
 }
 
 func (d *daemon) run(ctx context.Context) error {
-	work, cancel := context.WithCancel(context.Background()) // outlives ctx by the drain
+	work, cancel := context.WithCancel(context.Background()) // ends after the drain, later than ctx
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
@@ -197,7 +194,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return d.stop()
 }
 
-// stop ends the daemon in order: peers first, then what works for them.
+// stop ends the daemon: connections of peers first, then the parts behind them.
 func (d *daemon) stop() error {
 	d.health.phase.Store(int32(draining))
 	d.log.Info("stopping", zap.Int("sessions", d.parts.Stats().Sessions), zap.Duration("at_most", d.opts.Drain))
@@ -212,7 +209,7 @@ func (d *daemon) stop() error {
 	}()
 	d.reloader.halt(ctx)
 	unfinished := d.parts.Drain(ctx)
-	_ = d.parts.Close() // a part that does not close in order has said so
+	_ = d.parts.Close() // a part that fails to close has logged it
 	d.traces.Wait()
 	switch {
 	case unfinished == nil:

@@ -6,7 +6,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 )
 
-// phase is where a daemon is in its life.
+// phase is the phase of a daemon's life.
 type phase int32
 
 const (
@@ -15,14 +15,14 @@ const (
 	draining
 )
 
-// health says whether this endpoint should be sent work. Each part is asked
-// when somebody wants to know, so the answer is never older than the question.
+// health says whether this endpoint is ready for work. It asks the parts for each request,
+// so that the answer is current.
 type health struct {
 	phase atomic.Int32
 	parts part.List
 }
 
-// Health is what /readyz and /status say.
+// Health is the answer of /readyz and /status.
 type Health = part.Health
 
 func (h *health) look() Health {

@@ -24,7 +24,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/workers"
 )
 
-// makeBase makes what all others rest on.
+// makeBase makes the parts that all others need.
 func (d *daemon) makeBase() error {
 	var err error
 	d.admin = &admin{d: d}
@@ -67,8 +67,7 @@ func (d *daemon) makeBase() error {
 	return nil
 }
 
-// makeFiles makes what the profiles read from files, and what is declared of those who work
-// for peers.
+// makeFiles makes the parts that read files, and the declarations for hints.
 func (d *daemon) makeFiles() error {
 	var err error
 	if d.cards, err = served.NewCards(d.config); err != nil {
@@ -84,7 +83,7 @@ func (d *daemon) makeFiles() error {
 	return nil
 }
 
-// makeBackends makes what works for peers, here and elsewhere.
+// makeBackends makes the servers, methods, agents and partners that work for peers.
 func (d *daemon) makeBackends() error {
 	var err error
 	d.servers, err = mcpservers.New(mcpservers.Options{
@@ -133,8 +132,8 @@ func (d *daemon) makeBackends() error {
 	return nil
 }
 
-// makeProfiles makes the profiles, and A2A-SDL, which is served by one of them and ends
-// ahead of it.
+// makeProfiles makes the profiles, and the A2A-SDL server, which uses them and is closed
+// before them.
 func (d *daemon) makeProfiles() error {
 	var err error
 	d.words, err = slip.New(slip.Options{Config: d.config, MayUse: d.guard.MayUse, Directory: d.partners.Directory(), Served: d.served.Set})
@@ -158,7 +157,7 @@ func (d *daemon) makeProfiles() error {
 	})
 }
 
-// makeEntrances makes what peers, and those inside this process, come by.
+// makeEntrances makes the listeners for peers and the in-process doors.
 func (d *daemon) makeEntrances() error {
 	var err error
 	set := d.served.Set()
@@ -184,12 +183,12 @@ func (d *daemon) makeEntrances() error {
 	return d.listeners.Listen(d.partners.Adopting(d.observer))
 }
 
-// door says where the doors of this endpoint lead to.
+// door returns the options of the in-process doors to this endpoint.
 func (d *daemon) door() part.DoorOptions {
 	return part.DoorOptions{Version: d.opts.Version, Self: d.credentials.Identity, Endpoints: d.endpoints, Keeper: d.guard}
 }
 
-// recheck closes the connections of those who are not trusted or let in any more.
+// recheck closes connections whose peers are no longer trusted or admitted.
 func (d *daemon) recheck() {
 	kept, closed := d.parts.Recheck()
 	d.log.Info("peers held against the new trust anchors and rules", zap.Int("kept", kept), zap.Int("closed", closed))

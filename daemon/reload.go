@@ -16,18 +16,18 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 )
 
-// pollEvery is how often the files are looked at.
+// pollEvery is how often the files are checked for changes.
 const pollEvery = 2 * time.Second
 
-// Reloaded is what reading the files again came to.
+// Reloaded is the result of a reload.
 type Reloaded struct {
-	Changed  []string `json:"changed"`  // keys that have been taken up
-	Problems []string `json:"problems"` // what could not be used; what it should have replaced stays in force
-	Later    []string `json:"later"`    // keys that have changed and take effect at the next start
+	Changed  []string `json:"changed"`  // keys whose new values are in force
+	Problems []string `json:"problems"` // faults; the values that were to be replaced stay in force
+	Later    []string `json:"later"`    // changed keys that take effect at the next start
 }
 
-// Serve implements part.Part: it reads again what changes while the daemon serves, when it is
-// asked to and when a file changes or may have become usable.
+// Serve implements part.Part: it reloads on request, when a file changes, and when a faulty
+// file may have become usable.
 func (r *reloader) Serve(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -48,7 +48,8 @@ func (r *reloader) Serve(ctx context.Context) {
 	}
 }
 
-// once reloads, unless the daemon stops: what is taken up would not be ended in order.
+// once reloads, unless the daemon is stopping: a part made then would not be closed in
+// order.
 func (r *reloader) once(all bool) (result Reloaded, ok bool) {
 	select {
 	case r.seat <- struct{}{}:
@@ -59,8 +60,7 @@ func (r *reloader) once(all bool) (result Reloaded, ok bool) {
 	}
 }
 
-// halt has nothing reloaded any more. It waits for a reload under way, or for the end of
-// ctx.
+// halt prevents further reloads. It waits for a reload in progress, or for the end of ctx.
 func (r *reloader) halt(ctx context.Context) {
 	select {
 	case r.seat <- struct{}{}:
@@ -70,8 +70,8 @@ func (r *reloader) halt(ctx context.Context) {
 
 var errStopping = errors.New("swpd is stopping: nothing was read again; the next start reads everything")
 
-// ask has the files read again. The error is errStopping once the daemon stops, or that
-// of ctx.
+// ask requests a reload. The error is errStopping if the daemon is stopping, or that of
+// ctx.
 func (r *reloader) ask(ctx context.Context) (Reloaded, error) {
 	answer := make(chan Reloaded, 1)
 	select {
@@ -86,30 +86,30 @@ func (r *reloader) ask(ctx context.Context) (Reloaded, error) {
 	}
 }
 
-// reloader knows what is in force of the configuration. One goroutine at a time reloads;
-// warnings may be asked for meanwhile.
+// reloader knows the configuration in force. One goroutine at a time reloads; any goroutine
+// may call warnings.
 type reloader struct {
 	part.Passive
 	signal   <-chan struct{}                // each receive is one reload
-	asked    chan chan Reloaded             // likewise, with where the answer goes
-	seat     chan struct{}                  // of one: full during a reload, and once the daemon stops
-	read     func() (*config.Config, error) // nil: there is no file
+	asked    chan chan Reloaded             // each receive is one reload; the result goes to the received channel
+	seat     chan struct{}                  // capacity one; full during a reload, and after the stop
+	read     func() (*config.Config, error) // nil: there is no configuration file
 	log      *zap.Logger
 	sections []*section
 	identity func() string // of this endpoint
-	hold     func()        // holds peers against what is in force
+	hold     func()        // checks peers against the configuration in force
 
-	started *config.Config // what is in force of all that is in no section
+	started *config.Config // in force for the keys of no section
 	running *config.Config // what is in force
-	latest  *config.Config // as it was read last
-	stamp   string         // what the file looked like then
+	latest  *config.Config // as last read
+	stamp   string         // state of the file at that time
 
 	failure atomic.Pointer[string]   // why the file cannot be used now; nil if it can
 	later   atomic.Pointer[[]string] // keys that wait for the next start
 }
 
-// newReloader takes a configuration for what is in force. It comes before the files are
-// read: what changes from then on is noticed.
+// newReloader returns a reloader with c in force. Make it before the files are read, so
+// that it notices later changes.
 func newReloader(c *config.Config, read func() (*config.Config, error), sections []part.Section, log *zap.Logger) *reloader {
 	if c.Source == "" {
 		read = nil
@@ -124,8 +124,8 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	return r
 }
 
-// reload reads files again: all of them, or those that have changed and those that could
-// not be used, and takes up what can be. Each section changes as a whole or not at all.
+// reload reads files again and applies them: all files, or only those that have changed and
+// those that were faulty. Each section changes completely or not at all.
 func (r *reloader) reload(all bool) Reloaded {
 	problems := []string{}
 	if err := r.readFile(all); err != nil {
@@ -145,8 +145,7 @@ func (r *reloader) reload(all bool) Reloaded {
 	return answer
 }
 
-// readFile reads the configuration file again. While it cannot be used, the one that was
-// read before is the latest.
+// readFile reads the configuration file again. If it is faulty, latest stays unchanged.
 func (r *reloader) readFile(always bool) error {
 	if r.read == nil {
 		return nil
@@ -168,7 +167,7 @@ func (r *reloader) readFile(always bool) error {
 	return nil
 }
 
-// failed remembers why something cannot be used, and logs it once.
+// failed records why a file or section is faulty, and logs it once.
 func (r *reloader) failed(failure *atomic.Pointer[string], what string, err error) {
 	text := boundlog.CleanLines(err.Error())
 	if old := failure.Swap(&text); old == nil || *old != text {
@@ -176,15 +175,15 @@ func (r *reloader) failed(failure *atomic.Pointer[string], what string, err erro
 	}
 }
 
-// candidate is a section that is ready, with the configuration that it then is of.
+// candidate is a section that is ready to change, with its configuration.
 type candidate struct {
 	*section
 	part.Change
 	config *config.Config
-	news   bool // it is not as it was
+	news   bool // its keys or files have changed
 }
 
-// prepare makes the sections ready that have changed, or all.
+// prepare prepares the sections that have changed, or all of them.
 func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 	for _, s := range r.sections {
 		c := r.running
@@ -208,9 +207,9 @@ func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 	return ready, refused
 }
 
-// compatible returns the candidates that can be in force together with what stays: the
-// file fits together, but of its sections one may have been refused. The one is refused
-// without which there is no clash, or else all.
+// compatible returns the candidates that fit together with the sections that do not change.
+// The file as a whole is consistent, but one of its sections may have been refused. If
+// dropping one candidate removes the conflict, that one is refused; otherwise all are.
 func (r *reloader) compatible(ready []candidate) (fit []candidate, refused []error) {
 	clash := r.clash(ready)
 	if clash == nil {
@@ -235,7 +234,7 @@ func (r *reloader) refuse(c *candidate, why error) {
 	r.failed(&c.failure, c.trouble(), why)
 }
 
-// clash says what is wrong with what would be in force.
+// clash returns the conflict in the configuration that would be in force.
 func (r *reloader) clash(ready []candidate) error {
 	c, own := r.running, r.identity()
 	for i := range ready {
@@ -247,7 +246,7 @@ func (r *reloader) clash(ready []candidate) error {
 	return errors.Join(c.Clashes(), identity.NotSelf(c.Partners, own))
 }
 
-// take puts candidates in force.
+// take applies candidates.
 func (r *reloader) take(ready []candidate) {
 	stricter := false
 	for i := range ready {
@@ -269,7 +268,7 @@ func (r *reloader) take(ready []candidate) {
 	}
 }
 
-// wait returns the keys that wait for the next start, and logs them when they change.
+// wait returns the keys that take effect at the next start, and logs them when they change.
 func (r *reloader) wait() []string {
 	keys := append([]string{}, slices.DeleteFunc(config.Changed(r.running, r.latest), r.takesUp)...)
 	if old := r.later.Swap(&keys); len(keys) > 0 && !slices.Equal(*old, keys) {
@@ -278,8 +277,8 @@ func (r *reloader) wait() []string {
 	return keys
 }
 
-// takesUp reports whether a key of the latest configuration is taken up without a new
-// start. If it is not in force it will be as soon as its section can be used.
+// takesUp reports whether a reload can apply a key of the latest configuration, at once or
+// when its section becomes usable.
 func (r *reloader) takesUp(key string) bool {
 	return slices.ContainsFunc(r.sections, func(s *section) bool {
 		return s.has(key) && s.fitting(r.started, r.latest)
@@ -289,7 +288,7 @@ func (r *reloader) takesUp(key string) bool {
 // Look implements part.Part.
 func (r *reloader) Look(h *part.Health) { h.Warnings = append(h.Warnings, r.warnings()...) }
 
-// warnings says where what is in force is not what the files say.
+// warnings describes the differences between the configuration in force and the files.
 func (r *reloader) warnings() (list []string) {
 	if failure := r.failure.Load(); failure != nil {
 		list = append(list, "configuration not reloaded, the old one stays in force: "+*failure)

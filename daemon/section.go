@@ -22,15 +22,15 @@ import (
 	"github.com/slimwire/swp/daemon/internal/workers"
 )
 
-// section is one that the reloader takes up.
+// section is a part of the configuration that reloads as a unit.
 type section struct {
 	part.Section
 
-	stamp   string                 // what the files looked like when they were read last
-	failure atomic.Pointer[string] // why the section cannot be used as it is now; nil if it can
+	stamp   string                 // state of the files when they were last read
+	failure atomic.Pointer[string] // why the section is faulty now; nil if it is not
 }
 
-// look describes the files of a configuration.
+// look returns the state of the files of a configuration.
 func (s *section) look(c *config.Config) string {
 	if s.Files == nil {
 		return ""
@@ -42,7 +42,7 @@ func (s *section) fitting(started, now *config.Config) bool {
 	return s.Fits == nil || s.Fits(started, now)
 }
 
-// has reports whether a key is one that the section takes up.
+// has reports whether a key belongs to the section.
 func (s *section) has(key string) bool {
 	for _, own := range s.Keys {
 		if key == own || strings.HasPrefix(key, own+".") {
@@ -54,8 +54,8 @@ func (s *section) has(key string) bool {
 
 func (s *section) trouble() string { return s.Name + " not reloaded, " + s.Stays }
 
-// sections are all of them, in the order in which they are taken up: rules come ahead of
-// what they are about.
+// sections returns all sections in the order of their application: access rules come before
+// the things that they protect.
 func (d *daemon) sections() []part.Section {
 	return []part.Section{
 		guard.Section(later(&d.guard)),
@@ -78,8 +78,8 @@ func (d *daemon) sections() []part.Section {
 	}
 }
 
-// later has a part prepare a section. The reloader knows the sections ahead of the parts,
-// so as to miss no change of the files that these read when they are made.
+// later is a section whose part is made later. The reloader knows the sections before the
+// parts are made, so that it misses no change of the files that the parts read.
 func later[P interface {
 	Prepare(c *config.Config) (part.Change, error)
 }](one *P) part.Prepare {

@@ -9,7 +9,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/storage"
 )
 
-// Status is what swpd status shows: no argument, no environment, no payload.
+// Status is the answer of swpd status. It contains no arguments, environment or payloads.
 type Status struct {
 	Health
 	Version   string    `json:"version"`
@@ -17,17 +17,17 @@ type Status struct {
 	Config    string    `json:"config"` // file, empty for the built-in one
 	Started   time.Time `json:"started"`
 	Addresses []string  `json:"addresses"`
-	HTTP      string    `json:"http"` // where programs call that know nothing of SlimWire, or empty
+	HTTP      string    `json:"http"` // address for HTTP clients, or empty
 	Sessions  int       `json:"sessions"`
 	Handlers  int       `json:"handlers"`
 	NotAfter  time.Time `json:"certificate_not_after"`
-	Store     string    `json:"store"` // what is kept, and what an acknowledgement promises
+	Store     string    `json:"store"` // kind of store, and what an acknowledgement promises
 	Servers   []string  `json:"mcp_servers"`
-	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with something still under way
+	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with calls in flight
 
 	Partners []partners.Status `json:"partners"`
 
-	Certificates []identity.Info `json:"certificates"` // in force, and those that partners showed last
+	Certificates []identity.Info `json:"certificates"` // in force, and the last ones of partners
 }
 
 func (d *daemon) status() Status {
@@ -52,7 +52,7 @@ func (d *daemon) status() Status {
 	}
 }
 
-// certificates describes those in use, and those that partners showed last.
+// certificates describes the certificates in use, and the last ones of partners.
 func (d *daemon) certificates() []identity.Info {
 	shown, anchors := d.fronts.Certificates()
 	return slices.Concat([]identity.Info{d.credentials.Certificate()}, shown, d.credentials.Anchors(), anchors, d.partners.Shown())

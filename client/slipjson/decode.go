@@ -61,8 +61,8 @@ type a2aJSON struct {
 	Attachments int     `json:"attachments,omitempty"`
 }
 
-// Decode reads a message and returns it as a JSON object. ClassOf says what is wrong
-// with one that is refused.
+// Decode reads a message and returns it as a JSON object. For a refused message, ClassOf
+// returns the class of the error.
 func (c *Codec) Decode(format Format, wire []byte) ([]byte, error) {
 	if format == Auto {
 		format = detect(wire)
@@ -135,10 +135,10 @@ func ofA2A(r *slipa2a.Received) a2aJSON {
 	return a2aJSON{true, strings.Trim(r.Text, " \t\r\n"), r.Message.Anchor.Mnemonic, string(r.UCR), fallback(r.Message), len(r.Attachments)}
 }
 
-// DecodeRow reads the message in a JSON object: the first that is there of the members
-// wire, input and message, a string, or for A2A the message itself. With Auto the
-// member format, where it names one, says which language it is. Members are told apart
-// by their exact names, and null is none.
+// DecodeRow reads the message in a JSON object. The message is in the first member present
+// of wire, input and message, as a string; for A2A it may also be the object itself. With
+// Auto a member format, if it names a language, selects it. Names of members are
+// case-sensitive; null counts as absent.
 func (c *Codec) DecodeRow(format Format, row []byte) ([]byte, error) {
 	var in map[string]json.RawMessage
 	if err := unmarshal(row, &in); err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Encode writes the message that is in a JSON object: one as Decode returns it, or as
-// the member message beside "ok": true. A message that was refused on reading stays
-// refused, for the same reason. Auto tells the languages apart by their members.
+// Encode writes the message of a JSON object: an object of Decode, or one with "ok": true
+// and that object as the member message. A message that was refused on reading is refused
+// again, with the same error. Auto detects the language by the members.
 //
-// A Fallback whose text is in several tokens, as some write it, or only in the member
-// fallback_text, gets the one quoted token of the strict form.
+// A Fallback whose text is in several tokens, or only in the member fallback_text, is
+// written with the one quoted token of the strict form.
 //
-// A message of A2A is made of its wire. It gets the member messageId, a random one if
-// there is none; attachments cannot be made.
+// A message of A2A is made from its member wire. It gets a random messageId if it has none.
+// Attachments cannot be written.
 func (c *Codec) Encode(format Format, object []byte) ([]byte, error) {
 	var in struct {
 		OK      *bool
@@ -137,7 +137,7 @@ func integer(name string, from json.RawMessage) (uint64, error) {
 	return v, nil
 }
 
-// coded reads what has a name and a number: either, or both if they say the same.
+// coded reads a value that has a name and a number: either of them, or both if they agree.
 func coded[T ~uint8 | ~uint32](what string, name *string, number json.RawMessage, named func(string) (T, bool), missing, bad nslip.Class) (T, error) {
 	var code T
 	if number != nil {

@@ -1,12 +1,12 @@
-// Package slipjson is messages of the languages called SLIP as JSON, one object each:
-// what swp-client slip decode prints and slip encode reads.
+// Package slipjson converts messages of the languages called SLIP to JSON, one object each,
+// and back. swp-client slip decode prints these objects, slip encode reads them.
 //
-// A nSLIP message has the members conv_id, turn, src, dst, act, act_code, frame,
-// frame_code and slots (slot, code, value); a line of SLIP v1 has version, src, dst,
-// anchor, thread, payload (text, quoted) and, for a Fallback, fallback_text; a message of A2A
-// that may be marked with SLIP-A2A becomes slip, and if it is, wire, mnemonic, ucr,
-// fallback_text and attachments, the number of the other parts. Integers are exact up
-// to 2^64-1.
+// An nSLIP message has the members conv_id, turn, src, dst, act, act_code, frame,
+// frame_code and slots (slot, code, value). A line of SLIP v1 has version, src, dst,
+// anchor, thread, payload (text, quoted) and, for a Fallback, fallback_text. A message of
+// A2A has slip (whether it is marked with SLIP-A2A) and, if it is, wire, mnemonic, ucr,
+// fallback_text and attachments (the number of the other parts). Integers are exact up to
+// 2^64-1.
 package slipjson
 
 import (
@@ -27,8 +27,8 @@ import (
 // Format is a language.
 type Format string
 
-// The languages. Auto looks at each message: "@" at its begin or "#" at its end is
-// nSLIP, "{" is A2A, all else is SLIP v1.
+// The languages. Auto detects the language of each message: "@" at the beginning or "#" at
+// the end is nSLIP, "{" is A2A, everything else is SLIP v1.
 const (
 	Auto   Format = "auto"
 	NSLIP  Format = "nslip"
@@ -39,13 +39,13 @@ const (
 // Formats are all formats.
 func Formats() []Format { return []Format{Auto, NSLIP, SLIPv1, A2A} }
 
-// Classes that belong to no language.
+// Classes of errors in the JSON.
 const (
-	BadJSON = "bad_json" // it is no JSON, or has not the members that are needed
-	NotSLIP = "not_slip" // a message of A2A that is not marked cannot be written
+	BadJSON = "bad_json" // not JSON, or without the required members
+	NotSLIP = "not_slip" // a message of A2A that is not marked with SLIP-A2A
 )
 
-// Error is a message that cannot be read or written for a reason of the JSON.
+// Error is a fault in the JSON of a message.
 type Error struct{ Class, What string }
 
 func (e *Error) Error() string { return "slip: " + e.Class + ": " + e.What }
@@ -54,7 +54,7 @@ func fault(class, format string, args ...any) error {
 	return &Error{class, fmt.Sprintf(format, args...)}
 }
 
-// ClassOf is what is wrong, as the specification names it.
+// ClassOf returns the class of an error, as the specification names it.
 func ClassOf(err error) string {
 	if e, ok := errors.AsType[*nslip.Error](err); ok {
 		return string(e.Class)
@@ -71,7 +71,7 @@ func ClassOf(err error) string {
 	return string(slipa2a.BadMessage) // slipa2a could not write it
 }
 
-// Codec reads and writes messages. It may be used by one at a time.
+// Codec reads and writes messages. One goroutine at a time may use it.
 type Codec struct {
 	nslip nslip.Codec
 	slip  slipstream.Codec
@@ -80,8 +80,8 @@ type Codec struct {
 	message nslip.Message // is read into again
 }
 
-// MaxSLIP is how many octets a line of SLIP v1 has here at most. The language sets no
-// bound; an endpoint that keeps what it reads takes less.
+// MaxSLIP is the maximum length of a line of SLIP v1 in octets. The language sets no bound;
+// an endpoint accepts shorter lines only.
 const MaxSLIP = 1 << 20
 
 // New returns a Codec that knows the anchors of a table, nil for the core.
@@ -94,7 +94,7 @@ func New(table *ucr.Table) (*Codec, error) {
 	return &Codec{slip: slip, a2a: x}, nil
 }
 
-// detect says which language text is in.
+// detect returns the language of a text.
 func detect(text []byte) Format {
 	text = bytes.Trim(text, " \t\r\n")
 	switch {
@@ -119,8 +119,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// unmarshal reads JSON, and refuses what no message can say: octets that are no UTF-8
-// and halves of surrogate pairs, in place of which others would be read.
+// unmarshal reads JSON. It refuses invalid UTF-8 and unpaired surrogates, which
+// encoding/json would replace by other characters.
 func unmarshal(octets []byte, v any) error {
 	if !utf8.Valid(octets) {
 		return fault(BadJSON, "octets that are no UTF-8")
@@ -134,8 +134,8 @@ func unmarshal(octets []byte, v any) error {
 	return nil
 }
 
-// hasHalfPair reports whether JSON has an escape of a surrogate that is without its
-// other half.
+// hasHalfPair reports whether JSON has an escaped surrogate without the other half of its
+// pair.
 func hasHalfPair(octets []byte) bool {
 	for {
 		i := bytes.IndexByte(octets, '\\')
@@ -155,7 +155,7 @@ func hasHalfPair(octets []byte) bool {
 	}
 }
 
-// escaped is the rune of an escape of four digits at the begin of JSON, 0 if there is
+// escaped returns the rune of a four-digit escape at the beginning of JSON, 0 if there is
 // none.
 func escaped(octets []byte) rune {
 	if len(octets) < 6 || octets[0] != '\\' || octets[1] != 'u' {

@@ -25,28 +25,27 @@ import (
 // Protocol is the binding, for a2aclient.WithTransport and for the card of an agent.
 const Protocol = sdk.TransportProtocol(a2abinding.URI)
 
-// Client is the transport by which the SDK's client reaches an agent behind a peer. A
-// stream goes on over as many sessions as it takes: missed events are sent again, in
+// Client is a transport for the SDK's client, which reaches an agent behind a peer. A
+// stream continues over as many sessions as necessary: missed events are sent again, in
 // order, each once. It is safe for concurrent use.
 type Client struct {
-	// Peer is where the agent is, such as a *client.Kept.
+	// Peer is the endpoint in front of the agent, such as a *client.Kept.
 	Peer Peer
 
-	// Agent is the agent_id; empty leaves the choice to the peer. A name is for peers
-	// only that say in swp.info that they tell agents apart.
+	// Agent is the agent_id; empty leaves the choice to the peer. A name needs a peer whose
+	// swp.info says that it supports names of agents.
 	Agent string
 
-	// Patience is how long the peer may be gone in the middle of an operation.
-	// Default 10 s.
+	// Patience is how long the peer may be unreachable during an operation. Default 10 s.
 	Patience time.Duration
 }
 
 // Peer is the endpoint in front of agents. It is safe for concurrent use.
 type Peer interface {
-	// Tasks returns the connection to the endpoint, the same one as long as it works,
-	// and the profile that sends tasks over it. It is called for each operation, and
-	// again when its connection ends too early. It fails for an agent that the endpoint
-	// could take for another.
+	// Tasks returns the connection to the endpoint, the same one as long as it works, and
+	// the profile that sends tasks over it. It is called for each operation, and again if
+	// its connection ends too early. It fails if the endpoint does not support names of
+	// agents and agent is not empty.
 	Tasks(ctx context.Context, agent string) (profiles.Session, *a2a.Service, error)
 }
 
@@ -60,8 +59,8 @@ func (f PeerFunc) Tasks(ctx context.Context, agent string) (profiles.Session, *a
 
 var _ a2aclient.Transport = (*Client)(nil)
 
-// Factory makes a Client for an interface of a card, whose URL says how the peer is
-// reached. It is for a2aclient.WithTransport(Protocol, …).
+// Factory makes a Client for an interface of a card, whose URL is the address of the peer.
+// It is for a2aclient.WithTransport(Protocol, …).
 type Factory func(ctx context.Context, at *sdk.AgentInterface) (*Client, error)
 
 // Create implements a2aclient.TransportFactory.
@@ -69,17 +68,17 @@ func (f Factory) Create(ctx context.Context, _ *sdk.AgentCard, at *sdk.AgentInte
 	return f(ctx, at)
 }
 
-// Destroy implements a2aclient.Transport. The session is its owner's.
+// Destroy implements a2aclient.Transport. It does not close the session.
 func (t *Client) Destroy() error { return nil }
 
-// left is the reason of a Result by which a client ends a delivery. The agent's task
-// goes on.
+// left is the reason in the Result by which a client ends a delivery. The agent's task
+// continues.
 const left = "closed"
 
 // leaveTime bounds how long that Result may take.
 const leaveTime = 5 * time.Second
 
-// do carries out an operation. event, for streams, gets each StreamResponse.
+// do carries out an operation. For streams, event is called with each StreamResponse.
 func (t *Client) do(ctx context.Context, name string, params a2aclient.ServiceParams, request any, event func([]byte) error) ([]byte, error) {
 	input, err := json.Marshal(request)
 	if err != nil {
@@ -122,7 +121,7 @@ func (t *Client) do(ctx context.Context, name string, params a2aclient.ServicePa
 	}
 }
 
-// lostError is a failure that another session may not meet.
+// lostError is a failure that a new session may avoid.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string {
@@ -130,7 +129,7 @@ func (e *lostError) Error() string {
 }
 func (e *lostError) Unwrap() error { return e.cause }
 
-// once is one session's part of an operation. It reports whether anything came.
+// once is the part of an operation on one session. It reports whether any answer arrived.
 func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, event func([]byte) error) (r *a2a.Result, moved bool, err error) {
 	session, tasks, err := t.Peer.Tasks(ctx, t.Agent)
 	if err != nil {
@@ -173,12 +172,12 @@ func (t *Client) once(ctx context.Context, task *a2a.Task, o *a2a.SendOptions, e
 	}
 }
 
-// endTime is how much later than the failure of an operation the end of its
-// session may show.
+// endTime is how long after the failure of an operation the end of its session may be
+// detected.
 const endTime = time.Second
 
-// ended reports whether an operation failed because its session has ended, or does so in
-// a moment.
+// ended reports whether an operation failed because its session has ended or ends within
+// endTime.
 func ended(session profiles.Session, err error) bool {
 	if errors.As(err, new(*profiles.Error)) {
 		return session.Context().Err() != nil
@@ -191,11 +190,11 @@ func ended(session profiles.Session, err error) bool {
 	}
 }
 
-// leave tells the peer that nobody listens any longer.
+// leave tells the peer that the caller has stopped listening.
 func leave(session profiles.Session, d *a2a.Delivery) {
 	ctx, cancel := context.WithTimeout(session.Context(), leaveTime)
 	defer cancel()
-	_ = d.Cancel(ctx, left) // else the peer finds out when it sends
+	_ = d.Cancel(ctx, left) // if it fails, the peer notices at its next message
 }
 
 // paramsOf writes service parameters as the task carries them.
@@ -210,7 +209,7 @@ func paramsOf(params a2aclient.ServiceParams) []string {
 	return list
 }
 
-// ask is an operation with one answer, which is decoded into A.
+// ask is an operation with one answer of type A.
 func ask[A any](ctx context.Context, t *Client, name string, params a2aclient.ServiceParams, request any) (*A, error) {
 	output, err := t.do(ctx, name, params, request, nil)
 	if err != nil {
@@ -223,10 +222,10 @@ func ask[A any](ctx context.Context, t *Client, name string, params a2aclient.Se
 	return answer, nil
 }
 
-// errStopped ends a stream whose reader wants no more.
+// errStopped ends a stream whose reader has stopped.
 var errStopped = errors.New("a2atransport: the reader has stopped")
 
-// stream is an operation that is answered with events.
+// stream is an operation with a stream of events.
 func (t *Client) stream(ctx context.Context, name string, params a2aclient.ServiceParams, request any) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		_, err := t.do(ctx, name, params, request, func(payload []byte) error {

@@ -31,7 +31,7 @@ var codes = [...]struct {
 	{a2a.ErrVersionNotSupported, a2abinding.CodeVersion},
 }
 
-// failureOf is the error of a handler as it goes to the client.
+// failureOf converts the error of a handler for the client.
 func failureOf(err error) *a2abinding.Failure {
 	if f, ok := errors.AsType[*a2abinding.Failure](err); ok {
 		return f
@@ -65,8 +65,8 @@ func failureOf(err error) *a2abinding.Failure {
 	return f
 }
 
-// errorOf converts a failure for the SDK's client: errors.Is finds the SDK's error,
-// and everything that the other end has added is in the details.
+// errorOf converts a failure for the SDK's client: errors.Is finds the SDK's error, and its
+// details have everything that the peer has added.
 func errorOf(f *a2abinding.Failure) error {
 	base := a2a.ErrInternalError
 	for _, c := range codes {

@@ -17,10 +17,10 @@ import (
 // may keep it.
 func Kinds() []string { return a2abinding.Kinds() }
 
-// NewWorker returns the Worker that has a request handler of the SDK carry out the
-// operations of A2A. Register it for Kinds. The handler sees the identity
-// of the peer as the authenticated user of its call context, and the service
-// parameters. It is safe for concurrent use if the handler is.
+// NewWorker returns a Worker that carries out the operations of A2A with a request handler
+// of the SDK. Register it for Kinds. The handler gets the identity of the peer as the
+// authenticated user of its call context, and the service parameters. It is safe for
+// concurrent use if the handler is.
 func NewWorker(handler a2asrv.RequestHandler) a2a.Worker {
 	return a2a.WorkerFunc(func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
 		operation, ok := a2abinding.OfKind(t.Kind)
@@ -45,7 +45,7 @@ func NewWorker(handler a2asrv.RequestHandler) a2a.Worker {
 	})
 }
 
-// speaks reports whether the version that was asked for is ours. Who names none means
+// speaks reports whether this side supports one of the requested versions. No version means
 // 0.3.
 func speaks(versions []string) bool {
 	return len(versions) == 1 && (versions[0] == a2abinding.Version || strings.HasPrefix(versions[0], a2abinding.Version+"."))
@@ -68,7 +68,7 @@ var serve = map[string]handled{
 	a2abinding.GetExtendedAgentCard: answering(a2asrv.RequestHandler.GetExtendedAgentCard),
 }
 
-// sendMessage wraps the answer in its form on the wire.
+// sendMessage converts the answer to its wire form.
 //
 //nolint:revive // the arguments of a method expression
 func sendMessage(h a2asrv.RequestHandler, ctx context.Context, req *sdk.SendMessageRequest) (*sdk.StreamResponse, error) {
@@ -102,7 +102,7 @@ func answering[Q, A any](call func(a2asrv.RequestHandler, context.Context, *Q) (
 	}
 }
 
-// streaming is an operation that is answered with events.
+// streaming is an operation with a stream of events.
 func streaming[Q any](call func(a2asrv.RequestHandler, context.Context, *Q) iter.Seq2[sdk.Event, error]) handled {
 	return func(ctx context.Context, h a2asrv.RequestHandler, input []byte, event func([]byte) error) ([]byte, error) {
 		req, err := decoded[Q](input)

@@ -14,20 +14,20 @@ import (
 // Peer is the endpoint in front of a server. A *client.Kept is one.
 type Peer = mcpclient.Peer
 
-// Client is the mcp.Transport by which an mcp.Client reaches a server of a peer, in
-// either era. It outlives the connections to the peer, see package mcpclient: an
-// mcp.ClientSession survives an outage or restart of the peer. It is for one call of
-// mcp.Client.Connect, as the SDK has it; any number of them share a peer.
+// Client is the mcp.Transport by which an mcp.Client reaches a server of a peer, in either
+// era. It replaces lost connections (see package mcpclient), so an mcp.ClientSession
+// survives an outage or restart of the peer. Use a Client for one call of
+// mcp.Client.Connect, as the SDK requires; any number of them may share a peer.
 type Client struct {
-	// Peer is where the server is. It stays when the transport is closed.
+	// Peer is the endpoint in front of the server. Closing the transport does not close it.
 	Peer Peer
 
-	// Target is the name of the server; empty means the default of the peer. A name
-	// is sent only to peers that say in swp.info that they tell servers apart.
+	// Target is the name of the server; empty means the default of the peer. A name needs a
+	// peer whose swp.info says that it supports names of servers.
 	Target string
 
-	// Complain gets errors that cannot be returned to the SDK, such as a notification
-	// that was not sent. It may be nil.
+	// Complain is called with errors that cannot be returned to the SDK, such as a
+	// notification that was not sent. It may be nil.
 	Complain func(string)
 }
 
@@ -54,10 +54,9 @@ func (c *clientConn) Read(ctx context.Context) (jsonrpc.Message, error) { return
 // the answer to initialize.
 func (c *clientConn) SessionID() string { return c.talk.Session() }
 
-// Write implements mcp.Connection. A request has been sent when it returns, so that
-// the next message follows it. It does not report the end of a connection, because the
-// SDK would take that for the end of the session: the request is answered with an
-// error instead.
+// Write implements mcp.Connection. When it returns, a request has been sent, so that the
+// next message follows it. It does not return the error of a lost connection, because the
+// SDK would then end the session; the request is answered with an error instead.
 func (c *clientConn) Write(_ context.Context, m jsonrpc.Message) error {
 	octets, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -72,8 +71,8 @@ func (c *clientConn) Write(_ context.Context, m jsonrpc.Message) error {
 	return nil
 }
 
-// take gives a message to the SDK. One that the SDK does not understand is dropped,
-// as it would be on any other transport.
+// take passes a message to the SDK. If the SDK cannot parse it, the message is dropped, as
+// on other transports.
 func (c *clientConn) take(octets []byte) {
 	if m, err := jsonrpc.DecodeMessage(octets); err == nil {
 		c.in.push(m)

@@ -22,7 +22,8 @@ func newQueue() *queue {
 	return &queue{messages: make(chan jsonrpc.Message, maxQueued), closed: make(chan struct{})}
 }
 
-// Read returns the next message. After close it returns what is left, then io.EOF.
+// Read returns the next message. After close it returns the remaining messages, then
+// io.EOF.
 func (q *queue) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-q.messages:
@@ -47,7 +48,7 @@ func (q *queue) push(m jsonrpc.Message) {
 	}
 }
 
-// offer is push without waiting. It reports whether there was room.
+// offer is push without waiting. It returns false if there is no room.
 func (q *queue) offer(m jsonrpc.Message) bool {
 	select {
 	case <-q.closed:

@@ -10,10 +10,10 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Server puts an mcp.Server behind an endpoint, as one of the servers of a
-// mcpmap.Backend. It serves both eras: each session of the legacy era, and each
-// request of the modern one, is a separate connection of the SDK, so that everything
-// the SDK writes there belongs to it. It is safe for concurrent use.
+// Server puts an mcp.Server behind an endpoint, as one of the servers of a mcpmap.Backend.
+// It serves both eras. Each session of the legacy era, and each request of the modern one,
+// is a separate connection of the SDK, so that its output can be assigned. It is safe for
+// concurrent use.
 type Server struct {
 	server *mcp.Server
 	opts   ServerOptions
@@ -25,7 +25,7 @@ type Server struct {
 	conns  sync.WaitGroup
 }
 
-// ServerOptions configure a Server. The zero value is good.
+// ServerOptions configure a Server. The zero value is usable.
 type ServerOptions struct {
 	// Session configures each connection of the SDK. Nil means its defaults.
 	Session *mcp.ServerSessionOptions
@@ -38,7 +38,7 @@ func NewServer(server *mcp.Server, opts ServerOptions) *Server {
 	return s
 }
 
-// Close ends what is in flight, and waits until the handlers have returned.
+// Close ends everything in flight, and waits until the handlers have returned.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -68,7 +68,7 @@ func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 
 var errClosed = profiles.Busy("mcp_server", "the server is being closed")
 
-// run has the SDK serve a connection until that is closed. It does not wait.
+// run makes the SDK serve a connection until it is closed. It does not wait.
 func (s *Server) run(c *serverConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

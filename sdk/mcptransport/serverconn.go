@@ -14,14 +14,14 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// serverConn is one connection of the SDK's server: a session of the legacy era, or
-// one request of the modern one. It is its own mcp.Transport.
+// serverConn is one connection of the SDK's server: a session of the legacy era, or one
+// request of the modern one. It implements mcp.Transport.
 //
-// Requests get new ids towards the SDK, because the SDK does not preserve the octets
-// of every id; answers carry the id of the client again, octet for octet.
+// Requests get new ids for the SDK, because the SDK does not preserve the octets of every
+// id. Answers get the original id of the client back.
 type serverConn struct {
 	in     *queue
-	client mcpmap.Counterpart // nil in the modern era: it is over with its only request
+	client mcpmap.Counterpart // nil in the modern era, where the connection ends with its only request
 
 	mu      sync.Mutex
 	last    int64
@@ -54,7 +54,7 @@ func (c *serverConn) Close() error {
 	return nil
 }
 
-// ended is called when the SDK is done with the connection.
+// ended is called when the SDK has closed the connection.
 func (c *serverConn) ended() {
 	c.in.close()
 	c.mu.Lock()
@@ -69,7 +69,7 @@ func (c *serverConn) ended() {
 	}
 }
 
-// do hands a request to the SDK.
+// do passes a request to the SDK.
 func (c *serverConn) do(x *mcpmap.Exchange) {
 	m, err := jsonrpc.DecodeMessage(x.Message.Octets())
 	request, ok := m.(*jsonrpc.Request)
@@ -100,7 +100,7 @@ func (c *serverConn) do(x *mcpmap.Exchange) {
 	})
 }
 
-// take ends a flight on this side. It returns nil if it has ended already.
+// take removes a request in flight. It returns nil if it has ended already.
 func (c *serverConn) take(n int64) *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,15 +116,15 @@ func (c *serverConn) over() {
 	}
 }
 
-// notify hands a notification to the SDK.
+// notify passes a notification to the SDK.
 func (c *serverConn) notify(m *mcpmap.Message) {
 	if decoded, err := jsonrpc.DecodeMessage(m.Octets()); err == nil {
 		c.in.offer(decoded)
 	}
 }
 
-// Write implements mcp.Connection: it brings what the SDK says to the request, or
-// the session, that it belongs to.
+// Write implements mcp.Connection: it passes a message of the SDK to its request or
+// session.
 func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
@@ -143,7 +143,7 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		case m.IsCall():
 			return c.ask(f, m, &scanned)
 		case f != nil:
-			f.x.Pace(ctx) // as a slow stream would have it wait
+			f.x.Pace(ctx) // backpressure, as on a slow stream
 			f.x.Notify(octets)
 		case c.client != nil:
 			c.client.Notify(octets)
@@ -153,7 +153,7 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return fmt.Errorf("mcptransport: a message of type %T", m)
 }
 
-// respond ends the request that is answered.
+// respond answers a request and ends it.
 func (c *serverConn) respond(m *jsonrpc.Response) error {
 	n, ok := m.ID.Raw().(int64)
 	if !ok {
@@ -182,8 +182,8 @@ func (c *serverConn) respond(m *jsonrpc.Response) error {
 	return nil
 }
 
-// belongs returns the request that a message of the server belongs to: by its
-// progress token, else the only one in flight; nil if there is none.
+// belongs returns the request to which a message of the server belongs: by its progress
+// token, else the only one in flight, else nil.
 func (c *serverConn) belongs(m *mcpmap.Message) *flight {
 	progress := m.Progressed()
 	c.mu.Lock()
@@ -206,7 +206,7 @@ func (c *serverConn) belongs(m *mcpmap.Message) *flight {
 	return nil
 }
 
-// ask passes a question of the server to the client.
+// ask sends a request of the server to the client.
 func (c *serverConn) ask(f *flight, request *jsonrpc.Request, m *mcpmap.Message) error {
 	if c.client == nil {
 		c.in.offer(&jsonrpc.Response{ID: request.ID, Error: fmt.Errorf("the client of a request without a session cannot be asked")})
