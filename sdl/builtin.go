@@ -7,15 +7,15 @@ import (
 	"github.com/slimwire/swp/sdl/schema"
 )
 
-// builtIn is the schema that comes with a content type.
+// builtIn is the built-in schema of a content type.
 type builtIn struct {
 	id         string
 	compiled   *schema.Schema
 	descriptor canonical.Value
 }
 
-// Schema returns the descriptor of the built-in schema of a content type, in
-// the form of an envelope; null if ct is none of the nine.
+// Schema returns the descriptor of the built-in schema of a content type, in the form of an
+// envelope. It is null for an unknown content type.
 func Schema(ct string) canonical.Value { return builtIns()[ct].descriptor }
 
 var builtIns = sync.OnceValue(func() map[string]builtIn {

@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Form is how the body of a message is written.
+// Form is the encoding of the body of a message.
 type Form uint8
 
 // The forms.
@@ -25,8 +25,8 @@ func (f Form) String() string {
 	return "json"
 }
 
-// FormOf tells the form of a body by its first octet: a CBOR map, or a JSON
-// object or white space (§16).
+// FormOf returns the form of a body by its first octet: a CBOR map, or a JSON object or
+// white space (§16).
 func FormOf(body []byte) (Form, *Error) {
 	if len(body) > 0 {
 		switch c := body[0]; {
@@ -39,8 +39,8 @@ func FormOf(body []byte) (Form, *Error) {
 	return JSON, Refuse(UnsupportedEncoding, "neither an object of JSON nor a map of CBOR")
 }
 
-// FormOfMedia returns the form of a body by its media type without parameters
-// (§3.3). None is JSON.
+// FormOfMedia returns the form of a media type without parameters (§3.3). An empty one
+// means JSON.
 func FormOfMedia(contentType string) (Form, *Error) {
 	media, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -64,9 +64,8 @@ func (f Form) Append(dst []byte, v canonical.Value) []byte {
 	return v.AppendJSON(dst)
 }
 
-// Decode returns the object that a body is: rows 0 and 1 of §2.2. The length of
-// the body is checked before anything of it is read. The value keeps nothing of
-// the body.
+// Decode returns the object in a body: rows 0 and 1 of §2.2. The length of the body is
+// checked first. The value does not alias the body.
 func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 	if refused := limits.Body(len(body)); refused != nil {
 		return canonical.Value{}, refused
@@ -79,7 +78,7 @@ func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 	if err != nil {
 		code := UnsupportedEncoding
 		if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) && opens(body, form) {
-			code = BadRequest // else it is no object, regardless of faults inside
+			code = BadRequest // a body that is not an object is UnsupportedEncoding, even with such faults
 		}
 		return canonical.Value{}, Refuse(code, "%v", err)
 	}
@@ -89,7 +88,7 @@ func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 	return v, nil
 }
 
-// opens reports whether a body begins as an object does.
+// opens reports whether a body begins like an object.
 func opens(body []byte, form Form) bool {
 	if form == CBOR {
 		return len(body) > 0 && body[0]>>5 == 5

@@ -6,7 +6,7 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Descriptor names the schema that a payload is said to follow (§4).
+// Descriptor names the schema of a payload (§4).
 type Descriptor struct {
 	ID       string          // "sha256:" and 64 hexadecimal digits
 	Embedded canonical.Value // the schema, whose hash is ID; null for one at URI

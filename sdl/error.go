@@ -11,22 +11,22 @@ type Code string
 
 // The error codes.
 const (
-	UnsupportedEncoding Code = "UNSUPPORTED_ENCODING" // cannot be read at all
-	UnsupportedCT       Code = "UNSUPPORTED_CT"       // another content type would do
-	SchemaInvalid       Code = "SCHEMA_INVALID"       // another schema or payload would do
+	UnsupportedEncoding Code = "UNSUPPORTED_ENCODING" // cannot be parsed
+	UnsupportedCT       Code = "UNSUPPORTED_CT"       // another content type may be accepted
+	SchemaInvalid       Code = "SCHEMA_INVALID"       // another schema or payload may be accepted
 	SecurityUnsupported Code = "SECURITY_UNSUPPORTED" // not trusted, or not understood
-	BadRequest          Code = "BAD_REQUEST"          // can be read, but says nothing valid
-	Internal            Code = "INTERNAL"             // the fault is here
+	BadRequest          Code = "BAD_REQUEST"          // can be parsed, but is invalid
+	Internal            Code = "INTERNAL"             // a fault of this side
 )
 
-// codes is what error.v1 may say, in the order of its schema.
+// codes are the codes of error.v1, in the order of its schema.
 var codes = []string{
 	string(UnsupportedEncoding), string(UnsupportedCT), string(SchemaInvalid),
 	string(SecurityUnsupported), string(BadRequest), string(Internal),
 }
 
-// Error says why an envelope is refused. Code, Retryable and Details are for the
-// peer, Reason is for the log of this side and never sent (§9).
+// Error says why an envelope is refused. Code, Retryable and Details are sent to the peer.
+// Reason is only logged (§9).
 type Error struct {
 	Code      Code
 	Retryable bool
@@ -50,7 +50,7 @@ func (e *Error) Payload() canonical.Value {
 	)
 }
 
-// messages is what a peer reads beside the code.
+// messages are the texts that a peer gets with the codes.
 var messages = map[Code]string{
 	UnsupportedEncoding: "the body cannot be read",
 	UnsupportedCT:       "the content type is not supported",
@@ -60,45 +60,44 @@ var messages = map[Code]string{
 	Internal:            "the message could not be processed",
 }
 
-// Refuse returns an error with a code that sending again does not mend. reason
-// is for the log.
+// Refuse returns an error that is not retryable. reason is for the log.
 func Refuse(code Code, reason string, args ...any) *Error {
 	return &Error{Code: code, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// Insecure returns a SECURITY_UNSUPPORTED that names what is supported.
-// Retryable is true only where another structure of sec would do (§6.2).
+// Insecure returns a SECURITY_UNSUPPORTED that names the supported security. Set retryable
+// only if another structure of sec would be accepted (§6.2).
 func Insecure(retryable bool, reason string, args ...any) *Error {
 	return &Error{SecurityUnsupported, retryable, supported, fmt.Sprintf(reason, args...)}
 }
 
-// Replayed returns the error for a nonce that is expired or was seen before:
-// what is ReplayExpired or ReplayDetected.
+// Replayed returns the error for a nonce that is expired or was used before: ReplayExpired
+// or ReplayDetected.
 func Replayed(what string) *Error {
 	return &Error{BadRequest, false, object(member("reason", canonical.String(what))), what}
 }
 
-// What details.reason says of a replay (§6.6).
+// Values of details.reason for a replay (§6.6).
 const (
 	ReplayExpired  = "replay_expired"
 	ReplayDetected = "replay_detected"
 )
 
-// NoHandler returns the UNSUPPORTED_CT for a known content type that nothing
-// here answers. It names those that something answers, sorted.
+// NoHandler returns the UNSUPPORTED_CT for a known content type without a handler. It names
+// the implemented content types, sorted.
 func NoHandler(ct string, implemented []string) *Error {
 	list := canonical.Strings(implemented...)
 	return &Error{UnsupportedCT, true, object(member("supported_ct", list), member("implemented", list)), fmt.Sprintf("nothing answers %q", ct)}
 }
 
-// bad is short for a BAD_REQUEST without details.
+// bad returns a BAD_REQUEST without details.
 func bad(reason string, args ...any) *Error { return Refuse(BadRequest, reason, args...) }
 
 func badSchema(reason string, args ...any) *Error {
 	return &Error{Code: SchemaInvalid, Retryable: true, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// supported is what the security of an envelope may consist of.
+// supported lists the supported security mechanisms.
 var supported = object(member("supported", object(
 	member("enc", canonical.Strings(AlgX25519)),
 	member("modes", canonical.Strings(modes...)),

@@ -2,10 +2,10 @@ package sdl
 
 import "github.com/slimwire/swp/sdl/canonical"
 
-// UnknownAgent is the agent_id that stands for an identity that is not valid.
+// UnknownAgent is the agent_id used in place of an invalid identity.
 const UnknownAgent = "did:key:unknown"
 
-// unknown stands for an identity that is not valid (§9).
+// unknown is used in place of an invalid identity (§9).
 var unknown = Identity{UnknownAgent, "unknown", "unknown", "unknown"}
 
 // Identity is the sender or receiver of an envelope. No member is empty.

@@ -2,8 +2,8 @@ package sdl
 
 import "github.com/slimwire/swp/sdl/canonical"
 
-// Limits bounds envelopes. Zero members are those of DefaultLimits. What equals a
-// limit passes.
+// Limits bounds envelopes. Zero members mean DefaultLimits. A value equal to its limit is
+// allowed.
 type Limits struct {
 	MaxBytes int // octets of a body, and of the envelope as canonical JSON
 	MaxDepth int // nesting of the envelope
@@ -51,7 +51,7 @@ func (l Limits) Value() canonical.Value {
 	)
 }
 
-// check holds an envelope against l (§2.6). It takes no longer for a large one.
+// check compares an envelope with l (§2.6). It takes constant time.
 func (l Limits) check(v canonical.Value) *Error {
 	l = l.withDefaults()
 	if n := v.JSONSize(); n > l.MaxBytes {

@@ -5,10 +5,9 @@ import (
 	"github.com/slimwire/swp/sdl/schema"
 )
 
-// CheckPayload holds a payload against the limits, the schema of the envelope and
-// the built-in schema of its content type: the sender's own schema is not enough
-// (§4.2). It is for decrypted payloads; Validate has done this for a payload in
-// clear.
+// CheckPayload checks a payload against the limits, the schema of the envelope and the
+// built-in schema of its content type: the schema of the sender is not sufficient (§4.2).
+// Use it for decrypted payloads; Validate has checked a payload in clear.
 func (e *Envelope) CheckPayload(payload canonical.Value) *Error {
 	limits := e.o.Limits.withDefaults()
 	if n := payload.JSONSize(); n > limits.MaxBytes {

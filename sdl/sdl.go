@@ -1,11 +1,9 @@
-// Package sdl is the envelope of A2A-SDL v1: a JSON object that says who tells
-// whom what, under which schema, how it is secured and where in a trace it
-// stands. The package reads and checks envelopes in the order in which the
-// specification decides what is wrong with them first, and writes answers.
+// Package sdl is the envelope of A2A-SDL v1: a JSON object with the sender, the receiver,
+// the content and its schema, the security and the trace. The package reads and checks
+// envelopes in the order that the specification requires, and writes answers.
 //
-// It knows no keys and no transport. Everything in it may be called by many at
-// once; values are never changed. Sections (§) are those of the specification
-// of A2A-SDL.
+// It has no keys and no transport. Everything in it is safe for concurrent use; values
+// never change. Sections (§) are those of the specification of A2A-SDL.
 package sdl
 
 import "slices"
@@ -17,7 +15,7 @@ const Version = 1
 const (
 	TypeReq = "req" // is answered
 	TypeRes = "res" // answers
-	TypeEvt = "evt" // is never answered
+	TypeEvt = "evt" // never answered
 )
 
 // Content types.

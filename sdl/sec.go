@@ -7,11 +7,11 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Sec is how an envelope says that it is secured. Nothing of it is verified.
+// Sec is the security that an envelope claims. Nothing in it is verified.
 type Sec struct {
 	Present bool   // there is a member sec
 	Mode    string // ModeNone if there is none
-	Kid     string // "" if there is none that is a text
+	Kid     string // "" if it is absent or not a string
 	Replay  *Replay
 
 	// Value is the member itself: an object, or null.
@@ -24,7 +24,7 @@ func (s Sec) Signed() bool { return s.Mode == ModeSig || s.Mode == ModeEncSig }
 // Encrypted reports whether the mode demands a payload that is encrypted.
 func (s Sec) Encrypted() bool { return s.Mode == ModeEnc || s.Mode == ModeEncSig }
 
-// Replay is sec.replay: a nonce that its sender uses once, until it expires.
+// Replay is sec.replay: a nonce that the sender uses once, and its expiry.
 type Replay struct {
 	Nonce string // not empty
 	Exp   time.Time

@@ -32,5 +32,5 @@ func ParseTime(s string) (t time.Time, ok bool) {
 // FormatTime returns a timestamp in the form of the wire: whole seconds and Z.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// Over reports whether a time has come: what ends now is over (§2.3).
+// Over reports whether a time has come. A time equal to now counts as over (§2.3).
 func Over(t, now time.Time) bool { return !t.After(now) }

@@ -6,7 +6,7 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Trace is where an envelope stands in a chain of messages.
+// Trace is the position of an envelope in a chain of messages.
 type Trace struct {
 	RootID, SpanID string
 	ParentSpanID   string // "" if there is none
@@ -42,9 +42,9 @@ func trace(v canonical.Value, limits Limits) (*Trace, *Error) {
 	return &t, nil
 }
 
-// answerTrace returns the trace of the answer to a request whose trace is v,
-// which need not be valid; null if the answer has none. A request may have used
-// all hops: its answer has no more than are allowed.
+// answerTrace returns the trace of the answer to a request with trace v, which need not be
+// valid; null if the answer has none. If the request has used all hops, the answer has the
+// maximum number.
 func answerTrace(v canonical.Value, limits Limits, newID func() string) canonical.Value {
 	if v.Kind() != canonical.KindObject {
 		return canonical.Value{}
@@ -68,8 +68,7 @@ func answerTrace(v canonical.Value, limits Limits, newID func() string) canonica
 	return answer
 }
 
-// hopsOf returns hops of any trace: 0 of one that says none, the largest number of
-// one that says more.
+// hopsOf returns hops of any trace: 0 if absent, the maximum if it is too large.
 func hopsOf(v canonical.Value) int64 {
 	if hops, ok := v.Int64(); ok {
 		return max(hops, 0)

@@ -6,16 +6,15 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Options is what envelopes are checked against. The zero value is the defaults
-// of A2A-SDL.
+// Options configure Validate. The zero value has the defaults of A2A-SDL.
 type Options struct {
 	Limits   Limits
 	Versions VersionPolicy
 	Now      func() time.Time // default time.Now
 
-	// Fetch returns the JSON object at the address of a descriptor of kind uri,
-	// within its own limits of time and size. Its hash is checked here. nil,
-	// the default, refuses such descriptors.
+	// Fetch loads the JSON object at the address of a descriptor of kind uri, within its
+	// own limits of time and size. Validate checks its hash. Nil, the default, refuses such
+	// descriptors.
 	Fetch func(uri string) (canonical.Value, error)
 }
 
@@ -46,10 +45,9 @@ type Envelope struct {
 // required is in the order of §2.1.
 var required = []string{"v", "id", "ts", "type", "from", "to", "cap", "ct", "schema", "payload"}
 
-// Validate checks an object that Decode returned: rows 2 to 13 of §2.2, and row
-// 14 for a payload that is in clear. The first row that fails decides. A
-// descriptor of kind uri is refused in row 10 in every mode. Signatures, replay
-// and encrypted payloads are for the caller to deal with.
+// Validate checks an object of Decode: rows 2 to 13 of §2.2, and row 14 for a payload in
+// clear. The first failing row decides. A descriptor of kind uri is refused in row 10 in
+// every mode. The caller must check signatures, replay and encrypted payloads.
 func Validate(v canonical.Value, o Options) (*Envelope, *Error) {
 	e := &Envelope{Value: v, Payload: v.Get("payload"), o: o.withDefaults()}
 	for _, row := range rows {

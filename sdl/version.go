@@ -10,18 +10,17 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// VersionPolicy says which versions this side deals with at present (§8). The
-// zero policy asks for nothing but the version of the protocol where a peer says
-// one.
+// VersionPolicy says which versions this side accepts now (§8). The zero policy only checks
+// the version of the protocol, if the peer gives one.
 type VersionPolicy struct {
-	MinPeer, MaxPeer int64 // of cap.a2a_sdl.v; 0 is no bound, a negative maximum is none that is spoken
-	RequirePeer      bool  // a peer must say its version
+	MinPeer, MaxPeer int64 // of cap.a2a_sdl.v; 0 is no bound, a negative maximum accepts no version
+	RequirePeer      bool  // a peer must give its version
 
-	// Deprecated is when each content type is refused from.
+	// Deprecated is the time from which each content type is refused.
 	Deprecated map[string]time.Time
 
-	// Allowed has the versions of each family of content types that are accepted;
-	// all are, of a family that is not in it.
+	// Allowed has the accepted versions of each family of content types. For a family that
+	// is not listed, all versions are accepted.
 	Allowed map[string]VersionRange
 }
 
@@ -42,10 +41,9 @@ func ParseContentType(ct string) (family string, version int64, ok bool) {
 	return ct[:i], version, err == nil
 }
 
-// ParseVersionPolicy reads a policy in the form of its file: an object with any
-// of min_peer_protocol, max_peer_protocol, require_peer_version,
-// deprecated_content_types and allowed_content_type_versions. A member that is null
-// is absent; null is the zero policy.
+// ParseVersionPolicy reads a policy from an object with any of min_peer_protocol,
+// max_peer_protocol, require_peer_version, deprecated_content_types and
+// allowed_content_type_versions. A null member is absent; null is the zero policy.
 func ParseVersionPolicy(v canonical.Value) (p VersionPolicy, err error) {
 	if v.IsNull() {
 		return p, nil
@@ -99,7 +97,7 @@ func ParseVersionPolicy(v canonical.Value) (p VersionPolicy, err error) {
 	return p, nil
 }
 
-// peer checks the version that cap says.
+// peer checks the version in cap.
 func (p VersionPolicy) peer(capability canonical.Value) *Error {
 	sdl := capability.Get("a2a_sdl")
 	if !sdl.Has("v") {
@@ -115,7 +113,7 @@ func (p VersionPolicy) peer(capability canonical.Value) *Error {
 	return nil
 }
 
-// contentType checks a content type that is known.
+// contentType checks a known content type.
 func (p VersionPolicy) contentType(ct string, now time.Time) *Error {
 	if deadline, ok := p.Deprecated[ct]; ok && Over(deadline, now) {
 		return bad("%s is refused since %s", ct, FormatTime(deadline))

@@ -6,9 +6,9 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Writing is how envelopes are written here. The zero value is the defaults.
+// Writing has the settings for writing envelopes. The zero value is the defaults.
 type Writing struct {
-	Limits Limits           // what cap says, and what no answer exceeds
+	Limits Limits           // for cap, and for all answers
 	Tools  []string         // names for cap.tools, sorted
 	Now    func() time.Time // default time.Now
 	NewID  func() string    // ids of envelopes and spans; default NewID
@@ -46,17 +46,15 @@ func New(typ, ct string, from, to Identity, payload canonical.Value, w Writing) 
 	return w.withDefaults().envelope(typ, ct, from.Value(), to.Value(), payload)
 }
 
-// Response returns the answer to a request that is valid: from the one it was
-// sent to, one step further in its trace (§2.5), under the built-in schema of ct.
-// It is not checked.
+// Response returns the answer to a valid request: sent by its receiver, with the next step
+// of its trace (§2.5), under the built-in schema of ct. The answer is not checked.
 func Response(request canonical.Value, ct string, payload canonical.Value, w Writing) canonical.Value {
 	return w.withDefaults().answer(request, ct, payload)
 }
 
-// ErrorEnvelope returns the answer to a request that is refused (§9). The request
-// may be any value, null if it cannot be read: its sender, receiver and trace are
-// repeated only if they are valid, and not at all if the answer would exceed the
-// limits.
+// ErrorEnvelope returns the answer to a refused request (§9). The request may be any value,
+// or null if it cannot be parsed. Its sender, receiver and trace are repeated only if they
+// are valid and the answer stays within the limits.
 func ErrorEnvelope(request canonical.Value, e *Error, w Writing) canonical.Value {
 	w = w.withDefaults()
 	v := w.answer(request, CTError, e.Payload())
@@ -74,8 +72,8 @@ func (w Writing) answer(request canonical.Value, ct string, payload canonical.Va
 	return v
 }
 
-// echo returns an identity of a request with all its members, or the substitute
-// for one that is not valid.
+// echo returns an identity of a request with all its members, or the substitute for an
+// invalid one.
 func echo(v canonical.Value) canonical.Value {
 	if _, refused := identity("identity", v); refused != nil {
 		return unknown.Value()

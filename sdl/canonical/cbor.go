@@ -72,11 +72,10 @@ func (v Value) AppendCBOR(dst []byte) []byte {
 	return dst
 }
 
-// appendMembers writes members, which are in the order of their names. A longer
-// name has a greater head, so the order of the encoded names is that of their
-// lengths first.
+// appendMembers writes members, which are sorted by name. A longer name has a greater head,
+// so encoded names are ordered by length first.
 func appendMembers(dst []byte, members []Member) []byte {
-	var few [32]int // most objects fit, and then nothing is allocated
+	var few [32]int // most objects fit, so nothing is allocated
 	order := few[:0]
 	for i := range members {
 		order = append(order, i)
@@ -137,7 +136,8 @@ func appendShortest(dst []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, cborFloat), math.Float32bits(single))
 }
 
-// toHalf returns a finite f as binary16; ok is false if that has not its value.
+// toHalf returns a finite f as binary16. ok is false if binary16 cannot represent f
+// exactly.
 func toHalf(f float32) (half uint16, ok bool) {
 	bits := math.Float32bits(f)
 	sign := uint16(bits >> 16 & 0x8000)

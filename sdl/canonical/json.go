@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 )
 
-// AppendJSON appends v as canonical JSON (A2A-SDL §3.1): UTF-8 without blanks,
-// members in the order of their names' octets, nothing escaped that need not be.
+// AppendJSON appends v as canonical JSON (A2A-SDL §3.1): UTF-8 without white space, members
+// in the octet order of their names, only necessary escapes.
 func (v Value) AppendJSON(dst []byte) []byte {
 	switch v.kind {
 	case KindNull:
@@ -48,8 +48,7 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// JSONSize returns the number of octets that AppendJSON appends. It takes no
-// longer for a large array or object than for a small one.
+// JSONSize returns the number of octets that AppendJSON appends. It takes constant time.
 func (v Value) JSONSize() int {
 	switch v.kind {
 	case KindBool:
@@ -106,8 +105,8 @@ func (v Value) Any() any {
 	return nil
 }
 
-// escapes is what is written after a backslash for each octet that must not
-// stand in a string: a letter, 'u' for \u00xx, or 0 for all others.
+// escapes has the character after the backslash for each octet that must be escaped in a
+// string: a letter, 'u' for \u00xx, or 0 for no escape.
 var escapes = func() (t [256]byte) {
 	for c := range 0x20 {
 		t[c] = 'u'
@@ -118,7 +117,7 @@ var escapes = func() (t [256]byte) {
 	return t
 }()
 
-// escaping returns by how many octets escaping makes s longer.
+// escaping returns how many octets escapes add to s.
 func escaping(s string) int {
 	n := 0
 	for i := range len(s) {
@@ -133,7 +132,7 @@ func escaping(s string) int {
 	return n
 }
 
-// appendString writes a string; escape may be false if nothing in it is escaped.
+// appendString writes a string. escape may be false if the string needs no escapes.
 func appendString(dst []byte, s string, escape bool) []byte {
 	dst = append(dst, '"')
 	from := 0

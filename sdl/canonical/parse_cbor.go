@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// ParseCBOR returns the value of CBOR that stands for JSON (A2A-SDL §3.2): text
-// as names, definite or indefinite lengths, no octets but in bignums, no other
-// tags, no undefined or simple values, finite floats, unique names, one value
-// and nothing behind it. It need not be canonical. The value keeps nothing of
-// octets. Other CBOR is a *SyntaxError; a value above one of the bounds is a
-// *ValueError. Time and memory grow with the length of octets alone.
+// ParseCBOR returns the value of CBOR in the data model of JSON (A2A-SDL §3.2): text as
+// names, definite or indefinite lengths, octet strings in bignums only, no other tags, no
+// undefined or simple values, finite floats, unique names, no trailing octets. The input
+// need not be canonical. The value does not alias octets. Other CBOR is a *SyntaxError; a
+// value above one of the bounds is a *ValueError. Time and memory are linear in the length
+// of octets.
 func ParseCBOR(octets []byte) (Value, error) {
 	p := cborParser{octets: octets, stacks: newStacks()}
 	v, err := p.value(1)
@@ -38,7 +38,7 @@ type head struct {
 	major      byte
 	info       byte   // the lower five bits
 	argument   uint64 // a number, a length, a tag, the bits of a float
-	indefinite bool   // a length that is not known, or a break
+	indefinite bool   // unknown length, or a break
 }
 
 func (p *cborParser) head() (h head, err error) {
@@ -70,7 +70,7 @@ func (p *cborParser) head() (h head, err error) {
 	return h, nil
 }
 
-// ends reports whether a break comes next, and takes it.
+// ends consumes a break if it comes next, and reports whether it did.
 func (p *cborParser) ends() bool {
 	if p.at < len(p.octets) && p.octets[p.at] == cborBreak {
 		p.at++
@@ -208,8 +208,8 @@ func (p *cborParser) text(h head) (string, error) {
 	return string(octets), err
 }
 
-// string reads the octets of a string, valid until the next one is read. Every
-// piece of a text is UTF-8 by itself (RFC 8949 §3.2.3).
+// string reads the octets of a string, valid until the next call. Each chunk of a text must
+// be valid UTF-8 (RFC 8949 §3.2.3).
 func (p *cborParser) string(h head, text bool) ([]byte, error) {
 	if !h.indefinite {
 		return p.piece(h, text)

@@ -8,11 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// ParseJSON returns the value of a JSON text: RFC 8259 in UTF-8 without a byte
-// order mark, with unique member names. The value keeps nothing of text. Errors
-// are *SyntaxError or *ValueError; a text with both kinds of faults is no JSON, so
-// that the first is told, unless one of the bounds is passed before. Time and memory
-// grow with the length of text alone.
+// ParseJSON returns the value of a JSON text: RFC 8259 in UTF-8 without a byte order mark,
+// with unique member names. The value does not alias text. Errors are *SyntaxError or
+// *ValueError. If a text has both kinds of faults, the *SyntaxError is returned, unless a
+// bound was exceeded before. Time and memory are linear in the length of text.
 func ParseJSON(text []byte) (Value, error) {
 	if !utf8.Valid(text) {
 		return Value{}, &SyntaxError{0, "not UTF-8"}
@@ -31,20 +30,21 @@ func ParseJSON(text []byte) (Value, error) {
 	return v, nil
 }
 
-// jsonParser reads text from at. The parts of arrays and objects that are not
-// complete wait on stacks, so that a complete one takes exactly what it needs.
+// jsonParser reads text from at. The parts of incomplete arrays and objects are on stacks,
+// so that a complete one is allocated with its exact size.
 type jsonParser struct {
 	text []byte
 	at   int
 	stacks
 	scratch []byte // of a string with escapes
-	invalid error  // the first *ValueError that did not end the reading
+	invalid error  // the first *ValueError; parsing continues after it
 }
 
 func (p *jsonParser) syntax(reason string) error       { return &SyntaxError{p.at, reason} }
 func (p *jsonParser) unacceptable(reason string) error { return &ValueError{p.at, reason} }
 
-// note keeps a fault of a value. Reading goes on: the rest may be no JSON.
+// note records a *ValueError. Parsing continues, because a later *SyntaxError takes
+// precedence.
 func (p *jsonParser) note(reason string) {
 	if p.invalid == nil {
 		p.invalid = p.unacceptable(reason)
@@ -63,7 +63,7 @@ func (p *jsonParser) blanks() {
 	}
 }
 
-// next returns the first octet after white space, 0 at the end: JSON has none
+// next returns the first octet after white space, 0 at the end: a zero octet cannot occur
 // outside strings.
 func (p *jsonParser) next() byte {
 	if p.blanks(); p.at < len(p.text) {
@@ -249,8 +249,7 @@ func (p *jsonParser) string() (string, error) {
 	return "", p.syntax("the text ends early")
 }
 
-// escaped reads the rest of a string, from its first escape on; scratch has the
-// beginning.
+// escaped reads the rest of a string from its first escape; scratch has the beginning.
 func (p *jsonParser) escaped() (string, error) {
 	for p.at < len(p.text) {
 		c := p.text[p.at]
@@ -299,7 +298,7 @@ func (p *jsonParser) codePoint() (rune, error) {
 	before := p.at
 	second, _ := p.unit()
 	if r = utf16.DecodeRune(r, second); r == utf8.RuneError {
-		p.at = before // what follows stands for itself
+		p.at = before // the next escape is a separate character
 		p.note("half a surrogate pair")
 	}
 	return r, nil

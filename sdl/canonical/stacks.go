@@ -2,21 +2,21 @@ package canonical
 
 import "slices"
 
-// stacks holds the parts of arrays and objects that a parser has not yet read to
-// their end. Lengths that a peer only announces allocate nothing.
+// stacks holds the parts of arrays and objects that are not yet complete. A length
+// announced by the peer allocates nothing.
 type stacks struct {
 	elements []Value
 	members  []Member
 	values   int // read so far
 }
 
-// newStacks returns stacks with room for what most bodies need at a time.
+// newStacks returns stacks with enough room for most bodies.
 func newStacks() stacks {
 	return stacks{elements: make([]Value, 0, 8), members: make([]Member, 0, 24)}
 }
 
-// pushElement and pushMember double what is full: of long lists append would
-// copy more.
+// pushElement and pushMember double a full slice, because append would copy long lists more
+// often.
 func (s *stacks) pushElement(v Value) {
 	if n := len(s.elements); n == cap(s.elements) {
 		s.elements = slices.Grow(s.elements, n)

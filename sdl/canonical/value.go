@@ -1,10 +1,9 @@
-// Package canonical is the data model of A2A-SDL: JSON in which an integer and
-// another number are two things (1 and 1.0), with one way to write each value as
-// JSON and one to write it as CBOR, so that a hash or a signature over a value
-// means the same to everyone (A2A-SDL §3).
+// Package canonical is the data model of A2A-SDL. It is JSON in which integers and other
+// numbers are different types (1 and 1.0). Each value has exactly one canonical JSON form
+// and one canonical CBOR form, so that everyone computes the same hash or signature over it
+// (A2A-SDL §3).
 //
-// The parsers are strict: what two readers could take for different values is
-// refused, not repaired.
+// The parsers are strict: ambiguous input is refused, not repaired.
 package canonical
 
 import (
@@ -35,17 +34,17 @@ var kindNames = [...]string{"null", "boolean", "integer", "float", "string", "ar
 // String returns the name of k for messages.
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is a JSON value. Its zero value is null. Values never change, so they
-// share their parts freely and are safe for concurrent use.
+// Value is a JSON value. Its zero value is null. Values are immutable, so they may share
+// parts and are safe for concurrent use.
 type Value struct {
 	kind Kind
-	big  bool   // an integer beyond int64, whose decimal digits are text
-	num  uint64 // of a boolean, a number, or what escaping adds to a string
+	big  bool   // an integer beyond int64; text has its decimal digits
+	num  uint64 // a boolean, a number, or the number of octets that escapes add to a string
 	text string
 	node *node // nil for an array or object without elements
 }
 
-// node is what an array or object holds, measured when it is made.
+// node is the content of an array or object, with measurements made at construction.
 type node struct {
 	elements []Value  // of an array
 	members  []Member // of an object, in the order of their names
@@ -71,10 +70,9 @@ func Bool(b bool) Value {
 // Int returns an integer.
 func Int(i int64) Value { return Value{kind: KindInteger, num: uint64(i)} }
 
-// Float returns a number that is never written as an integer, even for an
-// integral value: 1 is written 1.0. JSON has no infinities and no NaN: these
-// become null, as ECMAScript writes them; ask before where that must not
-// happen.
+// Float returns a number that is never written as an integer: 1 is written 1.0. JSON has no
+// infinities and no NaN: they become null, as in ECMAScript. A caller that must not write
+// null has to check before.
 func Float(f float64) Value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return Value{}
@@ -156,13 +154,13 @@ func (n *node) measure(v *Value) {
 // Kind says what v is.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsNull reports whether v is null, as is a member that is absent.
+// IsNull reports whether v is null. An absent member is null, too.
 func (v Value) IsNull() bool { return v.kind == KindNull }
 
-// Bool returns a boolean; ok is false if v is none.
+// Bool returns a boolean; ok is false if v is of another kind.
 func (v Value) Bool() (b, ok bool) { return v.kind == KindBool && v.num != 0, v.kind == KindBool }
 
-// Text returns a string; ok is false if v is none.
+// Text returns a string; ok is false if v is of another kind.
 func (v Value) Text() (s string, ok bool) {
 	if v.kind != KindString {
 		return "", false
@@ -170,8 +168,8 @@ func (v Value) Text() (s string, ok bool) {
 	return v.text, true
 }
 
-// Int64 returns an integer; ok is false if v is not one or does not fit. A
-// float is no integer, even if it has no fraction.
+// Int64 returns an integer; ok is false if v is not an integer or does not fit. A float is
+// not an integer, even without a fraction.
 func (v Value) Int64() (i int64, ok bool) {
 	if v.kind != KindInteger || v.big {
 		return 0, false
@@ -179,8 +177,8 @@ func (v Value) Int64() (i int64, ok bool) {
 	return int64(v.num), true
 }
 
-// Float64 returns the value of a number, integers rounded to the nearest float
-// and to infinity beyond the largest; ok is false if v is no number.
+// Float64 returns the value of a number; ok is false if v is of another kind. Integers are
+// rounded to the nearest float, or to infinity if they are too large.
 func (v Value) Float64() (f float64, ok bool) {
 	switch {
 	case v.kind == KindFloat:
@@ -202,7 +200,7 @@ func (v Value) Len() int {
 	return len(v.node.elements) + len(v.node.members)
 }
 
-// Get returns a member of an object; null if it is absent or v is no object.
+// Get returns a member of an object; null if it is absent or v is not an object.
 func (v Value) Get(name string) Value {
 	if i, ok := v.find(name); ok {
 		return v.node.members[i].Value
@@ -210,7 +208,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Has reports whether v is an object with this member, which may be null.
+// Has reports whether v is an object with this member. The member may be null.
 func (v Value) Has(name string) bool {
 	_, ok := v.find(name)
 	return ok
@@ -223,7 +221,7 @@ func (v Value) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(v.node.members, name, func(m Member, name string) int { return strings.Compare(m.Name, name) })
 }
 
-// At returns an element of an array; null if v is no array or not as long.
+// At returns an element of an array; null if v is not an array or is shorter.
 func (v Value) At(i int) Value {
 	if v.kind != KindArray || i < 0 || i >= v.Len() {
 		return Value{}
@@ -288,8 +286,8 @@ func (v Value) Without(name string) Value {
 	return object(append(append(members, old[:i]...), old[i+1:]...))
 }
 
-// Depth returns how deep v is nested: 1 for a scalar and for an empty array or
-// object, else one more than the deepest part (A2A-SDL §2.6).
+// Depth returns the nesting depth of v: 1 for a scalar and for an empty array or object,
+// else one more than the deepest element (A2A-SDL §2.6).
 func (v Value) Depth() int {
 	if v.node == nil {
 		return 1

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// loadCanonical reads a row with a JSON text and its canonical forms, or with a
-// text that must be refused.
+// loadCanonical reads a row with a JSON text and its canonical forms, or with a text that
+// must be refused.
 func loadCanonical(row canonical.Value, _ string, _ *Keys) (Case, error) {
 	s := newShape(row)
 	name, input := s.text("id"), s.text("input")
@@ -30,7 +30,8 @@ func loadCanonical(row canonical.Value, _ string, _ *Keys) (Case, error) {
 	}}, nil
 }
 
-// unread is the result of a text that is not read, with the code of a body like it.
+// unread is the result of a text that was refused, with the code that such a body would
+// get.
 func unread(err error) Result {
 	code := sdl.UnsupportedEncoding
 	if errors.As(err, new(*canonical.ValueError)) {

@@ -1,9 +1,9 @@
-// Package check plays data files of A2A-SDL against this implementation: bodies
-// with the expected outcome, canonical forms, wrapped keys, exchanges with the
-// built-in handlers, and inputs on which implementations differ.
+// Package check plays data files of A2A-SDL against this implementation: bodies with the
+// expected outcome, canonical forms, wrapped keys, exchanges with the built-in handlers,
+// and inputs on which implementations differ.
 //
-// A check cannot pass by comparing nothing: a missing required member of a row,
-// and every member that nothing here compares, counts as a difference.
+// An incomplete comparison counts as a difference: a missing required member of a row does,
+// and so does a member that no comparison uses.
 package check
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Report is what became of a case. Its JSON form is one line.
+// Report is the result of a case. Its JSON form is one line.
 type Report struct {
 	Case    string   `json:"case"`
 	Pass    bool     `json:"pass"`    // there is no difference
 	Results []Result `json:"results"` // one per delivery
-	Diff    []string `json:"diff"`    // what was not as expected, and where
+	Diff    []string `json:"diff"`    // the differences and their places
 }
 
-// Result is what became of one delivery.
+// Result is the result of one delivery.
 type Result struct {
 	Outcome string `json:"outcome"` // accept or error
 
@@ -36,7 +36,7 @@ type Result struct {
 	Retryable *bool           `json:"retryable"`
 	Details   json.RawMessage `json:"details"`
 
-	// Dispatch is what the handler answered, where one was asked.
+	// Dispatch is the answer of the handler, if one was called.
 	Dispatch *Dispatch `json:"dispatch,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func (c *Case) Play(ctx context.Context) Report {
 	return r
 }
 
-// kinds are the kinds of rows, told apart by members that only one of them has.
+// kinds are the kinds of rows. Each kind has a member that no other kind has.
 var kinds = []struct {
 	members []string
 	load    func(row canonical.Value, dir string, keys *Keys) (Case, error)
@@ -91,14 +91,13 @@ var kinds = []struct {
 	{[]string{"bodies", "recommended"}, loadDivergence},
 }
 
-// Load reads the cases of a file: JSON objects, one after the other, whose kind is
-// known by their members. The bodies that a case names are read from the directory
-// of the file. keys has the keys that cases name; nil takes those of keys.json
-// beside the file, if there is one.
+// Load reads the cases of a file: a sequence of JSON objects, whose members identify their
+// kind. Bodies are read from the directory of the file. keys has the keys that cases name;
+// nil reads keys.json from that directory, if it exists.
 //
-// A file that cannot be read or has no case, a row of no known kind, and a body
-// that cannot be read are errors that name the file; the cases beside it are returned
-// all the same, as far as the file is JSON. Data is trusted: files are read as a whole.
+// The errors name the file: it cannot be read or has no case, a row has an unknown kind, or
+// a body cannot be read. The other cases are returned as well, as far as the file is valid
+// JSON. Files are trusted and read as a whole.
 func Load(file string, keys *Keys) ([]Case, error) {
 	octets, err := os.ReadFile(file)
 	if err != nil {

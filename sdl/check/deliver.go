@@ -10,14 +10,14 @@ import (
 	"github.com/slimwire/swp/sdl/serve"
 )
 
-// delivery is a body on its way.
+// delivery is a body to deliver.
 type delivery struct {
 	body      []byte
 	mediaType string     // application/json if empty
 	limits    sdl.Limits // of the server
 }
 
-// outcome is what became of a delivery.
+// outcome is the result of a delivery.
 type outcome struct {
 	result   Result
 	response canonical.Value // the answer, null if none was asked for
@@ -38,8 +38,8 @@ func details(v canonical.Value) json.RawMessage {
 	return v.AppendJSON(nil)
 }
 
-// form tells the form of the body, whose length is looked at before its media type is
-// (A2A-SDL §2.2).
+// form returns the form of the body. The length of the body is checked before its media
+// type (A2A-SDL §2.2).
 func (d delivery) form() (sdl.Form, *sdl.Error) {
 	if refusal := d.limits.Body(len(d.body)); refusal != nil {
 		return sdl.JSON, refusal
@@ -47,7 +47,7 @@ func (d delivery) form() (sdl.Form, *sdl.Error) {
 	return sdl.FormOfMedia(d.mediaType)
 }
 
-// to delivers d to a server, whose answer has to be a valid envelope.
+// to delivers d to a server. The answer must be a valid envelope.
 func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
 	form, refusal := d.form()
 	var out *serve.Outcome
@@ -63,7 +63,7 @@ func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
 	o.diff = wellFormed(out, form, d.limits)
 	answer := out.Response.Get("payload")
 	if out.Err != nil {
-		// What counts is what the sender gets to know.
+		// The sender sees the code of the answer, so that code is compared.
 		code, _ := answer.Get("code").Text()
 		retryable, _ := answer.Get("retryable").Bool()
 		o.result = Result{Outcome: refused, Code: &code, Retryable: &retryable, Details: details(answer.Get("details"))}
@@ -73,9 +73,8 @@ func (d delivery) to(ctx context.Context, server *serve.Server) outcome {
 	return o
 }
 
-// wellFormed finds faults of an answer, regardless of the expectation. Limits that a
-// case lowers do not hold for it: a refusal has to fit into an envelope, not into less
-// than it takes to say so.
+// wellFormed finds faults of an answer, regardless of the expectation. The lowered limits
+// of a case do not apply to it: a refusal needs a whole envelope.
 func wellFormed(out *serve.Outcome, form sdl.Form, limits sdl.Limits) (diff []string) {
 	limits = sdl.Limits{ // §1
 		MaxBytes: max(limits.MaxBytes, 1<<20), MaxDepth: max(limits.MaxDepth, 64),
@@ -104,7 +103,7 @@ func dispatchOf(response canonical.Value) *Dispatch {
 	return d
 }
 
-// take delivers d to a server, or takes it through the rows 0 to 14 only.
+// take delivers d to a server, or makes only the checks of rows 0 to 14.
 func (c *setup) take(ctx context.Context, server *serve.Server, d delivery) outcome {
 	if !c.validateOnly {
 		return d.to(ctx, server)

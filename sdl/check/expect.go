@@ -83,8 +83,8 @@ func loadExpect(row canonical.Value, dir string, keys *Keys) (Case, error) {
 	}}, nil
 }
 
-// load reads the body. A CBOR body may be wrapped in JSON, as base64url beside the
-// JSON that it is equivalent to.
+// load reads the body. A CBOR body may be wrapped in JSON, as base64url with the equivalent
+// JSON.
 func (x *expectation) load(file string) error {
 	octets, err := os.ReadFile(file) //nolint:gosec // cases are trusted
 	if err != nil {
@@ -166,7 +166,7 @@ func (x *expectation) play(ctx context.Context) ([]Result, []string) {
 	return results, append(diff, x.examine()...)
 }
 
-// examine compares what the body itself is said to be.
+// examine compares the properties of the body.
 func (x *expectation) examine() (diff []string) {
 	if x.measured == nil && x.signature == nil && x.equivalent.IsNull() && x.payload.IsNull() && x.decryptKey == nil {
 		return nil
@@ -192,7 +192,7 @@ func (x *expectation) examine() (diff []string) {
 	return append(diff, x.decrypt(v)...)
 }
 
-// sign compares what the signature covers, and which form it is of.
+// sign compares the signed octets and their form.
 func (x *expectation) sign(v canonical.Value) []string {
 	s := x.signature
 	diff := same("signature.kid", v.Get("sec").Get("kid"), s.value.Get("kid"))

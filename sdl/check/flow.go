@@ -109,8 +109,8 @@ func (c *setup) play(ctx context.Context, steps []step) ([]Result, []string) {
 	return results, diff
 }
 
-// deliver sends the request as a body. One that full validation has to refuse is
-// handed to its handler as well, whose answer counts.
+// deliver sends the request as a body. If full validation must refuse it, the request is
+// also passed to its handler, whose answer is compared.
 func (st *step) deliver(ctx context.Context, server *serve.Server, now time.Time) (*serve.Outcome, []string) {
 	out := server.Handle(ctx, st.envelope.AppendJSON(nil), sdl.JSON, serve.Caller{})
 	switch {
@@ -162,7 +162,7 @@ func (st *step) compare(response canonical.Value) []string {
 	return diff
 }
 
-// proposal is what the approvals of a proposal are about (A2A-SDL §10.4).
+// proposal is the document that approvals sign (A2A-SDL §10.4).
 func proposal(payload canonical.Value) canonical.Value {
 	doc := canonical.Object(canonical.Member{Name: "merge", Value: canonical.Bool(true)})
 	for _, name := range []string{"op", "proposal_id", "merge", "registry"} {

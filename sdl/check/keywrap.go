@@ -15,7 +15,7 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 )
 
-// loadKeywrap reads a row with an encrypted payload and every value on the way.
+// loadKeywrap reads a row with an encrypted payload and every intermediate value.
 func loadKeywrap(row canonical.Value, _ string, keys *Keys) (Case, error) {
 	s := newShape(row)
 	w := keywrap{
@@ -75,9 +75,9 @@ type keywrap struct {
 // wrapInfo is what HKDF is told (A2A-SDL §6.5).
 const wrapInfo = "a2a-sdl-key-wrap-v1"
 
-// play encrypts the payload again with the same secrets, and decrypts what the row
-// has. The intermediate values come from the standard library. The entries of
-// other recipients are opened as well, where the file of keys has what opens them.
+// play encrypts the payload again with the same secrets, and decrypts the payload of the
+// row. The intermediate values are computed with the standard library. The entries of other
+// recipients are also opened, if the key file has their keys.
 func (w *keywrap) play() ([]Result, []string) {
 	payload, err := canonical.ParseJSON([]byte(w.plaintext))
 	if err != nil {

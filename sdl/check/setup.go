@@ -14,8 +14,7 @@ import (
 	"github.com/slimwire/swp/sdl/trust"
 )
 
-// setup is how a case wants its server. It makes a new one, with fresh state, for each
-// play.
+// setup describes the server of a case. Each play gets a new server with fresh state.
 type setup struct {
 	now          time.Time
 	options      serve.Options // without what has state
@@ -32,7 +31,7 @@ type setup struct {
 	signedDoc   string // what approvals are about; "" if not given
 }
 
-// server returns a server whose clock stands still.
+// server returns a server with a stopped clock.
 func (c *setup) server() (*serve.Server, error) {
 	o := c.options
 	if c.sessions {
@@ -66,7 +65,7 @@ func (c *setup) server() (*serve.Server, error) {
 	return serve.New(o)
 }
 
-// newSetup returns the setup of a server that is as open as the reference is.
+// newSetup returns the setup of a server with all switches of Compat set, as the reference.
 func newSetup(now time.Time) setup {
 	return setup{now: now, options: serve.Options{Now: func() time.Time { return now }, Compat: serve.Reference()}}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// shape reads an object of a row by its members. What is missing, of the wrong
-// type, or never asked for, is noted as a difference, so that no expectation is
-// passed over.
+// shape reads an object of a row by its members. A member that is missing, has the wrong
+// type, or is never read counts as a difference, so that no expectation is skipped.
 type shape struct {
 	value canonical.Value
 	path  string // with a final dot, unless empty
@@ -18,8 +17,7 @@ type shape struct {
 	diff  *[]string
 }
 
-// newShape returns the shape of a row. Members for human readers count as asked
-// for.
+// newShape returns the shape of a row. Members for human readers count as read.
 func newShape(v canonical.Value) *shape {
 	s := &shape{value: v, asked: make(map[string]bool), diff: new([]string)}
 	s.ignore("title", "violation", "note", "why", "reference", "reference_note")
@@ -164,7 +162,7 @@ func (s *shape) ignore(names ...string) {
 	}
 }
 
-// done notes the members that nothing asked for.
+// done records the members that were never read.
 func (s *shape) done() {
 	for name := range s.value.Members() {
 		if !s.asked[name] {

@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// want is what must become of one delivery.
+// want is the expected result of one delivery.
 type want struct {
 	path    string
 	outcome string
@@ -59,7 +59,7 @@ func readWant(s *shape) want {
 	return w
 }
 
-// compare returns the differences between what became of a delivery and w.
+// compare returns the differences between an outcome and w.
 func (w *want) compare(o *outcome) []string {
 	diff := o.diff
 	add := func(name, got, want string) {
@@ -94,8 +94,8 @@ func (w *want) compare(o *outcome) []string {
 	return diff
 }
 
-// dispatchValue is the answer of the handler as data files describe it; null if
-// none was asked.
+// dispatchValue is the answer of the handler in the form of data files; null if none was
+// called.
 func dispatchValue(o *outcome) canonical.Value {
 	if o.result.Dispatch == nil {
 		return canonical.Value{}

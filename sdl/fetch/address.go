@@ -8,12 +8,12 @@ import (
 // global is where public IPv6 addresses are (RFC 4291 §2.4).
 var global = netip.MustParsePrefix("2000::/3")
 
-// special are the addresses that look public and are not: of private networks,
-// for documentation and benchmarks, reserved, or other notations of IPv4
-// addresses (the registries of RFC 6890).
+// special are addresses that look public but are not: private networks, documentation,
+// benchmarks, reserved ranges, and other notations of IPv4 addresses (the registries of RFC
+// 6890).
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
-	netip.MustParsePrefix("100.64.0.0/10"),   // behind a provider
+	netip.MustParsePrefix("100.64.0.0/10"),   // carrier-grade NAT
 	netip.MustParsePrefix("192.0.0.0/24"),    // protocols
 	netip.MustParsePrefix("192.0.2.0/24"),    // documentation
 	netip.MustParsePrefix("192.88.99.0/24"),  // relays of 6to4
@@ -27,8 +27,8 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),       // documentation
 }
 
-// Public reports whether addr is one that everybody reaches, and no other way to
-// write one that not everybody does.
+// Public reports whether addr is globally reachable, and not another notation of an address
+// that is not.
 func Public(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	if !addr.IsGlobalUnicast() || addr.IsPrivate() || addr.Zone() != "" {

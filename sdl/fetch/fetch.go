@@ -1,8 +1,7 @@
-// Package fetch gets the documents of schema descriptors that are kept
-// elsewhere, for a deployment that decides to. An address that a peer wrote is
-// not to become a way into the network of this side: only public addresses are
-// connected to, and exactly those that were checked; nothing is redirected, and
-// time, size and number are bounded.
+// Package fetch loads schemas from the URI of a descriptor, for deployments that enable
+// this. It protects against server-side request forgery: it connects to public addresses
+// only, and exactly to the address that it has checked. It follows no redirects; time, size
+// and number of fetches are bounded.
 //
 // Specification: A2A-SDL §4.3.
 package fetch
@@ -23,14 +22,14 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Options says what a Fetcher may do. The zero value is the strictest.
+// Options limit a Fetcher. The zero value is the strictest.
 type Options struct {
-	HTTP     bool           // addresses without TLS too
-	Allow    []netip.Prefix // addresses that are connected to though they are not public
+	HTTP     bool           // allows addresses without TLS
+	Allow    []netip.Prefix // additional addresses that are not public
 	TLS      *tls.Config    // default: the roots of the system, TLS 1.2 or later
-	Total    time.Duration  // of a fetch, at most; default 5 s
+	Total    time.Duration  // time limit of a fetch; default 5 s
 	MaxBytes int            // of a document; default 1 MiB
-	Calls    int            // at a time; more are refused; default 8
+	Calls    int            // concurrent fetches; more are refused; default 8
 	Resolver Resolver       // default net.DefaultResolver
 }
 
@@ -58,7 +57,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Errors of Fetch that are not those of the network.
+// Errors of Fetch. Network errors are returned as well.
 var (
 	ErrURI     = errors.New("fetch: the address is not allowed")
 	ErrAddress = errors.New("fetch: the host has an address that is not public")
@@ -85,7 +84,7 @@ func New(o Options) *Fetcher {
 			TLSClientConfig:        f.o.TLS,
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // what is counted is what is read
+			DisableCompression:     true, // so that MaxBytes counts the octets that are read
 			MaxResponseHeaderBytes: 16 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -93,8 +92,8 @@ func New(o Options) *Fetcher {
 	return f
 }
 
-// Fetch returns the JSON document at an address. Whether it is the right one is
-// for the caller to check. It takes no longer than Options.Total.
+// Fetch returns the JSON document at an address. The caller must verify its hash. It takes
+// at most Options.Total.
 func (f *Fetcher) Fetch(uri string) (canonical.Value, error) {
 	if err := f.check(uri); err != nil {
 		return canonical.Value{}, err
@@ -114,11 +113,11 @@ func (f *Fetcher) Fetch(uri string) (canonical.Value, error) {
 	return canonical.ParseJSON(body)
 }
 
-// check refuses an address by its text alone.
+// check refuses an address by its text, before it is resolved.
 func (f *Fetcher) check(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil {
-		return fmt.Errorf("%w: it cannot be read", ErrURI) // the cause repeats it
+		return fmt.Errorf("%w: it cannot be read", ErrURI) // the cause would quote it
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	switch {
@@ -134,7 +133,7 @@ func (f *Fetcher) check(uri string) error {
 	return nil
 }
 
-// within reports whether host is a name or below it.
+// within reports whether host is name or a subdomain of it.
 func within(host, name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
 
 func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
@@ -161,7 +160,7 @@ func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
 	return body, nil
 }
 
-// dial connects to an address of a host, if none of them is refused. It resolves
+// dial connects to an address of a host, if no address of the host is refused. It resolves
 // the host itself, so that it connects to the address that it has checked.
 func (f *Fetcher) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostPort)

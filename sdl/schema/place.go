@@ -6,8 +6,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// first returns the first place in a value, in the order of their names, that is
-// to blame by itself, as a JSON Pointer, and the keyword that it breaks.
+// first returns the place of the first violation, as a JSON Pointer, and the violated
+// keyword. Places are ordered by name.
 func first(e *jsonschema.ValidationError) (where, keyword string) {
 	if len(e.Causes) == 0 {
 		keyword = "false"

@@ -16,14 +16,14 @@ const (
 	// MaxParts bounds the schemas in a document, itself included.
 	MaxParts = 4096
 
-	// MaxHeight bounds how many schemas in a chain apply to one value, without
-	// a step into it: through allOf, anyOf, oneOf, not and $ref.
+	// MaxHeight bounds the length of a chain of schemas that apply to the same value,
+	// through allOf, anyOf, oneOf, not and $ref.
 	MaxHeight = 64
 )
 
-// part is a schema in a document, as far as it leads to others.
+// part is a schema in a document, with its references to other schemas.
 type part struct {
-	cost   int  // steps that it takes by itself, for any value
+	cost   int  // steps for one value, without other schemas
 	unique bool // has uniqueItems
 	ref    string
 	target *part                       // of ref
@@ -31,16 +31,16 @@ type part struct {
 	listed map[string][]*part          // allOf, anyOf, oneOf
 	named  map[string]map[string]*part // properties, $defs
 
-	here   []*part // those that apply to the same value
-	height int     // of the longest chain of these; 0 until it is known
-	inside bool    // while the height is looked for
+	here   []*part // schemas that apply to the same value
+	height int     // length of the longest chain of these; 0 while unknown
+	inside bool    // true while measure computes the height
 }
 
 // reader reads a document.
 type reader struct{ parts []*part }
 
-// document returns the root of a document, and the document without what only
-// annotates it: an address or a dialect that it gives itself changes nothing.
+// document returns the root of a document, and the document without annotations. The
+// address and the dialect that it declares are ignored.
 func (r *reader) document(v canonical.Value) (*part, any, error) {
 	if v.Kind() != canonical.KindObject {
 		return nil, nil, fmt.Errorf("the document is %v, want an object", v.Kind())
@@ -66,7 +66,7 @@ func (r *reader) document(v canonical.Value) (*part, any, error) {
 	return root, clean, nil
 }
 
-// read reads a schema, and returns what the validator gets of it.
+// read reads a schema, and returns the schema for the validator.
 func (r *reader) read(v canonical.Value) (*part, any, error) {
 	p := &part{cost: 1, single: map[string]*part{}, listed: map[string][]*part{}, named: map[string]map[string]*part{}}
 	if r.parts = append(r.parts, p); len(r.parts) > MaxParts {
@@ -91,13 +91,13 @@ func (r *reader) read(v canonical.Value) (*part, any, error) {
 	return p, clean, nil
 }
 
-// annotations are the keywords that say nothing about validity.
+// annotations are the keywords without an effect on validity.
 var annotations = map[string]bool{
 	"$schema": true, "$id": true, "$comment": true, "title": true, "description": true,
 	"default": true, "examples": true, "format": true,
 }
 
-// keyword reads a keyword of p, and returns what the validator gets of it.
+// keyword reads a keyword of p, and returns its value for the validator.
 func (r *reader) keyword(p *part, keyword string, v canonical.Value) (clean any, err error) {
 	switch keyword {
 	case "type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
@@ -106,7 +106,7 @@ func (r *reader) keyword(p *part, keyword string, v canonical.Value) (clean any,
 		if !ok || n < 0 || n != math.Trunc(n) {
 			return nil, fmt.Errorf("%s is no length", keyword)
 		}
-		if n > math.MaxInt32 { // nothing is as long
+		if n > math.MaxInt32 { // no value is that long
 			v = canonical.Int(math.MaxInt32)
 		}
 	case "required":
@@ -169,8 +169,8 @@ func (r *reader) names(p *part, keyword string, v canonical.Value) (any, error) 
 	return cleans, nil
 }
 
-// find returns the schema below p that a reference points to: a JSON Pointer in
-// a fragment. It is nil if there is none, or none that is a schema.
+// find returns the schema below p that a reference points to: a JSON Pointer in a fragment.
+// It is nil if there is no schema at that place.
 func (p *part) find(ref string) *part {
 	pointer, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
 	if err != nil || pointer != "" && pointer[0] != '/' {
@@ -202,7 +202,7 @@ func (p *part) find(ref string) *part {
 	return p
 }
 
-// measure finds the height of p, if no chain from it comes back to it.
+// measure computes the height of p. It fails if a chain from p leads back to p.
 func (p *part) measure() error {
 	if p.inside {
 		return errors.New("references go in a circle")

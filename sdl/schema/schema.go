@@ -1,12 +1,11 @@
-// Package schema holds payloads of A2A-SDL against JSON Schemas that their
-// senders wrote.
+// Package schema validates payloads of A2A-SDL against JSON Schemas that their senders
+// wrote.
 //
-// A schema of a peer is a program of a peer. So the set of keywords is closed:
-// those that say something else than it seems, reach out to other documents or
-// cost more than their length are refused, and so is every one that is not
-// known. References stay in the document and cannot go in circles, and the work
-// of a validation is counted before it is done. What is then left is for the
-// validator, draft 2020-12 of JSON Schema.
+// A schema from a peer is untrusted code. So the set of keywords is closed: unknown
+// keywords are refused, and so are keywords with a misleading meaning, references to other
+// documents, and keywords that cost more than their length. References stay in the document
+// and cannot be cyclic. The work of a validation is counted before it starts. The
+// validation itself is done by a library for draft 2020-12 of JSON Schema.
 //
 // Specification: A2A-SDL §4.2.
 package schema
@@ -26,7 +25,7 @@ type Schema struct {
 	root     *part
 }
 
-// Compile returns the schema that a document is. The document is an object.
+// Compile returns the schema in a document, which must be an object.
 func Compile(document canonical.Value) (*Schema, error) {
 	var r reader
 	root, clean, err := r.document(document)
@@ -46,17 +45,17 @@ func Compile(document canonical.Value) (*Schema, error) {
 	return &Schema{compiled, root}, nil
 }
 
-// here is the address of a document, which nothing in it can name.
+// here is the address of a document. No reference in it can name this address.
 const here = "urn:a2a-sdl:schema"
 
-// nowhere is where other documents are loaded from.
+// nowhere is a URLLoader that loads nothing.
 type nowhere struct{}
 
 // Load implements jsonschema.URLLoader.
 func (nowhere) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
 
-// Validate checks a value against s. The error names the violated keyword and
-// its place, and repeats nothing of the value.
+// Validate checks a value against s. The error names the violated keyword and its place,
+// and quotes nothing of the value.
 func (s *Schema) Validate(v canonical.Value) error {
 	w := work{left: MaxSteps}
 	if !w.visit(s.root, v) {

@@ -2,12 +2,11 @@ package schema
 
 import "github.com/slimwire/swp/sdl/canonical"
 
-// MaxSteps bounds the work of a validation. A step is a schema that is applied to
-// a value, a name that is required, a value or octetsPerStep octets that are
-// compared, or membersPerStep members that are looked up. All of them together
-// take some 100 ms and 40 MB at most, where everything fails. A list of 10 000
-// objects with eight members each that the schema describes stays within;
-// references that multiply at each level do not.
+// MaxSteps bounds the work of a validation. A step is one of these: a schema applied to a
+// value, a required name, a value or octetsPerStep octets to compare, membersPerStep
+// members to look up. In the worst case this takes about 100 ms and 40 MB. A described list
+// of 10,000 objects with eight members each stays within the bound; references that
+// multiply at each level do not.
 const MaxSteps = 100_000
 
 const (
@@ -15,12 +14,11 @@ const (
 	membersPerStep = 16
 )
 
-// work counts the steps of a validation as if everything was looked at: none of
-// the keywords is evaluated.
+// work counts the steps of a validation in the worst case, without evaluating keywords.
 type work struct{ left int }
 
-// visit counts what it takes to hold v against p. It returns false once too much
-// was counted.
+// visit counts the steps to validate v against p. It returns false if the bound is
+// exceeded.
 func (w *work) visit(p *part, v canonical.Value) bool {
 	w.left -= p.cost + v.Len()/membersPerStep
 	switch {
@@ -57,8 +55,8 @@ func (w *work) visit(p *part, v canonical.Value) bool {
 	return true
 }
 
-// comparisons returns how often each of n elements is compared or hashed to find
-// out whether they are unique: few are compared with each other, many are hashed.
+// comparisons returns how often each of n elements is compared or hashed for uniqueItems:
+// few elements are compared pairwise, many are hashed.
 func comparisons(n int) int {
 	if n > 20 {
 		return 1

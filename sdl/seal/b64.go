@@ -12,9 +12,9 @@ var b64 = base64.RawURLEncoding.Strict()
 // EncodeB64 returns octets as base64url without padding.
 func EncodeB64(octets []byte) string { return b64.EncodeToString(octets) }
 
-// DecodeB64 reads base64url: without padding, without any other character, the
-// unused bits of the last one zero. So there is one text for each sequence of
-// octets, and a signature has one form (§6.3).
+// DecodeB64 reads base64url without padding and without any other character. Unused bits of
+// the last character must be zero. So each sequence of octets has exactly one text, and a
+// signature one form (§6.3).
 func DecodeB64(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") {
 		return nil, fmt.Errorf("seal: base64url: line break within the text")

@@ -14,7 +14,7 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// wrapInfo is what HKDF takes as info when it makes a wrap key.
+// wrapInfo is the info of HKDF for a wrap key.
 const wrapInfo = "a2a-sdl-key-wrap-v1"
 
 // Lengths, in octets, of the random values and outputs of Encrypt.
@@ -24,8 +24,8 @@ const (
 	wrappedSize = keySize + chacha20poly1305.Overhead
 )
 
-// maxEntries is how many entries of one kid Decrypt tries. Each costs a
-// multiplication on the curve, and the sender chooses how many there are.
+// maxEntries is how many entries of one kid Decrypt tries. Each costs a multiplication on
+// the curve, and the sender chooses their number.
 const maxEntries = 16
 
 // Recipient is an agent that can decrypt.
@@ -34,13 +34,13 @@ type Recipient struct {
 	Key *ecdh.PublicKey
 }
 
-// Encrypt returns the envelope with its payload encrypted to every recipient, of which
-// there is at least one: payload is null and mode is enc, or enc+sig if it was sig or
-// enc+sig. Such an envelope is signed afterwards.
+// Encrypt returns the envelope with its payload encrypted to at least one recipient:
+// payload is null and mode is enc, or enc+sig if it was sig or enc+sig. Sign the result
+// afterwards.
 //
-// random is where secrets come from, nil means crypto/rand. It is read in this order:
-// the content key (32 octets) and content nonce (12), then for each recipient the
-// ephemeral private key (32) and the wrap nonce (12).
+// random is the source of secrets; nil means crypto/rand. It is read in this order: the
+// content key (32 octets) and content nonce (12), then for each recipient the ephemeral
+// private key (32) and the wrap nonce (12).
 func Encrypt(envelope canonical.Value, random io.Reader, to ...Recipient) (canonical.Value, error) {
 	sec, err := secOf(envelope)
 	if err != nil {
@@ -116,8 +116,8 @@ func wrap(contentKey []byte, random io.Reader, to Recipient) (canonical.Value, e
 	), nil
 }
 
-// wrapCipher returns the cipher that wraps the content key between the holders of two
-// keys. A shared secret of zeros, which a point of low order makes, is refused.
+// wrapCipher returns the cipher that wraps the content key between the holders of two keys.
+// It refuses a shared secret of zeros, the result of a point of low order.
 func wrapCipher(private *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, error) {
 	shared, err := private.ECDH(public) // refuses the secret of zeros
 	if err != nil {
@@ -130,7 +130,7 @@ func wrapCipher(private *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, 
 	return chacha20poly1305.New(key)
 }
 
-// wrapKey returns the key that a shared secret makes.
+// wrapKey derives the wrap key from a shared secret.
 func wrapKey(shared []byte) ([]byte, error) {
 	key, err := hkdf.Key(sha256.New, shared, nil, wrapInfo, keySize)
 	if err != nil {
@@ -139,12 +139,12 @@ func wrapKey(shared []byte) ([]byte, error) {
 	return key, nil
 }
 
-// Decrypt returns the payload of an encrypted envelope, which it does not verify.
+// Decrypt returns the payload of an encrypted envelope. It does not verify the signature.
 //
-// key returns the private key of a kid, or nil if there is none. The first recipient
-// with a key decides on the kid; each of the first 16 entries with that kid is tried
-// until one fits. An error of the plaintext, which is not JSON or breaks the rules of
-// the data model, is the one of package canonical, wrapped.
+// key returns the private key of a kid, or nil. The first recipient with a key determines
+// the kid; each of the first 16 entries with that kid is tried until one succeeds. If the
+// plaintext is not JSON or breaks the rules of the data model, the error wraps that of
+// package canonical.
 func Decrypt(envelope canonical.Value, key func(kid string) *ecdh.PrivateKey) (canonical.Value, error) {
 	block := envelope.Get("sec").Get("enc")
 	if alg, _ := block.Get("alg").Text(); alg != X25519 {

@@ -25,9 +25,9 @@ func ParseSigningKey(text string) (ed25519.PrivateKey, error) {
 	return parsePEM[ed25519.PrivateKey]("signing key", text, privatePEM)
 }
 
-// ParseVerifyKey reads an Ed25519 public key: PEM SubjectPublicKeyInfo or the 32
-// octets in base64url. A point of low order is refused: a signature under it says
-// nothing, for there is one that fits every message.
+// ParseVerifyKey reads an Ed25519 public key: PEM SubjectPublicKeyInfo or the 32 octets in
+// base64url. A point of low order is refused, because for such a key one signature is valid
+// for every message.
 func ParseVerifyKey(text string) (ed25519.PublicKey, error) {
 	var key ed25519.PublicKey
 	var err error
@@ -62,9 +62,9 @@ func ParseDecryptKey(text string) (*ecdh.PrivateKey, error) {
 	return key, err
 }
 
-// ParseEncryptKey reads an X25519 public key: PEM SubjectPublicKeyInfo or the 32
-// octets in base64url. A point of low order is refused: whoever gives it shares a
-// secret that everyone knows.
+// ParseEncryptKey reads an X25519 public key: PEM SubjectPublicKeyInfo or the 32 octets in
+// base64url. A point of low order is refused, because its shared secret is known to
+// everyone.
 func ParseEncryptKey(text string) (*ecdh.PublicKey, error) {
 	var key *ecdh.PublicKey
 	var err error
@@ -82,8 +82,8 @@ func ParseEncryptKey(text string) (*ecdh.PublicKey, error) {
 	if key.Curve() != ecdh.X25519() {
 		return nil, fmt.Errorf("seal: encrypt key: on curve %v, want X25519", key.Curve())
 	}
-	// Every scalar is a multiple of eight, so any will do to find the points whose
-	// order divides eight.
+	// Every scalar is a multiple of eight, so any scalar maps the points whose order
+	// divides eight to zero.
 	any32, err := ecdh.X25519().NewPrivateKey(make([]byte, 32))
 	if err != nil {
 		return nil, err
@@ -94,8 +94,7 @@ func ParseEncryptKey(text string) (*ecdh.PublicKey, error) {
 	return key, nil
 }
 
-// GenerateSigning makes an Ed25519 key pair from 32 octets of randomness; nil means
-// that of crypto/rand.
+// GenerateSigning makes an Ed25519 key pair from 32 random octets; nil means crypto/rand.
 func GenerateSigning(random io.Reader) (ed25519.PrivateKey, error) {
 	seed, err := draw(random, ed25519.SeedSize)
 	if err != nil {
@@ -104,8 +103,7 @@ func GenerateSigning(random io.Reader) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// GenerateDecrypt makes an X25519 key pair from 32 octets of randomness; nil means
-// that of crypto/rand.
+// GenerateDecrypt makes an X25519 key pair from 32 random octets; nil means crypto/rand.
 func GenerateDecrypt(random io.Reader) (*ecdh.PrivateKey, error) {
 	octets, err := draw(random, 32)
 	if err != nil {
@@ -114,8 +112,8 @@ func GenerateDecrypt(random io.Reader) (*ecdh.PrivateKey, error) {
 	return ecdh.X25519().NewPrivateKey(octets)
 }
 
-// draw reads n octets of randomness. The generators of the standard library do not
-// take theirs from a reader that they are given.
+// draw reads n random octets. The generators of the standard library ignore the reader that
+// they are given.
 func draw(random io.Reader, n int) ([]byte, error) {
 	if random == nil {
 		random = rand.Reader
@@ -173,7 +171,7 @@ const (
 
 func isPEM(text string) bool { return strings.HasPrefix(text, "-----BEGIN") }
 
-// parsePEM reads the one block of a text, which has a key of type K.
+// parsePEM reads a text with one PEM block, a key of type K.
 func parsePEM[K any](what, text, kind string) (key K, err error) {
 	block, rest := pem.Decode([]byte(text))
 	switch {
@@ -208,7 +206,8 @@ func lowOrder(key ed25519.PublicKey) bool {
 	return lowOrderY[hex.EncodeToString(y[:])]
 }
 
-// lowOrderY has their y, little-endian; the last two are not reduced.
+// lowOrderY has the y coordinates of these points, little-endian; the last two are not
+// reduced.
 var lowOrderY = map[string]bool{
 	"0100000000000000000000000000000000000000000000000000000000000000": true, // 1, order 1
 	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f": true, // -1, order 2

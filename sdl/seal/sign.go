@@ -8,8 +8,8 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Form is the encoding of an envelope that a signature covers. It has nothing to do
-// with the encoding in which the envelope travels.
+// Form is the encoding of an envelope that a signature covers. It is independent of the
+// encoding on the wire.
 type Form uint8
 
 // The two forms. Signers that can write CBOR use it, the zero value.
@@ -32,9 +32,9 @@ type Signer struct {
 	Form Form
 }
 
-// Sign returns the envelope with its signature. Mode sig or none becomes sig, enc
-// becomes enc+sig; sec.replay and sec.session are kept and covered. A signature that
-// is there is replaced.
+// Sign returns the envelope with its signature. Mode sig or none becomes sig, enc becomes
+// enc+sig; sec.replay and sec.session are kept and covered. An existing signature is
+// replaced.
 func (s Signer) Sign(envelope canonical.Value) (canonical.Value, error) {
 	if s.Kid == "" {
 		return canonical.Value{}, errors.New("seal: signer without a kid")
@@ -70,8 +70,8 @@ func SigningInput(envelope canonical.Value, form Form) []byte {
 	return encode(withSignature(envelope, ""), form)
 }
 
-// Verify checks the signature of an envelope and returns the form that it covers. It
-// tries CBOR first, then JSON. sec.kid is not looked at: the caller chose the key.
+// Verify checks the signature of an envelope and returns the form that it covers. It tries
+// CBOR first, then JSON. It ignores sec.kid, because the caller has chosen the key.
 func Verify(envelope canonical.Value, key ed25519.PublicKey) (Form, error) {
 	sig := envelope.Get("sec").Get("sig")
 	if alg, _ := sig.Get("alg").Text(); alg != Ed25519 {

@@ -17,30 +17,29 @@ func (s *Server) tools() []string {
 	return names[:min(len(names), maxTools)]
 }
 
-// respond writes the answer to a request, which satisfies what every envelope has
-// to.
+// respond writes the answer to a request. The answer passes every check of an envelope.
 func (s *Server) respond(r *Request, result Result) (canonical.Value, *sdl.Error) {
 	v := sdl.Response(r.Envelope.Value, result.CT, result.Payload, s.writing(s.tools()))
 	return s.finish(r.Envelope.Value, v)
 }
 
-// writing is how answers are written. Those that refuse advertise no tools.
+// writing returns the settings for an answer. Refusals advertise no tools.
 func (s *Server) writing(tools []string) sdl.Writing {
 	return sdl.Writing{Limits: s.o.Limits, Tools: tools, Now: s.o.Now, NewID: s.o.NewID}
 }
 
-// refusal writes the error envelope for a message, which may be any value, even
-// null.
+// refusal writes the error envelope for a message. The message may be any value, also null.
 func (s *Server) refusal(request canonical.Value, e *sdl.Error) canonical.Value {
 	v, err := s.finish(request, sdl.ErrorEnvelope(request, e, s.writing(nil)))
 	if err != nil {
-		// The signature is what made it too long. Said to nobody it is short.
+		// The signature made it too long. Without sender, receiver and trace of the request
+		// it is short.
 		v = sdl.ErrorEnvelope(canonical.Value{}, e, s.writing(nil))
 	}
 	return v
 }
 
-// finish signs an answer where the request was, and checks it.
+// finish signs the answer if the request was signed, and checks it.
 func (s *Server) finish(request, v canonical.Value) (canonical.Value, *sdl.Error) {
 	if mode := seal.Mode(request); s.o.Signer.Key != nil && (mode == seal.Sig || mode == seal.EncSig) {
 		signed, err := s.o.Signer.Sign(v)

@@ -2,25 +2,23 @@ package serve
 
 import "github.com/slimwire/swp/sdl/trust"
 
-// Compat makes a Server as open as the public implementation of A2A-SDL, for those
-// who check themselves against what that one does. Each switch gives up a safeguard,
-// so the zero value is what servers use.
+// Compat makes a Server as permissive as the public implementation of A2A-SDL, for
+// comparison with it. Each switch disables a safeguard. Servers use the zero value.
 type Compat struct {
-	// UnauthenticatedTrust answers trustsync.v1 of senders that nothing vouches for.
+	// UnauthenticatedTrust answers trustsync.v1 of unauthenticated senders.
 	UnauthenticatedTrust bool
 
-	// UnauthenticatedSession opens sessions for senders that nothing vouches for.
+	// UnauthenticatedSession opens sessions for unauthenticated senders.
 	UnauthenticatedSession bool
 
-	// RegistrySignature takes a signature over the registry alone for a proposal:
-	// one that can be sent again under another id, and with another merge.
+	// RegistrySignature accepts a signature over the registry alone for a proposal. Such a
+	// signature can be replayed with another id and another merge.
 	RegistrySignature bool
 
-	// AssertedScopes takes the scopes that a caller says it has for granted, and its
-	// agent_id for its own.
+	// AssertedScopes trusts the scopes and the agent_id that a caller claims.
 	AssertedScopes bool
 
-	// NoToolPolicyAllows lets everyone call every tool where there is no tool policy.
+	// NoToolPolicyAllows allows every tool call if there is no tool policy.
 	NoToolPolicyAllows bool
 }
 
@@ -35,7 +33,7 @@ func Reference() Compat {
 	}
 }
 
-// opened returns the options with copies of the policies, relaxed as Compat says.
+// opened returns the options with copies of the policies, relaxed as in Compat.
 func (o Options) opened() Options {
 	if o.ToolPolicy != nil && o.Compat.AssertedScopes {
 		open := *o.ToolPolicy

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/sdl"
 )
 
-// Dispatch hands a message to the handler of its content type: row 16 of A2A-SDL
-// §2.2. The outcome has no Answer yet, since that is in the form of the message.
+// Dispatch passes a message to the handler of its content type: row 16 of A2A-SDL §2.2. The
+// outcome has no Answer yet; its form is that of the message.
 func (s *Server) Dispatch(ctx context.Context, r *Request) *Outcome {
 	out := &Outcome{Request: r}
 	h, ok := s.handlers[r.Envelope.CT]
@@ -40,7 +40,7 @@ func (s *Server) Dispatch(ctx context.Context, r *Request) *Outcome {
 	return out
 }
 
-// guard calls a handler. A panic of it is an error.
+// guard calls a handler. A panic becomes an error.
 func (s *Server) guard(ctx context.Context, h Handler, r *Request) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 )
 
-// ErrSecured says that a secured request is not sent again in another form: an
-// error that anyone could have written must not strip its signature or encryption.
+// ErrSecured says that a secured request must not be downgraded: an unsigned error could
+// come from anyone and must not remove a signature or encryption.
 var ErrSecured = errors.New("serve: a signed or encrypted request is not downgraded")
 
-// ErrNoDowngrade says that the receiver offers nothing that a request could become.
+// ErrNoDowngrade says that the receiver supports no alternative to the request.
 var ErrNoDowngrade = errors.New("serve: nothing that the receiver supports takes the place of the request")
 
-// Lower returns the highest version below that of ct, of the same family, among
-// supported; "" if there is none (A2A-SDL §10.3).
+// Lower returns the highest supported version below that of ct in the same family, or ""
+// (A2A-SDL §10.3).
 func Lower(ct string, supported []string) string {
 	family, version, ok := sdl.ParseContentType(ct)
 	if !ok {
@@ -33,11 +33,10 @@ func Lower(ct string, supported []string) string {
 	return found
 }
 
-// Downgrade returns the request to send instead of one that was answered with
-// UNSUPPORTED_CT: the same payload in a lower version of its content type, or a
-// negotiation.v1 about it. It returns the fault of the answer as an error if that
-// is another one, ErrSecured if the request was signed or encrypted, and
-// ErrNoDowngrade if nothing fits.
+// Downgrade returns the request to send after an answer UNSUPPORTED_CT: the same payload in
+// a lower version of its content type, or a negotiation.v1 about it. The error is that of
+// the answer if it has another code, ErrSecured if the request was signed or encrypted, and
+// ErrNoDowngrade if there is no alternative.
 func Downgrade(request, answer canonical.Value, w sdl.Writing) (canonical.Value, error) {
 	payload := answer.Get("payload")
 	if ct := text(answer.Get("ct")); ct != sdl.CTError || text(payload.Get("code")) != string(sdl.UnsupportedCT) {
@@ -74,8 +73,8 @@ func Downgrade(request, answer canonical.Value, w sdl.Writing) (canonical.Value,
 	return canonical.Value{}, ErrNoDowngrade
 }
 
-// rebuild returns a request with another content type and payload, if that is
-// valid.
+// rebuild returns a request with another content type and payload; ok is false if it would
+// be invalid.
 func rebuild(request canonical.Value, ct string, payload canonical.Value, w sdl.Writing) (canonical.Value, bool) {
 	if !sdl.IsContentType(ct) {
 		return canonical.Value{}, false

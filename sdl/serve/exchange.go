@@ -6,10 +6,10 @@ import (
 	"github.com/slimwire/swp/sdl"
 )
 
-// CheckAnswer reports whether an answer that is valid by itself is also from the
-// agent that was asked, and about the request. An answer to a request with a trace
-// names its span. An error envelope may be from nobody (sdl.UnknownAgent), who could
-// not read the request; it says nothing for sure.
+// CheckAnswer returns an error unless a valid answer is from the agent that was asked, and
+// about the request: the answer to a request with a trace names its span. An error envelope
+// may be from sdl.UnknownAgent, if the server could not read the request; such an error is
+// not authenticated.
 func CheckAnswer(request, answer *sdl.Envelope) error {
 	switch {
 	case answer.Type != sdl.TypeRes:

@@ -8,12 +8,10 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Handler answers the messages of one content type. Handlers are called at once
-// for as many messages as are being answered.
+// Handler answers the messages of one content type. It is called concurrently.
 type Handler interface {
-	// Serve returns the payload of the answer. An *sdl.Error becomes the error
-	// envelope unchanged. Any other error is a failure of the handler: the sender
-	// learns of it as INTERNAL and nothing of its text.
+	// Serve returns the payload of the answer. An *sdl.Error becomes the error envelope
+	// unchanged. Any other error becomes INTERNAL; its text is not sent.
 	Serve(ctx context.Context, r *Request) (Result, error)
 }
 
@@ -27,8 +25,8 @@ func (f HandlerFunc) Serve(ctx context.Context, r *Request) (Result, error) { re
 type Request struct {
 	Envelope *sdl.Envelope
 
-	// Payload is in clear, and satisfies the schema of the message and the one of
-	// its content type.
+	// Payload is decrypted, and valid under the schema of the message and that of its
+	// content type.
 	Payload canonical.Value
 
 	Caller   Caller
@@ -39,11 +37,11 @@ type Request struct {
 // Agent returns the agent_id of the sender.
 func (r *Request) Agent() string { return r.Envelope.From.AgentID }
 
-// authentic reports whether it is certain who sent the message: by its signature, or
-// by the carriage, which did not let it name an agent that its sender may not be.
+// authentic reports whether the sender is authenticated: by its signature, or by the
+// carriage, which then has checked the agent against the identity.
 func (r *Request) authentic() bool { return r.Verified || r.Caller.MayUse != nil }
 
-// Result is what an answer says. The Server writes the envelope around it.
+// Result is the content of an answer. The Server writes the envelope around it.
 type Result struct {
 	CT      string // content type, one of those of sdl
 	Payload canonical.Value

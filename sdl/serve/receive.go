@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// receive is the rows 0 to 15 of A2A-SDL §2.2. The value is null if the body could
-// not be read.
+// receive makes the checks of rows 0 to 15 of A2A-SDL §2.2. The value is null if the body
+// cannot be parsed.
 func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller Caller) (canonical.Value, *Request, *sdl.Error) {
 	v, err := sdl.Decode(body, form, s.o.Limits)
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller
 	if err != nil {
 		return v, nil, err
 	}
-	// Before the nonce is used up: this says nothing about the agent that is named.
+	// Check the agent before its nonce is recorded.
 	if caller.MayUse != nil && !caller.MayUse(e.From.AgentID) {
 		return v, nil, sdl.Insecure(false, "%q may not send as %q", caller.Identity, e.From.AgentID)
 	}
@@ -36,7 +36,7 @@ func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller
 	return v, r, nil
 }
 
-// unguarded checks a message where there is no policy (A2A-SDL §6.7).
+// unguarded checks a message without a policy (A2A-SDL §6.7).
 func (s *Server) unguarded(ctx context.Context, e *sdl.Envelope) *sdl.Error {
 	if e.Sec.Mode != sdl.ModeNone {
 		return sdl.Insecure(false, "mode %s without a policy", e.Sec.Mode)
@@ -47,8 +47,8 @@ func (s *Server) unguarded(ctx context.Context, e *sdl.Envelope) *sdl.Error {
 	return s.o.Replay.Check(ctx, e, s.o.Now())
 }
 
-// mistyped reports whether a message says it is of another type than the one it was
-// sent as.
+// mistyped reports whether the type in a message differs from the type that its Caller
+// expects.
 func mistyped(v canonical.Value, caller Caller) bool {
 	if caller.Type == "" {
 		return false
@@ -57,5 +57,5 @@ func mistyped(v canonical.Value, caller Caller) bool {
 	case sdl.TypeReq, sdl.TypeRes, sdl.TypeEvt:
 		return t != caller.Type
 	}
-	return false // is refused as a message
+	return false // refused by the other checks
 }

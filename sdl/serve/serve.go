@@ -1,10 +1,10 @@
-// Package serve answers messages of A2A-SDL: it takes a body through every check
-// that the specification orders, hands what passed to the handler of its content
-// type, and writes the answer.
+// Package serve answers messages of A2A-SDL: it makes every check that the specification
+// requires on a body, passes the message to the handler of its content type, and writes the
+// answer.
 //
-// There are handlers for task.v1, toolcall.v1, negotiation.v1, trustsync.v1 and
-// session.v1; others may take their place. The package knows no transport: who
-// carries messages says in a Caller what it knows about their sender.
+// It has handlers for task.v1, toolcall.v1, negotiation.v1, trustsync.v1 and session.v1,
+// which can be replaced. The package has no transport: the carriage, which transports
+// messages, describes the sender in a Caller.
 //
 // Specification: A2A-SDL §2.2, §6.7, §9 and §10.
 package serve
@@ -23,43 +23,42 @@ import (
 	"github.com/slimwire/swp/sdl/trust"
 )
 
-// Options configure a Server. The zero value answers messages without security, and
-// lets nobody call a tool.
+// Options configure a Server. The zero value answers messages without security, and denies
+// all tool calls.
 type Options struct {
 	Limits   sdl.Limits
 	Versions sdl.VersionPolicy
 
-	// Fetch gets schemas that a message names by their address, as in sdl.Options; nil,
-	// the default, refuses such messages.
+	// Fetch loads schemas that a message names by their address, as in sdl.Options. Nil
+	// refuses such messages.
 	Fetch func(uri string) (canonical.Value, error)
 
-	// Policy says whose messages are trusted. Without one, a message that is signed or
-	// encrypted is refused: nobody could tell what it is worth.
+	// Policy determines whose messages are trusted. Without a Policy a signed or encrypted
+	// message is refused, because it cannot be verified.
 	Policy *trust.Policy
 
-	// Replay refuses, without a Policy, a message whose nonce its sender used before;
-	// nil looks at no nonce. A Policy has its own.
+	// Replay is used without a Policy: it refuses a message whose nonce was used before.
+	// Nil ignores nonces. A Policy has its own Replay.
 	Replay *trust.Replay
 
-	// Handlers answer content types; one for a type that is built in replaces that.
+	// Handlers are handlers by content type. They replace built-in ones.
 	Handlers map[string]Handler
 
 	Tools      ToolCaller        // of toolcall.v1, default none
 	ToolPolicy *trust.ToolPolicy // nil denies every call
 	Tasks      Tasks             // of task.v1; nil accepts tasks and leaves them alone
 
-	// Sessions remembers what session.v1 opens, for a Policy that demands it; nil binds
-	// without remembering. SessionKey signs the bindings; without it they are unsigned.
+	// Sessions stores the sessions that session.v1 opens, for a Policy that requires them;
+	// nil stores none. SessionKey signs the bindings; without it they are unsigned.
 	Sessions   *trust.Sessions
 	SessionKey ed25519.PrivateKey
 
-	// Registry is the registry that trustsync.v1 shows and changes, usually that of
-	// the Policy; nil shows an empty one. Proposals decides on changes; nil refuses
-	// all.
+	// Registry is the registry that trustsync.v1 shows and changes, usually that of the
+	// Policy; nil is an empty one. Proposals verifies changes; nil refuses all.
 	Registry  *trust.Registry
 	Proposals trust.Verifier
 
-	// Signer signs answers to requests that say they are signed; without a key none is.
+	// Signer signs answers to signed requests; without a key no answer is signed.
 	Signer seal.Signer
 
 	Compat Compat
@@ -67,18 +66,18 @@ type Options struct {
 	Now   func() time.Time // default time.Now
 	NewID func() string    // of envelopes and spans, default sdl.NewID
 
-	// Failed is told about errors of handlers and tools, whose text is not for peers.
-	// It is called by many at once. It may be nil.
+	// Failed is called with errors of handlers and tools, whose text must not be sent to
+	// peers. It is called concurrently. It may be nil.
 	Failed func(r *Request, err error)
 }
 
-// Server answers messages. It never changes and may be used by many at once.
+// Server answers messages. It never changes and is safe for concurrent use.
 type Server struct {
 	o        Options
 	handlers map[string]Handler
 }
 
-// New returns a Server. It fails if a key of Handlers is no content type.
+// New returns a Server. It fails if a key of Handlers is not a content type.
 func New(o Options) (*Server, error) {
 	if o.Tools == nil {
 		o.Tools = ToolSet{}
@@ -109,36 +108,36 @@ func New(o Options) (*Server, error) {
 // Implemented returns the content types that the Server answers, sorted.
 func (s *Server) Implemented() []string { return slices.Sorted(maps.Keys(s.handlers)) }
 
-// Caller is what the carriage of a message knows about it.
+// Caller describes the sender of a message, as the carriage knows it.
 type Caller struct {
-	// Identity is who sent it, as the carriage authenticated it; for handlers.
+	// Identity is the identity that the carriage authenticated; for handlers.
 	Identity string
 
-	// MayUse reports whether that identity may call itself agent. Nil means that the
-	// carriage authenticated nobody: every agent_id passes, and none is vouched for.
+	// MayUse reports whether that identity may use an agent_id. Nil means that the carriage
+	// authenticated nobody: every agent_id is accepted, but none is authenticated.
 	MayUse func(agent string) bool
 
-	// Type is the type that the message has to have; any if empty.
+	// Type is the required type of the message; empty allows any.
 	Type string
 }
 
-// Outcome is what became of a message.
+// Outcome is the result of handling a message.
 type Outcome struct {
-	// Answer is the envelope to send back, in the form of the message; nil if the
-	// message is not of the type that its Caller says, and so not answered.
+	// Answer is the envelope to send back, in the form of the message. It is nil if the
+	// type of the message differs from Caller.Type, because such a message is not answered.
 	Answer   []byte
 	Response canonical.Value // the same as a value
 
-	// Err says why the message was refused, or that its handler failed (INTERNAL);
-	// nil if the handler answered, be it with an error envelope.
+	// Err says why the message was refused, or that its handler failed (INTERNAL). It is
+	// nil if the handler answered, also with an error envelope.
 	Err *sdl.Error
 
-	// Request is what was handed to the handler; nil if none was asked.
+	// Request was passed to the handler; nil if no handler was called.
 	Request *Request
 }
 
-// Handle answers a message. It returns once the handler has; ctx ends what the
-// handler does. The outcome keeps nothing of body.
+// Handle answers a message. It returns after the handler has; the end of ctx cancels the
+// handler. The outcome does not alias body.
 func (s *Server) Handle(ctx context.Context, body []byte, form sdl.Form, caller Caller) *Outcome {
 	v, r, err := s.receive(ctx, body, form, caller)
 	switch {
@@ -152,14 +151,13 @@ func (s *Server) Handle(ctx context.Context, body []byte, form sdl.Form, caller 
 	return out
 }
 
-// Receive takes a message through the same checks without answering it. Its nonce
-// counts as used.
+// Receive makes the same checks without answering. The nonce of the message is recorded.
 func (s *Server) Receive(ctx context.Context, body []byte, form sdl.Form, caller Caller) (*Request, *sdl.Error) {
 	_, r, err := s.receive(ctx, body, form, caller)
 	return r, err
 }
 
-// Refuse answers a message that cannot even be read.
+// Refuse returns the answer to a message that cannot be parsed.
 func (s *Server) Refuse(err *sdl.Error) *Outcome {
 	return s.refuse(canonical.Value{}, err, sdl.JSON)
 }

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// minNonce is how many characters the nonce of a session has at least.
+	// minNonce is the minimum length of the nonce of a session in characters.
 	minNonce = 8
 
-	// sessionLifetime is how long a session lasts whose request does not say.
+	// sessionLifetime is the life of a session whose request has no expiry.
 	sessionLifetime = 10 * time.Minute
 )
 
 // session answers session.v1: it binds the two agents to the agreed session (A2A-SDL
-// §10.5). Only op open is remembered: ack says that the other side agrees.
+// §10.5). Only op open is stored; ack means that the other side agrees.
 func (s *Server) session(_ context.Context, r *Request) (Result, error) {
 	profile, nonce, op := r.Payload.Get("profile"), text(r.Payload.Get("nonce")), text(r.Payload.Get("op"))
 	if profile.Kind() != canonical.KindObject || utf8.RuneCountInString(nonce) < minNonce {
@@ -60,8 +60,8 @@ func (s *Server) session(_ context.Context, r *Request) (Result, error) {
 	return Result{sdl.CTSession, answer}, nil
 }
 
-// expires returns when the session that r asks for ends: as text, since that is what
-// is bound, and as a time. A session is not bound for longer than any is remembered.
+// expires returns the end of the requested session, as the text that is bound and as a
+// time. It is at most the maximum life of a stored session.
 func (s *Server) expires(r *Request) (string, time.Time, error) {
 	v := r.Payload.Get("expires")
 	if v.IsNull() {

@@ -7,15 +7,15 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Tasks takes tasks in that other agents carry out.
+// Tasks accepts tasks that other agents carry out.
 type Tasks interface {
-	// Accept accepts the task of a task.v1 request. It returns before the task is
-	// done; what becomes of it is told some other way. An error is that of a Handler.
+	// Accept accepts the task of a task.v1 request. It returns before the task is done;
+	// state.v1 events report its progress. An error is that of a Handler.
 	Accept(ctx context.Context, r *Request) error
 }
 
-// emptyBase is the hash of the state that every accepted task starts from: no
-// octets (A2A-SDL §5).
+// emptyBase is the hash of the initial state of every accepted task: no octets (A2A-SDL
+// §5).
 const emptyBase = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // task answers task.v1 with the first state of the task (A2A-SDL §10.1).

@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/sdl/trust"
 )
 
-// Log lines of a toolresult.v1. None says more than its reader may know.
+// Log lines of a toolresult.v1. They contain only what the caller may know.
 const (
 	logNoName   = "tool: want a name"
 	logNoArgs   = "args: want an object"
@@ -24,8 +24,8 @@ const (
 	logDone     = "executed"
 )
 
-// toolcall answers toolcall.v1 (A2A-SDL §10.2). Whatever goes wrong, the answer is
-// a toolresult.v1.
+// toolcall answers toolcall.v1 (A2A-SDL §10.2). Failures are answered with a toolresult.v1,
+// too.
 func (s *Server) toolcall(ctx context.Context, r *Request) (Result, error) {
 	call := &ToolCall{
 		Name:    text(r.Payload.Get("tool")),
@@ -51,7 +51,7 @@ func (s *Server) toolcall(ctx context.Context, r *Request) (Result, error) {
 	)}, nil
 }
 
-// call carries out a call, and returns what to log of it: logDone if it succeeded.
+// call carries out a call, and returns its log line: logDone if it succeeded.
 func (s *Server) call(ctx context.Context, c *ToolCall) (ToolResult, string) {
 	if strings.TrimSpace(c.Name) == "" {
 		return ToolResult{}, logNoName
@@ -80,12 +80,12 @@ func (s *Server) call(ctx context.Context, c *ToolCall) (ToolResult, string) {
 	return result, logDone
 }
 
-// permit returns what to log of a call that is denied, or "".
+// permit returns the log line of a denied call, or "".
 func (s *Server) permit(c *ToolCall) string {
 	if s.o.ToolPolicy == nil && s.o.Compat.NoToolPolicyAllows {
 		return ""
 	}
-	// A grant to an agent is for that agent, not for another one that takes its name.
+	// A grant belongs to an authenticated agent, not to another sender that uses its name.
 	agent := ""
 	if c.Request.authentic() || s.o.Compat.AssertedScopes {
 		agent = c.Request.Agent()

@@ -11,22 +11,21 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// ToolCaller has the tools that toolcall.v1 reaches. It is asked by many at once.
+// ToolCaller has the tools for toolcall.v1. It is called concurrently.
 type ToolCaller interface {
-	// Tools returns the names of the tools, in any order. Every answer advertises
-	// them, the first 1,000 in order, so it must not wait for anything.
+	// Tools returns the names of the tools, in any order. Every answer advertises the first
+	// 1,000 in alphabetical order, so it must not wait.
 	Tools() []string
 
-	// Tool returns a tool that a message names, and whether there is one. It may
-	// know more than Tools lists.
+	// Tool returns the tool with a name, and whether there is one. Tools need not list it.
 	Tool(name string) (Tool, bool)
 }
 
-// Tool carries out a call. An error means that it failed; its text is for logs
-// and never reaches the caller.
+// Tool carries out a call. An error means that the call failed; its text is logged and not
+// sent.
 type Tool func(ctx context.Context, call *ToolCall) (ToolResult, error)
 
-// ToolCall is a call that the tool policy lets through.
+// ToolCall is a call that the tool policy allows.
 type ToolCall struct {
 	Name    string
 	CallID  string
@@ -37,7 +36,7 @@ type ToolCall struct {
 // ToolResult is what a tool returns.
 type ToolResult struct {
 	Value  canonical.Value
-	Failed bool // the tool says so itself; Value explains
+	Failed bool // reported by the tool itself; Value has the details
 }
 
 // ToolSet is a ToolCaller of functions. It must not change while in use.

@@ -67,7 +67,8 @@ func (s *Server) propose(r *Request) (Result, error) {
 	}
 	id := member("proposal_id", canonical.String(p.ID))
 
-	// Verified before anything is said of it, also of one that was applied.
+	// Verify the proposal before the answer reveals anything, even if it was applied
+	// before.
 	approvedBy, err := s.o.Proposals.Verify(p)
 	if err != nil {
 		s.o.Failed(r, err)
@@ -92,7 +93,7 @@ func (s *Server) propose(r *Request) (Result, error) {
 	return synced(r, opPropose, statusAccepted, "applied", members...), nil
 }
 
-// disapproved says which approvals a proposal lacks, which is no secret.
+// disapproved says which approvals a proposal lacks. This is not secret.
 func (s *Server) disapproved() string {
 	if q, ok := s.o.Proposals.(*trust.Quorum); ok {
 		return fmt.Sprintf("the quorum of %d approvers is not met by approvals that fit", q.Threshold())

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadKeyFile reads an object with the members of a registry and decrypt_private_keys
-// (§7.1). registry is for NewRegistry. Every key must be one.
+// (§7.1). registry is for NewRegistry. Every key must be valid.
 func ReadKeyFile(v canonical.Value) (registry canonical.Value, decrypt map[string]*ecdh.PrivateKey, err error) {
 	texts, err := textsOf(v, memberDecrypt)
 	if err != nil {
@@ -32,8 +32,8 @@ func ReadKeyFile(v canonical.Value) (registry canonical.Value, decrypt map[strin
 	return registry, decrypt, nil
 }
 
-// ReadQuorumFile reads an object with approver_keys, public keys by name, and
-// threshold, 1 if there is none (§10.4).
+// ReadQuorumFile reads an object with approver_keys, public keys by name, and threshold,
+// default 1 (§10.4).
 func ReadQuorumFile(v canonical.Value) (*Quorum, error) {
 	approvers, err := verifyKeys(v, "approver_keys")
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	memberDecrypt  = "decrypt_private_keys"
 )
 
-// members is the content of a registry, indexed for lookups. It never changes.
+// members is the content of a registry, indexed for lookups. It is immutable.
 type members struct {
 	value    canonical.Value // the five members, sorted
 	keys     map[string]ed25519.PublicKey
@@ -31,7 +31,7 @@ type members struct {
 	notAfter map[string]time.Time
 }
 
-// parseMembers reads the five members from an object, which may have others. A missing
+// parseMembers reads the five members from an object; other members are ignored. A missing
 // one is empty. An invalid key is kept, like every text (§7.3), but not trusted.
 func parseMembers(v canonical.Value) (*members, error) {
 	if v.Kind() != canonical.KindObject {
@@ -130,7 +130,7 @@ func joined(a, b canonical.Value) []canonical.Member {
 	return all
 }
 
-// objectOf returns a member that is an object, or empty if there is none.
+// objectOf returns a member that is an object; empty if absent.
 func objectOf(v canonical.Value, name string) (canonical.Value, error) {
 	if !v.Has(name) {
 		return canonical.Object(), nil
@@ -142,7 +142,7 @@ func objectOf(v canonical.Value, name string) (canonical.Value, error) {
 	return m, nil
 }
 
-// textsOf returns a member that is an object of texts, none of which is empty.
+// textsOf returns a member that is an object of non-empty strings.
 func textsOf(v canonical.Value, name string) (map[string]string, error) {
 	object, err := objectOf(v, name)
 	if err != nil {
@@ -157,7 +157,7 @@ func textsOf(v canonical.Value, name string) (map[string]string, error) {
 	return texts, nil
 }
 
-// setOf returns an array of texts, none of which is empty, sorted and each once.
+// setOf returns an array of non-empty strings, sorted and without duplicates.
 func setOf(v canonical.Value, name string) ([]string, error) {
 	if v.Kind() != canonical.KindArray {
 		return nil, fmt.Errorf("trust: registry: %s: %v, want an array", name, v.Kind())

@@ -14,15 +14,15 @@ type MemoryOptions struct {
 	// Max is how many nonces are held, default 10,000. Each takes about 200 octets.
 	Max int
 
-	// PerAgent is how many of them one agent may have, so that it cannot shut out
-	// the others; default a quarter of Max.
+	// PerAgent is how many of them one agent may use, so that it cannot exclude the others;
+	// default a quarter of Max.
 	PerAgent int
 
 	Now func() time.Time // default time.Now
 }
 
-// Memory is Nonces that last as long as the process. It forgets a nonce when its time
-// is over, never before: when it is full it takes no more.
+// Memory implements Nonces in memory. It forgets a nonce only after its expiry; a full
+// Memory accepts no more.
 type Memory struct {
 	o MemoryOptions
 
@@ -32,10 +32,10 @@ type Memory struct {
 	ends   byEnd
 }
 
-// digest stands for texts of any length.
+// digest replaces texts of any length.
 type digest [sha256.Size]byte
 
-// nonce is one that is held.
+// nonce is a stored nonce.
 type nonce struct {
 	end        time.Time
 	key, agent digest
@@ -55,8 +55,8 @@ func NewMemory(o MemoryOptions) *Memory {
 	return &Memory{o: o, seen: make(map[digest]struct{}), agents: make(map[digest]int)}
 }
 
-// Remember is as Nonces says. A hit does not change how long a nonce is held. One
-// whose time is over already is not fresh.
+// Remember implements Nonces. A repeated nonce keeps its first expiry. An expired nonce is
+// not fresh.
 func (m *Memory) Remember(_ context.Context, agent, text string, exp time.Time) (fresh bool, err error) {
 	n := nonce{exp, keyOf(agent, text), sha256.Sum256([]byte(agent))}
 	m.mu.Lock()
@@ -77,7 +77,7 @@ func (m *Memory) Remember(_ context.Context, agent, text string, exp time.Time) 
 	return true, nil
 }
 
-// forget drops the nonce that ends first.
+// forget removes the nonce that expires first.
 func (m *Memory) forget() {
 	n, ok := heap.Pop(&m.ends).(nonce)
 	if !ok {
@@ -89,7 +89,7 @@ func (m *Memory) forget() {
 	}
 }
 
-// keyOf returns what stands for a nonce of an agent, and for no other pair.
+// keyOf returns the key for an agent and a nonce, different for each pair.
 func keyOf(agent, nonce string) digest {
 	octets := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(agent)+len(nonce)), uint64(len(agent)))
 	return sha256.Sum256(append(append(octets, agent...), nonce...))

@@ -23,8 +23,8 @@ const (
 // Registry has the keys that are trusted to sign, their agents, and the revoked ones
 // (§7.3). It holds no private key.
 //
-// Every check after Apply has returned sees the change; a concurrent check sees all
-// of it or nothing.
+// Every check after Apply has returned sees the change; a concurrent check sees all of it
+// or nothing.
 type Registry struct {
 	keep func(canonical.Value) error
 
@@ -32,7 +32,7 @@ type Registry struct {
 	state atomic.Pointer[registryState]
 }
 
-// registryState is a Registry at a time.
+// registryState is the state of a Registry.
 type registryState struct {
 	*members
 	snapshot Snapshot
@@ -40,7 +40,7 @@ type registryState struct {
 	applied  map[string]string // hash of each proposal, by id
 }
 
-// Snapshot is what a Registry says of itself.
+// Snapshot is the public content of a Registry.
 type Snapshot struct {
 	Value canonical.Value // the five members and updated_at
 	Hash  string
@@ -48,14 +48,14 @@ type Snapshot struct {
 
 // RegistryOptions configure a Registry. The zero value is usable.
 type RegistryOptions struct {
-	// Keep is called with the State before a change becomes visible; if it fails, the
-	// change is refused. NewRegistry takes the kept State after a restart, so that
-	// applied proposals stay applied. It may wait.
+	// Keep stores the State before a change becomes visible; if it fails, the change is
+	// refused. Pass the stored State to NewRegistry after a restart, so that applied
+	// proposals stay applied. It may wait.
 	Keep func(state canonical.Value) error
 }
 
-// NewRegistry returns a registry with the members of an object: those of §7.1, without
-// decrypt_private_keys, or what Keep was called with. now becomes updated_at.
+// NewRegistry returns a registry with the members of an object: those of §7.1 without
+// decrypt_private_keys, or a State from Keep. now becomes updated_at.
 func NewRegistry(initial canonical.Value, now time.Time, o RegistryOptions) (*Registry, error) {
 	m, err := parseMembers(initial)
 	if err != nil {
@@ -80,10 +80,10 @@ const (
 	memberApplied  = "applied_proposals"
 )
 
-// Snapshot returns what the registry says now.
+// Snapshot returns the present content.
 func (r *Registry) Snapshot() Snapshot { return r.state.Load().snapshot }
 
-// State returns what NewRegistry needs to make this registry again.
+// State returns the state for NewRegistry.
 func (r *Registry) State() canonical.Value { return r.state.Load().value() }
 
 func (s *registryState) value() canonical.Value {
@@ -96,16 +96,15 @@ func (s *registryState) value() canonical.Value {
 		With(memberApplied, canonical.Object(applied...))
 }
 
-// Apply makes the change of a proposal that was verified, and returns the registry
-// after it. One that was applied before changes nothing; another one with its id is
-// refused.
+// Apply applies a verified proposal, and returns the registry after it. A proposal that was
+// applied before changes nothing; another one with its id is refused.
 //
-// A proposal whose registry has a member sequence, an integer above zero, is refused
-// unless it is larger than the last one's: an old proposal does not undo a newer one,
-// even under a new id. Once there was one with a sequence, all must have one.
+// A proposal may have a sequence, an integer above zero in its registry. It is refused
+// unless it is larger than the last one, so that an old proposal cannot undo a newer one
+// under a new id. After the first proposal with a sequence all must have one.
 //
-// 4,096 proposals are remembered. After that only proposals with a sequence are
-// applied, because they need not be remembered.
+// 4,096 proposals are remembered. After that only proposals with a sequence are accepted,
+// because they need not be remembered.
 func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,9 +153,8 @@ func (r *Registry) Apply(p Proposal, now time.Time) (Snapshot, error) {
 	return s.snapshot, nil
 }
 
-// Replace has other members be trusted, as NewRegistry with initial and o would. The
-// proposals that were applied stay known. It fails on members that are not right, and
-// then changes nothing.
+// Replace replaces the members, as if NewRegistry was called with initial and o. Applied
+// proposals stay applied. If the members are invalid it fails and changes nothing.
 func (r *Registry) Replace(initial canonical.Value, now time.Time, o RegistryOptions) error {
 	m, err := parseMembers(initial)
 	if err != nil {

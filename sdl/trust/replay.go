@@ -9,38 +9,38 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Nonces remembers the nonces that agents used.
+// Nonces remembers used nonces.
 type Nonces interface {
-	// Remember records that an agent used a nonce, until exp at least. It is one
-	// step: of any number of calls for the same agent and nonce exactly one returns
-	// fresh. An error means that the answer is unknown, and the nonce may not be
-	// recorded; it is ErrFull if there is no room.
+	// Remember records that an agent used a nonce, at least until exp. It is atomic: of all
+	// calls for the same agent and nonce exactly one returns fresh. After an error the
+	// result is unknown, and the nonce may not be recorded. The error is ErrFull if there
+	// is no room.
 	Remember(ctx context.Context, agent, nonce string, exp time.Time) (fresh bool, err error)
 }
 
-// ErrFull is the error of Nonces that are full of nonces which must not be forgotten.
+// ErrFull is the error of Nonces without room: no stored nonce has expired.
 var ErrFull = errors.New("trust: no room for another nonce")
 
-// ReplayFull is details.reason where there is no room for a nonce. It is as an
-// admission refused (§9): the same message may pass later.
+// ReplayFull is the details.reason for ErrFull. Like a refused admission (§9) it is
+// temporary.
 const ReplayFull = "replay_full"
 
-// Replay refuses messages that were seen before (§6.6). Its fields must not change
-// while it is used.
+// Replay refuses messages that were received before (§6.6). Its fields must not change
+// while in use.
 type Replay struct {
 	Nonces Nonces
 
-	// Window is how far ahead sec.replay.exp may be, default 10 minutes. It bounds
-	// how long a nonce is remembered.
+	// Window bounds how far ahead sec.replay.exp may be, default 10 minutes, and so how
+	// long a nonce is remembered.
 	Window time.Duration
 
-	// Skew is how long after sec.replay.exp a message still passes, for clocks that
-	// differ; default 0. The end of the window is later by as much.
+	// Skew is how long after sec.replay.exp a message is still accepted, for differing
+	// clocks; default 0. It also extends the window.
 	Skew time.Duration
 }
 
-// Check takes down the nonce of an envelope, which has sec.replay and whose signature
-// was verified where there is one. It may wait for the Nonces.
+// Check records the nonce of an envelope with sec.replay. Verify its signature before. It
+// may wait for the Nonces.
 func (r *Replay) Check(ctx context.Context, e *sdl.Envelope, now time.Time) *sdl.Error {
 	if e.Sec.Replay == nil {
 		return sdl.Refuse(sdl.BadRequest, "no sec.replay")

@@ -20,8 +20,8 @@ const (
 	MaxSessionLifetime = 24 * time.Hour
 )
 
-// BindingDocument returns what a session binds: its hash is the binding_id, and it is
-// what a binding_sig covers (§10.5). expires is the text that the answer carries.
+// BindingDocument returns the document of a session: its hash is the binding_id, and
+// binding_sig signs it (§10.5). expires is the text in the answer.
 func BindingDocument(from, to string, profile canonical.Value, nonce, expires string) canonical.Value {
 	return canonical.Object(
 		canonical.Member{Name: "from_agent", Value: canonical.String(from)},
@@ -44,19 +44,19 @@ type Session struct {
 
 // SessionOptions bound Sessions. The zero value is usable.
 type SessionOptions struct {
-	// Max is how many sessions are held, default 10,000.
+	// Max is how many sessions are stored, default 10,000.
 	Max int
 
-	// PerAgent is how many of them one agent may have opened, so that it does not drive
-	// out those of others; default a quarter of Max.
+	// PerAgent is how many of them one agent may open, so that it does not displace those
+	// of others; default a quarter of Max.
 	PerAgent int
 
 	// MaxLifetime is how far ahead a session may end, default 24 hours.
 	MaxLifetime time.Duration
 }
 
-// Sessions remembers sessions. If there are too many, of one agent or in total,
-// expired ones are dropped first, then the least recently used one.
+// Sessions stores sessions. If there are too many, of one agent or in total, expired ones
+// are removed first, then the least recently used one.
 type Sessions struct {
 	o SessionOptions
 
@@ -64,7 +64,7 @@ type Sessions struct {
 	byID  map[string]*list.Element
 	from  map[string]int // how many each agent opened
 	used  list.List      // of Session, the one used last in front
-	first time.Time      // nothing that is held ends before
+	first time.Time      // no stored session ends before this time
 }
 
 // NewSessions returns Sessions that are empty.
@@ -81,8 +81,8 @@ func NewSessions(o SessionOptions) *Sessions {
 	return &Sessions{o: o, byID: make(map[string]*list.Element), from: make(map[string]int)}
 }
 
-// Register remembers a session. One that is over, that lasts too long, or whose id is
-// known for other agents is refused. One that is known is the one used last.
+// Register stores a session. It refuses a session that is expired, lasts too long, or whose
+// id is in use for other agents. A known session becomes the most recently used one.
 func (s *Sessions) Register(b Session, now time.Time) error {
 	switch {
 	case b.ID == "" || b.From == "" || b.To == "":
@@ -111,7 +111,7 @@ func (s *Sessions) Register(b Session, now time.Time) error {
 	return nil
 }
 
-// Active reports whether a session is known for exactly these agents, and not over.
+// Active reports whether a session exists for exactly these agents and has not expired.
 func (s *Sessions) Active(id, from, to string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,9 +143,9 @@ func (s *Sessions) find(id string, now time.Time) *list.Element {
 	return known
 }
 
-// makeRoom drops all that are over, or else the one used least recently: of an agent
-// that has as many as it may, of all otherwise. It looks for those that are over only
-// when one must be.
+// makeRoom removes all expired sessions. If there is still no room, it removes the least
+// recently used one: of the agent if that is at its bound, else of all. It searches for
+// expired ones only if the earliest end has passed.
 func (s *Sessions) makeRoom(agent string, now time.Time) {
 	if sdl.Over(s.first, now) {
 		s.first = now.Add(s.o.MaxLifetime)

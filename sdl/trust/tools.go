@@ -8,25 +8,24 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// ToolPolicy says which agent may call which tool (§7.4). The zero value lets nobody
-// call any. Its fields must not change while it is used.
+// ToolPolicy says which agent may call which tool (§7.4). The zero value allows nothing.
+// Its fields must not change while in use.
 type ToolPolicy struct {
-	// Tools are the tools that may be called at all; empty leaves the decision to
-	// ByAgent.
+	// Tools are the tools that may be called; if empty, ByAgent alone decides.
 	Tools []string
 
 	// ByAgent are the tools of each agent. If there are any, an agent that is not
 	// listed may call none.
 	ByAgent map[string][]string
 
-	// Scopes is the scope that a tool takes, by tool. A caller has to ask for it in
-	// authz.scopes, and has to have been granted it.
+	// Scopes is the required scope of a tool, by tool. A caller must request it in
+	// authz.scopes and must have been granted it.
 	Scopes map[string]string
 
 	// Granted are the scopes that each agent has been granted.
 	Granted map[string][]string
 
-	// AssertedScopes takes the scopes that a caller asks for as granted.
+	// AssertedScopes treats the scopes that a caller requests as granted.
 	AssertedScopes bool
 
 	// MaxArgsBytes is the most octets of args as canonical JSON, default 4096.
@@ -44,8 +43,8 @@ func (p *ToolPolicy) MaxArgs() int {
 // ErrScope is the error where only the scope of a tool is missing.
 var ErrScope = errors.New("trust: the scope of the tool is not granted")
 
-// Allow returns nil if an agent, whose identity was verified, may call a tool with the
-// authz of its payload. A nil policy allows nothing.
+// Allow returns nil if a verified agent may call a tool with the authz of its payload. A
+// nil policy allows nothing.
 func (p *ToolPolicy) Allow(agent, tool string, authz canonical.Value) error {
 	switch {
 	case p == nil:
@@ -64,7 +63,7 @@ func (p *ToolPolicy) Allow(agent, tool string, authz canonical.Value) error {
 	return nil
 }
 
-// asksFor reports whether authz.scopes has a scope.
+// asksFor reports whether authz.scopes contains a scope.
 func asksFor(authz canonical.Value, scope string) bool {
 	for s := range authz.Get("scopes").All() {
 		if text, ok := s.Text(); ok && text == scope {

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends m as text: the headers in their order, then the slots in that of m,
-// integers without leading zeros, and only backslash and quote escaped. Its errors are
-// *Error, and dst is then returned unchanged.
+// Append appends m as text: the headers in their fixed order, then the slots in the order
+// of m, integers without leading zeros, and only backslash and quote escaped. Its errors
+// are *Error; then dst is returned unchanged.
 func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err

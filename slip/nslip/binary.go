@@ -26,9 +26,8 @@ const (
 	wireI32    = 5
 )
 
-// AppendBinary appends m as an NSlipMessage in its one form: fields ascending, zeros
-// left out, varints as short as they can be. Its errors are *Error, and dst is then
-// returned unchanged.
+// AppendBinary appends m as an NSlipMessage in its one canonical form: fields ascending,
+// zeros omitted, shortest varints. Its errors are *Error; then dst is returned unchanged.
 func (c Codec) AppendBinary(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err
@@ -65,7 +64,7 @@ func appendSlot(dst []byte, s Slot) []byte {
 	if s.Code.IsText() {
 		return append(appendLen(dst, fieldText, len(s.Text)), s.Text...)
 	}
-	return appendVarint(dst, fieldInt, s.Int) // a zero, too: it has presence
+	return appendVarint(dst, fieldInt, s.Int) // also a zero, because the field has presence
 }
 
 func appendVarint(dst []byte, field int, v uint64) []byte {
@@ -84,10 +83,10 @@ func sizeVarint(v uint64) int {
 	return n
 }
 
-// ParseBinary reads an NSlipMessage into m, replacing its contents. It takes the
-// fields in any order, skips unknown ones, and refuses a repeated one. The
-// strings of m are windows into b, valid as long as it does not change. Its
-// errors are *Error; m then means nothing.
+// ParseBinary reads an NSlipMessage into m, replacing its contents. Fields may have any
+// order; unknown ones are skipped, repeated ones refused. The strings of m are windows into
+// b, valid as long as b does not change. Its errors are *Error; then the content of m is
+// undefined.
 func (c Codec) ParseBinary(m *Message, b []byte) error {
 	if err := c.full(len(b)); err != nil {
 		return err

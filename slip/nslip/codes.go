@@ -2,7 +2,7 @@ package nslip
 
 import "strconv"
 
-// Act is what is done by saying a message (A2).
+// Act is the speech act of a message (A2).
 type Act uint8
 
 // The acts.
@@ -31,7 +31,7 @@ func ActNamed(name string) (Act, bool) {
 	return Act(i), ok
 }
 
-// Frame is what a message is about (A2).
+// Frame is the subject of a message (A2).
 type Frame uint8
 
 // The frames.
@@ -54,7 +54,7 @@ func FrameNamed(name string) (Frame, bool) {
 	return Frame(i), ok
 }
 
-// Code is the number of a slot (A3). It is on the wire in binary only.
+// Code is the number of a slot (A3). Only the binary form has it on the wire.
 type Code uint32
 
 // The slots.
@@ -88,7 +88,7 @@ var slots = [...]struct {
 	{Tag, 't', "TAG", true},
 }
 
-// index is the place in slots, -1 for a code that the specification leaves free.
+// index is the index in slots, -1 for an unassigned code.
 func (c Code) index() int {
 	for i := range slots {
 		if slots[i].code == c {
@@ -104,7 +104,7 @@ func (c Code) Known() bool { return c.index() >= 0 }
 // IsText reports whether the value of the slot is a string.
 func (c Code) IsText() bool { return c == Status || c == Tag }
 
-// String is the name in the specification, or the number of a code that is free.
+// String is the name in the specification, or the number of an unassigned code.
 func (c Code) String() string {
 	if i := c.index(); i >= 0 {
 		return slots[i].name

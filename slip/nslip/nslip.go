@@ -1,15 +1,15 @@
-// Package nslip is nSLIP v0.1: messages of a few numbers and short strings by which
-// agents coordinate, such as
+// Package nslip is nSLIP v0.1: messages of a few numbers and short strings by which agents
+// coordinate, such as
 //
 //	@a3|f0|c3|S0|d1|T1|gH|kg|q2|t"refactor_auth"#
 //
 // A message has the same meaning as text (Parse, Append) and as binary (ParseBinary,
-// AppendBinary). Writing is strict and has one form for each message. Reading text
-// takes the fields in any order, leading zeros, empty fields, and blanks around it;
-// nothing else.
+// AppendBinary). Writing is strict and has one form for each message. Parse also accepts
+// fields in any order, leading zeros, empty fields, and blanks around the line; nothing
+// else.
 //
-// Parse and ParseBinary read into a Message that is used again and allocate nothing
-// once its slots have grown.
+// Parse and ParseBinary read into a reused Message, and allocate nothing after its slots
+// have grown.
 //
 // Specification: Slipstream A1 to A6, and part D.
 package nslip
@@ -49,7 +49,7 @@ func (m *Message) Slot(code Code) (Slot, bool) {
 	return Slot{}, false
 }
 
-// Clone returns a copy that stays valid on its own.
+// Clone returns an independent copy.
 func (m *Message) Clone() *Message {
 	c := *m
 	c.text = nil
@@ -63,13 +63,13 @@ func (m *Message) Clone() *Message {
 // reset empties m and keeps its memory.
 func (m *Message) reset() { *m = Message{Slots: m.Slots[:0], text: m.text[:0]} }
 
-// Codec reads and writes messages. It never changes and may be used by many at once.
+// Codec reads and writes messages. It is immutable and safe for concurrent use.
 type Codec struct {
 	MaxMessage int // octets of a message that is read or written, default 4,096
 	MaxString  int // octets of a string that is written, default 256
 
-	// NoBars refuses to write "|" in strings as text, for peers that split messages
-	// there (Slipstream, open point 4).
+	// NoBars refuses to write "|" in strings of the text form, for peers that split
+	// messages at bars (Slipstream, open point 4).
 	NoBars bool
 }
 
@@ -87,7 +87,7 @@ func (c Codec) maxString() int {
 	return c.MaxString
 }
 
-// full refuses what has too many octets.
+// full refuses a message with too many octets.
 func (c Codec) full(n int) error {
 	if n > c.maxMessage() {
 		return fault(TooLong, "%d octets, want at most %d", n, c.maxMessage())

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads a line of text into m, replacing its contents. The strings of m are
-// windows into line and into m: valid as long as line does not change, and until m is
-// read into again. Its errors are *Error; m then means nothing.
+// Parse reads a line of text into m, replacing its contents. The strings of m are windows
+// into line and into m: valid as long as line does not change, and until the next read into
+// m. Its errors are *Error; then the content of m is undefined.
 func (c Codec) Parse(m *Message, line []byte) error {
 	if err := c.full(len(line)); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (c Codec) Parse(m *Message, line []byte) error {
 	return r.end()
 }
 
-// reader is what is left of a line.
+// reader holds the unread rest of a line.
 type reader struct {
 	m     *Message
 	rest  []byte
@@ -91,8 +91,8 @@ func slotOf(letter byte) int {
 	return -1
 }
 
-// integer reads a value without quotes, up to the end of its field. Any other value is
-// a bad string where one is required.
+// integer reads an unquoted value up to the end of its field. Any other value is an error:
+// BadString in a slot for a string, else BadInteger.
 func (r *reader) integer(isText bool) (value uint64, err error) {
 	class := BadInteger
 	if isText {
@@ -133,8 +133,8 @@ func digitOf(c byte) (uint64, bool) {
 	return 0, false
 }
 
-// string reads a value in quotes. A string without escapes is a window into the line,
-// another is put together in m.text.
+// string reads a quoted value. A string without escapes is a window into the line;
+// otherwise it is built in m.text.
 func (r *reader) string() ([]byte, error) {
 	in := r.rest[1:]
 	start, escapes := len(r.m.text), false
@@ -168,10 +168,10 @@ func (r *reader) string() ([]byte, error) {
 	return nil, fault(BadString, "it is not closed")
 }
 
-// isControl reports whether no string has b.
+// isControl reports whether b is not allowed in strings.
 func isControl(b byte) bool { return b < ' ' && b != '\t' || b == 0x7f }
 
-// end checks what can only be known at the end.
+// end makes the checks that need the whole line.
 func (r *reader) end() error {
 	if r.seen == 0 {
 		return fault(Empty, "no field")

@@ -7,9 +7,9 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Append appends m as a line: words separated by one blank each, every token safe or
-// quoted, the text of a Fallback as one quoted token. What others could read as
-// something else is refused. Its errors are *Error, and dst is then returned unchanged.
+// Append appends m as a line: words separated by one blank, every token safe or quoted, the
+// text of a Fallback as one quoted token. It refuses messages that others could misread.
+// Its errors are *Error; then dst is returned unchanged.
 func (c Codec) Append(dst []byte, m *Message) ([]byte, error) {
 	if err := c.check(m); err != nil {
 		return dst, err
@@ -75,8 +75,8 @@ func isQuotable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return isControl(r) || r == '"' || r == '\\' })
 }
 
-// Words returns tokens for words: those that are not safe, or that would be read as a
-// thread, are quoted.
+// Words returns tokens for words. Words that are not safe, or look like a thread, are
+// quoted.
 func Words(words ...string) []Token {
 	tokens := make([]Token, len(words))
 	for i, w := range words {
@@ -87,12 +87,12 @@ func Words(words ...string) []Token {
 	return tokens
 }
 
-// Plain is a Message that says text in words.
+// Plain returns a Message with a plain text.
 func Plain(src, dst, text string) *Message {
 	return &Message{Src: src, Dst: dst, Anchor: ucr.Anchor{Mnemonic: Fallback}, Payload: []Token{{text, true}}}
 }
 
-// Say is a Message that says an anchor by its mnemonic.
+// Say returns a Message with an anchor, by its mnemonic.
 func Say(src, dst, mnemonic string, words ...string) *Message {
 	return &Message{Src: src, Dst: dst, Anchor: ucr.Anchor{Mnemonic: mnemonic}, Payload: Words(words...)}
 }

@@ -2,21 +2,21 @@ package slipstream
 
 import "fmt"
 
-// Class is what is wrong with a line, as the specification names it.
+// Class is the class of a fault, as the specification names it.
 type Class string
 
-// The classes, in the order in which a line is looked at (B2). TooLong is ours and
-// comes first of all.
+// The classes, in the order of the checks (B2). TooLong belongs to this implementation and
+// is checked first.
 const (
 	TooLong       Class = "too_long"       // above a bound of the Codec
-	BadDelimiter  Class = "bad_delimiter"  // a control character, or octets that are no UTF-8
+	BadDelimiter  Class = "bad_delimiter"  // a control character, or invalid UTF-8
 	BadQuote      Class = "bad_quote"      // not closed, inside a token, or with a backslash
 	TooFewTokens  Class = "too_few_tokens" // fewer than five
 	BadMarker     Class = "bad_marker"     // the first is not SLIP
 	BadVersion    Class = "bad_version"    // the second is not v1
 	BadAgentID    Class = "bad_agent_id"   // source or destination
-	HexAnchor     Class = "hex_anchor"     // an anchor like an index
-	BadAnchor     Class = "bad_anchor"     // an anchor that is no mnemonic
+	HexAnchor     Class = "hex_anchor"     // an anchor in the form of an index
+	BadAnchor     Class = "bad_anchor"     // not a mnemonic
 	UnknownAnchor Class = "unknown_anchor" // not in the table
 	BadToken      Class = "bad_token"      // only when writing: thread or payload
 )

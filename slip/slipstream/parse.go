@@ -16,8 +16,8 @@ func (c Codec) Parse(line string) (*Message, error) {
 	return m, nil
 }
 
-// ParseInto is Parse into a reused Message, whose contents it replaces: once its
-// Payload has grown, nothing is allocated. After an error m means nothing.
+// ParseInto is Parse into a reused Message, replacing its contents. It allocates nothing
+// after the Payload has grown. After an error the content of m is undefined.
 func (c Codec) ParseInto(m *Message, line string) error {
 	if len(line) > c.maxText() {
 		return fault(TooLong, "%d octets, want at most %d", len(line), c.maxText())
@@ -29,8 +29,8 @@ func (c Codec) ParseInto(m *Message, line string) error {
 	if i := strings.IndexFunc(line, isControl); i >= 0 {
 		return fault(BadDelimiter, "control character %q", line[i])
 	}
-	// The quotes of the whole line come before what its tokens say, so it is split
-	// twice.
+	// Quotes anywhere in the line are checked before the meaning of tokens, so the line is
+	// split twice.
 	n, err := c.count(line)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c Codec) ParseInto(m *Message, line string) error {
 	return nil
 }
 
-// heads is how many tokens stand before the payload.
+// heads is how many tokens precede the payload.
 const heads = 5
 
 // look finds the anchor that a token names.
@@ -93,7 +93,7 @@ func (c Codec) look(name Token) (a ucr.Anchor, err error) {
 	return a, nil
 }
 
-// count is how many tokens a line has, which are all well quoted.
+// count returns the number of tokens in a line after checking their quotes.
 func (c Codec) count(line string) (n int, err error) {
 	for line = strings.TrimLeft(line, " "); line != ""; n++ {
 		if n == heads+1+c.maxTokens() { // with a thread
@@ -106,8 +106,8 @@ func (c Codec) count(line string) (n int, err error) {
 	return n, nil
 }
 
-// next takes the first token off a line that is trimmed, and the blanks after it. A
-// quoted token is one.
+// next splits the first token, and the blanks after it, off a trimmed line. A quoted token
+// counts as one.
 func next(line string) (t Token, rest string, err error) {
 	inner, quoted := strings.CutPrefix(line, `"`)
 	if !quoted {

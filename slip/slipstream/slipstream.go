@@ -1,11 +1,11 @@
-// Package slipstream is Slipstream text, SLIP v1: one line of words by which an agent
-// tells another what it means, such as
+// Package slipstream is Slipstream text, SLIP v1: one line of words with a message from one
+// agent to another, such as
 //
 //	SLIP v1 planner reviewer RequestReview auth_module
 //
-// Append is strict: it writes safe and quoted tokens only. Parse also takes what
-// others write: runs of blanks, blanks and line breaks around the line, and payload
-// tokens with other characters, which mean nothing but themselves.
+// Append is strict: it writes safe and quoted tokens only. Parse also accepts runs of
+// blanks, blanks and line breaks around the line, and payload tokens with other characters,
+// which are literal.
 //
 // Specification: Slipstream B1 and B2.
 package slipstream
@@ -46,8 +46,8 @@ func (m *Message) Text() string {
 	return strings.Join(texts, " ")
 }
 
-// Codec reads and writes lines. The zero value knows the core anchors. It never
-// changes and may be used by many at once.
+// Codec reads and writes lines. The zero value knows the core anchors. It is immutable and
+// safe for concurrent use.
 type Codec struct {
 	// Table has the anchors, default the core of UCR 1.0.0.
 	Table *ucr.Table
@@ -81,7 +81,7 @@ func (c Codec) anchor(mnemonic string) (ucr.Anchor, bool) {
 // IsAgent reports whether s can be an agent_id here.
 func IsAgent(s string) bool { return isSafe(s) }
 
-// isSafe reports whether s can stand without quotes. It is the alphabet of agents, too.
+// isSafe reports whether s needs no quotes. An agent_id has the same alphabet.
 func isSafe(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != '.' && r != '_' && r != '-'

@@ -22,12 +22,11 @@ type anchorFile struct {
 	IsCore    *bool   `json:"is_core,omitempty"`
 }
 
-// Read reads anchors: a JSON object with the member anchors, or only that array. It
-// does not ask whether the core anchors are those of UCR 1.0.0, so that Hash can tell
-// what others have. It refuses an anchor without one of these members, an index above
-// LastExtension, an index or mnemonic that is there twice, coordinates that are not
-// four from 0 to MaxCoord, a text that cannot be hashed, and is_core where it is wrong
-// for the index.
+// Read reads anchors: a JSON object with the member anchors, or only that array. It does
+// not check that the core anchors are those of UCR 1.0.0, so that Hash can be computed for
+// foreign ones. It refuses a missing member, an index above LastExtension, a duplicate
+// index or mnemonic, coordinates other than four numbers from 0 to MaxCoord, a text that
+// cannot be hashed, and a wrong is_core.
 func Read(octets []byte) ([]Anchor, error) {
 	f, err := readFile(octets)
 	if err != nil {
@@ -95,14 +94,14 @@ func (from *anchorFile) anchor() (Anchor, error) {
 	return a, nil
 }
 
-// isText reports whether text can be hashed without being taken for another. U+FFFD is
-// what is read in place of octets that are no UTF-8.
+// isText reports whether text has an unambiguous hash. U+FFFD may be a replacement for
+// invalid UTF-8.
 func isText(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '|' || r == utf8.RuneError })
 }
 
-// Load reads a table that Save has written: Read, and its core anchors have to be
-// those of UCR 1.0.0, which do not change, or be left out.
+// Load reads a table that Save has written. Core anchors may be absent; otherwise they must
+// be those of UCR 1.0.0.
 func Load(octets []byte) (*Table, error) {
 	f, err := readFile(octets)
 	if err != nil {
@@ -144,14 +143,14 @@ func (t *Table) Save() ([]byte, error) {
 	return append(octets, '\n'), nil
 }
 
-// With returns the table with more anchors of the installation.
+// With returns the table with additional anchors of the installation.
 func (t *Table) With(extensions ...Anchor) (*Table, error) {
 	return NewTable(append(t.extensions(), extensions...)...)
 }
 
-// Import returns the table with the extensions of another installation, each at the
-// next index of this one; skipped are those whose mnemonics are known here. Core
-// anchors among foreign are left out.
+// Import returns the table with the extensions of another installation, each at the next
+// free index. Anchors whose mnemonics are known are skipped and returned. Core anchors
+// among foreign are ignored.
 func (t *Table) Import(foreign []Anchor) (table *Table, skipped []Anchor, err error) {
 	all := t.extensions()
 	next, ok := t.Next()

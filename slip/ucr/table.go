@@ -12,17 +12,17 @@ const (
 	MaxCanonical = 1024
 )
 
-// Table is the core anchors and those of one installation. It never changes, so that
-// anyone may use it at once.
+// Table has the core anchors and those of one installation. It is immutable and safe for
+// concurrent use.
 type Table struct {
 	anchors []Anchor // by index
 	named   map[string]int
 }
 
-// NewTable returns the core anchors with those of an installation. It refuses an
-// anchor outside the extension range, an index or mnemonic that is taken, a mnemonic
-// that no message can carry, a coordinate above MaxCoord, and a text that cannot be
-// hashed: one with "|", control characters or octets that are no UTF-8.
+// NewTable returns a table with the core anchors and the anchors of an installation. It
+// refuses an anchor outside the extension range, an index or mnemonic in use, a mnemonic
+// that no message can carry, a coordinate above MaxCoord, and a text that cannot be hashed:
+// one with "|", control characters or invalid UTF-8.
 func NewTable(extensions ...Anchor) (*Table, error) {
 	t := &Table{anchors: Core(), named: make(map[string]int, len(core)+len(extensions))}
 	for _, a := range extensions {
@@ -44,7 +44,7 @@ func NewTable(extensions ...Anchor) (*Table, error) {
 	return t, nil
 }
 
-// check says what is wrong with an anchor of an installation.
+// check returns the fault of an anchor of an installation.
 func (a Anchor) check() error {
 	switch {
 	case !a.Extension():
@@ -62,8 +62,8 @@ func (a Anchor) check() error {
 	return nil
 }
 
-// IsMnemonic reports whether messages can name an anchor so: letters and digits, and
-// not like a hexadecimal index.
+// IsMnemonic reports whether messages can name an anchor by this name: letters and digits,
+// but not in the form of a hexadecimal index.
 func IsMnemonic(name string) bool {
 	other := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -71,7 +71,7 @@ func IsMnemonic(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, other) && !IsHex(name)
 }
 
-// IsHex reports whether a name is written like an index, which no message may do (C4).
+// IsHex reports whether a name has the form of an index, which messages must not use (C4).
 func IsHex(name string) bool { return strings.HasPrefix(name, "0x") || strings.HasPrefix(name, "0X") }
 
 func (t *Table) find(index uint16) (int, bool) {
@@ -87,7 +87,7 @@ func (t *Table) At(index uint16) (Anchor, bool) {
 	return t.anchors[i], true
 }
 
-// Named returns the anchor of a mnemonic.
+// Named returns the anchor with a mnemonic.
 func (t *Table) Named(mnemonic string) (Anchor, bool) {
 	i, ok := t.named[mnemonic]
 	if !ok {
@@ -96,8 +96,8 @@ func (t *Table) Named(mnemonic string) (Anchor, bool) {
 	return t.anchors[i], true
 }
 
-// Nearest returns the anchor at the least distance from coordinates, the one with the
-// lowest index if there are several.
+// Nearest returns the anchor with the smallest distance from coordinates; of several, the
+// one with the lowest index.
 func (t *Table) Nearest(at Coords) Anchor {
 	best := t.anchors[0]
 	for _, a := range t.anchors[1:] {
@@ -111,8 +111,8 @@ func (t *Table) Nearest(at Coords) Anchor {
 // Anchors returns all anchors, by index. The slice is the caller's.
 func (t *Table) Anchors() []Anchor { return slices.Clone(t.anchors) }
 
-// Next returns the index for the next anchor of the installation: one above the
-// highest, false if the range is full.
+// Next returns the lowest index above all anchors of the installation. ok is false if the
+// range is full.
 func (t *Table) Next() (uint16, bool) {
 	last := t.anchors[len(t.anchors)-1]
 	switch {

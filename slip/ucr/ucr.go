@@ -1,9 +1,9 @@
-// Package ucr is the Universal Concept Reference: the anchors that SLIP messages name,
-// and the hash by which two sides find out that they mean the same by them.
+// Package ucr is the Universal Concept Reference: the anchors that SLIP messages name, and
+// a hash by which two sides check that they use the same anchors.
 //
-// The core anchors are those of UCR 1.0.0 and never change. An installation adds
-// anchors of its own in the extension range; those are not part of the compared
-// hash, so that two sides with different ones still understand each other.
+// The core anchors are those of UCR 1.0.0 and never change. An installation can add anchors
+// in the extension range. Those are not part of the compared hash, so that sides with
+// different extensions can still communicate.
 //
 // Specification: Slipstream B3 to B5.
 package ucr
@@ -65,9 +65,9 @@ func CoreNamed(mnemonic string) (Anchor, bool) {
 	return Anchor{}, false
 }
 
-// Hash is the ucrHash of anchors, in any order: SHA-256 of one line for each, by
-// index, which are joined by LF (B5). It covers exactly the anchors given; an endpoint
-// declares CoreHash.
+// Hash is the ucrHash of anchors, in any order: the SHA-256 of one line for each, sorted by
+// index and joined by LF (B5). It covers exactly the given anchors; an endpoint declares
+// CoreHash.
 func Hash(anchors []Anchor) string {
 	anchors = slices.Clone(anchors)
 	slices.SortStableFunc(anchors, func(a, b Anchor) int { return int(a.Index) - int(b.Index) })
