@@ -14,7 +14,7 @@ import (
 
 const greeterID = 5000 // a number for private use
 
-// greeter is a profile of one's own: HELLO is answered with GREETING.
+// greeter returns a profile: HELLO is answered with GREETING.
 func greeter() *profiles.Profile {
 	return &profiles.Profile{
 		ID: greeterID, Name: "greeter",
@@ -57,7 +57,7 @@ func hello(ctx context.Context, s *endpoint.Session, name string) (string, error
 	return string(answer.Payload), nil // valid until the next Recv
 }
 
-// serve serves whoever the authority vouches for, until ctx ends.
+// serve serves every peer with a certificate of the authority, until ctx ends.
 func serve(ctx context.Context, address string) error {
 	creds, err := transport.LoadCredentials("server.crt", "server.key", "ca.crt")
 	if err != nil {
