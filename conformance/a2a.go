@@ -121,14 +121,10 @@ func (d *delegate) opens(ctx context.Context, conn string, env *e1.Envelope) (op
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	d.s.onClose(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
+	d.s.tasks.Go(func() {
 		defer delivery.Close()
-		d.receive(ctx, delivery, id)
-	}()
+		d.receive(d.s.ctx, delivery, id)
+	})
 	d.s.app.hold(exchange{
 		takes: func(to string, a *e1.Envelope) bool {
 			own, err := firstField(a)
@@ -139,7 +135,7 @@ func (d *delegate) opens(ctx context.Context, conn string, env *e1.Envelope) (op
 			if err := m.Decode(a.Payload); err != nil {
 				return false, err
 			}
-			return true, delivery.Cancel(ctx, string(m.ErrorMessage))
+			return true, delivery.Cancel(d.s.ctx, string(m.ErrorMessage))
 		},
 		drop: func() {},
 	})

@@ -38,18 +38,16 @@ func (s *stage) asks(conn string, ask func(ctx context.Context, on profiles.Sess
 	if session == nil {
 		return fmt.Errorf("there is no connection %q", conn)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	s.onClose(func() { cancel(); <-done })
 	a := &asking{Session: session, s: s, asked: make(chan struct{})}
-	go func() {
+	s.tasks.Go(func() {
 		defer close(done)
-		err := ask(ctx, a)
+		err := ask(s.ctx, a)
 		if a.call != nil {
 			s.judged(a.call, err)
 			s.over(a.msgID)
 		}
-	}()
+	})
 	select {
 	case <-a.asked:
 	case <-done:

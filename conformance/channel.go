@@ -92,12 +92,7 @@ func (s *stage) acceptChannel(ep *endpoint.Endpoint, policy *transport.Policy, t
 	if err != nil {
 		return err
 	}
-	served := make(chan struct{})
-	go func() {
-		_ = ep.Serve(context.Background(), ln)
-		close(served)
-	}()
-	s.onClose(func() { _ = ln.Close(); <-served })
+	s.tasks.Go(func() { _ = ep.Serve(s.ctx, ln) })
 	tcp, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
 	if err != nil {
 		return err
@@ -113,23 +108,17 @@ func (s *stage) dialChannel(ep *endpoint.Endpoint, policy *transport.Policy, the
 		return err
 	}
 	defer func() { _ = ln.Close() }()
-	ctx, cancel := context.WithCancel(context.Background())
-	dialled := make(chan struct{})
-	go func() {
-		defer close(dialled)
-		conn, err := tlsconn.Dial(ctx, ln.Addr().String(), policy, tlsconn.Options{OnSecurity: s.channelFailed})
+	s.tasks.Go(func() {
+		conn, err := tlsconn.Dial(s.ctx, ln.Addr().String(), policy, tlsconn.Options{OnSecurity: s.channelFailed})
 		if err == nil {
 			s.attach(ep, conn, "a")
 		}
-	}()
+	})
 	tcp, err := ln.Accept()
 	if err != nil {
-		cancel()
-		<-dialled
 		return err
 	}
 	s.channelPeer(tcp, func(wire net.Conn) *tls.Conn { return tls.Server(wire, theirs) })
-	s.onClose(func() { cancel(); <-dialled })
 	return nil
 }
 

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"sync"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -74,7 +73,6 @@ type gateway struct {
 	client *mcpmap.Client
 	ctx    context.Context
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup
 
 	// Guarded by the stage's mu.
 	calls  int // in flight
@@ -85,8 +83,7 @@ type gateway struct {
 
 func (s *stage) newGateway(client *mcpmap.Client) *gateway {
 	g := &gateway{s: s, client: client}
-	g.ctx, g.cancel = context.WithCancel(context.Background())
-	s.onClose(func() { g.cancel(); g.tasks.Wait() })
+	g.ctx, g.cancel = context.WithCancel(s.ctx)
 	return g
 }
 
@@ -101,7 +98,7 @@ func (g *gateway) send(octets []byte, _ bool) span {
 		return span{1, 0}
 	}
 	g.s.change(func() { g.calls++ })
-	g.tasks.Go(func() {
+	g.s.tasks.Go(func() {
 		result, err := g.client.Do(g.ctx, &mcpmap.Call{Octets: octets, Events: mcpmap.Events{Notification: g.reply}})
 		if err != nil {
 			g.reply(mcpmap.AppendFailure(nil, m.ID(), err))

@@ -68,21 +68,17 @@ func (h *hop) call(p *rpc.Pending, params []byte) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(p.Context())
-	done := make(chan struct{})
-	h.s.onClose(func() { cancel(); <-done })
 	on := &hopLane{aliasedLane{lane, h.s, h.rpcID}, h.carrier}
 	params = bytes.Clone(params)
-	go func() {
-		defer close(done)
-		stream, err := rpc.Open(ctx, on, "vector.held", params)
+	h.s.tasks.Go(func() {
+		stream, err := rpc.Open(p.Context(), on, "vector.held", params)
 		if err != nil {
 			p.Fail(err)
 			return
 		}
 		defer stream.Close()
-		h.receive(ctx, p, stream)
-	}()
+		h.receive(p.Context(), p, stream)
+	})
 	return nil
 }
 

@@ -1,9 +1,7 @@
 package conformance
 
 import (
-	"context"
 	"slices"
-	"sync"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -13,8 +11,6 @@ import (
 // asked of "b".
 func buildRelay(s *stage) error {
 	hop := &mcpHop{s: s}
-	hop.ctx, hop.cancel = context.WithCancel(context.Background())
-	s.onClose(func() { hop.cancel(); hop.tasks.Wait() })
 	m := s.mapping(hop)
 	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, m.Profile())})
 	if err != nil {
@@ -33,11 +29,8 @@ func buildRelay(s *stage) error {
 // between the serving and the calling side of the mapping and has no eyes for
 // them.
 type mcpHop struct {
-	s      *stage
-	next   *mcpmap.Client
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	s    *stage
+	next *mcpmap.Client
 }
 
 func (r *mcpHop) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
@@ -46,8 +39,8 @@ func (r *mcpHop) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
 
 func (r *mcpHop) Do(x *mcpmap.Exchange) {
 	request := slices.Clone(x.Message.Octets())
-	r.tasks.Go(func() {
-		result, err := r.next.Do(r.ctx, &mcpmap.Call{Octets: request, Events: mcpmap.Events{Notification: x.Notify}})
+	r.s.tasks.Go(func() {
+		result, err := r.next.Do(r.s.ctx, &mcpmap.Call{Octets: request, Events: mcpmap.Events{Notification: x.Notify}})
 		if err != nil {
 			x.Fail(profiles.AsError(err))
 			return
@@ -59,7 +52,7 @@ func (r *mcpHop) Do(x *mcpmap.Exchange) {
 type mcpHopConversation struct{ *mcpHop }
 
 func (c mcpHopConversation) Notify(m *mcpmap.Message) {
-	_ = c.next.Notify(c.ctx, "", "", m.Octets()) // the queue of a pipe takes it at once
+	_ = c.next.Notify(c.s.ctx, "", "", m.Octets()) // the queue of a pipe takes it at once
 }
 
 func (mcpHopConversation) Close() {}

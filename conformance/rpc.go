@@ -21,15 +21,13 @@ func rpcProfiles(s *stage) ([]*profiles.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.onClose(cancel)
 	c := &callee{s: s, asked: make(map[string]string)}
 	p, err := rpc.New(rpc.Options{
 		Methods: map[string]rpc.Method{
 			"vector.held":     {Held: c.held},
 			"vector.detached": {Detached: c.detached},
 		},
-		Outcomes: db, Context: ctx, Now: s.clock.now,
+		Outcomes: db, Context: s.ctx, Now: s.clock.now,
 	})
 	if err != nil {
 		return nil, err
@@ -172,13 +170,7 @@ func (s *stage) opensCall(ctx context.Context, conn string, env *e1.Envelope) (o
 	}
 	written := bytes.Clone(req.RPCID)
 	s.alias(conn, written, w.rpcID)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	s.onClose(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		s.consume(ctx, stream, w, written)
-	}()
+	s.tasks.Go(func() { s.consume(s.ctx, stream, w, written) })
 	return true, nil
 }
 

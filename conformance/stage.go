@@ -26,6 +26,12 @@ type stage struct {
 	// What closes the stage, in reverse order.
 	closers []func()
 
+	// What runs beside the play: ctx ends as soon as the stage closes, and the tasks
+	// are waited for last.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
 	tracer   endpoint.Tracer              // of the endpoint under test
 	sessions map[string]*endpoint.Session // by connection
 
@@ -64,6 +70,8 @@ func newStage(in *Input) *stage {
 		verdicts: make(map[string]map[uint64]endpoint.Verdict),
 	}
 	s.clock.armed = func() { s.change(func() {}) }
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.onClose(s.tasks.Wait)
 	return s
 }
 
@@ -111,6 +119,7 @@ func (s *stage) run(ctx context.Context) (*Observation, error) {
 }
 
 func (s *stage) close() {
+	s.cancel()
 	for _, f := range slices.Backward(s.closers) {
 		f()
 	}
