@@ -17,7 +17,7 @@ func (c *Client) Card(ctx context.Context, agentID, etag string) (*agdisc.Card, 
 // Agents lists the agents of the peer, page by page, and calls yield for each until it
 // returns false.
 func (c *Client) Agents(ctx context.Context, yield func(agdisc.Entry) bool) error {
-	call := func(params []byte) ([]byte, error) { return rpc.Call(ctx, c.Session, agdisc.MethodList, params) }
+	call := func(params, result any) error { return rpc.CallJSON(ctx, c.Session, agdisc.MethodList, params, result) }
 	for entry, err := range agdisc.Entries(call) {
 		if err != nil {
 			return c.Explain(err)

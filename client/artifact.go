@@ -3,9 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -77,29 +75,16 @@ func (c *Client) ListArtifacts(ctx context.Context, in artifact.ListParams, yiel
 }
 
 func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
-	for {
-		params, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("client: %w", err)
-		}
-		result, err := rpc.Call(ctx, on, artifact.MethodList, params)
+	call := func(params, result any) error { return rpc.CallJSON(ctx, on, artifact.MethodList, params, result) }
+	for entry, err := range artifact.Entries(in, call) {
 		if err != nil {
 			return c.Explain(err)
 		}
-		var page artifact.ListResult
-		if err := json.Unmarshal(result, &page); err != nil {
-			return c.Explain(fmt.Errorf("client: %s: %w", artifact.MethodList, err))
+		if !yield(&entry) {
+			break
 		}
-		for i := range page.Artifacts {
-			if !yield(&page.Artifacts[i]) {
-				return nil
-			}
-		}
-		if page.Next == "" || page.Next <= in.After {
-			return nil
-		}
-		in.After = page.Next
 	}
+	return nil
 }
 
 // FindArtifact returns the entry of an artifact_id in the peer's list, nil if there is

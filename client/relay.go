@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -24,17 +22,9 @@ func (c *Client) DeliveryStatus(ctx context.Context, id []byte) (relay.State, ui
 // DeadPage calls yield with a page of the dead deliveries of this identity, in the order of
 // relay.DeadPage. next is the value of After for the next page; empty if there is none.
 func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*relay.Dead)) (next string, err error) {
-	params, err := json.Marshal(in)
-	if err != nil {
-		return "", fmt.Errorf("client: %w", err)
-	}
-	result, err := rpc.Call(ctx, c.Session, relay.MethodDead, params)
-	if err != nil {
-		return "", c.Explain(err)
-	}
 	var page relay.DeadPage
-	if err := json.Unmarshal(result, &page); err != nil {
-		return "", c.Explain(fmt.Errorf("client: %s: %w", relay.MethodDead, err))
+	if err := rpc.CallJSON(ctx, c.Session, relay.MethodDead, in, &page); err != nil {
+		return "", c.Explain(err)
 	}
 	for i := range page.Dead {
 		yield(&page.Dead[i])

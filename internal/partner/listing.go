@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -66,9 +67,11 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 		return
 	}
 	var list []agdisc.Entry
-	call := func(params []byte) ([]byte, error) { return rpc.Call(ctx, up.Session, agdisc.MethodList, params) }
+	call := func(params, result any) error {
+		return rpc.CallJSON(ctx, up.Session, agdisc.MethodList, params, result)
+	}
 	for entry, err := range agdisc.Entries(call) {
-		if errors.Is(err, agdisc.ErrNext) { // what it has said counts
+		if errors.Is(err, profiles.ErrNext) { // what it has said counts
 			break
 		}
 		if err != nil {

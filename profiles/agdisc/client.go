@@ -3,9 +3,6 @@ package agdisc
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -66,48 +63,16 @@ func readNotModified(payload []byte, agentID, etag string) error {
 	return nil
 }
 
-// ErrNext says that a peer's listing does not go on behind the page before.
-var ErrNext = errors.New("agdisc: " + MethodList + ": the next page is none of those to come")
-
 // Entries lists the agents of a peer, page by page as they are wanted. call calls
-// MethodList with params. An error is the last thing it yields: that of call, that of a
-// result which is no ListResult, or ErrNext.
-func Entries(call func(params []byte) ([]byte, error)) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		var in ListParams
-		for {
-			page, err := in.ask(call)
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			for _, entry := range page.Agents {
-				if !yield(entry, nil) {
-					return
-				}
-			}
-			switch {
-			case page.Next == "":
-				return
-			case page.Next <= in.After, len(page.Agents) == 0:
-				yield(Entry{}, ErrNext)
-				return
-			}
-			in.After = page.Next
+// MethodList with params as JSON, and reads its result. An error is the last thing that is
+// yielded: that of call, or profiles.ErrNext.
+func Entries(call func(params, result any) error) iter.Seq2[Entry, error] {
+	return profiles.Pages(func(at string) ([]Entry, string, error) {
+		var page ListResult
+		err := call(ListParams{After: at}, &page)
+		if page.Next != "" && (page.Next <= at || len(page.Agents) == 0) {
+			err = profiles.ErrNext
 		}
-	}
-}
-
-func (in ListParams) ask(call func(params []byte) ([]byte, error)) (page ListResult, err error) {
-	octets, err := json.Marshal(in)
-	if err != nil {
-		return page, fmt.Errorf("agdisc: %w", err)
-	}
-	if octets, err = call(octets); err != nil {
-		return page, err
-	}
-	if err := json.Unmarshal(octets, &page); err != nil {
-		return page, fmt.Errorf("agdisc: %s: %w", MethodList, err)
-	}
-	return page, nil
+		return page.Agents, page.Next, err
+	})
 }

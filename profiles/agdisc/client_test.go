@@ -1,12 +1,14 @@
 package agdisc_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
@@ -19,19 +21,20 @@ func TestEntriesGoOnUntilTheListingDoesNot(t *testing.T) {
 		"one page":                      {[]string{`{"agents":[{"agent_id":"a"},{"agent_id":"b"}]}`}, []string{"a", "b"}, ""},
 		"two pages":                     {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"b"}]}`}, []string{"a", "b"}, ""},
 		"no agents":                     {[]string{`{"agents":[]}`}, nil, ""},
-		"the same page again":           {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a", "a"}, agdisc.ErrNext.Error()},
-		"an empty page before the next": {[]string{`{"agents":[],"next":"a"}`}, nil, agdisc.ErrNext.Error()},
+		"the same page again":           {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a", "a"}, profiles.ErrNext.Error()},
+		"an empty page before the next": {[]string{`{"agents":[],"next":"a"}`}, nil, profiles.ErrNext.Error()},
 		"no page":                       {[]string{`[]`}, nil, "cannot unmarshal"},
 		"a page that is refused":        {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a"}, io.ErrUnexpectedEOF.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked, got []string
+			var asked []any
+			var got []string
 			var last error
-			for entry, err := range agdisc.Entries(func(params []byte) ([]byte, error) {
-				if asked = append(asked, string(params)); len(asked) > len(test.pages) {
-					return nil, io.ErrUnexpectedEOF
+			for entry, err := range agdisc.Entries(func(params, result any) error {
+				if asked = append(asked, params); len(asked) > len(test.pages) {
+					return io.ErrUnexpectedEOF
 				}
-				return []byte(test.pages[len(asked)-1]), nil
+				return json.Unmarshal([]byte(test.pages[len(asked)-1]), result)
 			}) {
 				if last = err; err == nil {
 					got = append(got, entry.AgentID)
@@ -43,19 +46,19 @@ func TestEntriesGoOnUntilTheListingDoesNot(t *testing.T) {
 			if (last == nil) != (test.err == "") || last != nil && !strings.Contains(last.Error(), test.err) {
 				t.Errorf("error %v, want %q", last, test.err)
 			}
-			if len(asked) > 1 && asked[1] != `{"after":"a"}` {
-				t.Errorf("asked for the second page with %s", asked[1])
+			if next := (agdisc.ListParams{After: "a"}); len(asked) > 1 && asked[1] != next {
+				t.Errorf("asked for the second page with %+v", asked[1])
 			}
 		})
 	}
 }
 
 func TestEntriesThatNobodyWantsAreNotAskedFor(t *testing.T) {
-	for _, err := range agdisc.Entries(func(params []byte) ([]byte, error) {
-		if string(params) != "{}" {
-			return nil, errors.New("asked for a second page")
+	for _, err := range agdisc.Entries(func(params, result any) error {
+		if params != (agdisc.ListParams{}) {
+			return errors.New("asked for a second page")
 		}
-		return []byte(`{"agents":[{"agent_id":"a"}],"next":"a"}`), nil
+		return json.Unmarshal([]byte(`{"agents":[{"agent_id":"a"}],"next":"a"}`), result)
 	}) {
 		if err != nil {
 			t.Fatal(err)

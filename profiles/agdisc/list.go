@@ -12,17 +12,11 @@ import (
 // params are a ListParams as JSON, its result a ListResult.
 const MethodList = "swp.agents.list"
 
-// MaxList is how many agents a ListResult has at most.
-const MaxList = 100
-
-// maxParams is more than any ListParams need whose After is an agent_id.
-const maxParams = 8 << 10
-
 // ListParams say where a page of the listing begins. Empty params are the first
 // page.
 type ListParams struct {
 	After string `json:"after,omitempty"` // agent_ids that come after it, in order of their octets
-	Limit int    `json:"limit,omitempty"` // default and bound is MaxList
+	Limit int    `json:"limit,omitempty"` // default and bound is profiles.MaxList
 }
 
 // ListResult is a page of the listing.
@@ -36,19 +30,8 @@ type ListResult struct {
 // card. The error is an *profiles.Error.
 func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 	var in ListParams
-	if len(params) > maxParams {
-		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: params of %d octets, want at most %d", len(params), maxParams)
-	}
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, &in); err != nil {
-			return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: params are no JSON object with after and limit")
-		}
-	}
-	if in.Limit < 0 {
-		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: limit %d, want 0 to %d", in.Limit, MaxList)
-	}
-	if in.Limit == 0 || in.Limit > MaxList {
-		in.Limit = MaxList
+	if err := profiles.ReadListing(Name, params, &in, &in.Limit); err != nil {
+		return nil, err
 	}
 	out := ListResult{Agents: []Entry{}}
 	for _, entry := range s.after(in.After) {

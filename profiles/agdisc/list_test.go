@@ -36,7 +36,7 @@ func ids(t *testing.T, s *agdisc.Service, limit int) (all []string) {
 	in := agdisc.ListParams{Limit: limit}
 	for {
 		page := list(t, s, in)
-		if len(page.Agents) > max(limit, 1) && limit > 0 || len(page.Agents) > agdisc.MaxList {
+		if len(page.Agents) > max(limit, 1) && limit > 0 || len(page.Agents) > profiles.MaxList {
 			t.Fatalf("a page of %d agents for a limit of %d", len(page.Agents), limit)
 		}
 		for _, entry := range page.Agents {

@@ -1,9 +1,11 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"strings"
 	"time"
 
@@ -12,27 +14,36 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// MaxList is how many artifacts a ListResult has at most.
-const MaxList = 100
-
 // listOctets is how much metadata goes into one ListResult, unless a single
 // artifact has more.
 const listOctets = 1 << 20
-
-// maxParams is more than any ListParams need.
-const maxParams = 8 << 10
 
 // ListParams say what to list. Empty params are the first page of everything.
 type ListParams struct {
 	ArtifactID string `json:"artifact_id,omitempty"` // this one only
 	After      string `json:"after,omitempty"`       // artifact_ids that come after it, in order of their octets
-	Limit      int    `json:"limit,omitempty"`       // default and bound is MaxList
+	Limit      int    `json:"limit,omitempty"`       // default and bound is profiles.MaxList
 }
 
 // ListResult is a page of the listing.
 type ListResult struct {
 	Artifacts []Entry `json:"artifacts"`
 	Next      string  `json:"next,omitempty"` // the After of the next page; empty: this is the last one
+}
+
+// Entries lists the artifacts of a peer that in asks for, page by page as they are wanted.
+// call calls MethodList with params as JSON, and reads its result. An error is the last
+// thing that is yielded: that of call, or profiles.ErrNext.
+func Entries(in ListParams, call func(params, result any) error) iter.Seq2[Entry, error] {
+	return profiles.Pages(func(at string) ([]Entry, string, error) {
+		var page ListResult
+		in.After = cmp.Or(at, in.After)
+		err := call(in, &page)
+		if page.Next != "" && page.Next <= in.After {
+			err = profiles.ErrNext
+		}
+		return page.Artifacts, page.Next, err
+	})
 }
 
 // Entry is one artifact, as a GET would find it.
@@ -56,8 +67,8 @@ type candidate struct {
 // those of others that a rule lets it list. The error is an *profiles.Error, or
 // that of ctx. It reads the Store.
 func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) ([]byte, error) {
-	in, err := readListParams(params)
-	if err != nil {
+	var in ListParams
+	if err := profiles.ReadListing(Name, params, &in, &in.Limit); err != nil {
 		return nil, err
 	}
 	out := ListResult{Artifacts: []Entry{}}
@@ -95,22 +106,6 @@ func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) 
 		out.Next = page[len(page)-1].ArtifactID
 	}
 	return json.Marshal(out)
-}
-
-func readListParams(params []byte) (in ListParams, err error) {
-	if len(params) > maxParams {
-		return in, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: params of %d octets, want at most %d", len(params), maxParams)
-	}
-	if len(params) > 0 && json.Unmarshal(params, &in) != nil {
-		return in, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: params are no JSON object with artifact_id, after and limit")
-	}
-	if in.Limit < 0 {
-		return in, profiles.Errorf(profiles.InvalidProfilePayload, "artifact: limit %d, want 0 to %d", in.Limit, MaxList)
-	}
-	if in.Limit == 0 || in.Limit > MaxList {
-		in.Limit = MaxList
-	}
-	return in, nil
 }
 
 // page returns the artifacts of a page, without their metadata, and whether more

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -23,6 +25,25 @@ const cancelWait = time.Second
 // that is given up because ctx ended is cancelled at the other end.
 func Call(ctx context.Context, on profiles.Caller, method string, params []byte) ([]byte, error) {
 	return Invocation{Method: method, Params: params}.Call(ctx, on)
+}
+
+// CallJSON is Call for a method whose params and result are JSON. Params that are nil are
+// empty. The error is that of Call, or names the method if the result is not JSON of its
+// type.
+func CallJSON(ctx context.Context, on profiles.Caller, method string, params, result any) (err error) {
+	var octets []byte
+	if params != nil {
+		if octets, err = json.Marshal(params); err != nil {
+			return fmt.Errorf("rpc: %s: %w", method, err)
+		}
+	}
+	if octets, err = Call(ctx, on, method, octets); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(octets, result); err != nil {
+		return fmt.Errorf("rpc: %s: %w", method, err)
+	}
+	return nil
 }
 
 // Sync returns once the peer has processed, and committed, what was sent on a lane before.

@@ -66,32 +66,16 @@ func Page(ctx context.Context, on profiles.Caller, q Query) (tools []Tool, next 
 const maxPages = 10_000
 
 // List asks a peer for all its tools that match a filter, page by page as they
-// are wanted. An error, which is one of Find's, is the last thing it yields.
+// are wanted. An error is the last thing it yields: one of those of Find, or
+// profiles.ErrNext.
 func List(ctx context.Context, on profiles.Caller, filter string) iter.Seq2[Tool, error] {
-	return func(yield func(Tool, error) bool) {
-		q := Query{Filter: filter}
-		for range maxPages {
-			tools, next, err := Page(ctx, on, q)
-			if err != nil {
-				yield(Tool{}, err)
-				return
-			}
-			for _, tool := range tools {
-				if !yield(tool, nil) {
-					return
-				}
-			}
-			if next == "" {
-				return
-			}
-			if next == q.PageToken {
-				yield(Tool{}, profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: the next page is this one again"))
-				return
-			}
-			q.PageToken = next
+	pages := 0
+	return profiles.Pages(func(token string) ([]Tool, string, error) {
+		if pages++; pages > maxPages {
+			return nil, "", profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: more than %d pages", maxPages)
 		}
-		yield(Tool{}, profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: more than %d pages", maxPages))
-	}
+		return Page(ctx, on, Query{Filter: filter, PageToken: token})
+	})
 }
 
 // ask sends a request and has its answer read, or returns what the peer says in

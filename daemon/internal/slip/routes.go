@@ -36,7 +36,7 @@ const (
 	listOld   = 30 * time.Second
 	listPause = time.Second
 	listWait  = 2 * time.Second      // for one partner
-	listMost  = 100 * agdisc.MaxList // entries
+	listMost  = 100 * profiles.MaxList // entries
 )
 
 func newRoutes(directory *partner.Directory) *routes {
@@ -100,9 +100,9 @@ func (a *announced) find(ctx context.Context, link *partner.Link, agentID string
 // list asks a partner which agents it has.
 func list(ctx context.Context, up *partner.Up) (map[string]bool, error) {
 	agents, entries := make(map[string]bool), 0
-	call := func(params []byte) ([]byte, error) { return rpc.Call(ctx, up.Session, agdisc.MethodList, params) }
+	call := func(params, result any) error { return rpc.CallJSON(ctx, up.Session, agdisc.MethodList, params, result) }
 	for entry, err := range agdisc.Entries(call) {
-		if errors.Is(err, agdisc.ErrNext) {
+		if errors.Is(err, profiles.ErrNext) {
 			break
 		}
 		if err != nil {
