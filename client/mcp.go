@@ -16,13 +16,9 @@ import (
 
 // Info asks the peer what it offers.
 func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
-	result, err := rpc.Call(ctx, c.peer, rpc.MethodInfo, nil)
-	if err != nil {
-		return nil, c.Explain(err)
-	}
 	var info rpc.Info
-	if err := json.Unmarshal(result, &info); err != nil {
-		return nil, fmt.Errorf("client: swp.info: %w", err)
+	if err := rpc.CallJSON(ctx, c.peer, rpc.MethodInfo, nil, &info); err != nil {
+		return nil, c.Explain(err)
 	}
 	return &info, nil
 }
@@ -272,10 +268,7 @@ func (m *MCP) Close(ctx context.Context) {
 // after a while.
 func (c *Client) closeSession(ctx context.Context, target, session string) {
 	if session != "" {
-		params, err := json.Marshal(map[string]string{"target": target, "session": session})
-		if err == nil {
-			_, _ = rpc.Call(ctx, c.Session, mcpmap.MethodRPCClose, params)
-		}
+		_, _ = rpc.Call(ctx, c.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(target, session))
 	}
 	c.MCP().Leave(target, session)
 }

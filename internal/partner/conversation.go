@@ -3,7 +3,6 @@ package partner
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -146,7 +145,7 @@ func (c *conversation) Close() {
 		defer c.deafen() // while it listens a session that is drained stays
 		ctx, cancel := context.WithTimeout(up.Session.Context(), goodbye)
 		defer cancel()
-		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, c.address(id)) // or the partner forgets it by itself
+		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(c.server.target, id)) // or the partner forgets it by itself
 		c.server.client(up.Session).Leave(c.server.target, id)
 	}()
 }
@@ -354,7 +353,7 @@ func (c *conversation) hear(up *Up, id string) error {
 		return err
 	}
 	defer func() { _ = lane.Close() }()
-	stream, err := rpc.Open(ctx, lane, mcpmap.MethodRPCListen, c.address(id))
+	stream, err := rpc.Open(ctx, lane, mcpmap.MethodRPCListen, mcpmap.SessionParams(c.server.target, id))
 	if err != nil {
 		return err
 	}
@@ -364,13 +363,4 @@ func (c *conversation) hear(up *Up, id string) error {
 			return err
 		}
 	}
-}
-
-// address is the params of the methods about a session.
-func (c *conversation) address(id string) []byte {
-	params, err := json.Marshal(map[string]string{"target": c.server.target, "session": id})
-	if err != nil {
-		panic(err) // of strings it does not fail
-	}
-	return params
 }

@@ -8,11 +8,26 @@ import (
 )
 
 // Names of the built-in RPC methods by which a client looks after a legacy
-// session. Their params are {"target": …, "session": …}; target may be absent.
+// session. Their params are those of SessionParams.
 const (
 	MethodRPCListen = "swp.mcp.listen"
 	MethodRPCClose  = "swp.mcp.close"
 )
+
+type sessionParams struct {
+	Target  string `json:"target"` // may be absent
+	Session string `json:"session"`
+}
+
+// SessionParams returns the params by which MethodRPCListen and MethodRPCClose name a
+// session of a target.
+func SessionParams(target, session string) []byte {
+	params, err := json.Marshal(sessionParams{target, session})
+	if err != nil {
+		panic(err) // of strings it does not fail
+	}
+	return params
+}
 
 // Listen serves swp.mcp.listen: messages that the server of a session starts go
 // to lane from now on, which must stay open until ended is called. ended is
@@ -74,10 +89,7 @@ func (m *Mapping) End(sess profiles.Session, params []byte) error {
 
 // addressed returns the session that params name.
 func (m *Mapping) addressed(sess profiles.Session, params []byte) (*session, error) {
-	var p struct {
-		Target  string `json:"target"`
-		Session string `json:"session"`
-	}
+	var p sessionParams
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, profiles.Errorf(profiles.InvalidProfilePayload, `params are not {"target": string, "session": string}`)
 	}

@@ -2,7 +2,6 @@ package mcpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -136,7 +135,7 @@ func (s *session) listen(ctx context.Context, link Link, id string) (l listening
 	if l.lane, err = link.Session.Open(ctx); err != nil {
 		return l, nil, err
 	}
-	if l.Stream, err = rpc.Open(ctx, l.lane, mcpmap.MethodRPCListen, s.address(id)); err != nil {
+	if l.Stream, err = rpc.Open(ctx, l.lane, mcpmap.MethodRPCListen, mcpmap.SessionParams(s.c.o.Target, id)); err != nil {
 		_ = l.lane.Close()
 		return l, nil, err
 	}
@@ -144,15 +143,6 @@ func (s *session) listen(ctx context.Context, link Link, id string) (l listening
 		l.Close()
 		_ = l.lane.Close()
 	}, nil
-}
-
-// address is the params of the methods about a session.
-func (s *session) address(id string) []byte {
-	params, err := json.Marshal(map[string]string{"target": s.c.o.Target, "session": id})
-	if err != nil {
-		panic(err) // of strings it does not fail
-	}
-	return params
 }
 
 // again opens a session anew, in the words of the client.
@@ -330,7 +320,7 @@ func (s *session) leave(ctx context.Context) {
 // end ends a session by its name.
 func (s *session) end(ctx context.Context, link Link, id string) {
 	if id != "" && link.RPC {
-		_, _ = rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, s.address(id))
+		_, _ = rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(s.c.o.Target, id))
 	}
 	link.MCP.Leave(s.c.o.Target, id)
 }

@@ -3,7 +3,6 @@ package mcpfront
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -160,7 +159,7 @@ func (s *session) end(ctx context.Context) {
 	if !s.drop() || remote == "" {
 		return
 	}
-	_, _ = rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, s.named(remote))
+	_, _ = rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(s.target, remote))
 	link.MCP.Leave(s.target, remote)
 }
 
@@ -172,15 +171,6 @@ func (s *session) gone() {
 	if s.drop() && remote != "" {
 		link.MCP.Leave(s.target, remote)
 	}
-}
-
-// named is the params of the methods that look after a session.
-func (s *session) named(remote string) []byte {
-	params, err := json.Marshal(map[string]string{"target": s.target, "session": remote})
-	if err != nil {
-		panic(err) // strings can be written
-	}
-	return params
 }
 
 // way returns the link of the session. When the one before was lost, the session is
@@ -301,7 +291,7 @@ func (s *session) listenOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stream, err := rpc.Open(ctx, link.Session, mcpmap.MethodRPCListen, s.named(remote))
+	stream, err := rpc.Open(ctx, link.Session, mcpmap.MethodRPCListen, mcpmap.SessionParams(s.target, remote))
 	if err != nil {
 		return err
 	}
