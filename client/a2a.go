@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -77,14 +78,14 @@ func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, err
 	defer kept.Close()
 	defer kept.Watch()()
 	f := follower{o: o, kept: kept, resume: o.Resume, after: o.After}
-	r := reconnecting{pauses: pauses, patience: o.Patience, lost: o.Lost}
+	r := backoff.Retry{Pauses: pauses, Patience: o.Patience, Lost: o.Lost}
 	var result *TaskResult
-	err := r.run(ctx, func() (again bool, err error) {
+	err := r.Run(ctx, func() (again bool, err error) {
 		began := time.Now()
 		f.heard = false
 		result, err = f.once(ctx)
 		if f.heard || time.Since(began) > o.Patience {
-			r.moved()
+			r.Moved()
 		}
 		return f.resume && mayPass(err, nil), err
 	})

@@ -14,40 +14,6 @@ import (
 // pauses are the pauses before the next attempt to dial. Each is shortened at random.
 var pauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
-// reconnecting repeats an attempt, after pauses that grow until there is progress.
-type reconnecting struct {
-	pauses   backoff.Exponential
-	patience time.Duration                        // maximum time without progress; 0: no limit
-	lost     func(err error, pause time.Duration) // called before each pause; may be nil
-
-	last     time.Time // of the last progress
-	failures int       // since
-}
-
-// moved records progress: it resets the pauses and the time of patience.
-func (r *reconnecting) moved() { r.last, r.failures = time.Now(), 0 }
-
-// run calls try until it succeeds or says that a retry cannot help, ctx has ended, or the
-// next attempt would exceed the patience. It returns the last error of try.
-func (r *reconnecting) run(ctx context.Context, try func() (again bool, err error)) error {
-	for r.moved(); ; r.failures++ {
-		again, err := try()
-		if err == nil || !again || ctx.Err() != nil {
-			return err
-		}
-		wait := backoff.Jitter(r.pauses.After(r.failures))
-		if r.patience > 0 && time.Since(r.last)+wait > r.patience {
-			return err
-		}
-		if r.lost != nil {
-			r.lost(err, wait)
-		}
-		if backoff.Wait(ctx, wait) != nil {
-			return err
-		}
-	}
-}
-
 // again repeats an operation over as many connections as necessary.
 type again struct {
 	connect  Dialer
@@ -65,14 +31,14 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 	kept := Keep(KeepOptions{Dial: a.connect, Timeout: a.silence})
 	defer kept.Close()
 	defer kept.Watch()()
-	r, known := reconnecting{pauses: pauses, patience: a.patience, lost: a.lost}, a.known
-	return r.run(ctx, func() (again bool, err error) {
+	r, known := backoff.Retry{Pauses: pauses, Patience: a.patience, Lost: a.lost}, a.known
+	return r.Run(ctx, func() (again bool, err error) {
 		c, err := kept.one(ctx)
 		if err != nil {
 			return known, err // the peer was never reached
 		}
 		err = c.Explain(do(ctx, c, func() {
-			r.moved()
+			r.Moved()
 			known = true
 		}))
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -55,12 +56,12 @@ func FollowEvents(ctx context.Context, dial Dialer, o EventsOptions) error {
 	defer kept.Close()
 	defer kept.Watch()()
 	f := eventFollower{o: o, kept: kept}
-	r := reconnecting{pauses: pauses, patience: o.Patience, lost: o.Lost}
-	err := r.run(ctx, func() (again bool, err error) {
+	r := backoff.Retry{Pauses: pauses, Patience: o.Patience, Lost: o.Lost}
+	err := r.Run(ctx, func() (again bool, err error) {
 		f.heard = false
 		err = f.once(ctx)
 		if f.heard {
-			r.moved()
+			r.Moved()
 		}
 		return f.began && mayPass(err, nil), err
 	})

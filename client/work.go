@@ -194,8 +194,8 @@ func (e *refusedAgentError) Error() string {
 
 // serve keeps a connection until life ends.
 func (w *work) serve(life context.Context, c *Client) {
-	r := reconnecting{pauses: workerPauses, lost: w.o.Lost}
-	_ = r.run(life, func() (again bool, err error) { // it runs until life ends
+	r := backoff.Retry{Pauses: workerPauses, Lost: w.o.Lost}
+	_ = r.Run(life, func() (again bool, err error) { // it runs until life ends
 		if c == nil {
 			if c, err = w.dial(life); err != nil {
 				return true, err
@@ -213,7 +213,7 @@ func (w *work) serve(life context.Context, c *Client) {
 			return false, nil
 		}
 		if time.Since(began) > steady {
-			r.moved()
+			r.Moved()
 		}
 		err = c.Explain(context.Cause(c.Context()))
 		c.Close()

@@ -81,26 +81,19 @@ type passing struct {
 // run goes on over the next session where one is lost.
 func (p *passing) run(ctx context.Context) error {
 	p.ctx = ctx
-	failures, moved := 0, time.Now()
-	for {
+	retry := backoff.Retry{Pauses: passPauses, Patience: passFor}
+	return retry.Run(ctx, func() (again bool, err error) {
 		from := p.Start
 		session, err := p.way.Session(ctx)
 		if err == nil {
 			_, err = p.Receive(ctx, session)
 		}
 		if p.Start > from {
-			failures, moved = 0, time.Now()
+			retry.Moved()
 		}
 		refused, final := errors.AsType[*profiles.PeerError](err)
-		switch {
-		case err == nil, p.err != nil, ctx.Err() != nil, time.Since(moved) > passFor, final && (p.next == 0 || !refused.Retryable()):
-			return err
-		}
-		if err := backoff.Wait(ctx, passPauses.After(failures)); err != nil {
-			return err
-		}
-		failures++
-	}
+		return p.err == nil && (!final || p.next > 0 && refused.Retryable()), err
+	})
 }
 
 // send passes a chunk on to the peer.

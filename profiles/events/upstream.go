@@ -39,30 +39,30 @@ var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last even
 // the partner stores events none is missed. A subscription that is not confirmed the first
 // time is not tried again.
 func (u *upstream) follow(ctx context.Context) error {
-	for failures := 0; ; failures++ {
+	retry := backoff.Retry{Pauses: followPauses}
+	err := retry.Run(ctx, func() (again bool, err error) {
+		if u.begun && u.paused != nil {
+			if err := u.paused(); err != nil {
+				return false, err
+			}
+		}
 		moved, err := u.once(ctx)
 		if moved {
-			failures = 0
+			retry.Moved()
 		}
 		refused, final := errors.AsType[*profiles.PeerError](err)
 		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
 		case !u.begun, u.fatal != nil, final && !refused.Retryable():
-			return err
+			return false, err
 		case !u.holds:
-			return errInterrupted
+			return false, errInterrupted
 		}
-		if err := backoff.Wait(ctx, backoff.Jitter(followPauses.After(failures))); err != nil {
-			return err
-		}
-		if u.paused == nil {
-			continue
-		}
-		if err := u.paused(); err != nil {
-			return err
-		}
+		return true, err
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return err
 }
 
 // once takes what comes over one session. moved says that something did.

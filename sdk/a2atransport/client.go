@@ -94,32 +94,30 @@ func (t *Client) do(ctx context.Context, name string, params a2aclient.ServicePa
 		task.Deadline = deadline
 	}
 	o := a2a.SendOptions{Agent: t.Agent}
-	patience := cmp.Or(t.Patience, 10*time.Second)
-	pauses := backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
-	for last, failures := time.Now(), 0; ; failures++ {
-		result, moved, err := t.once(ctx, task, &o, event)
-		switch {
-		case err == nil && result.OK:
-			return result.Output, nil
-		case err == nil:
-			f, _ := a2abinding.OfResult(result)
-			return nil, errorOf(f)
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case !errors.As(err, new(*lostError)):
-			return nil, err
+	var result *a2a.Result
+	retry := backoff.Retry{Pauses: pauses, Patience: cmp.Or(t.Patience, 10*time.Second)}
+	err = retry.Run(ctx, func() (again bool, err error) {
+		var moved bool
+		if result, moved, err = t.once(ctx, task, &o, event); moved {
+			retry.Moved()
 		}
-		if moved {
-			last, failures = time.Now(), 0
-		}
-		if time.Since(last) > patience {
-			return nil, errorOf(a2abinding.Own(a2abinding.LinkLost, err.Error()))
-		}
-		if err := backoff.Wait(ctx, pauses.After(failures)); err != nil {
-			return nil, err
-		}
+		return errors.As(err, new(*lostError)), err
+	})
+	switch {
+	case err == nil && result.OK:
+		return result.Output, nil
+	case err == nil:
+		f, _ := a2abinding.OfResult(result)
+		return nil, errorOf(f)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.As(err, new(*lostError)):
+		return nil, errorOf(a2abinding.Own(a2abinding.LinkLost, err.Error()))
 	}
+	return nil, err
 }
+
+var pauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
 // lostError is a failure that a new session may avoid.
 type lostError struct{ cause error }
