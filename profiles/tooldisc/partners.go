@@ -2,9 +2,6 @@ package tooldisc
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -14,12 +11,6 @@ const (
 	MaxPartnerTools  = 10_000
 	MaxPartnerOctets = 64 << 20
 )
-
-// partnerTools are the tools that a partner lists.
-type partnerTools struct {
-	entries []*entry
-	away    time.Time // since when the partner is; zero: it is there
-}
 
 // SetPartner has the tools that a partner lists be listed as partner/tool_id, in place of
 // those before: to who may call or get a tool of that name, but to no partner. A tool that
@@ -36,52 +27,33 @@ func (s *Service) SetPartner(partner string, tools []Tool) {
 		e.partner = partner
 		list = append(list, e)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.partners[partner] = &partnerTools{entries: list}
-	s.publish()
+	s.partners.Set(partner, list)
+	s.publishNow()
 }
 
 // PartnerAway says that a partner is not there any more: its tools are listed all the
 // same, and answers say for how long they may be out of date.
-func (s *Service) PartnerAway(partner string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.partners[partner]; p != nil && p.away.IsZero() {
-		p.away = s.opts.Now()
-	}
-}
+func (s *Service) PartnerAway(partner string) { s.partners.Away(partner) }
 
 // ForgetPartner drops what a partner has listed.
 func (s *Service) ForgetPartner(partner string) {
+	s.partners.Forget(partner)
+	s.publishNow()
+}
+
+func (s *Service) publishNow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.partners[partner] != nil {
-		delete(s.partners, partner)
-		s.publish()
-	}
+	s.publish()
 }
 
 // stale is for how many milliseconds the partners of some tools are away, of several the
 // longest time, and 0 if all are there.
 func (s *Service) stale(tools map[string]bool) (ms uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for partner := range tools {
-		if p := s.partners[partner]; p != nil && !p.away.IsZero() {
-			ms = max(ms, uint64(max(s.opts.Now().Sub(p.away).Milliseconds(), 1)))
-		}
+		ms = max(ms, uint64(s.partners.Stale(partner)))
 	}
 	return ms
-}
-
-// ofPartners are the lists of all partners, in the order of their names. The caller holds
-// mu.
-func (s *Service) ofPartners() (all [][]*entry) {
-	for _, name := range slices.Sorted(maps.Keys(s.partners)) {
-		all = append(all, s.partners[name].entries)
-	}
-	return all
 }
 
 // askPartners has the tools of partners be known of which an identity may see some.

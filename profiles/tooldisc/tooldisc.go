@@ -153,6 +153,7 @@ type Service struct {
 	reading   chan struct{}                     // slots for those that are read
 	watches   atomic.Pointer[map[string]*watch] // by server; a map never changes
 	catalogue atomic.Pointer[catalogue]
+	partners  profiles.PartnerLists[*entry]
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -162,7 +163,6 @@ type Service struct {
 	closed     bool
 	configured []*entry
 	lists      map[string][]*entry // by server
-	partners   map[string]*partnerTools
 }
 
 // New returns a Service. It fails on a tool that is configured twice, or that no
@@ -172,7 +172,8 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry), partners: make(map[string]*partnerTools)}
+	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
+	s.partners.Now = opts.Now
 	s.watches.Store(new(map[string]*watch))
 	_, _ = rand.Read(s.tokens.key[:]) // never fails
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -281,7 +282,10 @@ func (s *Service) publish() {
 	for _, list := range s.lists {
 		all = append(all, list)
 	}
-	s.catalogue.Store(newCatalogue(append(all, s.ofPartners()...)...))
+	for list := range s.partners.All {
+		all = append(all, list)
+	}
+	s.catalogue.Store(newCatalogue(all...))
 }
 
 // Profile returns the profile that serves peers. It is the same each time.
