@@ -54,7 +54,7 @@ func (n *Names) message(env *e1.Envelope) *Message {
 }
 
 func (n *Names) rewrite(dst []byte, m *Message, env *e1.Envelope, f func(name []byte) []byte) ([]byte, error) {
-	body, err := Body(env.Payload, env.MsgType, uint64(len(n.Messages)))
+	body, err := Body(env.Payload, env.MsgType, highest(n.Messages))
 	if err != nil {
 		return nil, err
 	}

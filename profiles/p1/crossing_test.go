@@ -17,6 +17,7 @@ func TestNamesAreChangedAndNothingElse(t *testing.T) {
 		{Type: 1, Name: "One", Decode: ok, Fields: []p1.Field{{Num: 1, Name: "id", Kind: p1.KindText}, {Num: 4, Name: "n", Kind: p1.KindUint64}}},
 		{Type: 2, Name: "Many", Decode: ok, Fields: []p1.Field{{Num: 1, Name: "list", Kind: p1.KindMessage, Repeated: true, Message: &inner}}},
 		{Type: 3, Name: "None", Decode: ok, Fields: []p1.Field{{Num: 1, Name: "other", Kind: p1.KindText}}},
+		{Type: 6, Name: "Far", Decode: ok, Fields: []p1.Field{{Num: 1, Name: "id", Kind: p1.KindText}}},
 	}}
 	for _, test := range []struct {
 		name          string
@@ -31,6 +32,7 @@ func TestNamesAreChangedAndNothingElse(t *testing.T) {
 		{"none", 1, "\x0a\x00", "\x0a\x00", nil},
 		{"in a list", 2, "\x12\x12\x0a\x06\x12\x01a\x1a\x01x\x0a\x03\x12\x01c\x0a\x03\x1a\x01y", "\x12\x16\x0a\x08\x12\x03b/a\x1a\x01x\x0a\x05\x12\x03b/c\x0a\x03\x1a\x01y", []string{"a", "c"}},
 		{"a message without a name", 3, "\x1a\x03\x0a\x01a", "\x1a\x03\x0a\x01a", nil},
+		{"behind numbers that nobody has", 6, "\x32\x03\x0a\x01a\x3a\x00", "\x32\x05\x0a\x03b/a", []string{"a"}},
 		{"a message of no schema", 9, "\x0a\x01", "\x0a\x01", nil},
 	} {
 		env := &e1.Envelope{MsgType: test.msgType, Payload: []byte(test.payload)}

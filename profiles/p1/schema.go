@@ -13,6 +13,14 @@ type Message struct {
 	Decode func(payload []byte) error
 }
 
+// highest returns the highest msg_type of messages.
+func highest(messages []Message) (n uint64) {
+	for i := range messages {
+		n = max(n, messages[i].Type)
+	}
+	return n
+}
+
 // Field describes a field of a message.
 type Field struct {
 	Num      uint64

@@ -18,7 +18,7 @@ func Show(messages []Message) func(env *e1.Envelope) any {
 		if i < 0 || messages[i].Decode(env.Payload) != nil {
 			return nil
 		}
-		body, err := Body(env.Payload, env.MsgType, uint64(len(messages)))
+		body, err := Body(env.Payload, env.MsgType, highest(messages))
 		if err != nil {
 			return nil
 		}

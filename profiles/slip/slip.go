@@ -49,6 +49,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/slip/nslip"
 	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/slip/ucr"
@@ -60,12 +61,11 @@ const (
 	Name      = "slip"
 )
 
-// The message types. That of SLIP_ERR is the number of its member in the wrapper.
+// The message types of the languages; TypeErr is beside them.
 const (
 	TypeNSLIP  = 1
 	TypeSLIP   = 2
 	TypeBinary = 3
-	TypeErr    = 4
 )
 
 // Agents knows the agents that sessions have declared. It must not block, and is safe
@@ -233,6 +233,7 @@ func New(opts Options) (*Service, error) {
 		},
 		Extensions: []uint64{ExtUCRHash, ExtHandle, profiles.ExtHops},
 		Handler:    profiles.HandlerFunc(s.serve),
+		Show:       p1.Show(Messages),
 		Check:      func(env *e1.Envelope) error { return new(Err).Decode(env.Payload) },
 		Refusal:    refusals.Refusal,
 	}
