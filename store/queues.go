@@ -23,6 +23,14 @@ type Queues interface {
 	// remembers, done ones included, and refuses more with ErrQuota.
 	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(AddResult))
 
+	// Bound submits that a queue has a bound of its own in place of the engine's. It
+	// holds for what is added later, until the store is closed.
+	Bound(space, queue string, most Room, done func(error))
+
+	// Holds returns what a queue with a bound of its own holds that is not done, as of
+	// the last commit.
+	Holds(space, queue string) Room
+
 	// Lease submits the taking of the item of a queue that has been due longest,
 	// until a time. Data of more than most octets does not come with the result:
 	// Data returns it.
@@ -58,6 +66,12 @@ type Queues interface {
 	// in which they came into it, after a number, until yield returns false.
 	Items(ctx context.Context, space, queue string, after uint64,
 		yield func(n uint64, id string, tries int, data []byte) bool) error
+}
+
+// Room is what a queue holds of items that are not done, or may.
+type Room struct {
+	Items  int64
+	Octets int64 // of their data
 }
 
 // AddResult is the result of an Add.

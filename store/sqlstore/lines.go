@@ -23,7 +23,8 @@ type line struct {
 	live, kept  int64 // items that are not done, and all
 	space, name []byte
 	of          *remembered
-	written     bool // it has a row
+	room        *room // nil: the bound of the store holds
+	written     bool  // it has a row
 	changed     bool
 }
 
@@ -42,6 +43,7 @@ type lines struct {
 	counted []*remembered          // those that changed
 
 	waiting, settled tally // now, and as of the last commit
+	rooms            rooms
 }
 
 // tally is how many queues have items that are not done, and how many those are.
@@ -69,10 +71,12 @@ func (l *lines) forget() {
 	}
 	l.counted = l.counted[:0]
 	l.waiting = l.settled
+	l.rooms.forget()
 }
 
 // settle marks the counts as committed.
-func (l *lines) settle() {
+func (l *lines) settle(s *Store) {
+	l.rooms.settle(s)
 	for _, r := range l.counted {
 		r.settled, r.changed = r.total, false
 	}
@@ -94,15 +98,19 @@ func (l *lines) space(name []byte) *remembered {
 }
 
 func (l *lines) add(q *line) *line {
-	q.of = l.space(q.space)
+	name := logName{string(q.space), string(q.name)}
+	q.of, q.room = l.space(q.space), l.rooms[name]
 	l.byID[q.id] = q
-	l.byName[logName{string(q.space), string(q.name)}] = q
+	l.byName[name] = q
 	return q
 }
 
-// count books items.
-func (l *lines) count(q *line, live, kept int64) {
+// count books items, of so many octets each.
+func (l *lines) count(q *line, live, kept, octets int64) {
 	l.waiting.count(q.live, q.live+live)
+	if q.room != nil {
+		q.room.count(live, octets)
+	}
 	q.live += live
 	q.kept += kept
 	q.of.total += kept
@@ -173,14 +181,18 @@ func (w *writer) makeLine(space, name string) (*line, error) {
 	return w.lines.add(&line{id: w.state.ids, space: []byte(space), name: []byte(name)}), nil
 }
 
-// admit refuses one more item in a queue that is full, or in a space.
-func (w *writer) admit(space, name string) error {
+// admit refuses one more item of so many octets in a queue that is full, or in a space.
+func (w *writer) admit(space, name string, octets int64) error {
 	full := func() (error, error) {
 		q, err := w.line(space, name)
 		if err != nil {
 			return nil, err
 		}
-		if q != nil && q.live >= w.s.bounds.Load().waiting {
+		if r := w.lines.rooms[logName{space, name}]; r != nil {
+			if refused := r.refuses(name, octets); refused != nil {
+				return refused, nil
+			}
+		} else if q != nil && q.live >= w.s.bounds.Load().waiting {
 			return fmt.Errorf("%w: queue %q has %d items", store.ErrQuota, name, q.live), nil
 		}
 		if r := w.lines.space([]byte(space)); r.total >= w.s.bounds.Load().remembered {

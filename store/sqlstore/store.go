@@ -99,6 +99,7 @@ type Store struct {
 	mark    *marker
 	clock   *clock
 	queue   queue
+	rooms   sync.Map   // of *room, by logName: queues with a bound of their own
 	readers chan *conn // slots; one may hold nil, then a connection is made
 	checks  checks
 	damage  atomic.Pointer[error] // what was found first
@@ -141,7 +142,7 @@ func newStore(options Options) (*Store, error) {
 		s: s, sweeper: newSweeper(),
 		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner)},
 		logs:   logs{byName: make(map[logName]*log), byID: make(map[int64]*log)},
-		lines:  lines{byName: make(map[logName]*line), byID: make(map[int64]*line), spaces: make(map[string]*remembered)},
+		lines:  lines{byName: make(map[logName]*line), byID: make(map[int64]*line), spaces: make(map[string]*remembered), rooms: make(rooms)},
 	}
 	return s, nil
 }

@@ -101,6 +101,23 @@ func (k *kit) wantItem(id, queue, state string, tries int) {
 	}
 }
 
+// bound has a queue have a bound of its own.
+func (k *kit) bound(queue string, most store.Room) {
+	k.Helper()
+	c := make(chan error, 1)
+	k.Bound("space", queue, most, func(err error) { c <- err })
+	if err := wait(k, c); err != nil {
+		k.Fatal(err)
+	}
+}
+
+func (k *kit) wantHeld(queue string, want store.Room) {
+	k.Helper()
+	if got := k.Holds("space", queue); got != want {
+		k.Errorf("Holds(%q) = %+v, want %+v", queue, got, want)
+	}
+}
+
 func (k *kit) items(queue string, after uint64) (ids []string, last uint64) {
 	k.Helper()
 	err := k.Items(k.Context(), "space", queue, after, func(n uint64, id string, _ int, data []byte) bool {
@@ -435,6 +452,34 @@ var queues = []test{
 		k.mustAdd("queue", "3", "x", never)
 		k.reopen()
 		k.wantErr("Add", k.add("queue", "5", "", "owner", "x", never, k.in(day)).Err, store.ErrQuota)
+	}},
+	{name: "AQueueCanHaveABoundOfItsOwn", options: Options{Waiting: 1}, clock: true, run: func(k *kit) {
+		k.mustAdd("queue", "0", "12", never)
+		k.mustAdd("other", "x", "x", never)
+		k.bound("queue", store.Room{Items: 3, Octets: 10})
+		k.mustAdd("queue", "1", "345", never)
+		k.wantErr("Add of octets over the bound", k.add("queue", "2", "", "owner", "678901", never, k.in(day)).Err, store.ErrQuota)
+		k.wantItem("2", "", "", 0)
+		k.mustAdd("queue", "2", "67890", never)
+		k.wantHeld("queue", store.Room{Items: 3, Octets: 10})
+		k.wantErr("Add of an item over the bound", k.add("queue", "3", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
+		k.wantErr("Add to another queue", k.add("other", "3", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
+		// Taken is not done. What is done or moved away makes room, moved in is never refused.
+		lease := k.mustLease("queue", "0", 1)
+		k.wantErr("Add", k.add("queue", "3", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
+		k.ack("0", lease)
+		if !k.move("1", k.mustLease("queue", "1", 1), "elsewhere", "x", never) || !k.move("x", k.mustLease("other", "x", 1), "queue", "1234567", never) {
+			k.Error("Move is refused")
+		}
+		k.wantHeld("queue", store.Room{Items: 2, Octets: 12})
+		k.bound("queue", store.Room{Items: 3, Octets: 13})
+		k.mustAdd("queue", "3", "8", never)
+		// A store that was opened again is told once more.
+		k.reopen()
+		k.wantHeld("queue", store.Room{})
+		k.bound("queue", store.Room{Items: 3, Octets: 100})
+		k.wantHeld("queue", store.Room{Items: 3, Octets: 13})
+		k.wantErr("Add", k.add("queue", "4", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
 	}},
 	{name: "ASpaceRemembersSoMany", options: Options{Remembered: 3}, clock: true, run: func(k *kit) {
 		for i := range 3 {

@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/slimwire/swp/store"
+)
+
+// heldItems are those of a queue that are not done.
+const heldItems = `SELECT count(*), coalesce(sum(size), 0) FROM item INDEXED BY item_due WHERE line = ? AND done = 0`
+
+// room is the bound of one queue, and what the queue holds. It belongs to the writer, but
+// for what is shown.
+type room struct {
+	most          store.Room
+	held, settled store.Room // now, and as of the last commit
+	known         bool       // it was committed
+	shown         struct{ items, octets atomic.Int64 }
+}
+
+// refuses says why so many octets more do not fit, nil if they do.
+func (r *room) refuses(name string, more int64) error {
+	switch {
+	case r.held.Items >= r.most.Items:
+		return fmt.Errorf("%w: queue %q has %d items", store.ErrQuota, name, r.held.Items)
+	case r.held.Octets+more > r.most.Octets:
+		return fmt.Errorf("%w: queue %q has %d octets, %d more exceed %d", store.ErrQuota, name, r.held.Octets, more, r.most.Octets)
+	}
+	return nil
+}
+
+// count books items, of so many octets each.
+func (r *room) count(items, octets int64) {
+	r.held.Items += items
+	r.held.Octets += items * octets
+}
+
+// rooms are the queues with a bound of their own.
+type rooms map[logName]*room
+
+// settle marks what is held as committed, and shows it.
+func (all rooms) settle(s *Store) {
+	for name, r := range all {
+		if !r.known {
+			r.known = true
+			s.rooms.Store(name, r)
+		}
+		if r.settled = r.held; r.shown.items.Load() != r.held.Items || r.shown.octets.Load() != r.held.Octets {
+			r.shown.items.Store(r.held.Items)
+			r.shown.octets.Store(r.held.Octets)
+		}
+	}
+}
+
+// forget takes back what was not committed.
+func (all rooms) forget() {
+	for name, r := range all {
+		if r.held = r.settled; !r.known {
+			delete(all, name)
+		}
+	}
+}
+
+// bound is a Bound that waits.
+type bound struct {
+	name    logName
+	most    store.Room
+	tell    func(error)
+	invalid error
+}
+
+// Bound implements store.Queues.
+func (s *Store) Bound(space, queue string, most store.Room, done func(error)) {
+	s.queue.submit(&bound{name: logName{space, queue}, most: most, tell: done, invalid: checkSizes(space, queue, "", "", 0)})
+}
+
+func (b *bound) size() int      { return len(b.name.space) + len(b.name.name) }
+func (b *bound) done(err error) { b.tell(err) }
+
+func (b *bound) apply(w *writer) error {
+	if b.invalid != nil {
+		return b.invalid
+	}
+	r := w.lines.rooms[b.name]
+	if r == nil {
+		q, err := w.line(b.name.space, b.name.name)
+		if err != nil {
+			return err
+		}
+		r = new(room)
+		if q != nil {
+			row, err := w.conn.row(heldItems, q.id)
+			if err != nil {
+				return err
+			}
+			r.held = store.Room{Items: number(row[0]), Octets: number(row[1])}
+			q.room = r
+		}
+		w.lines.rooms[b.name] = r
+	}
+	r.most = b.most
+	return nil
+}
+
+// Holds implements store.Queues.
+func (s *Store) Holds(space, queue string) store.Room {
+	if found, ok := s.rooms.Load(logName{space, queue}); ok {
+		r := found.(*room)
+		return store.Room{Items: r.shown.items.Load(), Octets: r.shown.octets.Load()}
+	}
+	return store.Room{}
+}
