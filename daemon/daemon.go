@@ -177,12 +177,12 @@ func (d *daemon) run(ctx context.Context) error {
 	defer tasks.Wait()
 	defer cancel()
 	for _, p := range d.parts {
+		p.Opened()
+	}
+	for _, p := range d.parts {
 		tasks.Go(func() { p.Serve(work) })
 	}
 	d.health.phase.Store(int32(serving))
-	for _, p := range d.parts {
-		p.Serving()
-	}
 	d.announce()
 	if err := d.writeAddrFile(); err != nil {
 		d.log.Error("addresses not written", zap.Error(err))

@@ -22,6 +22,10 @@ type PlanPartner struct {
 	Trust     []string `json:"trust"`     // PEM files; none: those of the endpoint
 	Allowed   []string `json:"allowed"`   // patterns of the identities that may use something behind it
 	Serves    bool     `json:"serves"`    // a rule lets the partner do something here
+
+	// What may wait for it of deliveries: octets, and how many.
+	Queue    config.Size `json:"queue_bytes"`
+	Messages int         `json:"queue_messages"`
 }
 
 // PlanHTTP is the listener of a Plan for programs that speak HTTP.
@@ -59,6 +63,7 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 				return slices.ContainsFunc(reachable(), func(profile string) bool { return may.Reaches(anyone, profile, name) })
 			}),
 			Serves: len(policy.For(conf.Identity).Rules) > 0,
+			Queue:  conf.Queue.Size, Messages: conf.Queue.Messages,
 		}
 		for _, a := range conf.Addresses {
 			one.Addresses = append(one.Addresses, a.String())

@@ -34,12 +34,19 @@ type Partner struct {
 	Profiles   []string  `yaml:"profiles"`   // that it serves; empty: it is asked
 	Extensions bool      `yaml:"extensions"` // it supports targets, sessions and agents without declaring it
 
-	ErrorFrames bool  `yaml:"error_frames"`
-	Hints       Hints `yaml:"hints"`
+	Queue       PartnerQueue `yaml:"queue"`
+	ErrorFrames bool         `yaml:"error_frames"`
+	Hints       Hints        `yaml:"hints"`
+}
+
+// PartnerQueue bounds the deliveries that wait for a partner.
+type PartnerQueue struct {
+	Size     Size `yaml:"size"`     // octets
+	Messages int  `yaml:"messages"` //
 }
 
 // defaultPartner has the defaults of an entry.
-var defaultPartner = Partner{Trace: TraceParent, InFlight: 4096}
+var defaultPartner = Partner{Trace: TraceParent, InFlight: 4096, Queue: PartnerQueue{1 << 30, 1_000_000}}
 
 // Values of partners.<name>.trace.
 const (
@@ -97,6 +104,12 @@ func (c *Config) checkPartners(p *problems) {
 		oneOf(p, key+".trace", conf.Trace, TraceParent, TraceFull, TraceNone)
 		if conf.InFlight < 1 || conf.InFlight > 1_000_000 {
 			p.add(key+".in_flight", "is %d, want 1 to 1000000", conf.InFlight)
+		}
+		if least := c.RelayPayload() + relayOverhead; conf.Queue.Size < least {
+			p.add(key+".queue.size", "is %s, want at least %s: one delivery of relay.max_payload", conf.Queue.Size, least)
+		}
+		if conf.Queue.Messages < 1 || conf.Queue.Messages > 1<<30 {
+			p.add(key+".queue.messages", "is %d, want 1 to %d", conf.Queue.Messages, 1<<30)
 		}
 		conf.Hints.check(p, key+".hints")
 	}

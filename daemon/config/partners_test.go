@@ -34,3 +34,22 @@ func TestAPartnerHasNoNameThatBeginsOtherNames(t *testing.T) {
 		}
 	}
 }
+
+func TestTheQueueOfAPartnerTakesADelivery(t *testing.T) {
+	for queue, want := range map[string]string{
+		"":                         "",
+		"size: 2KiB, messages: 1":  "",
+		"size: 2047":               "partners.b.queue.size: is 2047, want at least 2KiB: one delivery of relay.max_payload",
+		"messages: 0":              "partners.b.queue.messages: is 0, want 1 to 1073741824",
+		"messages: 1073741825":     "partners.b.queue.messages: is 1073741825, want 1 to 1073741824",
+		"messages: 1073741824":     "",
+		"size: many":               "partners.b.queue.size: ",
+		"octets: 1":                "partners.b.queue.octets: unknown key",
+		"messages: 1, size: 10TiB": "",
+	} {
+		_, err := load(t, dir(t), "relay: {max_payload: 1KiB}\npartners: {b: {identity: spiffe://b.example/swpd, queue: {"+queue+"}}}\n")
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", queue, err, want)
+		}
+	}
+}

@@ -24,7 +24,7 @@ func (s *Service) Keep(ctx context.Context, identity string, p *Publication) err
 	s.take(&m, identity, id, ttl, p.Hops, func(r store.AddResult) {
 		switch {
 		case r.Err != nil:
-			done <- unavailable(r.Err)
+			done <- s.notTaken(p.Topic, r.Err)
 		case !r.Fresh && !r.Equal:
 			done <- errConflict
 		default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/store"
 )
 
 // Deliveries for topics of a partner, partner/topic, wait in one queue, and are published
@@ -27,6 +28,27 @@ type onward struct {
 	outbox  []*item
 	running bool
 	over    bool
+}
+
+// Bound has at most so many deliveries wait for a partner, and octets of them, with a
+// delivery's topic and some 50 octets more; those above are refused, to try again. It
+// holds for deliveries that come later. done is called when the Store knows.
+func (s *Service) Bound(partner string, messages, octets int64, done func(error)) {
+	if s.opts.Store == nil {
+		done(nil)
+		return
+	}
+	s.opts.Store.Bound(space, queueOf(kindOnward, partner), store.Room{Items: messages, Octets: octets}, done)
+}
+
+// Waiting returns how many deliveries wait for a partner that Bound was called for, and
+// their octets.
+func (s *Service) Waiting(partner string) (messages, octets int64) {
+	if s.opts.Store == nil {
+		return 0, 0
+	}
+	held := s.opts.Store.Holds(space, queueOf(kindOnward, partner))
+	return held.Items, held.Octets
 }
 
 // behind returns the partner that a topic leads to, and the topic there.

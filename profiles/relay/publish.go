@@ -54,7 +54,7 @@ func (s *Service) publish(req *profiles.Request) error {
 		return nil
 	}
 	m.Topic = topic
-	c := &custody{s, w, held, id, m.DeliveryID}
+	c := &custody{s, w, held, id, m.DeliveryID, string(topic)}
 	s.take(&m, identity, id, ttl, hops, c.stored)
 	return nil
 }
@@ -141,6 +141,7 @@ type custody struct {
 	req        *profiles.Request
 	id         string
 	deliveryID []byte
+	topic      string
 }
 
 // stored answers the publisher. If it cannot be told, it asks again.
@@ -148,7 +149,7 @@ func (c *custody) stored(r store.AddResult) {
 	s := c.s
 	switch {
 	case r.Err != nil:
-		c.w.Fail(unavailable(r.Err))
+		c.w.Fail(s.notTaken(c.topic, r.Err))
 	case r.Fresh:
 		m := Ack{DeliveryID: c.deliveryID}
 		_ = c.w.Finish(e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))})

@@ -41,15 +41,27 @@ func lifecycle(env *e1.Envelope) []byte {
 
 // unavailable is an error of the Store for a peer. A topic that is full is one of
 // its quotas, too.
-func unavailable(err error) error {
+func unavailable(err error) error { return noRoom(err, "the topic is full", "relay.waiting") }
+
+// noRoom is unavailable with what else may be full than an identity or the endpoint, and
+// the key that bounds it.
+func noRoom(err error, what, key string) error {
 	fault := profiles.Unavailable(err)
 	if fault.Detail == "store_quota" {
 		full := *fault
-		full.Text = "relay: no room: the topic is full, or this identity or this endpoint keeps as much as it may; " +
-			"its operator can raise relay.waiting, relay.remembered or quota"
+		full.Text = "relay: no room: " + what + ", or this identity or this endpoint keeps as much as it may; " +
+			"its operator can raise " + key + ", relay.remembered or quota"
 		return &full
 	}
 	return fault
+}
+
+// notTaken is the error of the Store for a publisher.
+func (s *Service) notTaken(topic string, err error) error {
+	if partner, _, ok := s.behind(topic); ok {
+		return noRoom(err, "as much waits for partner "+partner+" as may", "partners."+partner+".queue")
+	}
+	return unavailable(err)
 }
 
 // ack serves a RELAY_ACK with a new msg_id. One for a delivery that this

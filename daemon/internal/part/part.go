@@ -36,11 +36,11 @@ type Part interface {
 	Endpoints() []*endpoint.Endpoint
 	Door() *Door
 
+	// Opened is called when all parts are open, and nobody is let in yet.
+	Opened()
+
 	// Serve works until ctx ends. It may return at once.
 	Serve(ctx context.Context)
-
-	// Serving is called when everything serves.
-	Serving()
 
 	// Recheck holds those who are connected against the rules and trust in force. It
 	// returns how many stay and how many were disconnected.
@@ -90,8 +90,8 @@ func (Passive) Door() *Door { return nil }
 // Serve implements Part.
 func (Passive) Serve(context.Context) {}
 
-// Serving implements Part.
-func (Passive) Serving() {}
+// Opened implements Part.
+func (Passive) Opened() {}
 
 // Recheck implements Part.
 func (Passive) Recheck() (kept, closed int) { return 0, 0 }

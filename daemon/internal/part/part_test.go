@@ -39,7 +39,7 @@ func (n *noted) Endpoints() []*endpoint.Endpoint {
 }
 func (n *noted) Door() *Door                 { return n.way }
 func (n *noted) Serve(context.Context)       {}
-func (n *noted) Serving()                    {}
+func (n *noted) Opened()                     {}
 func (n *noted) Recheck() (kept, closed int) { return 2, 1 }
 func (n *noted) Look(h *Health)              { h.Warnings = append(h.Warnings, n.name) }
 func (n *noted) Retire()                     { n.note("retire") }

@@ -156,8 +156,9 @@ func (p *Partners) apply(conf config.Partners) {
 	if p.shut || reflect.DeepEqual(conf, p.conf) {
 		return
 	}
+	p.bound(conf)
 	for name, link := range p.links {
-		if now, ok := conf[name]; !ok || !reflect.DeepEqual(now, p.conf[name]) {
+		if now, ok := conf[name]; !ok || !sameLink(now, p.conf[name]) {
 			link.Close()
 			delete(p.links, name)
 		}
@@ -188,6 +189,26 @@ func (p *Partners) apply(conf config.Partners) {
 		for s := range ep.Sessions() { // a new partner may have been here all along
 			p.directory.Adopt(s)
 		}
+	}
+}
+
+// sameLink reports whether two entries of a partner want the same link to it.
+func sameLink(a, b config.Partner) bool {
+	b.Queue = a.Queue
+	return reflect.DeepEqual(a, b)
+}
+
+// bound has the deliveries that wait for partners be bounded as a configuration says.
+func (p *Partners) bound(conf config.Partners) {
+	for name, c := range conf {
+		if old, ok := p.conf[name]; ok && old.Queue == c.Queue {
+			continue
+		}
+		p.o.Served.Set().Relay.Bound(name, int64(c.Queue.Messages), int64(c.Queue.Size), func(err error) {
+			if err != nil {
+				p.log.Error("the queue of a partner keeps its bound", zap.String("partner", name), zap.Error(err))
+			}
+		})
 	}
 }
 
@@ -289,8 +310,8 @@ func (p *Partners) Open() error {
 // Endpoints implements part.Part.
 func (p *Partners) Endpoints() []*endpoint.Endpoint { return slices.Collect(maps.Values(p.dialling)) }
 
-// Serving implements part.Part.
-func (p *Partners) Serving() { p.apply(p.o.Config.Partners) }
+// Opened implements part.Part: whoever is let in finds the names of partners taken.
+func (p *Partners) Opened() { p.apply(p.o.Config.Partners) }
 
 // Recheck implements part.Part.
 func (p *Partners) Recheck() (kept, closed int) { return p.o.Keeper.RecheckAll(p.dialled.List()) }
@@ -307,15 +328,25 @@ func (p *Partners) Retire() {
 	}
 }
 
-// Status is the state of a link.
-type Status = partner.Status
+// Status is the state of a link, and of what waits for it.
+type Status struct {
+	partner.Status
+	Queue Queue `json:"queue"`
+}
+
+// Queue is the deliveries that wait for a partner.
+type Queue struct {
+	Messages int64 `json:"messages"`
+	Octets   int64 `json:"octets"`
+}
 
 // Status returns the state of each link, by name.
 func (p *Partners) Status() []Status {
 	list := []Status{} // never nil, which JSON shows as null
 	for _, link := range p.directory.Links() {
-		s := link.Status()
+		s := Status{Status: link.Status()}
 		s.Failure = boundlog.Clean(s.Failure)
+		s.Queue.Messages, s.Queue.Octets = p.o.Served.Set().Relay.Waiting(link.Name())
 		list = append(list, s)
 	}
 	return list
@@ -393,6 +424,8 @@ var (
 	partnerUp       = prometheus.NewDesc("swpd_partner_up", "1 while there is a session to the partner.", []string{"partner"}, nil)
 	partnerConnects = prometheus.NewDesc("swpd_partner_connects_total", "Sessions to the partner that carried something.", []string{"partner"}, nil)
 	partnerFailures = prometheus.NewDesc("swpd_partner_failures_total", "Rounds in which no address of the partner answered.", []string{"partner"}, nil)
+	partnerQueue    = prometheus.NewDesc("swpd_partner_queue_messages", "Deliveries that wait for the partner.", []string{"partner"}, nil)
+	partnerOctets   = prometheus.NewDesc("swpd_partner_queue_bytes", "Octets of them.", []string{"partner"}, nil)
 	partnerExpiry   = prometheus.NewDesc("swpd_partner_certificate_expiry_timestamp_seconds", "When the certificate ends that the partner showed last.", []string{"partner"}, nil)
 )
 
@@ -407,6 +440,8 @@ func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerUp
 	ch <- partnerConnects
 	ch <- partnerFailures
+	ch <- partnerQueue
+	ch <- partnerOctets
 	ch <- partnerExpiry
 	p.refusals.Describe(ch)
 }
@@ -421,6 +456,8 @@ func (p *Partners) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(partnerUp, prometheus.GaugeValue, up, s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerConnects, prometheus.CounterValue, float64(s.Connects), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerFailures, prometheus.CounterValue, float64(s.Failures), s.Name)
+		ch <- prometheus.MustNewConstMetric(partnerQueue, prometheus.GaugeValue, float64(s.Queue.Messages), s.Name)
+		ch <- prometheus.MustNewConstMetric(partnerOctets, prometheus.GaugeValue, float64(s.Queue.Octets), s.Name)
 		if s.Seen != nil {
 			ch <- identity.Expiry(partnerExpiry, s.Seen.NotAfter, s.Name)
 		}

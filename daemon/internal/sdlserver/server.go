@@ -333,8 +333,8 @@ func (s *Server) connect(identity string) (profiles.Session, func(), error) {
 // Recheck implements part.Part.
 func (s *Server) Recheck() (kept, closed int) { return s.way.Recheck(nil) }
 
-// Serving implements part.Part: the tasks of an earlier process go on.
-func (s *Server) Serving() {
+// Opened implements part.Part: the tasks of an earlier process go on.
+func (s *Server) Opened() {
 	if s.agent == nil {
 		return
 	}

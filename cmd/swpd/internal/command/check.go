@@ -157,6 +157,7 @@ func printPlan(out io.Writer, p *check.Plan) error {
 		}
 		row("partner\t%s\topen to %s", one.Name, whom(one.Allowed))
 		row("\t%s\t%s; %s", one.Identity, at, serves)
+		row("\tqueue\tat most %d deliveries wait for it, %s", one.Messages, one.Queue)
 		if len(one.Trust) > 0 {
 			row("\ttrust\t%s", strings.Join(one.Trust, " "))
 		}

@@ -148,6 +148,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 			state = "up, " + p.Transport + " " + p.Addr
 		}
 		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
+		if p.Queue.Messages > 0 {
+			row("", "%d deliveries wait for it, %d octets", p.Queue.Messages, p.Queue.Octets)
+		}
 	}
 	return w.Flush()
 }
