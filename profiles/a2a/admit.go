@@ -9,14 +9,13 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// maxOffers is how many kinds a Result names for a kind that nobody carries out.
+// maxOffers is how many kinds a Result lists for an unsupported kind.
 const maxOffers = 16
 
-// maxReason keeps what is wrong with an input readable.
+// maxReason bounds the description of a faulty input.
 const maxReason = 1024
 
-// admit decides whether a new task is to be executed. Without an input it is the
-// one that is stored.
+// admit decides whether a new task is executed. A nil input is read from the store.
 func (t *task) admit(input []byte) {
 	s := t.s
 	if input == nil {
@@ -50,26 +49,25 @@ func (t *task) admit(input []byte) {
 	t.exec.dispatch(input, false)
 }
 
-// failPolicy ends a task that its initiator's own policy does not let through, after
-// the notice of that.
+// failPolicy ends a task that the hints of its initiator forbid, after sending the notice.
 func (t *task) failPolicy(v *profiles.Violation) {
 	s := t.s
 	s.mu.Lock()
 	c := t.cursor
 	s.mu.Unlock()
 	if c != nil {
-		_ = c.lane.Send(c.ctx, v.Notice) // or nobody is there to be told
+		_ = c.lane.Send(c.ctx, v.Notice) // fails if the initiator has disconnected
 	}
 	t.fail(cutReason(v.Text()))
 }
 
-// cutReason returns as much of a reason as a Result says.
+// cutReason shortens a reason for a Result.
 func cutReason(reason string) string {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 }
 
-// unsupported says that nobody carries out a task, and what its owner may ask for
-// instead. What rules hide from the owner is not named.
+// unsupported returns the reason for a kind without an executor, with the kinds that its
+// owner may use. Kinds that the rules hide from the owner are not listed.
 func (t *task) unsupported() string {
 	whom := ""
 	if t.Agent != "" {
@@ -90,9 +88,8 @@ func (t *task) unsupported() string {
 	return cutReason(fmt.Sprintf("%s: nobody here carries out %q%s; %s", reasonUnsupported, t.Kind, whom, said))
 }
 
-// withDelegation returns ctx with the delegation under which a task is at this moment. A
-// task that waits long is asked again when it begins: its chain may have expired,
-// or have been revoked.
+// withDelegation returns ctx with the present delegation of a task. It is called again when
+// a waiting task starts, because its chain may have expired or been revoked.
 func (t *task) withDelegation(ctx context.Context) (context.Context, error) {
 	if t.Chain == "" {
 		return ctx, nil
@@ -115,7 +112,7 @@ func chainReason(err error) string {
 	return reasonChain
 }
 
-// refuseChain refuses a Task whose chain is of no use, with a Result that says so.
+// refuseChain answers a Task whose chain is not valid with a Result.
 func refuseChain(taskID []byte, err error) error {
 	fault := *profiles.AsError(err)
 	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(chainReason(err))}

@@ -11,8 +11,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// directory has the agents that are known, here or away. The mu of the Service
-// guards it.
+// directory has the known agents, connected or not. The mu of the Service guards it.
 type directory struct {
 	s       *Service
 	byID    map[string]*agent
@@ -20,23 +19,23 @@ type directory struct {
 	waiting map[*task]struct{} // tasks that wait for an agent
 }
 
-// agent is an agent_id that a session declared. It outlives the session, up to
-// a bound: tasks of its kinds wait for it, and for as long as Abandoned nobody
-// else gets its name. The mu of the Service guards it.
+// agent is an agent_id that a session declared. It outlives the session, up to a bound:
+// tasks of its kinds wait for it, and for the time Abandoned no other identity gets its
+// name. The mu of the Service guards it.
 type agent struct {
 	id       string
 	identity string
 	kinds    []string
 	instance string                                // of its process, empty if it names none
 	cross    func(context.Context) context.Context // of a partner, see Service.Partner
-	host     *host                                 // nil while it is away
-	plain    bool                                  // a partner that does not tell agents apart
+	host     *host                                 // nil while it is not connected
+	plain    bool                                  // a partner without support for names of agents
 	left     time.Time
 	tasks    map[*task]struct{} // assigned to it
 
 	version uint64    // of its declaration in the store, 0 if there is none
-	stored  []string  // the kinds in it, or about to be
-	renew   time.Time // when it is stored again though nothing changed
+	stored  []string  // the kinds in it, or being written
+	renew   time.Time // when to store it again even without a change
 }
 
 // host is a session that has agents.
@@ -52,7 +51,7 @@ var (
 	errAgents      = profiles.Busy("a2a_agents", "too many agents")
 )
 
-// serveHandshake takes a Handshake. It takes effect at once.
+// serveHandshake handles a Handshake. It takes effect at once.
 func (s *Service) serveHandshake(req *profiles.Request) error {
 	var in HandshakeBody
 	if err := in.Decode(req.Payload); err != nil {
@@ -88,8 +87,8 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	return nil
 }
 
-// resume has an agent that has come to its session go on with its tasks, and gives it
-// those that have waited for one like it. The caller holds mu.
+// resume continues the tasks of an agent that has connected, and gives it the tasks that
+// waited for such an agent. The caller holds mu.
 func (dir *directory) resume(a *agent) {
 	s, session, instance := dir.s, a.host.session, a.instance
 	for t := range a.tasks {
@@ -106,8 +105,8 @@ func (dir *directory) resume(a *agent) {
 	}
 }
 
-// find returns the agent of a stored task. One that is not known is entered, as away;
-// nil means that another identity has its id. The caller holds mu.
+// find returns the agent of a stored task. An unknown one is entered as not connected; nil
+// means that another identity has its id. The caller holds mu.
 func (dir *directory) find(id, identity string) *agent {
 	a := dir.byID[id]
 	if a == nil {
@@ -119,15 +118,14 @@ func (dir *directory) find(id, identity string) *agent {
 	return a
 }
 
-// enter makes an agent that is away. The caller holds mu.
+// enter makes an agent that is not connected. The caller holds mu.
 func (dir *directory) enter(id, identity string) *agent {
 	a := &agent{id: id, identity: identity, tasks: make(map[*task]struct{})}
 	dir.byID[id] = a
 	return a
 }
 
-// seat finds or makes the agent of an id and puts it on a session. The caller
-// holds mu.
+// seat finds or makes the agent of an id and puts it on a session. The caller holds mu.
 func (dir *directory) seat(session profiles.Session, identity, id string) (*agent, error) {
 	s := dir.s
 	if s.closed {
@@ -161,7 +159,7 @@ func (dir *directory) move(a *agent, session profiles.Session) {
 	if h == nil {
 		h = &host{session: session, agents: make(map[string]*agent)}
 		h.unwatch = context.AfterFunc(session.Context(), func() { dir.sessionEnded(h) })
-		h.release = profiles.Keep(session) // who waits for work is not idle
+		h.release = profiles.Keep(session) // an agent that waits for work is not idle
 		dir.hosts[session] = h
 	}
 	if a.host != nil && a.host != h {
@@ -171,8 +169,8 @@ func (dir *directory) move(a *agent, session profiles.Session) {
 	h.agents[a.id] = a
 }
 
-// makeRoom makes room for one more agent, if need be at the cost of the one
-// that has been away longest and has no tasks. The caller holds mu.
+// makeRoom makes room for one more agent. If necessary it removes the agent that has been
+// disconnected for the longest time and has no tasks. The caller holds mu.
 func (dir *directory) makeRoom() bool {
 	if len(dir.byID) < dir.s.opts.Agents {
 		return true
@@ -202,7 +200,7 @@ func (dir *directory) unseat(a *agent) {
 	}
 }
 
-// sessionEnded is called when the session of agents is gone.
+// sessionEnded is called at the end of a session with agents.
 func (dir *directory) sessionEnded(h *host) {
 	dir.s.mu.Lock()
 	defer dir.s.mu.Unlock()
@@ -211,8 +209,8 @@ func (dir *directory) sessionEnded(h *host) {
 	}
 }
 
-// canTake reports whether a task may be given to an agent, now or when it is
-// back. The caller holds mu.
+// canTake reports whether a task may be given to an agent, now or after it has reconnected.
+// The caller holds mu.
 func (a *agent) canTake(t *task) bool {
 	if a.partner() {
 		return strings.HasPrefix(t.Agent, a.id)
@@ -221,9 +219,8 @@ func (a *agent) canTake(t *task) bool {
 	return found && (t.Agent == "" || t.Agent == a.id)
 }
 
-// choose returns the agent for a task, with the session that it is on: of those
-// that are here, the one that has least to do. known says whether there is any,
-// here or not. The caller holds mu.
+// choose returns the least busy connected agent for a task, and its session. known says
+// whether there is any agent for the task, connected or not. The caller holds mu.
 func (dir *directory) choose(t *task) (best *agent, known bool) {
 	for _, a := range dir.byID {
 		if !a.canTake(t) {
@@ -237,7 +234,7 @@ func (dir *directory) choose(t *task) (best *agent, known bool) {
 	return best, known
 }
 
-// kinds returns those that agents have declared.
+// kinds returns the kinds that agents have declared.
 func (dir *directory) kinds() (kinds []string) {
 	dir.s.mu.Lock()
 	defer dir.s.mu.Unlock()
@@ -252,12 +249,12 @@ type Agent struct {
 	ID           string
 	Identity     string   // of its session, as the channel authenticated it
 	Capabilities []string // kinds, as the last Handshake had them
-	Online       bool     // its session is here
-	Tasks        int      // that are assigned to it and not over
+	Online       bool     // it has a session
+	Tasks        int      // unfinished tasks assigned to it
 }
 
-// Agents returns the agents that sessions have declared, sorted by ID. Those
-// whose session is gone are kept for a while, because tasks may wait for them.
+// Agents returns the agents that sessions have declared, sorted by ID. Agents without a
+// session are kept for a while, because tasks may wait for them.
 func (s *Service) Agents() []Agent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +271,7 @@ func (s *Service) Agents() []Agent {
 	return list
 }
 
-// Session returns the session that an agent is on, false while it is away.
+// Session returns the session of an agent, false while it is not connected.
 func (s *Service) Session(agentID string) (profiles.Session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,8 +282,8 @@ func (s *Service) Session(agentID string) (profiles.Session, bool) {
 	return a.host.session, true
 }
 
-// Owner returns the identity that an agent belongs to, on a session or away; false for
-// one that nobody has declared, or not for a long time.
+// Owner returns the identity that declared an agent, connected or not; false for an agent
+// that is unknown or forgotten.
 func (s *Service) Owner(agentID string) (identity string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

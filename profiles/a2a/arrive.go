@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// arrival is a Task on its way to its task.
+// arrival is a received Task before it has a task.
 type arrival struct {
 	s       *Service
 	session profiles.Session
@@ -23,11 +23,10 @@ type arrival struct {
 	resume  bool   // extension 20 is there
 	after   uint64 // its value
 	left    time.Duration
-	request *request // nil once there is a task
+	request *request // nil after the task was made
 }
 
-// serveTask takes a Task. It is accepted once it is stored; nothing is done
-// before.
+// serveTask handles a Task. The Task is accepted when it is stored; nothing is done before.
 func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var in TaskBody
 	if err := in.Decode(req.Payload); err != nil {
@@ -58,11 +57,11 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 		s: s, session: req.Session, key: r.key(), sum: sumTask(kind, in.Input), request: r,
 		resume: o.resume, after: o.after, left: s.timeFor(kind, agent, o.deadline),
 	}
-	if !s.tasks.stored(a.key) { // and if it is, this request is never written
+	if !s.tasks.stored(a.key) { // if it is, this request is never written
 		r.Input = bytes.Clone(in.Input)
 	}
-	// The exchange stays open as long as the task may; what it holds of the
-	// message is then its msg_id, and not an input of megabytes.
+	// The exchange stays open as long as the task. It then holds the msg_id of the message,
+	// not its input of possibly megabytes.
 	req.Payload, req.Extensions = nil, nil
 	held, responder, err := req.HoldLong()
 	if err != nil {
@@ -73,8 +72,8 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	return nil
 }
 
-// timeFor returns how long a task may take. ms is the deadline that its Task names,
-// 0 if it names none.
+// timeFor returns how long a task may take. ms is the deadline of its Task, 0 if it has
+// none.
 func (s *Service) timeFor(kind, agent string, ms uint64) time.Duration {
 	if ms > 0 {
 		return min(s.opts.MaxDeadline, time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond)))*time.Millisecond)
@@ -91,7 +90,7 @@ var (
 	errTasks    = profiles.Busy("a2a_tasks", "too many tasks are not over")
 )
 
-// arrive finds the task of a Task, or makes it.
+// arrive finds or makes the task of a Task.
 func (a *arrival) arrive() {
 	s := a.s
 	s.mu.Lock()
@@ -117,8 +116,8 @@ func (a *arrival) arrive() {
 	}
 }
 
-// refusal is the error of a Task that cannot be accepted, or nil. t is its task in the
-// table, nil without one. The caller holds mu.
+// refusal returns the error for a Task that cannot be accepted, or nil. t is its task in
+// the table, or nil. The caller holds mu.
 func (a *arrival) refusal(t *task) error {
 	s := a.s
 	switch {
@@ -128,7 +127,7 @@ func (a *arrival) refusal(t *task) error {
 		if t.pending && len(t.held) >= maxHeld {
 			return errHeld
 		}
-	case a.after > 0: // it makes no new task
+	case a.after > 0: // resuming after an Event makes no new task
 	case len(s.tasks.byKey) >= s.opts.Tasks, s.tasks.owned[a.request.Owner] >= s.opts.TasksPerIdentity:
 		return errTasks
 	case s.pools.get(a.request.Kind, a.request.Agent).full():
@@ -137,8 +136,8 @@ func (a *arrival) refusal(t *task) error {
 	return nil
 }
 
-// arriveAgain goes on after another Task of the same task_id was stored, or with nil
-// could not be.
+// arriveAgain continues after another Task with the same task_id was stored; t is nil if
+// storing failed.
 func (a *arrival) arriveAgain(t *task) {
 	if t == nil {
 		a.arrive()
@@ -147,7 +146,7 @@ func (a *arrival) arriveAgain(t *task) {
 	a.join(t)
 }
 
-// create makes the task, whose request is not stored yet. The caller holds mu.
+// create makes the task. Its request is not yet stored. The caller holds mu.
 func (a *arrival) create() *task {
 	s, r := a.s, a.request
 	now := s.opts.Now()
@@ -179,7 +178,7 @@ func (a *arrival) store(t *task) {
 	})
 }
 
-// stored goes on with a new task after its request is stored.
+// stored continues a new task after its request was stored.
 func (a *arrival) stored(t *task) {
 	s := t.s
 	t.attach(a, 1)
@@ -189,7 +188,7 @@ func (a *arrival) stored(t *task) {
 		input = []byte{}
 	}
 	a.request = nil
-	// What came meanwhile comes first.
+	// Handle the messages that arrived during the write first.
 	for more := true; more; {
 		s.mu.Lock()
 		held := t.held
@@ -204,8 +203,8 @@ func (a *arrival) stored(t *task) {
 	s.spawn(func() { t.admit(input) })
 }
 
-// drop takes a task out of the table whose request was not stored. What waited
-// for it is looked at anew.
+// drop removes a task whose request was not stored from the table. Messages that waited for
+// it are handled again.
 func (t *task) drop() {
 	s := t.s
 	s.mu.Lock()
@@ -216,7 +215,7 @@ func (t *task) drop() {
 	t.held = nil
 	s.mu.Unlock()
 	t.stop(errOver)
-	again := func() { // which may have to wait for the store
+	again := func() { // may wait for the store
 		for _, f := range held {
 			f(nil)
 		}
@@ -226,8 +225,8 @@ func (t *task) drop() {
 	}
 }
 
-// join answers a Task that was sent before: its task is not executed again, and the
-// sender receives what comes from now on.
+// join answers a repeated Task: its task is not executed again, and the sender receives the
+// further Events.
 func (a *arrival) join(t *task) {
 	if t.sum != a.sum {
 		a.w.Fail(errConflict)
@@ -248,18 +247,18 @@ func (a *arrival) spawn(f func()) {
 	}
 }
 
-// find reads the task from the store that a Task resumes.
+// find reads the task of a resuming Task from the store.
 func (a *arrival) find() {
 	r, err := readRequest(a.s.ctx, a.s.opts.Store, a.key)
 	if err == nil && r == nil {
-		// Events were received, so it was begun; it must not begin again.
+		// Events were received, so the task was started and must not start again.
 		_ = a.w.Finish(resultOf(&ResultBody{TaskID: a.request.ID, ErrorMessage: []byte(reasonUnknown)}))
 		return
 	}
 	a.found(r, err)
 }
 
-// found answers a Task whose request is in the store, from there if its task is over.
+// found answers a Task whose request is in the store; from the store if its task has ended.
 func (a *arrival) found(r *request, err error) {
 	var t *task
 	if err == nil {

@@ -27,16 +27,14 @@ type beaconKey struct {
 	agentID string
 }
 
-// beaconInterval is a fifth of the time after which a session with nothing in
-// flight is idle.
+// beaconInterval is a fifth of the default idle timeout.
 const beaconInterval = 2 * time.Minute
 
-// Declare tells the peer of a session that an agent is here which carries out
-// tasks of some kinds: those of the Workers. The Handshake is sent at once, and
-// again every two minutes as long as the session lives, so that a session on
-// which nothing but work is awaited is not idle. A later Declare of the same
-// agent_id on the same session replaces the kinds. A peer that refuses it has no
-// way to say so in this profile.
+// Declare tells the peer of a session that an agent with the kinds of the Workers is
+// available here. It sends the Handshake at once, and repeats it every two minutes while
+// the session exists, so that a session without work is not idle. A later Declare of the
+// same agent_id on the same session replaces the kinds. This profile has no message by
+// which the peer could refuse the Handshake.
 func (s *Service) Declare(ctx context.Context, session profiles.Session, agentID string, kinds []string) error {
 	m := HandshakeBody{AgentID: []byte(agentID)}
 	for _, kind := range kinds {
@@ -57,8 +55,8 @@ func (s *Service) Declare(ctx context.Context, session profiles.Session, agentID
 	return nil
 }
 
-// add has b repeat m, in place of an older beacon of its key. It returns false
-// once the Service is closed.
+// add makes b repeat m, and replaces an older beacon with the same key. It returns false
+// after Close of the Service.
 func (bs *beacons) add(b *beacon, m HandshakeBody) bool {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -73,7 +71,7 @@ func (bs *beacons) add(b *beacon, m HandshakeBody) bool {
 	return true
 }
 
-// close stops all beacons, and those to come.
+// close stops all beacons and prevents new ones.
 func (bs *beacons) close() {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -84,13 +82,13 @@ func (bs *beacons) close() {
 	clear(bs.open)
 }
 
-// repeat has the Handshake sent again. The caller holds the lock of the beacons.
+// repeat schedules the next Handshake. The caller holds the lock of the beacons.
 func (b *beacon) repeat(m HandshakeBody) {
 	b.timer = b.s.later(beaconInterval, func() { b.send(m) })
 }
 
-// send sends the Handshake again. It does not wait for a slow peer for longer than
-// until the next one is due.
+// send sends the Handshake again. For a slow peer it waits at most until the next one is
+// due.
 func (b *beacon) send(m HandshakeBody) {
 	ctx, cancel := context.WithTimeout(b.s.ctx, beaconInterval)
 	defer cancel()

@@ -8,40 +8,39 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Bounds of what a cursor reads at once. A slow initiator holds no more.
+// Bounds of one read of a cursor. A slow initiator occupies no more memory than this.
 const (
 	batchEvents = 32
 	batchOctets = 64 << 10
 )
 
-// finishAtOnce is the size up to which a Result in answer to a Task is queued
-// without waiting for room.
+// finishAtOnce is the size up to which a Result that answers a Task is queued without
+// waiting for room.
 const finishAtOnce = 32 << 10
 
-// cursor sends the Events of a task, and then its Result, to whoever sent the
-// Task. It holds a position and nothing else: what is to be sent is in the
-// store, or still in memory. The goroutine of a cursor waits while the peer is
-// slow.
+// cursor sends the Events of a task, then its Result, to the sender of the Task. It holds
+// only a position: the data is in the store, or still in memory. Its goroutine waits while
+// the peer is slow.
 type cursor struct {
 	t        *task
 	session  profiles.Session
 	w        profiles.Responder
 	lane     profiles.Lane // usable as long as the exchange is open
 	msgID    []byte        // of the Task
-	next     uint64        // number of the Event to send next
-	after    bool          // the task was over when the Task came
+	next     uint64        // number of the next Event to send
+	after    bool          // the task had ended when the Task arrived
 	sent     bool          // an Event was sent
-	gap      uint64        // Events before this number are no longer held, and that is not said yet
+	gap      uint64        // Events before this number are no longer stored; not yet reported
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wake     chan struct{}   // one slot
-	previous <-chan struct{} // closed when the one before on this session is done; nil if there was none
+	previous <-chan struct{} // closed at the end of the previous cursor on this session; nil if there is none
 	done     chan struct{}
 }
 
-// attach makes the sender of a Task the one who gets what comes, from an Event
-// on; 0 stands for the next that is stored. Once the task is over every Task is
-// answered, one after the other.
+// attach makes the sender of a Task the receiver of its Events, starting at number from; 0
+// means the next one to be stored. After the end of the task every Task is answered, one
+// after the other.
 func (t *task) attach(a *arrival, from uint64) {
 	c := &cursor{
 		t: t, session: a.session, w: a.w, lane: a.lane, msgID: a.msgID, wake: make(chan struct{}, 1), done: make(chan struct{}),
@@ -68,13 +67,13 @@ func (t *task) attach(a *arrival, from uint64) {
 		c.previous = old.done
 	}
 	if !c.after {
-		old.stop() // before an Event is stored that is due from c on
+		old.stop() // before an Event for c is stored
 	}
 	s.work.Go(c.run)
 	s.mu.Unlock()
 }
 
-// notify says that there may be something to send. c may be nil.
+// notify wakes the cursor. c may be nil.
 func (c *cursor) notify() {
 	if c == nil {
 		return
@@ -92,14 +91,13 @@ func (c *cursor) stop() {
 	}
 }
 
-// run sends until the Result is sent, another cursor takes over, or nobody is
-// left to be sent to. Then it ends the exchange of the Task, and with it the use
-// of its lane.
+// run sends until the Result is sent, another cursor takes over, or the receiver has
+// disconnected. Then it ends the exchange of the Task and stops using its lane.
 func (c *cursor) run() {
 	defer c.leave()
 	defer context.AfterFunc(c.t.s.ctx, c.cancel)()
 	if c.previous != nil {
-		<-c.previous // or an Event that it is about to send would come twice
+		<-c.previous // otherwise an Event could be sent twice
 	}
 	for {
 		events, ending, err := c.due()
@@ -125,7 +123,7 @@ func (c *cursor) run() {
 	}
 }
 
-// leave makes way for the next cursor.
+// leave gives up the place to the next cursor.
 func (c *cursor) leave() {
 	c.cancel()
 	s := c.t.s
@@ -137,8 +135,8 @@ func (c *cursor) leave() {
 	close(c.done)
 }
 
-// end ends the exchange without an answer. An error is not sent to a peer that is
-// gone, or has sent the Task again elsewhere.
+// end ends the exchange without an answer. No error is sent to a peer that has
+// disconnected, or has sent the Task again elsewhere.
 func (c *cursor) end(err error) {
 	if c.ctx.Err() != nil {
 		err = nil
@@ -150,7 +148,7 @@ func (c *cursor) end(err error) {
 	c.w.Fail(err)
 }
 
-// due returns the next Events, and if there are none left how the task ended.
+// due returns the next Events, or, if there are none, the ending of the task.
 func (c *cursor) due() ([]tailEvent, *ending, error) {
 	s, t := c.t.s, c.t
 	s.mu.Lock()
@@ -170,15 +168,14 @@ func (c *cursor) due() ([]tailEvent, *ending, error) {
 	}
 	events, err := c.read(last)
 	if err == nil && len(events) == 0 {
-		// None of them is held any more. The Result says so, or the next Event.
+		// All of them have expired. The next Event or the Result reports that.
 		c.next = last + 1
 		c.gap = c.next
 	}
 	return events, e, err
 }
 
-// read reads the next Events from the store. What is wrong behind them is seen next
-// time.
+// read reads the next Events from the store. A fault after them is found by the next read.
 func (c *cursor) read(last uint64) (events []tailEvent, err error) {
 	err = retry(c.ctx, func() error {
 		size := 0
@@ -202,7 +199,7 @@ func (c *cursor) read(last uint64) (events []tailEvent, err error) {
 	return events, err
 }
 
-// send sends Events, each under its number.
+// send sends Events with their numbers.
 func (c *cursor) send(events []tailEvent) error {
 	for _, event := range events {
 		if err := c.ctx.Err(); err != nil {
@@ -222,14 +219,14 @@ func (c *cursor) send(events []tailEvent) error {
 	return nil
 }
 
-// finish sends the Result. In answer to the Task it repeats its msg_id; what an
-// executor brought about is a message of its own (SWP profiles §2).
+// finish sends the Result. If it answers the Task, it has the msg_id of the Task; if the
+// executor ended the task, it is a new message (SWP profiles §2).
 func (c *cursor) finish(e *ending) {
 	if e.By == byInitiator && !c.after || c.ctx.Err() != nil {
 		if e.By == byInitiator && c.ctx.Err() == nil {
 			profiles.Ended(c.w, profiles.OutcomeCancelled)
 		}
-		c.end(nil) // it was the one who said so, or is sent to elsewhere
+		c.end(nil) // the initiator ended the task, or gets the Result elsewhere
 		return
 	}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: e.Result}
@@ -262,7 +259,7 @@ func (c *cursor) finish(e *ending) {
 	c.end(err)
 }
 
-// outcome is how the task ended, for those who watch.
+// outcome returns the outcome for metrics and the access log.
 func (e *ending) outcome() profiles.Outcome {
 	var m ResultBody
 	switch err := m.Decode(e.Result); {

@@ -9,13 +9,12 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// spaceAgents is where declarations are kept, by agent_id: after a restart the
-// tasks of a kind wait for the agent that declared it, as they would if only its
-// connection had been lost. A declaration is forgotten Retention after it was
-// stored last.
+// spaceAgents has the declarations, by agent_id. After a restart the tasks of a kind wait
+// for the agent that declared it, as after a lost connection. A declaration is forgotten
+// Retention after it was last stored.
 const spaceAgents = "a2a.agents"
 
-// declaration is what an agent last said of itself.
+// declaration is the last declaration of an agent.
 type declaration struct {
 	Identity string
 	Kinds    []string // sorted
@@ -48,9 +47,9 @@ func (d *declaration) decode(value []byte) error {
 	return nil
 }
 
-// remember stores the declaration of an agent, unless the store has it for some time
-// already. If it cannot be stored, tasks do not wait for the agent after a restart; there
-// is no other effect. The caller does not hold mu.
+// remember stores the declaration of an agent, unless a recent one is stored. If that
+// fails, tasks do not wait for the agent after a restart; there is no other effect. The
+// caller does not hold mu.
 func (dir *directory) remember(a *agent) {
 	s := dir.s
 	if s.opts.Store == nil {
@@ -68,8 +67,7 @@ func (dir *directory) remember(a *agent) {
 	dir.record(a, id, was, &d, now.Add(s.opts.Retention))
 }
 
-// record submits a declaration; if there is another one than the last that is
-// known, in its place.
+// record submits a declaration, which replaces the stored version was.
 func (dir *directory) record(a *agent, id string, was uint64, d *declaration, expires time.Time) {
 	s := dir.s
 	s.opts.Store.Put(spaceAgents, id, was, d.Identity, d.encode(), expires, func(r store.PutResult) {
@@ -87,8 +85,8 @@ func (dir *directory) record(a *agent, id string, was uint64, d *declaration, ex
 	})
 }
 
-// reload enters the agents that an earlier process knew, as away since
-// now. Nobody else has the Service yet.
+// reload enters the agents of an earlier process, as disconnected since now. It runs before
+// New returns.
 func (dir *directory) reload() error {
 	s := dir.s
 	var fault error

@@ -11,45 +11,43 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Event is progress of a task that was sent.
+// Event is a progress report of a sent task.
 type Event struct {
-	Seq     uint64 // its number, from 1 without gaps but for FirstHeld; 0 if the executor does not number
+	Seq     uint64 // its number, from 1 without gaps except as in FirstHeld; 0 if the executor does not number Events
 	Message string // for people
-	Payload []byte // the caller's own
+	Payload []byte // owned by the caller
 
-	// FirstHeld, if it is not 0, says that there were Events before this one
-	// which the executor no longer holds: the first it holds has this number.
+	// FirstHeld, if not 0, says that earlier Events are lost: it is the number of the first
+	// Event that the executor still has.
 	FirstHeld uint64
 }
 
-// Result is how a task that was sent has ended.
+// Result says how a sent task has ended.
 type Result struct {
 	OK     bool
-	Output []byte // the caller's own
+	Output []byte // owned by the caller
 	Reason string // error_message, if not OK
 
-	// Last is the number of the last Event; 0 if there was none or the executor
-	// does not number.
+	// Last is the number of the last Event; 0 if there was none or the executor does not
+	// number Events.
 	Last uint64
 
-	// FirstHeld, if it is not 0, says that Events are no longer held, and none
-	// came after them.
+	// FirstHeld, if not 0, says that Events are lost, and none followed them.
 	FirstHeld uint64
 
-	// Endpoint is the identity of the endpoint that ended the task in place of its
-	// executor (extension 53), as it says itself; empty if none says so.
+	// Endpoint is the identity of the endpoint that ended the task in place of its executor
+	// (extension 53), as claimed by that endpoint; empty if there is none.
 	Endpoint string
 }
 
 // SendOptions say how a Task is sent. The zero value sends a new one.
 type SendOptions struct {
-	// Agent is the agent_id that the Task is meant for; empty leaves the choice
-	// to the receiver.
+	// Agent is the agent_id of the executor; empty leaves the choice to the receiver.
 	Agent string
 
-	// Resume says that the Task was sent before: Events after number After are
-	// sent again, then it goes on. A receiver that does not know the task
-	// executes it if After is 0, and else says so in a Result.
+	// Resume says that the Task was sent before: the receiver sends the Events after number
+	// After again and continues. A receiver that does not know the task executes it if
+	// After is 0, and otherwise answers with a failed Result.
 	Resume bool
 	After  uint64
 
@@ -57,33 +55,32 @@ type SendOptions struct {
 	Hops uint64
 }
 
-// receiver is who a Delivery is for: an application, or a task that was passed
-// on. Its methods do not block, and are called in the order of the Events.
+// receiver gets the Events of a Delivery: an application, or a task that was forwarded. Its
+// methods do not block, and are called in the order of the Events.
 type receiver interface {
-	// task returns the Task to send, as payload and extensions but for 20.
+	// task returns the Task to send, as payload and extensions without extension 20.
 	task(ctx context.Context) (payload []byte, ext e1.Extensions, err error)
 
 	// room reports whether an Event can be accepted now. Otherwise a numbered Event is
 	// dropped, and requested later.
 	room(size int, numbered bool) bool
 
-	// wantsMissing reports whether there is room again for Events that were dropped.
+	// wantsMissing reports whether there is room again for dropped Events.
 	wantsMissing() bool
 
-	// event takes an Event.
+	// event handles an Event.
 	event(req *profiles.Request, m *EventBody, at position) error
 
-	// result takes the Result; req is nil if it came in answer to the Task.
+	// result handles the Result; req is nil if it answered the Task directly.
 	result(req *profiles.Request, m *ResultBody, at position) error
 
-	// lost says that nothing more comes, because the session is gone or refused
-	// the Task.
+	// lost reports the end without a Result: the session has ended or refused the Task.
 	lost(err error)
 }
 
-// Delivery is a task that was sent, and what comes back. It lasts as long as
-// its session: on another one the same Task is sent again, with Resume and the
-// number of the last Event received.
+// Delivery is a sent task and its Events. It lasts as long as its session. On another
+// session the same Task is sent again, with Resume and the number of the last received
+// Event.
 type Delivery struct {
 	s       *Service
 	session profiles.Session
@@ -91,7 +88,7 @@ type Delivery struct {
 	id      []byte
 	kind    string
 	to      receiver
-	in      *inbox // the receiver, if it is an application
+	in      *inbox // the receiver, if that is an application
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
@@ -100,25 +97,24 @@ type Delivery struct {
 	mu        sync.Mutex
 	seq       sequence
 	sent      bool   // the Task was sent before
-	answered  bool   // something came since it was sent
-	resendDue bool   // it is to be sent again
-	interrupt func() // ends the wait for an answer, so that it is
-	over      bool   // the Result was taken, or nothing more is wanted
+	answered  bool   // a message arrived since it was sent
+	resendDue bool   // it must be sent again
+	interrupt func() // ends the wait for an answer, to send it again
+	over      bool   // the Result was received, or Close or Cancel was called
 
-	farewell    *ResultBody   // of ours, sent in the end
-	farewellErr error         // why it could not be
+	farewell    *ResultBody   // Result of this side, sent at the end
+	farewellErr error         // why it was not sent
 	done        chan struct{} // closed when run has returned
 }
 
-// Send sends a Task and returns what comes back. Of t it reads ID (nil means 16
-// fresh random octets), Kind, Input, Params and Deadline, and keeps what it
-// needs until Close. It returns when the Task is queued for writing; ctx also
-// carries the trace context of the task, and the hints for it. The caller closes
-// the Delivery.
+// Send sends a Task and returns its Delivery. It reads ID (nil means 16 new random octets),
+// Kind, Input, Params and Deadline of t, and may use them until Close. It returns when the
+// Task is queued for writing. ctx also carries the trace context and the hints of the task.
+// The caller closes the Delivery.
 //
-// A Task that gets neither an Event nor a Result is sent again after a while,
-// which executes nothing twice. A second Delivery of one task_id to one identity
-// replaces the first, whose Recv then fails with profiles.ErrFinished.
+// A Task without an Event or a Result is sent again after a while; the receiver does not
+// execute it twice. A second Delivery of one task_id to one identity replaces the first,
+// whose Recv then fails with profiles.ErrFinished.
 func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, opts SendOptions) (*Delivery, error) {
 	id := t.ID
 	if id == nil {
@@ -160,7 +156,7 @@ func (s *Service) newDelivery(ctx context.Context, session profiles.Session, id 
 	return d
 }
 
-// open enters the Delivery in the table, in place of an older one.
+// open enters the Delivery in the table, and replaces an older one.
 func (d *Delivery) open() error {
 	old, err := d.s.outbox.add(d)
 	if old != nil {
@@ -169,17 +165,16 @@ func (d *Delivery) open() error {
 	return err
 }
 
-// ID is the task_id.
+// ID returns the task_id.
 func (d *Delivery) ID() []byte { return d.id }
 
-// Recv returns the next Event, in order, each number once. At the end the error
-// is io.EOF, and Result has the Result. Any other error but the context's is
-// kept: an *profiles.Error if either end refused a message, or the cause that
-// ended the session.
+// Recv returns the next Event, in order, each number once. After the last one the error is
+// io.EOF, and Result returns the Result. Any other error except that of ctx is permanent:
+// an *profiles.Error if either end refused a message, or the cause of the end of the
+// session.
 //
-// A caller that does not receive holds up nobody: what comes beyond 1,024
-// Events or 1 MiB is dropped and asked for again once the caller has caught up.
-// Recv may be called by one goroutine at a time.
+// A slow caller delays nobody: Events beyond 1,024 or 1 MiB are dropped and requested again
+// when the caller has caught up. One goroutine at a time may call Recv.
 func (d *Delivery) Recv(ctx context.Context) (*Event, error) {
 	for {
 		event, empty, err := d.in.take()
@@ -196,7 +191,7 @@ func (d *Delivery) Recv(ctx context.Context) (*Event, error) {
 	}
 }
 
-// Result returns how the task has ended, nil before Recv has returned io.EOF.
+// Result returns the Result, nil before Recv has returned io.EOF.
 func (d *Delivery) Result() *Result {
 	d.in.mu.Lock()
 	defer d.in.mu.Unlock()
@@ -206,9 +201,9 @@ func (d *Delivery) Result() *Result {
 	return d.in.end
 }
 
-// Cancel ends the task with a Result ok=false of ours; for kinds a2a/1.0/* it
-// ends the delivery only. Afterwards Recv fails with profiles.ErrFinished. It
-// does nothing if the Result has come already.
+// Cancel ends the task with a Result ok=false of this side; for kinds a2a/1.0/* it ends
+// only the delivery. Then Recv fails with profiles.ErrFinished. After the Result it does
+// nothing.
 func (d *Delivery) Cancel(ctx context.Context, reason string) error {
 	if !d.abort(&ResultBody{ErrorMessage: []byte(cmp.Or(reason, reasonCancelled))}) {
 		return nil
@@ -222,8 +217,8 @@ func (d *Delivery) Cancel(ctx context.Context, reason string) error {
 	}
 }
 
-// Close ends the delivery on this side. The task goes on. What its executor
-// still sends is dropped without being held against it, up to a bound.
+// Close ends the delivery on this side; the task continues. Later messages of the executor
+// are dropped; up to a bound they are no violations.
 func (d *Delivery) Close() {
 	if d.close(profiles.ErrFinished) {
 		d.in.lost(profiles.ErrFinished)

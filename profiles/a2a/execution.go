@@ -8,17 +8,17 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// execution is who carries out a task: a Worker of this process, or an agent. The mu
-// of the Service guards it.
+// execution has the executor of a task: a Worker of this process, or an agent. The mu of
+// the Service guards it.
 type execution struct {
 	t        *task
 	at       standing
-	version  uint64      // of at in the store, 0 if it is not there
-	pool     *pool       // where the task runs or waits for a turn
-	busy     bool        // it runs there, or has
-	hosted   bool        // the task is meant for an agent of this process
-	agent    *agent      // it was given to
-	delivery *Delivery   // on the session of agent; nil while there is none
+	version  uint64      // of at in the store, 0 if it is not stored
+	pool     *pool       // where the task runs or waits
+	busy     bool        // it has started there
+	hosted   bool        // the task names an agent of this process
+	agent    *agent      // the agent that has the task
+	delivery *Delivery   // on the session of the agent; nil without a session
 	ward     Ward        // may be nil
 	absence  *time.Timer // while the task waits for an agent
 }
@@ -31,8 +31,8 @@ func (x *execution) reserve(p *pool) {
 	}
 }
 
-// release gives up what a task that is over has of the tables, and returns its
-// Delivery, if there is one. The caller holds mu.
+// release removes an ended task from the tables, and returns its Delivery, if there is one.
+// The caller holds mu.
 func (x *execution) release() *Delivery {
 	if x.pool != nil && !x.busy {
 		x.pool.load--
@@ -60,8 +60,8 @@ func (x *execution) leaveAgent() {
 	}
 }
 
-// store stores how far the task is, and waits until that is so. It fails when the
-// task is over, and with the Service.
+// store stores the progress of the task and waits for the write. It fails after the end of
+// the task, and after Close of the Service.
 func (x *execution) store(at standing) error {
 	t, s := x.t, x.t.s
 	value := at.encode()
@@ -89,8 +89,8 @@ func (x *execution) store(at standing) error {
 			if stored {
 				return nil
 			}
-			// Only this process writes it: an earlier try was stored although the
-			// store said that it was not. The next one has the right version.
+			// Only this process writes the record, so an earlier write succeeded although
+			// the store reported a failure. The next try has the right version.
 		}
 	})
 	if over {
@@ -99,8 +99,8 @@ func (x *execution) store(at standing) error {
 	return err
 }
 
-// restore reads from the store how far an earlier process has come with a task that
-// has an input.
+// restore reads from the store the progress that a task with an input made in an earlier
+// process.
 func (x *execution) restore(ctx context.Context, input []byte) (err error) {
 	var value []byte
 	if x.version, value, err = x.t.s.opts.Store.Get(ctx, spaceStanding, x.t.run); err != nil {
@@ -115,8 +115,8 @@ func (x *execution) restore(ctx context.Context, input []byte) (err error) {
 	return nil
 }
 
-// dispatch gives the task to whoever carries out its kind. If no such agent is
-// connected, the task waits: always for a known one, with wait also for an unknown one.
+// dispatch gives the task to an executor of its kind. If no such agent is connected, the
+// task waits: always for a known agent, with wait also for an unknown one.
 func (x *execution) dispatch(input []byte, wait bool) {
 	t, s := x.t, x.t.s
 	s.mu.Lock()
@@ -146,7 +146,7 @@ func (x *execution) dispatch(input []byte, wait bool) {
 	}
 }
 
-// wait has the task wait for an agent, unless one has come meanwhile.
+// wait makes the task wait for an agent, unless one has just connected.
 func (x *execution) wait(input []byte, limit time.Duration, reason string) {
 	t, s := x.t, x.t.s
 	s.mu.Lock()
@@ -178,8 +178,8 @@ func (x *execution) endAbsence() {
 	}
 }
 
-// assign gives the task to an agent: that it does is stored before the Task is
-// sent. The caller holds mu, which assign gives up.
+// assign gives the task to an agent. The assignment is stored before the Task is sent. The
+// caller holds mu, which assign releases.
 func (x *execution) assign(a *agent, input []byte) {
 	t, s := x.t, x.t.s
 	x.endAbsence()
@@ -209,7 +209,7 @@ func (x *execution) assign(a *agent, input []byte) {
 	case t.over || s.leaving():
 		s.mu.Unlock()
 	case a.host == nil || a.instance != at.Instance:
-		// Gone before anything was sent, so anyone may have it.
+		// The agent disconnected before the Task was sent, so another one may get it.
 		x.leaveAgent()
 		s.mu.Unlock()
 		x.dispatch(input, true)
@@ -218,8 +218,8 @@ func (x *execution) assign(a *agent, input []byte) {
 	}
 }
 
-// send sends the Task to the session of its agent. The caller holds mu, which
-// send gives up.
+// send sends the Task to the session of its agent. The caller holds mu, which send
+// releases.
 func (x *execution) send(session profiles.Session, input []byte) {
 	t, s := x.t, x.t.s
 	f := &forward{t: t, input: input, agent: remoteAgent(x.at.AgentID, t.Agent), ward: x.ward}
@@ -240,9 +240,9 @@ func (x *execution) send(session profiles.Session, input []byte) {
 	}
 }
 
-// agentReturned is called when the agent of the task has declared itself anew: the
-// same process goes on where it was; to another one the task is unknown, and it must
-// not be begun a second time.
+// agentReturned is called when the agent of the task has declared itself again. The same
+// process continues the task. Another process does not know the task, which must not be
+// started a second time.
 func (x *execution) agentReturned(session profiles.Session, instance string) {
 	t, s := x.t, x.t.s
 	s.mu.Lock()
@@ -258,7 +258,7 @@ func (x *execution) agentReturned(session profiles.Session, instance string) {
 	}
 }
 
-// awaitAgent waits for the agent of a task to come back.
+// awaitAgent waits for the agent of a task to reconnect.
 func (x *execution) awaitAgent() {
 	t, s := x.t, x.t.s
 	s.mu.Lock()

@@ -15,7 +15,7 @@ import (
 type forward struct {
 	t     *task
 	d     *Delivery
-	input []byte // until it was sent once
+	input []byte // until it was first sent
 	agent string // behind a partner
 	ward  Ward   // may be nil
 }
@@ -36,9 +36,9 @@ func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
 	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining(t.s.opts.Now())), nil
 }
 
-// room implements receiver. An Event without a number cannot be requested again, and
-// only a full queue refuses it: a refusal counts against the connection, and the
-// connection of a partner carries tasks of many identities.
+// room implements receiver. An Event without a number cannot be requested again, so only a
+// full queue refuses it. A refusal counts against the error budget of the connection, and a
+// partner's connection carries tasks of many identities.
 func (f *forward) room(size int, numbered bool) bool {
 	if !numbered {
 		return true
@@ -49,7 +49,7 @@ func (f *forward) room(size int, numbered bool) bool {
 	return t.over || t.log.fits(size+len(t.ID)+eventRoom)
 }
 
-// eventRoom is what an Event takes beside its texts, at most.
+// eventRoom is the maximum overhead of an Event in octets.
 const eventRoom = 32
 
 // wantsMissing implements receiver.
@@ -80,7 +80,7 @@ func (f *forward) event(req *profiles.Request, m *EventBody, at position) error 
 	t.log.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, before: before, done: func(err error) {
 		switch err {
 		case nil, errOver:
-			done(nil) // what crosses the end is dropped
+			done(nil) // an Event that crosses the end is dropped
 		default:
 			if number > 0 {
 				f.d.takeBack(number - 1)
@@ -106,7 +106,7 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at position) erro
 	endpoint := bytes.Clone(at.endpoint)
 	finish := func() {
 		if !t.finish(&ending{By: byExecutor, Endpoint: endpoint}, kept, func(err error) { done(unavailable(err)) }) {
-			done(nil) // it ended otherwise
+			done(nil) // it has ended already
 			return
 		}
 		f.refused(kept, endpoint)
@@ -119,7 +119,7 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at position) erro
 		if !t.s.spawn(func() {
 			var output []byte
 			if !t.exec.askWard(func() (err error) { output, err = f.ward.Output(t.ctx, kept.Output); return err }) {
-				done(nil) // it ended otherwise
+				done(nil) // it has ended already
 				return
 			}
 			kept.Output = output
@@ -131,7 +131,7 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at position) erro
 	return nil
 }
 
-// refused tells of a Result by which a partner, or an endpoint behind it, refused.
+// refused reports a Result by which a partner, or an endpoint behind it, refused the task.
 func (f *forward) refused(m *ResultBody, endpoint []byte) {
 	t := f.t
 	if m.OK || len(endpoint) == 0 || !strings.Contains(t.Agent, "/") {

@@ -12,7 +12,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Bounds of what waits for Recv.
+// Bounds of the queue for Recv.
 const (
 	inboxEvents = 1024
 	inboxOctets = 1 << 20
@@ -108,8 +108,8 @@ func (b *inbox) notify() {
 	}
 }
 
-// take returns the next Event, or what comes after the last; empty says that
-// there is nothing yet.
+// take returns the next Event, or the error after the last one; empty means that there is
+// none yet.
 func (b *inbox) take() (event *Event, empty bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Why an Event or a Result is refused. A task of somebody else is not known.
+// Errors for a refused Event or Result. A task of another identity looks unknown.
 var (
 	errUnknown     = profiles.Errorf(profiles.InvalidProfilePayload, "a2a: task_id is not that of a known task")
 	errAfterResult = profiles.Errorf(profiles.InvalidProfilePayload, "a2a: event after the sender's own result")
 	errSecond      = profiles.Errorf(profiles.InvalidProfilePayload, "a2a: result differs from the sender's first")
 )
 
-// serveEvent takes an Event: from the executor of a task of ours, or from the
-// initiator of one that is executed here.
+// serveEvent handles an Event: from the executor of a task that this side sent, or from the
+// initiator of a task that is executed here.
 func (s *Service) serveEvent(req *profiles.Request) error {
 	var in EventBody
 	if err := in.Decode(req.Payload); err != nil {
@@ -31,7 +31,7 @@ func (s *Service) serveEvent(req *profiles.Request) error {
 	return update{s: s, key: keyOf(at.identity, in.TaskID)}.serve(req, at)
 }
 
-// serveResult takes a Result, likewise.
+// serveResult handles a Result in the same way.
 func (s *Service) serveResult(req *profiles.Request) error {
 	var in ResultBody
 	if err := in.Decode(req.Payload); err != nil {
@@ -50,11 +50,11 @@ func (s *Service) serveResult(req *profiles.Request) error {
 	return update{s: s, key: keyOf(at.identity, in.TaskID), sum: &sum, result: &in}.serve(req, at)
 }
 
-// taskName is a task_id for those who watch: octets that a peer has chosen.
+// taskName is a task_id for metrics and logs, shortened because a peer has chosen it.
 func taskName(id []byte) string { return hex.EncodeToString(id[:min(len(id), 32)]) }
 
-// update is an Event or a Result from the initiator of a task that is executed here.
-// An Event is checked and has no effect.
+// update is an Event or a Result from the initiator of a task that is executed here. An
+// Event is checked and has no effect.
 type update struct {
 	s      *Service
 	key    string      // of the request
@@ -62,7 +62,7 @@ type update struct {
 	result *ResultBody // nil for an Event
 }
 
-// serve takes the update, on the read loop.
+// serve handles the update on the read loop.
 func (u update) serve(req *profiles.Request, at address) error {
 	s := u.s
 	s.mu.Lock()
@@ -102,19 +102,19 @@ func (u update) serve(req *profiles.Request, at address) error {
 	return nil
 }
 
-// ends reports whether the update is the Result that ends a task. The caller holds mu.
+// ends reports whether the update is a Result that ends a task. The caller holds mu.
 func (u update) ends(t *task) bool {
 	return u.result != nil && !t.over && t.initiator == nil && !isOperation(t.Kind)
 }
 
-// check refuses an update that must not come after the one before, of a task in the
+// check refuses an update that is not allowed after the previous one, for a task in the
 // table that it does not end. The caller holds mu.
 func (u update) check(t *task) error {
 	switch {
 	case u.sum == nil && t.initiator != nil:
 		return errAfterResult
 	case u.sum != nil && t.initiator == nil:
-		// It crosses the Result of the executor, or ends the delivery only.
+		// It crosses the Result of the executor, or ends only the delivery.
 		t.initiator = u.sum
 		if isOperation(t.Kind) {
 			t.cursor.stop()
@@ -125,8 +125,8 @@ func (u update) check(t *task) error {
 	return nil
 }
 
-// apply takes the update of a task in the table. A Result ends the task, unless that
-// is over; done is called when that is stored.
+// apply applies the update of a task in the table. A Result ends the task, unless it has
+// ended; done is called when that is stored.
 func (u update) apply(t *task, done func(error)) {
 	s := u.s
 	s.mu.Lock()
@@ -141,7 +141,7 @@ func (u update) apply(t *task, done func(error)) {
 	done(err)
 }
 
-// unavailable is profiles.Unavailable for an error that may be nil.
+// unavailable is profiles.Unavailable for an error, nil for nil.
 func unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -149,8 +149,8 @@ func unavailable(err error) error {
 	return profiles.Unavailable(err)
 }
 
-// detach takes the update of a task that is not in the table. The store is read on
-// another goroutine.
+// detach applies the update of a task that is not in the table, on another goroutine,
+// because that reads the store.
 func (u update) detach(req *profiles.Request) error {
 	if u.s.opts.Store == nil {
 		return errUnknown
@@ -166,7 +166,7 @@ func (u update) detach(req *profiles.Request) error {
 	})
 }
 
-// applyStored takes the update of a task that may have to be read from the store. It
+// applyStored applies the update of a task that may have to be read from the store. It
 // waits.
 func (u update) applyStored() error {
 	s := u.s
@@ -201,8 +201,8 @@ func (u update) applyStored() error {
 	return cmp.Or(refused, unavailable(err))
 }
 
-// recordLateResult records the Result of an initiator whose task had ended already: it
-// has no effect, but the next one must not differ.
+// recordLateResult records the Result of an initiator after the end of the task. It has no
+// effect, but a further Result must not differ.
 func (t *task) recordLateResult(sum digest) (refused, err error) {
 	for {
 		version, value, err := t.s.opts.Store.Get(t.s.ctx, spaceEnding, t.run)

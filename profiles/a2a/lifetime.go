@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lifetime bounds what runs for a Service, and has the lock of its state.
+// lifetime ends the goroutines of a Service, and has the lock of its state.
 type lifetime struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -17,7 +17,7 @@ type lifetime struct {
 	closed bool
 }
 
-// errClosed is why what was open ends with Close.
+// errClosed is the reason for everything that Close ends.
 var errClosed = errors.New("a2a: the service was closed")
 
 // spawn runs f on a goroutine that Close waits for. It returns false once the
@@ -32,7 +32,7 @@ func (l *lifetime) spawn(f func()) bool {
 	return true
 }
 
-// later runs f after d, unless the Service is closed by then.
+// later runs f after d, unless the Service is closed before.
 func (l *lifetime) later(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() { l.spawn(f) })
 }

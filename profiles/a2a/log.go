@@ -13,41 +13,41 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Bounds of what is kept in memory of the Events of a task.
+// Bounds of the Events of a task in memory.
 const (
-	maxQueue     = 64       // Events that wait for the one before to be stored
+	maxQueue     = 64       // Events that wait to be stored
 	maxQueueSize = 1 << 20  // and their octets
-	maxTail      = 8        // last Events, for whoever is being sent to
+	maxTail      = 8        // last Events, for the cursor
 	maxTailSize  = 16 << 10 // and their octets
 )
 
-// eventLog stores the Events of a task, one after the other, so that a failure
-// leaves no hole. Those of many tasks share a commit.
+// eventLog stores the Events of a task one after the other, so that a failure leaves no
+// gap. Events of several tasks share a commit.
 type eventLog struct {
 	t *task
 
-	// The mu of the Service guards what follows.
+	// The fields from here on are guarded by the mu of the Service.
 	queue  []entry  // Events that are not stored yet; the first is being written
 	size   int      // their octets
-	idle   []func() // called when nothing is being written; then no Event is taken any more
-	count  int      // Events stored or queued, since this process knows the task
+	idle   []func() // called when the queue is empty; no further Event is accepted
+	count  int      // Events stored or queued in this process
 	octets int      // and their size
 	last   uint64   // number of the last Event that is stored
-	remote uint64   // number that the agent gave its last Event that is stored
+	remote uint64   // the agent's number of its last stored Event
 	tail   []tailEvent
 
-	// They belong to the write under way.
+	// The fields from here on belong to the present write.
 	current  entry                    // the first of the queue
-	failures int                      // how often it could not be written
+	failures int                      // failed writes of it
 	appended func(store.AppendResult) // finish, bound once
 }
 
-// entry is an Event on its way into the log.
+// entry is an Event that is not yet stored.
 type entry struct {
 	payload []byte
-	id      string                 // under which it is stored once, however often that is tried
-	number  uint64                 // that an agent gave it, or 0
-	before  func(done func(error)) // stores what is to be stored before it; nil: nothing
+	id      string                 // id in the store; repeated writes store it once
+	number  uint64                 // number from the agent, or 0
+	before  func(done func(error)) // stores data that must precede the Event; may be nil
 	done    func(error)
 }
 
@@ -57,7 +57,7 @@ type tailEvent struct {
 	payload []byte
 }
 
-// uniqueID returns an id for an Event that has no other.
+// uniqueID returns an id for an Event without one.
 func uniqueID() string { return "~" + newNonce() }
 
 var (
@@ -65,12 +65,12 @@ var (
 	errTooMany = errors.New("a2a: the task has too many events")
 )
 
-// errQueue refuses an Event of an agent that is faster than the store. The
-// agent is asked for it again.
+// errQueue refuses an Event of an agent that is faster than the store. The Event is
+// requested again later.
 var errQueue = profiles.Busy("event_queue", "too many events of this task are waiting to be stored")
 
-// add stores an Event. done of the entry is called when it is stored, or with the
-// reason why it is not.
+// add stores an Event. It calls done of the entry when the Event is stored, or with the
+// error.
 func (l *eventLog) add(e entry) {
 	s := l.t.s
 	s.mu.Lock()
@@ -96,7 +96,8 @@ func (l *eventLog) add(e entry) {
 	}
 }
 
-// refusal says why an Event of a size is not taken. The caller holds mu.
+// refusal returns the error for an Event of a size that cannot be accepted, or nil. The
+// caller holds mu.
 func (l *eventLog) refusal(size int) error {
 	t, opts := l.t, &l.t.s.opts
 	switch {
@@ -141,8 +142,8 @@ func (l *eventLog) fits(size int) bool {
 	return len(l.queue) == 0 || len(l.queue) < maxQueue && l.size+size <= maxQueueSize
 }
 
-// halfEmpty reports whether half of the queue is free, so that it is worth while to
-// ask for what had no room. The caller holds mu.
+// halfEmpty reports whether half of the queue is free, so that dropped Events can be
+// requested again. The caller holds mu.
 func (l *eventLog) halfEmpty() bool { return len(l.queue) <= maxQueue/2 && l.size <= maxQueueSize/2 }
 
 // write submits the current Event.
@@ -165,9 +166,9 @@ func (l *eventLog) write() {
 	})
 }
 
-// finish is called when the current Event is stored, or could not be. After an error
-// that passes it is written again: nobody knows whether a write that failed was
-// carried out. After another one the task ends.
+// finish is called after the write of the current Event. After a temporary error the Event
+// is written again: a write that failed may have been carried out. After a permanent error
+// the task ends.
 func (l *eventLog) finish(seq uint64, err error) {
 	switch {
 	case err == nil:
@@ -182,8 +183,8 @@ func (l *eventLog) finish(seq uint64, err error) {
 	}
 }
 
-// advance goes on after the current Event was stored under a number, or with 0
-// never will be.
+// advance continues after the current Event was stored with number seq, or given up (seq is
+// 0).
 func (l *eventLog) advance(seq uint64) {
 	t, s, e := l.t, l.t.s, l.current
 	s.mu.Lock()
@@ -238,8 +239,7 @@ func (l *eventLog) advance(seq uint64) {
 	}
 }
 
-// keep remembers a stored Event for the one who is being sent to. The caller
-// holds mu.
+// keep keeps a stored Event in memory for the cursor. The caller holds mu.
 func (l *eventLog) keep(e tailEvent) {
 	l.tail = append(l.tail, e)
 	size := 0
@@ -256,7 +256,7 @@ func (l *eventLog) keep(e tailEvent) {
 // busy reports whether an Event is being written. The caller holds mu.
 func (l *eventLog) busy() bool { return len(l.queue) > 0 }
 
-// drain calls f once every Event that was added is stored. Until then none is taken.
+// drain calls f when every added Event is stored. Until then no Event is accepted.
 func (l *eventLog) drain(f func()) {
 	s := l.t.s
 	s.mu.Lock()
@@ -270,7 +270,7 @@ func (l *eventLog) drain(f func()) {
 	}
 }
 
-// restore reads from the store what the log of an earlier process has come to.
+// restore reads from the store the state of the log in an earlier process.
 func (l *eventLog) restore(ctx context.Context) error {
 	store := l.t.s.opts.Store
 	first, last, err := store.Span(ctx, spaceEvents, l.t.run)
@@ -282,7 +282,8 @@ func (l *eventLog) restore(ctx context.Context) error {
 	if l.t.ended || first > last {
 		return nil
 	}
-	// The last Event of the agent is the last entry, or that before one of ours.
+	// The last Event of the agent is the last entry, or the entry before an Event of this
+	// endpoint.
 	return store.Read(ctx, spaceEvents, l.t.run, max(first, last-min(last, 2)+1)-1, func(_ uint64, id string, _ []byte) bool {
 		if n, err := strconv.ParseUint(id, 10, 64); err == nil {
 			l.remote = max(l.remote, n)

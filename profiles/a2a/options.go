@@ -14,92 +14,88 @@ type Options struct {
 	// nothing: every Task is answered with a failure, and forgotten.
 	Store Store
 
-	// Access says who may use which agent_id (handshake) and which kind (task).
-	// Nil denies nothing.
+	// Access decides about agent_ids (operation handshake) and kinds (operation task). Nil
+	// denies nothing.
 	Access profiles.Access
 
-	// Policy is asked about each task that Access allows. One that it stops ends in
-	// a Result that says so, after its notice. Nil stops nothing.
+	// Policy is asked about each task that Access allows. A forbidden task ends in a
+	// Result, after its notice. Nil forbids nothing.
 	Policy profiles.Policy
 
-	// Chains says under which credentials a task is, when it comes and when it
-	// begins. Nil means that a task which waits for its beginning and names a chain
-	// ends with a failure.
+	// Chains returns the delegation of a task when it arrives and when it starts. Nil: a
+	// task that waits and names a chain ends with a failure.
 	Chains profiles.Chains
 
-	// MayUse says whether an identity may be an agent. It must not block. Nil
-	// means that it may, unless another identity is that agent.
+	// MayUse reports whether an identity may use an agent_id. It must not block. Nil allows
+	// every agent_id that no other identity uses.
 	MayUse func(identity, agentID string) bool
 
-	// Workers carry out tasks in this process, until ReplaceWorkers. A task of a kind that
-	// is registered here goes to a session only if it names the agent.
+	// Workers carry out tasks in this process, until ReplaceWorkers. A task of one of their
+	// kinds goes to a session only if it names an agent.
 	Workers []Registration
 
-	// Partners are the identities of those endpoints, by name, for which tasks of an
-	// earlier process may wait; see Service.Partner.
+	// Partners are the identities of the partners, by name, for which tasks of an earlier
+	// process may wait; see Service.Partner.
 	Partners map[string]string
 
-	// Validate says what is wrong with the input of a kind: the text of its
-	// error reaches the initiator. It is called on goroutines of its own, by many
-	// at once. Nil means every input is good.
+	// Validate returns the fault of an input for a kind; the initiator gets the text of the
+	// error. It is called concurrently, on separate goroutines. Nil accepts every input.
 	Validate func(kind string, input []byte) error
 
-	// Ward looks after a task of a kind a2a/1.0/… that is given to an agent over a
-	// session; agent is its name here, partner/agent behind a partner. Nil means that
-	// initiators who know its id may have to do with any task of the agent's.
+	// Ward returns the Ward of a task of a kind a2a/1.0/… for an agent on a session; agent
+	// is its name here, partner/agent for an agent of a partner. Nil: an initiator that
+	// knows the id of a task may use any task of the agent.
 	Ward func(agent string, t *Task) Ward
 
-	// Carrier sends ahead of a Task what its initiator gave it to take along: a trace
-	// context, hints, credentials. After an error the Task is not sent; an
-	// *profiles.Error that is not retryable is the end of the Delivery. Nil: nothing
-	// goes ahead.
+	// Carrier sends the trace context, hints and credentials of the initiator ahead of a
+	// Task. After an error the Task is not sent; an *profiles.Error that is not retryable
+	// ends the Delivery. May be nil.
 	Carrier profiles.Carrier
 
-	Retention   time.Duration // of a task after its end, at least; default 24 h
-	Deadline    time.Duration // of tasks that name none; default 1 h
-	MaxDeadline time.Duration // what a Task may ask for at most; default 7 days
-	Abandoned   time.Duration // how long a task waits for its agent to come back; default 60 s
-	Unreached   time.Duration // how long one that was not given to a partner yet waits for it, after the partner has gone; default 5 s
+	Retention   time.Duration // minimum time that a task is kept after its end; default 24 h
+	Deadline    time.Duration // of tasks without a deadline; default 1 h
+	MaxDeadline time.Duration // maximum deadline of a Task; default 7 days
+	Abandoned   time.Duration // how long a task waits for its agent to reconnect; default 60 s
+	Unreached   time.Duration // how long a task that was not yet sent to its partner waits after the link was lost; default 5 s
 
-	Tasks            int // of peers that are not over, default 4,096
-	TasksPerIdentity int // of them, of one identity, default 1,024
+	Tasks            int // unfinished tasks of peers, default 4,096
+	TasksPerIdentity int // unfinished tasks of one identity, default 1,024
 	Events           int // of one task, default 65,536
 	EventBytes       int // octets of the Events of one task, default 64 MiB
-	Agents           int // agent_ids that are known, here or not, default 1,024
-	AgentsPerSession int // of them, of one session, default 64
+	Agents           int // known agent_ids, connected or not, default 1,024
+	AgentsPerSession int // agent_ids of one session, default 64
 
-	// Identity is that of this endpoint, which goes beside the Results by which it
-	// ends tasks itself (extension 53). Empty means that none does.
+	// Identity is the identity of this endpoint. It is added to the Results by which this
+	// endpoint ends tasks itself (extension 53). Empty adds nothing.
 	Identity string
 
-	// Refused is told of each task that was refused by a partner, or by an endpoint
-	// behind it. It must not block. Nil means nobody is told.
+	// Refused is called for each task that a partner, or an endpoint behind it, has
+	// refused. It must not block. May be nil.
 	Refused func(Refusal)
 
-	// Report is told what went wrong here and no peer learns: errors and panics of
-	// Workers, a store that fails. It must not block. Nil means nobody is told.
+	// Report is called with internal errors that no peer sees: errors and panics of
+	// Workers, a store that fails. It must not block. May be nil.
 	Report func(error)
 
-	// Now is the wall clock, default time.Now. It dates what is stored; waits
-	// are monotonic.
+	// Now is the wall clock, default time.Now. It dates stored data; waits use a monotonic
+	// clock.
 	Now func() time.Time
 }
 
-// Registration is a Worker and what it is for.
+// Registration is a Worker and its kinds.
 type Registration struct {
-	// Agent is the agent_id whose tasks these are, and only they; no peer can then
-	// declare it. Rules and policies know its tasks as agent/kind. Empty means the
-	// tasks that are meant for no agent.
+	// Agent is the agent_id whose tasks the Worker carries out; peers cannot declare it.
+	// Rules and hints know these tasks as agent/kind. Empty: the tasks without an agent.
 	Agent string
 
 	Kinds    []string // exactly these; a kind of an agent cannot be registered twice
 	Worker   Worker
-	Tasks    int           // at once, default 16
-	Waiting  int           // that wait for one to end, default 1,024; above it a Task is refused, to be sent again
-	Deadline time.Duration // of tasks that name none; default that of Options
+	Tasks    int           // concurrent tasks, default 16
+	Waiting  int           // waiting tasks, default 1,024; above it a Task is refused as retryable
+	Deadline time.Duration // of tasks without a deadline; default Options.Deadline
 
-	// Left is called once ReplaceWorkers has taken the Worker out and the last task has
-	// left it. It must not block. Nil means nobody is told.
+	// Left is called after ReplaceWorkers has removed the Worker and its last task has
+	// ended. It must not block. May be nil.
 	Left func()
 }
 

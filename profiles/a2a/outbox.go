@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// address names a task of ours: who carries it out, and its task_id.
+// address identifies a task that this side sent: the identity of its executor, and its
+// task_id.
 type address struct{ identity, id string }
 
-// outbox holds the tasks of ours: those that are open, and the last of those that
-// are over.
+// outbox has the tasks that this side sent: the open ones, and the last ones that have
+// ended.
 type outbox struct {
 	mu     sync.Mutex
 	closed bool
@@ -18,14 +19,13 @@ type outbox struct {
 	ended  endedTasks
 }
 
-// maxEnded is how many tasks of ours are remembered after they are over, so that
-// what their executors still send is told from what they must not send. What is
-// older is unknown.
+// maxEnded is how many ended tasks are remembered, to distinguish late messages from
+// violations. Older tasks are unknown.
 const maxEnded = 8192
 
-// endedTasks is a table of tasks of ours that are over. It forgets the oldest.
+// endedTasks is a table of ended tasks. It forgets the oldest.
 type endedTasks struct {
-	list map[address]*digest // of the executor's Result; nil if it has sent none
+	list map[address]*digest // of the executor's Result; nil if there was none
 	ring []address
 	next int
 }
@@ -43,7 +43,7 @@ func (e *endedTasks) add(at address, sum *digest) {
 	e.list[at] = sum
 }
 
-// get returns the Delivery of a task that is open, else nil.
+// get returns the Delivery of an open task, else nil.
 func (o *outbox) get(at address) *Delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,8 +62,8 @@ func (o *outbox) add(d *Delivery) (old *Delivery, err error) {
 	return old, nil
 }
 
-// remove takes out a Delivery. sum is that of the executor's Result, nil if there
-// was none.
+// remove removes a Delivery. sum is the digest of the executor's Result, nil if there was
+// none.
 func (o *outbox) remove(d *Delivery, sum *digest) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,9 +73,10 @@ func (o *outbox) remove(d *Delivery, sum *digest) {
 	}
 }
 
-// late takes an Event, or with sum a Result, of an executor whose task is over.
-// After its own Result there must be no Event and no other Result; what crosses
-// ours is dropped. known is false if no such task is remembered.
+// late handles an Event, or with sum a Result, of an executor whose task has ended. After
+// its own Result the executor must send no Event and no different Result; messages that
+// crossed the Result of this side are dropped. known is false if the task is not
+// remembered.
 func (o *outbox) late(at address, sum *digest) (known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +94,7 @@ func (o *outbox) late(at address, sum *digest) (known bool, err error) {
 	return true, nil
 }
 
-// close refuses Deliveries from now on and returns those that are open.
+// close refuses further Deliveries and returns the open ones.
 func (o *outbox) close() []*Delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()

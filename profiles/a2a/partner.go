@@ -8,18 +8,17 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// A partner is an endpoint that has agents behind it. It is an agent like any other,
-// whose id ends in a slash, but for three things: a task is for it if it names it, or one
-// of its agents, whatever its kind; it keeps its tasks, so that it may be restarted; and
-// a task that was given to it waits for it until its own deadline, because it goes on
-// meanwhile. A task that was not yet given to it waits for Unreached at most.
+// A partner is an endpoint with agents of its own. It is handled as an agent whose id ends
+// in a slash, with three differences. It gets the tasks that name it, or one of its agents,
+// whatever their kind. It stores its tasks, so it may restart. A task that was sent to it
+// waits for it until the deadline of the task, because the partner continues the task. A
+// task that was not yet sent to it waits for Unreached at most.
 
-// partnerInstance stands for every process of a partner.
+// partnerInstance is the instance of every process of a partner.
 const partnerInstance = "partner"
 
-// Partner has tasks for the agents of a partner, name/agent, passed on to it. There
-// may be no session yet: tasks wait. cross returns the context of a task as it is
-// told to the partner; nil means as it is.
+// Partner forwards tasks for agents of a partner, name/agent. The tasks wait if there is no
+// session. cross returns the context of a task for the partner; nil leaves it unchanged.
 func (s *Service) Partner(name, identity string, cross func(context.Context) context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,17 +27,16 @@ func (s *Service) Partner(name, identity string, cross func(context.Context) con
 	if a != nil && a.identity != identity && a.host != nil {
 		s.agents.unseat(a)
 	}
-	if a == nil || a.identity != identity { // tasks of another one fail at their deadline
+	if a == nil || a.identity != identity { // tasks of the previous identity fail at their deadline
 		a = s.agents.enter(id, identity)
 		a.left = time.Now()
 	}
 	a.instance, a.cross = partnerInstance, cross
 }
 
-// Reached puts a partner on a session, which takes effect at once: tasks that were
-// given to it go on there where they were, and tasks that waited are given to it. agents
-// says that the partner tells its agents apart: a task for one of them is not given to
-// a partner that does not.
+// Reached assigns a session to a partner, at once: tasks that were sent to the partner
+// continue there, and waiting tasks are sent. agents says that the partner supports names
+// of agents; a partner without that support gets no task for an agent.
 func (s *Service) Reached(name string, session profiles.Session, agents bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +49,8 @@ func (s *Service) Reached(name string, session profiles.Session, agents bool) {
 	s.agents.resume(a)
 }
 
-// NoPartner takes a partner from its session for good. Tasks that it was given wait
-// for their deadline, or for Partner to name it again.
+// NoPartner removes a partner. Tasks that were sent to it wait for their deadline, or for a
+// new call of Partner.
 func (s *Service) NoPartner(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,9 +66,9 @@ func (s *Service) NoPartner(name string) {
 	}
 }
 
-// toPartner returns for whom a task is, and its kind there, if it names a partner and no
-// agent: in place of an agent, or ahead of its kind, as in partner/report. What is returned
-// otherwise is what was given.
+// toPartner returns the partner of a task, and its kind at the partner, if the task names a
+// partner without an agent: in place of the agent, or as prefix of its kind, as in
+// partner/report. Otherwise it returns its arguments.
 func (s *Service) toPartner(agent, kind string) (to, kindThere string) {
 	name, rest := agent, kind
 	if agent == "" {
@@ -92,8 +90,7 @@ func (a *agent) partner() bool { return isPartner(a.id) }
 
 func isPartner(id string) bool { return strings.HasSuffix(id, "/") }
 
-// remoteAgent returns an agent behind a partner as the partner knows it; empty if id is
-// not that of a partner.
+// remoteAgent returns the name of an agent at its partner; empty if id is not a partner's.
 func remoteAgent(id, agent string) string {
 	if !isPartner(id) {
 		return ""
@@ -101,8 +98,8 @@ func remoteAgent(id, agent string) string {
 	return strings.TrimPrefix(agent, id)
 }
 
-// waitLimit is how long a task may wait for those who are away, and why it fails then.
-// The caller holds mu.
+// waitLimit returns how long a task may wait for an executor that is not connected, and the
+// reason of its failure then. The caller holds mu.
 func (dir *directory) waitLimit(t *task) (wait time.Duration, reason string) {
 	name, _, _ := strings.Cut(t.Agent, "/")
 	if a := dir.byID[name+"/"]; a != nil && a.host == nil && a.canTake(t) {

@@ -16,34 +16,34 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// service is what a pool is for: the tasks of a kind that are meant for an agent.
+// service identifies the tasks of a pool: those of a kind for an agent.
 type service struct{ agent, kind string }
 
-// pools are the Workers of this process. The mu of the Service guards what follows
-// the first line.
+// pools are the Workers of this process. The mu of the Service guards the fields after
+// hosting.
 type pools struct {
 	hosting atomic.Pointer[hosting] // changes under mu
 	running int                     // running tasks that cannot continue in the next process
-	rested  chan struct{}           // not nil since Drain; closed when none of them runs
+	rested  chan struct{}           // set by Drain; closed when none of them runs
 }
 
-// hosting is what Workers carry out. It does not change; another takes its place.
+// hosting has the tasks of all Workers. It is immutable; a change replaces it.
 type hosting struct {
 	of     map[service]*pool
 	agents map[string]bool // whose tasks they are; empty for no agent
 }
 
-// pool is a Registration at work. The mu of the Service guards what follows
-// the first line.
+// pool is the state of a Registration. The mu of the Service guards the fields after the
+// first line.
 type pool struct {
 	Registration
-	load    int     // tasks that have a place: running, or waiting for a turn
-	running int     // of them, those that run
-	queue   []*task // of them, those that wait, and some that are over
-	gone    bool    // another pool, or none, has taken its place
+	load    int     // running and waiting tasks
+	running int     // running tasks
+	queue   []*task // waiting tasks, and some that have ended
+	gone    bool    // it was removed or replaced
 }
 
-// with returns the hosting that has more Registrations.
+// with returns the hosting with additional Registrations.
 func (h *hosting) with(list []Registration) (*hosting, error) {
 	next := &hosting{of: make(map[service]*pool, len(h.of)+len(list)), agents: make(map[string]bool)}
 	maps.Copy(next.of, h.of)
@@ -80,7 +80,7 @@ func (h *hosting) with(list []Registration) (*hosting, error) {
 	return next, nil
 }
 
-// without returns the hosting that does not have some Registrations, and their pools.
+// without returns the hosting without some Registrations, and their pools.
 func (h *hosting) without(list []Registration) (rest *hosting, gone []*pool) {
 	rest = &hosting{of: maps.Clone(h.of)}
 	for _, r := range list {
@@ -95,13 +95,11 @@ func (h *hosting) without(list []Registration) (rest *hosting, gone []*pool) {
 	return rest, gone
 }
 
-// ReplaceWorkers has tasks that come from now on carried out by other Workers: those in
-// gone, of which Agent and Kinds are looked at, carry out no more of them, and those in
-// come do. A Worker ends what it has begun. A task that waits for its turn goes to the
-// Worker that has its kind now; if there is none, the old one still carries it out. What
-// runs at a Worker that is gone does not count against Tasks of another. It fails on
-// Registrations that are not complete or that others have taken, and then changes
-// nothing.
+// ReplaceWorkers changes the Workers for new tasks: it removes those in gone, of which it
+// reads Agent and Kinds, and adds those in come. A Worker finishes its running tasks. A
+// waiting task goes to the new Worker of its kind; if there is none, the old Worker still
+// carries it out. Tasks that run at a removed Worker do not count towards Tasks of another.
+// It fails if Registrations are incomplete or in use, and then changes nothing.
 func (s *Service) ReplaceWorkers(gone, come []Registration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,12 +117,12 @@ func (s *Service) ReplaceWorkers(gone, come []Registration) error {
 	return nil
 }
 
-// handOver has tasks that wait for a pool wait for those that take its place. The caller
-// holds mu.
+// handOver moves the waiting tasks of a pool to the pools that replace it. The caller holds
+// mu.
 func (s *Service) handOver(p *pool, next *hosting) {
 	for _, t := range s.tasks.byKey {
 		to := next.of[service{t.Agent, t.Kind}]
-		// What was begun elsewhere only another Resumer can go on with.
+		// A task that was started in an earlier process can only continue at a Resumer.
 		if t.exec.pool != p || t.exec.busy || to == nil || t.exec.at.Phase == phaseLocal && !to.resumes() {
 			continue
 		}
@@ -135,23 +133,22 @@ func (s *Service) handOver(p *pool, next *hosting) {
 	waiting := p.queue
 	p.queue = nil
 	for _, t := range waiting {
-		if to := t.exec.pool; to != nil { // nil: it is over
+		if to := t.exec.pool; to != nil { // nil: it has ended
 			to.queue = append(to.queue, t)
 			to.fill(s)
 		}
 	}
 }
 
-// leave says so if a pool that is gone has nothing left to do, which happens once. The
-// caller holds mu.
+// leave calls Left once a removed pool has no tasks any more. The caller holds mu.
 func (p *pool) leave(s *Service) {
 	if p.gone && p.load == 0 && !s.closed {
 		s.work.Go(p.Left)
 	}
 }
 
-// get returns the pool that carries out a task, nil if none does. What is
-// meant for an agent is not for a Worker that is none.
+// get returns the pool for a task, nil if there is none. A task that names an agent goes
+// only to a Worker of that agent.
 func (ps *pools) get(kind, agent string) *pool {
 	return ps.hosting.Load().of[service{agent, kind}]
 }
@@ -159,8 +156,8 @@ func (ps *pools) get(kind, agent string) *pool {
 // hosts reports whether an agent_id is that of Workers of this process.
 func (ps *pools) hosts(agent string) bool { return agent != "" && ps.hosting.Load().agents[agent] }
 
-// nameOf is what rules and policies know a task by; hosted says whether its agent is one
-// of this process.
+// nameOf is the name of a task for rules and hints; hosted says whether its agent belongs
+// to this process.
 func nameOf(agent, kind string, hosted bool) string {
 	if strings.Contains(agent, "/") || hosted {
 		return strings.TrimSuffix(agent, "/") + "/" + kind
@@ -168,7 +165,7 @@ func nameOf(agent, kind string, hosted bool) string {
 	return kind
 }
 
-// names returns the names of what the pools carry out.
+// names returns the names of all tasks of the pools.
 func (ps *pools) names() []string {
 	var names []string
 	for of := range ps.hosting.Load().of {
@@ -177,8 +174,8 @@ func (ps *pools) names() []string {
 	return names
 }
 
-// rest has no task begin any more, and returns what is closed when none runs that can
-// not go on in the next process. The caller holds mu.
+// rest prevents new starts, and returns a channel that is closed when no task runs that
+// cannot continue in the next process. The caller holds mu.
 func (ps *pools) rest() <-chan struct{} {
 	ps.rested = make(chan struct{})
 	if ps.running == 0 {
@@ -187,7 +184,7 @@ func (ps *pools) rest() <-chan struct{} {
 	return ps.rested
 }
 
-// resumes reports whether what was begun can go on in the next process.
+// resumes reports whether a started task can continue in the next process.
 func (p *pool) resumes() bool {
 	if p == nil {
 		return false
@@ -196,24 +193,24 @@ func (p *pool) resumes() bool {
 	return ok
 }
 
-// full reports whether a pool, which may be nil, has no place left. The caller holds mu.
+// full reports whether a pool, which may be nil, has no room. The caller holds mu.
 func (p *pool) full() bool { return p != nil && p.load >= p.Tasks+p.Waiting }
 
-// start runs a task that has a place, at once or when it is its turn.
+// start runs a task that has room in a pool, at once or in its turn.
 func (t *task) start(input []byte) {
 	s := t.s
 	s.mu.Lock()
 	p := t.exec.pool
 	wait := p != nil && (p.running >= p.Tasks || s.pools.rested != nil) && t.exec.at.Phase != phaseLocal
 	s.mu.Unlock()
-	// What waits for its turn must not be forgotten by a restart.
+	// A waiting task must survive a restart.
 	if wait && t.exec.store(standing{Phase: phaseWaiting}) != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch p = t.exec.pool; { // it may be another one by now
-	case p == nil || s.closed: // the task is over, or not for this process to begin
+	switch p = t.exec.pool; { // it may have been replaced
+	case p == nil || s.closed: // the task has ended, or is left to the next process
 	case p.running < p.Tasks && s.pools.rested == nil:
 		p.launch(t, input)
 	default:
@@ -231,7 +228,7 @@ func (p *pool) launch(t *task, input []byte) {
 	t.s.work.Go(func() { p.run(t, input) })
 }
 
-// fill runs tasks that wait, as many as may run. The caller holds mu.
+// fill starts as many waiting tasks as may run. The caller holds mu.
 func (p *pool) fill(s *Service) {
 	for p.running < p.Tasks && !s.leaving() {
 		t := p.next()
@@ -242,8 +239,7 @@ func (p *pool) fill(s *Service) {
 	}
 }
 
-// next takes the task out of the queue whose turn it is, nil if none waits. The caller
-// holds mu.
+// next removes the next task from the queue, nil if none waits. The caller holds mu.
 func (p *pool) next() (t *task) {
 	for t == nil && len(p.queue) > 0 {
 		if first := p.queue[0]; !first.over {
@@ -255,7 +251,7 @@ func (p *pool) next() (t *task) {
 	return t
 }
 
-// run carries out one task after the other, as long as some wait.
+// run carries out one task after the other, as long as tasks wait.
 func (p *pool) run(t *task, input []byte) {
 	for {
 		p.execute(t, input)
@@ -283,8 +279,7 @@ func (p *pool) run(t *task, input []byte) {
 	}
 }
 
-// execute has the Worker carry out a task, or go on with it. That it starts is
-// stored before.
+// execute runs or resumes a task at the Worker. The start is stored before.
 func (p *pool) execute(t *task, input []byte) {
 	s := t.s
 	s.mu.Lock()
@@ -320,7 +315,7 @@ func (p *pool) execute(t *task, input []byte) {
 		return p.Worker.Run(ctx, job, t.log.progress)
 	})
 	switch {
-	case s.ctx.Err() != nil: // stopped, not ended: the next process says so
+	case s.ctx.Err() != nil: // stopped, not ended: the next process decides
 	case err == nil:
 		t.finish(&ending{By: byExecutor}, &ResultBody{OK: true, Output: output}, nil)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -330,7 +325,7 @@ func (p *pool) execute(t *task, input []byte) {
 	}
 }
 
-// protect calls f; a panic becomes its error.
+// protect calls f and converts a panic into an error.
 func protect[T any](f func() (T, error)) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -340,7 +335,7 @@ func protect[T any](f func() (T, error)) (v T, err error) {
 	return f()
 }
 
-// failure is the Result for the error of a Worker.
+// failure returns the Result for an error of a Worker.
 func (t *task) failure(err error) *ResultBody {
 	if told, ok := errors.AsType[*Failure](err); ok {
 		reason := strings.ToValidUTF8(told.Reason, "\uFFFD")

@@ -11,20 +11,19 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// What is stored of a task, and in which order:
+// The records of a task, in the order in which they are written:
 //
-//	request    what was asked for. Created once, by the first Task of its task_id
-//	standing   how far it is. Created or changed before it starts, removed after
-//	           its end: what a restart has to look at
+//	request    the request of the initiator. Created once, by the first Task of
+//	           its task_id
+//	standing   the progress. Created or changed before the task starts, removed
+//	           after its end: a restart reads these records
 //	events     the Events, as the payloads that are sent
-//	ending     how it ended. Created once: that is why there is one Result
+//	ending     the end of the task. Created once, so that there is one Result
 //
-// All of them expire at the same moment, Retention after the latest possible
-// end. A crash between two steps leaves a task that is unknown, not started,
-// started or ended.
+// All of them expire at the same moment, Retention after the latest possible end. A crash
+// between two steps leaves a task that is unknown, not started, started or ended.
 //
-// The encoding is that of protobuf messages without a schema; numbers of fields
-// are never used again.
+// The encoding is that of protobuf messages without a schema; field numbers are never reused.
 const (
 	spaceRequest  = "a2a.request"
 	spaceStanding = "a2a.standing"
@@ -32,16 +31,15 @@ const (
 	spaceEnding   = "a2a.ending"
 )
 
-// keyOf is the key of a request: whose it is in a fixed number of octets, then
-// the task_id.
+// keyOf is the key of a request: a fixed-length hash of its owner, then the task_id.
 func keyOf(owner string, id []byte) string {
 	sum := sha256.Sum256([]byte(owner))
 	return string(sum[:]) + string(id)
 }
 
-// nonceSize is the length of what tells two lives of a task_id apart. Key and
-// nonce together name everything but the request, so that a task_id that was
-// forgotten and comes again finds nothing of its former life.
+// nonceSize is the length of the nonce that distinguishes two lives of a task_id. Key and
+// nonce together identify all records except the request, so a task_id that is used again
+// after it was forgotten finds no records of its former life.
 const nonceSize = 8
 
 func newNonce() string {
@@ -50,7 +48,7 @@ func newNonce() string {
 	return string(b)
 }
 
-// splitRun returns the key of the request that a run belongs to.
+// splitRun returns the key of the request of a run.
 func splitRun(run string) (key string, ok bool) {
 	n := len(run) - nonceSize
 	if n < 0 {
@@ -59,13 +57,13 @@ func splitRun(run string) (key string, ok bool) {
 	return run[:n], true
 }
 
-// spec is what an initiator asked for, without the input.
+// spec is the request of an initiator, without the input.
 type spec struct {
 	Owner    string // identity of the initiator
 	ID       []byte
 	Kind     string
 	Params   []string
-	Agent    string // the agent_id that the task is meant for, or empty
+	Agent    string // the requested agent_id, or empty
 	Hops     uint64
 	Nonce    string
 	Created  time.Time // in milliseconds, as all times here
@@ -76,19 +74,19 @@ type spec struct {
 	Chain    string // of credentials, or empty
 }
 
-// key is the key of the request in the store.
+// key returns the key of the request in the store.
 func (p *spec) key() string { return keyOf(p.Owner, p.ID) }
 
-// run is the key of everything else that is stored of the task.
+// run returns the key of all other records of the task.
 func (p *spec) run() string { return p.key() + p.Nonce }
 
-// job is the task as a Worker sees it.
+// job returns the task for a Worker.
 func (p *spec) job(input []byte) *Task {
 	return &Task{ID: p.ID, Kind: p.Kind, Input: input, Peer: p.Owner, Params: p.Params, Deadline: p.Deadline, Hops: p.Hops}
 }
 
-// remaining is the time to the deadline. A wall clock that was set back does
-// not make it longer than the task asked for.
+// remaining returns the time to the deadline. A wall clock that was set back does not
+// extend it beyond the requested time.
 func (p *spec) remaining(now time.Time) time.Duration {
 	return min(max(0, p.Deadline.Sub(now)), p.Deadline.Sub(p.Created))
 }
@@ -99,7 +97,7 @@ func (p *spec) event(message string, payload []byte) []byte {
 	return m.Append(make([]byte, 0, m.Size()))
 }
 
-// request is what was asked for.
+// request is the stored request of an initiator.
 type request struct {
 	spec
 	Input []byte
@@ -128,7 +126,7 @@ func (r *request) encode() []byte {
 	return p1.AppendBytes(dst, 15, r.Chain)
 }
 
-// decodeRequest reads a request from value, which it keeps.
+// decodeRequest reads a request from value, which it aliases.
 func decodeRequest(value []byte) (*request, error) {
 	r := new(request)
 	var created, deadline, expires uint64
@@ -214,8 +212,8 @@ func readHint(f *p1.Fields) (h profiles.Hint, err error) {
 	return h, in.Err()
 }
 
-// damaged is the error for a stored value that cannot be read. It does not wrap the
-// error of p1, which would blame the peer.
+// damaged is the error for a stored value that cannot be read. It does not wrap the error
+// of p1, which blames the peer.
 func damaged(what string, err error) error {
 	return errors.New("a2a: stored " + what + ": " + err.Error())
 }
@@ -229,7 +227,7 @@ func text(f *p1.Fields, dst *string) {
 	*dst = string(b)
 }
 
-// phase is how far a task is.
+// phase is the progress of a task.
 type phase uint64
 
 const (
@@ -238,13 +236,13 @@ const (
 	phaseAgent                // the Task may have been sent to a session
 )
 
-// standing is a task that is not over.
+// standing is the progress of an unfinished task.
 type standing struct {
 	Phase    phase
-	Identity string // of the agent that it was given to
+	Identity string // of its agent
 	AgentID  string
 	Instance string // the agent's process, as its Handshake named it
-	Remote   []byte // task_id towards the agent
+	Remote   []byte // task_id for the agent
 }
 
 func (st *standing) encode() []byte {
@@ -281,7 +279,7 @@ func (st *standing) decode(value []byte) error {
 	return nil
 }
 
-// author is who ended a task.
+// author says which party ended a task.
 type author uint64
 
 const (
@@ -290,14 +288,14 @@ const (
 	byInitiator               // its own Result
 )
 
-// ending is how a task ended.
+// ending is the end of a task.
 type ending struct {
 	By        author
 	Result    []byte // the payload that is sent
-	Initiator []byte // digest of the initiator's Result, empty while there is none
-	Endpoint  []byte // that wrote the executor's Result in its place, if it says so
+	Initiator []byte // digest of the initiator's Result, or empty
+	Endpoint  []byte // the endpoint that wrote the Result in place of the executor, if given
 
-	uncharged bool // it does not count against what its owner may store; not stored itself
+	uncharged bool // it does not count against the quota of its owner; this field is not stored
 }
 
 func (e *ending) encode() []byte {
@@ -308,7 +306,7 @@ func (e *ending) encode() []byte {
 	return p1.AppendBytes(dst, 4, e.Endpoint)
 }
 
-// decode reads e from value, which it keeps.
+// decode reads e from value, which it aliases.
 func (e *ending) decode(value []byte) error {
 	*e = ending{}
 	f := p1.Read(value)

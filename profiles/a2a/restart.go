@@ -16,8 +16,8 @@ func (tb *table) stored(key string) bool {
 	return t != nil && !t.pending
 }
 
-// recall returns the task of a stored request. One that is not over is entered
-// in the table, if it is not there, and goes on.
+// recall returns the task of a stored request. An unfinished task that is not in the table
+// is entered and continues.
 func (tb *table) recall(r *request) (*task, error) {
 	s := tb.s
 	s.mu.Lock()
@@ -34,13 +34,13 @@ func (tb *table) recall(r *request) (*task, error) {
 	return tb.revive(t)
 }
 
-// read makes the task of a stored request, as far as it is in the store.
+// read makes the task of a stored request from its records.
 func (tb *table) read(r *request) (*task, error) {
 	t := newTask(tb.s, r, sumTask(r.Kind, r.Input))
 	return t, t.restore(tb.s.ctx, r.Input)
 }
 
-// restore reads from the store how far a task is that has an input.
+// restore reads the records of a task with an input.
 func (t *task) restore(ctx context.Context, input []byte) error {
 	store := t.s.opts.Store
 	version, value, err := store.Get(ctx, spaceEnding, t.run)
@@ -59,9 +59,8 @@ func (t *task) restore(ctx context.Context, input []byte) error {
 	return t.log.restore(ctx)
 }
 
-// revive enters a task from the store that is not over, and lets it go on from
-// where an earlier process left it. If it is in the table already, the one
-// there is returned.
+// revive enters an unfinished task from the store and continues it where an earlier process
+// stopped. If the table has the task, it returns that one.
 func (tb *table) revive(t *task) (*task, error) {
 	s := tb.s
 	s.mu.Lock()
@@ -91,7 +90,7 @@ func (tb *table) revive(t *task) (*task, error) {
 		x.awaitAgent()
 	case x.at.Phase == phaseLocal && !resumes:
 		t.fail(reasonInterrupted)
-	case x.at.Phase == phaseWaiting && x.version == 0: // nobody knows whether it was admitted
+	case x.at.Phase == phaseWaiting && x.version == 0: // it is unknown whether it was admitted
 		s.spawn(func() { t.admit(nil) })
 	default:
 		s.spawn(func() { x.dispatch(nil, true) })
@@ -99,7 +98,7 @@ func (tb *table) revive(t *task) (*task, error) {
 	return t, nil
 }
 
-// reload goes on with the tasks that an earlier process left.
+// reload continues the tasks of an earlier process.
 func (tb *table) reload() error {
 	s := tb.s
 	var runs []string
@@ -115,7 +114,7 @@ func (tb *table) reload() error {
 		case err == nil:
 		case passing(err):
 			return err
-		default: // it stays where it is; the others go on
+		default: // it stays in the store; the others continue
 			s.opts.Report(fmt.Errorf("a2a: a task of an earlier process cannot continue: %w", err))
 		}
 	}
@@ -137,7 +136,7 @@ func (tb *table) reloadTask(run string) error {
 		if err != nil {
 			return err
 		}
-		if !t.ended { // else it ended just before the process did
+		if !t.ended { // otherwise it ended just before the process did
 			_, err = tb.revive(t)
 			return err
 		}

@@ -15,22 +15,21 @@ const (
 	// firstPause is the first of the pauses.
 	firstPause = time.Second
 
-	// cancelWait bounds how long a slow peer is waited for that is told that a
-	// task of ours is over.
+	// cancelWait bounds the wait for a slow peer when a Result of this side is sent.
 	cancelWait = time.Second
 )
 
 var (
-	// silences are how long a Task may stay without an Event or a Result before it is
-	// sent again.
+	// silences are the pauses without an Event or a Result after which a Task is sent
+	// again.
 	silences = backoff.Exponential{First: 3 * time.Second, Longest: 30 * time.Second}
 
-	// pauses are those before a Task is sent again that was refused, or an Event of
-	// which could not be kept.
+	// pauses are the pauses before a Task is sent again after a refusal, or after an Event
+	// that could not be kept.
 	pauses = backoff.Exponential{First: firstPause, Longest: 32 * time.Second}
 )
 
-// post sends the Task, on a lane of its own.
+// post sends the Task on a new lane.
 func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 	payload, ext, err := d.to.task(ctx)
 	if err != nil {
@@ -62,8 +61,8 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 	return call, err
 }
 
-// errFull ends a Delivery whose receiver is slower than an executor that does
-// not number its Events.
+// errFull ends a Delivery if the receiver is slower than an executor that does not number
+// its Events.
 var errFull = profiles.Busy("a2a_inbox", "events were not received in time, and have no numbers to be asked for")
 
 var (
@@ -71,9 +70,8 @@ var (
 	errMissing = errors.New("a2a: events are missing")
 )
 
-// run waits for the answer to the Task, and sends it again where that is what
-// it takes, until the task is over or the session is gone. call is nil if the
-// Task has not been sent.
+// run waits for the answer to the Task, and sends the Task again if necessary, until the
+// task or the session has ended. call is nil if the Task has not been sent.
 func (d *Delivery) run(call profiles.Call) {
 	defer close(d.done)
 	defer d.closeLane()
@@ -111,7 +109,7 @@ func (d *Delivery) run(call profiles.Call) {
 	}
 }
 
-// progress reports whether anything came since the Task was sent.
+// progress reports whether a message arrived since the Task was sent.
 func (d *Delivery) progress() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,8 +142,8 @@ func (d *Delivery) pause(wait time.Duration) {
 	_ = backoff.Wait(ctx, wait)
 }
 
-// listen takes the Results that come in answer to the Task, until it is to be
-// sent again or nothing can come any more.
+// listen handles the Results that answer the Task, until the Task must be sent again or no
+// answer can arrive.
 func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
@@ -189,6 +187,6 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 		if err != nil {
 			return err
 		}
-		_ = d.result(nil, &m, at) // what it breaks is over by then
+		_ = d.result(nil, &m, at) // a fault in it has no further effect
 	}
 }

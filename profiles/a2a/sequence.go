@@ -4,35 +4,35 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// maxRequests is how often Events that are missing are requested. An executor that
-// has not sent them by then numbers its Events otherwise.
+// maxRequests is how often missing Events are requested. An executor that has not sent them
+// after that uses another numbering.
 const maxRequests = 3
 
-// sequence is which Events of an executor were taken. The mu of its Delivery guards it.
+// sequence records the received Events of an executor. The mu of its Delivery guards it.
 type sequence struct {
 	last      uint64 // number of the last Event taken
 	missing   bool   // Events after last were dropped
-	requested bool   // they were requested, or will be
-	requests  int    // how often, since the last Event that was taken
+	requested bool   // a request for them was sent, or will be
+	requests  int    // requests since the last received Event
 }
 
-// taken reports whether an Event came before.
+// taken reports whether an Event was received before.
 func (q *sequence) taken(at position) bool {
 	return at.numbered && 0 < at.number && at.number <= q.last
 }
 
-// follows reports whether an Event is the next one, as far as that can be known.
+// follows reports whether an Event is the next one, as far as numbers show.
 func (q *sequence) follows(at position) bool {
 	return !at.numbered || at.number == q.last+1 || at.firstHeld > q.last && at.firstHeld <= at.number || q.requests >= maxRequests
 }
 
-// complete reports whether no Event is missing before a Result. Of Events that were
-// requested in vain, or that the executor no longer holds, none is.
+// complete reports whether no Event is missing before a Result. Events that were requested
+// in vain, or that the executor no longer has, do not count as missing.
 func (q *sequence) complete(at position) bool {
 	return at.number <= q.last || at.firstHeld > q.last || q.requests >= maxRequests
 }
 
-// take takes an Event.
+// take records an Event as received.
 func (q *sequence) take(at position) {
 	q.missing, q.requested, q.requests = false, false, 0
 	if at.numbered {
@@ -40,7 +40,7 @@ func (q *sequence) take(at position) {
 	}
 }
 
-// event takes an Event of the executor.
+// event handles an Event of the executor.
 func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 	at, err := readPosition(req.Extensions)
 	if err != nil {
@@ -72,8 +72,8 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 	return d.to.event(req, m, at)
 }
 
-// drop notes that an Event is missing, and requests it if there is room again. The
-// caller holds mu.
+// drop records a missing Event, and requests it if there is room again. The caller holds
+// mu.
 func (d *Delivery) drop() {
 	d.seq.missing = true
 	if !d.seq.requested && d.to.wantsMissing() {
@@ -81,7 +81,7 @@ func (d *Delivery) drop() {
 	}
 }
 
-// resend has the Task sent again, which requests what is missing. The caller holds mu.
+// resend sends the Task again, which requests the missing Events. The caller holds mu.
 func (d *Delivery) resend() {
 	d.seq.requested = true
 	d.seq.requests++
@@ -91,7 +91,7 @@ func (d *Delivery) resend() {
 	}
 }
 
-// requestMissing requests the Events that were dropped, now that there may be room.
+// requestMissing requests the dropped Events when there may be room.
 func (d *Delivery) requestMissing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +100,7 @@ func (d *Delivery) requestMissing() {
 	}
 }
 
-// takeBack makes the Events after a number missing, because they could not be kept,
+// takeBack records the Events after a number as missing, because they could not be kept,
 // and requests them after a while.
 func (d *Delivery) takeBack(last uint64) {
 	d.mu.Lock()
@@ -113,7 +113,7 @@ func (d *Delivery) takeBack(last uint64) {
 	d.s.later(firstPause, d.requestMissing)
 }
 
-// result takes a Result of the executor.
+// result handles a Result of the executor.
 func (d *Delivery) result(req *profiles.Request, m *ResultBody, at position) error {
 	sum := sumResult(m)
 	d.mu.Lock()
@@ -135,7 +135,7 @@ func (d *Delivery) result(req *profiles.Request, m *ResultBody, at position) err
 	return d.to.result(req, m, at)
 }
 
-// afterEnd takes an Event, or with sum a Result, that came after the end.
+// afterEnd handles an Event, or with sum a Result, after the end.
 func (d *Delivery) afterEnd(sum *digest) error {
 	known, err := d.s.outbox.late(d.at, sum)
 	if !known {
@@ -144,8 +144,7 @@ func (d *Delivery) afterEnd(sum *digest) error {
 	return err
 }
 
-// close ends the Delivery for any reason but a Result. It reports whether it
-// was open.
+// close ends the Delivery without a Result. It reports whether it was open.
 func (d *Delivery) close(cause error) bool {
 	d.mu.Lock()
 	first := !d.over
@@ -158,7 +157,7 @@ func (d *Delivery) close(cause error) bool {
 	return first
 }
 
-// end ends the Delivery because nothing more can come, or is to.
+// end ends the Delivery after a permanent error, or on request.
 func (d *Delivery) end(err error) {
 	if d.close(err) {
 		d.to.lost(err)

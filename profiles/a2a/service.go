@@ -78,15 +78,15 @@ func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 	return s.serveResult(req)
 }
 
-// Live returns how many tasks of peers are not over.
+// Live returns the number of unfinished tasks of peers.
 func (s *Service) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tasks.byKey)
 }
 
-// Waiting returns how many of them wait: for their turn with a Worker, or for an
-// agent that is away.
+// Waiting returns how many of them wait: for a Worker, or for an agent that is not
+// connected.
 func (s *Service) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,11 +99,10 @@ func (s *Service) Waiting() int {
 	return n
 }
 
-// Drain has the Workers begin no more tasks and waits until those that they
-// carry out have ended, or ctx has; then its error is that of ctx. Everything
-// else is safe in the store and is left to the next process: exchanges of tasks
-// that wait, or that an agent carries out, end, so that their sessions can. It
-// is called once, before Close.
+// Drain prevents new starts and waits until the running tasks of Workers have ended, or ctx
+// has; then its error is that of ctx. All other tasks are safe in the store and left to the
+// next process: the exchanges of waiting tasks, and of tasks that agents carry out, end, so
+// that their sessions can end. Call it once, before Close.
 func (s *Service) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	rested := s.pools.rest()
@@ -132,12 +131,11 @@ func (s *Service) Drain(ctx context.Context) error {
 	}
 }
 
-// leaving reports whether no task is given to anyone any more. The caller holds
-// mu.
+// leaving reports whether tasks are no longer assigned. The caller holds mu.
 func (s *Service) leaving() bool { return s.closed || s.pools.rested != nil }
 
-// Close stops the Workers and waits for them. Tasks stay as they are in the
-// store, for the next process to go on with. Sessions are ended first.
+// Close stops the Workers and waits for them. Unfinished tasks stay in the store and
+// continue in the next process. End the sessions before.
 func (s *Service) Close() {
 	s.mu.Lock()
 	var open []*task
@@ -157,7 +155,7 @@ func (s *Service) Close() {
 	s.work.Wait()
 }
 
-// report hands on what went wrong with a task.
+// report reports an internal error about a task.
 func (s *Service) report(t *task, err error) {
 	s.opts.Report(fmt.Errorf("a2a: task %x of %q, kind %q: %w", t.ID, t.Owner, t.Kind, err))
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Store is what a Service needs of durable state: records with compare-and-set
-// and expiry, and append-only logs. Every store.Store is one, and package store
-// says what the methods promise.
+// Store is the durable state that a Service needs: records with compare-and-set and expiry,
+// and append-only logs. Every store.Store implements it; package store documents the
+// methods.
 type Store interface {
 	store.Records
 	store.Logs
 }
 
-// detailQuota is what a store calls the failure for want of room that is its
-// owner's own affair. It may pass, but not soon.
+// detailQuota is the detail of a store error for an exhausted quota of the owner. It may be
+// temporary, but not for short.
 const detailQuota = "store_quota"
 
-// kindOf is what an error of a store can be asked for, nil if nothing.
+// kindOf returns the classification of a store error, nil if it has none.
 func kindOf(err error) (kind interface {
 	StoreDetail() string
 	Retryable() bool
@@ -30,13 +30,13 @@ func kindOf(err error) (kind interface {
 	return kind
 }
 
-// passing reports whether an operation that failed is worth another try.
+// passing reports whether a failed operation can be tried again.
 func passing(err error) bool {
 	kind := kindOf(err)
 	return kind != nil && kind.Retryable() && kind.StoreDetail() != detailQuota
 }
 
-// reasonOf says why a task ends with an error of the store.
+// reasonOf returns the reason of a Result for an error of the store.
 func reasonOf(err error) string {
 	if kind := kindOf(err); kind != nil && kind.StoreDetail() == detailQuota {
 		return reasonQuota
@@ -44,11 +44,11 @@ func reasonOf(err error) string {
 	return reasonLost
 }
 
-// storePauses are those before an operation is tried again.
+// storePauses are the pauses between two tries of an operation.
 var storePauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 10 * time.Second}
 
-// retry calls do until it succeeds, an error does not pass or ctx ends, and returns
-// the last error. failed is called with the first error; nil means nobody is told.
+// retry calls do until it succeeds, an error is permanent or ctx ends, and returns the last
+// error. failed is called with the first error; it may be nil.
 func retry(ctx context.Context, do func() error, failed func(error)) error {
 	for n := 0; ; n++ {
 		err := do()
@@ -65,8 +65,7 @@ func retry(ctx context.Context, do func() error, failed func(error)) error {
 	}
 }
 
-// retry is retry for as long as the task goes on. An error that does not pass ends
-// the task.
+// retry is retry until the end of the task. A permanent error ends the task.
 func (t *task) retry(do func() error) error {
 	err := retry(t.ctx, do, func(err error) { t.s.report(t, err) })
 	if err != nil && t.ctx.Err() == nil {
@@ -75,8 +74,8 @@ func (t *task) retry(do func() error) error {
 	return err
 }
 
-// retryLater calls f after a pause, because an operation of the store has failed for
-// the n-th time, from 0.
+// retryLater calls f after a pause, because an operation of the store has failed for the
+// n-th time, from 0.
 func (t *task) retryLater(n int, err error, f func()) {
 	if n == 0 {
 		t.s.report(t, err)
@@ -84,8 +83,8 @@ func (t *task) retryLater(n int, err error, f func()) {
 	t.s.later(storePauses.After(n), f)
 }
 
-// put stores a record of the task and waits for the result, but not longer than the
-// Service is open.
+// put stores a record of the task and waits for the result, at most until Close of the
+// Service.
 func (t *task) put(space string, version uint64, value []byte) store.PutResult {
 	done := make(chan store.PutResult, 1)
 	t.s.opts.Store.Put(space, t.run, version, t.Owner, value, t.Expires, func(r store.PutResult) { done <- r })

@@ -6,16 +6,16 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// table has the tasks of peers that are not over, and who is being sent to. The mu
-// of the Service guards it.
+// table has the unfinished tasks of peers, and all cursors. The mu of the Service guards
+// it.
 type table struct {
 	s       *Service
 	byKey   map[string]*task   // by the key of their request
-	owned   map[string]int     // how many, by owner
-	cursors map[string]*cursor // by the run of their task, which may be over: one each
+	owned   map[string]int     // number of tasks, by owner
+	cursors map[string]*cursor // by the run of their task, which may have ended; at most one each
 }
 
-// enter takes a task into the table. The caller holds mu.
+// enter adds a task to the table. The caller holds mu.
 func (tb *table) enter(t *task) {
 	t.exec.hosted = t.s.pools.hosts(t.Agent)
 	ctx := withOrigin(t.s.ctx, t.Trace, t.Hints)
@@ -27,7 +27,7 @@ func (tb *table) enter(t *task) {
 	tb.owned[t.Owner]++
 }
 
-// forget takes a task out of the table, if it is there. The caller holds mu.
+// forget removes a task from the table, if it is there. The caller holds mu.
 func (tb *table) forget(t *task) {
 	if tb.byKey[t.key] != t {
 		return

@@ -11,32 +11,31 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// ackWait is how long a stored Task may stay without an Event or a Result
-// before an Event says that it was accepted.
+// ackWait is how long a stored Task may stay without an Event or a Result; then the Event
+// accepted is sent.
 const ackWait = time.Second
 
-// accepted is the message of that Event, and the id of its entry in the log:
-// an agent that has nothing to say yet says the same, and once is enough.
+// accepted is the message of that Event, and the id of its entry in the log. An agent may
+// send the same Event; it is stored once.
 const accepted = "accepted"
 
-// maxHeld is how many messages wait for the request of a task to be stored.
+// maxHeld bounds the messages that wait for the request of a task to be stored.
 const maxHeld = 64
 
-// task is a task of a peer. While it is not over there is one for each task_id,
-// in the table of the Service; for a task that is over one is made from the
-// store whenever somebody asks.
+// task is a task of a peer. An unfinished task exists once per task_id, in the table of the
+// Service. An ended task is made from the store when it is needed.
 type task struct {
 	s    *Service
-	spec        // never changes
+	spec        // immutable
 	key  string // of the request in the store
-	run  string // of everything else in the store
+	run  string // of all other records in the store
 	sum  digest
-	ctx  context.Context // ends when the task is over
+	ctx  context.Context // ends with the task
 	stop context.CancelCauseFunc
 
-	// The mu of the Service guards what follows.
+	// The fields from here on are guarded by the mu of the Service.
 	pending bool          // the request is not stored yet
-	held    []func(*task) // messages that wait for it; nil if it was not stored
+	held    []func(*task) // messages that wait for it; nil if storing failed
 	log     eventLog
 	exec    execution
 	cursor  *cursor // sends to the last sender of the Task
@@ -57,7 +56,7 @@ func newTask(s *Service, r *request, sum digest) *task {
 	return t
 }
 
-// startTimers starts what runs by the clock. left is the time to the deadline.
+// startTimers starts the timers of the task. left is the time to the deadline.
 func (t *task) startTimers(left time.Duration) {
 	s := t.s
 	s.mu.Lock()
@@ -71,7 +70,7 @@ func (t *task) startTimers(left time.Duration) {
 	}
 }
 
-// stopTimers stops what runs by the clock. The caller holds mu.
+// stopTimers stops the timers. The caller holds mu.
 func (t *task) stopTimers() {
 	for _, timer := range []*time.Timer{t.ack, t.expiry, t.exec.absence} {
 		if timer != nil {
@@ -80,9 +79,8 @@ func (t *task) stopTimers() {
 	}
 }
 
-// acknowledge stores an Event for an initiator that has received nothing yet. What
-// has begun by then goes on after a restart; what has not may not be called accepted
-// yet.
+// acknowledge stores the Event accepted for an initiator that has received nothing yet. It
+// does so only if the task continues after a restart.
 func (t *task) acknowledge() {
 	s := t.s
 	s.mu.Lock()
@@ -102,10 +100,9 @@ func (t *task) fail(reason string) {
 	t.finish(&ending{By: byUs}, &ResultBody{ErrorMessage: []byte(reason)}, nil)
 }
 
-// finish decides how the task ends: as e says, with m. The first caller decides;
-// then, if it is not nil, is called when that is stored, or with the error if it
-// could not be at the first try. It reports whether this caller decided; if not,
-// then is not called.
+// finish ends the task with ending e and Result m. The first call decides and returns true;
+// for later calls it returns false and does not call then. then, if not nil, is called when
+// the ending is stored, or with the error of the first try.
 func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 	m.TaskID = t.ID
 	if m.Size() > e1.DefaultMaxPayload {
@@ -133,7 +130,7 @@ func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 	}
 	s.mu.Unlock()
 
-	switch { // before the context of the Delivery ends
+	switch { // read before the context of the Delivery ends
 	case sent == nil:
 	case e.By == byExecutor:
 		sent.close(profiles.ErrFinished)
@@ -149,9 +146,9 @@ func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 	return true
 }
 
-// storeEnding stores the ending, and tries again until it is stored: the store keeps
-// the first, so there is one Result. Where its owner has no room left for it, the task
-// ends with that, at the expense of this endpoint.
+// storeEnding stores the ending, and repeats that until it succeeds. The store keeps the
+// first ending, so there is one Result. If the owner's quota is exhausted, the task ends
+// with that reason, and the record is not charged to the owner.
 func (t *task) storeEnding(e *ending, failures int) {
 	s := t.s
 	owner := t.Owner
@@ -176,7 +173,7 @@ func (t *task) storeEnding(e *ending, failures int) {
 		case r.Wrote:
 			t.endingStored(e)
 		default:
-			// It was stored, although the store said that it was not.
+			// The ending was stored although the store reported a failure.
 			first := new(ending)
 			if err := first.decode(r.Current); err != nil {
 				s.report(t, err)
@@ -187,7 +184,7 @@ func (t *task) storeEnding(e *ending, failures int) {
 	})
 }
 
-// endingStored goes on after the ending is stored.
+// endingStored continues after the ending was stored.
 func (t *task) endingStored(e *ending) {
 	s := t.s
 	s.mu.Lock()
@@ -207,12 +204,11 @@ func (t *task) endingStored(e *ending) {
 	if late != nil {
 		s.spawn(func() { _, _ = t.recordLateResult(*late) })
 	}
-	// Nothing depends on this: what is left is removed after a restart.
+	// The result does not matter: a remaining record is removed after a restart.
 	s.opts.Store.Delete(spaceStanding, t.run, 0, func(bool, error) {})
 }
 
-// abandon lets go of a task whose Service was closed. In the store it stays
-// where it is.
+// abandon gives up a task because its Service was closed. Its records stay in the store.
 func (t *task) abandon() {
 	s := t.s
 	s.mu.Lock()
@@ -229,7 +225,7 @@ func (t *task) abandon() {
 		f(errClosed)
 	}
 	for _, f := range held {
-		f(nil) // which fails: the Service is closed
+		f(nil) // f fails, because the Service is closed
 	}
 }
 
@@ -249,6 +245,6 @@ func (t *task) input() (input []byte, err error) {
 	return input, err
 }
 
-// name is what rules and policies know the task by: its kind, for an agent of this
-// process agent/kind, behind a partner partner/agent/kind.
+// name is the name of the task for rules and hints: its kind, agent/kind for an agent of
+// this process, partner/agent/kind for an agent of a partner.
 func (t *task) name() string { return nameOf(t.Agent, t.Kind, t.exec.hosted) }

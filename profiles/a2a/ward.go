@@ -5,21 +5,22 @@ import (
 	"errors"
 )
 
-// Ward looks after one task that is given to an agent over a session. To the agent all
-// initiators are this endpoint, so it is here that they are kept from each other's
-// tasks of A2A (mcp-a2a mapping §4). The errors of a Ward are a *Failure, by which the
-// task ends, or those of a store.
+// Ward supervises one task that is given to an agent over a session. To the agent all
+// initiators have the identity of this endpoint, so this endpoint separates the A2A tasks
+// of its initiators (mcp-a2a mapping §4). The errors of a Ward are a *Failure, which ends
+// the task, or an error of a store.
 type Ward interface {
-	// Admit refuses the task before it is given to the agent. It may wait.
+	// Admit returns an error to refuse the task before it is given to the agent. It may
+	// wait.
 	Admit(ctx context.Context) error
 
-	// Event is told the payload of an Event, which it does not keep, and must not
-	// block. keep has stored what is to be stored before the initiator gets the Event;
-	// nil means nothing. It does not wait, and is called again after an error that
-	// passes. done must not block. After a restart an Event may be told again.
+	// Event inspects the payload of an Event. It must neither keep the payload nor block.
+	// keep stores data that must be stored before the initiator gets the Event; nil means
+	// none. It does not wait, and is called again after a temporary error. done must not
+	// block. After a restart an Event may be inspected again.
 	Event(payload []byte) (keep func(done func(error)))
 
-	// Output returns the output of a Result as the initiator gets it. It may wait.
+	// Output returns the output of a Result for the initiator. It may wait.
 	Output(ctx context.Context, output []byte) ([]byte, error)
 }
 
@@ -57,8 +58,8 @@ func (x *execution) admitted(agentID string, input []byte) bool {
 	return true
 }
 
-// askWard does what its Ward may wait for, and tries again while that fails for a
-// reason that passes. It reports whether the task goes on; if not, it has ended.
+// askWard calls do, and repeats it after temporary errors. It returns false if the task has
+// ended.
 func (x *execution) askWard(do func() error) bool {
 	t := x.t
 	var refused *Failure

@@ -40,7 +40,7 @@ func (s *Service) Profile() *profiles.Profile {
 		Check:     check,
 		Lifecycle: lifecycle,
 		Scope:     profiles.ScopeTask,
-		Refusal:   profiles.Silent, // a task that is refused has a Result of its own
+		Refusal:   profiles.Silent, // a refused Task is answered with a Result
 	}
 }
 
@@ -66,11 +66,11 @@ func lifecycle(env *e1.Envelope) []byte {
 	return nil
 }
 
-// instanceParam begins the service parameter of a Handshake that names the process
-// of the agent.
+// instanceParam is the prefix of the service parameter of a Handshake that identifies the
+// process of the agent.
 const instanceParam = "instance="
 
-// handshake is a Handshake as a message.
+// handshake returns the message of a Handshake.
 func handshake(m *HandshakeBody, instance string) e1.Envelope {
 	return e1.Envelope{
 		ProfileID: ProfileID, MsgType: TypeHandshake,
@@ -79,7 +79,7 @@ func handshake(m *HandshakeBody, instance string) e1.Envelope {
 	}
 }
 
-// resultOf is a Result as a message.
+// resultOf returns the message of a Result.
 func resultOf(m *ResultBody) e1.Envelope {
 	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeResult, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
@@ -141,17 +141,16 @@ func taskExtensions(agent string, params []string, hops uint64) e1.Extensions {
 	return ext
 }
 
-// appendDeadline appends the time that is left, at least 1 ms: 0 would mean no
-// deadline.
+// appendDeadline appends the time that is left, at least 1 ms, because 0 means no deadline.
 func appendDeadline(ext e1.Extensions, left time.Duration) e1.Extensions {
 	return e1.AppendExtensionUvarint(ext, profiles.ExtDeadline, uint64(max(1, left.Milliseconds())))
 }
 
-// position is what the extensions of an Event or a Result say.
+// position has the extensions of an Event or a Result.
 type position struct {
-	number    uint64 // of the Event; on a Result, of the last one
+	number    uint64 // of the Event; on a Result, of the last Event
 	numbered  bool
-	firstHeld uint64 // the first Event that the executor still holds; 0 if it does not say so
+	firstHeld uint64 // the first Event that the executor still has; 0 if not given
 	endpoint  []byte // extension 53: the endpoint that wrote the Result; nil if there is none
 }
 

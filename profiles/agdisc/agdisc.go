@@ -1,14 +1,13 @@
-// Package agdisc is the AGDISC profile: the cards of agents, as their authors
-// wrote them.
+// Package agdisc is the AGDISC profile: the cards of agents, unchanged.
 //
 //	GET → DOC | NOT_MODIFIED | ERR
 //
-// New builds a Service that gives peers the cards of its Sources: a Table of
-// configured ones, Sessions for those of agents on the other end of a session.
-// The octets of a card are never altered, nor looked into on the way.
+// New builds a Service that gives peers the cards of its Sources: a Table for configured
+// cards, Sessions for the cards of connected agents. The octets of a card are neither
+// changed nor parsed.
 //
-// A card has an etag, to revalidate a copy, and a max_age, for which a copy is
-// fresh. Cache is the asking side that keeps to both; Ask is one question.
+// A card has an etag for revalidation, and a max_age during which a copy is fresh. Cache is
+// the asking side that observes both; Ask sends one request.
 //
 // A card that a peer may not get looks absent.
 //
@@ -32,19 +31,19 @@ const (
 	Name      = "agdisc"
 )
 
-// Card is the card of an agent. Nobody changes its Payload.
+// Card is the card of an agent. Its Payload must not be changed.
 type Card struct {
 	AgentID  string
 	Revision string // schema_revision
 	ETag     string // of the Payload
 	Payload  []byte // opaque
 
-	// MaxAge is how long the card is fresh from now on; 0 means that it is to be
-	// asked for each time. It is counted in milliseconds.
+	// MaxAge is how long the card is fresh from now on; 0 means that it must be requested
+	// each time. Its unit is a millisecond.
 	MaxAge time.Duration
 }
 
-// HashOf returns the etag of a card that has no other: a hash of its octets.
+// HashOf returns the etag of a card without one: a hash of its octets.
 func HashOf(payload []byte) string {
 	sum := sha256.Sum256(payload)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -53,46 +52,46 @@ func HashOf(payload []byte) string {
 // Entry is an agent in a listing.
 type Entry struct {
 	AgentID  string `json:"agent_id"`
-	Revision string `json:"schema_revision,omitempty"` // of its card, as far as it is known
-	Own      bool   `json:"own,omitempty"`             // the identity that asks has declared it, and it is here
+	Revision string `json:"schema_revision,omitempty"` // of its card, if known
+	Own      bool   `json:"own,omitempty"`             // the asking identity has declared it, and it is connected
 
-	// StaleMillis is for how long the partner that the agent is behind is away: what is
-	// said of it may be out of date.
+	// StaleMillis is how long the partner of the agent has been unreachable: the entry may
+	// be outdated.
 	StaleMillis int64 `json:"stale_ms,omitempty"`
 
-	// Behind says that it is one of a partner's.
+	// Behind says that it is an agent of a partner.
 	Behind bool `json:"-"`
 }
 
-// Source has the cards of some agents. It is safe for concurrent use, and none
-// of its methods waits.
+// Source has the cards of some agents. It is safe for concurrent use, and its methods do
+// not wait.
 type Source interface {
-	// Agents returns those whose cards it may have, in any order. The caller may
+	// Agents returns the agents whose cards it may have, in any order. The caller may
 	// change the slice.
 	Agents() []Entry
 
-	// Card finds the card of an agent. It returns false if the agent is not one
-	// of this source's. Else found is called once, at once or later, from any
-	// goroutine, and must not wait. An error that is a *profiles.PeerError means that the
-	// agent has no card.
+	// Card finds the card of an agent. It returns false if the agent does not belong to
+	// this source. Otherwise it calls found once, immediately or later, from any goroutine;
+	// found must not wait. An error that is a *profiles.PeerError means that the agent has
+	// no card.
 	Card(agentID string, found func(Card, error)) bool
 }
 
 // Options configure a Service. The zero value has no cards.
 type Options struct {
-	// Sources have the cards. Of an agent that is in several the first one
-	// counts.
+	// Sources have the cards. If several have the same agent, the first one is used.
 	Sources []Source
 
 	// Access is asked for the operation get on an agent_id. Nil denies nothing.
 	Access profiles.Access
 
-	// Partner reports whether an identity is that of a partner, to whom agents of partners
-	// are not listed: two that list each other would never end. Nil: none is.
+	// Partner reports whether an identity is a partner. Agents of partners are not listed
+	// to partners, because two that list each other would never end. Nil: there are no
+	// partners.
 	Partner func(identity string) bool
 }
 
-// Service tells peers the cards of agents. It is safe for concurrent use.
+// Service answers requests for the cards of agents. It is safe for concurrent use.
 type Service struct {
 	sources []Source
 	access  profiles.Access
@@ -129,15 +128,15 @@ func New(opts Options) *Service {
 	return s
 }
 
-// names are those that can lead to agents of partners.
+// names describes the agent_ids that can belong to partners.
 var names = p1.Names{Messages: Messages, Field: "agent_id"}
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers, the same one each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	if req.MsgType != TypeGet {
-		return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+		return check(&req.Envelope) // an answer without a call: if it is well formed, it is counted and dropped
 	}
 	var in Get
 	if err := in.Decode(req.Payload); err != nil {
@@ -161,7 +160,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	return nil
 }
 
-// check says whether an answer is well formed.
+// check returns an error for a malformed answer.
 func check(env *e1.Envelope) error {
 	switch env.MsgType {
 	case TypeDoc:

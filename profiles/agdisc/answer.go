@@ -9,13 +9,13 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// Codes of AGDISC_ERR. For what is refused otherwise it is the alias of the
-// canonical code, such as INVALID_PROFILE_PAYLOAD; RATE_LIMIT_EXCEEDED means
-// that the same message may be answered later.
+// Codes of AGDISC_ERR. Other refusals have the alias of the canonical code, such as
+// INVALID_PROFILE_PAYLOAD; RATE_LIMIT_EXCEEDED means that the same message may succeed
+// later.
 const (
 	CodeNotFound     = "NOT_FOUND"    // no such agent, no card, or not for this peer
-	CodeInvalidCard  = "INVALID_CARD" // what the agent sent is no card
-	CodeUnauthorized = "UNAUTHORIZED" // not sent here: it would tell that there is one
+	CodeInvalidCard  = "INVALID_CARD" // the agent has sent an invalid card
+	CodeUnauthorized = "UNAUTHORIZED" // not sent here, because it would reveal that the card exists
 	CodeInternal     = "INTERNAL"     // the agent does not answer
 )
 
@@ -24,11 +24,11 @@ var errUnknown = &profiles.Error{
 	Code: profiles.NotFound, Detail: "agdisc_unknown", Text: "agent card not found", Domain: true,
 }
 
-// errHidden is errUnknown for agents that the peer may not see: to the peer they
-// look the same.
+// errHidden is errUnknown for agents that the peer may not see. The peer cannot distinguish
+// them.
 var errHidden = profiles.Deny(errUnknown)
 
-// tell ends a GET with the card that was found for it.
+// tell answers a GET with the card, or with the error.
 func tell(w profiles.Responder, ifNoneMatch string, card *Card, err error) {
 	if err != nil {
 		w.Fail(faultOf(err))
@@ -43,7 +43,7 @@ func tell(w profiles.Responder, ifNoneMatch string, card *Card, err error) {
 	_ = w.Finish(e1.Envelope{MsgType: TypeDoc, Payload: m.Append(make([]byte, 0, m.Size()))})
 }
 
-// doc returns the card in the form of the wire.
+// doc returns the message for the card.
 func (c *Card) doc() *Doc {
 	return &Doc{
 		AgentID: []byte(c.AgentID), SchemaRevision: []byte(c.Revision), CardPayload: c.Payload,
@@ -51,8 +51,8 @@ func (c *Card) doc() *Doc {
 	}
 }
 
-// faultOf returns the refusal of a GET whose card could not be had. It costs
-// its sender nothing: the fault is the agent's.
+// faultOf returns the refusal of a GET whose card could not be fetched. It is not charged
+// to the sender: it is the fault of the agent.
 func faultOf(err error) *profiles.Error {
 	var fault *profiles.Error
 	switch {
@@ -73,7 +73,7 @@ func domain(code, text string, cause error) *profiles.Error {
 	}
 }
 
-// refusals are the AGDISC_ERRs for messages that were refused, and those of peers.
+// refusals are the AGDISC_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypeGet},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

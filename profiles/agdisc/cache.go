@@ -10,18 +10,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// CacheOptions configure a Cache. Zero means the default that is named.
+// CacheOptions configure a Cache. Zero means the stated default.
 type CacheOptions struct {
-	Cards   int           // held at most, default 1,024
+	Cards   int           // maximum number, default 1,024
 	Octets  int           // of their payloads, default 64 MiB
-	Asking  int           // questions under way at once, default 64
-	Timeout time.Duration // of a question, default 5 s
+	Asking  int           // concurrent requests, default 64
+	Timeout time.Duration // of a request, default 5 s
 
-	// Silence is how long an agent is not asked again that had no card or did not
-	// answer, default 2 s.
+	// Silence is how long an agent without a card or an answer is not asked again, default
+	// 2 s.
 	Silence time.Duration
 
-	// Now is the clock that tells how old a card is. Nil means time.Now.
+	// Now is the clock for the age of cards. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -46,12 +46,12 @@ func (o CacheOptions) withDefaults() CacheOptions {
 	return o
 }
 
-// Cache has the cards of agents at peers. A card is told without asking until
-// its max_age has passed since it was received; then the peer is asked whether
-// it is still the same, and that renews it. It is safe for concurrent use.
+// Cache caches the cards of agents at peers. A card is returned without a request until its
+// max_age has passed. Then the peer is asked to revalidate it, which renews it. It is safe
+// for concurrent use.
 //
-// Concurrent requests for the same card share one. Over its bounds the card that
-// was wanted longest ago is forgotten.
+// Concurrent calls for the same card share one request. At a bound the least recently used
+// card is removed.
 type Cache struct {
 	opts CacheOptions
 	ctx  context.Context // ends with Close
@@ -61,24 +61,24 @@ type Cache struct {
 	mu     sync.Mutex
 	closed bool
 	places map[place]*list.Element // of *held
-	order  list.List               // what was wanted last comes first
+	order  list.List               // the most recently used first
 	octets int
 	asking int
 }
 
-// place is whose card it is: an agent_id belongs to the peer that has it.
+// place identifies a card: an agent_id belongs to its peer.
 type place struct{ identity, agentID string }
 
 // held is a cached card, or the fact that there is none.
 type held struct {
 	place   place
 	card    *Card // nil if there is none, or not yet
-	failure error // in place of the card, until then
+	failure error // in place of the card, until it expires
 	until   time.Time
 	waiting []func(Card, error) // not nil while the peer is asked
 }
 
-// NewCache returns a Cache with nothing in it. The caller closes it.
+// NewCache returns an empty Cache. The caller closes it.
 func NewCache(opts CacheOptions) *Cache {
 	c := &Cache{opts: opts.withDefaults(), places: make(map[place]*list.Element)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -86,7 +86,7 @@ func NewCache(opts CacheOptions) *Cache {
 	return c
 }
 
-// Close ends the questions that are under way, and waits for them.
+// Close cancels the pending requests and waits for them.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -95,9 +95,8 @@ func (c *Cache) Close() {
 	c.work.Wait()
 }
 
-// Get returns the card of an agent at the peer of a session. Its ETag is the
-// peer's, or HashOf its octets; its MaxAge is what is left of it. The errors
-// are those of Ask.
+// Get returns the card of an agent at the peer of a session. Its ETag is the peer's, or
+// HashOf its octets; its MaxAge is the remaining time. The errors are those of Ask.
 func (c *Cache) Get(ctx context.Context, session profiles.Session, agentID string) (Card, error) {
 	type outcome struct {
 		card Card
@@ -113,8 +112,8 @@ func (c *Cache) Get(ctx context.Context, session profiles.Session, agentID strin
 	}
 }
 
-// Find is Get without waiting: found is called once, at once or later, and must
-// not wait.
+// Find is Get without waiting. It calls found once, immediately or later; found must not
+// wait.
 func (c *Cache) Find(session profiles.Session, agentID string, found func(Card, error)) {
 	card, now, err := c.look(session, agentID, found)
 	if now {
@@ -122,13 +121,13 @@ func (c *Cache) Find(session profiles.Session, agentID string, found func(Card, 
 	}
 }
 
-// errAsking is the answer where too much is being asked already.
+// errAsking is the answer if there are too many concurrent requests.
 var errAsking = profiles.Busy("agdisc_asking", "too many cards are being asked for")
 
 var errClosed = errors.New("agdisc: closed")
 
-// look returns what is known now. Where that is too old, the peer is asked, and
-// found will be called.
+// look returns a fresh result from the cache. If there is none, it asks the peer, and found
+// will be called.
 func (c *Cache) look(session profiles.Session, agentID string, found func(Card, error)) (card Card, now bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,8 +151,8 @@ func (c *Cache) look(session profiles.Session, agentID string, found func(Card, 
 	return Card{}, false, nil
 }
 
-// hold returns the entry of a place, a new one if there is none, as the one
-// that was wanted last. The caller holds mu.
+// hold returns the entry of a place, or makes one, and marks it as most recently used. The
+// caller holds mu.
 func (c *Cache) hold(p place) *held {
 	if e, ok := c.places[p]; ok {
 		c.order.MoveToFront(e)
@@ -165,8 +164,8 @@ func (c *Cache) hold(p place) *held {
 	return h
 }
 
-// trim forgets what was wanted longest ago until the bounds hold. Entries that
-// somebody waits for stay: Asking bounds them. The caller holds mu.
+// trim removes the least recently used entries until the bounds hold. Entries with waiting
+// callers stay; Asking bounds them. The caller holds mu.
 func (c *Cache) trim() {
 	for e := c.order.Back(); e != nil && (c.order.Len() > c.opts.Cards || c.octets > c.opts.Octets); {
 		h, before := e.Value.(*held), e.Prev() //nolint:errcheck // the list holds nothing else
@@ -189,7 +188,7 @@ func (c *Cache) put(h *held, card *Card) {
 	}
 }
 
-// aged returns the card with the rest of its max_age.
+// aged returns the card with the remaining part of its max_age.
 func (h *held) aged(left time.Duration) Card {
 	card := *h.card
 	card.MaxAge = max(0, min(left, card.MaxAge))
@@ -199,13 +198,13 @@ func (h *held) aged(left time.Duration) Card {
 	return card
 }
 
-// ask asks the peer and tells those who wait.
+// ask asks the peer and answers the waiting callers.
 func (c *Cache) ask(session profiles.Session, h *held) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opts.Timeout)
 	defer cancel()
 	defer context.AfterFunc(session.Context(), cancel)()
 	var etag string
-	if h.card != nil { // nobody else writes it while somebody waits
+	if h.card != nil { // while callers wait, only this goroutine writes it
 		etag = h.card.ETag
 	}
 	fresh, err := Ask(ctx, session, h.place.agentID, etag)

@@ -4,29 +4,26 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Agents says which agents are on the other end of a session, as they declared
-// it. It is safe for concurrent use, and none of its methods waits.
+// Agents has the agents that peers of sessions have declared. It is safe for concurrent
+// use, and its methods do not wait.
 type Agents interface {
-	// AgentIDs returns those that are here now.
+	// AgentIDs returns the connected agents.
 	AgentIDs() []string
 
-	// Session returns the session that an agent is on, false if it is not here.
+	// Session returns the session of an agent, false if it is not connected.
 	Session(agentID string) (profiles.Session, bool)
 }
 
-// Sessions is a Source of the cards that agents on the other end of a session
-// have: each is asked for its own.
+// Sessions is a Source of the cards of connected agents. It asks each agent for its card.
 type Sessions struct {
 	agents Agents
 	cache  *Cache
 }
 
-// NewSessions returns the Source of the cards of agents, which keeps them in a
-// cache.
+// NewSessions returns the Source of the cards of agents; cache stores them.
 func NewSessions(agents Agents, cache *Cache) *Sessions { return &Sessions{agents, cache} }
 
-// Agents implements Source. It does not give revisions of cards, because it
-// asks no peer.
+// Agents implements Source. It returns no revisions, because it asks no peer.
 func (s *Sessions) Agents() []Entry {
 	ids := s.agents.AgentIDs()
 	list := make([]Entry, len(ids))

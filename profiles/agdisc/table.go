@@ -14,9 +14,9 @@ type Table struct {
 	entries []Entry
 }
 
-// NewTable returns the Source of the cards given. A Revision or an ETag that is
-// empty is filled in: by RevisionOf, and by HashOf. It fails on an agent_id that
-// is there twice, and on what a Doc cannot carry.
+// NewTable returns a Source of the given cards. An empty Revision becomes RevisionOf, an
+// empty ETag becomes HashOf. It fails on a duplicate agent_id, and on values that do not
+// fit into a Doc.
 func NewTable(cards ...Card) (*Table, error) {
 	t := &Table{cards: make(map[string]*Card, len(cards))}
 	for _, card := range cards {
@@ -38,7 +38,7 @@ func NewTable(cards ...Card) (*Table, error) {
 	return t, nil
 }
 
-// validate asks whether a peer would take the card.
+// validate returns an error if a peer would refuse the card.
 func (c *Card) validate() error {
 	for _, text := range []string{c.AgentID, c.Revision, c.ETag} {
 		if !utf8.ValidString(text) {
@@ -51,11 +51,10 @@ func (c *Card) validate() error {
 	return new(Doc).Decode(c.doc().Append(nil))
 }
 
-// RevisionOf returns the schema_revision of a card that has no other: the
-// member "version" of a card that is a JSON object with one, as A2A has it, or
-// else its etag, HashOf.
+// RevisionOf returns the schema_revision of a card without one: its member "version", as in
+// A2A, if it is a JSON object with that member, else its etag, HashOf.
 func RevisionOf(payload []byte) string {
-	var members map[string]json.RawMessage // names match exactly
+	var members map[string]json.RawMessage // case-sensitive names
 	var version string
 	if json.Unmarshal(payload, &members) == nil && json.Unmarshal(members["version"], &version) == nil && version != "" {
 		return version
@@ -75,5 +74,5 @@ func (t *Table) Card(agentID string, found func(Card, error)) bool {
 	return ok
 }
 
-// maxAge is how long a card is fresh at most, regardless of its max_age_ms.
+// maxAge is the maximum time that a card is fresh, regardless of its max_age_ms.
 const maxAge = 7 * 24 * time.Hour

@@ -1,8 +1,8 @@
-// Package all is the one list of profiles. A built-in profile is a folder beside this
-// one and its entries here: its options, itself, and what it needs of the others.
+// Package all is the list of profiles. A built-in profile is a folder next to this one, and
+// has entries here: its options, the profile, and its dependencies on other profiles.
 //
-// Profiles do not know each other. What one needs of another, or of the world,
-// it declares as a small interface of its own; here they are joined.
+// Profiles do not import each other. Each declares its dependencies as small interfaces;
+// this package connects them.
 package all
 
 import (
@@ -28,42 +28,40 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-// Options configure the profiles. The zero value serves all of them, with
-// nothing behind them.
+// Options configure the profiles. The zero value serves all of them, without backends.
 type Options struct {
 	// Version of the software, for swp.info.
 	Version string
 
-	// Identity is that of this endpoint, by which its own errors are told from those of
-	// others. Empty: they do not say whose they are.
+	// Identity is the identity of this endpoint. Its own errors carry it. Empty: they carry
+	// none.
 	Identity string
 
-	// Access says what peers may do, in every profile: it takes the place of the
-	// Access in the options of each. Nil means everyone may do everything.
+	// Access decides what peers may do, in every profile: it replaces the Access in the
+	// options of each. Nil denies nothing.
 	Access profiles.Access
 
-	// Hop returns the handler of a profile that passes on what is for partners, with the
-	// Access of this list. Nil: there are no partners, and a message with a target
+	// Hop returns the handler of a profile that forwards messages for partners, with the
+	// Access of these options. Nil: there are no partners, and a message with a target
 	// (extension 52) is refused.
 	Hop func(p *profiles.Profile, access profiles.Access) profiles.Handler
 
-	// Partner reports whether an identity is that of a federation partner, for
-	// swp.info. Nil means that none is.
+	// Partner reports whether an identity is a federation partner, for swp.info. Nil: there
+	// are no partners.
 	Partner func(identity string) bool
 
-	// Idle is after what time without use a connection is ended, for swp.info: that of
-	// the endpoint's Bounds. Zero means that swp.info does not say.
+	// Idle is the idle timeout of connections, for swp.info: that of the endpoint's Bounds.
+	// Zero: swp.info has none.
 	Idle time.Duration
 
-	// MCP configures profile 1. Its Backend is the servers that peers may call.
+	// MCP configures profile 1. Its Backend has the servers that peers may call.
 	MCP mcpmap.Options
 
-	// A2A configures profile 2. Without a Carrier of its own the Carriers of the Set
-	// go ahead of tasks.
+	// A2A configures profile 2. Without a Carrier, the Carriers of the Set are used.
 	A2A a2a.Options
 
-	// AGDISC configures profile 10. Behind its Sources come the cards that agents
-	// on the other end of a session have of their own.
+	// AGDISC configures profile 10. The cards of connected agents are added after its
+	// Sources.
 	AGDISC agdisc.Options
 
 	// TOOLDISC configures profile 11.
@@ -72,79 +70,78 @@ type Options struct {
 	// Events configures profile 13.
 	Events events.Options
 
-	// Cred configures profile 15. Its Sync is of this package's making.
+	// Cred configures profile 15. Its Sync is set by this package.
 	Cred cred.Options
 
 	// OBS configures profile 18.
 	OBS obs.Options
 
-	// Hints configures profile 16. They are held against what the profiles 1, 2 and
-	// 12 do.
+	// Hints configures profile 16. It is the Policy of profiles 1, 2 and 12.
 	Hints policyhint.Options
 
 	// Artifact configures profile 14.
 	Artifact artifact.Options
 
-	// State configures profile 17. Behind its Sources come the schemas of tools.
+	// State configures profile 17. The schemas of tools are added after its Sources.
 	State state.Options
 
-	// Relay configures profile 19. Its Open is of this package's making.
+	// Relay configures profile 19. Its Open is set by this package.
 	Relay relay.Options
 
 	// SDL configures profile 1024.
 	SDL sdl.Options
 
-	// SLIP configures profile 1025. Without Agents and a Receive of its own it knows
-	// those of A2A. SLIPRelay keeps messages for those of them that are away.
+	// SLIP configures profile 1025. Without Agents and Receive it uses the agents of A2A.
+	// SLIPRelay stores messages for agents that are not connected.
 	SLIP      slip.Options
 	SLIPRelay SLIPRelay
 
-	// More are profiles of one's own, beside those of this list: their methods are
-	// served as well. They ask the Rules of a request what peers may do.
+	// More are additional profiles; their methods are served as well. They check access
+	// with the Rules of a request.
 	More []*profiles.Profile
 
-	// RPC configures profile 12. Its Methods are served beside the built-in ones;
-	// Info and Context are of this package's making.
+	// RPC configures profile 12. Its Methods are served in addition to the built-in ones.
+	// Info and Context are set by this package.
 	RPC rpc.Options
 }
 
-// Set is the profiles of one endpoint, and the ends that they have on this side.
+// Set has the profiles of one endpoint, and the services that implement them.
 type Set struct {
 	Registry *profiles.Registry
 
-	// Carriers are what travels with messages: trace contexts, hints and credentials.
-	// Their Attach is for endpoint.Options.Tracer, as an endpoint.ContextFunc.
+	// Carriers forward the data that accompanies messages: trace contexts, hints and
+	// credentials. Use their Attach as endpoint.Options.Tracer, as an endpoint.ContextFunc.
 	Carriers profiles.Carriers
 
-	Traces   *obs.Contexts     // trace contexts that peers have set
+	Traces   *obs.Contexts     // trace contexts of peers
 	Hints    *policyhint.Hints // and hints
-	Cred     *cred.Service     // and credentials
+	Cred     *cred.Service     // credentials of peers
 	MCP      *mcpmap.Mapping   // calls the MCP servers of peers
-	A2A      *a2a.Service      // sends tasks, and carries out those of peers
-	AGDISC   *agdisc.Service   // tells the cards of agents
-	TOOLDISC *tooldisc.Service // tells which tools there are
-	Events   *events.Bus       // takes in and gives out the events of this process
-	Artifact *artifact.Service // keeps artifacts
+	A2A      *a2a.Service      // sends tasks, and carries out tasks of peers
+	AGDISC   *agdisc.Service   // serves the cards of agents
+	TOOLDISC *tooldisc.Service // serves the descriptors of tools
+	Events   *events.Bus       // publishes and delivers events
+	Artifact *artifact.Service // stores artifacts
 	State    *state.Service    // keeps states
-	Relay    *relay.Service    // keeps deliveries for others, publishes to relays and consumes from them
-	SDL      *sdl.Service      // serves envelopes of A2A-SDL, and knows where agents spoke
-	SLIP     *slip.Service     // passes messages of nSLIP and SLIP v1 on to agents
+	Relay    *relay.Service    // stores deliveries, publishes to relays and consumes from them
+	SDL      *sdl.Service      // serves envelopes of A2A-SDL, and knows the sessions of agents
+	SLIP     *slip.Service     // forwards messages of nSLIP and SLIP v1 to agents
 
-	partners bool // messages may be for them
+	partners bool // there is a Hop
 
-	rpc    *profiles.Profile  // nil until the others are there
-	cards  *agdisc.Cache      // those of agents on the other end of a session
-	cancel context.CancelFunc // ends the calls that outlive their connections
-	opened []func()           // close what is open; the last one first
+	rpc    *profiles.Profile  // nil until the other profiles are made
+	cards  *agdisc.Cache      // of the cards of connected agents
+	cancel context.CancelFunc // ends calls that outlive their connections
+	opened []func()           // functions for Close, in reverse order
 }
 
-// line is the line of a profile in the list.
+// line is the entry of a profile in the list.
 type line struct {
-	access *profiles.Access         // of its options; nil: it asks in another way
-	made   func() *profiles.Profile // what was made of them
+	access *profiles.Access         // in its options; nil if it has none
+	made   func() *profiles.Profile // returns the profile that was made
 }
 
-// lines is the list of the profiles. RPC serves the methods of all others and is made
+// lines returns the list of the profiles. RPC serves the methods of all others and is made
 // last.
 func (s *Set) lines(o *Options) []line {
 	return []line{
@@ -165,8 +162,8 @@ func (s *Set) lines(o *Options) []line {
 	}
 }
 
-// New builds every profile. It fails on methods that rpc.New refuses, and on
-// those that are named like one of a profile.
+// New builds every profile. It fails on methods that rpc.New refuses, and on methods with
+// the name of a profile's method.
 func New(opts Options) (*Set, error) {
 	if opts.Access == nil {
 		opts.Access = profiles.Everyone
@@ -194,7 +191,7 @@ func New(opts Options) (*Set, error) {
 	return s, nil
 }
 
-// register makes RPC, with the methods of all other profiles, and the registry.
+// register makes the RPC profile, with the methods of all other profiles, and the registry.
 func (s *Set) register(opts *Options, lines []line) (err error) {
 	made := func() (list []*profiles.Profile) {
 		for _, l := range lines {
@@ -214,7 +211,7 @@ func (s *Set) register(opts *Options, lines []line) (err error) {
 	}
 	list := made()
 	for i, p := range list {
-		hopping := *p // who has made it may use it elsewhere
+		hopping := *p // a copy, because the profile may be used elsewhere
 		hopping.Handler = opts.Hop(p, opts.Access)
 		list[i] = &hopping
 	}
@@ -225,18 +222,18 @@ func (s *Set) register(opts *Options, lines []line) (err error) {
 	return err
 }
 
-// Tables returns the profiles of this list for what their tables say: nothing is behind
-// their handlers. The caller must not change them.
+// Tables returns the profiles of this list for their tables only: their handlers have no
+// backends. The caller must not change them.
 var Tables = sync.OnceValue(func() []*profiles.Profile {
 	s, err := New(Options{})
 	if err != nil {
-		panic(err) // without options there is nothing to refuse
+		panic(err) // New cannot refuse empty options
 	}
 	defer s.Close()
 	return s.Registry.All()
 })
 
-// open makes what Close closes.
+// open makes everything that Close closes.
 func (s *Set) open(opts *Options) (err error) {
 	s.Traces, s.Hints = obs.New(opts.OBS), policyhint.New(opts.Hints)
 	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
@@ -298,8 +295,7 @@ func (s *Set) open(opts *Options) (err error) {
 	return nil
 }
 
-// Close ends what the profiles keep open. Sessions of the endpoint are ended
-// first.
+// Close closes the services of the profiles. End the sessions of the endpoint before.
 func (s *Set) Close() {
 	s.cancel()
 	for _, end := range slices.Backward(s.opened) {
@@ -307,8 +303,7 @@ func (s *Set) Close() {
 	}
 }
 
-// declared are the agents that sessions have declared by A2A, as AGDISC wants
-// them.
+// declared implements agdisc.Agents with the agents that sessions have declared by A2A.
 type declared struct{ *a2a.Service }
 
 // AgentIDs implements agdisc.Agents.
@@ -322,7 +317,7 @@ func (d declared) AgentIDs() []string {
 	return ids
 }
 
-// info says what swp.info tells: of targets, those that the peer may reach.
+// info returns the function for swp.info. It lists only the targets that the peer may use.
 func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
 		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}

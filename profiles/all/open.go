@@ -6,8 +6,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Open returns the RPC methods that every peer may call, whatever the access rules say,
-// in order of their names: those that profiles of this list declare so.
+// Open returns the RPC methods that every peer may call regardless of the access rules,
+// sorted by name: the Open methods of the profiles in this list.
 func Open() []string { return openOf(Tables()) }
 
 func openOf(list []*profiles.Profile) []string {
@@ -23,7 +23,7 @@ func openOf(list []*profiles.Profile) []string {
 	return names
 }
 
-// withOpen is an Access that lets everyone call the open methods.
+// withOpen is an Access that allows everyone to call the open methods.
 type withOpen struct {
 	profiles.Access
 	methods map[string]bool

@@ -10,20 +10,19 @@ import (
 	"github.com/slimwire/swp/profiles/slip"
 )
 
-// SLIPRelay keeps messages of profile 1025 in the relay for agents that are away.
+// SLIPRelay stores messages of profile 1025 in the relay for agents that are not connected.
 type SLIPRelay struct {
-	// Agents reports whether messages for an agent are kept. Nil: none are.
+	// Agents reports whether messages for an agent are stored. Nil: none are.
 	Agents func(agentID string) bool
 
-	// TTL is how long a message is worth delivering, zero for as the relay has it.
+	// TTL is the time to live of a message, zero for the default of the relay.
 	TTL time.Duration
 }
 
-// TopicSLIP begins the topics of messages for agents that are away; the agent_id
-// follows.
+// TopicSLIP is the prefix of the topics for such messages; the agent_id follows.
 const TopicSLIP = "slip/"
 
-// KeepSLIP returns what keeps messages in a relay.
+// KeepSLIP returns a slip.Relay that stores messages in a relay.
 func KeepSLIP(in *relay.Service, o SLIPRelay) slip.Relay { return slipRelay{o, in} }
 
 // slipRelay implements slip.Relay. A message is the payload of a delivery, as text,

@@ -4,26 +4,25 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Codes of OBS_ERR, beside the names of canonical codes such as
-// SECURITY_POLICY. They are also the details of the errors.
+// Codes of OBS_ERR, in addition to the names of canonical codes such as SECURITY_POLICY.
+// They are also the details of the errors.
 const (
 	CodeTraceparent = "INVALID_TRACEPARENT"
 	CodeTracestate  = "INVALID_TRACESTATE"
 )
 
-// Bounds on a trace context and on the ids that it is bound to, in octets. W3C
-// asks to carry a tracestate of at least 512.
+// Bounds of a trace context and of its ids, in octets. W3C requires at least 512 for a
+// tracestate.
 const (
-	MaxTraceparent = 256 // of versions to come; version 00 has 55
+	MaxTraceparent = 256 // for future versions; version 00 has 55
 	MaxTracestate  = 4096
 	MaxID          = 1024
 )
 
-// Check reports whether a trace context is one: by the rules of W3C Trace
-// Context for traceparent, without trimming; a tracestate of printable ASCII up
-// to MaxTracestate, whose members are nobody's business here, and only beside a
-// traceparent. The zero Trace passes: it is none. The error is an
-// *profiles.Error.
+// Check returns an error for an invalid trace context. traceparent must follow W3C Trace
+// Context, without trimming. tracestate must be printable ASCII of at most MaxTracestate
+// octets, and needs a traceparent; its members are not parsed. The zero Trace is valid. The
+// error is an *profiles.Error.
 func Check(t profiles.Trace) error {
 	switch {
 	case t.Parent == "" && t.State != "":
@@ -58,8 +57,8 @@ const (
 	flagsEnd   = flagsFrom + 2
 )
 
-// isTraceparent reports whether s is version "-" trace-id "-" parent-id "-"
-// flags. Versions other than 00 may go on after another "-".
+// isTraceparent reports whether s is version "-" trace-id "-" parent-id "-" flags. Versions
+// other than 00 may continue after another "-".
 func isTraceparent(s string) bool {
 	if len(s) < flagsEnd || len(s) > MaxTraceparent {
 		return false
@@ -73,7 +72,7 @@ func isTraceparent(s string) bool {
 	}
 	for i := range len(rest) {
 		if rest[i] <= ' ' || rest[i] > '~' {
-			return false // it becomes a header elsewhere
+			return false // elsewhere it becomes an HTTP header
 		}
 	}
 	return isHex(version) && isHex(s[flagsFrom:flagsEnd]) && isID(s[traceFrom:traceEnd]) && isID(s[parentFrom:parentEnd])

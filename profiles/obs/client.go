@@ -9,14 +9,14 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// IDs name the exchanges that a trace context belongs to. None of them means
-// the connection.
+// IDs identify the exchanges of a trace context. Without any id it applies to the
+// connection.
 type IDs struct {
 	MsgID, TaskID, RPCID []byte
 }
 
-// Send sends an OBS_SET and does not wait for the peer to read it: the exchange
-// it is for must follow on the same lane. It fails on what Check refuses.
+// Send sends an OBS_SET without waiting until the peer reads it: the exchange must follow
+// on the same lane. It fails if Check does.
 func Send(ctx context.Context, on profiles.Sender, t profiles.Trace, ids IDs) error {
 	if err := Check(t); err != nil {
 		return err
@@ -24,9 +24,9 @@ func Send(ctx context.Context, on profiles.Sender, t profiles.Trace, ids IDs) er
 	return on.Send(ctx, setEnvelope(t, ids))
 }
 
-// Forward implements profiles.Carrier: it sends the trace context of ctx for the msg_id
-// of a message, or the id of its lifecycle. It does not wait for the peer to read it.
-// Nothing fails for its trace: an error is that of what is sent next on the lane.
+// Forward implements profiles.Carrier: it sends the trace context of ctx for the msg_id of
+// a message, or the id of its lifecycle. It does not wait until the peer reads it. A failed
+// trace does not fail the message; the next message on the lane gets the error.
 func (*Contexts) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
 	t := profiles.TraceOf(ctx)
 	ids := IDs{MsgID: m.MsgID}
@@ -44,20 +44,19 @@ func (*Contexts) Forward(ctx context.Context, lane profiles.Lane, m *profiles.On
 	return ctx, nil
 }
 
-// Bind sends an OBS_SET and returns once the peer has read it, so that it
-// applies to later messages on any lane. The error is that of Last; if the peer
-// refused the OBS_SET it says why.
+// Bind sends an OBS_SET and returns after the peer has read it, so that it applies to later
+// messages on any lane. The error is that of Last, or the refusal of the OBS_SET.
 func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) error {
 	call, err := lane.Call(ctx, setEnvelope(t, ids)) // a call, for the OBS_ERR that may follow
 	if err != nil {
 		return err
 	}
 	defer call.Close()
-	// Any answer to the next message shows that this one was read.
+	// Any answer to the next message shows that the peer has read this one.
 	if _, _, err := Last(ctx, lane); err != nil && !errors.As(err, new(*profiles.Error)) {
 		return err
 	}
-	// Its own answer, if there is one, has come before: this does not wait.
+	// An answer to the OBS_SET has arrived before, so this does not wait.
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	env, err := call.Recv(over)
@@ -70,9 +69,9 @@ func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) er
 	return err
 }
 
-// Last asks the peer for the last OBS_SET that it read on this connection, zero
-// if there was none. The error is an *profiles.Error if either side refused a
-// message, or the context's.
+// Last asks the peer for the last OBS_SET that it has read on this connection, zero if
+// there is none. The error is an *profiles.Error if either side refused a message, or that
+// of ctx.
 func Last(ctx context.Context, on profiles.Caller) (profiles.Trace, IDs, error) {
 	m := new(Get)
 	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})

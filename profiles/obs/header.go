@@ -6,9 +6,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// FromHeader returns the trace context of an HTTP request, given its header in the
-// canonical form. As W3C Trace Context asks, there is none without exactly one valid
-// traceparent, and an invalid tracestate is dropped alone.
+// FromHeader returns the trace context of an HTTP request with canonical header names. As
+// W3C Trace Context requires, it is zero without exactly one valid traceparent, and an
+// invalid tracestate is dropped alone.
 func FromHeader(h map[string][]string) profiles.Trace {
 	parents := h["Traceparent"]
 	if len(parents) != 1 {

@@ -1,21 +1,20 @@
-// Package obs is the OBS profile: trace contexts that join up.
+// Package obs is the OBS profile: trace contexts of peers.
 //
 //	SET              binds a W3C trace context to an exchange, or to the connection
 //	GET → DOC | ERR  the last SET that was read on this connection
 //
-// A SET names the exchange by its msg_id, or by the task_id or rpc_id of the
-// lifecycle that it belongs to, and goes ahead of it on the same lane, because it
-// takes effect when it is read. Without ids it is for every exchange of the
-// connection that has no context of its own. A SET without a traceparent takes
-// back what was bound in the same way. Contexts are kept octet for octet.
+// A SET identifies the exchange by its msg_id, or by the task_id or rpc_id of its
+// lifecycle. It must precede the exchange on the same lane, because it takes effect when it
+// is read. Without ids it applies to every exchange of the connection without another
+// context. A SET without a traceparent removes the binding. Contexts are kept unchanged.
 //
-// Bindings belong to the connection: no other one sees them, and they end with
-// it. Each connection remembers at most 1,024 exchanges, or 1 MiB with overhead,
-// and forgets the oldest first. All together remember 64 MiB; beyond that a
-// connection remembers its latest exchange only.
+// Bindings belong to the connection: they are not visible to others, and end with it. Each
+// connection stores at most 1,024 exchanges, or 1 MiB with overhead, and removes the oldest
+// first. All connections together store 64 MiB; beyond that a connection stores only its
+// latest exchange.
 //
-// New is the serving side. Its Attach puts the context of an exchange where
-// handlers find it, profiles.TraceOf, once an endpoint asks for it:
+// New is the serving side. Its Attach puts the trace context of an exchange into the
+// context of the handler, profiles.TraceOf, if an endpoint uses it:
 //
 //	endpoint.Options{Tracer: endpoint.ContextFunc(contexts.Attach)}
 //
@@ -52,7 +51,7 @@ type Contexts struct {
 	table   table
 }
 
-// New returns the contexts of an endpoint, none yet.
+// New returns the contexts of an endpoint, initially none.
 func New(opts Options) *Contexts {
 	c := &Contexts{access: opts.Access}
 	if c.access == nil {
@@ -79,13 +78,12 @@ func New(opts Options) *Contexts {
 	return c
 }
 
-// Profile returns the profile that sets them.
+// Profile returns the profile by which peers set them.
 func (c *Contexts) Profile() *profiles.Profile { return c.profile }
 
-// Trace returns the trace context of an exchange: what is bound to its msg_id,
-// else to the key of its lifecycle, which may be empty, else to the connection.
-// It is false if there is none. Where nothing was ever set it costs next to
-// nothing.
+// Trace returns the trace context of an exchange: the one bound to its msg_id, else to the
+// key of its lifecycle, which may be empty, else to the connection. It returns false if
+// there is none. On a connection without contexts it is cheap.
 func (c *Contexts) Trace(session profiles.Session, msgID, lifecycle []byte) (profiles.Trace, bool) {
 	conn := c.table.Find(session)
 	if conn == nil {
@@ -94,8 +92,8 @@ func (c *Contexts) Trace(session profiles.Session, msgID, lifecycle []byte) (pro
 	return conn.trace(msgID, func() []byte { return lifecycle })
 }
 
-// Of is Trace for a message of a profile, whose Lifecycle is asked only if that
-// makes a difference.
+// Of is Trace for a message of a profile. It calls Lifecycle only if a context may be bound
+// to the key.
 func (c *Contexts) Of(p *profiles.Profile, req *profiles.Request) (profiles.Trace, bool) {
 	conn := c.table.Find(req.Session)
 	if conn == nil {
@@ -113,8 +111,8 @@ func (c *Contexts) Attach(ctx context.Context, p *profiles.Profile, req *profile
 	return profiles.WithTrace(ctx, t)
 }
 
-// lifecycle asks the profile for the key of a message. It is asked on the read
-// loop, before anyone looked at the payload: one that panics has none.
+// lifecycle returns the key of a message from its profile. It runs on the read loop, before
+// the payload was checked: if the profile panics, there is no key.
 func lifecycle(p *profiles.Profile, env *e1.Envelope) (key []byte) {
 	if p.Lifecycle == nil {
 		return nil

@@ -16,7 +16,7 @@ func (c *Contexts) serve(_ context.Context, req *profiles.Request, w profiles.Re
 	case TypeGet:
 		return c.get(req, w)
 	}
-	// An answer to no call of ours: well formed it is counted and dropped.
+	// An answer without a call: if it is well formed, it is counted and dropped.
 	return check(&req.Envelope)
 }
 
@@ -32,7 +32,7 @@ func (c *Contexts) set(req *profiles.Request) error {
 		return profiles.Errorf(profiles.InvalidProfilePayload, "obs: an id of more than %d octets", MaxID)
 	}
 	if len(in.Traceparent) > MaxTraceparent || len(in.Tracestate) > MaxTracestate {
-		// Not worth a copy. Check says which it is.
+		// Too long to copy. Check returns the fault.
 		return Check(profiles.Trace{Parent: string(in.Traceparent), State: string(in.Tracestate)})
 	}
 	s := set{
@@ -68,7 +68,7 @@ func (c *Contexts) allowed(req *profiles.Request, operation string) error {
 	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "obs: " + operation + " is not allowed", Denied: true}
 }
 
-// check says whether an answer is well formed.
+// check returns an error for a malformed answer.
 func check(env *e1.Envelope) error {
 	if env.MsgType == TypeDoc {
 		return new(Doc).Decode(env.Payload)
@@ -76,7 +76,7 @@ func check(env *e1.Envelope) error {
 	return new(Err).Decode(env.Payload)
 }
 
-// refusals are the OBS_ERRs for messages that were refused, and those of peers.
+// refusals are the OBS_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypeSet, TypeGet},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

@@ -8,14 +8,13 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Bounds on what is kept, see the documentation of the package.
+// Bounds of the stored contexts, see the documentation of the package.
 const (
 	maxBound       = 1024
 	maxBoundOctets = 1 << 20
 	maxAllOctets   = 64 << 20
 
-	// boundCost is what a binding costs beside its octets: entries of a map and
-	// a list.
+	// boundCost is the overhead of a binding: entries of a map and a list.
 	boundCost = 256
 )
 
@@ -25,32 +24,32 @@ type table struct {
 	octets atomic.Int64 // of all bindings
 }
 
-// enter is Find that makes them. They are forgotten with the connection.
+// enter is Find that makes the missing contexts. They are removed with the connection.
 func (t *table) enter(s profiles.Session) *connection {
 	return t.Enter(s, func() *connection { return &connection{table: t} }, (*connection).end)
 }
 
-// connection is what was set on one connection.
+// connection has the contexts of one connection.
 type connection struct {
 	table *table
 
 	mu     sync.Mutex
 	last   set            // the last one that was read
-	all    profiles.Trace // for exchanges without one of their own
+	all    profiles.Trace // for exchanges without another context
 	bound  map[key]*list.Element
 	order  list.List // of *binding, the oldest first
 	octets int
 	over   bool
 }
 
-// set is a Set that is kept.
+// set is a stored Set.
 type set struct {
 	trace           profiles.Trace
 	msg, task, call string
 }
 
-// key is what an exchange is found by: its msg_id, or a key of its lifecycle.
-// Nobody tells a task_id from an rpc_id there.
+// key identifies an exchange: its msg_id, or a key of its lifecycle. For lifecycles task_id
+// and rpc_id are not distinguished.
 type key struct {
 	lifecycle bool
 	id        string
@@ -82,8 +81,7 @@ func (c *connection) set(s set) {
 	c.bind(key{true, s.call}, s.trace)
 }
 
-// bind binds a context to an exchange, or takes back what was bound to it. The
-// caller holds mu.
+// bind binds a context to an exchange, or removes the binding. The caller holds mu.
 func (c *connection) bind(k key, t profiles.Trace) {
 	if k.id == "" {
 		return
@@ -117,7 +115,7 @@ func (c *connection) account(n int) {
 	c.table.octets.Add(int64(n))
 }
 
-// end forgets everything: the connection is gone.
+// end removes everything at the end of the connection.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,8 +132,8 @@ func (c *connection) get() set {
 	return c.last
 }
 
-// trace finds the context of an exchange. lifecycle is asked only if something
-// is bound that it could find.
+// trace returns the context of an exchange. It calls lifecycle only if a context may be
+// bound to the key.
 func (c *connection) trace(msgID []byte, lifecycle func() []byte) (profiles.Trace, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,10 +2,9 @@ package p1
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Each Append function has a Size function that returns how many octets it
-// will add, so that a buffer can be taken whole before the first is written.
-// All but AppendHeader and AppendVarint write nothing for a default value, as
-// proto3 has it.
+// Each Append function has a Size function that returns how many octets it will add, so
+// that a buffer can be allocated in one piece. Except AppendHeader and AppendVarint they
+// write nothing for a default value, as proto3 requires.
 
 // AppendHeader appends key and length of a length-delimited field of n octets:
 // the wrapper of a body, with msg_type as its number, or a nested message. The
@@ -68,8 +67,8 @@ func SizeBool(num uint64, v bool) int {
 	return SizeVarint(num, 1)
 }
 
-// AppendVarint appends a field of a varint type, default or not. Some fields
-// are to be present even then.
+// AppendVarint appends a field of a varint type, also with a default value, for fields with
+// presence.
 func AppendVarint(dst []byte, num, v uint64) []byte {
 	dst = protowire.AppendVarint(dst, num<<3|uint64(protowire.VarintType))
 	return protowire.AppendVarint(dst, v)

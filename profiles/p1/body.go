@@ -2,16 +2,14 @@ package p1
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Body returns the body of a message: the member of the wrapper that is set,
-// as a window into payload. members is the highest number that the profile's
-// oneof has, which in every profile is its highest msg_type; fields above it
-// are unknown fields.
+// Body returns the body of a message as a window into payload: the member of the wrapper
+// that is set. members is the highest number in the profile's oneof, which in every profile
+// is its highest msg_type; higher fields are unknown fields.
 //
-// A wrapper should hold one member. If several occur the last one counts, as
-// proto3 has it for a oneof, and its number must equal msg_type. If that same
-// member occurs several times in a row its occurrences are merged, and only
-// then the body is a copy. A payload without a member is refused: an empty
-// body still has its key and a length of zero.
+// A wrapper should hold one member. If there are several, the last one counts, as in a
+// oneof of proto3, and its number must equal msg_type. If the same member occurs several
+// times in a row, its occurrences are merged; only then the body is a copy. A payload
+// without a member is refused: an empty body still has its key and a length of zero.
 func Body(payload []byte, msgType, members uint64) ([]byte, error) {
 	if body, ok := only(payload, msgType); ok {
 		return body, nil
@@ -31,7 +29,7 @@ func Body(payload []byte, msgType, members uint64) ([]byte, error) {
 		if f.Bytes(&body); f.err != nil {
 			break
 		}
-		// A superseded value is not decoded, but it must be a message.
+		// A superseded value is not decoded, but it must be a valid message.
 		if err := Check(previous); err != nil {
 			return nil, err
 		}
@@ -53,8 +51,8 @@ func Body(payload []byte, msgType, members uint64) ([]byte, error) {
 	return body, nil
 }
 
-// only returns the body of a payload that consists of the wanted member and
-// nothing else, as every sender writes it: 10 ns instead of 45.
+// only returns the body of a payload that consists of the wanted member alone, as every
+// sender writes it: 10 ns instead of 45.
 func only(payload []byte, msgType uint64) ([]byte, bool) {
 	if msgType > 15 || len(payload) < 2 || payload[0] != byte(msgType<<3|2) {
 		return nil, false
@@ -87,10 +85,10 @@ type Limit struct {
 	Max   int
 }
 
-// Check walks over a message without decoding it: every field must be well
-// formed, and none of those in limits may occur more often than allowed. It
-// stops at the first that does, so that a flood of empty elements costs no
-// more than the allowed number of them. It panics on more than 8 limits.
+// Check walks over a message without decoding it. Every field must be well formed, and no
+// field in limits may occur more often than allowed. It stops at the first that does, so
+// that a flood of empty elements costs no more than the allowed number. It panics on more
+// than 8 limits.
 func Check(message []byte, limits ...Limit) error {
 	var seen [maxLimits]int
 	if len(limits) > len(seen) {

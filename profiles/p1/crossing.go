@@ -7,15 +7,16 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Names says which field of a profile's messages names what a message is about, for
-// profiles.Crossing. It is not modified once in use, and then safe for concurrent use.
+// Names says which field of a profile's messages is the name for access rules and partners,
+// for profiles.Crossing. It must not change while in use, and is then safe for concurrent
+// use.
 type Names struct {
 	Messages []Message
 	Field    string // in the schema
 }
 
-// Read returns the names in a message that the profile would take, in the order of the
-// wire.
+// Read returns the names in a message, in the order of the wire. It fails if the profile
+// would refuse the message.
 func (n *Names) Read(env *e1.Envelope) (names []string, err error) {
 	m := n.message(env)
 	if m == nil {
@@ -31,8 +32,8 @@ func (n *Names) Read(env *e1.Envelope) (names []string, err error) {
 	return names, err
 }
 
-// Rename is that of profiles.Crossing. Octets of other fields, known or not, stay as they
-// are.
+// Rename implements profiles.Crossing. Octets of other fields, known or not, are not
+// changed.
 func (n *Names) Rename(env *e1.Envelope, f func(name []byte) []byte) ([]byte, error) {
 	m := n.message(env)
 	if m == nil {
@@ -88,8 +89,8 @@ func (n *Names) appendRenamed(dst []byte, m *Message, message []byte, change fun
 	return dst, f.Err()
 }
 
-// Crossing returns how messages go on whose names are these: errands has what is said of
-// each initiating one but for its names.
+// Crossing returns the Crossing of a profile with these names: errands has the Errand of
+// each initiating message without its Names.
 func (n *Names) Crossing(refusals *Refusals, errands map[uint64]profiles.Errand) *profiles.Crossing {
 	return &profiles.Crossing{
 		Read: func(env *e1.Envelope) (e profiles.Errand, err error) {

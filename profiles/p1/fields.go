@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Bounds on what is walked over. No schema comes near them.
+// Bounds of a message. No schema comes near them.
 const (
 	MaxDepth  = 16      // how deep groups may nest
 	MaxFields = 1 << 14 // fields in one message, those in groups included
@@ -25,11 +25,11 @@ const (
 //	}
 //	return f.Err()
 //
-// Fields that the caller does not name are unknown fields: their structure is
-// checked and they are dropped. More than MaxFields are refused, so that a flood
-// of tiny fields costs little. A singular field that occurs again replaces
-// what was there, as in proto3. Slices are windows into the message, capped,
-// so that an append copies. Nothing is allocated unless Message has to merge.
+// Fields that the caller does not name are unknown fields: their structure is checked and
+// they are dropped. A message with more than MaxFields fields is refused, so that a flood of
+// tiny fields is cheap. A repeated occurrence of a singular field replaces the earlier one,
+// as in proto3. Slices are windows into the message with limited capacity, so an append
+// copies. Nothing is allocated unless Message has to merge.
 type Fields struct {
 	rest  []byte // what follows the present field
 	from  []byte // the message from the present field on
@@ -94,9 +94,9 @@ func (f *Fields) Text(dst *[]byte) {
 	*dst = f.data
 }
 
-// Message reads a singular field of message type into dst, which is nil before
-// the first occurrence. Further occurrences are merged as proto3 demands, which
-// is what reading one behind the other does; only then dst is allocated.
+// Message reads a singular field of message type into dst, which is nil before the first
+// occurrence. Further occurrences are merged, as proto3 requires, by concatenation; only
+// then dst is allocated.
 func (f *Fields) Message(dst *[]byte) {
 	if !f.is(protowire.BytesType) || *dst != nil && len(f.data) == 0 {
 		return
@@ -105,15 +105,15 @@ func (f *Fields) Message(dst *[]byte) {
 		*dst = f.data
 		return
 	}
-	// Each piece has to be whole by itself: behind one another, the torn end of
-	// one could be completed by the next.
+	// Each piece must be complete: otherwise an incomplete end could be completed by the
+	// next piece.
 	if err := Check(f.data); err != nil {
 		f.err = err
 		return
 	}
 	if cap(*dst)-len(*dst) < len(f.data) {
-		// A window has no room, so this is the first merge. Room for all that can
-		// follow is made at once: at most the octets that really arrived.
+		// A window has no spare capacity, so this is the first merge. Allocate for all that
+		// can follow: at most the octets that have arrived.
 		if f.err = Check(*dst); f.err != nil {
 			return
 		}
@@ -175,7 +175,7 @@ func (f *Fields) token() bool {
 		if !ok {
 			return false
 		}
-		// Compared as 64-bit numbers before narrowing.
+		// Compare as 64-bit numbers before narrowing.
 		if n > uint64(len(f.rest)) {
 			return f.fail(DetailTruncated, "field %d: length %d, only %d octets follow", f.num, n, len(f.rest))
 		}

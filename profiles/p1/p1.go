@@ -1,20 +1,19 @@
-// Package p1 reads and writes the payload encoding that profile 2 and profiles
-// 10 to 19 share: Protocol Buffers proto3, with one rule of its own.
+// Package p1 reads and writes the payload encoding that profile 2 and profiles 10 to 19
+// share: Protocol Buffers proto3, with one additional rule.
 //
 //	payload := message Payload { oneof body { … } }
 //
 // The number of the member that is set equals the msg_type of the envelope.
 //
-// Everything is read in place. Body returns the member as a window into the
-// payload, Fields walks over its fields, and nothing is allocated but errors
-// and, in one rare case that Body names, a merged body. Lengths are checked
-// before use, groups are skipped to a fixed depth, and repeated fields are
-// counted before they are decoded (Check).
+// Messages are read in place. Body returns the member as a window into the payload, Fields
+// walks over its fields. Only errors are allocated, and in one rare case (see Body) a
+// merged body. Lengths are checked before use, groups are skipped to a fixed depth, and
+// repeated fields are counted before they are decoded (Check).
 //
-// The meaning is that of proto3, and stricter in three points: a known field of
-// another wire type is refused instead of being ignored, groups nest at most
-// MaxDepth deep, and a message has at most MaxFields fields. Errors are *profiles.Error of InvalidProfilePayload with
-// one of the Detail values of this package.
+// The semantics are those of proto3, with three stricter rules: a known field of another
+// wire type is refused instead of being ignored, groups nest at most MaxDepth deep, and a
+// message has at most MaxFields fields. Errors are *profiles.Error of InvalidProfilePayload
+// with one of the Detail values of this package.
 //
 // Specification: SWP profiles §0.1.
 package p1
@@ -30,10 +29,10 @@ const (
 	DetailTruncated   = "p1_truncated"    // a key, value or group ends early
 	DetailOverflow    = "p1_overflow"     // a varint of more than 64 bits or 10 octets
 	DetailFieldNumber = "p1_field_number" // 0 or above 2^29-1
-	DetailWireType    = "p1_wire_type"    // not the field's, or none that exists
+	DetailWireType    = "p1_wire_type"    // not the type of the field, or an invalid type
 	DetailGroup       = "p1_group"        // unbalanced, or nested deeper than MaxDepth
 	DetailUTF8        = "P1_UTF8"         // a string that is not UTF-8
-	DetailBody        = "p1_body"         // no member, or not that of the msg_type
+	DetailBody        = "p1_body"         // no member, or not the member of the msg_type
 	DetailCount       = "p1_count"        // too many fields, or too many of one
 	DetailRequired    = "p1_required"     // a required field is absent or empty
 )
@@ -46,8 +45,8 @@ func refuse(detail, format string, args ...any) error {
 	}
 }
 
-// Missing returns the error for a required field that is absent or empty, which
-// is the same in proto3.
+// Missing returns the error for a required field that is absent or empty; proto3 does not
+// distinguish the two.
 func Missing(field string) error {
 	return refuse(DetailRequired, "%s: required", field)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// MaxRefusal is how many octets the payload of a refusal has at most: in an envelope
-// whose msg_id has 64 octets, the frame then has 512 octets at most.
+// MaxRefusal bounds the payload of a refusal in octets: with a msg_id of 64 octets, the
+// frame then has at most 512 octets.
 const MaxRefusal = 400
 
-// maxCode bounds the code of a refusal, in octets. The codes of a profile are shorter;
-// one that another endpoint chose and that is passed on need not be.
+// maxCode bounds the code of a refusal, in octets. The codes of a profile are shorter; a
+// forwarded code of another endpoint may be longer.
 const maxCode = 64
 
 // ErrMessage is the error message of a profile: a code, and a text for people.
@@ -29,28 +29,27 @@ type ErrFields struct {
 	Retryable     *bool // nil: the message has no such field
 }
 
-// Refusals say how a profile refuses messages and reads the refusals of peers. They are
-// not modified once in use, and then safe for concurrent use.
+// Refusals say how a profile refuses messages and reads the refusals of peers. They must
+// not change while in use, and are then safe for concurrent use.
 type Refusals struct {
 	Profile string   // its short name
 	Type    uint64   // msg_type of the error message
 	Of      []uint64 // msg_types that the error message answers
 
-	// New returns an empty error message and where its fields are.
+	// New returns an empty error message and pointers to its fields.
 	New func() (ErrMessage, ErrFields)
 
-	// Own returns the code of the profile that the Detail of an *Error names. Where it
-	// names none, the code is the alias of the canonical one. Nil: it never does.
+	// Own returns the code of the profile for the Detail of an *Error, if there is one.
+	// Otherwise the code is the alias of the canonical code. May be nil.
 	Own func(detail string) (code string, ok bool)
 
-	// Later are the codes of the profile that mean that the same message may be
-	// accepted later.
+	// Later are the codes of the profile that mean that the same message may succeed later.
 	Later []string
 }
 
-// Refusal builds the error message for a message that was refused; it is the Refusal of
-// the profile. There is none for a msg_id in use: the peer would take it for the answer
-// to the message that uses the msg_id.
+// Refusal builds the error message for a refused message; it is the Refusal of the profile.
+// There is none for a msg_id in use, because the peer would take it for the answer to the
+// first message with that msg_id.
 func (r *Refusals) Refusal(req *profiles.Request, fault *profiles.Error) (answer e1.Envelope, ok bool) {
 	if !slices.Contains(r.Of, req.MsgType) || fault.Code == profiles.DuplicateMsgID {
 		return e1.Envelope{}, false
@@ -68,7 +67,7 @@ func (r *Refusals) Refusal(req *profiles.Request, fault *profiles.Error) (answer
 	return r.Answer(code, text, fault.Retryable), true
 }
 
-// Answer builds the error message. The text is cut where it would be too long.
+// Answer builds the error message. It shortens a text that is too long.
 func (r *Refusals) Answer(code, text string, retryable bool) e1.Envelope {
 	m, fields := r.New()
 	*fields.Code, *fields.Message = []byte(Clip(code, maxCode)), []byte(text)
@@ -99,7 +98,7 @@ func (r *Refusals) Read(env *e1.Envelope) error {
 	}
 }
 
-// Refused is that of profiles.Crossing.
+// Refused implements profiles.Crossing.
 func (r *Refusals) Refused(env *e1.Envelope) *profiles.PeerError {
 	if env.MsgType != r.Type {
 		return nil
@@ -108,7 +107,7 @@ func (r *Refusals) Refused(env *e1.Envelope) *profiles.PeerError {
 	return refused
 }
 
-// Refuse is that of profiles.Crossing: the author stays the one who has refused.
+// Refuse implements profiles.Crossing: the error keeps the endpoint that refused.
 func (r *Refusals) Refuse(refused *profiles.PeerError) e1.Envelope {
 	env := r.Answer(refused.Code, refused.Message, refused.Later)
 	if refused.Endpoint != "" {
@@ -117,7 +116,7 @@ func (r *Refusals) Refuse(refused *profiles.PeerError) e1.Envelope {
 	return env
 }
 
-// OneOf returns an Own for codes that are details, too.
+// OneOf returns an Own for codes that are also details.
 func OneOf(codes ...string) func(detail string) (code string, ok bool) {
 	return func(detail string) (string, bool) { return detail, slices.Contains(codes, detail) }
 }

@@ -1,15 +1,14 @@
 package p1
 
-// Message describes a message of a schema, for programs that show messages
-// without knowing them. The Messages of a profile are generated, and nobody
-// writes to them.
+// Message describes a message of a schema, for generic display. The Messages of a profile
+// are generated and must not be changed.
 type Message struct {
 	Type   uint64 // msg_type; 0 if it is part of another message
 	Name   string // in the schema
 	Fields []Field
 
-	// Decode says what is wrong with a payload, as the profile does that reads
-	// it. Nil if the message is part of another one.
+	// Decode returns the error with which the profile would refuse a payload. Nil if the
+	// message is part of another one.
 	Decode func(payload []byte) error
 }
 
@@ -27,11 +26,11 @@ type Field struct {
 	Name     string // in the schema
 	Kind     Kind
 	Repeated bool
-	IfSet    bool     // not worth showing if it is empty
+	IfSet    bool     // displayed only if it is not empty
 	Message  *Message // for KindMessage
 }
 
-// Kind is the type of a field and how people are shown it.
+// Kind is the type of a field, and how it is displayed.
 type Kind uint8
 
 // The kinds.

@@ -9,9 +9,9 @@ import (
 	"github.com/slimwire/swp/e1"
 )
 
-// Show returns what profiles.Profile has as Show, for the messages of a profile: the
-// message in a payload by the names of its schema, or nil if it is not among them or
-// malformed. Of a secret the number of its octets is shown.
+// Show returns a profiles.Profile.Show for the messages of a profile: it decodes a payload
+// by the names of the schema, and returns nil for an unknown or malformed message. Of a
+// secret it shows only the length.
 func Show(messages []Message) func(env *e1.Envelope) any {
 	return func(env *e1.Envelope) any {
 		i := slices.IndexFunc(messages, func(m Message) bool { return m.Type == env.MsgType })
@@ -71,7 +71,7 @@ func shown(m *Message, message []byte) map[string]any {
 	return fields
 }
 
-// value returns one value of a field as it is shown.
+// value returns one value of a field for display.
 func value(d *Field, number uint64, b []byte) any {
 	switch d.Kind {
 	case KindText:
@@ -90,7 +90,7 @@ func value(d *Field, number uint64, b []byte) any {
 	return octets(b)
 }
 
-// octets shows opaque octets: text as it is, anything else as hex:….
+// octets displays opaque octets: text unchanged, anything else as hex:….
 func octets(b []byte) string {
 	if Readable(b) {
 		return string(b)

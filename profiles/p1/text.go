@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Clip returns the beginning of UTF-8 text, n octets at most and no half
-// character: for messages of limited length to people.
+// Clip returns the beginning of UTF-8 text, at most n octets without cutting a character,
+// for messages of limited length.
 func Clip[T ~[]byte | ~string](text T, n int) T {
 	if n >= len(text) {
 		return text

@@ -11,8 +11,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// ViolationError is a POLICY_VIOLATION: a constraint that could not be set, or
-// that has stopped something.
+// ViolationError is a POLICY_VIOLATION: a hint that could not be set, or that has stopped
+// an action.
 type ViolationError struct {
 	Key, Scope, Reason string
 }
@@ -29,10 +29,10 @@ func (m *Violation) err() *ViolationError {
 	return &ViolationError{string(m.Key), string(m.Scope), string(m.Reason)}
 }
 
-// Put sets hints at a peer, all or none, and returns when they are in force: for all
-// later messages, on any lane. The error is a *ViolationError or a *profiles.PeerError
-// if the peer did not take them, an *profiles.Error if either side refused a message, or
-// that of ctx.
+// Put sets hints at a peer, all or none, and returns when they are in force for all later
+// messages, on any lane. The error is a *ViolationError or a *profiles.PeerError if the
+// peer refused the hints, an *profiles.Error if either side refused a message, or that of
+// ctx.
 func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error {
 	call, err := on.Call(ctx, setEnvelope(hints))
 	if err != nil {
@@ -45,7 +45,7 @@ func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error 
 	}
 	switch env.MsgType {
 	case TypeAck:
-		return nil // whatever its ack_id: it is the answer to this call
+		return nil // with any ack_id, because it is the answer to this call
 	case TypeViolation:
 		var m Violation
 		if err := m.Decode(env.Payload); err != nil {
@@ -64,14 +64,14 @@ func setEnvelope(hints []profiles.Hint) e1.Envelope {
 	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
-// forwardTime bounds how long a message waits until its hints are taken where it goes.
+// forwardTime bounds how long a message waits until the next hop has accepted its hints.
 const forwardTime = 10 * time.Second
 
-// Forward implements profiles.Carrier: it sends the hints of ctx for what a message asks
-// for. Those of the connection and of the lifecycle that they came with become hints of
-// the lifecycle that the message opens: the connection that it goes out on may be
-// shared. A message that opens none takes no hints along. Modes stay as they are. If one
-// is a MUST, Forward waits, 10 s at most, until the peer has taken it.
+// Forward implements profiles.Carrier: it sends the hints of ctx for the lifecycle that a
+// message opens. Hints of the connection and of the original lifecycle become hints of that
+// lifecycle, because the outgoing connection may be shared. For a message that opens no
+// lifecycle nothing is sent. Modes do not change. If a hint is a MUST, Forward waits, at
+// most 10 s, until the peer has accepted it.
 func (*Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
 	if m.Scope == "" {
 		return ctx, nil

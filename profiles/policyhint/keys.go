@@ -15,25 +15,25 @@ const (
 	Region            = "region"              // see ParseRegions
 )
 
-// Target is what is declared of something that acts for peers: an MCP server, a
-// worker, a back end. What is not declared keeps no MUST.
+// Target is the declaration of something that acts for peers: an MCP server, a worker, a
+// back end. Without a declaration a MUST is not satisfied.
 type Target struct {
-	ExternalNetwork *bool    // whether it uses networks beyond its operator's
+	ExternalNetwork *bool    // whether it uses networks outside its operator's
 	PII             *bool    // whether it keeps or passes on personal data
-	Regions         []string // where it may act, see ParseRegions
-	Cost            *Cost    // of one action, at most
+	Regions         []string // regions in which it may act, see ParseRegions
+	Cost            *Cost    // maximum of one action
 }
 
 // Reasons of violations by an action.
 const (
-	ReasonUndeclared  = "UNDECLARED"  // of the target it is not known
-	ReasonUnsatisfied = "UNSATISFIED" // the target does not keep to it
+	ReasonUndeclared  = "UNDECLARED"  // the target has no declaration for the key
+	ReasonUnsatisfied = "UNSATISFIED" // the declaration does not satisfy the hint
 )
 
-// keys are what is known of each key.
+// keys are the known keys.
 var keys = map[string]struct {
 	check func(value string) error
-	kept  func(value string, t *Target) (reason string) // empty: it is; value has passed check
+	kept  func(value string, t *Target) (reason string) // empty if the hint is satisfied; value has passed check
 }{
 	NoExternalNetwork: {checkBool, func(value string, t *Target) string { return without(value, t.ExternalNetwork) }},
 	NoPII:             {checkBool, func(value string, t *Target) string { return without(value, t.PII) }},
@@ -50,7 +50,8 @@ func checkBool(value string) error {
 	return nil
 }
 
-// without is why what is not wanted may be there. A value of false wants nothing.
+// without returns the reason why a target violates a boolean hint, or "". A value of false
+// requires nothing.
 func without(value string, there *bool) string {
 	switch {
 	case value == "false":
@@ -69,9 +70,9 @@ const (
 	maxRegions = 16
 )
 
-// ParseRegions reads names of regions with commas between them, at most 16. A name
-// has up to 64 lower-case letters, digits and hyphens. A region lies in another
-// whose name it begins with, before a hyphen: eu-west-1 in eu-west and eu.
+// ParseRegions reads names of regions separated by commas, at most 16. A name has up to 64
+// lower-case letters, digits and hyphens. A region is part of another region whose name is
+// a prefix of its name up to a hyphen: eu-west-1 is part of eu-west and eu.
 func ParseRegions(value string) ([]string, error) {
 	names := strings.SplitN(value, ",", maxRegions+1)
 	if len(names) > maxRegions {
@@ -86,8 +87,7 @@ func ParseRegions(value string) ([]string, error) {
 	return names, nil
 }
 
-// keepsRegion wants every region in which the target may act to lie in one of
-// those that are wanted.
+// keepsRegion requires that each region of the target is part of one of the wanted regions.
 func keepsRegion(value string, t *Target) string {
 	wanted, _ := ParseRegions(value) // checked before
 	if len(t.Regions) == 0 {
@@ -107,8 +107,8 @@ type Cost struct {
 	unit string
 }
 
-// maxDigits bounds the digits of an amount before and after the point, and
-// maxUnit the octets of a unit.
+// maxDigits bounds the digits of an amount before and after the point, maxUnit the octets
+// of a unit.
 const (
 	maxDigits = 9
 	maxUnit   = 16
@@ -116,9 +116,9 @@ const (
 
 var errCost = fmt.Errorf("want a number such as 0.05, %d digits at most before and after the point, and perhaps a blank and a unit of up to %d letters", maxDigits, maxUnit)
 
-// ParseCost reads a decimal number without a sign, with up to 9 digits before and
-// after the point, and perhaps a blank and a unit of up to 16 letters: 0.05 EUR.
-// Amounts of different units are not compared.
+// ParseCost reads a decimal number without a sign, with up to 9 digits before and after the
+// point, and optionally a blank and a unit of up to 16 letters: 0.05 EUR. Amounts of
+// different units cannot be compared.
 func ParseCost(text string) (Cost, error) {
 	number, unit, hasUnit := strings.Cut(text, " ")
 	whole, fraction, hasFraction := strings.Cut(number, ".")

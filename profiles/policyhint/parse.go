@@ -12,15 +12,15 @@ import (
 const (
 	MaxKey   = 128
 	MaxValue = 1024
-	MaxName  = 1024 // of what a scope names: a task_id, an rpc_id, a target
+	MaxName  = 1024 // of the task_id, rpc_id or target in a scope
 )
 
-// CodeInvalidScope is the code of POLICY_ERR for a scope_ref of another form.
-// Beside it there are the names of canonical codes, such as RATE_LIMIT_EXCEEDED.
+// CodeInvalidScope is the code of POLICY_ERR for a scope_ref of another form. Other codes
+// are the names of canonical codes, such as RATE_LIMIT_EXCEEDED.
 const CodeInvalidScope = "INVALID_SCOPE"
 
-// The details of the errors of this profile, beside CodeInvalidScope. Those of
-// payloads that are malformed are p1's.
+// The details of the errors of this profile, in addition to CodeInvalidScope. Malformed
+// payloads have the details of p1.
 const (
 	DetailKey   = "hint_key"   // of no use
 	DetailValue = "hint_value" // not in the syntax of its key
@@ -32,9 +32,8 @@ func invalid(detail, format string, args ...any) *profiles.Error {
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detail, Text: "policyhint: " + fmt.Sprintf(format, args...)}
 }
 
-// Check reports whether a hint is one, and returns it in the form in which it is
-// kept: with its effective scope. The error is an *profiles.Error of
-// InvalidProfilePayload.
+// Check returns a hint in its stored form, with its effective scope. The error for an
+// invalid hint is an *profiles.Error of InvalidProfilePayload.
 func Check(h profiles.Hint) (profiles.Hint, error) {
 	if strings.TrimSpace(h.Key) == "" || len(h.Key) > MaxKey {
 		return h, invalid(DetailKey, "key %.80q, want 1 to %d octets that are not all blank", h.Key, MaxKey)
@@ -52,8 +51,8 @@ func Check(h profiles.Hint) (profiles.Hint, error) {
 	return h, err
 }
 
-// checkScope returns the effective scope of a scope_ref, in which hexadecimal
-// digits are in lower case.
+// checkScope returns the effective scope of a scope_ref, with hexadecimal digits in lower
+// case.
 func checkScope(ref string) (string, error) {
 	if ref == "" || ref == profiles.ScopeConnection {
 		return profiles.ScopeConnection, nil

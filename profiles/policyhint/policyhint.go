@@ -1,43 +1,41 @@
-// Package policyhint is the POLICYHINT profile: constraints of a peer on work
-// that is done for it.
+// Package policyhint is the POLICYHINT profile: conditions that a peer sets for work that
+// is done for it.
 //
-//	SET → ACK         the constraints are in force
-//	SET → VIOLATION   one cannot be set, and none of them was
+//	SET → ACK         the hints are in force
+//	SET → VIOLATION   one hint cannot be set, and none of them was
 //	SET → ERR
-//	VIOLATION         one has stopped something
+//	VIOLATION         a hint has stopped an action
 //
-// New builds the Hints of an endpoint. Its Attach puts those of an exchange where
-// handlers find them, profiles.HintsOf, and as a profiles.Policy it says which
-// actions a MUST keeps from being done: what is known of a target is in Targets,
-// and what is not known keeps no MUST. Put and Hints.Forward are the sending
-// side.
+// New builds the Hints of an endpoint. Its Attach puts the hints of an exchange into the
+// context of the handler, profiles.HintsOf. As a profiles.Policy it says which actions a
+// MUST forbids: Targets has the declarations, and without a declaration a MUST is not
+// satisfied. Put and Hints.Forward are the sending side.
 //
 // # Keys
 //
 //	no_external_network  true, false
 //	no_pii               true, false
-//	cost_limit           a number, perhaps with a unit: 0.05 EUR
-//	region               names with commas between them: eu,ch
+//	cost_limit           a number, optionally with a unit: 0.05 EUR
+//	region               names separated by commas: eu,ch
 //
-// An unknown key with MUST is a violation, UNKNOWN_KEY: nobody here could keep it.
-// With SHOULD or MAY it is accepted, and handlers get it.
+// An unknown key with MUST is a violation, UNKNOWN_KEY, because nothing here could satisfy
+// it. With SHOULD or MAY it is accepted, and handlers get it.
 //
 // # Scopes and precedence
 //
-// A constraint holds for its scope: connection, the default, task:<hex> and
-// rpc:<hex> for one lifecycle, target:<name> for an MCP server, a kind of task or
-// a method. All that hold for an action hold together: one of a narrower scope
-// does not relax one of a wider.
+// A hint applies to its scope: connection, the default, task:<hex> and rpc:<hex> for one
+// lifecycle, target:<name> for an MCP server, a kind of task or a method. All hints for an
+// action apply together: a narrower scope does not relax a wider one.
 //
-// In one scope a key has one value, that of the strongest mode; a weaker one is
-// accepted without effect. Of two with MUST and different values the second is a
-// violation, CONFLICT; otherwise the later one of equal strength counts. A SET
-// is taken whole or not at all.
+// In one scope a key has one value, that of the strongest mode; a weaker hint is accepted
+// without effect. Of two MUST hints with different values the second is a violation,
+// CONFLICT. Otherwise the later of two hints with the same mode applies. A SET is accepted
+// completely or not at all.
 //
-// Hints belong to their connection: no other one sees them, and they are gone with
-// it. A connection has at most 512, in 96 KiB, and all together have 64 MiB;
-// those of lifecycles that have begun make room for others, the oldest first, and
-// beyond that a SET is refused: no MUST is forgotten before it could be kept.
+// Hints belong to their connection: they are not visible to others, and end with it. A
+// connection has at most 512, in 96 KiB, and all connections together 64 MiB. Hints of
+// lifecycles that have begun are removed to make room, the oldest first; beyond that a SET
+// is refused, so that no MUST is dropped before it was applied.
 //
 // Specification: SWP profiles §16.
 package policyhint
@@ -55,11 +53,11 @@ const (
 	Name      = "policyhint"
 )
 
-// Targets knows what acts for peers behind this endpoint. It must not block, and
-// is safe for concurrent use.
+// Targets has the declarations of everything that acts for peers behind this endpoint. It
+// must not block, and is safe for concurrent use.
 type Targets interface {
-	// Target returns what is declared of what a profile calls by a name, as
-	// profiles.Access has both. False means nothing.
+	// Target returns the declaration for a name of a profile, as in profiles.Access. False
+	// means that there is none.
 	Target(profile, name string) (*Target, bool)
 }
 
@@ -68,11 +66,11 @@ type Options struct {
 	// Access is asked for the operation set. Nil denies nothing.
 	Access profiles.Access
 
-	// Targets are what actions are held against. Nil declares nothing.
+	// Targets are compared with the hints. Nil declares nothing.
 	Targets Targets
 
-	// Told gets the VIOLATIONs that peers send: something that was asked of them
-	// was stopped. It must not block. It may be nil.
+	// Told is called with the VIOLATIONs that peers send: an action that was requested of
+	// them was stopped. It must not block. It may be nil.
 	Told func(peer *profiles.Peer, v *ViolationError)
 }
 
@@ -86,7 +84,7 @@ type Hints struct {
 
 var _ profiles.Policy = (*Hints)(nil)
 
-// New returns the hints of an endpoint, none yet.
+// New returns the hints of an endpoint, initially none.
 func New(opts Options) *Hints {
 	h := &Hints{opts: opts}
 	if h.opts.Access == nil {
@@ -113,12 +111,11 @@ func New(opts Options) *Hints {
 	return h
 }
 
-// Profile returns the profile that sets them. It is the same each time.
+// Profile returns the profile by which peers set them, the same one each time.
 func (h *Hints) Profile() *profiles.Profile { return h.profile }
 
-// Attach returns ctx with the hints for a message: those of its connection, of
-// its lifecycle and of targets. Where nothing was ever set it costs next to
-// nothing.
+// Attach returns ctx with the hints for a message: those of its connection, of its
+// lifecycle and of targets. On a connection without hints it is cheap.
 func (h *Hints) Attach(ctx context.Context, p *profiles.Profile, req *profiles.Request) context.Context {
 	conn := h.table.Find(req.Session)
 	if conn == nil {

@@ -13,7 +13,7 @@ import (
 // Reasons of violations by a SET.
 const (
 	ReasonUnknownKey = "UNKNOWN_KEY" // with MUST
-	ReasonConflict   = "CONFLICT"    // another value is there with MUST
+	ReasonConflict   = "CONFLICT"    // a MUST with another value is in force
 )
 
 // serve handles one message.
@@ -62,8 +62,8 @@ func (h *Hints) set(req *profiles.Request, w profiles.Responder) error {
 	return w.Finish(e1.Envelope{MsgType: TypeAck, Payload: ack.Append(req.Scratch(ack.Size()))})
 }
 
-// Violated implements profiles.Policy. The RPC methods that are built in reach
-// nothing beyond this endpoint and are never stopped.
+// Violated implements profiles.Policy. Built-in RPC methods act only on this endpoint and
+// are never forbidden.
 func (h *Hints) Violated(ctx context.Context, profile, name string) *profiles.Violation {
 	if profile == "rpc" && strings.HasPrefix(name, "swp.") {
 		return nil
@@ -88,7 +88,7 @@ func (h *Hints) Violated(ctx context.Context, profile, name string) *profiles.Vi
 	return nil
 }
 
-// target returns the declared properties, which may be empty.
+// target returns the declared properties; empty without a declaration.
 func (h *Hints) target(profile, name string) *Target {
 	if h.opts.Targets != nil {
 		if t, ok := h.opts.Targets.Target(profile, name); ok {
@@ -98,7 +98,7 @@ func (h *Hints) target(profile, name string) *Target {
 	return new(Target)
 }
 
-// check says whether an answer is well formed.
+// check returns an error for a malformed answer.
 func check(env *e1.Envelope) error {
 	switch env.MsgType {
 	case TypeAck:
@@ -109,7 +109,7 @@ func check(env *e1.Envelope) error {
 	return new(Err).Decode(env.Payload)
 }
 
-// refusals are the POLICY_ERRs for messages that were refused, and those of peers.
+// refusals are the POLICY_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypeSet},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

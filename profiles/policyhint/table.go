@@ -10,13 +10,13 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Bounds on what is kept, see the documentation of the package.
+// Bounds of the stored hints, see the documentation of the package.
 const (
 	maxHints     = 512
 	maxOctets    = 96 << 10
 	maxAllOctets = 64 << 20
 
-	// hintCost is what a hint costs beside its octets.
+	// hintCost is the overhead of a hint in octets.
 	hintCost = 128
 )
 
@@ -26,25 +26,25 @@ type table struct {
 	octets atomic.Int64 // of all hints
 }
 
-// enter is Find that makes them. They are forgotten with the connection.
+// enter is Find that makes the missing hints. They are removed with the connection.
 func (t *table) enter(s profiles.Session) *connection {
 	return t.Enter(s, func() *connection { return &connection{table: t, scopes: make(map[string]*scope)} }, (*connection).end)
 }
 
-// connection is what was set on one connection.
+// connection has the hints of one connection.
 type connection struct {
 	table *table
 
 	mu     sync.Mutex
 	scopes map[string]*scope
-	shared []profiles.Hint // those of the connection and of targets; replaced, never changed
-	begun  list.List       // of *scope: lifecycles that have begun, the oldest first
+	shared []profiles.Hint // hints of the connection and of targets; replaced, never changed
+	begun  list.List       // of *scope: lifecycles that have begun, oldest first
 	count  int
 	octets int
 	over   bool
 }
 
-// scope is the hints of one scope, of each key one.
+// scope has the hints of one scope, at most one per key.
 type scope struct {
 	name  string
 	hints []profiles.Hint // replaced, never changed
@@ -58,8 +58,8 @@ func costOf(hints []profiles.Hint) (octets int) {
 	return octets
 }
 
-// put takes hints, all or none. The violation names the hint that cannot be
-// set; the error says that there is no room.
+// put sets hints, all or none. The violation has the hint that cannot be set; the error
+// means that there is no room.
 func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +102,7 @@ func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
 	return nil, nil
 }
 
-// room makes room for more, at the expense of lifecycles that have begun and are
-// not in next.
+// room makes room by removing lifecycles that have begun and are not in next.
 func (c *connection) room(count, octets int, next map[string][]profiles.Hint) bool {
 	fits := func() bool {
 		return c.count+count <= maxHints && c.octets+octets <= maxOctets && c.table.octets.Load()+int64(octets) <= maxAllOctets
@@ -118,8 +117,8 @@ func (c *connection) room(count, octets int, next map[string][]profiles.Hint) bo
 	return fits() || count <= 0 && octets <= 0
 }
 
-// replace sets the hints of a scope; none forgets it. A lifecycle for which
-// something is set has yet to begin.
+// replace sets the hints of a scope; an empty list removes it. A lifecycle with new hints
+// counts as not begun.
 func (c *connection) replace(name string, hints []profiles.Hint) {
 	s := c.scopes[name]
 	if s == nil {
@@ -137,7 +136,7 @@ func (c *connection) replace(name string, hints []profiles.Hint) {
 	}
 }
 
-// share gathers what holds for every exchange, or may.
+// share collects the hints that may apply to every exchange.
 func (c *connection) share() {
 	c.shared = nil
 	for name, s := range c.scopes {
@@ -153,8 +152,8 @@ func (c *connection) account(count, octets int) {
 	c.table.octets.Add(int64(octets))
 }
 
-// begin returns the hints for an exchange, given the scope of its lifecycle,
-// which may be empty. Nobody changes them.
+// begin returns the hints for an exchange, given the scope of its lifecycle, which may be
+// empty. The caller must not change them.
 func (c *connection) begin(name string) []profiles.Hint {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +167,7 @@ func (c *connection) begin(name string) []profiles.Hint {
 	return slices.Concat(s.hints, c.shared)
 }
 
-// end forgets everything: the connection is gone.
+// end removes everything at the end of the connection.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// deferred are the messages of a peer that were deferred and are not done.
+// deferred are the deferred messages of a peer that are not done.
 type deferred struct {
 	mu    sync.Mutex
 	open  int
@@ -19,8 +19,8 @@ func (d *deferred) add() {
 	d.open++
 }
 
-// finish ends one message; with the last one everything that waited runs. An
-// endpoint may run it earlier: it knows what came before which message.
+// finish ends one message; after the last one all waiting functions run. An endpoint may
+// run them earlier, because it knows the order of messages.
 func (d *deferred) finish() {
 	d.mu.Lock()
 	d.open--
@@ -64,7 +64,7 @@ func (r *exchanger) After(f func(), _ ...[]byte) bool { return r.h.deferred.wait
 func (taken) Defer(*profiles.Request) func(error) { panic(errTaken) }
 func (taken) After(func(), ...[]byte) bool        { return false }
 
-// Defer keeps of the request what an endpoint keeps: the msg_id.
+// Defer keeps only the msg_id of the request, as an endpoint does.
 func (x *exchange) Defer(*profiles.Request) func(error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,10 +13,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Harness plays the endpoint for one profile and one peer. It does what an
-// endpoint may do to a handler and often does not: requests are overwritten the
-// moment Serve returns, the scratch buffer with them, and detached functions
-// start only then.
+// Harness plays the endpoint for one profile and one peer. It does what an endpoint may do
+// but rarely does: it overwrites requests and the scratch buffer as soon as Serve returns,
+// and starts detached functions only then.
 type Harness struct {
 	// KeepRequests leaves requests unchanged after Serve, for comparison.
 	KeepRequests bool
@@ -30,9 +29,8 @@ type Harness struct {
 	deferred deferred
 }
 
-// New returns a Harness for a profile. When the test ends the peer leaves, and
-// every exchange that is still open has a minute to end; one that does not
-// fails the test.
+// New returns a Harness for a profile. At the end of the test the peer disconnects. An
+// exchange that is then still open after a minute fails the test.
 func New(t testing.TB, profile *profiles.Profile) *Harness {
 	t.Helper()
 	return NewAs(t, profile, "spiffe://profiletest/peer")
@@ -59,9 +57,8 @@ func NewAs(t testing.TB, profile *profiles.Profile, identity string) *Harness {
 // Session is the session that requests come on.
 func (h *Harness) Session() profiles.Session { return h.session }
 
-// Serve hands one message to the profile's handler, under a fresh msg_id, and
-// returns the exchange. It does not wait for work that goes on after Serve has
-// returned.
+// Serve passes one message to the profile's handler, under a new msg_id, and returns the
+// exchange. It does not wait for work after Serve has returned.
 func (h *Harness) Serve(msgType uint64, payload []byte, ext ...byte) *Exchange {
 	h.t.Helper()
 	h.count++
@@ -145,7 +142,7 @@ type Exchange struct {
 	outcome  profiles.Outcome
 }
 
-// Subject returns what the handler said that the message is about.
+// Subject returns the subject of the message as reported by the handler.
 func (x *Exchange) Subject() profiles.Subject {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -225,7 +222,7 @@ func (x *Exchange) end(err error) {
 	close(x.done)
 }
 
-// send keeps an answer and holds it against the profile's table.
+// send records an answer and checks it against the profile's table.
 func (x *Exchange) send(env e1.Envelope, terminal bool) error {
 	env = env.Clone()
 	x.mu.Lock()
@@ -261,7 +258,7 @@ func (x *Exchange) send(env e1.Envelope, terminal bool) error {
 	return nil
 }
 
-// pace never waits: the peer takes everything.
+// pace never waits, because the peer has unlimited room.
 func (x *Exchange) pace(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -318,8 +315,8 @@ func (r *exchanger) About(s profiles.Subject) {
 	x.about(s)
 }
 
-// take makes the exchange one that goes on after Serve, with a copy of the
-// request. It returns nil if it cannot be.
+// take makes a copy of the request for an exchange that continues after Serve. It returns
+// nil if that is not possible.
 func (x *Exchange) take(req *profiles.Request, m mode) *profiles.Request {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -393,7 +390,7 @@ func (taken) Hold(*profiles.Request, bool) (*profiles.Request, profiles.Responde
 func (taken) Scratch(n int) []byte   { return make([]byte, 0, n) }
 func (taken) About(profiles.Subject) {}
 
-// session is a peer that takes everything and answers nothing.
+// session is a peer that accepts everything and answers nothing.
 type session struct {
 	ctx      context.Context
 	identity string

@@ -32,18 +32,16 @@ type Case struct {
 	// Answers are the types of the answers that the handler sends, in order.
 	Answers []uint64
 
-	// Code is the code that refuses a valid message which names something
-	// absent.
+	// Code is the code that refuses a valid message about an absent object.
 	Code profiles.Code
 
-	// Open says that the exchange is not ended by the handler while the peer
-	// stays.
+	// Open says that the handler does not end the exchange while the peer is connected.
 	Open bool
 
 	// Random says that the octets of the answers differ from run to run.
 	Random bool
 
-	// Loose says that a message may be good although its end is missing.
+	// Loose says that a message without its end may be valid.
 	Loose bool
 }
 

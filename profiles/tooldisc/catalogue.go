@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// catalogue is all tools that there are at one moment, in order of their tool_id
-// and then their version, octet for octet. It never changes.
+// catalogue has all tools at one moment, in the octet order of tool_id and then version. It
+// is immutable.
 type catalogue struct {
 	entries []*entry
-	schemas map[digest][]*entry // those that have it
+	schemas map[digest][]*entry // entries with the schema
 }
 
-// newCatalogue returns the merged catalogue of several lists. Of the same
-// tool_id and version the first one counts.
+// newCatalogue merges several lists. Of entries with the same tool_id and version the first
+// one is used.
 func newCatalogue(lists ...[]*entry) *catalogue {
 	c := &catalogue{entries: slices.Concat(lists...), schemas: make(map[digest][]*entry)}
 	slices.SortStableFunc(c.entries, func(a, b *entry) int { return a.compare(b.ID, b.Version) })
@@ -38,8 +38,7 @@ func (c *catalogue) from(id, version string) []*entry {
 	return c.entries[i:]
 }
 
-// after returns the entries that come after a tool, which need not be there any
-// more.
+// after returns the entries after a tool, which need not exist any more.
 func (c *catalogue) after(id, version string) []*entry {
 	rest := c.from(id, version)
 	if len(rest) > 0 && rest[0].compare(id, version) == 0 {
@@ -48,7 +47,7 @@ func (c *catalogue) after(id, version string) []*entry {
 	return rest
 }
 
-// find returns a version of a tool, the highest if it is empty, or nil.
+// find returns a version of a tool, or nil. An empty version means the highest.
 func (c *catalogue) find(id, version string) (best *entry) {
 	for _, e := range c.from(id, version) {
 		switch {

@@ -8,8 +8,9 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// crossing is how questions about tools of partners go on. Whether a tool is one of an
-// MCP server there is not known here: it is shown to who may call or get it.
+// crossing says how requests for tools of partners are forwarded. This endpoint does not
+// know whether a tool belongs to an MCP server of the partner: a peer sees it if it may
+// call or get it.
 func crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "tool_id"}
 	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGetReq: {Operation: "get"}, TypeListReq: {Operation: "list", Free: true}})

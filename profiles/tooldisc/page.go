@@ -14,12 +14,11 @@ import (
 // MaxPage is the largest number of tools in a page, and the default.
 const MaxPage = 100
 
-// pageOctets is what the descriptors of a page come to at most, unless a single
-// one is larger.
+// pageOctets bounds the descriptors of a page, unless a single one is larger.
 const pageOctets = 4 << 20
 
-// DetailPageToken is the detail of the error for a page_token that was not given
-// out by this process, for this peer and this filter.
+// DetailPageToken is the detail of the error for a page_token that this process did not
+// issue for this peer and this filter.
 const DetailPageToken = "page_token"
 
 var errToken = &profiles.Error{
@@ -27,11 +26,11 @@ var errToken = &profiles.Error{
 	Text: "tooldisc: page_token is none of this listing; begin again without one",
 }
 
-// page returns a page of a listing for an identity. A listing has each tool once
-// that is there, and may be seen, from its first page to its last; a tool that
-// comes or goes meanwhile may be missing, never twice.
+// page returns a page of a listing for an identity. A tool that exists and is visible from
+// the first page to the last is listed exactly once. A tool that is added or removed in
+// between may be missing, but is never listed twice.
 //
-// stale is for how many milliseconds a partner is away whose tools are on the page.
+// stale is how many milliseconds a partner with tools on the page has been unreachable.
 func (s *Service) page(identity string, in *ListReq) (out *ListResp, stale uint64, err error) {
 	filter := strings.ToLower(strings.TrimSpace(string(in.Filter)))
 	rest := s.catalogue.Load().entries
@@ -67,9 +66,8 @@ func (s *Service) page(identity string, in *ListReq) (out *ListResp, stale uint6
 	return out, s.stale(partners), nil
 }
 
-// tokens makes and opens page_tokens: the last tool of a page, with a proof that
-// it was this process that said so, to this identity and about this filter. The
-// key lives as long as the process.
+// tokens issues and verifies page_tokens: the last tool of a page, with an HMAC that binds
+// it to this process, the identity and the filter. The key lives as long as the process.
 type tokens struct{ key [32]byte }
 
 const proofSize = 16
@@ -89,12 +87,11 @@ func (t *tokens) open(token, identity, filter string) (id, version string, ok bo
 	if !hmac.Equal(octets[:proofSize], t.proof(place, identity, filter)) {
 		return "", "", false
 	}
-	n, size := binary.Uvarint(place) // written by seal, as the proof says
+	n, size := binary.Uvarint(place) // written by seal, because the proof is valid
 	return string(place[size : size+int(n)]), string(place[size+int(n):]), true
 }
 
-// proof returns the first octets of an HMAC over everything, each part behind
-// its length.
+// proof returns the first octets of an HMAC over all parts, each preceded by its length.
 func (t *tokens) proof(place []byte, identity, filter string) []byte {
 	mac := hmac.New(sha256.New, t.key[:])
 	for _, part := range []string{string(place), identity, filter} {

@@ -12,8 +12,8 @@ import (
 // DetailSchemaRef is the detail of the error for a bad schema_ref.
 const DetailSchemaRef = "schema_ref"
 
-// hashes are the algorithms of a schema_ref that is a hash, with the octets of
-// their digests; 0 marks those that are no good as one.
+// hashes are the hash algorithms of a schema_ref with the length of their digests; 0 marks
+// algorithms that are refused.
 var hashes = map[string]int{"sha256": 32, "sha384": 48, "sha512": 64, "md5": 0, "sha1": 0, "sha224": 0}
 
 // RefOf returns the schema_ref of a schema by its octets.
@@ -24,9 +24,9 @@ func RefOf(schema []byte) string {
 
 func (m *Descriptor) checkRef() error { return CheckRef(string(m.SchemaRef)) }
 
-// CheckRef reports whether a schema_ref is one: an absolute URI, or a hash such
-// as sha256: and 64 hexadecimal digits. The error is an *profiles.Error of
-// InvalidProfilePayload. Whether the schema can be had is another question.
+// CheckRef returns an error for an invalid schema_ref. Valid are an absolute URI, and a
+// hash such as sha256: and 64 hexadecimal digits. The error is an *profiles.Error of
+// InvalidProfilePayload. It does not check whether the schema is available.
 func CheckRef(ref string) error {
 	scheme, rest, ok := strings.Cut(ref, ":")
 	if !ok {

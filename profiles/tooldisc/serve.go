@@ -9,21 +9,21 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// CodeNotFound is the code of a TOOLDISC_ERR where there is no such tool or
-// version, or none for this peer. For what is refused otherwise the code is the
-// alias of the canonical one, such as INVALID_PROFILE_PAYLOAD;
-// RATE_LIMIT_EXCEEDED means that the same message may be answered later.
+// CodeNotFound is the code of a TOOLDISC_ERR for a tool or version that does not exist or
+// that this peer may not see. Other refusals have the alias of the canonical code, such as
+// INVALID_PROFILE_PAYLOAD; RATE_LIMIT_EXCEEDED means that the same message may succeed
+// later.
 const CodeNotFound = "NOT_FOUND"
 
-// ExtStale is the extension of a LIST_RESP that says for how many milliseconds a partner is
-// away whose tools are in it: what is said of them may be out of date.
+// ExtStale is the extension of a LIST_RESP with the milliseconds for which a partner with
+// tools in it has been unreachable: their descriptions may be outdated.
 const ExtStale = 16
 
 // errUnknown refuses absent tools, and those that the peer may not see.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: "tooldisc_unknown", Text: "tool not found", Domain: true}
 
-// errHidden is errUnknown for tools that the peer may not see: to the peer they
-// look the same.
+// errHidden is errUnknown for tools that the peer may not see. The peer cannot distinguish
+// them.
 var errHidden = profiles.Deny(errUnknown)
 
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
@@ -67,8 +67,8 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	return w.Finish(env)
 }
 
-// reached returns the watches of the servers that an identity has anything to do
-// with. Nobody else can have a server started, or waits for it.
+// reached returns the watches of the servers that an identity may use. Other identities
+// neither start a server nor wait for it.
 func (s *Service) reached(identity string) map[string]*watch {
 	watches := *s.watches.Load()
 	rules, ok := s.opts.Access.(profiles.Reacher)
@@ -84,8 +84,8 @@ func (s *Service) reached(identity string) map[string]*watch {
 	return some
 }
 
-// get answers a GET_REQ. Whether the peer may know of a tool is asked before
-// anything else, so that not even the time tells what there is.
+// get answers a GET_REQ. The permission is checked first, so that the response time reveals
+// nothing about hidden tools.
 func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var in GetReq
 	if err := in.Decode(req.Payload); err != nil {
@@ -106,7 +106,7 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	return w.Finish(e1.Envelope{MsgType: TypeGetResp, Payload: out.Append(make([]byte, 0, out.Size()))})
 }
 
-// watch returns the server that a tool is of, with its name, or nil.
+// watch returns the watch of the server of a tool, with its name, or nil.
 func (s *Service) watch(id string) (server string, w *watch) {
 	server, _, ok := strings.Cut(id, "/")
 	if !ok {
@@ -115,8 +115,8 @@ func (s *Service) watch(id string) (server string, w *watch) {
 	return server, (*s.watches.Load())[server]
 }
 
-// mayGet decides whether an identity may get a tool. That it may not call one is
-// no attempt to call it, and is not audited as one.
+// mayGet decides whether an identity may get a tool. A tool that it may not call is not
+// audited as an attempt to call it.
 func (s *Service) mayGet(identity, id string) bool {
 	if _, w := s.watch(id); w != nil {
 		return s.mayCall(identity, id)
@@ -124,7 +124,7 @@ func (s *Service) mayGet(identity, id string) bool {
 	return s.opts.Access.Allowed(identity, s.profile.Name, "get", id)
 }
 
-// check says whether an answer is well formed.
+// check returns an error for a malformed answer.
 func check(env *e1.Envelope) error {
 	switch env.MsgType {
 	case TypeListResp:
@@ -135,7 +135,7 @@ func check(env *e1.Envelope) error {
 	return new(Err).Decode(env.Payload)
 }
 
-// refusals are the TOOLDISC_ERRs for messages that were refused, and those of peers.
+// refusals are the TOOLDISC_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypeListReq, TypeGetReq},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// Tool is one version of a tool. Nobody changes its Payload.
+// Tool is one version of a tool. Its Payload must not be changed.
 type Tool struct {
 	ID        string // stable, unique with its Version
 	Name      string
 	Version   string
-	SchemaRef string // where the schema of its input is; see CheckRef
-	Payload   []byte // what there is to say of it: opaque, may be empty
+	SchemaRef string // reference to the schema of its input; see CheckRef
+	Payload   []byte // description: opaque, may be empty
 }
 
-// descriptor returns the tool in the form of the wire.
+// descriptor returns the message for the tool.
 func (t *Tool) descriptor() Descriptor {
 	return Descriptor{
 		ToolID: []byte(t.ID), Name: []byte(t.Name), Version: []byte(t.Version), SchemaRef: []byte(t.SchemaRef), DescriptorPayload: t.Payload,
 	}
 }
 
-// tool returns a descriptor as a Tool of its own.
+// tool returns a copy of a descriptor as a Tool.
 func (m *Descriptor) tool() Tool {
 	return Tool{
 		ID: string(m.ToolID), Name: string(m.Name), Version: string(m.Version), SchemaRef: string(m.SchemaRef),
@@ -36,13 +36,13 @@ func (m *Descriptor) tool() Tool {
 // entry is a Tool in the catalogue.
 type entry struct {
 	Tool
-	server  string    // whose tool it is; empty: it is configured, or a partner's
-	partner string    // that lists it; empty: it is here
-	schema  []byte    // of its input, nil if it is not known here
+	server  string    // its MCP server; empty for a configured tool or a partner's
+	partner string    // the partner that lists it; empty for a local tool
+	schema  []byte    // of its input, nil if it is unknown here
 	lower   [2]string // tool_id and name, for filters
 }
 
-// newEntry returns the entry of a tool. It fails on what a peer would refuse.
+// newEntry returns the entry of a tool. It fails if a peer would refuse the tool.
 func newEntry(t Tool, server string, schema []byte) (*entry, error) {
 	d := t.descriptor()
 	resp := GetResp{Tool: d}
@@ -74,10 +74,10 @@ func (c *Configured) entry() (*entry, error) {
 	return newEntry(t, "", c.Schema)
 }
 
-// fromMCP returns the entry of a tool as an MCP server describes it. The octets
-// stay what they are: the schema is a window into them.
+// fromMCP returns the entry of a tool of an MCP server. The octets are not changed: the
+// schema is a window into them.
 func fromMCP(server, version string, octets []byte) (*entry, error) {
-	var members map[string]json.RawMessage // names match exactly
+	var members map[string]json.RawMessage // case-sensitive names
 	if err := json.Unmarshal(octets, &members); err != nil {
 		return nil, fmt.Errorf("tooldisc: a tool of %s: %w", server, err)
 	}
@@ -92,7 +92,7 @@ func fromMCP(server, version string, octets []byte) (*entry, error) {
 	if len(schema) == 0 || schema[0] != '{' {
 		return nil, fmt.Errorf("tooldisc: tool %.80q of %s has no inputSchema that is an object", name, server)
 	}
-	if i := bytes.Index(octets, schema); i >= 0 { // the same octets, and not kept twice
+	if i := bytes.Index(octets, schema); i >= 0 { // a window, so that the octets are not stored twice
 		schema = octets[i : i+len(schema) : i+len(schema)]
 	}
 	e, err := newEntry(Tool{
@@ -104,8 +104,8 @@ func fromMCP(server, version string, octets []byte) (*entry, error) {
 	return e, nil
 }
 
-// namesIn counts the members of an object that some parser takes for its name: many
-// ignore case, and of several take the first or the last. octets are JSON.
+// namesIn counts the members of an object that some parser would take for its name: many
+// parsers ignore case, and use the first or the last of several. octets are JSON.
 func namesIn(octets []byte) (n int) {
 	d := json.NewDecoder(bytes.NewReader(octets))
 	_, _ = d.Token() // the brace
