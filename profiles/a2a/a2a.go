@@ -49,8 +49,8 @@
 //	                           processes are not distinguished
 //	an ending                  ended; the Result is sent on request
 //
-// In each state the stored Events are sent again on request, and a Result of an executor
-// that was acknowledged is stored.
+// In each state the stored Events are sent again on request. A Result of an initiator that
+// was confirmed as accepted is stored.
 //
 // # Locks
 //
