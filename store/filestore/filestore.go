@@ -37,7 +37,8 @@ type Options struct {
 	Space string
 
 	// Dir is the directory of the files, made if it is missing. It belongs to
-	// these Records. Empty means a temporary one, gone with Close.
+	// these Records. Empty means a temporary one, gone with Close, in which nothing is
+	// synced.
 	Dir string
 
 	// Durability is what an acknowledgement promises; default store.Power. It
@@ -79,6 +80,9 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Durability = cmp.Or(o.Durability, store.Power)
+	if o.Dir == "" && o.Durability == store.Power {
+		o.Durability = store.Process // a loss of power ends the process, too
+	}
 	o.Quota = cmp.Or(o.Quota, 10<<30)
 	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
 	o.Items = cmp.Or(o.Items, 65_536)

@@ -44,7 +44,7 @@ func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool
 	if it.digest.sum() != sum {
 		return false, nil
 	}
-	if !r.synced {
+	if !r.synced && s.options.Dir != "" {
 		err = f.Sync()
 	}
 	return true, unavailable(err)
