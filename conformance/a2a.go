@@ -33,7 +33,7 @@ func a2aProfiles(s *stage) ([]*profiles.Profile, error) {
 			}
 			return nil
 		},
-		Now: s.clock.now,
+		Now: s.clock.now, After: s.clock.after,
 	})
 	if err != nil {
 		return nil, err

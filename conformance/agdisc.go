@@ -16,12 +16,12 @@ import (
 // A2A profile. The application has the cards that the script gives it, and asks
 // peers for theirs.
 func agdiscProfiles(s *stage) ([]*profiles.Profile, error) {
-	agents, err := a2a.New(a2a.Options{Now: s.clock.now})
+	agents, err := a2a.New(a2a.Options{Now: s.clock.now, After: s.clock.after})
 	if err != nil {
 		return nil, err
 	}
 	s.onClose(agents.Close)
-	cache := agdisc.NewCache(agdisc.CacheOptions{Now: s.clock.now})
+	cache := agdisc.NewCache(agdisc.CacheOptions{Now: s.clock.now, Timeout: never})
 	s.onClose(cache.Close)
 	desk := &cardDesk{s: s, cards: make(map[string]agdisc.Card)}
 	s.app.opens = desk.opens

@@ -128,18 +128,15 @@ func (s *stage) channelPeer(tcp net.Conn, side func(net.Conn) *tls.Conn) {
 	wire := &damager{Conn: tcp}
 	conn := side(wire)
 	s.onClose(func() { _ = tcp.Close() })
-	p := s.newWirePeer(conn)
+	p := s.newWirePeer("a", conn)
 	p.flip = func() { wire.armed.Store(true) }
 	s.peers["a"] = &channelPeer{wirePeer: p}
 }
 
-// channelPeer has ended only when the endpoint's side has noticed as well: one
-// of the two is always first.
+// channelPeer has ended even if no session came of the channel.
 type channelPeer struct{ *wirePeer }
 
-func (p *channelPeer) ended() bool {
-	return p.wirePeer.ended() && (p.s.failed || p.s.opened > 0 && p.s.alive == 0)
-}
+func (p *channelPeer) ended() bool { return p.over && p.s.failed || p.wirePeer.ended() }
 
 // damager inverts a bit of the next record that is written through it.
 type damager struct {

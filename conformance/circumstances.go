@@ -26,8 +26,8 @@ func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 	o := endpoint.Options{
 		Registry: reg, Observer: s, Tracer: s.tracer, Now: s.clock.now, ErrorFrames: p.ErrorPath,
 		FrameLimit: s.in.Limits.MaxFrameBytes, Envelope: e1.Limits{MaxPayload: s.in.Limits.MaxPayloadBytes},
-		ReplayWindow: ms(p.ReplayWindowMs),
-		Freshness:    endpoint.Freshness{Skew: ms(p.MaxClockSkewMs), Required: p.TimestampRequired},
+		Bounds: patientBounds(), ReplayWindow: ms(p.ReplayWindowMs),
+		Freshness: endpoint.Freshness{Skew: ms(p.MaxClockSkewMs), Required: p.TimestampRequired},
 	}
 	if p.Rate != nil {
 		o.Window = endpoint.Window{Frames: p.Rate.Frames, Period: ms(p.Rate.WindowMs)}
@@ -42,6 +42,15 @@ func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 		return o, fmt.Errorf("freshness is owned by %q", p.Freshness)
 	}
 	return o, nil
+}
+
+// never is longer than any play. What an endpoint does after it has waited in real time
+// is no part of a vector, and does not happen on a machine that is slow.
+const never = 24 * time.Hour
+
+// patientBounds are bounds of an endpoint without limits in real time.
+func patientBounds() endpoint.Bounds {
+	return endpoint.Bounds{Idle: never, LongIdle: never, Body: never, Write: never, Handler: never}
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }

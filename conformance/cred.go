@@ -75,7 +75,7 @@ func (s *stage) credentials() (*cred.Service, error) {
 	}
 	c, err := cred.New(context.Background(), cred.Options{
 		Store: db, Keep: true, Tokens: token.New(issuers), Audience: []string{credSelf},
-		Digests: oneDigest(sha256.Sum256([]byte(credSecret))), Now: s.clock.now,
+		Digests: oneDigest(sha256.Sum256([]byte(credSecret))), Forward: never, Now: s.clock.now,
 		Elapsed: func() time.Duration { return s.clock.now().Sub(s.clock.start) },
 		Sync: func(ctx context.Context, lane profiles.Lane) error {
 			_, err := rpc.Call(ctx, &aliasedLane{lane, s, []byte("rpc-000000000002")}, rpc.MethodSync, nil)

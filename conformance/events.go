@@ -11,7 +11,7 @@ func eventsProfiles(s *stage) ([]*profiles.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	bus, err := events.New(events.Options{Store: db, Now: s.clock.now})
+	bus, err := events.New(events.Options{Store: db, Heartbeat: never, Now: s.clock.now})
 	if err != nil {
 		return nil, err
 	}

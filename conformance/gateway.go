@@ -46,7 +46,7 @@ func (s *stage) upstream(ep *endpoint.Endpoint) (*endpoint.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	far, err := endpoint.New(endpoint.Options{Registry: reg, ErrorFrames: s.in.Policy.ErrorPath})
+	far, err := endpoint.New(endpoint.Options{Registry: reg, ErrorFrames: s.in.Policy.ErrorPath, Bounds: patientBounds()})
 	if err != nil {
 		return nil, err
 	}

@@ -19,13 +19,16 @@ import (
 type Local struct {
 	// Patience is how long a step may take to have its effect, 5 s where it is
 	// zero. It is never awaited while all is well: each step has an effect to
-	// wait for.
+	// wait for. Time in which this process does not run is not counted.
 	Patience time.Duration
+
+	pause func() // before each step; may be nil
 }
 
 // Play implements Target.
 func (l Local) Play(ctx context.Context, in *Input) (*Observation, error) {
 	s := newStage(in)
+	s.pause = l.pause
 	if s.patience = l.Patience; s.patience == 0 {
 		s.patience = 5 * time.Second
 	}
@@ -133,7 +136,7 @@ func (s *stage) pipe(ep *endpoint.Endpoint, name string) (*endpoint.Session, err
 		return nil, err
 	}
 	s.onClose(func() { _ = there.Close(0) })
-	s.peers[name] = s.newWirePeer(stream)
+	s.peers[name] = s.newWirePeer(name, stream)
 	return s.attach(ep, here, name), nil
 }
 

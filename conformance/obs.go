@@ -38,7 +38,7 @@ func (s *stage) contexts() *obs.Contexts {
 // emittingProfiles are OBS, EVENTS, RPC with the method vector.emit and A2A with
 // a worker for the kind of that name: each emits an event.
 func emittingProfiles(s *stage) ([]*profiles.Profile, error) {
-	bus, err := events.New(events.Options{Now: s.clock.now})
+	bus, err := events.New(events.Options{Heartbeat: never, Now: s.clock.now})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func emittingProfiles(s *stage) ([]*profiles.Profile, error) {
 		return nil, err
 	}
 	tasks, err := a2a.New(a2a.Options{
-		Store: db, Now: s.clock.now,
+		Store: db, Now: s.clock.now, After: s.clock.after,
 		Workers: []a2a.Registration{{Kinds: []string{"vector.emit"}, Worker: a2a.WorkerFunc(e.task)}},
 	})
 	if err != nil {

@@ -59,10 +59,7 @@ func (s *stage) Verdict(v endpoint.Verdict) {
 	at := place{v.Session, string(v.MsgID)}
 	v.MsgID = []byte(at.msgID) // no window
 	s.change(func() {
-		conn, ok := s.conns[v.Session.ID()]
-		if !ok {
-			conn = "a" // accepted, not attached
-		}
+		conn := s.nameOf(v.Session)
 		if s.verdicts[conn] == nil {
 			s.verdicts[conn] = make(map[uint64]endpoint.Verdict)
 		}
@@ -89,10 +86,23 @@ func (s *stage) Security(ev transport.SecurityEvent) {
 }
 
 // Opened implements endpoint.Observer.
-func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.alive++; s.opened++ }) }
+func (s *stage) Opened(*endpoint.Session) { s.change(func() { s.alive++ }) }
 
 // Closed implements endpoint.Observer.
-func (s *stage) Closed(*endpoint.Session, error) { s.change(func() { s.alive-- }) }
+func (s *stage) Closed(session *endpoint.Session, _ error) {
+	s.change(func() {
+		s.alive--
+		s.left[s.nameOf(session)] = true
+	})
+}
+
+// nameOf is the name of the connection of a session. The caller holds mu.
+func (s *stage) nameOf(session *endpoint.Session) string {
+	if conn, ok := s.conns[session.ID()]; ok {
+		return conn
+	}
+	return "a" // accepted, not attached
+}
 
 // Refused implements endpoint.Observer.
 func (s *stage) Refused(*transport.Peer) {}

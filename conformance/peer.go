@@ -16,7 +16,7 @@ type peer interface {
 	send(octets []byte, flip bool) span
 
 	hangUp() error // nothing more is sent
-	ended() bool   // the endpoint has ended the connection and all was read
+	ended() bool   // the endpoint has ended the connection, knows it itself, and all was read
 	waiting() bool // a frame has come that next has not returned
 	next() []byte  // the next frame that came, or nil
 	last() []byte  // what next returned last
@@ -30,8 +30,9 @@ func (s span) none() bool { return s.last < s.first }
 // wirePeer speaks frames over a stream of octets. It has no opinion on what it
 // reads or writes.
 type wirePeer struct {
-	s  *stage
-	rw interface {
+	s    *stage
+	name string
+	rw   interface {
 		io.ReadWriter
 		CloseWrite() error
 	}
@@ -45,11 +46,11 @@ type wirePeer struct {
 }
 
 // newWirePeer reads from rw in the background until it ends.
-func (s *stage) newWirePeer(rw interface {
+func (s *stage) newWirePeer(name string, rw interface {
 	io.ReadWriter
 	CloseWrite() error
 }) *wirePeer {
-	p := &wirePeer{s: s, rw: rw}
+	p := &wirePeer{s: s, name: name, rw: rw}
 	go p.read()
 	return p
 }
@@ -81,7 +82,7 @@ func (p *wirePeer) send(octets []byte, flip bool) span {
 }
 
 func (p *wirePeer) hangUp() error { return p.rw.CloseWrite() }
-func (p *wirePeer) ended() bool   { return p.over }
+func (p *wirePeer) ended() bool   { return p.over && p.s.left[p.name] }
 func (p *wirePeer) waiting() bool { return p.taken < len(p.frames) }
 
 func (p *wirePeer) next() []byte {

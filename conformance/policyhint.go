@@ -43,7 +43,7 @@ func european() *policyhint.Target {
 // hints is the POLICYHINT profile, whose hints from now on are attached to each
 // exchange.
 func (s *stage) hints() *policyhint.Hints {
-	h := policyhint.New(policyhint.Options{Targets: methodTargets{"vector.done": european(), "vector.held": european()}})
+	h := policyhint.New(policyhint.Options{Forward: never, Targets: methodTargets{"vector.done": european(), "vector.held": european()}})
 	s.tracer = endpoint.ContextFunc(h.Attach)
 	return h
 }

@@ -24,7 +24,7 @@ func relayProfiles(s *stage) ([]*profiles.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, err := relay.New(relay.Options{Store: &ledger{Store: db, s: s, items: make(map[string]string), dead: make(map[string]bool)}, Jitter: -1, Now: s.clock.now, After: s.clock.after})
+	service, err := relay.New(relay.Options{Store: &ledger{Store: db, s: s, items: make(map[string]string), dead: make(map[string]bool)}, Jitter: -1, Heartbeat: never, Now: s.clock.now, After: s.clock.after})
 	if err != nil {
 		return nil, err
 	}

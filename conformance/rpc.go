@@ -27,7 +27,7 @@ func rpcProfiles(s *stage) ([]*profiles.Profile, error) {
 			"vector.held":     {Held: c.held},
 			"vector.detached": {Detached: c.detached},
 		},
-		Outcomes: db, Context: s.ctx, Now: s.clock.now,
+		Outcomes: db, Context: s.ctx, Handler: never, Now: s.clock.now,
 	})
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func slipProfiles(s *stage) ([]*profiles.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	agents, err := a2a.New(a2a.Options{Store: db, Now: s.clock.now})
+	agents, err := a2a.New(a2a.Options{Store: db, Now: s.clock.now, After: s.clock.after})
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func slipProfiles(s *stage) ([]*profiles.Profile, error) {
 	}
 	s.onClose(kept.Close)
 	service, err := slip.New(slip.Options{
-		Agents: agents, Numbers: slipNumbers, Forms: map[string]uint64{"executor": slip.TypeBinary}, Now: s.clock.now,
+		Agents: agents, Numbers: slipNumbers, Forms: map[string]uint64{"executor": slip.TypeBinary}, Now: s.clock.now, Timeout: never,
 		MayUse: func(identity, agent string) bool { return agent != "reserved" || identity == peerIdentity },
 		Relay:  all.KeepSLIP(kept, all.SLIPRelay{Agents: func(agent string) bool { return agent == "sleeper" }}),
 	})

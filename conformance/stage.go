@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ import (
 type stage struct {
 	in       *Input
 	patience time.Duration
+	pause    func() // before each step; may be nil
 	clock    *clock
 	app      *application
 	peers    map[string]peer
@@ -44,9 +46,9 @@ type stage struct {
 	open     map[place]*kept  // messages that a handler keeps
 	calls    map[string]*call // of the application, by msg_id
 	aliases  []alias
-	alive    int  // sessions that are open
-	opened   int  // sessions ever
-	failed   bool // a channel failed for reasons of security
+	left     map[string]bool // connections whose session has ended
+	alive    int             // sessions that are open
+	failed   bool            // a channel failed for reasons of security
 }
 
 // progress is what is known of a step while the play goes on.
@@ -67,7 +69,7 @@ func newStage(in *Input) *stage {
 		in: in, clock: newClock(in.Clock), peers: make(map[string]peer), changed: make(chan struct{}),
 		steps: make([]progress, len(in.Steps)), conns: make(map[uint64]string),
 		sessions: make(map[string]*endpoint.Session), open: make(map[place]*kept), calls: make(map[string]*call),
-		verdicts: make(map[string]map[uint64]endpoint.Verdict),
+		verdicts: make(map[string]map[uint64]endpoint.Verdict), left: make(map[string]bool),
 	}
 	s.clock.armed = func() { s.change(func() {}) }
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -91,6 +93,9 @@ func (s *stage) play(ctx context.Context) (*Observation, error) {
 // and takes what is left.
 func (s *stage) run(ctx context.Context) (*Observation, error) {
 	for i := range s.in.Steps {
+		if s.pause != nil {
+			s.pause()
+		}
 		s.begin(i)
 		if err := s.playStep(ctx, i); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
@@ -287,20 +292,32 @@ func (s *stage) result(p *progress) Seen {
 	return p.Seen
 }
 
+// patienceTicks is how many ticks patience has. A process that does not run misses
+// ticks, and takes up to one late: so a machine that stands still uses no patience up.
+const patienceTicks = 100
+
+// errPatience ends an await.
+var errPatience = errors.New("nothing happened for as long as a step may take")
+
 // await waits until done, which is called with mu held, or until patience is
 // at its end.
 func (s *stage) await(ctx context.Context, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	for {
+	tick := time.NewTicker(s.patience / patienceTicks)
+	defer tick.Stop()
+	for left := patienceTicks; ; {
 		s.mu.Lock()
 		ok, changed := done(), s.changed
 		s.mu.Unlock()
-		if ok {
+		switch {
+		case ok:
 			return nil
+		case left == 0:
+			return errPatience
 		}
 		select {
 		case <-changed:
+		case <-tick.C:
+			left--
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -13,7 +13,7 @@ import (
 // tooldiscProfiles are the TOOLDISC profile. The application has the tools that
 // the script gives it, and asks peers for theirs.
 func tooldiscProfiles(s *stage) ([]*profiles.Profile, error) {
-	service, err := tooldisc.New(tooldisc.Options{Now: s.clock.now})
+	service, err := tooldisc.New(tooldisc.Options{Now: s.clock.now, Wait: never})
 	if err != nil {
 		return nil, err
 	}

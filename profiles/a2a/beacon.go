@@ -17,9 +17,9 @@ type beacons struct {
 
 // beacon repeats a Handshake.
 type beacon struct {
-	s     *Service
-	key   beaconKey
-	timer *time.Timer
+	s    *Service
+	key  beaconKey
+	halt func() bool // stops the timer
 }
 
 type beaconKey struct {
@@ -64,7 +64,7 @@ func (bs *beacons) add(b *beacon, m HandshakeBody) bool {
 		return false
 	}
 	if old := bs.open[b.key]; old != nil {
-		old.timer.Stop()
+		old.halt()
 	}
 	bs.open[b.key] = b
 	b.repeat(m)
@@ -77,14 +77,14 @@ func (bs *beacons) close() {
 	defer bs.mu.Unlock()
 	bs.closed = true
 	for _, b := range bs.open {
-		b.timer.Stop()
+		b.halt()
 	}
 	clear(bs.open)
 }
 
 // repeat schedules the next Handshake. The caller holds the lock of the beacons.
 func (b *beacon) repeat(m HandshakeBody) {
-	b.timer = b.s.later(beaconInterval, func() { b.send(m) })
+	b.halt = b.s.later(beaconInterval, func() { b.send(m) })
 }
 
 // send sends the Handshake again. For a slow peer it waits at most until the next one is
@@ -110,5 +110,5 @@ func (b *beacon) stop() {
 	if bs.open[b.key] == b {
 		delete(bs.open, b.key)
 	}
-	b.timer.Stop()
+	b.halt()
 }

@@ -20,7 +20,7 @@ type execution struct {
 	agent    *agent      // the agent that has the task
 	delivery *Delivery   // on the session of the agent; nil without a session
 	ward     Ward        // may be nil
-	absence  *time.Timer // while the task waits for an agent
+	absence  func() bool // stops the limit while the task waits for an agent
 }
 
 // reserve takes a place in a pool, which may be nil. The caller holds mu.
@@ -173,7 +173,7 @@ func (x *execution) limitAbsence(limit time.Duration, reason string) {
 // endAbsence ends the wait. The caller holds mu.
 func (x *execution) endAbsence() {
 	if x.absence != nil {
-		x.absence.Stop()
+		x.absence()
 		x.absence = nil
 	}
 }

@@ -12,6 +12,7 @@ type lifetime struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines that Close waits for
+	after  func(d time.Duration, f func()) (stop func() bool)
 
 	mu     sync.Mutex // never held while the store or a session is called
 	closed bool
@@ -32,7 +33,7 @@ func (l *lifetime) spawn(f func()) bool {
 	return true
 }
 
-// later runs f after d, unless the Service is closed before.
-func (l *lifetime) later(d time.Duration, f func()) *time.Timer {
-	return time.AfterFunc(d, func() { l.spawn(f) })
+// later runs f after d, unless stop is called or the Service is closed before.
+func (l *lifetime) later(d time.Duration, f func()) (stop func() bool) {
+	return l.after(d, func() { l.spawn(f) })
 }

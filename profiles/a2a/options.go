@@ -77,9 +77,11 @@ type Options struct {
 	// Workers, a store that fails. It must not block. May be nil.
 	Report func(error)
 
-	// Now is the wall clock, default time.Now. It dates stored data; waits use a monotonic
-	// clock.
-	Now func() time.Time
+	// Now is the wall clock, default time.Now. It dates stored data. After is the timer of
+	// waits: it calls f after d, unless stop is called before; default time.AfterFunc, which
+	// uses a monotonic clock.
+	Now   func() time.Time
+	After func(d time.Duration, f func()) (stop func() bool)
 }
 
 // Registration is a Worker and its kinds.
@@ -118,6 +120,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
 	if o.Refused == nil {
 		o.Refused = func(Refusal) {}

@@ -156,7 +156,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 	missing := d.seq.missing
 	d.mu.Unlock()
 	if !isOperation(d.kind) || missing {
-		timer := time.AfterFunc(silence, func() {
+		stop := d.s.opts.After(silence, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			switch {
@@ -166,7 +166,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 				cancel(errSilent)
 			}
 		})
-		defer timer.Stop()
+		defer stop()
 	}
 	for {
 		env, err := call.Recv(ctx)

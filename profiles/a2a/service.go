@@ -53,6 +53,7 @@ func New(opts Options) (*Service, error) {
 	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), cursors: make(map[string]*cursor)}
 	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.after = opts.After
 	for name, identity := range opts.Partners {
 		s.Partner(name, identity, nil)
 	}

@@ -46,7 +46,7 @@ type task struct {
 	ended     bool          // the ending is stored
 	initiator *digest       // of the Result of the initiator; nil before it
 
-	ack, expiry *time.Timer
+	ack, expiry func() bool // stop them; nil if not started
 }
 
 // newTask returns the task of a request.
@@ -72,9 +72,9 @@ func (t *task) startTimers(left time.Duration) {
 
 // stopTimers stops the timers. The caller holds mu.
 func (t *task) stopTimers() {
-	for _, timer := range []*time.Timer{t.ack, t.expiry, t.exec.absence} {
-		if timer != nil {
-			timer.Stop()
+	for _, stop := range []func() bool{t.ack, t.expiry, t.exec.absence} {
+		if stop != nil {
+			stop()
 		}
 	}
 }

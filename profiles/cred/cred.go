@@ -133,6 +133,10 @@ type Options struct {
 	// memory, and up to 16 KiB with names of the maximum length.
 	PerIdentity, Chains int
 
+	// Forward bounds how long a message waits until the next hop has accepted its
+	// credentials; default 10 s.
+	Forward time.Duration
+
 	// Access is asked for the operation present on a cred_type, and for delegate on
 	// the cred_type of the chain. Nil denies nothing.
 	Access profiles.Access
@@ -161,6 +165,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxLifetime == 0 {
 		o.MaxLifetime = 24 * time.Hour
 	}
+	if o.Forward == 0 {
+		o.Forward = 10 * time.Second
+	}
 	if o.PerIdentity == 0 {
 		o.PerIdentity = 256
 	}
@@ -177,8 +184,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.MaxDepth < 1 || o.MaxDepth > maxDepth:
 		return fmt.Errorf("cred: depth %d, want 1 to %d", o.MaxDepth, maxDepth)
-	case o.MaxLifetime < 0 || o.Leeway < 0:
-		return fmt.Errorf("cred: lifetime %v and leeway %v, want neither negative", o.MaxLifetime, o.Leeway)
+	case o.MaxLifetime < 0 || o.Leeway < 0 || o.Forward < 0:
+		return fmt.Errorf("cred: lifetime %v, leeway %v and wait of a message %v, want none negative", o.MaxLifetime, o.Leeway, o.Forward)
 	case o.PerIdentity < 0 || o.Chains < 0:
 		return fmt.Errorf("cred: %d chains of an identity, %d of all, want neither negative", o.PerIdentity, o.Chains)
 	case o.Tokens != nil && len(o.Audience) == 0:

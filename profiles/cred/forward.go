@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
-
-// forwardTime bounds how long a message waits until the next hop has accepted its
-// credentials.
-const forwardTime = 10 * time.Second
 
 // Forward implements profiles.Carrier: it sends the chain of the delegation in ctx to
 // the next hop, the PRESENT and its DELEGATEs, with unchanged octets. It returns when
@@ -20,14 +15,14 @@ const forwardTime = 10 * time.Second
 // (profiles.AppendChain).
 //
 // Forward sends chains of tokens only, and only with Keep, a Store and Sync. Otherwise,
-// and without a delegation in ctx, it does nothing. It reads the Store, and takes 10 s
-// at most.
+// and without a delegation in ctx, it does nothing. It reads the Store, and takes
+// Options.Forward at most.
 func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.Onward) (context.Context, error) {
 	d := profiles.DelegationOf(ctx)
 	if d == nil || d.Type != JWT || !s.opts.Keep || s.opts.Store == nil || s.opts.Sync == nil {
 		return ctx, nil
 	}
-	wait, cancel := context.WithTimeout(ctx, forwardTime)
+	wait, cancel := context.WithTimeout(ctx, s.opts.Forward)
 	defer cancel()
 	messages, err := s.octets(wait, d)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -64,15 +63,12 @@ func setEnvelope(hints []profiles.Hint) e1.Envelope {
 	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
-// forwardTime bounds how long a message waits until the next hop has accepted its hints.
-const forwardTime = 10 * time.Second
-
 // Forward implements profiles.Carrier: it sends the hints of ctx for the lifecycle that a
 // message opens. Hints of the connection and of the original lifecycle become hints of that
 // lifecycle, because the outgoing connection may be shared. For a message that opens no
 // lifecycle nothing is sent. Modes do not change. If a hint is a MUST, Forward waits, at
-// most 10 s, until the peer has accepted it.
-func (*Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
+// most for Options.Forward, until the peer has accepted it.
+func (h *Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
 	if m.Scope == "" {
 		return ctx, nil
 	}
@@ -80,7 +76,7 @@ func (*Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onwar
 	if len(hints) == 0 {
 		return ctx, nil
 	}
-	wait, cancel := context.WithTimeout(ctx, forwardTime)
+	wait, cancel := context.WithTimeout(ctx, h.opts.Forward)
 	defer cancel()
 	err := send(wait, lane, hints)
 	if errors.As(err, new(*ViolationError)) || errors.As(err, new(*profiles.PeerError)) {

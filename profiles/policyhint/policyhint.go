@@ -41,7 +41,9 @@
 package policyhint
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
@@ -69,6 +71,10 @@ type Options struct {
 	// Targets are compared with the hints. Nil declares nothing.
 	Targets Targets
 
+	// Forward is how long a message waits at most until the next hop has accepted its hints;
+	// default 10 s.
+	Forward time.Duration
+
 	// Told is called with the VIOLATIONs that peers send: an action that was requested of
 	// them was stopped. It must not block. It may be nil.
 	Told func(peer *profiles.Peer, v *ViolationError)
@@ -90,6 +96,7 @@ func New(opts Options) *Hints {
 	if h.opts.Access == nil {
 		h.opts.Access = profiles.Everyone
 	}
+	h.opts.Forward = cmp.Or(h.opts.Forward, 10*time.Second)
 	h.profile = &profiles.Profile{
 		ID:   ProfileID,
 		Name: Name,

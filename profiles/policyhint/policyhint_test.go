@@ -106,7 +106,7 @@ func keyed(name string) *profiles.Profile {
 
 // forward sends the hints of ctx ahead of a message.
 func forward(ctx context.Context, lane profiles.Lane, scope, name string, id []byte) error {
-	_, err := new(policyhint.Hints).Forward(ctx, lane, &profiles.Onward{Name: name, Scope: scope, ID: id})
+	_, err := policyhint.New(policyhint.Options{}).Forward(ctx, lane, &profiles.Onward{Name: name, Scope: scope, ID: id})
 	return err
 }
 

@@ -94,7 +94,7 @@ func newSite(t testing.TB, change func(*sdlagent.Options)) *site {
 // newRecords are in memory, and hold no more than a quota for one owner; 0 is plenty.
 func newRecords(t testing.TB, quota int64) sdlagent.Records {
 	t.Helper()
-	db, err := sqlstore.Open(context.Background(), sqlstore.Options{QuotaPerOwner: quota})
+	db, err := sqlstore.Open(context.Background(), sqlstore.Options{QuotaPerOwner: quota, Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func ownerOf(agentID string) string {
 // is an owner.
 type Nonces struct {
 	Records Records
-	Now     func() time.Time // the clock that exp is on; nil means time.Now
+	Now     func() time.Time // the clock that exp is on, and that of Records; nil means time.Now
 }
 
 // Remember implements trust.Nonces.
@@ -73,7 +73,8 @@ func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time
 		now = n.Now
 	}
 	// The store has its own clock for expiry, which does not jump.
-	until := time.Now().Add(exp.Sub(now()))
+	at := now() // as it is read, with its monotonic reading
+	until := at.Add(exp.Sub(at))
 	p := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
 	var kind interface{ StoreDetail() string }
 	if errors.As(p.Err, &kind) && kind.StoreDetail() == "store_quota" {
