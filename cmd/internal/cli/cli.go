@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -33,6 +32,10 @@ type Program struct {
 
 	// Arguments say what is special about arguments, by their names in usage lines.
 	Arguments map[string]Argument
+
+	// Effect returns the names of the persistent flags of Root that take effect in a
+	// command: its help and its manual page show no others. Nil means that all do.
+	Effect func(cmd *cobra.Command) []string
 
 	// Before is asked before a command runs, once its arguments are in order. Nil
 	// means that there is nothing to ask.
@@ -86,16 +89,17 @@ func wantsJSON(args []string) bool {
 func (p *Program) prepare() {
 	root := p.Root
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", `{{if not (index .Annotations "group")}}`, 1))
+	root.SetUsageTemplate(usageTemplate)
+	root.SetHelpFunc(p.helpFunc(root.HelpFunc()))
 	root.SetFlagErrorFunc(flagError)
 	version := Version(p.Version)
 	root.Version = version
 	root.SetVersionTemplate(versionLine(root.Name(), version))
-	root.AddCommand(newVersion(root, version), newMan(p))
+	root.AddCommand(newVersion(root, version), newMan(p), newCompletion(root))
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 	walk(root, func(cmd *cobra.Command) {
+		nameDefaultFlags(cmd)
 		if cmd.Runnable() {
 			p.declare(cmd)
 			return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func newMan(p *Program) *cobra.Command {
 			walk(p.Root, func(cmd *cobra.Command) {
 				if !cmd.Hidden && failed == nil {
 					name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
-					failed = os.WriteFile(filepath.Join(args[0], name), ManPage(cmd), 0o644) //nolint:gosec // for everybody to read
+					failed = os.WriteFile(filepath.Join(args[0], name), p.manPage(cmd), 0o644) //nolint:gosec // for everybody to read
 				}
 			})
 			return failed
@@ -35,10 +36,9 @@ func newMan(p *Program) *cobra.Command {
 	}
 }
 
-// ManPage returns the manual page of a command, for man(7).
-func ManPage(cmd *cobra.Command) []byte {
-	cmd.InitDefaultHelpFlag()
-	m := &page{}
+// manPage returns the manual page of a command, for man(7).
+func (p *Program) manPage(cmd *cobra.Command) []byte {
+	m := &page{idle: p.idle(cmd)}
 	root := cmd.Root()
 	m.line(`.TH "%s" "1" "" "%s %s" "User Commands"`, strings.ToUpper(strings.ReplaceAll(cmd.CommandPath(), " ", `\-`)), root.Name(), root.Version)
 	m.line(".SH NAME\n%s \\- %s", roff(strings.ReplaceAll(cmd.CommandPath(), " ", "-")), roff(cmd.Short))
@@ -55,7 +55,7 @@ func ManPage(cmd *cobra.Command) []byte {
 		m.verbatim(cmd.Example)
 	}
 	m.line(".SH EXIT STATUS")
-	m.text(ExitStatus)
+	m.text(exitStatus)
 	if RunsUntilStopped(cmd) {
 		m.line(".PP\nThis command runs until it is told to stop.")
 	}
@@ -63,13 +63,16 @@ func ManPage(cmd *cobra.Command) []byte {
 	return m.Bytes()
 }
 
-// ExitStatus is what all programs say of their exit codes.
-const ExitStatus = `0 when it was done; 1 when it was tried and failed; 2 when the command line or the
+// exitStatus is what all programs say of their exit codes.
+const exitStatus = `0 when it was done; 1 when it was tried and failed; 2 when the command line or the
 configuration is wrong; 130 after Ctrl-C, 143 after SIGTERM. A command that runs until it is
 told to stop ends in order with 0 after SIGTERM, and swpd run with 0 after either.`
 
 // page is a manual page that is being written.
-type page struct{ bytes.Buffer }
+type page struct {
+	bytes.Buffer
+	idle []*pflag.Flag // are left out
+}
 
 func (m *page) line(format string, args ...any) { _, _ = fmt.Fprintf(m, format+"\n", args...) }
 
@@ -121,12 +124,11 @@ func (m *page) commands(cmd *cobra.Command) {
 }
 
 func (m *page) flags(title string, flags *pflag.FlagSet) {
-	if !flags.HasAvailableFlags() {
-		return
-	}
+	before := m.Len()
 	m.line(".SH %s", title)
+	none := m.Len()
 	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Hidden {
+		if flag.Hidden || slices.Contains(m.idle, flag) {
 			return
 		}
 		value, about := pflag.UnquoteUsage(flag)
@@ -144,6 +146,9 @@ func (m *page) flags(title string, flags *pflag.FlagSet) {
 		}
 		m.line(".TP\n.B %s\n%s", roff(names), roff(about))
 	})
+	if m.Len() == none {
+		m.Truncate(before)
+	}
 }
 
 // inherited writes the flags of the commands above, each under the one that has it.

@@ -158,7 +158,7 @@ func (u *usage) tooMany(values []string) (string, bool) {
 // declare has a command check its arguments, and complete them, as its usage line
 // declares them; what Args of the command refuses besides is a UsageError, too.
 func (p *Program) declare(cmd *cobra.Command) {
-	if cmd.Name() == "help" || cmd.HasParent() && cmd.Parent().Name() == "completion" {
+	if cmd.Name() == "help" {
 		return
 	}
 	u, more := parseUsage(cmd.Use), cmd.Args
@@ -313,7 +313,6 @@ func newHelp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			at.InitDefaultHelpFlag()
 			return at.Help()
 		},
 	}

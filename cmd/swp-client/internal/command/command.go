@@ -49,7 +49,7 @@ type flags struct {
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := &flags{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{
-		Root: newRoot(f), Version: version, Arguments: usageArguments(), Before: f.before, Describe: report,
+		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Describe: report,
 	}
 	return p.Main(args, stdin, stdout, stderr)
 }

@@ -26,9 +26,13 @@ func newMCP(f *flags) *cobra.Command {
   swp-client mcp stdio swp+quic://127.0.0.1:7777/files
   swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
 	}
-	server := cmd.PersistentFlags().String("server", "", "`name` of the server, if the address does not say and it is not the default")
-	cmd.AddCommand(newMCPList(f, server), newMCPCall(f, server), newMCPStdio(f, server), newMCPHTTP(f, server))
+	cmd.AddCommand(newMCPList(f), newMCPCall(f), newMCPStdio(f), newMCPHTTP(f))
 	return cmd
+}
+
+// serverFlag adds --server.
+func serverFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("server", "", "`name` of the server, if the address does not say and it is not the default")
 }
 
 // openMCP connects to a server and finds out how it wants to be spoken to.
@@ -55,13 +59,14 @@ func (f *flags) openMCP(ctx context.Context, address, server string) (m *client.
 	}, nil
 }
 
-func newMCPList(f *flags, server *string) *cobra.Command {
+func newMCPList(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list ADDR[/SERVER]",
 		Short: "List the tools of a server",
 		Example: `  swp-client mcp list swp+tls://127.0.0.1:7777
   swp-client mcp list --json swp+quic://127.0.0.1:7777/files`,
 	}
+	server := serverFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, done, err := f.openMCP(cmd.Context(), args[0], *server)
 		if err != nil {
@@ -127,7 +132,7 @@ func arguments(t *client.Tool) string {
 	return strings.Join(names, " ")
 }
 
-func newMCPCall(f *flags, server *string) *cobra.Command {
+func newMCPCall(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call ADDR[/SERVER] TOOL [NAME=VALUE|NAME:=JSON]...",
 		Short: "Call a tool",
@@ -140,6 +145,7 @@ error the exit code is 1.`,
   swp-client mcp call swp+tls://127.0.0.1:7777/files write_file path=/a.txt 'tags:=["x","y"]'
   swp-client mcp call --json swp+quic://127.0.0.1:7777 add --args '{"a":1,"b":2}'`,
 	}
+	server := serverFlag(cmd)
 	given := cmd.Flags().String("args", "", "all arguments as a `JSON` object")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *given != "" && len(args) > 2 {
@@ -305,7 +311,7 @@ func (f *flags) progress(octets []byte) {
 	_, _ = fmt.Fprintf(f.errOut, "progress %s%s %s\n", n.Params.Progress, of, visible(n.Params.Message))
 }
 
-func newMCPStdio(f *flags, server *string) *cobra.Command {
+func newMCPStdio(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stdio ADDR[/SERVER]",
 		Short: "Be a local MCP server that is really the remote one",
@@ -326,6 +332,7 @@ As an entry of mcpServers:
   "files": {"command": "swp-client", "args": ["mcp", "stdio", "swp+tls://edge.example:7777/files"]}`,
 		Example: `  swp-client mcp stdio swp+tls://127.0.0.1:7777/files`,
 	}
+	server := serverFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		at, target, err := behind(args[0], "--server", *server)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 )
 
-func newMCPHTTP(f *flags, server *string) *cobra.Command {
+func newMCPHTTP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "http ADDR[/SERVER]",
 		Short: "Be a local MCP server over HTTP that is really the remote one",
@@ -23,6 +23,7 @@ A lost connection to the endpoint is replaced; a legacy session goes on with
 it, and a client whose session is gone is told so by 404, which has it begin another.`,
 		Example: `  swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
 	}
+	server := serverFlag(cmd)
 	listen := cmd.Flags().String("listen", "127.0.0.1:8080", "loopback `address` to listen on; port 0 lets the system choose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		at, target, err := behind(args[0], "--server", *server)
