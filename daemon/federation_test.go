@@ -397,7 +397,7 @@ func TestADurableSubscriptionAtAPartnerMissesNothingWhenTheLinkIsCut(t *testing.
 	}
 	a.until("the loss of b", func() bool { return !a.up("b") })
 	_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/another"})
-	refusedBy(t, "a partner that is away", err, "INTERNAL_ERROR", a)
+	refusedBy(t, "a partner that is away", err, "RATE_LIMIT_EXCEEDED", a)
 }
 
 func TestCardsAndToolsOfAPartner(t *testing.T) {

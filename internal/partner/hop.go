@@ -335,7 +335,7 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 			ctx, end = context.WithDeadline(ctx, t.passage.Deadline)
 			defer end()
 		}
-		w.Fail(t.ended(run(ctx)))
+		w.Fail(t.ended(ctx, run(ctx)))
 	}()
 	return nil
 }
@@ -350,14 +350,18 @@ func (t *trip) anybodys() bool {
 // entry of the partner has changed.
 var errClosed = profiles.Busy("partner_closed", "the link to the partner was closed here; ask again")
 
-// ended returns the error of Fail for that of Crossing.Pass.
-func (t *trip) ended(err error) error {
+// ended returns the error of Fail for that of Crossing.Pass: a refusal of the partner, one
+// of this endpoint, or the loss of the link.
+func (t *trip) ended(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*profiles.PeerError](err); ok {
 		fault := t.fault(refused)
 		fault.Answer = t.profile.Crossing.Refuse(refused)
 		return fault
 	}
-	return err
+	if err == nil || ctx.Err() != nil || errors.As(err, new(*profiles.Error)) {
+		return err
+	}
+	return t.lost(ctx, nil, err)
 }
 
 // session returns a session to the partner whose messages take along what the message

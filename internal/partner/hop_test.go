@@ -1,6 +1,7 @@
 package partner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -17,12 +18,14 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// The messages of a profile that crosses: ASK is answered once, KEEP if it is refused.
+// The messages of a profile that crosses: ASK is answered once, KEEP if it is refused, FOLLOW
+// several times.
 const (
 	typeAsk    = 1
 	typeKeep   = 2
 	typeAnswer = 3
 	typeErr    = 4
+	typeFollow = 5
 )
 
 // crossed is a profile whose payload is a name, and whose answer is the name and " done".
@@ -31,16 +34,36 @@ func crossed(serve func(name string, req *profiles.Request, w profiles.Responder
 		ID: 900, Name: "crossed",
 		Types: []profiles.Type{
 			{ID: typeAsk, Name: "ASK", Role: profiles.Initiating}, {ID: typeKeep, Name: "KEEP", Role: profiles.Initiating},
+			{ID: typeFollow, Name: "FOLLOW", Role: profiles.Initiating},
 			{ID: typeAnswer, Name: "ANSWER", Role: profiles.Answer | profiles.Terminal}, {ID: typeErr, Name: "ERR", Role: profiles.Answer | profiles.Terminal},
 		},
 		Operations: []profiles.Operation{{Name: "use", On: "name"}},
 		Crossing: &profiles.Crossing{
 			Read: func(env *e1.Envelope) (profiles.Errand, error) {
 				e := profiles.Errand{Operation: "use", Names: []string{string(env.Payload)}}
-				if env.MsgType == typeKeep {
+				switch env.MsgType {
+				case typeKeep:
 					e.Answers = profiles.Refusal
+				case typeFollow:
+					e.Answers = profiles.Many
 				}
 				return e, nil
+			},
+			Pass: func(way *profiles.Way, req *profiles.Request, _ profiles.Responder) (func(context.Context) error, error) {
+				name := bytes.Clone(req.Payload)
+				return func(ctx context.Context) error {
+					s, err := way.Session(ctx)
+					if err != nil {
+						return err
+					}
+					call, err := s.Call(ctx, e1.Envelope{ProfileID: 900, MsgType: typeAsk, Payload: name})
+					if err != nil {
+						return err
+					}
+					defer call.Close()
+					_, err = call.Recv(ctx)
+					return err
+				}, nil
 			},
 			Rename: func(env *e1.Envelope, f func([]byte) []byte) ([]byte, error) { return f(env.Payload), nil },
 			Refused: func(env *e1.Envelope) *profiles.PeerError {
@@ -318,6 +341,21 @@ func TestAPartnerThatFallsSilentIsGivenUp(t *testing.T) {
 		waiting.Wait()
 		if took := time.Since(began); took < 5*time.Second || took > 16*time.Second {
 			t.Errorf("given up after %v", took)
+		}
+	})
+}
+
+// What is answered several times ends as what is answered once, and says that it may be asked
+// for again.
+func TestWhatAPartnerAnswersSeveralTimesEndsWithTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHopPair(t, nil)
+		if got := h.ask(t, h.client, typeAsk, "b/x"); got != "b/x done" {
+			t.Fatal(got)
+		}
+		close(h.freeze)
+		if got := h.ask(t, h.client, typeFollow, "b/x"); !strings.Contains(got, "was lost on the way; send it again") {
+			t.Errorf("ended with %q", got)
 		}
 	})
 }

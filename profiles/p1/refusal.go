@@ -55,6 +55,9 @@ func (r *Refusals) Refusal(req *profiles.Request, fault *profiles.Error) (answer
 		return e1.Envelope{}, false
 	}
 	code := fault.Code.Alias()
+	if _, fields := r.New(); fault.Retryable && fields.Retryable == nil {
+		code = profiles.RateLimitExceeded.Alias()
+	}
 	if r.Own != nil {
 		if own, named := r.Own(fault.Detail); named {
 			code = own

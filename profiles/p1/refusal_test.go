@@ -96,6 +96,29 @@ func TestRefusalIsReadAsItWasMeant(t *testing.T) {
 	}
 }
 
+// An error message with a code and a text alone says by its code that there is a later.
+func TestARefusalSaysThatThereIsALaterInEveryProfile(t *testing.T) {
+	short := refusals
+	short.New = func() (p1.ErrMessage, p1.ErrFields) {
+		m := new(errMessage)
+		return m, p1.ErrFields{Code: &m.code, Message: &m.text}
+	}
+	for _, test := range []struct {
+		fault profiles.Error
+		want  string
+		later bool
+	}{
+		{profiles.Error{Code: profiles.Internal, Text: "x", Retryable: true}, "RATE_LIMIT_EXCEEDED", true},
+		{profiles.Error{Code: profiles.Internal, Text: "x"}, "INTERNAL_ERROR", false},
+		{profiles.Error{Code: profiles.Internal, Detail: "MINE", Text: "x", Retryable: true}, "MINE", false},
+	} {
+		answer, _ := short.Refusal(&profiles.Request{Envelope: e1.Envelope{MsgType: typeAsk}}, &test.fault)
+		if got := read(t, answer); got.Code != test.want || got.Retryable() != test.later {
+			t.Errorf("%v is read as %+v, want code %s, retryable %v", &test.fault, got, test.want, test.later)
+		}
+	}
+}
+
 func TestNoRefusalWhereItWouldBeReadAsAnotherAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		msgType uint64
