@@ -55,10 +55,10 @@ func (s *stage) work(ctx context.Context, t *a2a.Task, event func(string, []byte
 	}
 	ended := make(chan outcome, 1)
 	m := a2a.TaskBody{TaskID: t.ID, Kind: []byte(t.Kind), Input: t.Input}
-	s.app.tell(a2a.ProfileID, a2a.TypeTask, m.Append(nil))
+	s.app.record(a2a.ProfileID, a2a.TypeTask, m.Append(nil))
 	answered := s.app.stops(ctx, func() {
 		over := a2a.ResultBody{TaskID: t.ID}
-		s.app.tell(a2a.ProfileID, a2a.TypeResult, over.Append(nil))
+		s.app.record(a2a.ProfileID, a2a.TypeResult, over.Append(nil))
 	})
 	s.app.hold(exchange{
 		takes: func(conn string, a *e1.Envelope) bool {
@@ -148,12 +148,12 @@ func (d *delegate) receive(ctx context.Context, delivery *a2a.Delivery, id []byt
 		switch {
 		case err == nil:
 			m := a2a.EventBody{TaskID: id, Message: []byte(event.Message), Payload: event.Payload}
-			d.s.app.tell(a2a.ProfileID, a2a.TypeEvent, m.Append(nil))
+			d.s.app.record(a2a.ProfileID, a2a.TypeEvent, m.Append(nil))
 			continue
 		case errors.Is(err, io.EOF):
 			r := delivery.Result()
 			m := a2a.ResultBody{TaskID: id, OK: r.OK, Output: r.Output, ErrorMessage: []byte(r.Reason)}
-			d.s.app.tell(a2a.ProfileID, a2a.TypeResult, m.Append(nil))
+			d.s.app.record(a2a.ProfileID, a2a.TypeResult, m.Append(nil))
 		}
 		return
 	}
@@ -176,7 +176,7 @@ func (d *delegate) after(h profiles.Handler) profiles.Handler {
 			for _, kind := range agent.Capabilities {
 				known.Capabilities = append(known.Capabilities, []byte(kind))
 			}
-			d.s.app.tell(a2a.ProfileID, a2a.TypeHandshake, known.Append(nil))
+			d.s.app.record(a2a.ProfileID, a2a.TypeHandshake, known.Append(nil))
 		}
 		return nil
 	})

@@ -108,16 +108,16 @@ func (d *cardDesk) learn(agentID, etag string, card *agdisc.Card, err error) {
 	switch {
 	case errors.As(err, &none):
 		m := agdisc.Err{Code: []byte(none.Code), Message: []byte(none.Message)}
-		d.s.app.tell(agdisc.ProfileID, agdisc.TypeErr, m.Append(nil))
+		d.s.app.record(agdisc.ProfileID, agdisc.TypeErr, m.Append(nil))
 	case err != nil:
 	case card == nil:
 		m := agdisc.NotModified{AgentID: []byte(agentID), ETag: []byte(etag)}
-		d.s.app.tell(agdisc.ProfileID, agdisc.TypeNotModified, m.Append(nil))
+		d.s.app.record(agdisc.ProfileID, agdisc.TypeNotModified, m.Append(nil))
 	default:
 		m := agdisc.Doc{
 			AgentID: []byte(card.AgentID), SchemaRevision: []byte(card.Revision), CardPayload: card.Payload,
 			ETag: []byte(card.ETag), MaxAgeMs: uint64(card.MaxAge.Milliseconds()),
 		}
-		d.s.app.tell(agdisc.ProfileID, agdisc.TypeDoc, m.Append(nil))
+		d.s.app.record(agdisc.ProfileID, agdisc.TypeDoc, m.Append(nil))
 	}
 }

@@ -150,8 +150,8 @@ func (a *application) leave(x exchange) {
 	}
 }
 
-// tell notes what the application was told, in the form of a message.
-func (a *application) tell(profileID, msgType uint64, payload []byte) {
+// record records a message that the application received.
+func (a *application) record(profileID, msgType uint64, payload []byte) {
 	env := e1.Envelope{Version: e1.Version, ProfileID: profileID, MsgType: msgType, Payload: payload}
 	octets := frame.Append(nil, env.Append(nil))
 	a.s.change(func() { a.told = append(a.told, octets) })

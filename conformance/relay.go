@@ -103,7 +103,7 @@ func (l *ledger) tell(id string, done func(bool, error), what func(deliveryID []
 			deliveryID, dead := l.items[id], l.dead[id]
 			l.mu.Unlock()
 			if msgType, payload := what([]byte(deliveryID), dead); payload != nil {
-				l.s.app.tell(relay.ProfileID, msgType, payload)
+				l.s.app.record(relay.ProfileID, msgType, payload)
 			}
 		}
 		done(held, err)

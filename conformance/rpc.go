@@ -71,9 +71,9 @@ type script struct {
 func (c *callee) hold(ctx context.Context, peer *profiles.Peer, method string, params []byte, say script) {
 	what, from := method+" "+string(params), nameOf(peer)
 	m := rpc.Req{Method: []byte(method), Params: params}
-	c.s.app.tell(rpc.ProfileID, rpc.TypeReq, m.Append(nil))
+	c.s.app.record(rpc.ProfileID, rpc.TypeReq, m.Append(nil))
 	answered := c.s.app.stops(ctx, func() {
-		c.s.app.tell(rpc.ProfileID, rpc.TypeCancel, new(rpc.Cancel).Append(nil))
+		c.s.app.record(rpc.ProfileID, rpc.TypeCancel, new(rpc.Cancel).Append(nil))
 	})
 	c.s.app.hold(exchange{
 		takes: func(conn string, a *e1.Envelope) bool {
@@ -206,16 +206,16 @@ func (s *stage) consume(ctx context.Context, stream *rpc.Stream, w *watchedCalle
 		switch {
 		case err == nil:
 			m := rpc.StreamItem{RPCID: rpcID, Item: item}
-			s.app.tell(rpc.ProfileID, rpc.TypeStreamItem, m.Append(nil))
+			s.app.record(rpc.ProfileID, rpc.TypeStreamItem, m.Append(nil))
 			s.judged(w.call, nil)
 			continue
 		case errors.Is(err, io.EOF):
 			m := rpc.Resp{RPCID: rpcID, Result: stream.Result()}
-			s.app.tell(rpc.ProfileID, rpc.TypeResp, m.Append(nil))
+			s.app.record(rpc.ProfileID, rpc.TypeResp, m.Append(nil))
 			err = nil
 		case errors.As(err, &failed):
 			m := rpc.Err{RPCID: rpcID, ErrorCode: []byte(failed.Code), Retryable: failed.Retryable, ErrorMessage: []byte(failed.Message)}
-			s.app.tell(rpc.ProfileID, rpc.TypeErr, m.Append(nil))
+			s.app.record(rpc.ProfileID, rpc.TypeErr, m.Append(nil))
 			err = nil
 		}
 		stream.Close()

@@ -45,7 +45,7 @@ func (d *toolDesk) opens(_ context.Context, conn string, env *e1.Envelope) (open
 			tool, err := tooldisc.Find(ctx, on, string(in.ToolID), string(in.Version))
 			if !d.failed(err) {
 				m := tooldisc.GetResp{Tool: describe(&tool)}
-				d.s.app.tell(tooldisc.ProfileID, tooldisc.TypeGetResp, m.Append(nil))
+				d.s.app.record(tooldisc.ProfileID, tooldisc.TypeGetResp, m.Append(nil))
 			}
 			return err
 		})
@@ -63,7 +63,7 @@ func (d *toolDesk) opens(_ context.Context, conn string, env *e1.Envelope) (open
 				for i := range tools {
 					m.Tools = append(m.Tools, describe(&tools[i]))
 				}
-				d.s.app.tell(tooldisc.ProfileID, tooldisc.TypeListResp, m.Append(nil))
+				d.s.app.record(tooldisc.ProfileID, tooldisc.TypeListResp, m.Append(nil))
 			}
 			return err
 		})
@@ -91,7 +91,7 @@ func (d *toolDesk) take(payload []byte) error {
 func (d *toolDesk) failed(err error) bool {
 	if none := (*profiles.PeerError)(nil); errors.As(err, &none) {
 		m := tooldisc.Err{Code: []byte(none.Code), Message: []byte(none.Message)}
-		d.s.app.tell(tooldisc.ProfileID, tooldisc.TypeErr, m.Append(nil))
+		d.s.app.record(tooldisc.ProfileID, tooldisc.TypeErr, m.Append(nil))
 	}
 	return err != nil
 }
