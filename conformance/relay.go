@@ -64,7 +64,7 @@ func (l *ledger) Add(space, queue, id, mark, owner string, data []byte, expires,
 
 // Ack tells that a delivery is processed.
 func (l *ledger) Ack(space, id string, lease uint64, done func(bool, error)) {
-	l.Store.Ack(space, id, lease, l.tell(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
+	l.Store.Ack(space, id, lease, l.recorded(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
 		if dead {
 			return 0, nil
 		}
@@ -74,7 +74,7 @@ func (l *ledger) Ack(space, id string, lease uint64, done func(bool, error)) {
 
 // Nack tells that an attempt of a delivery has failed.
 func (l *ledger) Nack(space, id string, lease uint64, due time.Time, counts bool, done func(bool, error)) {
-	l.Store.Nack(space, id, lease, due, counts, l.tell(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
+	l.Store.Nack(space, id, lease, due, counts, l.recorded(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
 		if dead || !counts {
 			return 0, nil
 		}
@@ -84,7 +84,7 @@ func (l *ledger) Nack(space, id string, lease uint64, due time.Time, counts bool
 
 // Move tells that a delivery is dead, and later that its publisher knows.
 func (l *ledger) Move(space, id string, lease uint64, queue string, data []byte, expires time.Time, done func(bool, error)) {
-	l.Store.Move(space, id, lease, queue, data, expires, l.tell(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
+	l.Store.Move(space, id, lease, queue, data, expires, l.recorded(id, done, func(deliveryID []byte, dead bool) (uint64, []byte) {
 		if dead {
 			return relay.TypeStatus, (&relay.Status{DeliveryID: deliveryID, State: []byte(relay.DeadState)}).Append(nil)
 		}
@@ -95,8 +95,8 @@ func (l *ledger) Move(space, id string, lease uint64, queue string, data []byte,
 	}))
 }
 
-// tell tells what was stored, if it was and there is something to tell.
-func (l *ledger) tell(id string, done func(bool, error), what func(deliveryID []byte, dead bool) (msgType uint64, payload []byte)) func(bool, error) {
+// recorded returns a callback that records what was stored, if it was and there is a message for it.
+func (l *ledger) recorded(id string, done func(bool, error), what func(deliveryID []byte, dead bool) (msgType uint64, payload []byte)) func(bool, error) {
 	return func(held bool, err error) {
 		if held && err == nil && !l.s.app.over() {
 			l.mu.Lock()
