@@ -58,7 +58,7 @@ func (p *packer) make(ctx context.Context, out string, stdout io.Writer) error {
 		files = append(files, bundle.File{Name: path.Join(inside, name), Content: content})
 	}
 	if out == "" {
-		tell(stdout, doc)
+		printSummary(stdout, doc)
 		return nil
 	}
 	for _, name := range p.documents {
@@ -155,8 +155,8 @@ func commands(list []string, files []bundle.File, log string) ([]string, error) 
 	return nil, fmt.Errorf("no %s", log)
 }
 
-// tell prints a summary of the claims and refusals.
-func tell(w io.Writer, doc *claims.Document) {
+// printSummary prints a summary of the claims and refusals.
+func printSummary(w io.Writer, doc *claims.Document) {
 	fmt.Fprintln(w, "claims:", doc.Statement())
 	for _, r := range doc.Refused {
 		fmt.Fprintf(w, "not claimed: %s: %s", r.Claim, r.Reasons[0])
