@@ -125,7 +125,7 @@ func (s *signals) first() syscall.Signal {
 func (s *signals) code(cmd *cobra.Command, err error) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	orderly := !s.second && (err == nil || s.told(err))
+	orderly := !s.second && (err == nil || s.stopped(err))
 	if mark := cmd.Annotations[untilStopped]; orderly && mark != "" && (s.sig == syscall.SIGTERM || mark == service) {
 		return ExitOK
 	}
@@ -135,11 +135,11 @@ func (s *signals) code(cmd *cobra.Command, err error) int {
 // expected reports whether an error says only that a command was told to stop that
 // runs until then.
 func (s *signals) expected(cmd *cobra.Command, err error) bool {
-	return s.first() != 0 && RunsUntilStopped(cmd) && s.told(err)
+	return s.first() != 0 && RunsUntilStopped(cmd) && s.stopped(err)
 }
 
-// told reports whether an error says no more than that a command was told to stop.
-func (*signals) told(err error) bool { return errors.Is(err, context.Canceled) }
+// stopped reports whether an error says only that a command was stopped.
+func (*signals) stopped(err error) bool { return errors.Is(err, context.Canceled) }
 
 func (s *signals) stop() {
 	signal.Stop(s.in)
