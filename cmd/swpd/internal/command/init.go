@@ -122,7 +122,7 @@ func (s *setup) write(n *config.New, partners []*neighbour) error {
 		return err
 	}
 	for _, p := range partners {
-		if err := p.tell(s); err != nil {
+		if err := p.addPartner(s); err != nil {
 			return err
 		}
 	}

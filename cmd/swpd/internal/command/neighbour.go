@@ -98,8 +98,8 @@ func (p *neighbour) besides(n *config.New) error {
 	return nil
 }
 
-// tell has a partner on this machine know the endpoint that was made.
-func (p *neighbour) tell(s *setup) error {
+// addPartner adds the new endpoint to the configuration of a partner on this machine.
+func (p *neighbour) addPartner(s *setup) error {
 	if p.file == "" {
 		return nil
 	}
