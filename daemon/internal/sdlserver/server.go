@@ -83,7 +83,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
-		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.told, Policy: o.Served,
+		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf, Policy: o.Served,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served,
 		},
@@ -300,9 +300,9 @@ func (s *Server) target(name string) (server, tool string, ok bool) {
 	return server, tool, s.o.Has(server) && tool != ""
 }
 
-// told finds where an identity is there as an agent: where it spoke last, or where its
-// Handshake of A2A came from.
-func (s *Server) told(identity, agentID string) (profiles.Session, bool) {
+// sessionOf returns the session of an identity as an agent: its last one, or that of its
+// Handshake of A2A.
+func (s *Server) sessionOf(identity, agentID string) (profiles.Session, bool) {
 	if session, ok := s.o.Served.Set().SDL.Session(identity, agentID); ok {
 		return session, true
 	}
