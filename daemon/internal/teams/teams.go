@@ -357,7 +357,7 @@ func (t *Teams) Card(agentID string, found func(agdisc.Card, error)) bool {
 		k.waiting = append(k.waiting, found)
 		if !k.asking {
 			k.asking = true
-			t.work.Go(func() { table.tell(agentID, k) })
+			t.work.Go(func() { table.makeCard(agentID, k) })
 		}
 	}
 	k.mu.Unlock()
@@ -370,8 +370,8 @@ func (t *Teams) Card(agentID string, found func(agdisc.Card, error)) bool {
 	return true
 }
 
-// tell makes the card of a team and tells it to those who wait.
-func (t *table) tell(name string, k *toldCard) {
+// makeCard makes the card of a team and returns it to the waiting callers.
+func (t *table) makeCard(name string, k *toldCard) {
 	ctx, cancel := context.WithTimeout(context.Background(), teamCardFor)
 	defer cancel()
 	octets, err := t.list[name].Card(ctx)
