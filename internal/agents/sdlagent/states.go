@@ -42,7 +42,7 @@ type states struct {
 // working reports once that the task is being worked on.
 func (s *states) working() {
 	if s.n == 0 {
-		s.tell(statusWorking, canonical.Value{}, "")
+		s.send(statusWorking, canonical.Value{}, "")
 	}
 }
 
@@ -56,8 +56,8 @@ func (s *states) end(r *a2a.Result) {
 	if len(r.Output) > 0 {
 		result = valueOf(r.Output)
 	}
-	if !s.tell(status, result, r.Reason) && s.agent.ctx.Err() == nil {
-		s.tell(status, canonical.Value{}, r.Reason) // the result fits no envelope
+	if !s.send(status, result, r.Reason) && s.agent.ctx.Err() == nil {
+		s.send(status, canonical.Value{}, r.Reason) // the result fits no envelope
 	}
 }
 
@@ -73,8 +73,8 @@ func valueOf(output []byte) canonical.Value {
 	return canonical.String(hex.EncodeToString(output))
 }
 
-// tell tells of the next state. It returns false if the state makes no envelope.
-func (s *states) tell(status string, result canonical.Value, reason string) bool {
+// send sends the next state. It returns false if the state does not fit into an envelope.
+func (s *states) send(status string, result canonical.Value, reason string) bool {
 	was := s.state
 	if was.IsNull() {
 		was = canonical.Object(
