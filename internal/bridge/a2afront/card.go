@@ -28,7 +28,7 @@ func (f *Front) card(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		return
 	}
 	if f.opts.Verbatim {
-		f.tell(w, r, &card, card.Payload)
+		f.writeCard(w, r, &card, card.Payload)
 		return
 	}
 	octets, err := f.rewrite(card.Payload, f.base(r, at.agent))
@@ -37,13 +37,13 @@ func (f *Front) card(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		return
 	}
 	w.Header().Add("Vary", "Host")
-	f.tell(w, r, &card, octets)
+	f.writeCard(w, r, &card, octets)
 }
 
 // original serves the card as its author wrote it.
 func (f *Front) original(w http.ResponseWriter, r *http.Request, link Link, at *place) {
 	if card, ok := f.lookUp(w, r, link, at); ok {
-		f.tell(w, r, &card, card.Payload)
+		f.writeCard(w, r, &card, card.Payload)
 	}
 }
 
@@ -92,8 +92,8 @@ func (f *Front) rewrite(card []byte, base string) ([]byte, error) {
 	return replaced(card, change{"signatures", nil}, change{"supportedInterfaces", interfaces})
 }
 
-// tell answers with a card, or that it has not changed.
-func (f *Front) tell(w http.ResponseWriter, r *http.Request, card *agdisc.Card, octets []byte) {
+// writeCard answers with a card, or that it has not changed.
+func (f *Front) writeCard(w http.ResponseWriter, r *http.Request, card *agdisc.Card, octets []byte) {
 	f.bound(w)
 	sum := sha256.Sum256(octets)
 	etag := `"` + hex.EncodeToString(sum[:16]) + `"`
