@@ -87,7 +87,7 @@ func (c *cardCache) find(found func(agdisc.Card, error)) {
 	c.mu.Lock()
 	now := c.b.opts.Now()
 	if now.Before(c.fresh) || now.Before(c.retry) || c.closed {
-		card, err := c.told(now)
+		card, err := c.current(now)
 		c.mu.Unlock()
 		found(card, err)
 		return
@@ -104,8 +104,8 @@ func (c *cardCache) find(found func(agdisc.Card, error)) {
 	c.mu.Unlock()
 }
 
-// told is the card as it can be told now. The caller holds mu.
-func (c *cardCache) told(now time.Time) (agdisc.Card, error) {
+// current returns the card, or the error, that is valid now. The caller holds mu.
+func (c *cardCache) current(now time.Time) (agdisc.Card, error) {
 	if c.payload == nil || now.Sub(c.fresh) > cardStale {
 		if c.failure == nil {
 			return agdisc.Card{}, errLeftOff
@@ -143,7 +143,7 @@ func (c *cardCache) fetch() {
 			c.payload, c.etag, c.at = nil, "", nil
 		}
 	}
-	card, failure := c.told(now)
+	card, failure := c.current(now)
 	waiting := c.waiting
 	c.waiting = nil
 	c.mu.Unlock()
