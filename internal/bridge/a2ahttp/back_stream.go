@@ -60,7 +60,7 @@ func (s *stream) resume(last []byte) error {
 		return err
 	}
 	if response, err := a2ajson.Parse(last); err == nil {
-		s.told(response)
+		s.note(response)
 	}
 	return s.follow(errLeft)
 }
@@ -206,13 +206,13 @@ func (s *stream) take(data []byte) error {
 	if err := s.whose.Claim(s.ctx, response); err != nil {
 		return err
 	}
-	s.told(response)
+	s.note(response)
 	return s.event("", data)
 }
 
-// told notes what a response says of the task of the stream. One of which that cannot be
-// read was refused, see a2aowners.
-func (s *stream) told(response a2ajson.Object) {
+// note records the task of a response. A response whose task cannot be read
+// was refused before, see a2aowners.
+func (s *stream) note(response a2ajson.Object) {
 	id, _ := a2aowners.TaskOf(response)
 	s.id, s.over = cmp.Or(id, s.id), final(response)
 }
