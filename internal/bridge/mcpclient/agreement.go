@@ -94,8 +94,8 @@ const (
 // maxTold bounds what is remembered of a session.
 const maxTold = 1024
 
-// tell repeats it. A request that the server refuses now counts as refused then.
-func (t *setting) tell(ctx context.Context, link Link, target, id string) error {
+// repeat sends the request again. A request that the server refuses now counts as refused then.
+func (t *setting) repeat(ctx context.Context, link Link, target, id string) error {
 	if !t.asks {
 		return link.MCP.Notify(ctx, target, id, t.octets)
 	}

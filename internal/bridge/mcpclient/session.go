@@ -167,7 +167,7 @@ func (s *session) again(ctx context.Context, link Link) (string, error) {
 		return "", errOver
 	}
 	for _, t := range told {
-		if err := t.tell(ctx, link, s.c.o.Target, result.Session); err != nil {
+		if err := t.repeat(ctx, link, s.c.o.Target, result.Session); err != nil {
 			return "", err
 		}
 	}
