@@ -99,7 +99,7 @@ func (s *session) finish(fd *feed, status int, octets []byte) {
 		s.put(fd, octets)
 		return
 	}
-	s.tell()
+	s.wake()
 }
 
 // put is called with mu held.
@@ -113,7 +113,7 @@ func (s *session) put(fd *feed, octets []byte) {
 	s.octets += int64(len(octets))
 	s.f.stored.Add(int64(len(octets)))
 	s.makeRoom()
-	s.tell()
+	s.wake()
 }
 
 // makeRoom gives up the oldest messages while there are too many, but for those
@@ -168,8 +168,8 @@ func (s *session) forget(fd *feed) {
 	}
 }
 
-// tell wakes whoever waits for something new. The caller holds mu.
-func (s *session) tell() {
+// wake wakes the goroutines that wait for a change. The caller holds mu.
+func (s *session) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -202,7 +202,7 @@ func (s *session) leave(fd *feed, r *reader) {
 	}
 	s.forget(fd)
 	s.makeRoom()
-	s.tell()
+	s.wake()
 }
 
 // place finds where a client was, by the id of the last event that it saw.
@@ -249,7 +249,7 @@ func (s *session) wrote(fd *feed, upTo uint64, told bool) {
 	}
 	fd.read = upTo
 	s.makeRoom()
-	s.tell()
+	s.wake()
 }
 
 // serve writes a feed to a client, from a place on, until it is over or the client

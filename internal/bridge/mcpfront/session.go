@@ -142,7 +142,7 @@ func (s *session) drop() bool {
 	s.asked = make(map[string]waiting)
 	s.dropped = true
 	s.discard(func(e entry) bool { return e.feed.reader == nil }) // the others are on their way
-	s.tell()
+	s.wake()
 	s.mu.Unlock()
 	for _, a := range asked {
 		a.asked.Refuse(&profiles.Error{Code: profiles.Internal, Detail: "mcp_session", Text: "the client has left"})
