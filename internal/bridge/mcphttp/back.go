@@ -222,11 +222,11 @@ func (b *Backend) finished() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.flights--
-	b.settle()
+	b.closeIfIdle()
 }
 
-// settle closes idle once there is nothing to wait for. The caller holds mu.
-func (b *Backend) settle() {
+// closeIfIdle closes idle when nothing is in flight. The caller holds mu.
+func (b *Backend) closeIfIdle() {
 	unused := b.closed || b.retiring && len(b.sessions) == 0
 	if b.flights > 0 || !unused {
 		return
@@ -256,7 +256,7 @@ func (b *Backend) spawn(f func()) bool {
 func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
-	b.settle()
+	b.closeIfIdle()
 	b.mu.Unlock()
 	var err error
 	select {
@@ -290,7 +290,7 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) Retire(ctx context.Context) error {
 	b.mu.Lock()
 	b.retiring = true
-	b.settle()
+	b.closeIfIdle()
 	b.mu.Unlock()
 	select {
 	case <-b.idle:

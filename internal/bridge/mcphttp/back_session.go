@@ -109,7 +109,7 @@ func (s *backSession) Close() {
 	if !s.b.over {
 		s.b.work.Go(s.depart)
 	}
-	s.b.settle()
+	s.b.closeIfIdle()
 }
 
 // depart takes leave of the server.
