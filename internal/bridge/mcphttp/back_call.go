@@ -289,7 +289,7 @@ func isMessage(e *upstream.Event) bool {
 // take routes a message of the server.
 func (c *backCall) take(octets []byte) (answered bool, err error) {
 	var m mcpmap.Message
-	if !well(&m, octets) {
+	if !scanMessage(&m, octets) {
 		if m.Method() == nil && mcpmap.TokenKey(m.ID()) == c.key {
 			return false, errShape
 		}
@@ -314,8 +314,8 @@ func (c *backCall) take(octets []byte) (answered bool, err error) {
 	return false, nil
 }
 
-// well scans a message, and says whether it is a good one of its kind.
-func well(m *mcpmap.Message, octets []byte) bool {
+// scanMessage scans a message, and reports whether it is valid for its kind.
+func scanMessage(m *mcpmap.Message, octets []byte) bool {
 	return m.Scan(octets) == nil && m.Check(m.Kind()) == nil
 }
 

@@ -140,7 +140,7 @@ func (s *backSession) read(r *upstream.Response, at *upstream.Position) {
 // take brings a message to the client, or to the call that it says it is about.
 func (s *backSession) take(octets []byte) {
 	var m mcpmap.Message
-	if !well(&m, octets) {
+	if !scanMessage(&m, octets) {
 		s.b.stats.noise.Add(1)
 		return
 	}
