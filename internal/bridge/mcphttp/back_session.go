@@ -206,7 +206,7 @@ func (s *backSession) run() {
 func (s *backSession) send(l *letter) {
 	switch {
 	case l.call == nil:
-		s.tell(l)
+		s.postLetter(l)
 	case !l.call.claim() || l.call.ctx.Err() != nil:
 		l.call.fail(errGone) // or why else its context has ended
 		s.ended(l.call)
@@ -226,14 +226,14 @@ func (s *backSession) send(l *letter) {
 	}
 }
 
-// tell posts a notification, or an answer of the client.
-func (s *backSession) tell(l *letter) {
+// postLetter posts a notification, or an answer of the client.
+func (s *backSession) postLetter(l *letter) {
 	if l.sent != nil {
 		defer l.sent()
 	}
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.b.opts.Timeout, fmt.Errorf("%w: %v", errQuiet, s.b.opts.Timeout))
 	defer cancel()
-	status, err := s.told(ctx, l.octets)
+	status, err := s.postOctets(ctx, l.octets)
 	switch {
 	case err == nil && status >= 200 && status <= 299:
 		return
@@ -249,7 +249,7 @@ func (s *backSession) tell(l *letter) {
 	}
 }
 
-func (s *backSession) told(ctx context.Context, octets []byte) (status int, err error) {
+func (s *backSession) postOctets(ctx context.Context, octets []byte) (status int, err error) {
 	h, err := s.b.posted()
 	if err != nil {
 		return 0, err
