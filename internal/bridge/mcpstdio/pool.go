@@ -359,7 +359,7 @@ func (p *pool) drop(why *profiles.Error) (end []func()) {
 		end = append(end, p.failed(f, why))
 	}
 	p.waiting = nil
-	p.s.settle()
+	p.s.closeIfIdle()
 	return end
 }
 

@@ -142,7 +142,7 @@ func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	s.settle()
+	s.closeIfIdle()
 	s.mu.Unlock()
 	s.serveWaiting()
 	var err error
@@ -176,7 +176,7 @@ func (s *Server) Close(ctx context.Context) error {
 func (s *Server) Retire(ctx context.Context) error {
 	s.mu.Lock()
 	s.retiring = true
-	s.settle()
+	s.closeIfIdle()
 	s.mu.Unlock()
 	select {
 	case <-s.idle:
@@ -185,8 +185,8 @@ func (s *Server) Retire(ctx context.Context) error {
 	return s.Close(ctx)
 }
 
-// settle closes idle once there is nothing to wait for. The caller holds mu.
-func (s *Server) settle() {
+// closeIfIdle closes idle when nothing is in flight. The caller holds mu.
+func (s *Server) closeIfIdle() {
 	unused := s.closed || s.retiring && len(s.pools) == 1 // which is the shared one
 	if s.flights > 0 || !unused {
 		return
@@ -271,7 +271,7 @@ func (s *Server) begun() { s.flights++ }
 
 func (s *Server) finished() {
 	s.flights--
-	s.settle()
+	s.closeIfIdle()
 }
 
 var errProbe = errors.New("mcpstdio: the server answered neither server/discover nor initialize")
