@@ -370,7 +370,7 @@ func (l *Link) doubt(up *Up) {
 // does not let us call it, offers nothing that it would say.
 func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
 	if !l.asks() {
-		return l.told(), nil
+		return l.configuredInfo(), nil
 	}
 	result, err := rpc.Call(ctx, s, rpc.MethodInfo, nil)
 	var fault *rpc.Error

@@ -33,8 +33,8 @@ func (l *Link) asks() bool {
 	return !l.mute
 }
 
-// told is what is known of a partner that is not asked.
-func (l *Link) told() rpc.Info {
+// configuredInfo returns the offer of a partner that is not asked, by its configuration.
+func (l *Link) configuredInfo() rpc.Info {
 	var info rpc.Info
 	for _, id := range l.opts.Profiles {
 		info.Profiles = append(info.Profiles, rpc.ProfileInfo{ID: id})
