@@ -220,14 +220,14 @@ func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 // awaited by another goroutine.
 func (l *lane) confirm() {
 	if len(l.pending) > 0 {
-		go l.settle(l.pending, l.on, l.up)
+		go l.conclude(l.pending, l.on, l.up)
 		l.pending = nil
 	}
 }
 
-// settle ends messages that the partner has accepted or refused. Refusals come before the
+// conclude ends messages that the partner has accepted or refused. Refusals come before the
 // answer of swp.sync.
-func (l *lane) settle(batch []sent, on profiles.Lane, up *Up) {
+func (l *lane) conclude(batch []sent, on profiles.Lane, up *Up) {
 	defer l.leave(len(batch))
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
