@@ -152,7 +152,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		return err
 	}
 	for _, source := range s.sources {
-		if source.Card(agentID, func(card Card, err error) { tell(w, etag, &card, err) }) {
+		if source.Card(agentID, func(card Card, err error) { answerCard(w, etag, &card, err) }) {
 			return nil
 		}
 	}

@@ -28,8 +28,8 @@ var errUnknown = &profiles.Error{
 // them.
 var errHidden = profiles.Deny(errUnknown)
 
-// tell answers a GET with the card, or with the error.
-func tell(w profiles.Responder, ifNoneMatch string, card *Card, err error) {
+// answerCard answers a GET with the card, or with the error.
+func answerCard(w profiles.Responder, ifNoneMatch string, card *Card, err error) {
 	if err != nil {
 		w.Fail(faultOf(err))
 		return
