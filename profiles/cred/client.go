@@ -18,30 +18,30 @@ type Sync func(ctx context.Context, lane profiles.Lane) error
 // *profiles.Error if either side refused the message, or the error of ctx.
 func Show(ctx context.Context, lane profiles.Lane, sync Sync, credType string, credential, chainID []byte) error {
 	m := Present{Type: []byte(credType), Credential: credential, ChainID: chainID}
-	return tell(ctx, lane, sync, TypePresent, m.Append(make([]byte, 0, m.Size())))
+	return send(ctx, lane, sync, TypePresent, m.Append(make([]byte, 0, m.Size())))
 }
 
 // Extend adds a delegation to a chain. The errors are those of Show.
 func Extend(ctx context.Context, lane profiles.Lane, sync Sync, chainID, delegation []byte, expires time.Time) error {
 	m := Delegate{ChainID: chainID, Delegation: delegation, Expires: uint64(max(expires.UnixMilli(), 0))}
-	return tell(ctx, lane, sync, TypeDelegate, m.Append(make([]byte, 0, m.Size())))
+	return send(ctx, lane, sync, TypeDelegate, m.Append(make([]byte, 0, m.Size())))
 }
 
 // End revokes a chain. An unknown chain is not an error. The errors are those of
 // Show.
 func End(ctx context.Context, lane profiles.Lane, sync Sync, chainID []byte, reason string) error {
 	m := Revoke{ChainID: chainID, Reason: []byte(reason)}
-	return tell(ctx, lane, sync, TypeRevoke, m.Append(make([]byte, 0, m.Size())))
+	return send(ctx, lane, sync, TypeRevoke, m.Append(make([]byte, 0, m.Size())))
 }
 
-// tell sends one message.
-func tell(ctx context.Context, lane profiles.Lane, sync Sync, msgType uint64, payload []byte) error {
-	return tellAll(ctx, lane, sync, e1.Envelope{ProfileID: ProfileID, MsgType: msgType, Payload: payload})
+// send sends one message.
+func send(ctx context.Context, lane profiles.Lane, sync Sync, msgType uint64, payload []byte) error {
+	return sendAll(ctx, lane, sync, e1.Envelope{ProfileID: ProfileID, MsgType: msgType, Payload: payload})
 }
 
-// tellAll sends messages as calls, because a CRED_ERR may be the answer. A CRED_ERR
+// sendAll sends messages as calls, because a CRED_ERR may be the answer. A CRED_ERR
 // comes before the answer of swp.sync.
-func tellAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.Envelope) error {
+func sendAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.Envelope) error {
 	var calls []profiles.Call
 	defer func() {
 		for _, call := range calls {

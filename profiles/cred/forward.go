@@ -28,7 +28,7 @@ func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.O
 	if err != nil {
 		return nil, err
 	}
-	err = tellAll(wait, lane, s.opts.Sync, messages...)
+	err = sendAll(wait, lane, s.opts.Sync, messages...)
 	switch {
 	case errors.As(err, new(*profiles.PeerError)):
 		return nil, &profiles.Error{
