@@ -59,7 +59,7 @@ func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	call, err := p.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: p.payload})
 	if err != nil {
 		p.failed = err
-		p.settle()
+		p.endCalls()
 		return p.failed
 	}
 	p.open = append(p.open, call)
@@ -77,14 +77,14 @@ func (p *Publisher) Sync(ctx context.Context) error {
 		return p.failed
 	}
 	p.failed = p.sync(ctx, p.lane)
-	p.settle()
+	p.endCalls()
 	return p.failed
 }
 
-// settle ends the calls. Refusals come before the answer of swp.sync; without that
+// endCalls ends the calls. Refusals come before the answer of swp.sync; without that
 // answer nothing is confirmed, but a refusal says more than that it is missing: a
 // peer that has refused too much ends the connection.
-func (p *Publisher) settle() {
+func (p *Publisher) endCalls() {
 	for _, call := range p.open {
 		err := refused(p.polled, call)
 		switch {
