@@ -93,9 +93,9 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 	return true, nil
 }
 
-// told takes a notification of the peer that belongs to a call or a session of
+// receiveNotification handles a notification of the peer that belongs to a call or a session of
 // ours; it returns false if there is no such call or session.
-func (c *Client) told(req *profiles.Request, msg *Message) bool {
+func (c *Client) receiveNotification(req *profiles.Request, msg *Message) bool {
 	e := earlyOf(req)
 	c.mu.Lock()
 	_, box := c.owner(&e)

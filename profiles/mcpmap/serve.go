@@ -31,7 +31,7 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 		}
 		return m.request(ctx, c, req, w, &msg)
 	case Notification:
-		if client := c.calling(); client != nil && client.told(req, &msg) {
+		if client := c.calling(); client != nil && client.receiveNotification(req, &msg) {
 			return nil
 		}
 		return m.notification(ctx, c, req, w, &msg)
