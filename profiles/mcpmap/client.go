@@ -424,7 +424,7 @@ func (c *Client) begin(id string, call *Call, r *route, box *inbox) {
 	c.mu.Lock()
 	old := c.sessions[key]
 	c.sessions[key] = &outgoingSession{route: r, events: call.Events, inbox: box}
-	c.settle()
+	c.deliverEarly()
 	c.mu.Unlock()
 	if old != nil {
 		old.route.release()

@@ -195,9 +195,9 @@ func (c *Client) deliver(e *early) {
 	}
 }
 
-// settle delivers what came early, as far as its owner is known now, and drops
+// deliverEarly delivers what came early, as far as its owner is known now, and drops
 // what can have none any more. The caller holds mu.
-func (c *Client) settle() {
+func (c *Client) deliverEarly() {
 	kept := c.early
 	c.early, c.earlyOctets = nil, 0
 	for i := range kept {
@@ -258,7 +258,7 @@ func (c *Client) opened(out *outgoing, msgID []byte) {
 		c.calls[string(msgID)] = out
 	}
 	close(out.sent)
-	c.settle()
+	c.deliverEarly()
 }
 
 // initialized is called when it is known whether an initialize opened a
@@ -267,7 +267,7 @@ func (c *Client) initialized() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.initializing--
-	c.settle()
+	c.deliverEarly()
 }
 
 func (c *Client) unregister(out *outgoing) {
