@@ -170,7 +170,7 @@ func (x *Exchange) Pace(ctx context.Context) {
 // deadline. One for which a slow peer leaves no room is dropped, and so is one about a
 // list of which the peer may see nothing. octets are free again when it returns.
 func (x *Exchange) Notify(octets []byte) {
-	told := x.view().told(octets)
+	told := x.view().concerns(octets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {

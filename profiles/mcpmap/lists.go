@@ -86,9 +86,9 @@ func (v view) shows(l *list) bool {
 	return v.may(l.use, v.server)
 }
 
-// told says whether a notification of the server is for the client. One about a list
+// concerns reports whether a notification of the server is for the client. One about a list
 // of which it sees nothing, or about a resource that it may not read, is not.
-func (v view) told(notification []byte) bool {
+func (v view) concerns(notification []byte) bool {
 	if v.open() || !tellsOfChange(notification) {
 		return true
 	}

@@ -18,7 +18,7 @@ import (
 // Notify implements Counterpart. A change of a list of which the client may see
 // nothing is dropped.
 func (s *session) Notify(octets []byte) {
-	if s.view().told(octets) {
+	if s.view().concerns(octets) {
 		s.push(message{kind: Notification, octets: slices.Clone(octets)})
 	}
 }
