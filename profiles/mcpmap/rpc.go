@@ -43,7 +43,7 @@ func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byt
 		return nil, err
 	}
 	c := m.conn(sess)
-	s.settle(c)
+	s.setConn(c)
 	l := &listener{conn: c, lane: lane, ended: ended}
 	s.mu.Lock()
 	if s.closed {

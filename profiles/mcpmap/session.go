@@ -137,7 +137,7 @@ func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
 		return err
 	}
 	defer x.watch()
-	s.settle(c)
+	s.setConn(c)
 	s.mu.Lock()
 	conv, closed := s.conv, s.closed
 	s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *session) add(x *Exchange) {
 
 // notify hands a notification of the client to the conversation.
 func (s *session) notify(c *conn, msg *Message) {
-	s.settle(c)
+	s.setConn(c)
 	s.mu.Lock()
 	conv, closed := s.conv, s.closed
 	s.begun = s.begun || msg.Is(methodInitialized)
@@ -198,8 +198,8 @@ func (s *session) asking() bool {
 	return s.asks > 0
 }
 
-// settle makes c the session's connection.
-func (s *session) settle(c *conn) {
+// setConn makes c the session's connection.
+func (s *session) setConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
