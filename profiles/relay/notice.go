@@ -61,7 +61,7 @@ func (h *herald) run(it *item) {
 	switch {
 	case it.expired:
 		s.forget(it)
-	case h.tell(it):
+	case h.notify(it):
 		s.told(it)
 	case h.session.Context().Err() != nil, s.ctx.Err() != nil:
 		s.retry(it, time.Time{}, false)
@@ -70,8 +70,8 @@ func (h *herald) run(it *item) {
 	}
 }
 
-// tell sends the notice and reports whether the publisher has answered it.
-func (h *herald) tell(it *item) bool {
+// notify sends the notice and reports whether the publisher has answered it.
+func (h *herald) notify(it *item) bool {
 	s := h.s
 	ctx, cancel := s.within(s.limits.Load().AckTimeout)
 	defer cancel()
