@@ -62,7 +62,7 @@ func (h *herald) run(it *item) {
 	case it.expired:
 		s.forget(it)
 	case h.notify(it):
-		s.told(it)
+		s.keepNoticed(it)
 	case h.session.Context().Err() != nil, s.ctx.Err() != nil:
 		s.retry(it, time.Time{}, false)
 	default:
@@ -121,8 +121,8 @@ func (s *Service) asked(id string) {
 	}
 }
 
-// told keeps a dead delivery whose publisher knows.
-func (s *Service) told(it *item) {
+// keepNoticed keeps a dead delivery whose publisher has acknowledged the notice.
+func (s *Service) keepNoticed(it *item) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
 	defer cancel()
 	r, release, err := s.load(ctx, it)
