@@ -204,11 +204,11 @@ func (a *attachment) run() {
 		}
 		for it := a.pop(); it != nil; it = a.pop() {
 			if a.call.Context().Err() != nil {
-				s.settle(it, unmade)
+				s.endLease(it, unmade)
 				return
 			}
 			if !a.allowed() {
-				s.settle(it, unmade)
+				s.endLease(it, unmade)
 				a.fail(errDenied)
 				return
 			}

@@ -141,7 +141,7 @@ func (at *attempt) run(call profiles.Call) {
 	}
 	at.a.free()
 	s.mu.Unlock()
-	state := s.settle(at.item, at.how)
+	state := s.endLease(at.item, at.how)
 	if at.told != nil {
 		at.told(state)
 	}

@@ -174,7 +174,7 @@ func (f *onward) run() {
 		}
 		if err != nil {
 			lane = nil
-			f.settle(it, err)
+			f.endAttempt(it, err)
 			continue
 		}
 		f.publish(it, lane)
@@ -188,7 +188,7 @@ func (f *onward) run() {
 func (f *onward) publish(it *item, lane profiles.Lane) {
 	s := f.s
 	if it.expired {
-		s.settle(it, overdue)
+		s.endLease(it, overdue)
 		f.free()
 		return
 	}
@@ -197,7 +197,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	if err != nil {
 		release()
 		cancel()
-		s.settle(it, unread)
+		s.endLease(it, unread)
 		f.free()
 		return
 	}
@@ -210,13 +210,13 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	release()
 	if err != nil {
 		cancel()
-		f.settle(it, err)
+		f.endAttempt(it, err)
 		return
 	}
 	s.work.Go(func() {
 		defer cancel()
 		_, err := wait(ctx)
-		f.settle(it, err)
+		f.endAttempt(it, err)
 	})
 }
 
@@ -228,15 +228,15 @@ func (s *Service) leftOf(r *record) time.Duration {
 	return max(r.taken.Add(s.limits.Load().Retention).Sub(s.opts.Now()), time.Millisecond)
 }
 
-// settle ends the lease of a delivery as its way has ended: nil with the partner's
+// endAttempt ends the lease of a delivery as its way has ended: nil with the partner's
 // custody. That a partner is away, silent or has no room costs no attempt.
-func (f *onward) settle(it *item, err error) {
+func (f *onward) endAttempt(it *item, err error) {
 	s := f.s
 	switch {
 	case err == nil:
-		s.settle(it, processed)
+		s.endLease(it, processed)
 	case f.refuses(err):
-		s.settle(it, refused)
+		s.endLease(it, refused)
 	case f.session.Context().Err() != nil:
 		s.retry(it, time.Time{}, false)
 	default:

@@ -21,9 +21,9 @@ const (
 	overdue                  // nor will it be: the time of the delivery is over
 )
 
-// settle ends the lease of a delivery as its attempt has ended. It waits for the
+// endLease ends the lease of a delivery as its attempt has ended. It waits for the
 // Store, and returns how the delivery stands then.
-func (s *Service) settle(it *item, how outcome) State {
+func (s *Service) endLease(it *item, how outcome) State {
 	if how == failed || how == refused {
 		s.failed.Add(1)
 	}
