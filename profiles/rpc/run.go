@@ -113,9 +113,9 @@ func (r *run) created(p store.PutResult, tries int) {
 	case !r.t.now().Before(rec.until):
 		r.create(p.Version, tries)
 	case rec.inputs != r.inputs:
-		r.settle(outcome{failed: errConflict})
+		r.answerAll(outcome{failed: errConflict})
 	case rec.state != recordRuns:
-		r.settle(rec.outcome)
+		r.answerAll(rec.outcome)
 	case r.method.Repeatable:
 		r.create(p.Version, tries)
 	default:
@@ -264,7 +264,7 @@ func (r *run) keep() {
 				r.hold(err)
 				return
 			}
-			r.settle(out)
+			r.answerAll(out)
 		})
 		return
 	}
@@ -281,7 +281,7 @@ func (r *run) kept(p store.PutResult) {
 	case p.Err != nil:
 		r.hold(p.Err)
 	case p.Wrote:
-		r.settle(r.outcome())
+		r.answerAll(r.outcome())
 		r.t.retakeAll()
 	case p.Version == 0:
 		// It took longer than the replay window.
@@ -296,7 +296,7 @@ func (r *run) kept(p store.PutResult) {
 			r.abandon(&profiles.Error{Code: profiles.Internal, Detail: "idempotency_record", Text: "internal error", Cause: errors.Join(errForeign, err)})
 			return
 		}
-		r.settle(rec.outcome)
+		r.answerAll(rec.outcome)
 	}
 }
 
@@ -356,8 +356,8 @@ func (r *run) forget() ([]*seat, []*run) {
 	return seats, rivals
 }
 
-// settle ends the run with a committed outcome, or one that is not its own.
-func (r *run) settle(o outcome) {
+// answerAll ends the run with a committed outcome, or one that is not its own.
+func (r *run) answerAll(o outcome) {
 	seats, rivals := r.forget()
 	r.close()
 	for i, st := range seats {
