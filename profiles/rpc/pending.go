@@ -96,7 +96,7 @@ func (p *Pending) Return(result []byte) error {
 		return profiles.ErrFinished
 	}
 	defer p.stop(nil)
-	return p.seat.tell(outcome{result: result})
+	return p.seat.answer(outcome{result: result})
 }
 
 // Fail ends the call with an error, as if a method had returned it. Nil stands
@@ -107,7 +107,7 @@ func (p *Pending) Fail(err error) {
 		_ = p.run.finish(o)
 		return
 	}
-	_ = p.seat.tell(o) // or nobody is left to be told
+	_ = p.seat.answer(o) // or nobody is left to be told
 	p.stop(err)
 }
 

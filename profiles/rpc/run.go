@@ -203,7 +203,7 @@ func (r *run) leave(why *Error) {
 	r.t.mu.Unlock()
 	switch {
 	case host != r && why != nil:
-		_ = st.tell(outcome{failed: why})
+		_ = st.answer(outcome{failed: why})
 	case host != r:
 	case why != nil:
 		r.interrupt(why)
@@ -364,7 +364,7 @@ func (r *run) answerAll(o outcome) {
 		if i > 0 {
 			o.fault = nil // reported once
 		}
-		_ = st.tell(o)
+		_ = st.answer(o)
 	}
 	r.t.enterAll(rivals)
 }

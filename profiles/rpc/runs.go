@@ -117,7 +117,7 @@ func (t *runs) enter(r *run) {
 	case refused != nil:
 		st.refuse(refused)
 	case answer != nil:
-		_ = st.tell(outcome{failed: answer})
+		_ = st.answer(outcome{failed: answer})
 	case again:
 		host.keep()
 	}

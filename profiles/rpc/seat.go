@@ -77,9 +77,9 @@ func (st *seat) end(last func()) {
 	st.vacate()
 }
 
-// tell ends the call with its outcome. It fails with profiles.ErrFinished when
+// answer ends the call with its outcome. It fails with profiles.ErrFinished when
 // the caller does not wait any more.
-func (st *seat) tell(o outcome) error {
+func (st *seat) answer(o outcome) error {
 	err := profiles.ErrFinished
 	st.end(func() {
 		if err = o.send(st.w, st.rpcID); err != nil {
