@@ -33,13 +33,13 @@ type watch struct {
 
 // run is one time of following a server.
 type run struct {
-	cancel  context.CancelFunc
-	idle    *time.Timer   // nil if it goes on for good
-	settled chan struct{} // closed when the first attempt has come to something
-	once    sync.Once
+	cancel context.CancelFunc
+	idle   *time.Timer   // nil if it goes on for good
+	tried  chan struct{} // closed when the first attempt has come to something
+	once   sync.Once
 }
 
-func (r *run) settle() { r.once.Do(func() { close(r.settled) }) }
+func (r *run) markTried() { r.once.Do(func() { close(r.tried) }) }
 
 // ask says that somebody wants the tools, and returns what to wait for, or nil
 // if what is there is recent enough.
@@ -56,7 +56,7 @@ func (w *watch) ask() <-chan struct{} {
 	if w.run == nil || !w.read.IsZero() && w.s.opts.Now().Sub(w.read) <= w.s.opts.Refresh {
 		return nil
 	}
-	return w.run.settled
+	return w.run.tried
 }
 
 // start begins to follow the server, unless the Service is closed. The caller
@@ -69,14 +69,14 @@ func (w *watch) start() {
 		return
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	r := &run{cancel: cancel, settled: make(chan struct{})}
+	r := &run{cancel: cancel, tried: make(chan struct{})}
 	if !s.opts.Eager {
 		r.idle = time.AfterFunc(s.opts.Idle, func() { w.end(r) })
 	}
 	w.run = r
 	s.work.Go(func() {
 		defer cancel()
-		defer r.settle()
+		defer r.markTried()
 		w.follow(ctx, r)
 	})
 }
@@ -124,7 +124,7 @@ func (w *watch) follow(ctx context.Context, r *run) {
 			pause = pauses.After(failures)
 			failures++
 		}
-		r.settle()
+		r.markTried()
 		if backoff.Wait(ctx, pause) != nil {
 			return
 		}
@@ -145,7 +145,7 @@ func (w *watch) once(ctx context.Context, r *run) error {
 	return w.server.Follow(ctx, func(l Listing) {
 		release()
 		w.take(r, &l)
-		r.settle()
+		r.markTried()
 	})
 }
 
@@ -221,8 +221,8 @@ func (s *Service) replace(w *watch, list []*entry) {
 func (s *Service) await(ctx context.Context, watches map[string]*watch) {
 	var due []<-chan struct{}
 	for _, w := range watches {
-		if settled := w.ask(); settled != nil {
-			due = append(due, settled)
+		if tried := w.ask(); tried != nil {
+			due = append(due, tried)
 		}
 	}
 	if len(due) == 0 {
@@ -230,9 +230,9 @@ func (s *Service) await(ctx context.Context, watches map[string]*watch) {
 	}
 	timeout := time.NewTimer(s.opts.Wait)
 	defer timeout.Stop()
-	for _, settled := range due {
+	for _, tried := range due {
 		select {
-		case <-settled:
+		case <-tried:
 		case <-timeout.C:
 			return
 		case <-ctx.Done():
