@@ -65,7 +65,7 @@ func (s *Store) sweep() bool {
 
 // expire removes what of an item is over. What fails is tried again.
 func (s *Store) expire(it *item, now int64) {
-	err := s.settle(it)
+	err := s.rewriteRecords(it)
 	if err == nil && it.part != nil && over(it.part.expires, now) {
 		err = s.discard(it)
 	}

@@ -93,7 +93,7 @@ func (s *Store) workOn(it *item) {
 func (s *Store) perform(it *item, ops []*operation) {
 	buf := borrow(s.writers)
 	defer func() { s.writers <- buf }()
-	err := s.settle(it)
+	err := s.rewriteRecords(it)
 	switch {
 	case err != nil:
 	case ops[0].do == nil:
@@ -160,9 +160,9 @@ func (s *Store) put(it *item, which int, r *record) (wait func() error) {
 	}
 }
 
-// settle rewrites the records of an item as last acknowledged, before any
+// rewriteRecords rewrites the records of an item as last acknowledged, before any
 // operation that depends on them.
-func (s *Store) settle(it *item) error {
+func (s *Store) rewriteRecords(it *item) error {
 	if !it.unsure {
 		return nil
 	}
