@@ -74,9 +74,9 @@ func (l *lines) forget() {
 	l.rooms.forget()
 }
 
-// settle marks the counts as committed.
-func (l *lines) settle(s *Store) {
-	l.rooms.settle(s)
+// markCommitted marks the counts as committed.
+func (l *lines) markCommitted(s *Store) {
+	l.rooms.markCommitted(s)
 	for _, r := range l.counted {
 		r.settled, r.changed = r.total, false
 	}

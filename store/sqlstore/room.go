@@ -39,8 +39,8 @@ func (r *room) count(items, octets int64) {
 // rooms are the queues with a bound of their own.
 type rooms map[logName]*room
 
-// settle marks what is held as committed, and shows it.
-func (all rooms) settle(s *Store) {
+// markCommitted marks what is held as committed, and shows it.
+func (all rooms) markCommitted(s *Store) {
 	for name, r := range all {
 		if !r.known {
 			r.known = true

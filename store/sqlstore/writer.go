@@ -259,7 +259,7 @@ func (w *writer) seal() error {
 // committed notes a transaction before it is acknowledged.
 func (w *writer) committed() {
 	w.owners.settled = w.owners.total
-	w.lines.settle(w.s)
+	w.lines.markCommitted(w.s)
 	w.s.stats.show(w.lines.settled)
 	w.s.stats.used.Store(w.owners.total)
 	w.s.stats.commits.Add(1)
