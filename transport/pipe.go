@@ -215,7 +215,7 @@ func newPipeStreams(a, b *pipeEnd) (*pipeStream, *pipeStream) {
 func (s *pipeStream) Read(p []byte) (int, error) {
 	n, err := s.in.Read(p)
 	if err == io.EOF {
-		s.settle()
+		s.endIfDone()
 	}
 	return n, err
 }
@@ -237,7 +237,7 @@ func (s *pipeStream) CloseWrite() error {
 	if s.conn.only == nil {
 		s.stop()
 	}
-	s.settle()
+	s.endIfDone()
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (s *pipeStream) Reset(code uint64) {
 	s.in.abort(here, there)
 	s.stop()
 	s.far.stop()
-	s.settle()
+	s.endIfDone()
 }
 
 func (s *pipeStream) Context() context.Context {
@@ -264,13 +264,13 @@ func (s *pipeStream) Context() context.Context {
 // Release implements Releaser.
 func (s *pipeStream) Release() {
 	s.released.Store(true)
-	s.settle()
+	s.endIfDone()
 }
 
-// settle ends a connection whose only stream has ended in both directions. On a multiplexed
+// endIfDone ends a connection whose only stream has ended in both directions. On a multiplexed
 // connection it removes such a stream and, after Release at the accepting end, lets the
 // opener open another.
-func (s *pipeStream) settle() {
+func (s *pipeStream) endIfDone() {
 	if s.conn.only != nil {
 		if s.in.over() && s.out.finished() {
 			s.conn.stop(&CloseError{Remote: true})
