@@ -9,14 +9,13 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
-// PlanAgent is an agent of a Plan. Values of headers may be secret and are not in
-// it.
+// PlanAgent is an agent of a Plan. It does not contain header values, which may be secret.
 type PlanAgent struct {
 	Name    string   `json:"name"`
 	URL     string   `json:"url"`
 	Binding string   `json:"binding"` // empty: as its card says
 	Headers []string `json:"headers"` // names
-	Allowed []string `json:"allowed"` // patterns of the identities that may do something there
+	Allowed []string `json:"allowed"` // patterns of the identities with any right there
 }
 
 func (p *Plan) agents(c *config.Config) {

@@ -16,8 +16,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Certificates describes the certificates that a configuration names: its identity,
-// its trust anchors and those of its partners.
+// Certificates describes the certificates in a configuration: the identity, the trust
+// anchors, and the trust anchors of the partners.
 func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
 	own := identity.FilesOf(c)
 	var all []certinfo.Info
@@ -44,8 +44,8 @@ func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
 	return all, nil
 }
 
-// Bundle returns what a partner needs to know of the endpoint of a configuration: its
-// identity, its addresses, and those of its trust anchors that vouch for it.
+// Bundle returns the data that a partner needs about the endpoint of a configuration: its
+// identity, its addresses, and the trust anchors that have issued its certificate.
 func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
 	cr, err := identity.Read(c, func() time.Time { return now })
 	if err != nil {
@@ -82,7 +82,7 @@ func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
 	return b, nil
 }
 
-// dialable returns the addresses of listeners that others can name.
+// dialable returns the addresses of listeners that other machines can dial.
 func dialable(c *config.Config) []transport.Addr {
 	var list []transport.Addr
 	for _, l := range c.Listeners {

@@ -11,26 +11,26 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Denial is what a line of the log says of something that was denied or refused.
+// Denial is the content of a log line about a denial or a refusal.
 type Denial struct {
 	Time string `json:"ts,omitempty"`
 	Question
 
-	// Refused is the code by which a partner refused it; empty for a denial of this
+	// Refused is the code with which a partner refused; empty for a denial of this
 	// endpoint.
 	Refused  string `json:"refused,omitempty"`
 	Partner  string `json:"refused_by,omitempty"` // its name here
-	Endpoint string `json:"endpoint,omitempty"`   // who refused it, as the answer said
+	Endpoint string `json:"endpoint,omitempty"`   // the endpoint that refused, according to the answer
 
-	// Kept says that the peer was not let in at all.
+	// Kept says that the peer was not admitted at all.
 	Kept bool `json:"not_let_in,omitempty"`
 
-	// Cut says that the line has not the whole of a value, so that nobody can tell
-	// what was asked.
+	// Cut says that the line contains only a part of a value, so that the request is not
+	// known completely.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// ErrNoDenial is returned for a line of the log that is about something else.
+// ErrNoDenial is returned for a log line about something else.
 var ErrNoDenial = errors.New("no line about a denial")
 
 // Messages of the lines that ReadDenial understands.
@@ -40,8 +40,8 @@ const (
 	msgRefused = "refused by partner"
 )
 
-// ReadDenial reads a line of the log, in JSON or as text. The error is ErrNoDenial for
-// one that is whole but says nothing of a denial.
+// ReadDenial reads a log line, in JSON or as text. The error is ErrNoDenial for a complete
+// line that is not about a denial.
 func ReadDenial(line string) (*Denial, error) {
 	head, object, ok := strings.Cut(line, "{")
 	if !ok {
@@ -79,15 +79,16 @@ func ReadDenial(line string) (*Denial, error) {
 	return d, nil
 }
 
-// Explanation is a denial and what the present configuration says of it.
+// Explanation explains a denial by the present configuration.
 type Explanation struct {
 	Denial *Denial `json:"denial"`
 	Answer *Answer `json:"answer,omitempty"` // of the rules here
 	Do     string  `json:"do"`               // what to do about it
 }
 
-// ExplainDenial says by which rule, or for lack of which, something was denied, and what
-// would allow it. The rules are those of c, which may have changed since.
+// ExplainDenial returns the rule that denied a request, or the rules that are nearest to
+// allowing it, and the entry that would allow it. The rules are those of c, which may have
+// changed since the denial.
 func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	e := &Explanation{Denial: d}
 	switch {
@@ -101,7 +102,7 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	}
 	note, unknown := c.CheckOperation(d.Profile, d.Operation)
 	if unknown != nil {
-		note = unknown.Error() // the peer's own words
+		note = unknown.Error() // the peer wrote the name
 	}
 	a, err := answer(c, d.Question, note)
 	if err != nil {
@@ -126,7 +127,7 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	return e, nil
 }
 
-// kept explains why a peer was not let in.
+// kept explains why a peer was not admitted.
 func (e *Explanation) kept(c *config.Config) error {
 	policy, err := guard.NewPolicy(&c.Access)
 	if err != nil {
@@ -143,7 +144,7 @@ func (e *Explanation) kept(c *config.Config) error {
 	return nil
 }
 
-// refused explains a refusal by a partner, which no rule here has a part in.
+// refused explains a refusal by a partner, to which the rules here do not apply.
 func (e *Explanation) refused(c *config.Config) error {
 	d := e.Denial
 	conf, ok := c.Partners[d.Partner]

@@ -18,33 +18,33 @@ import (
 type PlanPartner struct {
 	Name      string   `json:"name"`
 	Identity  string   `json:"identity"`
-	Addresses []string `json:"addresses"` // none: it dials
-	Trust     []string `json:"trust"`     // PEM files; none: those of the endpoint
-	Allowed   []string `json:"allowed"`   // patterns of the identities that may use something behind it
-	Serves    bool     `json:"serves"`    // a rule lets the partner do something here
+	Addresses []string `json:"addresses"` // empty: the partner dials
+	Trust     []string `json:"trust"`     // PEM files; empty: trust.ca
+	Allowed   []string `json:"allowed"`   // patterns of the identities that may use something of the partner
+	Serves    bool     `json:"serves"`    // a rule gives the partner a right here
 
-	// What may wait for it of deliveries: octets, and how many.
+	// The bounds on deliveries that wait for it: octets, and number.
 	Queue    config.Size `json:"queue_bytes"`
 	Messages int         `json:"queue_messages"`
 }
 
-// PlanHTTP is the listener of a Plan for programs that speak HTTP.
+// PlanHTTP is the listener for HTTP clients in a Plan.
 type PlanHTTP struct {
-	Address string       `json:"address"` // config.HTTPOff: there is none
+	Address string       `json:"address"` // config.HTTPOff if there is none
 	TLS     bool         `json:"tls"`
-	CA      []string     `json:"client_ca"` // PEM files; none: no client certificate is asked for
+	CA      []string     `json:"client_ca"` // PEM files; empty: no client certificate is requested
 	Callers []PlanCaller `json:"callers"`
 }
 
-// PlanCaller is who may call over HTTP.
+// PlanCaller is an HTTP caller in a Plan.
 type PlanCaller struct {
 	Identity     string `json:"identity"`
-	Anonymous    bool   `json:"anonymous"` // whoever shows nothing
+	Anonymous    bool   `json:"anonymous"` // callers without a token and a certificate
 	Tokens       int    `json:"tokens"`    // how many
 	Certificates int    `json:"certificates"`
 }
 
-// reachable returns the profiles by which one names what is behind a partner.
+// reachable returns the profiles in which names can belong to a partner.
 func reachable() (names []string) {
 	for _, p := range all.Tables() {
 		if p.Behind != profiles.NotBehind {

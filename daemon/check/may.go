@@ -13,7 +13,7 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Question is what access rules are asked.
+// Question is a question to the access rules.
 type Question struct {
 	Identity  string `json:"identity"`
 	Profile   string `json:"profile"`
@@ -21,31 +21,31 @@ type Question struct {
 	Name      string `json:"name"`
 }
 
-// Answer is what the rules of a configuration say to a Question, and why.
+// Answer is the answer of the rules of a configuration to a Question, with its reason.
 type Answer struct {
 	Question
 	Allowed bool `json:"allowed"`
 
-	// Open says that it is open to every peer, whatever the rules say.
+	// Open says that every peer may do this, regardless of the rules.
 	Open bool `json:"open,omitempty"`
 
-	Rule    *RuleText  `json:"rule,omitempty"`    // that allows it
-	Deny    *RuleText  `json:"deny,omitempty"`    // the pattern of access.deny that stops the identity
-	Nearest []NearRule `json:"nearest,omitempty"` // where no rule matches
+	Rule    *RuleText  `json:"rule,omitempty"`    // the rule that allows it
+	Deny    *RuleText  `json:"deny,omitempty"`    // the pattern of access.deny that matches the identity
+	Nearest []NearRule `json:"nearest,omitempty"` // if no rule matches
 
-	// Partner is who decides the rest, where the name is that of something behind one.
+	// Partner is the partner whose rules decide as well, if the name belongs to a partner.
 	Partner *AtPartner `json:"partner,omitempty"`
 
-	// Allow is YAML for the configuration that would allow this and nothing else;
-	// empty where it is allowed, where no pattern can say the name, and where nothing
-	// has that name.
+	// Allow is YAML for an entry that would allow this and nothing else. It is empty if the
+	// request is allowed, if no pattern can express the name, and if the name does not
+	// exist.
 	Allow string `json:"allow,omitempty"`
 
-	// AllowClient is YAML that would allow all that a client needs from first to last for
-	// the use of this MCP server; empty where that is no more than Allow.
+	// AllowClient is YAML for an entry that would allow everything that an MCP client needs
+	// to use this server; empty if that is the same as Allow.
 	AllowClient string `json:"allow_client,omitempty"`
 
-	// Absent says that nothing has this name here, so that no rule is missing.
+	// Absent says that the name does not exist here, so that no rule is missing.
 	Absent bool `json:"absent,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
@@ -64,17 +64,16 @@ type NearRule struct {
 	Misses []string `json:"misses"` // keys of the lists that do not match
 }
 
-// AtPartner is the question that a partner is asked.
+// AtPartner is the question to the rules of a partner.
 type AtPartner struct {
 	Name     string   `json:"name"`
 	Identity string   `json:"identity"`
 	Question Question `json:"question"`
 }
 
-// May says whether an identity may do something under a configuration, by the rules
-// that daemon.Run would apply. It fails on a profile or an operation that there is not: no
-// rule on it could ever match. Whether the trusted authorities vouch for the identity
-// is not asked.
+// May answers whether an identity may do something under a configuration, by the rules that
+// daemon.Run would apply. It fails on an unknown profile or operation, because no rule can
+// match it. It does not check whether a trusted authority has issued the identity.
 func May(c *config.Config, q Question) (*Answer, error) {
 	note, err := c.CheckOperation(q.Profile, q.Operation)
 	if err != nil {
@@ -83,7 +82,7 @@ func May(c *config.Config, q Question) (*Answer, error) {
 	return answer(c, q, note)
 }
 
-// answer answers a question. A note goes into the answer, if there is one.
+// answer answers a question. A note is added to the answer, if there is one.
 func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	policy, err := guard.NewPolicy(&c.Access)
 	if err != nil {
@@ -95,7 +94,7 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	}
 	a.decide(c, policy)
 	if a.Deny != nil {
-		return a, nil // nothing of this identity gets further
+		return a, nil // the identity cannot connect
 	}
 	if err := a.beyond(c); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	return a, nil
 }
 
-// agentID reports whether the question is about the use of an agent_id.
+// agentID reports whether the question is about using an agent_id.
 func (q *Question) agentID() bool {
 	return q.Profile == "a2a" && q.Operation == config.OperationAgentID
 }
@@ -126,7 +125,7 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	a.Allowed = d.Allowed || a.Open
 	if d.Deny >= 0 {
 		a.Deny = named("deny", d.Deny, c.Access.Deny[d.Deny])
-		if a.Deny.Place == "" { // a list of one is written as one text
+		if a.Deny.Place == "" { // a list of one element may be written as a string
 			a.Deny.Place = c.Place("access.deny")
 		}
 	}
@@ -148,7 +147,8 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	}
 }
 
-// beyond says who decides after these rules, and where nothing is behind the name.
+// beyond adds the partner that decides after these rules, and detects names that do not
+// exist.
 func (a *Answer) beyond(c *config.Config) error {
 	first, rest, deeper := strings.Cut(a.Name, "/")
 	conf, partner := c.Partners[first]
@@ -202,8 +202,8 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// suggest makes the narrowest entry that would allow it, and the one that a client of an
-// MCP server needs.
+// suggest makes the narrowest entry that would allow the request, and the entry for a
+// client of an MCP server.
 func (a *Answer) suggest(policy *access.Policy) {
 	switch {
 	case a.Allowed:
@@ -227,12 +227,13 @@ func (a *Answer) suggest(policy *access.Policy) {
 	}
 }
 
-// clientMethods are what clients of MCP servers of either era need beside tools/call.
+// clientMethods are the methods that clients of MCP servers of either era need in addition
+// to tools/call.
 var clientMethods = []string{mcpmap.MethodDiscover, mcpmap.MethodInitialize, "ping", "notifications/**", "tools/list"}
 
-// suggestClient makes the entry with all that a client needs and may not do yet. A
-// question about no tool is taken for one about all tools of the server, unless some may
-// be called already.
+// suggestClient makes an entry with all rights that a client needs and does not have yet. A
+// question about no tool is treated as one about all tools of the server, unless some tools
+// are allowed already.
 func (a *Answer) suggestClient(policy *access.Policy) {
 	server, tool := a.Name, a.Name+"/*"
 	call := !policy.AllowedBelow(a.Identity, "mcp", mcpmap.MethodToolsCall, server)
@@ -243,7 +244,7 @@ func (a *Answer) suggestClient(policy *access.Policy) {
 			cut = strings.LastIndexByte(a.Name, '/')
 		}
 		if cut < 0 || a.Partner != nil && cut == len(a.Partner.Name) {
-			return // the tool is missing
+			return // the tool does not exist
 		}
 		server, tool, call = a.Name[:cut], a.Name, true
 	case slices.Contains(clientMethods, a.Operation), strings.HasPrefix(a.Operation, "notifications/"):
@@ -282,8 +283,8 @@ type field struct {
 	list config.List
 }
 
-// flow writes an entry as YAML in one line, every text in quotes. Keys without a pattern
-// are left out.
+// flow writes an entry as YAML in one line, with every string in quotes. Keys without a
+// pattern are left out.
 func flow(fields []field) string {
 	var parts []string
 	for _, f := range fields {

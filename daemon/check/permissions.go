@@ -12,43 +12,43 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Permissions is what one identity may do under a configuration.
+// Permissions are the rights of one identity under a configuration.
 type Permissions struct {
 	Identity string       `json:"identity"`
-	Denied   bool         `json:"denied"` // it is not let in; the lists are empty
+	Denied   bool         `json:"denied"` // it cannot connect; the lists are empty
 	Rules    []Permission `json:"rules"`
-	AgentIDs []string     `json:"agent_ids"`   // patterns of those it may use
-	Servers  []string     `json:"mcp_servers"` // that it may do something with
+	AgentIDs []string     `json:"agent_ids"`   // patterns of agent_ids that it may use
+	Servers  []string     `json:"mcp_servers"` // servers with any right
 	Methods  []string     `json:"rpc_methods"` // built-in and of backends
 	Kinds    []string     `json:"a2a_kinds"`   // of workers
-	Cards    []string     `json:"agent_cards"` // that are configured
-	Tools    []string     `json:"tools"`       // likewise, by tool_id
+	Cards    []string     `json:"agent_cards"` // configured cards
+	Tools    []string     `json:"tools"`       // configured tools, by tool_id
 
-	// MCPTools are the patterns of SERVER/TOOL that it may call. The tools themselves are
-	// known to the servers.
+	// MCPTools are the patterns of SERVER/TOOL that it may call. Only the servers know
+	// their tools.
 	MCPTools []string `json:"mcp_tools"`
 
-	// Partners are those behind which it may do something.
+	// Partners are the partners that it may use.
 	Partners []PartnerReach `json:"partners"`
 }
 
-// PartnerReach is what the rules here let through to a partner. What there is behind it
-// and what of that it allows is known to the partner alone.
+// PartnerReach has the profiles in which the rules here allow requests to a partner. The
+// partner's own rules decide as well.
 type PartnerReach struct {
 	Name     string   `json:"name"`
 	Identity string   `json:"identity"` // of the partner
-	Profiles []string `json:"profiles"` // in which something is let through
+	Profiles []string `json:"profiles"` // in which some request is allowed
 }
 
-// Permission is a rule that holds for the identity, as patterns.
+// Permission is a rule that applies to the identity, as patterns.
 type Permission struct {
 	Profile   []string `json:"profile"`
 	Operation []string `json:"operation"`
 	Name      []string `json:"name"`
 }
 
-// As says what an identity may do under a configuration, by the rules that
-// daemon.Run would apply. Whether the trusted authorities vouch for it is not asked.
+// As returns the rights of an identity under a configuration, by the rules that daemon.Run
+// would apply. It does not check whether a trusted authority has issued the identity.
 func As(c *config.Config, identity string) (*Permissions, error) {
 	policy, err := guard.NewPolicy(&c.Access)
 	if err != nil {
@@ -115,8 +115,8 @@ func As(c *config.Config, identity string) (*Permissions, error) {
 	return p, nil
 }
 
-// addTools adds the patterns of a rule under which an MCP tool of a server or partner here
-// may be called.
+// addTools adds the patterns of a rule that allows calls of MCP tools of a server or
+// partner.
 func (p *Permissions) addTools(c *config.Config, rule *access.Rule) {
 	for _, pattern := range orAny(rule.Name) {
 		one, err := access.New(access.Options{Rules: []access.Rule{{
@@ -126,14 +126,14 @@ func (p *Permissions) addTools(c *config.Config, rule *access.Rule) {
 			continue
 		}
 		calls := func(name string) bool { return one.AllowedBelow(anyone, "mcp", mcpmap.MethodToolsCall, name) }
-		deep := strings.Count(pattern, "/") > 1 || strings.Contains(pattern, "**") // partner/server is no tool
+		deep := strings.Count(pattern, "/") > 1 || strings.Contains(pattern, "**") // partner/server is not a tool
 		if slices.ContainsFunc(slices.Collect(maps.Keys(c.MCP.Servers)), calls) || deep && slices.ContainsFunc(slices.Collect(maps.Keys(c.Partners)), calls) {
 			p.MCPTools = append(p.MCPTools, pattern)
 		}
 	}
 }
 
-// orAny spells out what an empty list of a rule means.
+// orAny returns the patterns, or the pattern for everything if there are none.
 func orAny(patterns []string) []string {
 	if len(patterns) == 0 {
 		return []string{"**"}

@@ -1,5 +1,5 @@
-// Package check says what a configuration would serve to whom and what its access rules
-// allow, and explains denials, without serving anything.
+// Package check describes, without serving anything, what a configuration would serve to
+// which identities and what its access rules allow. It also explains denials.
 package check
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// Plan is what a configuration would serve to whom.
+// Plan says what a configuration would serve, and to which identities.
 type Plan struct {
 	Config    string        `json:"config"` // file, empty for the built-in one
 	Identity  string        `json:"identity"`
@@ -33,7 +33,7 @@ type Plan struct {
 	Admin     string        `json:"admin"`
 	Store     string        `json:"store"`
 	Freshness string        `json:"freshness"`
-	Open      []string      `json:"open_methods"` // that every peer may call
+	Open      []string      `json:"open_methods"` // methods that every peer may call
 	Servers   []PlanServer  `json:"mcp_servers"`
 	Workers   []PlanService `json:"a2a_workers"`
 	Agents    []PlanAgent   `json:"a2a_agents"`
@@ -44,7 +44,7 @@ type Plan struct {
 	Cards     []PlanName    `json:"agent_cards"` // by agent_id
 	SDL       PlanSDL       `json:"sdl"`
 	SLIP      PlanSLIP      `json:"slip"`
-	Tools     []PlanName    `json:"tools"` // that are configured, by tool_id
+	Tools     []PlanName    `json:"tools"` // configured tools, by tool_id
 	Warnings  []string      `json:"warnings"`
 }
 
@@ -52,15 +52,15 @@ type Plan struct {
 type PlanListen struct {
 	Address     string `json:"address"`
 	ErrorFrames bool   `json:"error_frames"`
-	Peers       string `json:"peers"` // who may connect, in words
+	Peers       string `json:"peers"` // description of the peers that may connect
 }
 
-// PlanServer is an MCP server of a Plan: a command or a URL. Arguments and values of
-// variables and headers may be secret and are not in it.
+// PlanServer is an MCP server of a Plan: a command or a URL. It does not contain arguments
+// and values of variables and headers, which may be secret.
 type PlanServer struct {
 	Name    string   `json:"name"`
 	Default bool     `json:"default"`
-	Allowed []string `json:"allowed"` // patterns of the identities that may do something there
+	Allowed []string `json:"allowed"` // patterns of the identities with any right there
 
 	Command   string   `json:"command,omitempty"` // as resolved
 	Args      int      `json:"args,omitempty"`    // how many
@@ -81,7 +81,7 @@ func planServer(c *config.Config, name string) (*PlanServer, error) {
 	if s.URL == "" {
 		command, err := exec.LookPath(s.Command)
 		p.Command, p.Args, p.Env, p.Idle, p.MaxWorker = command, len(s.Args), slices.Sorted(maps.Keys(s.Env)), s.Idle.String(), s.MaxChildren
-		return p, err // found when the configuration was read, it may be gone now
+		return p, err // it existed when the configuration was read
 	}
 	h, err := mcpservers.Headers(&s)
 	p.URL, p.Headers = s.URL, slices.Sorted(maps.Keys(h))
@@ -101,9 +101,8 @@ type PlanName struct {
 	Allowed []string `json:"allowed"` // patterns of the identities that may use it
 }
 
-// Read reads everything that a configuration names, as daemon.Run would, without
-// listening, starting or creating anything. The error is what daemon.Run would fail
-// with.
+// Read reads everything that a configuration names, as daemon.Run would, but does not
+// listen, start or create anything. The error is the one with which daemon.Run would fail.
 func Read(c *config.Config) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Freshness: c.Freshness.Owner, Open: all.Open(),
@@ -173,8 +172,7 @@ func Read(c *config.Config) (*Plan, error) {
 	return p, p.services(c)
 }
 
-// services makes workers, backends, cards, verifiers and tools, which reads the files they
-// name.
+// services adds workers, backends, cards, verifiers and tools. It reads their files.
 func (p *Plan) services(c *config.Config) error {
 	log := zap.NewNop()
 	w, err := workers.New(workers.Options{Config: c, Log: log})
@@ -213,10 +211,10 @@ func planName(a *config.Access, name, profile, operation string) PlanName {
 	return PlanName{name, whoMay(a, func(a *access.Policy) bool { return a.Allowed(anyone, profile, operation, name) })}
 }
 
-// anyone is an identity that every rule is for in whoMay.
+// anyone is an identity that matches every rule in whoMay.
 const anyone = "anyone"
 
-// whoMay returns the patterns of the identities for which a rule says yes.
+// whoMay returns the patterns of the identities for which yes returns true.
 func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
 	who := []string{}
 	for _, rule := range a.Rules {
@@ -235,7 +233,7 @@ func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
 	return who
 }
 
-// access warns of rules that can hardly be meant.
+// access warns of rules that are probably a mistake.
 func (p *Plan) access(c *config.Config) {
 	if len(c.Access.Rules) == 0 {
 		p.Warnings = append(p.Warnings, "access has no rules, so nobody may do anything; see access in docs/configuration.md")

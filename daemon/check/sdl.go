@@ -9,11 +9,11 @@ import (
 	"github.com/slimwire/swp/sdl"
 )
 
-// PlanSDL is what a Plan serves of A2A-SDL.
+// PlanSDL is A2A-SDL in a Plan.
 type PlanSDL struct {
 	AgentID string   `json:"agent_id"` // empty: it is not served
-	Mode    string   `json:"mode"`     // that envelopes must have
-	Tools   []string `json:"tools"`    // that some agent may call
+	Mode    string   `json:"mode"`     // required of envelopes
+	Tools   []string `json:"tools"`    // tools that some agent may call
 	Signs   string   `json:"signs_as"` // kid; empty: nothing is signed
 }
 

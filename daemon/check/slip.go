@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// PlanSLIP is what a Plan knows of nSLIP and SLIP v1.
+// PlanSLIP is nSLIP and SLIP v1 in a Plan.
 type PlanSLIP struct {
 	Numbers map[string]string `json:"agents"`  // agent_ids by their numbers in nSLIP
 	Kept    []string          `json:"kept"`    // patterns of agents whose messages are kept

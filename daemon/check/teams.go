@@ -17,8 +17,8 @@ type PlanTeam struct {
 	Name    string   `json:"name"`
 	Default string   `json:"default"` // id of a member
 	Members []string `json:"members"` // id=agent
-	Allowed []string `json:"allowed"` // patterns of the identities that may do something there
-	Denied  []string `json:"denied"`  // agents of members that the team itself may send no message
+	Allowed []string `json:"allowed"` // patterns of the identities with any right there
+	Denied  []string `json:"denied"`  // agents of members to which the team may not send
 }
 
 func (p *Plan) teams(c *config.Config) error {

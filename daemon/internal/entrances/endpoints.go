@@ -11,12 +11,12 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Endpoints makes the options of the endpoints of a daemon. What is made after it is filled
-// in before the parts open.
+// Endpoints makes the options of the endpoints of a daemon. The fields of parts that are
+// made later are set before the parts open.
 type Endpoints struct {
 	Config *config.Config
 	Log    *zap.Logger
-	Parts  *part.List // whose endpoints take up other limits
+	Parts  *part.List // their endpoints get changed limits
 
 	Self       func() string // identity of this endpoint
 	Registry   *profiles.Registry
@@ -24,10 +24,10 @@ type Endpoints struct {
 	Tracer     endpoint.Tracer
 	Access     profiles.Access
 	Admit      func() error
-	InFlightOf func(identity string) int // of peers that may have more under way than others
+	InFlightOf func(identity string) int // for peers with another bound of requests in flight
 }
 
-// Options are those of an endpoint with or without error path.
+// Options returns the options of an endpoint with or without error path.
 func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	o := boundedBy(e.Config)
 	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
@@ -35,10 +35,10 @@ func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	return o
 }
 
-// Section is the limits that are taken up, which leaves out those that others were
-// derived from or told at the start: the sizes of frames and their parts (what is stored,
-// the bounds of relay, artifacts and A2A-SDL), the idle time (swp.info, links) and the time
-// of a handler (of RPC methods).
+// Section has the limits that can be reloaded. It does not have limits from which other
+// values were derived or that peers have read: the sizes of frames and their parts (stored
+// data, the bounds of relay, artifacts and A2A-SDL), the idle time (swp.info, links) and
+// the time of a handler (of RPC methods).
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "limits", Stays: "the old ones stay", Prepare: prepare,
@@ -51,7 +51,7 @@ func Section(prepare part.Prepare) part.Section {
 	}
 }
 
-// Prepare has connections that come from now on be bound by other limits.
+// Prepare prepares changed limits for new connections.
 func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
 	o := boundedBy(c)
 	return part.Change{
@@ -65,7 +65,7 @@ func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// boundedBy are options with the limits of a configuration.
+// boundedBy returns options with the limits of a configuration.
 func boundedBy(c *config.Config) endpoint.Options {
 	l := &c.Limits
 	o := endpoint.Options{

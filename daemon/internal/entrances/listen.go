@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ListenError says what to do about an address that cannot be listened on.
+// ListenError adds advice to the error for an address.
 func ListenError(key, address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -24,7 +24,7 @@ func ListenError(key, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", key, address, err)
 }
 
-// Cap returns a listener that closes connections above a number at once.
+// Cap returns a listener that closes new connections at once while most are open.
 func Cap(l net.Listener, most int) net.Listener {
 	return &capped{Listener: l, slots: make(chan struct{}, most)}
 }

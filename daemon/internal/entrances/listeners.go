@@ -1,4 +1,4 @@
-// Package entrances lets peers in: it listens for connections, makes the options of the
+// Package entrances admits peers: it listens for connections, makes the options of the
 // endpoints that serve them, and refuses new ones while memory is short.
 package entrances
 
@@ -19,19 +19,19 @@ import (
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// listener is a transport.Listener that lets in whom it may, and remembers the
-// connections it returned while they last, so that they can be held against new
-// trust anchors and rules.
+// listener is a transport.Listener that returns only connections of admitted peers. It
+// records its open connections, so that they can be checked again after a change of trust
+// anchors or rules.
 type listener struct {
 	transport.Listener
 	config   config.Listener
 	endpoint *endpoint.Endpoint
-	refuse   func(transport.Conn) error // closes a connection that is not let in
+	refuse   func(transport.Conn) error // closes a connection whose peer is not admitted
 
 	open part.Connections
 }
 
-// Accept returns the next connection whose peer is let in.
+// Accept returns the next connection of an admitted peer.
 func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept(ctx)
@@ -39,15 +39,14 @@ func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
 			return nil, err
 		}
 		l.open.Add(conn)
-		// Remembered first: rules that change now find it.
+		// Record the connection first, so that a concurrent change of rules finds it.
 		if l.refuse(conn) == nil {
 			return conn, nil
 		}
 	}
 }
 
-// address is what a peer dials: the configured one with the port that the
-// system chose.
+// address is the address to dial: the configured one with the port that the system chose.
 func (l *listener) address() string {
 	a := l.config.Address.Addr
 	if at, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
@@ -59,13 +58,13 @@ func (l *listener) address() string {
 	return a.String()
 }
 
-// Listeners are those of the configuration.
+// Listeners are the listeners of the configuration.
 type Listeners struct {
 	part.Passive
 	o        Options
 	observer endpoint.Observer
 	list     []*listener
-	far      []*endpoint.Endpoint // of all, by their error path
+	far      []*endpoint.Endpoint // with and without error path
 }
 
 // Options configure Listeners.
@@ -74,20 +73,20 @@ type Options struct {
 	Log         *zap.Logger
 	Credentials func() *transport.Credentials
 	Endpoints   *Endpoints
-	Security    func(transport.SecurityEvent) // takes note of handshakes that failed
+	Security    func(transport.SecurityEvent) // called for failed handshakes
 
-	// Keeper closes the connections of those who are not let in.
+	// Keeper closes the connections of peers that are not admitted.
 	Keeper interface {
 		Refuse(conn transport.Conn) error
 		RecheckAll(open []transport.Conn) (kept, closed int)
 	}
 }
 
-// NewListeners opens no listener yet.
+// NewListeners does not listen yet.
 func NewListeners(o Options) *Listeners { return &Listeners{o: o} }
 
-// Listen opens every configured listener, or none. Nobody is let in yet. The observer is
-// that of the endpoints behind them.
+// Listen opens every configured listener, or none. It accepts no connection yet. observer
+// is that of the endpoints behind them.
 func (ls *Listeners) Listen(observer endpoint.Observer) error {
 	ls.observer = observer
 	policy := &transport.Policy{Credentials: ls.o.Credentials}
@@ -101,9 +100,9 @@ func (ls *Listeners) Listen(observer endpoint.Observer) error {
 	return nil
 }
 
-// Open implements part.Part: it makes an endpoint for the listeners with error frames and one
-// for those without, because it is the endpoint that has the error path. Both answer to
-// the same bound on connections.
+// Open implements part.Part: it makes an endpoint for the listeners with error frames and
+// one for those without, because the error path is an option of the endpoint. The bound on
+// connections applies to both together.
 func (ls *Listeners) Open() error {
 	byPath := make(map[bool]*endpoint.Endpoint)
 	for _, l := range ls.list {
@@ -156,8 +155,7 @@ func (ls *Listeners) Close() error {
 	return nil
 }
 
-// Addresses are where peers really connect: ports that the system chose are
-// filled in.
+// Addresses returns the actual addresses, with the ports that the system chose.
 func (ls *Listeners) Addresses() []string {
 	list := make([]string, len(ls.list))
 	for i, l := range ls.list {

@@ -25,7 +25,7 @@ type Memory struct {
 	short atomic.Bool
 }
 
-// NewMemory takes the limit of this process.
+// NewMemory uses the limit of this process.
 func NewMemory() *Memory {
 	g := &Memory{used: memoryInUse}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -37,7 +37,7 @@ func NewMemory() *Memory {
 // Limit is the soft memory limit in octets, 0 if there is none.
 func (g *Memory) Limit() uint64 { return g.limit }
 
-// Admit is endpoint.Options.Admit.
+// Admit implements endpoint.Options.Admit.
 func (g *Memory) Admit() error {
 	if g.short.Load() {
 		return errMemory
@@ -52,7 +52,7 @@ func (g *Memory) Look(h *part.Health) {
 	}
 }
 
-// Serve implements part.Part: it keeps the state up to date.
+// Serve implements part.Part: it measures the memory periodically.
 func (g *Memory) Serve(ctx context.Context) {
 	if g.limit == 0 {
 		return
@@ -69,9 +69,9 @@ func (g *Memory) Serve(ctx context.Context) {
 	}
 }
 
-// measure collects before it believes that memory is short: what is in use may be
-// garbage that nobody had a reason to collect. While nothing is allocated
-// nobody else would, and the state would not end.
+// measure runs the garbage collector before it decides that memory is short, because the
+// memory in use may be garbage. While nothing is allocated no other code would run it, and
+// the state would not end.
 func (g *Memory) measure() {
 	short := g.over()
 	if short {
@@ -83,7 +83,8 @@ func (g *Memory) measure() {
 
 func (g *Memory) over() bool { return g.used() >= g.limit/10*9 }
 
-// memoryInUse is what the soft limit counts, less free pages not returned yet.
+// memoryInUse is the memory that the soft limit counts, without free pages that are not yet
+// returned.
 func memoryInUse() uint64 {
 	s := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},

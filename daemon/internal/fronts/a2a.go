@@ -26,15 +26,14 @@ func (f *Fronts) openA2A() error {
 }
 
 const (
-	// maxPayload is what the stored request of a task has room for.
+	// maxPayload is the maximum of the stored request of a task.
 	maxPayload = 8 << 20
 
-	// payloadRoom is what a payload has beside the input of a task: its id and its
-	// kind.
+	// payloadRoom is the part of a payload for the id and the kind of a task.
 	payloadRoom = 1 << 10
 )
 
-// a2aLink is the way of one caller to the agents.
+// a2aLink is the link of one caller to the agents.
 type a2aLink struct {
 	fronts *Fronts
 	caller string
@@ -49,14 +48,14 @@ func (l a2aLink) Session(context.Context) (a2afront.Session, error) {
 	return a2afront.Session{Session: link.Session, Tasks: l.fronts.way.Profiles().A2A}, nil
 }
 
-// Bounds of the cards that are kept for one caller.
+// Bounds of the cached cards of one caller.
 const (
 	callerCards      = 256
 	callerCardOctets = 8 << 20
 )
 
-// Card implements a2afront.Link. Cards are kept for each caller apart: they do not all
-// have the same rules.
+// Card implements a2afront.Link. Cards are cached per caller, because callers have
+// different rights.
 func (l a2aLink) Card(ctx context.Context, agent string) (agdisc.Card, error) {
 	s, err := l.Session(ctx)
 	if err != nil {
@@ -73,7 +72,7 @@ func (l a2aLink) Card(ctx context.Context, agent string) (agdisc.Card, error) {
 	return cache.Get(ctx, s.Session, agent)
 }
 
-// closeCards ends what is asked about cards.
+// closeCards ends pending requests for cards.
 func (f *Fronts) closeCards() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

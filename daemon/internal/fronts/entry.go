@@ -19,28 +19,28 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// httpEntry is who the fronts let in and how they speak TLS: what of section http may
-// change while they serve.
+// httpEntry admits callers: the parts of section http that can change while the fronts
+// serve, and their TLS configuration.
 type httpEntry struct {
 	gate   *gate.Gate
 	secure atomic.Pointer[secured] // nil: plain HTTP
 	known  certified
 }
 
-// secured is one reading of the files of http.tls.
+// secured has the content of the files of http.tls.
 type secured struct {
 	*tls.Config
 	file     string         // the certificate's
-	roots    *x509.CertPool // of client certificates; nil: none are asked for
-	anchors  string         // the bundles, to tell whether trust changed
+	roots    *x509.CertPool // of client certificates; nil: none are requested
+	anchors  string         // content of the bundles, to detect changes
 	vouching []identity.Anchor
 }
 
-// leaf is the certificate that clients are shown.
+// leaf is the certificate of the fronts.
 func (s *secured) leaf() *x509.Certificate { return s.Certificates[0].Leaf }
 
-// expiries says which certificates of http.tls end soon. None is a reason to send peers
-// elsewhere: they do not come over HTTP.
+// expiries returns warnings for certificates of http.tls that expire soon. They do not
+// affect readiness, because peers do not connect over HTTP.
 func (s *secured) expiries(now time.Time) (list []string) {
 	if soon, _ := identity.Ending(s.leaf().NotBefore, s.leaf().NotAfter, now); soon {
 		list = append(list, fmt.Sprintf("http.tls: certificate %s %s", s.file, identity.End(s.leaf().NotAfter, now)))
@@ -48,7 +48,7 @@ func (s *secured) expiries(now time.Time) (list []string) {
 	return append(list, identity.AnchorWarnings(s.vouching, "http.tls.ca", now)...)
 }
 
-// trusts reports whether the certificates that a client has shown are good now.
+// trusts reports whether the certificate chain of a client is valid now.
 func (s *secured) trusts(chain []*x509.Certificate) bool {
 	return s.roots != nil && transport.VerifyClient(s.roots, chain, time.Now()) == nil
 }
@@ -76,7 +76,8 @@ func gateOptions(conf *config.HTTP) gate.Options {
 	return o
 }
 
-// config is what a listener speaks TLS by: each connection as the files are then.
+// config returns the TLS configuration of a listener. Each connection uses the present
+// files.
 func (d *httpEntry) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -84,12 +85,12 @@ func (d *httpEntry) config() *tls.Config {
 	}
 }
 
-// Section is who may call over HTTP, and the files of http.tls.
+// Section has the HTTP callers, and the files of http.tls.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "http", Stays: "what was there stays in force", Prepare: prepare,
 		Keys: []string{"http.callers", "http.anonymous", "http.hosts", "http.origins", "http.tls"},
-		// What is right for one address may not be for another.
+		// What is valid for one address may be invalid for another.
 		Fits: func(started, now *config.Config) bool {
 			before, after := &started.HTTP, &now.HTTP
 			return before.Address == after.Address && (before.TLS.Cert == "") == (after.TLS.Cert == "")
@@ -100,7 +101,7 @@ func Section(prepare part.Prepare) part.Section {
 	}
 }
 
-// Prepare reads the files of http.tls, and who may call.
+// Prepare reads the files of http.tls, and the callers.
 func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 	entry := f.entry
 	if entry == nil { // it is off
@@ -125,7 +126,7 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: fields,
 		Commit: func() bool {
-			_ = entry.gate.Set(gateOptions(conf)) // what New takes Set takes
+			_ = entry.gate.Set(gateOptions(conf)) // New has accepted the same options
 			if secure != nil && entry.secure.Swap(secure).anchors != secure.anchors {
 				changed = true
 			}
@@ -134,8 +135,8 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// certified are the open connections of clients that have shown a certificate, so that
-// those can be held against other authorities. The zero value needs good.
+// certified are the open connections of clients with a certificate, so that they can be
+// verified again with other authorities. The zero value needs good.
 type certified struct {
 	good func(chain []*x509.Certificate) bool
 
@@ -143,7 +144,7 @@ type certified struct {
 	open map[*tls.Conn]struct{}
 }
 
-// state is the ConnState of a server.
+// state implements the ConnState of a server.
 func (c *certified) state(conn net.Conn, state http.ConnState) {
 	secure, ok := conn.(*tls.Conn)
 	if !ok {
@@ -165,7 +166,7 @@ func (c *certified) state(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// add reports whether a connection was not there.
+// add adds a connection and reports whether it is new.
 func (c *certified) add(conn *tls.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +178,7 @@ func (c *certified) add(conn *tls.Conn) bool {
 	return !known
 }
 
-// recheck ends the connections whose certificates are not good any more.
+// recheck closes the connections whose certificates are no longer valid.
 func (c *certified) recheck() (kept, closed int) {
 	c.mu.Lock()
 	list := make([]*tls.Conn, 0, len(c.open))
@@ -190,7 +191,7 @@ func (c *certified) recheck() (kept, closed int) {
 			kept++
 			continue
 		}
-		_ = conn.NetConn().Close() // which does not wait for the client
+		_ = conn.NetConn().Close() // does not wait for the client
 		closed++
 	}
 	return kept, closed

@@ -1,5 +1,5 @@
-// Package fronts serves programs that speak HTTP and know nothing of SlimWire: clients of MCP
-// servers and of A2A agents.
+// Package fronts serves HTTP clients that do not use SlimWire: clients of MCP servers and
+// of A2A agents.
 package fronts
 
 import (
@@ -32,9 +32,9 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Fronts are what programs reach this endpoint by that know nothing of SlimWire. Each
-// caller has a session of its own to this endpoint, over a pipe, so that rules,
-// limits, hints, the audit trail and the metrics see it as they see every peer.
+// Fronts serve HTTP clients that do not use SlimWire. Each caller has a separate session to
+// this endpoint, over a pipe, so that rules, limits, hints, the audit trail and the metrics
+// treat it like every peer.
 type Fronts struct {
 	part.Passive
 	o        Options
@@ -51,7 +51,7 @@ type Fronts struct {
 	cards map[string]*agdisc.Cache  // by identity
 }
 
-// maxHTTP is how many connections the fronts hold at once.
+// maxHTTP bounds the open connections of the fronts.
 const maxHTTP = 4096
 
 // Options configure Fronts.
@@ -60,7 +60,7 @@ type Options struct {
 	Log     *zap.Logger
 	Door    part.DoorOptions
 	Carrier profiles.Carrier
-	Now     func() time.Time // by which certificates are judged
+	Now     func() time.Time // for the validity of certificates
 
 	// Running returns the configuration in force.
 	Running func() *config.Config
@@ -68,13 +68,13 @@ type Options struct {
 	// Partner reports whether there is a partner of a name.
 	Partner func(name string) bool
 
-	// Access says who may set a trace context.
+	// Access decides which callers may set a trace context.
 	Access interface {
 		Would(identity, profile, operation, name string) bool
 	}
 }
 
-// New listens, if the configuration says so. It serves nothing yet.
+// New listens if the fronts are configured. It serves nothing yet.
 func New(o Options) (*Fronts, error) {
 	f := &Fronts{o: o, conf: &o.Config.HTTP, links: make(map[string]*mcpfront.Link), cards: make(map[string]*agdisc.Cache)}
 	if f.conf.Address == config.HTTPOff {
@@ -112,8 +112,8 @@ func (f *Fronts) listen() error {
 	return nil
 }
 
-// tlsOf returns how the fronts speak TLS. A client need not show a certificate, but one
-// that is shown has to be good; whose it is the gate looks at.
+// tlsOf returns the TLS configuration of the fronts. A client certificate is optional, but
+// if there is one it must be valid. The gate identifies the caller.
 func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	pair, err := tls.LoadX509KeyPair(conf.Cert, conf.Key)
 	if err != nil {
@@ -142,7 +142,8 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	return c, nil
 }
 
-// CheckTLS reads the files of http.tls, and says what of it ends soon.
+// CheckTLS reads the files of http.tls, and returns warnings for certificates that expire
+// soon.
 func CheckTLS(conf *config.HTTPTLS, now time.Time) (warnings []string, err error) {
 	secure, err := tlsOf(conf)
 	if err != nil {
@@ -175,7 +176,7 @@ func (f *Fronts) Serve(context.Context) {
 	}
 }
 
-// secured is the present reading of the files of http.tls, nil if there are none.
+// secured returns the present content of the files of http.tls, nil if there are none.
 func (f *Fronts) secured() *secured {
 	if f.entry == nil {
 		return nil
@@ -183,7 +184,7 @@ func (f *Fronts) secured() *secured {
 	return f.entry.secure.Load()
 }
 
-// Certificates describes the certificate that clients are shown, and whose they may show.
+// Certificates describes the certificate of the fronts, and the trust anchors of clients.
 func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
 	secure := f.secured()
 	if secure == nil {
@@ -195,7 +196,7 @@ func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
 	return []certinfo.Info{one}, identity.InfoOf(secure.vouching, now)
 }
 
-// route has a path served as it is: one that could be written in another way is none.
+// route serves a path literally. A path that is not in its normal form gets 404.
 func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == mcpfront.Path || strings.HasPrefix(r.URL.Path, mcpfront.Path+"/") {
 		f.mcp.ServeHTTP(w, r)
@@ -204,7 +205,7 @@ func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
 	f.a2a.ServeHTTP(w, r)
 }
 
-// URL is where the fronts are, or empty.
+// URL is the URL of the fronts, or empty.
 func (f *Fronts) URL() string {
 	if f == nil || f.listener == nil {
 		return ""
@@ -216,11 +217,11 @@ func (f *Fronts) URL() string {
 	return scheme + f.listener.Addr().String()
 }
 
-// link returns the session of a caller, and makes one if there is none that lives.
+// link returns the session of a caller, and makes one if necessary.
 func (f *Fronts) link(caller string) (*mcpfront.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.entry.gate.Knows(caller) { // the request came before a reload
+	if !f.entry.gate.Knows(caller) { // the caller was removed by a reload
 		return nil, refusedCaller("this caller is not let in any more")
 	}
 	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
@@ -243,8 +244,8 @@ func (f *Fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, erro
 	return f.link(caller)
 }
 
-// trace returns the trace context that a request goes on with: that of its headers, if
-// the rules let its caller set one.
+// trace returns the trace context of a request: that of its headers, if the rules allow its
+// caller to set one.
 func (f *Fronts) trace(r *http.Request) profiles.Trace {
 	t := obs.FromHeader(r.Header)
 	if t.Parent != "" && !f.o.Access.Would(gate.Caller(r), "obs", "set", "") {
@@ -253,14 +254,14 @@ func (f *Fronts) trace(r *http.Request) profiles.Trace {
 	return t
 }
 
-// Recheck implements part.Part: the sessions of callers that are not let in any more end, and
-// the connections of those whose certificates are not trusted.
+// Recheck implements part.Part: it ends the sessions of callers that are no longer
+// admitted, and closes connections whose certificates are no longer trusted.
 func (f *Fronts) Recheck() (kept, closed int) {
 	if f.listener == nil {
 		return 0, 0
 	}
 	connsKept, connsClosed := f.entry.known.recheck()
-	f.mu.Lock() // none is made meanwhile for who is not known
+	f.mu.Lock() // prevents new sessions for removed callers
 	defer f.mu.Unlock()
 	kept, closed = f.way.Recheck(func(caller string) error {
 		if !f.entry.gate.Knows(caller) {
@@ -271,7 +272,7 @@ func (f *Fronts) Recheck() (kept, closed int) {
 	return connsKept + kept, connsClosed + closed
 }
 
-// errGone is why a caller is disconnected that the configuration does not name any more.
+// errGone is the reason for disconnecting a caller that is no longer configured.
 var errGone = errors.New("daemon: a caller that http does not let in any more")
 
 // Look implements part.Part.
@@ -295,7 +296,8 @@ func (f *Fronts) Drain(ctx context.Context) error {
 	return errors.Join(err, f.way.Shutdown(ctx))
 }
 
-// Close implements part.Part. The profiles of this endpoint are closed, or were never opened.
+// Close implements part.Part. The profiles of this endpoint are closed before, or were
+// never opened.
 func (f *Fronts) Close() error {
 	if f.listener == nil {
 		return nil

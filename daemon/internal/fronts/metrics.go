@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
 )
 
-// frontRow is a metric of a front, S being what the front has counted.
+// frontRow is a metric of a front. S has the counters of the front.
 type frontRow[S any] struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType

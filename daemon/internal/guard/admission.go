@@ -22,17 +22,18 @@ var (
 	errTeam   = errors.New("daemon: the identity of a team in a certificate")
 )
 
-// IsCaller reports whether an identity is one of callers over HTTP, which no
-// certificate may have (ABUSE TL-11).
+// IsCaller reports whether an identity belongs to an HTTP caller. No certificate may have
+// such an identity (ABUSE TL-11).
 func IsCaller(identity string) bool {
 	name, ok := strings.CutPrefix(identity, gate.Prefix)
 	return ok && gate.ValidName(name)
 }
 
-// isTeam reports whether an identity is one of a team, which no certificate may have.
+// isTeam reports whether an identity belongs to a team. No certificate may have such an
+// identity.
 func isTeam(identity string) bool { return strings.HasPrefix(identity, TeamPrefix) }
 
-// Deny says why an identity is not let in; nil if it is.
+// Deny returns why an identity is not admitted; nil if it is.
 func (g *Guard) Deny(identity string) error {
 	if g.policy.Load().Denied(identity) {
 		return errDenied
@@ -40,8 +41,8 @@ func (g *Guard) Deny(identity string) error {
 	return nil
 }
 
-// Refuse closes a connection whose peer the access rules do not let in, or which has
-// an identity that no peer may have, and returns why.
+// Refuse closes a connection whose peer the access rules do not admit, or whose identity no
+// peer may have, and returns the reason.
 func (g *Guard) Refuse(conn transport.Conn) error {
 	err := errDenied
 	switch identity := conn.Peer().Identity; {
@@ -56,10 +57,10 @@ func (g *Guard) Refuse(conn transport.Conn) error {
 	return err
 }
 
-// HangUp closes a connection whose peer is not let in any more, and says so.
+// HangUp closes a connection whose peer is no longer admitted, and logs that.
 func (g *Guard) HangUp(conn transport.Conn, why error) { g.hangUp(conn, ReasonDenied, why) }
 
-// hangUp closes a connection for reasons of security and says so.
+// hangUp closes a connection for security reasons and logs that.
 func (g *Guard) hangUp(conn transport.Conn, reason string, why error) {
 	peer := conn.Peer()
 	g.security(transport.SecurityEvent{
@@ -68,8 +69,8 @@ func (g *Guard) hangUp(conn transport.Conn, reason string, why error) {
 	_ = conn.Close(uint64(profiles.SecurityPolicy))
 }
 
-// RecheckAll closes those of some connections whose peers are not trusted or let in any
-// more. It returns how many stay and how many were closed.
+// RecheckAll closes the connections whose peers are no longer trusted or admitted. It
+// returns how many stay and how many were closed.
 func (g *Guard) RecheckAll(open []transport.Conn) (kept, closed int) {
 	for _, conn := range open {
 		if g.Refuse(conn) != nil {

@@ -1,6 +1,6 @@
-// Package guard enforces the access rules: it says which peers are let in and what each of
-// them may do, writes the audit trail of what it denies, and closes the connections of
-// peers that are not let in any more.
+// Package guard enforces the access rules: it decides which peers are admitted and what
+// they may do, writes the audit trail of denials, and closes the connections of peers that
+// are no longer admitted.
 package guard
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Guard is the access rules in force, and the audit of what they deny. It is
-// what profiles ask; a reload replaces the rules under their hands.
+// Guard has the access rules in force, and writes the audit trail of denials. Profiles ask
+// it; a reload replaces its rules.
 type Guard struct {
 	part.Passive
 	policy   atomic.Pointer[access.Policy]
@@ -41,11 +41,11 @@ type Options struct {
 	// Running returns the configuration in force.
 	Running func() *config.Config
 
-	// Changed is told of new rules: whether they show a peer more or less of an MCP server
-	// than the old ones.
+	// Changed is called after new rules take effect: differs reports whether a peer sees
+	// more or less of an MCP server than before.
 	Changed func(differs func(identity, server string) bool)
 
-	// Security takes note of connections that were closed.
+	// Security is called for closed connections.
 	Security func(transport.SecurityEvent)
 }
 
@@ -65,7 +65,7 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Section is the access rules.
+// Section has the access rules.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "access rules", Stays: "the old ones stay in force", Keys: []string{"access"}, Prepare: prepare}
 }
@@ -84,7 +84,7 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 			return changed
 		},
 		Then: func() {
-			if changed { // peers that are shown less or more than before are told
+			if changed { // notify peers that see more or less than before
 				g.changed(func(identity, server string) bool { return policy.Differs(before, identity, "mcp", server) })
 			}
 		},
@@ -100,7 +100,7 @@ func (g *Guard) Offer(o *all.Options) error {
 // Collectors implements part.Part.
 func (g *Guard) Collectors() []prometheus.Collector { return []prometheus.Collector{g.denials} }
 
-// NewPolicy compiles what a configuration allows.
+// NewPolicy compiles the access rules of a configuration.
 func NewPolicy(a *config.Access) (*access.Policy, error) {
 	o := access.Options{Deny: a.Deny}
 	for _, r := range a.Rules {
@@ -112,10 +112,9 @@ func NewPolicy(a *config.Access) (*access.Policy, error) {
 	return access.New(o)
 }
 
-// Allowed implements profiles.Access. Each denial is a line of the audit trail,
-// but for that of an event that a subscription does not get: the peer asked for
-// it once, so it is one line for each identity and event_type, and another
-// after a minute.
+// Allowed implements profiles.Access. Each denial is a line of the audit trail. For events
+// that a subscription does not get, there is one line a minute for each identity and
+// event_type, because the peer asked only once.
 func (g *Guard) Allowed(identity, profile, operation, name string) bool {
 	if g.policy.Load().Allowed(identity, profile, operation, name) {
 		return true
@@ -151,8 +150,8 @@ func (g *Guard) WouldBelow(identity, profile, operation, name string) bool {
 	return g.policy.Load().AllowedBelow(identity, profile, operation, name)
 }
 
-// denied writes the audit trail. Operation and name are what the peer wrote:
-// the log cuts and escapes them, and no metric has them as a label.
+// denied writes the audit trail. The peer chose operation and name: the log cuts and
+// escapes them, and no metric has them as a label.
 func (g *Guard) denied(identity, profile, operation, name string) {
 	g.denials.WithLabelValues(profile).Inc()
 	g.audit.Warn("denied",
@@ -164,7 +163,7 @@ func (g *Guard) denied(identity, profile, operation, name string) {
 	)
 }
 
-// heldBack remembers which events were held back from whom of late. The zero
+// heldBack records which events were recently withheld, and from which identities. The zero
 // value is ready.
 type heldBack struct {
 	mu   sync.Mutex
@@ -173,10 +172,10 @@ type heldBack struct {
 
 const (
 	heldBackFor = time.Minute
-	maxHeldBack = 4096 // remembered at once; then all are forgotten
+	maxHeldBack = 4096 // maximum number of entries; then all are forgotten
 )
 
-// news reports whether that is worth saying, and takes it as said.
+// news reports whether to log this, and records it as logged.
 func (h *heldBack) news(identity, eventType string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package identity holds the certificate of this endpoint, the trust anchors for its peers,
-// and what is to be said before one of them ends.
+// Package identity has the certificate of this endpoint and the trust anchors for its
+// peers, and warns before one of them expires.
 package identity
 
 import (
@@ -25,51 +25,51 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Credentials are the certificate and the trust anchors in force, and who may show which.
+// Credentials are the certificate and the trust anchors in force, including the anchors for
+// single identities.
 type Credentials struct {
 	part.Passive
 	files Files
-	conf  config.Partners // whose bundles are for their identities alone
+	conf  config.Partners // with bundles for their identities only
 	now   func() time.Time
 
 	current atomic.Pointer[loaded] // replaced by one goroutine at a time
 }
 
-// Files are the certificate of this endpoint, its key, and the bundles of those that
-// are trusted.
+// Files are the certificate of this endpoint, its key, and the bundles of trust anchors.
 type Files struct {
 	Cert, Key string
 	CA        []string
 }
 
-// loaded is what one reading of the files gave.
+// loaded is the content of the files.
 type loaded struct {
 	transport.Credentials
 	identity string
 	file     string // the certificate's
-	anchors  string // the bundles for everybody, to tell whether trust changed
+	anchors  string // content of the common bundles, to detect changes
 	vouching []Anchor
 	partners bundles
 }
 
-// bundles are what vouches for single identities.
+// bundles are the trust anchors of single identities.
 type bundles struct {
 	pools    map[string]*x509.CertPool // by identity
-	anchors  string                    // to tell whether trust changed
+	anchors  string                    // content, to detect changes
 	vouching []Anchor
 }
 
 // list returns all trust anchors.
 func (l *loaded) list() []Anchor { return slices.Concat(l.vouching, l.partners.vouching) }
 
-// with returns the same with other bundles.
+// with returns a copy with other bundles.
 func (l *loaded) with(b bundles) *loaded {
 	next := *l
 	next.partners, next.Bundles = b, b.pools
 	return &next
 }
 
-// FilesOf names the files that a configuration means.
+// FilesOf returns the files of a configuration.
 func FilesOf(c *config.Config) Files {
 	if c.Development() {
 		f := devpki.Server(c.IdentityDir())
@@ -78,7 +78,7 @@ func FilesOf(c *config.Config) Files {
 	return Files{c.Identity.Cert, c.Identity.Key, c.Trust.CA}
 }
 
-// bundlesOf names the bundles of partners that have some of their own, by identity.
+// bundlesOf returns the bundles of partners with a trust list, by identity.
 func bundlesOf(conf config.Partners) map[string][]string {
 	files := make(map[string][]string)
 	for _, p := range conf {
@@ -89,8 +89,8 @@ func bundlesOf(conf config.Partners) map[string][]string {
 	return files
 }
 
-// New reads the files for the first time, and makes those of a development identity that
-// are not there.
+// New reads the files, and creates the files of a development identity if they do not
+// exist.
 func New(c *config.Config, now func() time.Time) (*Credentials, error) {
 	if c.Development() {
 		if err := devpki.Ensure(c.IdentityDir(), devpki.Options{Now: now}); err != nil {
@@ -100,7 +100,7 @@ func New(c *config.Config, now func() time.Time) (*Credentials, error) {
 	return Read(c, now)
 }
 
-// Read reads the files of a configuration, and makes none.
+// Read reads the files of a configuration, and creates none.
 func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
 	cr := &Credentials{files: FilesOf(c), conf: c.Partners, now: now}
 	l, err := cr.read()
@@ -111,16 +111,16 @@ func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
 	return cr, nil
 }
 
-// Current is what transport.Policy asks for in each handshake.
+// Current implements transport.Policy.Credentials.
 func (c *Credentials) Current() *transport.Credentials { return &c.current.Load().Credentials }
 
-// Identity is the name by which peers know this endpoint.
+// Identity is the identity of this endpoint.
 func (c *Credentials) Identity() string { return c.current.Load().identity }
 
-// NotAfter is when the certificate of this endpoint ends.
+// NotAfter is the expiry of the certificate of this endpoint.
 func (c *Credentials) NotAfter() time.Time { return c.current.Load().Certificate.Leaf.NotAfter }
 
-// Now is the time by which certificates are judged.
+// Now is the clock for the validity of certificates.
 func (c *Credentials) Now() time.Time { return c.now() }
 
 // Offer implements part.Part.
@@ -129,7 +129,7 @@ func (c *Credentials) Offer(o *all.Options) error {
 	return nil
 }
 
-// Section is the certificate of this endpoint, and whom everybody's is of.
+// Section has the certificate of this endpoint, and the common trust anchors.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "certificates", Stays: "the old ones stay in use", Keys: []string{"identity", "trust"}, Prepare: prepare,
@@ -142,7 +142,7 @@ func Section(prepare part.Prepare) part.Section {
 	}
 }
 
-// Prepare reads the certificate of this endpoint, and whom everybody's is of.
+// Prepare reads the certificate of this endpoint, and the common trust anchors.
 func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 	l, err := readIdentity(FilesOf(conf), c.now())
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// BundleFiles are the bundles of partners that have some of their own.
+// BundleFiles are the bundles of partners with a trust list.
 func BundleFiles(c *config.Config) (files []string) {
 	bundles := bundlesOf(c.Partners)
 	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
@@ -168,8 +168,8 @@ func BundleFiles(c *config.Config) (files []string) {
 	return files
 }
 
-// PrepareBundles reads the bundles of partners. commit has them vouch from then on, and
-// reports whether they are others than before.
+// PrepareBundles reads the bundles of partners. commit puts them in force, and reports
+// whether they differ from the previous ones.
 func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (changed bool), err error) {
 	theirs, err := readBundles(conf)
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *Credentials) read() (*loaded, error) {
 	return l.with(theirs), err
 }
 
-// readIdentity reads the certificate of this endpoint and the bundles for everybody.
+// readIdentity reads the certificate of this endpoint and the common bundles.
 func readIdentity(f Files, now time.Time) (*loaded, error) {
 	if err := config.CheckPrivate(f.Key); err != nil {
 		return nil, fmt.Errorf("identity.key: %w", err)
@@ -248,7 +248,7 @@ func readBundles(conf config.Partners) (b bundles, err error) {
 	return b, nil
 }
 
-// plain drops what an error of the library quotes from a file.
+// plain removes quotations of a file from an error of the library.
 func plain(err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err
@@ -256,9 +256,9 @@ func plain(err error) error {
 	return err
 }
 
-// AddBundle adds the certificates of a file in PEM form, all of which must parse, to a pool.
-// It returns them as the anchors of a partner, empty for everybody's, and the octets of the
-// file, which tell whether trust has changed. The error names the file.
+// AddBundle adds the certificates of a PEM file to a pool; all of them must be valid. It
+// returns them as anchors of a partner (empty for the common ones), and the content of the
+// file, to detect changes. The error names the file.
 func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets string, err error) {
 	bundle, err := os.ReadFile(file)
 	if err != nil {
@@ -275,8 +275,7 @@ func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets
 	return list, string(bundle), nil
 }
 
-// NotSelf refuses a partner that has the identity of this endpoint: only another can
-// be one.
+// NotSelf refuses a partner that has the identity of this endpoint.
 func NotSelf(conf config.Partners, self string) error {
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
 		if conf[name].Identity == self {
@@ -286,7 +285,7 @@ func NotSelf(conf config.Partners, self string) error {
 	return nil
 }
 
-// development says what to do about certificates that all have the same name.
+// development is the advice for certificates that all have the same name.
 func development(identity string) string {
 	if !strings.HasPrefix(identity, "spiffe://localhost/") {
 		return ""

@@ -12,15 +12,15 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Ending says whether a certificate ends so soon that somebody should know, and whether
-// so soon that what rests on it should not be relied upon.
+// Ending reports whether a certificate expires soon, which is worth a warning, and whether
+// it expires so soon that the endpoint should not be used.
 func Ending(notBefore, notAfter, now time.Time) (soon, urgent bool) {
 	left, life := notAfter.Sub(now), notAfter.Sub(notBefore)
 	urgent = left <= 0 || left < min(24*time.Hour, life/10)
 	return urgent || left < min(30*24*time.Hour, life/3), urgent
 }
 
-// End says when a certificate ends or has ended.
+// End says when a certificate expires or has expired.
 func End(notAfter, now time.Time) string {
 	verb := "ends"
 	if !now.Before(notAfter) {
@@ -29,8 +29,8 @@ func End(notAfter, now time.Time) string {
 	return verb + " at " + notAfter.UTC().Format(time.RFC3339)
 }
 
-// expiry says whether the certificate ends so soon that peers should be sent
-// elsewhere, or that somebody should know.
+// expiry returns the reason if the certificate expires soon, and whether that makes the
+// endpoint not ready.
 func (c *Credentials) expiry() (reason string, urgent bool) {
 	l, now := c.current.Load(), c.now()
 	leaf := l.Certificate.Leaf
@@ -41,20 +41,20 @@ func (c *Credentials) expiry() (reason string, urgent bool) {
 	return "certificate " + l.file + " " + End(leaf.NotAfter, now), urgent
 }
 
-// Anchor is a trust anchor and where it was read from.
+// Anchor is a trust anchor and its source.
 type Anchor struct {
-	partner string // whose it is alone; empty: of trust.ca or http.tls.ca
+	partner string // the only partner it is for; empty: of trust.ca or http.tls.ca
 	file    string
 	cert    *x509.Certificate
 }
 
-// anchorWarnings says which trust anchors end soon.
+// anchorWarnings returns warnings for trust anchors that expire soon.
 func (c *Credentials) anchorWarnings() []string {
 	return AnchorWarnings(c.current.Load().list(), "trust.ca", c.now())
 }
 
-// AnchorWarnings says which of some trust anchors end soon. Those of no partner are under
-// a key of the configuration.
+// AnchorWarnings returns warnings for trust anchors that expire soon. Anchors of no partner
+// are named by a key of the configuration.
 func AnchorWarnings(anchors []Anchor, key string, now time.Time) (list []string) {
 	for _, a := range anchors {
 		soon, _ := Ending(a.cert.NotBefore, a.cert.NotAfter, now)
@@ -73,7 +73,7 @@ func AnchorWarnings(anchors []Anchor, key string, now time.Time) (list []string)
 	return list
 }
 
-// Warnings says what ends soon, whether it is urgent or not.
+// Warnings returns all warnings, urgent or not.
 func (c *Credentials) Warnings() (list []string) {
 	if reason, _ := c.expiry(); reason != "" {
 		list = append(list, reason)
@@ -91,7 +91,7 @@ func (c *Credentials) Look(h *part.Health) {
 	h.Warnings = append(h.Warnings, c.anchorWarnings()...)
 }
 
-// Ends reports whether the certificate that a peer has shown ends soon.
+// Ends reports whether the certificate of a peer expires soon.
 func (c *Credentials) Ends(p *profiles.Peer) bool {
 	soon, _ := Ending(p.NotBefore, p.NotAfter, c.now())
 	return soon

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figures are what is told of the servers of one name, whatever they are.
+// figures are the metrics of the servers with one name, of either kind.
 type figures struct {
 	child, url bool // there is a command, a URL
 
@@ -12,7 +12,7 @@ type figures struct {
 	noise, dropped, replaced, unlogged, failed float64
 }
 
-// plus returns the sum.
+// plus returns the sum of two figures.
 func (f figures) plus(g figures) figures {
 	return figures{
 		child: f.child || g.child, url: f.url || g.url,
@@ -22,12 +22,13 @@ func (f figures) plus(g figures) figures {
 	}
 }
 
-// counted returns what stays of the figures when a server is gone.
+// counted returns the counters that remain after a server has ended.
 func (f figures) counted() figures {
 	return figures{noise: f.noise, dropped: f.dropped, replaced: f.replaced, unlogged: f.unlogged, failed: f.failed}
 }
 
-// figures returns those of a server, with what those had counted that had its name.
+// figures returns the figures of a server, including the counters of earlier servers with
+// its name.
 func (s *server) figures() figures {
 	f := s.past
 	if s.at != nil {
@@ -47,7 +48,7 @@ func (s *server) figures() figures {
 	return f
 }
 
-// serverRow is a metric that is read from figures.
+// serverRow is a metric computed from figures.
 type serverRow struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -89,8 +90,8 @@ func (s *Servers) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. One that leaves counts with the one that has
-// its name now.
+// Collect implements prometheus.Collector. A departing server is added to the server that
+// has its name now.
 func (s *Servers) Collect(ch chan<- prometheus.Metric) {
 	for name, f := range s.figures() {
 		for _, row := range serverRows {
@@ -104,7 +105,7 @@ func (s *Servers) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// figures returns those of all servers, by name.
+// figures returns the figures of all servers, by name.
 func (s *Servers) figures() map[string]figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *Servers) figures() map[string]figures {
 	return all
 }
 
-// counters are those of events, which are named when a server is first there.
+// counters are the counters of events, created when a server with a name first exists.
 func (s *Servers) counters() []*prometheus.CounterVec {
 	return []*prometheus.CounterVec{s.starts, s.exits, s.failures}
 }

@@ -14,24 +14,23 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// server is an MCP server as one entry of the configuration has it. One whose entry has
-// changed is another server.
+// server is an MCP server of one entry of the configuration. A changed entry makes a new
+// server.
 type server struct {
 	name string
 	conf config.MCPServer
-	past figures // of those that had its name before; held by servers.mu
+	past figures // of earlier servers with its name; guarded by servers.mu
 
 	child  *mcpstdio.Server // a command, or nil
-	reader *mcpstdio.Server // the same with processes for reading its tools alone, or nil
+	reader *mcpstdio.Server // the same with separate processes for reading its tools, or nil
 	at     *mcphttp.Backend // a URL, or nil
-	tools  *mcptools.Reader // once somebody wants to know them
+	tools  *mcptools.Reader // made at the first request for the tools
 
-	// entering is held for reading while somebody is being let in, and for good once
-	// nobody is any more.
+	// entering is read-locked while a request enters, and locked permanently by shut.
 	entering sync.RWMutex
 }
 
-// build returns the server of an entry. Nothing is started yet.
+// build returns the server of an entry. It starts nothing.
 func (s *Servers) build(name string, conf *config.MCPServer) (one *server, err error) {
 	one = &server{name: name, conf: *conf}
 	if conf.URL != "" {
@@ -51,8 +50,7 @@ func (s *Servers) build(name string, conf *config.MCPServer) (one *server, err e
 	return one, err
 }
 
-// runs reports whether the server is that of an entry, which may declare something else
-// of it.
+// runs reports whether the server matches an entry, apart from default and hints.
 func (s *server) runs(conf *config.MCPServer) bool {
 	then, now := s.conf, *conf
 	then.Default, then.Hints = now.Default, now.Hints
@@ -66,7 +64,7 @@ type backing interface {
 	Retire(ctx context.Context) error
 }
 
-// peers is what peers are served by.
+// peers returns the server for peers.
 func (s *server) peers() backing {
 	if s.at != nil {
 		return s.at
@@ -74,7 +72,7 @@ func (s *server) peers() backing {
 	return s.child
 }
 
-// inside is what tools are read from.
+// inside returns the server for reading tools.
 func (s *server) inside() backing {
 	if s.reader != nil {
 		return s.reader
@@ -92,16 +90,16 @@ func (s *server) children() (list []*mcpstdio.Server) {
 	return list
 }
 
-// enter lets a request in, until leave is called. It reports false once shut was called.
+// enter admits a request until leave is called. It returns false after shut.
 func (s *server) enter() (leave func(), ok bool) {
 	return s.entering.RUnlock, s.entering.TryRLock()
 }
 
-// shut lets nobody in any more, and returns once those are in who were let in.
+// shut prevents new requests, and returns after pending calls of enter.
 func (s *server) shut() { s.entering.Lock() } // for good
 
-// retire returns when what is under way has ended and the server with it; once ctx ends
-// it is ended at once.
+// retire returns when the requests and the server have ended. At the end of ctx it ends the
+// server at once.
 func (s *server) retire(ctx context.Context) {
 	var both sync.WaitGroup
 	for _, b := range s.backings() {
@@ -110,7 +108,7 @@ func (s *server) retire(ctx context.Context) {
 	both.Wait()
 }
 
-// close ends the server and what is under way once ctx ends, or before.
+// close ends the server at the end of ctx, or earlier if its requests have ended.
 func (s *server) close(ctx context.Context) {
 	var both sync.WaitGroup
 	for _, b := range s.backings() {
@@ -126,8 +124,8 @@ func (s *server) backings() []backing {
 	return []backing{s.peers(), s.reader}
 }
 
-// place is where peers find the server of a name: the one that is there when they come.
-// It implements mcpmap.Server.
+// place is the server of a name for peers: each request gets the server that has the name
+// at that moment. It implements mcpmap.Server.
 type place struct {
 	servers *Servers
 	one     *server // when the place was made
@@ -154,7 +152,7 @@ func (p *place) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) 
 	return one.peers().Connect(client)
 }
 
-// enter lets a request in at the server that has the name now; nil if there is none.
+// enter admits a request to the server that has the name now; nil if there is none.
 func (p *place) enter() (one *server, leave func()) {
 	for one = p.one; one != nil; one = p.servers.named(p.one.name) {
 		if leave, ok := one.enter(); ok {
@@ -164,7 +162,7 @@ func (p *place) enter() (one *server, leave func()) {
 	return nil, nil
 }
 
-// errNoServer refuses what came while its server left.
+// errNoServer refuses a request whose server is being removed.
 var errNoServer = &profiles.Error{
 	Code: profiles.NotFound, Detail: "mcp_target", Text: "unknown target: the server was removed", Domain: true,
 }

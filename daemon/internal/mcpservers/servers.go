@@ -1,5 +1,5 @@
-// Package mcpservers runs the MCP servers behind this endpoint, which are commands and URLs
-// of the configuration, and reads which tools they have.
+// Package mcpservers runs the MCP servers of this endpoint, which are commands and URLs of
+// the configuration, and reads their tools.
 package mcpservers
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// readingChildren is how many processes of a server are for reading which tools
-// it has: one that is read, one of which it is learned how that is done. What
-// follows them then never mixes with what peers call.
+// readingChildren is how many processes of a server are reserved for reading its tools: one
+// for the session, one for detecting the era. Tools that a peer's calls add are then not
+// mixed in.
 const readingChildren = 2
 
-// Servers are the MCP servers behind this endpoint, as peers find them. A command is
-// started when it is needed, a URL is asked when it is. Reloads come one at a time;
-// everything else may be done meanwhile. It implements mcpmap.Backend.
+// Servers are the MCP servers of this endpoint for peers. A command is started, and a URL
+// called, when it is needed. Reloads run one at a time; other methods may be called during
+// a reload. It implements mcpmap.Backend.
 type Servers struct {
 	part.Passive
 	served  func() *all.Set
@@ -46,7 +46,7 @@ type Servers struct {
 	mu      sync.Mutex
 	now     map[string]*server // in force, by name
 	leaving map[*server]context.CancelFunc
-	work    sync.WaitGroup // of those that leave
+	work    sync.WaitGroup // of departing servers
 }
 
 // Options configure Servers.
@@ -54,17 +54,17 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 
-	// Served returns the profiles that are served. They are told of other servers.
+	// Served returns the profiles. They are notified of changed servers.
 	Served func() *all.Set
 
-	// Declare has the hints on servers that a configuration declares be in force.
+	// Declare puts the hints of a configuration in force.
 	Declare func(*config.Config)
 
-	// Forgotten is told of servers that have left, once nothing is counted of them any more.
+	// Forgotten is called when a server has ended and its metrics are removed.
 	Forgotten func(name string)
 }
 
-// New makes the servers of a configuration and starts none.
+// New makes the servers of a configuration without starting any.
 func New(o Options) (*Servers, error) {
 	s := &Servers{
 		served: o.Served, declare: o.Declare, forgotten: o.Forgotten,
@@ -87,7 +87,7 @@ func (s *Servers) Targets() (names []string, def string) { return s.table.Load()
 // Server implements mcpmap.Backend.
 func (s *Servers) Server(name string) (mcpmap.Server, bool) { return s.table.Load().Server(name) }
 
-// insiders are the servers for reading their tools. It implements mcpmap.Backend.
+// insiders are the servers for reading tools. It implements mcpmap.Backend.
 type insiders struct{ *Servers }
 
 // Targets implements mcpmap.Backend.
@@ -96,8 +96,8 @@ func (i insiders) Targets() (names []string, def string) { return i.inside.Load(
 // Server implements mcpmap.Backend.
 func (i insiders) Server(name string) (mcpmap.Server, bool) { return i.inside.Load().Server(name) }
 
-// prepare returns the servers of a configuration: those that are in force where their
-// entry is the same, else new ones, of which nothing is started yet.
+// prepare returns the servers of a configuration: the present ones for unchanged entries,
+// else new ones, which are not started.
 func (s *Servers) prepare(c *config.Config) (map[string]*server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Servers) named(name string) *server {
 	return s.now[name]
 }
 
-// discard gives back what prepare has made. The caller holds mu.
+// discard releases the servers that prepare has made. The caller holds mu.
 func (s *Servers) discard(next map[string]*server) {
 	for name, one := range next {
 		if s.now[name] != one {
@@ -134,7 +134,7 @@ func (s *Servers) discard(next map[string]*server) {
 	}
 }
 
-// put has peers find other servers. It returns those that they do not find any more.
+// put replaces the servers for peers. It returns the servers that were removed.
 func (s *Servers) put(next map[string]*server, def string) (left []*server) {
 	peers, inside := make(map[string]mcpmap.Server), make(map[string]mcpmap.Server)
 	s.mu.Lock()
@@ -157,7 +157,7 @@ func (s *Servers) put(next map[string]*server, def string) (left []*server) {
 	return left
 }
 
-// tableOf returns the Table of servers. What the configuration allows is allowed.
+// tableOf returns the Table of servers. The configuration was checked, so it cannot fail.
 func tableOf(of map[string]mcpmap.Server, def string) *mcpmap.Table {
 	table, err := mcpmap.NewTable(of, def)
 	if err != nil {
@@ -175,7 +175,7 @@ func defaultOf(c *config.Config) string {
 	return ""
 }
 
-// count has the counters of a server show from the start on.
+// count makes the counters of a server visible from the start.
 func (s *Servers) count(name string) {
 	for _, vec := range s.counters() {
 		vec.WithLabelValues(name)
@@ -188,8 +188,8 @@ func (s *Servers) abandon(next map[string]*server) {
 	s.discard(next)
 }
 
-// leave lets what is under way at a server end, and then ends the server. endless ends
-// what would never do so by itself.
+// leave waits for the requests of a server, and then ends the server. endless ends
+// exchanges without an expected end.
 func (s *Servers) leave(one *server, endless func(name string)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
@@ -206,7 +206,7 @@ func (s *Servers) leave(one *server, endless func(name string)) {
 	})
 }
 
-// forget drops what is known of a server that has left. Its name may be that of another.
+// forget removes the metrics of a server that has ended. Another server may have its name.
 func (s *Servers) forget(one *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +227,8 @@ func (s *Servers) forget(one *server) {
 	s.forgotten(one.name)
 }
 
-// Yield ends what is still under way at servers that have left a name to a partner: rules
-// that name it are about the partner now.
+// Yield ends the requests at departing servers whose name a partner now has, because rules
+// with that name are now about the partner.
 func (s *Servers) Yield(to config.Partners) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,11 +239,11 @@ func (s *Servers) Yield(to config.Partners) {
 	}
 }
 
-// Departing returns the names of the servers that have not yet left, sorted.
+// Departing returns the names of the servers that are being removed, sorted.
 func (s *Servers) Departing() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := []string{} // never nil, which JSON shows as null
+	names := []string{} // not nil, which would be null in JSON
 	for one := range s.leaving {
 		names = append(names, one.name)
 	}
@@ -257,8 +257,7 @@ func (s *Servers) Has(name string) bool {
 	return ok
 }
 
-// readsApart reports whether a server may have processes that are for reading
-// its tools alone.
+// readsApart reports whether a server may have separate processes for reading its tools.
 func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }
 
 func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
@@ -274,8 +273,8 @@ func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 	}
 }
 
-// observe logs and counts what happens to children. What they write to standard
-// output is not logged: it may be a payload that came out broken.
+// observe logs and counts events of children. It does not log lines of standard output,
+// which may be parts of a payload.
 func (s *Servers) observe(ev mcpstdio.Event) {
 	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), zap.Error(ev.Err)}
 	switch ev.What {
@@ -304,7 +303,7 @@ func (s *Servers) observe(ev mcpstdio.Event) {
 // Names returns the names of the servers, sorted.
 func (s *Servers) Names() []string {
 	names, _ := s.Targets()
-	return append([]string{}, names...) // never nil, which JSON shows as null
+	return append([]string{}, names...) // not nil, which would be null in JSON
 }
 
 // Look implements part.Part.
@@ -312,8 +311,8 @@ func (s *Servers) Look(h *part.Health) {
 	h.Warnings = append(h.Warnings, s.troubles.Warnings("mcp server")...)
 }
 
-// Close implements part.Part: all children and sessions at URLs end, and are gone when it
-// returns. It waits for no call: nobody is left to answer.
+// Close implements part.Part: it ends all children and sessions at URLs, and waits for
+// them. It does not wait for calls, because all connections have ended.
 func (s *Servers) Close() error {
 	s.mu.Lock()
 	now := s.now

@@ -19,9 +19,9 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Inside is how this process calls its own MCP servers, to read what tools they
-// have: as a peer does, over a connection in memory, to a mapping that asks no
-// rules. Where there is room that is to processes that no peer calls.
+// Inside is the connection by which this process reads the tools of its own MCP servers: as
+// a peer, over a connection in memory, with a mapping that asks no rules. If possible it
+// uses processes that no peer calls.
 type Inside struct {
 	part.Passive
 	servers         *Servers
@@ -31,11 +31,11 @@ type Inside struct {
 	way             *part.Passage
 }
 
-// NewInside connects nothing yet.
+// NewInside does not connect yet.
 func NewInside(s *Servers, c *config.Config, log *zap.Logger) (*Inside, error) {
 	in := &Inside{
 		servers: s, conf: c, log: log.Named(boundlog.MCP),
-		// A session that is left is left for good.
+		// A session that ends is not resumed.
 		served: mcpmap.New(mcpmap.Options{
 			Backend: insiders{s}, MaxSessions: maxInside, MaxSessionsPerPeer: maxInside, SessionGrace: time.Millisecond,
 		}),
@@ -53,11 +53,11 @@ func NewInside(s *Servers, c *config.Config, log *zap.Logger) (*Inside, error) {
 	return in, err
 }
 
-// maxInside bounds what is open to read tools: some for each server, of which there may
-// be more after a reload.
+// maxInside bounds the exchanges for reading tools: several for each server, whose number a
+// reload may increase.
 const maxInside = 1 << 20
 
-// insideOptions are those of one end. Between readings a connection is silent.
+// insideOptions returns the options of one end. Between readings a connection is silent.
 func insideOptions(m *mcpmap.Mapping, refresh time.Duration) (endpoint.Options, error) {
 	registry, err := profiles.NewRegistry(m.Profile())
 	silence := refresh + 10*time.Minute
@@ -68,7 +68,7 @@ func insideOptions(m *mcpmap.Mapping, refresh time.Duration) (endpoint.Options, 
 
 var errInside = errors.New("daemon: no connection to the own MCP servers")
 
-// connect opens a connection of its own.
+// connect opens a new connection.
 func (in *Inside) connect() (client *mcpmap.Client, end func(), err error) {
 	here, there := in.way.Pass("swpd", "swpd", func(transport.Conn) {})
 	end = func() {
@@ -91,8 +91,8 @@ func (in *Inside) Close() error {
 	return nil
 }
 
-// Offer implements part.Part: the tools of every MCP server, and those that the
-// configuration describes.
+// Offer implements part.Part: it offers the tools of every MCP server, and the tools of the
+// configuration.
 func (in *Inside) Offer(o *all.Options) error {
 	t := &in.conf.TOOLDISC
 	tools, err := readTools(in.conf)
@@ -108,7 +108,7 @@ func (in *Inside) Offer(o *all.Options) error {
 	return err
 }
 
-// CheckTools reads the tools that a configuration describes, and asks no server.
+// CheckTools reads the tools of the configuration, and asks no server.
 func CheckTools(c *config.Config) error {
 	tools, err := readTools(c)
 	if err != nil {
@@ -122,16 +122,14 @@ func CheckTools(c *config.Config) error {
 	return nil
 }
 
-// Section is the servers, and the tools that are described beside those that they
-// describe themselves.
+// Section has the servers, and the tools of the configuration.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "mcp servers", Stays: "the old ones stay", Keys: []string{"mcp.servers", "tooldisc.tools"}, Files: toolFiles, Prepare: prepare,
 	}
 }
 
-// Prepare makes the servers ready that have changed, with the tools that are
-// described beside those that they describe themselves.
+// Prepare prepares the changed servers, and the tools of the configuration.
 func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
 	s := in.servers
 	next, err := s.prepare(c)
@@ -140,7 +138,7 @@ func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
 	}
 	tools, err := readTools(c)
 	if err == nil {
-		err = tooldisc.Check(nil, tools) // names of servers are checked with the configuration
+		err = tooldisc.Check(nil, tools) // the configuration has checked the names of servers
 	}
 	if err != nil {
 		s.abandon(next)
@@ -151,7 +149,7 @@ func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
 		Commit: func() bool {
 			left := s.put(next, defaultOf(c))
 			s.declare(c)
-			_ = s.served().TOOLDISC.Set(in.readers(c.TOOLDISC.Refresh), tools) // which were checked
+			_ = s.served().TOOLDISC.Set(in.readers(c.TOOLDISC.Refresh), tools) // checked above
 			for _, one := range left {
 				s.leave(one, s.served().MCP.Leave)
 			}
@@ -161,7 +159,7 @@ func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// readers read the tools of the servers that are in force. Each server keeps its own.
+// readers returns the readers of the tools of all servers in force, one for each server.
 func (in *Inside) readers(refresh time.Duration) map[string]tooldisc.Server {
 	s := in.servers
 	s.mu.Lock()
@@ -171,7 +169,7 @@ func (in *Inside) readers(refresh time.Duration) map[string]tooldisc.Server {
 		if one.tools == nil {
 			one.tools = mcptools.New(mcptools.Options{
 				Connect: in.connect, Target: name, Refresh: refresh,
-				// Its few children must not be taken from those who want to call it.
+				// A server with few children keeps them for callers.
 				Brief: one.at == nil && one.reader == nil,
 			})
 		}
@@ -180,7 +178,7 @@ func (in *Inside) readers(refresh time.Duration) map[string]tooldisc.Server {
 	return list
 }
 
-// toolFiles are those that the section reads again.
+// toolFiles are the files that the section reloads.
 func toolFiles(c *config.Config) (files []string) {
 	for i := range c.TOOLDISC.Tools {
 		for _, file := range []string{c.TOOLDISC.Tools[i].Schema, c.TOOLDISC.Tools[i].Descriptor} {
@@ -192,7 +190,7 @@ func toolFiles(c *config.Config) (files []string) {
 	return files
 }
 
-// readTools reads the tools that the configuration describes.
+// readTools reads the tools of the configuration.
 func readTools(c *config.Config) (list []tooldisc.Configured, err error) {
 	for i := range c.TOOLDISC.Tools {
 		tool, err := readTool(&c.TOOLDISC.Tools[i])

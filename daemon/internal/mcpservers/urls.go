@@ -13,7 +13,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/mcphttp"
 )
 
-// backend is an MCP server at a URL.
+// backend returns the MCP server at a URL.
 func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, error) {
 	if _, err := Headers(c); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, e
 	})
 }
 
-// Headers reads the headers of a server at a URL, which have to be good.
+// Headers reads the headers of a server at a URL, and checks them.
 func Headers(c *config.MCPServer) (http.Header, error) {
 	h, err := headersOf(c)()
 	if err == nil {
@@ -36,8 +36,8 @@ func Headers(c *config.MCPServer) (http.Header, error) {
 	return h, err
 }
 
-// headersOf returns what reads the headers of a server at a URL. Files are read
-// each time, so that what replaces them needs no restart.
+// headersOf returns a function that reads the headers of a server at a URL. It reads files
+// each time, so that changed files need no restart.
 func headersOf(c *config.MCPServer) func() (http.Header, error) {
 	return func() (http.Header, error) {
 		h := make(http.Header, len(c.Headers)+len(c.HeadersFrom))
@@ -55,7 +55,7 @@ func headersOf(c *config.MCPServer) func() (http.Header, error) {
 	}
 }
 
-// maxHeaderValue bounds a file that holds the value of a header, in octets.
+// maxHeaderValue bounds the file of a header value, in octets.
 const maxHeaderValue = 8 << 10
 
 func readHeader(file string) (string, error) {

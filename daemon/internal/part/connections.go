@@ -7,14 +7,14 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Connections remembers connections while they last, so that they can be held
-// against new trust anchors and rules. The zero value is ready.
+// Connections records open connections, so that they can be checked again after a change of
+// trust anchors or rules. The zero value is ready.
 type Connections struct {
 	mu   sync.Mutex
 	open map[transport.Conn]struct{}
 }
 
-// Add remembers a connection until it ends.
+// Add records a connection until it ends.
 func (c *Connections) Add(conn transport.Conn) {
 	c.mu.Lock()
 	if c.open == nil {

@@ -10,27 +10,27 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Passage is a way in memory: sessions over pipes between two endpoints of this process.
+// Passage connects two endpoints of this process by sessions over pipes.
 type Passage struct {
-	near *endpoint.Endpoint // of those who come
+	near *endpoint.Endpoint // of the callers
 	far  *endpoint.Endpoint
 }
 
-// NewPassage makes a way between two endpoints with these options.
+// NewPassage makes a Passage between two endpoints with these options.
 func NewPassage(near, far endpoint.Options) (*Passage, error) {
 	inner, err := endpoint.New(far)
 	if err != nil {
 		return nil, err
 	}
-	near.Observer = endpoint.Discard // the other end tells
+	near.Observer = endpoint.Discard // the far end reports the same events
 	outer, err := endpoint.New(near)
 	if err != nil {
-		return nil, err // nothing runs in the other one yet
+		return nil, err // the near endpoint has no sessions yet
 	}
 	return &Passage{near: outer, far: inner}, nil
 }
 
-// Pass opens a pipe, and has opened look at its far end before anything is said.
+// Pass opens a pipe. It calls opened with the far end before any message.
 func (p *Passage) Pass(from, to string, opened func(transport.Conn)) (near, far *endpoint.Session) {
 	a, b := transport.NewPipe(transport.PipeOptions{A: from, B: to})
 	opened(b)
@@ -38,7 +38,7 @@ func (p *Passage) Pass(from, to string, opened func(transport.Conn)) (near, far 
 	return p.near.Attach(a), far
 }
 
-// End ends all sessions. Nobody is let in any more.
+// End ends all sessions, and refuses new ones.
 func (p *Passage) End() {
 	if p != nil {
 		_ = p.near.Close()
@@ -46,19 +46,19 @@ func (p *Passage) End() {
 	}
 }
 
-// Door is the way to this endpoint for those who act inside this process: callers over
-// HTTP, teams, and A2A-SDL for a peer. Each has sessions of its own over pipes, so that
-// rules, limits, hints, the audit trail and the metrics see it as they see every peer. A
-// nil Door lets nobody in and has nothing to end.
+// Door is the entrance to this endpoint for callers inside this process: HTTP callers,
+// teams, and A2A-SDL on behalf of a peer. Each has separate sessions over pipes, so that
+// rules, limits, hints, the audit trail and the metrics treat it like every peer. A nil
+// Door admits nobody and needs no Close.
 type Door struct {
 	to      DoorOptions
 	passage *Passage    // nil until the door is open
 	set     *all.Set    // profiles of the near ends
 	pipes   Connections // this endpoint's ends
-	most    int         // exchanges under way over a pipe
+	most    int         // exchanges in flight over a pipe
 }
 
-// DoorOptions say where doors lead to.
+// DoorOptions configure doors.
 type DoorOptions struct {
 	Version string        // of the program
 	Self    func() string // identity of this endpoint
@@ -68,18 +68,19 @@ type DoorOptions struct {
 		Options(errorFrames bool) endpoint.Options
 	}
 
-	// Keeper says who is let in.
+	// Keeper decides who is admitted.
 	Keeper interface {
-		// Deny says why an identity is not let in; nil if it is.
+		// Deny returns why an identity is not admitted; nil if it is.
 		Deny(identity string) error
 
-		// HangUp closes a connection whose peer is not let in any more.
+		// HangUp closes a connection whose peer is no longer admitted.
 		HangUp(conn transport.Conn, why error)
 	}
 }
 
-// A pipe is never idle: what is open over it would end with it. What costs a peer its
-// connection must not cost the other programs of a caller theirs.
+// A pipe has no idle timeout, because its open exchanges would end with it. The error
+// budget of a pipe is large, because one faulty program of a caller must not disconnect the
+// caller's other programs.
 const (
 	pipeIdle   = 365 * 24 * time.Hour
 	pipeBudget = 1_000_000 // refusals a minute
@@ -87,7 +88,7 @@ const (
 
 var errNotServing = errors.New("daemon: not serving yet")
 
-// NewDoor makes a door that is closed still. near configures the profiles of the near ends.
+// NewDoor makes a closed door. near configures the profiles of the near ends.
 func NewDoor(to DoorOptions, near all.Options) (*Door, error) {
 	near.Version = to.Version
 	set, err := all.New(near)
@@ -97,12 +98,12 @@ func NewDoor(to DoorOptions, near all.Options) (*Door, error) {
 	return &Door{to: to, set: set}, nil
 }
 
-// Profiles are those of the near ends.
+// Profiles returns the profiles of the near ends.
 func (d *Door) Profiles() *all.Set { return d.set }
 
-// Open lets in those who come from now on, each with at most so many exchanges under way
-// over a pipe. The profiles of this endpoint are there. No partner is looked for behind
-// a pipe, whosever identity it has.
+// Open opens the door. Each pipe may have so many exchanges in flight. The profiles of this
+// endpoint must exist. The session of a pipe never becomes the link of a partner, even if
+// its identity is a partner's.
 func (d *Door) Open(exchanges int) error {
 	d.most = exchanges
 	far := d.bounded(d.to.Endpoints.Options(false))
@@ -123,7 +124,7 @@ func (d *Door) bounded(o endpoint.Options) endpoint.Options {
 	return o
 }
 
-// setLimits has pipes that come from now on be bound by other limits.
+// setLimits changes the limits for new pipes.
 func (d *Door) setLimits(o endpoint.Options) error {
 	if d == nil || d.passage == nil {
 		return nil
@@ -146,8 +147,8 @@ func (d *Door) Pass(identity string) (*endpoint.Session, error) {
 	return s, nil
 }
 
-// Recheck closes the pipes of those who are not let in any more: the rules deny them, or
-// gone says why. A nil gone says nothing of anybody.
+// Recheck closes the pipes of identities that are no longer admitted: the rules deny them,
+// or gone returns a reason. gone may be nil.
 func (d *Door) Recheck(gone func(identity string) error) (kept, closed int) {
 	if d == nil {
 		return 0, 0
@@ -168,17 +169,17 @@ func (d *Door) Recheck(gone func(identity string) error) (kept, closed int) {
 	return kept, closed
 }
 
-// Shutdown ends the near ends in order.
+// Shutdown drains the near ends.
 func (d *Door) Shutdown(ctx context.Context) error { return d.passage.near.Shutdown(ctx) }
 
-// End ends all sessions. Nobody is let in any more.
+// End ends all sessions, and refuses new ones.
 func (d *Door) End() {
 	if d != nil {
 		d.passage.End()
 	}
 }
 
-// Close gives back the rest, once nobody uses the profiles of the near ends.
+// Close releases the rest after the profiles of the near ends are unused.
 func (d *Door) Close() {
 	if d != nil {
 		d.set.Close()

@@ -24,7 +24,8 @@ func ReadUpTo(name string, limit int64) ([]byte, error) {
 	return octets, nil
 }
 
-// Stamp describes files without opening them: it is another one when a file was replaced.
+// Stamp describes the state of files without opening them. It changes when a file is
+// replaced.
 func Stamp(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {

@@ -1,7 +1,7 @@
-// Package part defines what swpd is made of: a Part is a component with a life cycle,
-// metrics and health, and a Section is the part of the configuration that a component takes
-// up while the daemon serves. The package also has what several parts share: doors, which
-// are sessions in memory, and how files and failures are read and described.
+// Package part defines the structure of swpd. A Part is a component with a life cycle,
+// metrics and health; a Section is a part of the configuration that can be reloaded. The
+// package also has what several parts share: doors, which are sessions in memory, and
+// helpers for files and failures.
 package part
 
 import (
@@ -17,59 +17,60 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Part is one of the things that a daemon is made of. The daemon asks its parts, in the
-// order in which they were added, and never knows which of them has something to do. A
-// part embeds Passive and says only what concerns it.
+// Part is a component of a daemon. The daemon calls its parts in the order of their
+// addition, without knowing which of them have something to do. A part embeds Passive and
+// implements only the methods that it needs.
 type Part interface {
-	// Offer adds what the part has for the profiles, before they are made.
+	// Offer adds the part's contribution to the options of the profiles, before the
+	// profiles are made.
 	Offer(*all.Options) error
 
-	// Collectors are the metrics of the part. It is asked once, when all parts are made.
+	// Collectors are the metrics of the part. It is called once, after all parts are made.
 	Collectors() []prometheus.Collector
 
-	// Open makes what needs the profiles, such as endpoints. Nothing is served yet.
+	// Open makes the things that need the profiles, such as endpoints. Nothing is served
+	// yet.
 	Open() error
 
-	// Endpoints are those of the part that peers are connected to, once it is open, and
-	// Door is the way of those inside, nil if it has none. The daemon counts their sessions,
-	// and drains them: the doors last.
+	// Endpoints are the endpoints for peers, available after Open. Door is the door for
+	// callers inside this process, or nil. The daemon counts and drains their sessions,
+	// doors last.
 	Endpoints() []*endpoint.Endpoint
 	Door() *Door
 
-	// Opened is called when all parts are open, and nobody is let in yet.
+	// Opened is called when all parts are open, before anyone is admitted.
 	Opened()
 
-	// Serve works until ctx ends. It may return at once.
+	// Serve works until ctx ends. It may return earlier.
 	Serve(ctx context.Context)
 
-	// Recheck holds those who are connected against the rules and trust in force. It
-	// returns how many stay and how many were disconnected.
+	// Recheck checks connected peers against the rules and the trust in force. It returns
+	// how many stay and how many were disconnected.
 	Recheck() (kept, closed int)
 
-	// Look adds what is wrong with the part.
+	// Look adds the faults of the part.
 	Look(*Health)
 
-	// Retire is the first word of a stop: the part takes nothing new, and ends what would
-	// not end by itself. It does not wait.
+	// Retire begins a stop: the part accepts nothing new, and ends work without an expected
+	// end. It does not wait.
 	Retire()
 
-	// Drain waits until what is under way has ended, or for the end of ctx.
+	// Drain waits until the remaining work has ended, or for the end of ctx.
 	Drain(ctx context.Context) error
 
-	// Close ends what is left and gives everything back. Parts close in the order opposite
-	// to that in which they were added. It is called once, also if Open failed or was not
-	// called.
+	// Close ends the remaining work and releases all resources. Parts close in the reverse
+	// order of their addition. It is called once, also if Open failed or was not called.
 	Close() error
 }
 
-// Health is what /readyz and /status say.
+// Health is the answer of /readyz and /status.
 type Health struct {
 	Ready    bool     `json:"ready"`
 	Reasons  []string `json:"reasons"`  // why not
-	Warnings []string `json:"warnings"` // what somebody should look at
+	Warnings []string `json:"warnings"` // for the operator
 }
 
-// Passive is a part that has nothing to do.
+// Passive implements Part by doing nothing.
 type Passive struct{}
 
 // Offer implements Part.
@@ -108,10 +109,10 @@ func (Passive) Drain(context.Context) error { return nil }
 // Close implements Part.
 func (Passive) Close() error { return nil }
 
-// List is the parts of a daemon, in the order in which they were added.
+// List has the parts of a daemon, in the order of their addition.
 type List []Part
 
-// Offer asks all, until one of them fails.
+// Offer calls Offer of all parts, until one fails.
 func (l List) Offer(o *all.Options) error {
 	for _, one := range l {
 		if err := one.Offer(o); err != nil {
@@ -121,7 +122,7 @@ func (l List) Offer(o *all.Options) error {
 	return nil
 }
 
-// Open opens all, or as many as there are before one that cannot be opened.
+// Open opens the parts, until one fails.
 func (l List) Open() error {
 	for _, one := range l {
 		if err := one.Open(); err != nil {
@@ -131,7 +132,7 @@ func (l List) Open() error {
 	return nil
 }
 
-// endpoints are those of all parts: what peers are connected to, and behind doors.
+// endpoints returns the endpoints for peers, and those of doors.
 func (l List) endpoints() (outer, inner []*endpoint.Endpoint) {
 	for _, one := range l {
 		outer = append(outer, one.Endpoints()...)
@@ -142,7 +143,7 @@ func (l List) endpoints() (outer, inner []*endpoint.Endpoint) {
 	return outer, inner
 }
 
-// Stats adds up what the endpoints of all parts count.
+// Stats adds up the figures of all endpoints.
 func (l List) Stats() (sum endpoint.Stats) {
 	outer, inner := l.endpoints()
 	for _, ep := range slices.Concat(outer, inner) {
@@ -155,7 +156,7 @@ func (l List) Stats() (sum endpoint.Stats) {
 	return sum
 }
 
-// SetLimits has connections that come from now on be bound by other limits.
+// SetLimits changes the limits for new connections.
 func (l List) SetLimits(o endpoint.Options) error {
 	var failed []error
 	outer, _ := l.endpoints()
@@ -168,7 +169,7 @@ func (l List) SetLimits(o endpoint.Options) error {
 	return errors.Join(failed...)
 }
 
-// Recheck adds up what the parts return.
+// Recheck adds up the results of the parts.
 func (l List) Recheck() (kept, closed int) {
 	for _, one := range l {
 		k, c := one.Recheck()
@@ -177,8 +178,8 @@ func (l List) Recheck() (kept, closed int) {
 	return kept, closed
 }
 
-// Drain has all parts and their endpoints end what is under way, all at the same time;
-// then the doors, which what is under way may still need.
+// Drain drains all parts and their endpoints at the same time, and then the doors, which
+// the parts may need until then.
 func (l List) Drain(ctx context.Context) error {
 	for _, one := range l {
 		one.Retire()
@@ -199,7 +200,7 @@ func (l List) Drain(ctx context.Context) error {
 	return errors.Join(err, together(ctx, ends))
 }
 
-// together calls functions at the same time and returns what went wrong.
+// together calls functions at the same time and returns their errors.
 func together(ctx context.Context, list []func(context.Context) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup
@@ -210,7 +211,7 @@ func together(ctx context.Context, list []func(context.Context) error) error {
 	return errors.Join(errs...)
 }
 
-// Close closes all.
+// Close closes all parts.
 func (l List) Close() error {
 	var failed []error
 	for _, one := range slices.Backward(l) {

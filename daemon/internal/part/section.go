@@ -10,36 +10,35 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 )
 
-// Section is a part of the configuration that is taken up while the daemon serves. A key
-// that is in no section waits for the next start, and is named until then.
+// Section is a part of the configuration that can be reloaded. A key without a section
+// takes effect at the next start; until then warnings name it.
 type Section struct {
 	Name  string   // in the log and in warnings
-	Stays string   // what is said to stay while the section cannot be used
-	Keys  []string // what is taken up, with all below them; none: only files are read again
+	Stays string   // for warnings: what stays in force while the section is faulty
+	Keys  []string // the keys, with all below them; empty: only files are read again
 
-	// Fits reports whether the keys of a configuration can be taken up by what was started;
-	// if not, they wait for the next start. Nil: always.
+	// Fits reports whether a running daemon can apply the keys of a configuration; if not,
+	// they take effect at the next start. Nil: always.
 	Fits func(started, now *config.Config) bool
 
-	// Files are read again when they change. Nil: there are none.
+	// Files are read again when they change. May be nil.
 	Files func(c *config.Config) []string
 
-	// Prepare reads what a configuration says. What is in force does not change.
+	// Prepare reads the section of a configuration, without changing what is in force.
 	Prepare Prepare
 }
 
-// Prepare makes a Change of what a configuration says.
+// Prepare makes a Change from a configuration.
 type Prepare func(c *config.Config) (Change, error)
 
-// Change is a Section that is ready to be in force: either Commit is called, and Then, or
-// Abandon.
+// Change is a prepared Section. Either Commit and then Then is called, or Abandon.
 type Change struct {
-	// Commit puts it in force. It reports whether somebody may not be let in any more.
+	// Commit puts the section in force. It returns true if peers may no longer be admitted.
 	Commit func() (stricter bool)
 
-	Then     func()      // once peers were held against what is in force; nil: nothing
-	Abandon  func()      // gives back what was prepared; nil: nothing
-	Identity string      // that this endpoint has with it; empty: the one it had
+	Then     func()      // called after connected peers were checked; may be nil
+	Abandon  func()      // releases what was prepared; may be nil
+	Identity string      // the identity of this endpoint after the change; empty: unchanged
 	Fields   []zap.Field // of the log line
 }
 

@@ -9,17 +9,16 @@ import (
 	"github.com/slimwire/swp/daemon/boundlog"
 )
 
-// freshTrouble is how long trouble with something behind this endpoint is worth
-// a warning. It is used on demand, so nothing but the next use can tell that all
-// is well again.
+// freshTrouble is how long a failure of something behind this endpoint is worth a warning.
+// Only the next use shows whether it works again.
 const freshTrouble = time.Minute
 
-// Troubles are how things behind this endpoint failed last, by their names from
-// the configuration. The zero value is ready.
+// Troubles records the last failures of things behind this endpoint, by their names in the
+// configuration. The zero value is ready.
 type Troubles struct {
 	mu    sync.Mutex
 	last  map[string]trouble
-	known map[string]bool // names that are kept; nil: all
+	known map[string]bool // names to record; nil: all
 }
 
 type trouble struct {
@@ -27,7 +26,7 @@ type trouble struct {
 	when time.Time
 }
 
-// Note takes note of trouble with something, unless its name is not kept.
+// Note records a failure, unless its name is not recorded.
 func (t *Troubles) Note(name, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +39,7 @@ func (t *Troubles) Note(name, text string) {
 	t.last[name] = trouble{boundlog.Clean(text), time.Now()}
 }
 
-// Only forgets all names but some, for good.
+// Only removes all names except some, permanently.
 func (t *Troubles) Only(names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +50,7 @@ func (t *Troubles) Only(names []string) {
 	maps.DeleteFunc(t.last, func(name string, _ trouble) bool { return !t.known[name] })
 }
 
-// Warnings says what had trouble of late, each line beginning with kind.
+// Warnings returns recent failures, one line each, beginning with kind.
 func (t *Troubles) Warnings(kind string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

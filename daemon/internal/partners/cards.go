@@ -12,7 +12,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// Cards has the cards of partner/agent, which are asked of the partner. It
+// Cards returns the cards of partner/agent, which it requests from the partner. It
 // implements agdisc.Source.
 type Cards struct {
 	part.Passive
@@ -24,13 +24,13 @@ type Cards struct {
 	work      sync.WaitGroup
 }
 
-// Bounds of asking partners for cards.
+// Bounds of requests to partners for cards.
 const (
-	maxCards  = 64              // that wait for a partner at once
-	cardsWait = 2 * time.Second // for one that is away
+	maxCards  = 64              // requests that wait for a partner
+	cardsWait = 2 * time.Second // wait for a partner that is not connected
 )
 
-// NewCards asks for no card yet.
+// NewCards requests no card yet.
 func NewCards(links *Partners) *Cards {
 	p := &Cards{
 		directory: &links.directory, cache: agdisc.NewCache(agdisc.CacheOptions{}), slots: make(chan struct{}, maxCards),
@@ -39,7 +39,7 @@ func NewCards(links *Partners) *Cards {
 	return p
 }
 
-// Agents implements agdisc.Source: which agents a partner has it does not say.
+// Agents implements agdisc.Source. It returns none.
 func (p *Cards) Agents() []agdisc.Entry { return nil }
 
 // Card implements agdisc.Source.
@@ -77,7 +77,7 @@ func (p *Cards) Offer(o *all.Options) error {
 	return nil
 }
 
-// Close implements part.Part: it ends what is asked, and waits for it.
+// Close implements part.Part: it cancels pending requests, and waits for them.
 func (p *Cards) Close() error {
 	p.stop()
 	p.work.Wait()

@@ -1,5 +1,5 @@
-// Package rpcbackends passes calls of RPC methods on to the HTTP servers that the
-// configuration names.
+// Package rpcbackends forwards calls of RPC methods to the HTTP servers of the
+// configuration.
 package rpcbackends
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Backends are the HTTP servers that serve RPC methods. Each has connections
-// and a bound on calls of its own, so that one that hangs is no trouble to the
-// others. Reloads come one at a time; everything else may be done meanwhile.
+// Backends are the HTTP servers that serve RPC methods. Each has separate connections and a
+// bound on calls, so that one that hangs does not affect the others. Reloads run one at a
+// time; other methods may be called during a reload.
 type Backends struct {
 	part.Passive
 	now      atomic.Pointer[table]
@@ -34,7 +34,7 @@ type Backends struct {
 	troubles part.Troubles
 }
 
-// table is what one configuration says of them.
+// table has the backends of one configuration.
 type table struct {
 	methods map[string]rpc.Method
 	names   []string
@@ -46,14 +46,14 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 
-	// Own are the methods that the program serves itself: no backend may serve one.
+	// Own are the methods of the program itself: no backend may serve one.
 	Own map[string]rpc.Method
 
-	// Declare has the hints on methods that a configuration declares be in force.
+	// Declare puts the hints of a configuration in force.
 	Declare func(*config.Config)
 }
 
-// New connects nothing yet.
+// New does not connect yet.
 func New(o Options) (*Backends, error) {
 	b := &Backends{
 		own: o.Own, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
@@ -75,7 +75,7 @@ func (b *Backends) Offer(o *all.Options) error {
 	return nil
 }
 
-// read makes the backends of a configuration. Nothing is connected.
+// read makes the backends of a configuration, without connecting.
 func (b *Backends) read(c *config.Config) (*table, error) {
 	t := &table{methods: make(map[string]rpc.Method), names: slices.Sorted(maps.Keys(c.RPC.Backends))}
 	for _, name := range t.names {
@@ -99,8 +99,8 @@ func (b *Backends) read(c *config.Config) (*table, error) {
 	return t, nil
 }
 
-// failed takes note of a call that got no proper response. A backend that was taken out
-// meanwhile leaves no metric behind.
+// failed records a call without a proper response. A backend that was removed leaves no
+// metric.
 func (b *Backends) failed(name, method string, err error) {
 	b.log.Warn("call of a backend failed", zap.String("backend", name), zap.String("method", method), zap.Error(err))
 	if slices.Contains(b.now.Load().names, name) {
@@ -109,8 +109,7 @@ func (b *Backends) failed(name, method string, err error) {
 	b.troubles.Note(name, err.Error())
 }
 
-// put has calls that come from now on go to other backends. Those under way end as they
-// would have.
+// put sends new calls to other backends. Calls in flight end at the old ones.
 func (b *Backends) put(t *table) {
 	old := b.now.Swap(t)
 	for _, name := range t.names {
@@ -134,12 +133,12 @@ func (b *Backends) method(name string) (rpc.Method, bool) {
 	return m, ok
 }
 
-// Section is the backends.
+// Section has the backends.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "rpc backends", Stays: "the old ones stay", Keys: []string{"rpc.backends"}, Prepare: prepare}
 }
 
-// Prepare makes the backends of a configuration ready.
+// Prepare prepares the backends of a configuration.
 func (b *Backends) Prepare(c *config.Config) (part.Change, error) {
 	t, err := b.read(c)
 	if err != nil {
@@ -156,7 +155,7 @@ func (b *Backends) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// apart returns an error if a backend serves a method that the program has itself.
+// apart returns an error if a backend serves a method of the program itself.
 func apart(t *table, own map[string]rpc.Method) error {
 	for name := range own {
 		if _, taken := t.methods[name]; taken {
@@ -180,7 +179,7 @@ func (b *Backends) Close() error {
 	return nil
 }
 
-// close gives back the connections that no call is using.
+// close closes idle connections.
 func (t *table) close() {
 	for _, client := range t.clients {
 		client.Close()
