@@ -8,22 +8,21 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// The values of ART_ERR's code that have a meaning of their own. For what is
-// refused otherwise it is the alias of the canonical code, such as
+// Codes of ART_ERR. Other refusals have the alias of the canonical code, such as
 // INVALID_PROFILE_PAYLOAD.
 const (
 	CodeNotFound     = "NOT_FOUND"            // no such artifact, or no such offer, for this peer
-	CodeInvalidRange = "INVALID_RANGE"        // the range begins beyond the artifact, or behind its own end
-	CodeInvalidToken = "INVALID_RESUME_TOKEN" // not one of this endpoint, or of what the artifact is now
+	CodeInvalidRange = "INVALID_RANGE"        // the range begins beyond the artifact, or after its own end
+	CodeInvalidToken = "INVALID_RESUME_TOKEN" // not issued by this endpoint for the present artifact
 
 	CodeUnsupportedHash = "UNSUPPORTED_HASH"   // hash_alg is not sha256
-	CodeConflict        = "OFFER_CONFLICT"     // another offer of this artifact_id is under way
-	CodeTooLarge        = "TOO_LARGE"          // total_size, or metadata, is above what this endpoint takes
+	CodeConflict        = "OFFER_CONFLICT"     // another upload of this artifact_id is in progress
+	CodeTooLarge        = "TOO_LARGE"          // total_size, or metadata, is above the limit of this endpoint
 	CodeQuota           = "QUOTA_EXCEEDED"     // there is no room now
 	CodeOrdering        = "ORDERING"           // chunk_index is not the next one
 	CodeInvalidOffset   = "INVALID_OFFSET"     // offset is not where the last chunk ended
 	CodeSizeMismatch    = "SIZE_MISMATCH"      // more, or at the end fewer, octets than were offered
-	CodeIntegrity       = "INTEGRITY_MISMATCH" // the octets are not those of the hash; they are discarded
+	CodeIntegrity       = "INTEGRITY_MISMATCH" // the octets do not match the hash; they are discarded
 	CodeBusy            = "BUSY"               // offer it again in a moment
 	CodeChanged         = "CHANGED"            // the artifact was replaced or removed while it was sent
 )
@@ -44,7 +43,7 @@ const (
 	DetailStore    = "artifact_no_store"
 )
 
-// refuse returns a refusal of InvalidProfilePayload with its own code.
+// refuse returns a refusal of InvalidProfilePayload with a code of the profile.
 func refuse(code, format string, args ...any) *profiles.Error {
 	text := "artifact: " + fmt.Sprintf(format, args...)
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Text: text, Answer: refusals.Answer(code, text, false)}
@@ -65,17 +64,17 @@ func domain(fault *profiles.Error) *profiles.Error {
 // errUnknown refuses absent artifacts, and those that the peer may not see.
 var errUnknown = &profiles.Error{Code: profiles.NotFound, Detail: DetailUnknown, Text: "artifact: not found", Domain: true}
 
-// errHidden is errUnknown for artifacts that the peer may not see: to the peer
-// they look the same.
+// errHidden is errUnknown for artifacts that the peer may not see. The peer cannot
+// distinguish them.
 var errHidden = profiles.Deny(errUnknown)
 
 // errDenied refuses an offer that the rules do not allow.
 var errDenied = &profiles.Error{Code: profiles.SecurityPolicy, Text: "artifact: not allowed to offer this artifact", Denied: true}
 
-// errStore refuses offers where nothing can be kept.
+// errStore refuses offers if there is no store.
 var errStore = &profiles.Error{Code: profiles.NotFound, Detail: DetailStore, Text: "artifact: this endpoint keeps no artifacts"}
 
-// later is a refusal that a repetition may not meet.
+// later is a retryable refusal.
 func later(code, detail, text string) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.RateLimitExceeded, Detail: detail, Text: "artifact: " + text, Pace: true, Retryable: true,
@@ -101,7 +100,7 @@ func unavailable(err error) *profiles.Error {
 	return fault
 }
 
-// refusals are the ART_ERRs for messages that were refused, and those of peers.
+// refusals are the ART_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypeOffer, TypeGet, TypeChunk},
 	New: func() (p1.ErrMessage, p1.ErrFields) {
@@ -116,8 +115,8 @@ func ackAnswer(id []byte, index uint64) e1.Envelope {
 	return e1.Envelope{MsgType: TypeAck, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
-// heldAnswer builds the ART_ACK of an offer: it names the last chunk that is held,
-// of which mark are, and how many octets are.
+// heldAnswer builds the ART_ACK of an offer. mark is the number of stored chunks, held the
+// number of stored octets.
 func heldAnswer(id []byte, mark, held uint64) e1.Envelope {
 	env := ackAnswer(id, mark-1)
 	env.Extensions = e1.AppendExtensionUvarint(nil, ExtDurable, held)

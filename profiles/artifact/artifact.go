@@ -65,23 +65,23 @@ const (
 	Name      = "artifact"
 )
 
-// Names of the RPC methods that go with the profile.
+// Names of the RPC methods of the profile.
 const (
 	MethodList   = "swp.artifacts.list"   // params a ListParams, result a ListResult, as JSON
-	MethodForget = "swp.artifacts.forget" // params an artifact_id; ends the caller's artifact and upload of it, empty result
+	MethodForget = "swp.artifacts.forget" // params an artifact_id; deletes the caller's artifact and its upload; empty result
 )
 
-// Options configure a Service. The zero value has nothing and keeps nothing.
+// Options configure a Service. The zero value stores nothing.
 type Options struct {
-	// Store keeps the artifacts. Nil means that none are taken.
+	// Store stores the artifacts. Nil: offers are refused.
 	Store Store
 
-	// Access is asked for the operation offer on each artifact_id, and for get and
-	// list on those of others. Nil denies nothing.
+	// Access is asked for the operation offer on each artifact_id, and for get and list on
+	// artifacts of other identities. Nil denies nothing.
 	Access profiles.Access
 
-	// MaxSize is the largest total_size that is taken, in octets; default 2^62.
-	// MaxMetadata is the most metadata, in octets; default 64 KiB, at most 1 MiB.
+	// MaxSize is the maximum total_size in octets; default 2^62. MaxMetadata is the maximum
+	// size of the metadata in octets; default 64 KiB, at most 1 MiB.
 	MaxSize     uint64
 	MaxMetadata int
 
@@ -93,16 +93,16 @@ type Options struct {
 	Chunk int
 
 	// Downloads is how many GETs are answered at once, DownloadsPerIdentity for one
-	// identity; default 256 and 16. More are refused, to try again.
+	// identity; default 256 and 16. More are refused as retryable.
 	Downloads, DownloadsPerIdentity int
 
-	// Abandoned is how long an upload is kept that nothing is heard of; default 24
-	// hours. Retention is how long an artifact is kept after it was completed; zero
-	// means until its owner has it forgotten or replaces it.
+	// Abandoned is how long an incomplete upload without messages is kept; default 24
+	// hours. Retention is how long an artifact is kept after its completion; zero means
+	// until its owner deletes or replaces it.
 	Abandoned, Retention time.Duration
 
-	// TokenKey is the secret behind resume_tokens. Those made under another one
-	// are refused. Default: a random one, so that they end with the process.
+	// TokenKey is the secret for resume_tokens. Tokens with another key are refused.
+	// Default: random, so that tokens end with the process.
 	TokenKey []byte
 }
 
@@ -153,10 +153,10 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Service is the artifacts of one endpoint. It is safe for concurrent use.
+// Service stores and serves the artifacts of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts      Options
-	limits    atomic.Pointer[Options] // what SetLimits changes of them
+	limits    atomic.Pointer[Options] // the fields that SetLimits changes
 	profile   *profiles.Profile
 	uploads   uploads
 	downloads downloads
@@ -168,7 +168,7 @@ type Service struct {
 
 var errClosed = errors.New("artifact: closed")
 
-// lists is how many listings are made at once; more wait.
+// lists is how many listings are made at the same time; more wait.
 const lists = 4
 
 // New returns a Service. It fails if an option is out of range. The caller closes
@@ -214,10 +214,9 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// SetLimits has other bounds and times hold for what comes from now on: MaxSize,
-// MaxMetadata, Window, Chunk, Downloads, DownloadsPerIdentity, Abandoned and Retention of
-// o. An upload or a download that is under way ends as it began. It fails on what New
-// would not take, and then changes nothing.
+// SetLimits changes the bounds and times for later requests: MaxSize, MaxMetadata, Window,
+// Chunk, Downloads, DownloadsPerIdentity, Abandoned and Retention of o. Uploads and
+// downloads in progress do not change. If New would refuse o, it fails and changes nothing.
 func (s *Service) SetLimits(o Options) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -227,11 +226,11 @@ func (s *Service) SetLimits(o Options) error {
 	return nil
 }
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers, the same one each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
-// Close ends downloads and waits until they have ended. Received octets are in
-// the Store, which must be closed after this.
+// Close ends downloads and waits for them. Received octets are in the Store. Close the
+// Store afterwards.
 func (s *Service) Close() {
 	s.cancel(errClosed)
 	s.downloads.close()

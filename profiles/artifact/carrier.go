@@ -1,14 +1,14 @@
 package artifact
 
-// carrier is a buffer in which a large chunk is built around its octets, so that
-// they are read to where they are sent from.
+// carrier is a buffer for a large chunk. The data is read into its final place in the
+// payload, so it is not copied.
 type carrier struct{ buf []byte }
 
-// headroom is more than the octets in front of a chunk's data: an artifact_id,
-// two numbers, and the keys and lengths of these, of the data and of the wrapper.
+// headroom is more than the octets in front of a chunk's data: an artifact_id, two numbers,
+// and the keys and lengths of these, of the data and of the wrapper.
 const headroom = MaxID + 64
 
-// room returns where n octets of data go, until the next call.
+// room returns the place for n octets of data, valid until the next call.
 func (c *carrier) room(n int) []byte {
 	if cap(c.buf) < headroom+n {
 		c.buf = make([]byte, headroom+n, headroom+n+MaxToken)
@@ -17,8 +17,8 @@ func (c *carrier) room(n int) []byte {
 	return c.buf[headroom : headroom+n : headroom+n]
 }
 
-// payload returns the payload of a chunk whose Data is what room has returned. It
-// is valid until the next call of room.
+// payload returns the payload of a chunk whose Data was returned by room. It is valid until
+// the next call of room.
 func (c *carrier) payload(m *Chunk) []byte {
 	var b [headroom]byte
 	head := m.appendHead(b[:0])

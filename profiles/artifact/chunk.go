@@ -50,7 +50,7 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 		return err
 	}
 	index, terminal := m.ChunkIndex, m.IsTerminal
-	_ = m.Decode(held.Payload) // again, now out of the copy
+	_ = m.Decode(held.Payload) // again, from the copy
 	s.enter(up)
 	up.next++
 	up.end += uint64(len(m.Data))
@@ -60,7 +60,7 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 			w.Fail(err)
 			return
 		}
-		_ = w.Finish(ackAnswer([]byte(id), index)) // or nobody is left to be told
+		_ = w.Finish(ackAnswer([]byte(id), index)) // fails if the peer has disconnected
 	}
 	s.opts.Store.Append(name, m.Offset, up.next, m.Data, func(wrote bool, err error) {
 		switch {
@@ -94,15 +94,15 @@ func (s *Service) current(name string) (*upload, error) {
 	return &upload{name: name, tag: t, next: mark, end: held, begun: true}, err
 }
 
-// isEnd reports whether a chunk says what is so already: that an artifact ends
-// where it does. That is how an uploader may go on which learned from the ACK of
-// its OFFER that all octets are held.
+// isEnd reports whether a chunk repeats the known end of a complete artifact. An uploader
+// that learned from the ACK of its OFFER that all octets are stored may continue with this
+// chunk.
 func (s *Service) isEnd(name string, m *Chunk) bool {
 	_, size, mark, _, ok := s.opts.Store.Blob(name)
 	return ok && m.IsTerminal && len(m.Data) == 0 && m.Offset == size && m.ChunkIndex == mark
 }
 
-// enter counts one more operation under way. The caller holds mu.
+// enter counts one more operation in progress. The caller holds mu.
 func (s *Service) enter(up *upload) {
 	up.waiting++
 	s.uploads.live[up.name] = up
@@ -129,8 +129,7 @@ func (up *upload) fits(m *Chunk) error {
 	return nil
 }
 
-// seal has the artifact verified and made visible, and ends the operation under
-// way that stands for it.
+// seal verifies the artifact and makes it visible, and ends its operation in progress.
 func (s *Service) seal(up *upload, answer func(error)) {
 	s.opts.Store.Seal(up.name, up.tag.sum, s.limits.Load().Retention, func(sealed bool, err error) {
 		s.uploads.finish(up, err != nil || !sealed)
@@ -145,8 +144,7 @@ func (s *Service) seal(up *upload, answer func(error)) {
 	})
 }
 
-// discard ends an upload whose last chunk shows that it cannot be complete. The
-// caller holds mu.
+// discard ends an upload whose last chunk has the wrong size. The caller holds mu.
 func (s *Service) discard(up *upload, req *profiles.Request) error {
 	_, w, err := req.Hold()
 	if err != nil {

@@ -18,28 +18,27 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &refused) && refused.Code == code
 }
 
-// Upload is an artifact to be uploaded.
+// Upload describes an artifact to upload.
 type Upload struct {
 	ArtifactID string
 	Size       uint64
 	Hash       [32]byte // SHA-256
 	Metadata   []byte
 
-	// Octets are the octets of the artifact. Required, and asked from one
-	// goroutine.
+	// Octets are the octets of the artifact. Required. One goroutine reads them.
 	Octets io.ReaderAt
 
-	// Chunk is how many octets of data go into one chunk, default 256 KiB, and
-	// Window how many chunks wait for their ACK, default 16. Both have to fit the
-	// limits of the other end.
+	// Chunk is the size of a chunk in octets, default 256 KiB. Window is how many chunks
+	// may wait for their ACK, default 16. Both must be within the limits of the peer.
 	Chunk, Window int
 
-	// Sync waits until what was sent on a lane is processed: rpc's MethodSync.
-	// Without it the first chunk is sent to learn that it is held already.
+	// Sync waits until all earlier messages of a lane are processed: rpc's MethodSync.
+	// Without it Send learns from the answer to the first chunk whether that chunk is
+	// stored already.
 	Sync func(ctx context.Context, on profiles.Lane) error
 
-	// Progress is told, from the same goroutine, how many octets are durable at
-	// the other end. May be nil.
+	// Progress is called, by the same goroutine, with the number of octets that are durable
+	// at the peer. May be nil.
 	Progress func(durable uint64)
 }
 
@@ -57,13 +56,12 @@ func (u *Upload) withDefaults() Upload {
 	return o
 }
 
-// Send uploads an artifact, from where an earlier Send has left off. It returns
-// nil once the other end has verified it and keeps it.
+// Send uploads an artifact; it continues where an earlier Send has stopped. It returns nil
+// after the peer has verified and stored it.
 //
-// Any other end leaves what is durable at the other end for the next Send. The
-// error is a *profiles.PeerError if the other end refused, an *profiles.Error if either
-// side refused a message, that of Octets, the context's, or why the connection
-// has ended.
+// After an error the durable octets stay at the peer for the next Send. The error is a
+// *profiles.PeerError if the peer refused, an *profiles.Error if either side refused a
+// message, an error of Octets, that of ctx, or the reason why the connection has ended.
 func (u Upload) Send(ctx context.Context, on profiles.Session) error {
 	u = u.withDefaults()
 	if u.Chunk < 1 || u.Window < 1 {
@@ -79,14 +77,14 @@ func (u Upload) Send(ctx context.Context, on profiles.Session) error {
 	return s.run(ctx)
 }
 
-// sending is one Send.
+// sending is the state of Send.
 type sending struct {
 	Upload
 	lane  profiles.Lane
-	offer profiles.Call // answered if something is held, or it is refused
+	offer profiles.Call // has an answer if octets are stored, or it is refused
 	calls []sent        // chunks that wait for their ACK
 	next  uint64        // index of the next chunk
-	at    uint64        // and where it begins
+	at    uint64        // offset of the next chunk
 	over  bool          // the last chunk was sent
 	buf   carrier
 }
@@ -121,8 +119,8 @@ func (s *sending) run(ctx context.Context) error {
 	return err
 }
 
-// An upload that was cut off may still be written, or verified, at the other end,
-// which takes seconds for gigabytes. The offer is repeated until then.
+// The octets of an interrupted upload may still be written or verified at the peer, which
+// takes seconds for gigabytes. The offer is repeated for this time.
 const busyFor = 5 * time.Minute
 
 var busyPauses = backoff.Exponential{First: 20 * time.Millisecond, Longest: time.Second}
@@ -141,7 +139,7 @@ func (s *sending) beginPatiently(ctx context.Context) (complete bool, err error)
 	}
 }
 
-// begin offers the artifact and learns where to go on.
+// begin offers the artifact and determines where to continue.
 func (s *sending) begin(ctx context.Context) (complete bool, err error) {
 	m := Offer{
 		ArtifactID: []byte(s.ArtifactID), TotalSize: s.Size, HashAlg: []byte(HashSHA256), Hash: s.Hash[:], Metadata: s.Metadata,
@@ -156,15 +154,15 @@ func (s *sending) begin(ctx context.Context) (complete bool, err error) {
 	return s.held()
 }
 
-// held looks at the answer to the offer, if there is one: the other end answers
-// in order, so that it is here before the answer to any later message.
+// held reads the answer to the offer, if there is one. The peer answers in order, so it has
+// arrived before the answer to any later message.
 func (s *sending) held() (complete bool, err error) {
 	past, cancel := context.WithCancel(context.Background())
 	cancel()
 	env, err := s.offer.Recv(past)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return false, nil // nothing is held
+		return false, nil // nothing is stored
 	case err != nil:
 		return false, err
 	case env.MsgType != TypeAck:
@@ -232,9 +230,8 @@ func (s *sending) receive(ctx context.Context) (complete bool, err error) {
 	return c.last, nil
 }
 
-// goOn resumes at the place in the answer to the offer, after the first chunk
-// turned out not to be the next one: it was sent without waiting for that
-// answer.
+// goOn continues at the place in the answer to the offer, after the first chunk was refused
+// as not the next one: it was sent before that answer was known.
 func (s *sending) goOn(ctx context.Context, cause error) (complete bool, err error) {
 	for _, c := range s.calls {
 		c.Close()

@@ -12,8 +12,8 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// crossing is how artifacts of partners are offered and got. A chunk says no more than
-// its artifact_id, so over one link one peer at a time uploads an artifact of that id.
+// crossing says how artifacts of partners are offered and downloaded. A chunk has only its
+// artifact_id, so over one link one peer at a time may upload an artifact with that id.
 func crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "artifact_id"}
 	c := names.Crossing(&refusals, map[uint64]profiles.Errand{
@@ -40,17 +40,17 @@ func crossing() *profiles.Crossing {
 	return c
 }
 
-// passRange is how many octets of an artifact are asked of a partner at once, and held
-// for a peer that is slow.
+// passRange is how many octets of an artifact are requested from a partner at once, and
+// buffered for a slow peer.
 const passRange = 1 << 20
 
 // passFor is how long a GET waits for a partner that was lost, or has no room, before the
-// peer is told.
+// peer gets an error.
 const passFor = 30 * time.Second
 
 var passPauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
-// pass answers a GET with what a partner has.
+// pass answers a GET with the data of a partner.
 func pass(way *profiles.Way, req *profiles.Request, w profiles.Responder) (func(context.Context) error, error) {
 	var m Get
 	if err := m.Decode(req.Payload); err != nil {
@@ -71,14 +71,14 @@ type passing struct {
 	Download
 	way  *profiles.Way
 	w    profiles.Responder
-	id   []byte // of the artifact, here
+	id   []byte // of the artifact at this endpoint
 	ctx  context.Context
 	next uint64 // index of the next chunk
 	buf  carrier
 	err  error // of sending
 }
 
-// run goes on over the next session where one is lost.
+// run answers the GET, and continues over the next session after a lost one.
 func (p *passing) run(ctx context.Context) error {
 	p.ctx = ctx
 	retry := backoff.Retry{Pauses: passPauses, Patience: passFor}
@@ -96,7 +96,7 @@ func (p *passing) run(ctx context.Context) error {
 	})
 }
 
-// send passes a chunk on to the peer.
+// send forwards a chunk to the peer.
 func (p *passing) send(c *Chunk) error {
 	on := Chunk{
 		ArtifactID: p.id, ChunkIndex: p.next, Offset: c.Offset, Data: p.buf.room(len(c.Data)),

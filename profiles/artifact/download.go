@@ -9,36 +9,35 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Download is an artifact to be got, or the rest of one.
+// Download describes an artifact, or a part of one, to download.
 type Download struct {
 	ArtifactID string
 
-	// Start is the first octet that is wanted, End the one after the last; 0 means
-	// all to the end.
+	// Start is the first octet, End the one after the last; an End of 0 means all.
 	Start, End uint64
 
-	// ResumeToken, if set, came with the octet before Start. It has the download
-	// fail if the artifact is another one by now.
+	// ResumeToken, if set, came with the octet before Start. With it the download fails if
+	// the artifact has changed.
 	ResumeToken string
 
-	// Size is the size of the artifact; 0 means unknown. Then one range is asked
-	// for after the other, otherwise the next one before the last has come.
+	// Size is the size of the artifact; 0 means unknown. If it is known, the next range is
+	// requested before the previous one has arrived.
 	Size uint64
 
-	// Range is how many octets are asked for at once, default 4 MiB. These octets
-	// are held in memory until Sink has taken them.
+	// Range is how many octets are requested at once, default 4 MiB. They are held in
+	// memory until Sink has returned.
 	Range uint64
 
-	// Sink takes the chunks, in order. One is valid until it returns. Its ResumeToken,
-	// if not empty, is for a Download that starts behind it. An error of it ends the
-	// download. Required.
+	// Sink is called with the chunks, in order. A chunk is valid until Sink returns. Its
+	// ResumeToken, if not empty, is for a Download that starts after it. If Sink returns an
+	// error, the download ends. Required.
 	Sink func(c *Chunk) error
 }
 
-// Receive gets the artifact and returns where it, or the range, has ended. The
-// error is a *profiles.PeerError if the other end refused, an *profiles.Error if either
-// side refused a message, that of Sink, the context's, or why the connection has
-// ended. What Sink took before it counts.
+// Receive downloads the artifact and returns the end of the received octets. The error is a
+// *profiles.PeerError if the peer refused, an *profiles.Error if either side refused a
+// message, that of Sink, that of ctx, or the reason why the connection has ended. Octets
+// that Sink has accepted before are valid.
 func (d Download) Receive(ctx context.Context, on profiles.Session) (end uint64, err error) {
 	if d.Range == 0 {
 		d.Range = 4 << 20
@@ -66,13 +65,13 @@ func (d Download) Receive(ctx context.Context, on profiles.Session) (end uint64,
 	return r.at, nil
 }
 
-// receiving is one Receive.
+// receiving is the state of Receive.
 type receiving struct {
 	Download
 	lane  profiles.Lane
 	calls []asked
 	asked uint64 // up to here
-	at    uint64 // octets up to here were taken
+	at    uint64 // octets up to here were passed to Sink
 	begun bool
 	over  bool // the artifact has ended
 }
@@ -80,7 +79,7 @@ type receiving struct {
 type asked struct {
 	profiles.Call
 	end  uint64 // of the range
-	next uint64 // index of the chunk that comes next
+	next uint64 // index of the next chunk
 }
 
 func (r *receiving) close() {
@@ -89,7 +88,7 @@ func (r *receiving) close() {
 	}
 }
 
-// ahead is how many ranges may be asked for now.
+// ahead is how many ranges may be requested now.
 func (r *receiving) ahead() int {
 	limit := r.Size
 	if r.End != 0 {
@@ -131,7 +130,7 @@ func (r *receiving) ask(ctx context.Context) error {
 
 var errSequence = errors.New("artifact: chunk out of order")
 
-// receive takes one chunk of the oldest GET.
+// receive handles one chunk of the oldest GET.
 func (r *receiving) receive(ctx context.Context) error {
 	c := &r.calls[0]
 	env, err := c.Recv(ctx)

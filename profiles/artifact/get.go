@@ -79,7 +79,7 @@ func (s *Service) get(req *profiles.Request) error {
 	return nil
 }
 
-// answerHeld answers the copy of a GET, until the peer or this endpoint is gone.
+// answerHeld answers the copy of a GET, until the peer disconnects or this endpoint stops.
 func (s *Service) answerHeld(identity string, req *profiles.Request, w profiles.Responder) error {
 	ctx, cancel := context.WithCancelCause(w.Context())
 	defer cancel(nil)
@@ -102,9 +102,8 @@ type found struct {
 	tag     tag
 }
 
-// find returns the artifact of an artifact_id that an identity gets: its own, or
-// else the one that was completed first. An artifact that it may not get is
-// errUnknown, like an absent one.
+// find returns the artifact of an artifact_id for an identity: its own, else the one that
+// was completed first. An artifact that it may not get is errUnknown, like an absent one.
 func (s *Service) find(ctx context.Context, identity, id string) (*found, error) {
 	own, err := nameOf(id, identity)
 	if err == nil {
@@ -138,7 +137,7 @@ func (s *Service) find(ctx context.Context, identity, id string) (*found, error)
 
 var errRange = domain(with(DetailRange, refuse(CodeInvalidRange, "the range begins beyond the artifact, or behind its own end")))
 
-// span returns which octets of an artifact a GET asks for.
+// span returns the octets that a GET requests.
 func (s *Service) span(m *Get, t *tag) (start, end uint64, err error) {
 	start, end = m.Start, m.End
 	if len(m.ResumeToken) > 0 {
@@ -155,8 +154,8 @@ func (s *Service) span(m *Get, t *tag) (start, end uint64, err error) {
 	return start, end, nil
 }
 
-// answer sends the chunks of a GET. No chunk is the terminal answer, because that
-// one could not be sent again. An error is for the sender of the GET.
+// answer sends the chunks of a GET. No chunk is the terminal answer, because a terminal
+// answer could not be retried. An error is for the sender of the GET.
 func (s *Service) answer(ctx context.Context, identity string, m *Get, w profiles.Responder) error {
 	a, err := s.find(ctx, identity, string(m.ArtifactID))
 	if err != nil {
@@ -176,12 +175,12 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 			return err
 		}
 		if at += n; at == end {
-			return nil // an empty range has one chunk, too
+			return nil // an empty range also has one chunk
 		}
 	}
 }
 
-// carriers hold a chunk while it is sent.
+// carriers are buffers for chunks being sent.
 var carriers = sync.Pool{New: func() any { return new(carrier) }}
 
 // send reads the octets of one chunk and sends it.
@@ -204,7 +203,7 @@ func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profile
 	return sendPatiently(ctx, w, e1.Envelope{MsgType: TypeChunk, Payload: buf.payload(c)})
 }
 
-// sendPatiently sends a chunk once there is room for it.
+// sendPatiently sends a chunk when there is room for it.
 func sendPatiently(ctx context.Context, w profiles.Responder, env e1.Envelope) error {
 	for {
 		err := w.Send(env)
@@ -212,7 +211,7 @@ func sendPatiently(ctx context.Context, w profiles.Responder, env e1.Envelope) e
 		if !errors.As(err, &fault) || !fault.Pace {
 			return err
 		}
-		// Others have spent what may wait to be sent.
+		// Other exchanges have used up the queue.
 		if err := backoff.Wait(ctx, retryEvery); err != nil {
 			return err
 		}

@@ -14,14 +14,13 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// listOctets is how much metadata goes into one ListResult, unless a single
-// artifact has more.
+// listOctets bounds the metadata in one ListResult, unless a single artifact has more.
 const listOctets = 1 << 20
 
-// ListParams say what to list. Empty params are the first page of everything.
+// ListParams select artifacts. Empty params are the first page of all.
 type ListParams struct {
-	ArtifactID string `json:"artifact_id,omitempty"` // this one only
-	After      string `json:"after,omitempty"`       // artifact_ids that come after it, in order of their octets
+	ArtifactID string `json:"artifact_id,omitempty"` // only this one
+	After      string `json:"after,omitempty"`       // only artifact_ids after this one, in octet order
 	Limit      int    `json:"limit,omitempty"`       // default and bound is profiles.MaxList
 }
 
@@ -46,7 +45,7 @@ func Entries(in ListParams, call func(params, result any) error) iter.Seq2[Entry
 	})
 }
 
-// Entry is one artifact, as a GET would find it.
+// Entry is one artifact that the caller can GET.
 type Entry struct {
 	ArtifactID string    `json:"artifact_id"`
 	Size       uint64    `json:"size"`
@@ -63,9 +62,9 @@ type candidate struct {
 	version uint64
 }
 
-// List serves MethodList: it tells a peer which artifacts it may see, its own and
-// those of others that a rule lets it list. The error is an *profiles.Error, or
-// that of ctx. It reads the Store.
+// List serves MethodList: it returns the artifacts that a peer may see, its own and those
+// that a rule lets it list. The error is an *profiles.Error, or that of ctx. It reads the
+// Store.
 func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) ([]byte, error) {
 	var in ListParams
 	if err := profiles.ReadListing(Name, params, &in, &in.Limit); err != nil {
@@ -96,7 +95,7 @@ func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) 
 			return nil, unavailable(err)
 		}
 		if !found {
-			continue // replaced or forgotten meanwhile
+			continue // replaced or deleted since
 		}
 		c.Metadata = note
 		octets += len(note)
@@ -108,13 +107,13 @@ func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) 
 	return json.Marshal(out)
 }
 
-// page returns the artifacts of a page, without their metadata, and whether more
-// follow. Among those with the same artifact_id, which are adjacent, it takes
-// the peer's own, or else the one that was completed first.
+// page returns the artifacts of a page, without their metadata, and whether there are more.
+// Of several with the same artifact_id, which are adjacent, it returns the peer's own, else
+// the one that was completed first.
 func (s *Service) page(ctx context.Context, identity string, in ListParams) (page []candidate, more bool, err error) {
 	prefix, after := "", ""
 	if in.After != "" {
-		after = strings.TrimSuffix(allOf(in.After), "\x01") + "\x02" // behind all of that artifact_id
+		after = strings.TrimSuffix(allOf(in.After), "\x01") + "\x02" // after all with that artifact_id
 	}
 	if in.ArtifactID != "" {
 		prefix = allOf(in.ArtifactID)
@@ -135,7 +134,7 @@ func (s *Service) page(ctx context.Context, identity string, in ListParams) (pag
 		id, owner, ok := splitName(b.Name)
 		t, bad := decodeTag(b.Tag)
 		if !ok || bad != nil {
-			return true // not one of this profile
+			return true // not a name of this profile
 		}
 		own := owner == identity
 		if have && best.ArtifactID == id {
@@ -172,9 +171,9 @@ func checkID(id []byte) error {
 	return nil
 }
 
-// Forget serves MethodForget: it ends the artifact that a peer has under an
-// artifact_id, and its upload of it. done is called when both are gone, or were
-// absent, from any goroutine; its error is an *profiles.Error.
+// Forget serves MethodForget: it deletes the peer's artifact with an artifact_id, and its
+// upload. done is called when both are gone, or did not exist, from any goroutine; its
+// error is an *profiles.Error.
 func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error)) {
 	name, err := nameOf(string(artifactID), peer.Identity)
 	if err == nil {
@@ -203,12 +202,12 @@ func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error
 	})
 }
 
-// list is swp.artifacts.list.
+// list implements swp.artifacts.list.
 func (s *Service) list(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
 	return s.List(ctx, req.Session.Peer(), params)
 }
 
-// forget is swp.artifacts.forget.
+// forget implements swp.artifacts.forget.
 func (s *Service) forget(p profiles.Pending, params []byte) error {
 	s.Forget(p.Session().Peer(), params, profiles.Done(p))
 	return nil

@@ -22,8 +22,8 @@ func (m *Offer) checkHash() error {
 	return nil
 }
 
-// uploads are uploads with pending operations of the store. Of all others the
-// store knows everything.
+// uploads are the uploads with pending operations of the store. The state of all others is
+// in the store.
 type uploads struct {
 	mu   sync.Mutex
 	live map[string]*upload // by name in the store
@@ -35,22 +35,22 @@ type upload struct {
 	tag     tag
 	next    uint64 // index of the next chunk
 	end     uint64 // where it begins
-	waiting int    // operations under way
+	waiting int    // operations in progress
 	begun   bool   // the store has the part
-	broken  bool   // one of them has failed, or will: what follows is not the next chunk
-	sealing bool   // the last chunk has come
+	broken  bool   // one of them has failed, or will: later chunks are out of order
+	sealing bool   // the last chunk has arrived
 	offers  []func(error)
 }
 
-// add enters an upload with one operation under way. The caller holds mu.
+// add enters an upload with one operation in progress. The caller holds mu.
 func (u *uploads) add(up *upload) *upload {
 	up.waiting = 1
 	u.live[up.name] = up
 	return up
 }
 
-// finish ends one operation on an upload. When nothing is under way any more the
-// store knows everything again.
+// finish ends one operation of an upload. After the last one the upload is removed, because
+// the store has its state.
 func (u *uploads) finish(up *upload, failed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 		return s.offerPart(name, &t, held, mark, stored, &m, w)
 	}
 	if _, size, mark, stored, ok := s.opts.Store.Blob(name); ok && string(stored) == string(t.encode()) {
-		// It is complete: nothing is left to be sent.
+		// It is complete: there is nothing to send.
 		return w.Finish(heldAnswer(m.ArtifactID, mark, size))
 	}
 	up := s.uploads.add(&upload{name: name, tag: t, offers: []func(error){req.Defer()}})
@@ -103,13 +103,13 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 	return nil
 }
 
-// began ends the OFFERs that waited for a part to be made.
+// began ends the OFFERs that waited until a part was made.
 func (s *Service) began(up *upload, made bool, err error) {
 	switch {
 	case err != nil:
 		err = unavailable(err)
 	case !made:
-		err = errSealing // an upload that was over has come back to life: the next offer finds it
+		err = errSealing // the upload was removed and exists again: the next offer finds it
 	}
 	s.uploads.mu.Lock()
 	offers := up.offers
@@ -121,8 +121,8 @@ func (s *Service) began(up *upload, made bool, err error) {
 	}
 }
 
-// offerAgain serves an OFFER of an artifact that is being received now. The
-// caller holds mu.
+// offerAgain handles an OFFER of an artifact that is being received now. The caller holds
+// mu.
 func (s *Service) offerAgain(up *upload, t *tag, req *profiles.Request) error {
 	switch {
 	case up.tag != *t:
@@ -134,20 +134,19 @@ func (s *Service) offerAgain(up *upload, t *tag, req *profiles.Request) error {
 	return nil
 }
 
-// maxOffers is how many OFFERs wait for one part to be made.
+// maxOffers is how many OFFERs may wait for one part to be made.
 const maxOffers = 16
 
-// offerPart serves an OFFER of an artifact that was received in part. The
-// caller holds mu.
+// offerPart handles an OFFER of an artifact that was received in part.
 func (s *Service) offerPart(name string, t *tag, held, mark uint64, stored []byte, m *Offer, w profiles.Responder) error {
 	switch {
 	case string(stored) != string(t.encode()):
 		return errConflict()
 	case mark == 0:
-		return nil // nothing is held: it begins
+		return nil // nothing is stored: the upload begins
 	case held == t.size:
-		// All of it is here; the end of the connection, or of a process, kept it
-		// from being verified.
+		// All octets are stored, but the connection or the process ended before they were
+		// verified.
 		up := s.uploads.add(&upload{name: name, tag: *t, next: mark, end: held, begun: true, sealing: true})
 		s.seal(up, func(error) {})
 		return errSealing

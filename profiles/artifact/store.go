@@ -12,8 +12,8 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Store is where artifacts are kept: blobs, and the parts of uploads. Package
-// store says what the methods promise.
+// Store stores artifacts: blobs, and the parts of uploads. Package store documents the
+// methods.
 type Store interface {
 	Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error))
 	Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error))
@@ -30,17 +30,17 @@ type Store interface {
 // maxName is how long a name in a Store may be.
 const maxName = 1024
 
-// The name of an artifact in a Store is its artifact_id, an end that no part of
-// one is taken for, and the identity whose it is. So names are in the order of
-// artifact_ids, those of one stand together, and no choice of an artifact_id
-// reaches what is another's.
+// The name of an artifact in a Store is its artifact_id, an unambiguous separator, and the
+// identity of its owner. So names are in the order of artifact_ids, names with the same
+// artifact_id are adjacent, and no artifact_id can collide with an artifact of another
+// owner.
 const (
 	escaped = "\x00\xff" // stands for NUL
 	ending  = "\x00\x01"
 )
 
-// nameOf returns the name of an artifact of an owner. The error refuses one that
-// is too long together with its owner.
+// nameOf returns the name of an artifact of an owner. The error refuses a name that is too
+// long.
 func nameOf(id, owner string) (string, error) {
 	name := allOf(id) + owner
 	if len(name) > maxName {
@@ -49,7 +49,7 @@ func nameOf(id, owner string) (string, error) {
 	return name, nil
 }
 
-// allOf returns what the names of all artifacts of an artifact_id begin with.
+// allOf returns the prefix of the names of all artifacts with an artifact_id.
 func allOf(id string) string { return strings.ReplaceAll(id, "\x00", escaped) + ending }
 
 // splitName is the inverse of nameOf.
@@ -58,7 +58,7 @@ func splitName(name string) (id, owner string, ok bool) {
 	return strings.ReplaceAll(id, escaped, "\x00"), owner, ok
 }
 
-// tag is the part of an offer that is kept in memory: to compare offers, and the
+// tag is the part of an offer that is kept in memory: to compare offers, and for the
 // expected octets.
 type tag struct {
 	size     uint64
@@ -89,7 +89,7 @@ func decodeTag(b []byte) (t tag, err error) {
 
 var errTag = errors.New("artifact: what is stored is not of this profile")
 
-// storeKind is what an error of a store says of itself.
+// storeKind classifies an error of a store.
 type storeKind interface {
 	StoreDetail() string
 	Retryable() bool

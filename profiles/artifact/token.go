@@ -9,9 +9,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// A resume_token is a place in an artifact and a MAC over it, the artifact_id and
-// the digest of the artifact: it is good for that artifact as long as it does not
-// change, and for no other place than the one it was made for.
+// A resume_token is a position in an artifact and a MAC over it, the artifact_id and the
+// digest of the artifact. It is valid for that position of that artifact, as long as the
+// artifact does not change.
 const (
 	tokenFormat = 1
 	tokenMAC    = 16 // octets
@@ -42,7 +42,7 @@ func (s *Service) tokenMAC(id []byte, t *tag, place []byte) []byte {
 
 var errToken = with(DetailToken, refuse(CodeInvalidToken, "resume_token is not one of this artifact as it is"))
 
-// readToken returns the place that a token stands for.
+// readToken returns the position in a token.
 func (s *Service) readToken(token, id []byte, t *tag) (at uint64, err error) {
 	if len(token) != tokenText.EncodedLen(tokenSize) {
 		return 0, errToken
@@ -58,7 +58,7 @@ func (s *Service) readToken(token, id []byte, t *tag) (at uint64, err error) {
 	}
 	at = binary.BigEndian.Uint64(place[1:])
 	if at > t.size {
-		return 0, &profiles.Error{Code: profiles.Internal, Detail: DetailToken, Text: "internal error"} // it was made here
+		return 0, &profiles.Error{Code: profiles.Internal, Detail: DetailToken, Text: "internal error"} // the token was made here
 	}
 	return at, nil
 }

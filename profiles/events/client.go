@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// SubscribeOptions say what a Subscription gets. The zero value is every event
+// SubscribeOptions select the events of a Subscription. The zero value selects every event
 // from now on.
 type SubscribeOptions struct {
 	Filter string  // see ParseFilter
@@ -16,15 +16,14 @@ type SubscribeOptions struct {
 	After  *uint64 // a cursor; nil: after the stored one of Name, or from now on
 }
 
-// Subscription is a subscription at a peer. It is used by one goroutine at a
-// time.
+// Subscription is a subscription at a peer. One goroutine at a time may use it.
 type Subscription struct {
 	lane  profiles.Lane
 	call  profiles.Call
 	name  string
 	id    string
 	batch Batch
-	first *Delivery // what came with the confirmation, until it is received
+	first *Delivery // the Delivery of the confirmation, until it is received
 	start uint64
 	holds bool // the peer has cursors
 	over  bool // the peer has ended it
@@ -69,21 +68,19 @@ func Open(ctx context.Context, session profiles.Session, opts SubscribeOptions) 
 // ID is the subscription_id.
 func (s *Subscription) ID() string { return s.id }
 
-// Start is the cursor after which delivery began, 0 if the peer stores nothing.
-// If it is greater than the requested one, the events between are no longer
-// held there.
+// Start is the cursor after which delivery began, 0 if the peer stores no events. If it is
+// greater than the requested one, the events in between are no longer stored there.
 func (s *Subscription) Start() uint64 { return s.start }
 
-// Durable reports whether the peer stores events, so that its cursors say where
-// another subscription may start.
+// Durable reports whether the peer stores events, so that another subscription can start at
+// its cursors.
 func (s *Subscription) Durable() bool { return s.holds }
 
-// Recv waits for events and returns them. A Delivery without events is a sign of
-// life. The errors are those of Open; after any of them except the context's,
-// there are no more events. An *profiles.Error of RateLimitExceeded means that
-// deliveries were not received in time: as many wait here as the endpoint holds
-// for one call, because a connection does not wait for one of its users. Another
-// subscription can go on after the last cursor.
+// Recv waits for events and returns them. A Delivery without events is a sign of life. The
+// errors are those of Open; after any of them except that of ctx there are no more events.
+// An *profiles.Error of RateLimitExceeded means that the caller was too slow: the endpoint
+// queues a limited number of deliveries per call, because a connection does not wait for
+// one of its users. Another subscription can continue after the last cursor.
 func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	if d := s.first; d != nil {
 		s.first = nil
@@ -108,20 +105,18 @@ func (s *Subscription) Recv(ctx context.Context) (Delivery, error) {
 	return Delivery{s.batch.Events, cursor}, nil
 }
 
-// closeWait bounds how long Close and Forget wait for a slow peer to take a
-// message.
+// closeWait bounds how long Close and Forget wait for a slow peer.
 const closeWait = time.Second
 
-// Close ends the subscription. Its name, if it has one, keeps its place. A
-// second call does nothing.
+// Close ends the subscription. A name keeps its stored cursor. A second call does nothing.
 func (s *Subscription) Close() { _ = s.end(nil, nil) }
 
-// Forget is Close, and has the peer forget the name; that it did is known with
-// the answer of a later swp.sync on the same stream.
+// Forget is Close, and asks the peer to delete the name. The answer of a later swp.sync on
+// the same stream confirms it.
 func (s *Subscription) Forget() { _ = s.ForgetAnd(nil) }
 
-// ForgetAnd is Forget that returns when the peer has forgotten the name: sync calls
-// swp.sync on a lane. Nil does not wait.
+// ForgetAnd is Forget that returns after the peer has deleted the name: sync calls swp.sync
+// on a lane. If sync is nil, it does not wait.
 func (s *Subscription) ForgetAnd(sync func(context.Context, profiles.Lane) error) error {
 	return s.end(e1.AppendExtension(nil, ExtSubscription, []byte(s.name)), sync)
 }
@@ -135,7 +130,7 @@ func (s *Subscription) end(ext e1.Extensions, sync func(context.Context, profile
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
 		m := Unsubscribe{SubscriptionID: []byte(s.id)}
-		// If it cannot be sent, the connection is gone and the subscription with it.
+		// If it cannot be sent, the connection has ended, and the subscription with it.
 		err = s.lane.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeUnsubscribe, Extensions: ext, Payload: m.Append(nil)})
 		if err == nil && sync != nil {
 			err = sync(ctx, s.lane)

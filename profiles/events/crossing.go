@@ -14,8 +14,8 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// crossing is how events are published at partners, and subscribed to there: by the types
-// that an event or a filter names.
+// crossing says how events are published at partners, and how peers subscribe there: by the
+// event types in an event or a filter.
 func (b *Bus) crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "event_type"}
 	c := names.Crossing(&refusals, map[uint64]profiles.Errand{
@@ -46,16 +46,16 @@ func (b *Bus) crossing() *profiles.Crossing {
 	return c
 }
 
-// origin is where the events of a subscription come from that are not of this endpoint.
+// origin is the partner whose events a subscription delivers.
 type origin struct {
 	upstream
 
 	mu        sync.Mutex
-	forgetter func(error) // told when the partner was asked to forget the name, or cannot be
-	over      bool        // nobody is asked any more
+	forgetter func(error) // called after the partner was asked to delete the name, or could not be
+	over      bool        // the partner is not asked any more
 }
 
-// forget has the partner be asked to forget the name when the subscription ends.
+// forget makes the partner delete the name at the end of the subscription.
 func (o *origin) forget(done func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (o *origin) forget(done func(error)) {
 	o.forgetter = done
 }
 
-// forgotten takes who is to be told that the partner forgets the name, nil if it need not.
+// forgotten takes the callback for the deletion of the name, nil if there is none.
 func (o *origin) forgotten() (told func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +74,7 @@ func (o *origin) forgotten() (told func(error)) {
 	return told
 }
 
-// end has nobody wait for the partner any more.
+// end calls the callback without waiting for the partner.
 func (o *origin) end() {
 	o.mu.Lock()
 	o.over = true
@@ -84,14 +84,14 @@ func (o *origin) end() {
 	}
 }
 
-// errForget says that a name is kept.
+// errForget says that a name was not deleted.
 var errForget = &profiles.Error{
 	Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true,
 	Text: "events: the partner cannot be asked to forget the name now; subscribe under it again, and end that",
 }
 
-// pass begins a subscription to the events of a partner. It counts, and ends, like those
-// to events of this endpoint.
+// pass begins a subscription to the events of a partner. It counts, and ends, like a
+// subscription to events of this endpoint.
 func (b *Bus) pass(way *profiles.Way, req *profiles.Request, w profiles.Responder) (func(context.Context) error, error) {
 	var m Subscribe
 	if err := m.Decode(req.Payload); err != nil {
@@ -121,7 +121,7 @@ func (b *Bus) pass(way *profiles.Way, req *profiles.Request, w profiles.Responde
 	}, nil
 }
 
-// inside returns a filter with the names of types as they are behind a prefix.
+// inside returns a filter with the types without a prefix.
 func inside(filter, prefix string) string {
 	terms := strings.Split(filter, ",")
 	for i, term := range terms {
@@ -132,8 +132,8 @@ func inside(filter, prefix string) string {
 	return strings.Join(terms, ",")
 }
 
-// nameThere is the name of a subscription at a partner, to which all subscribers here are
-// one: the same each time, and never that of another subscriber.
+// nameThere is the name of a subscription at a partner, for which all subscribers here are
+// one identity. It is the same each time, and different for each subscriber.
 func nameThere(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -174,7 +174,7 @@ func (s *subscription) follow() error {
 	return u.follow(s.ctx)
 }
 
-// deliverThere delivers those of a partner's events that the subscriber may get.
+// deliverThere delivers those events of a partner that the subscriber may get.
 func (s *subscription) deliverThere(list []Record, cursor uint64) error {
 	m := Batch{Events: make([]Record, 0, len(list))}
 	for i := range list {
@@ -193,7 +193,7 @@ func (s *subscription) deliverThere(list []Record, cursor uint64) error {
 	return nil
 }
 
-// leave ends a subscription at the partner, and has it forget the name if that is wanted.
+// leave ends a subscription at the partner, and deletes the name there if requested.
 func (s *subscription) leave(sub *Subscription) {
 	if told := s.from.forgotten(); told != nil && errors.Is(context.Cause(s.ctx), errUnsubscribed) {
 		if err := sub.ForgetAnd(s.from.way.Sync); err != nil {

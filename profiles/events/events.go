@@ -66,37 +66,35 @@ const (
 	Name      = "events"
 )
 
-// Options configure a Bus. The zero value is live events for everyone.
+// Options configure a Bus. The zero value serves live events to everyone.
 type Options struct {
-	// Store keeps events and the places of named subscriptions. Nil means live
-	// events only.
+	// Store stores events and the cursors of named subscriptions. Nil: live events only.
 	Store Store
 
-	// Access decides which identity may publish and subscribe to which
-	// event_type; it is asked again after a second at most. Nil means everyone.
+	// Access decides which identity may publish and subscribe to which event_type. It is
+	// asked again after at most a second. Nil denies nothing.
 	Access profiles.Access
 
 	// Retention is how long stored events are kept, default 24 hours.
 	Retention time.Duration
 
-	// TailEntries and TailOctets bound the newest events held in memory, by
-	// default 8,192 and 16 MiB. Without a Store that is also how far a
-	// subscription may fall behind.
+	// TailEntries and TailOctets bound the newest events in memory, by default 8,192 and 16
+	// MiB. Without a Store they are also the maximum lag of a subscription.
 	TailEntries, TailOctets int
 
-	// PendingOctets bounds the events that wait to be stored, default 64 MiB.
-	// Publishers are refused beyond it, to try again.
+	// PendingOctets bounds the events that wait to be stored, default 64 MiB. Above it
+	// events are refused as retryable.
 	PendingOctets int
 
-	// Subscriptions bounds those of one connection, default 256, and
+	// Subscriptions bounds the subscriptions of one connection, default 256, and
 	// IdentitySubscriptions those of one identity, default 4,096.
 	Subscriptions, IdentitySubscriptions int
 
 	// Names bounds the named subscriptions of one identity, default 1,024.
 	Names int
 
-	// Heartbeat is the silence after which a subscription gets a BATCH without
-	// records, default 5 minutes. It keeps a connection from being idle.
+	// Heartbeat is the silence after which a subscription gets a BATCH without records,
+	// default 5 minutes. It also prevents the idle timeout.
 	Heartbeat time.Duration
 
 	// Now is the clock of the retention. Nil means time.Now.
@@ -144,15 +142,14 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Bus takes events in and tells them to subscriptions. It is safe for
-// concurrent use.
+// Bus accepts events and delivers them to subscriptions. It is safe for concurrent use.
 type Bus struct {
 	opts    Options
 	profile *profiles.Profile
 	tail    tail
 	pending atomic.Int64  // octets that wait to be stored
 	readers chan struct{} // slots for reading the store
-	large   chan struct{} // slots for large records out of it
+	large   chan struct{} // slots for large records from the store
 	naming  chan struct{} // the slot for storing a new name
 
 	live live
@@ -216,17 +213,17 @@ func New(opts Options) (*Bus, error) {
 	return b, nil
 }
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers, the same one each time.
 func (b *Bus) Profile() *profiles.Profile { return b.profile }
 
 var errClosed = errors.New("events: closed")
 
-// Drain ends the subscriptions of peers, with an ERR that says to come again,
-// and refuses new ones. Events are still accepted.
+// Drain ends the subscriptions of peers with a retryable ERR, and refuses new ones. Events
+// are still accepted.
 func (b *Bus) Drain() { b.subs.close() }
 
-// Close is Drain, ends what this process has subscribed to, refuses events and
-// waits until deliveries have ended. Events that are being stored are stored.
+// Close calls Drain, ends the subscriptions of this process, refuses events and waits until
+// deliveries have ended. Events that are being stored are stored.
 func (b *Bus) Close() {
 	b.Drain()
 	b.close(errClosed)

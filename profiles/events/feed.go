@@ -6,28 +6,27 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Delivery is some of the events of a subscription, in order.
+// Delivery has some events of a subscription, in order.
 type Delivery struct {
 	// Events are valid until the next call of Recv.
 	Events []Record
 
-	// Cursor is that of the last of Events or, without events, the number up to
-	// which there is nothing for this subscription. A subscription that starts
-	// after it goes on here. It is 0 if the endpoint stores nothing.
+	// Cursor is the cursor of the last of Events or, without events, the cursor up to which
+	// there is none for this subscription. A subscription that starts after it continues
+	// here. It is 0 if the endpoint does not store events.
 	Cursor uint64
 }
 
-// Feed is a subscription of this process. It is used by one goroutine at a
-// time, and needs no closing: it holds nothing but its place.
+// Feed is a subscription of this process. One goroutine at a time may use it. It need not
+// be closed: it holds nothing except its position.
 type Feed struct {
 	reader reader
 	batch  Batch
 	octets []byte
 }
 
-// Subscribe returns a Feed of the events that match a filter. It begins with
-// the next one that is accepted, or after a cursor that is not nil. Access is
-// not asked.
+// Subscribe returns a Feed of the events that match a filter. It begins with the next
+// accepted event, or after a cursor that is not nil. Access is not asked.
 func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 	if filter == nil {
 		filter = new(Filter)
@@ -39,9 +38,9 @@ func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 	return f
 }
 
-// Recv waits for events and returns them. The error is the context's, or an
-// *profiles.Error: of CodeSlowConsumer in Answer's place if the next events are
-// no longer held, of the store, or because the Bus was closed.
+// Recv waits for events and returns them. The error is that of ctx, or an *profiles.Error:
+// with an Answer of CodeSlowConsumer if the next events are no longer available, for a
+// failed store, or because the Bus was closed.
 func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 	for {
 		g := newGather()

@@ -84,7 +84,7 @@ func badFilter(format string, args ...any) error {
 	return err
 }
 
-// Match reports whether a record that was validated matches.
+// Match reports whether a validated record matches.
 func (f *Filter) Match(r *Record) bool {
 	return (f.severities == 0 || f.severities&(1<<r.level) != 0) &&
 		oneOf(f.types, r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)

@@ -17,7 +17,8 @@ type hubs struct {
 	open map[hubKey]*hub
 }
 
-// hubKey says whose events a hub has: all that a partner decides alike.
+// hubKey identifies a hub: subscriptions with the same key get the same events from a
+// partner.
 type hubKey struct{ prefix, filter string }
 
 // hub delivers the events of one subscription at a partner to many here. It ends with its
@@ -25,37 +26,37 @@ type hubKey struct{ prefix, filter string }
 type hub struct {
 	s      *hubs
 	key    hubKey
-	begun  chan struct{} // closed once the partner has confirmed it, or it is over
+	begun  chan struct{} // closed after the partner has confirmed it, or it has ended
 	cancel context.CancelFunc
 
 	// Guarded by the mutex of the hubs.
 	members map[*member]struct{}
-	cursor  uint64 // of what came last
+	cursor  uint64 // of the last delivery
 	holds   bool   // the partner stores events
 	over    error  // why it has ended
 }
 
-// member is a subscription here. Its channel is closed when it gets nothing more: because
-// it was too slow, or because the hub is over.
+// member is a subscription here. Its channel is closed when it gets nothing more: it was
+// too slow, or the hub has ended.
 type member struct {
 	in     chan batchThere
 	behind bool // it was too slow
 }
 
-// batchThere is what came from a partner. Nobody changes it.
+// batchThere is a batch of a partner. It must not be changed.
 type batchThere struct {
 	events []Record
 	cursor uint64
 }
 
-// memberRoom is how many batches wait for a slow subscription until it goes on alone.
+// memberRoom is how many batches may wait for a slow subscription before it leaves the hub.
 const memberRoom = 64
 
-// errBehind has a subscription go on alone after its cursor.
+// errBehind makes a subscription leave the hub and continue alone after its cursor.
 var errBehind = errors.New("events: behind those who share a subscription")
 
-// join makes a subscription a member of a hub, which begins with its first one. The way
-// is that of whoever comes first.
+// join makes a subscription a member of a hub, which is made for its first member and uses
+// that member's Way.
 func (b *Bus) join(key hubKey, way *profiles.Way) (*hub, *member) {
 	b.hubs.mu.Lock()
 	defer b.hubs.mu.Unlock()
@@ -69,7 +70,7 @@ func (b *Bus) join(key hubKey, way *profiles.Way) (*hub, *member) {
 			b.hubs.open = make(map[hubKey]*hub)
 		}
 		b.hubs.open[key] = h
-		b.work.Go(func() { h.run(ctx, way) }) // the Bus waits for the member as well, so it is not closed yet
+		b.work.Go(func() { h.run(ctx, way) }) // the Bus also waits for the member, so it is not closed yet
 	}
 	h.members[m] = struct{}{}
 	return h, m
@@ -85,7 +86,7 @@ func (h *hub) leave(m *member) {
 	}
 }
 
-// drop has nobody join any more. The caller holds mu.
+// drop prevents further members. The caller holds mu.
 func (h *hub) drop() {
 	h.cancel()
 	if h.s.open[h.key] == h {
@@ -93,7 +94,7 @@ func (h *hub) drop() {
 	}
 }
 
-// run delivers the events until there are no more.
+// run delivers the events until the subscription ends.
 func (h *hub) run(ctx context.Context, way *profiles.Way) {
 	u := upstream{way: way, opts: SubscribeOptions{Filter: h.key.filter}}
 	u.opened = func(start uint64) error {
@@ -113,7 +114,7 @@ func (h *hub) run(ctx context.Context, way *profiles.Way) {
 	h.end(u.follow(ctx))
 }
 
-// deliver hands a delivery to every member. One that is too slow is let go.
+// deliver passes a delivery to every member. A member that is too slow is removed.
 func (h *hub) deliver(d Delivery) {
 	b := batchThere{events: cloneRecords(d.Events), cursor: d.Cursor}
 	h.s.mu.Lock()
@@ -133,7 +134,7 @@ func (h *hub) deliver(d Delivery) {
 	}
 }
 
-// end tells every member that there is nothing more.
+// end closes the channels of all members.
 func (h *hub) end(err error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
@@ -150,7 +151,7 @@ func (h *hub) end(err error) {
 	h.drop()
 }
 
-// cloneRecords returns records that last.
+// cloneRecords returns copies of records.
 func cloneRecords(list []Record) []Record {
 	own := slices.Clone(list)
 	for i := range own {
@@ -162,8 +163,8 @@ func cloneRecords(list []Record) []Record {
 	return own
 }
 
-// followShared delivers the events of a partner as one of several who get the same. With
-// errBehind the subscription goes on alone, after its cursor.
+// followShared delivers the events of a partner as a member of a hub. After errBehind the
+// subscription continues alone, after its cursor.
 func (s *subscription) followShared(way *profiles.Way) error {
 	h, m := s.bus.join(hubKey{way.Prefix, s.from.opts.Filter}, way)
 	defer h.leave(m)
@@ -175,7 +176,7 @@ func (s *subscription) followShared(way *profiles.Way) error {
 	h.s.mu.Lock()
 	err := h.over
 	s.cursor, s.from.holds = h.cursor, h.holds
-	// What came since it has joined waits for it, and is not delivered a second time.
+	// Events since it has joined are in its channel, and are not delivered twice.
 	first := len(m.in)
 	h.s.mu.Unlock()
 	if err != nil {

@@ -11,10 +11,9 @@ const (
 	liveProducers = 256  // likewise
 )
 
-// live numbers events that are not stored and tells repeated ones apart. Of
-// each producer it remembers two generations: the present one, which becomes
-// the previous one when it is full. It remembers hashes with a seed that
-// nobody else knows: 16 octets an event.
+// live numbers events that are not stored and detects repetitions. For each producer it has
+// two generations: when the present one is full it becomes the previous one. It stores
+// hashes with a secret seed: 16 octets an event.
 type live struct {
 	seed maphash.Seed
 

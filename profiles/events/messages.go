@@ -1,6 +1,6 @@
 package events
 
-// check says whether an answer is well formed.
+// check returns an error for a malformed answer.
 func check(msgType uint64, payload []byte) error {
 	if msgType == TypeErr {
 		return new(Err).Decode(payload)

@@ -9,9 +9,8 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// start finds out after which event delivery starts, and stores that for a
-// subscription with a name. Events that are published after the confirmation
-// are then never missed.
+// start determines the cursor at which delivery starts, and stores it for a subscription
+// with a name. So no event after the confirmation is missed.
 func (s *subscription) start() error {
 	if s.name == "" && !s.resume {
 		return nil
@@ -59,7 +58,7 @@ func (s *subscription) start() error {
 // change.
 const placeTries = 8
 
-// store writes the place of a name, if its version is was.
+// store writes the cursor of a name, if its version is was.
 func (s *subscription) store(was uint64) (bool, error) {
 	done := make(chan store.PutResult, 1)
 	place := binary.AppendUvarint(nil, s.reader.pos)
@@ -76,8 +75,8 @@ func (s *subscription) store(was uint64) (bool, error) {
 	}
 }
 
-// newName is store for a new name. One at a time: the count must not change
-// before the name is stored.
+// newName is store for a new name. Only one runs at a time, because the count must not
+// change before the name is stored.
 func (s *subscription) newName() (bool, error) {
 	select {
 	case s.bus.naming <- struct{}{}:
@@ -107,7 +106,7 @@ func (s *subscription) mayName() error {
 	return nil
 }
 
-// failed is an error of the store, unless the subscription was to end anyway.
+// failed returns an error of the store, unless the subscription has ended anyway.
 func (s *subscription) failed(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)

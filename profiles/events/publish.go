@@ -9,11 +9,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Publish makes an event of this process known, as producer, which should be
-// the identity of this endpoint. It returns once the event is accepted, and
-// with a Store stored; when ctx ends first that is left open, and the same
-// event may be published again. Access is not asked. The error is an
-// *profiles.Error.
+// Publish publishes an event of this process. producer should be the identity of this
+// endpoint. It returns when the event is accepted, and with a Store stored. If ctx ends
+// first, the event may or may not be accepted, and can be published again. Access is not
+// asked. The error is an *profiles.Error.
 func (b *Bus) Publish(ctx context.Context, producer string, r *Record) error {
 	own := *r
 	if err := own.Validate(); err != nil {
@@ -32,8 +31,8 @@ func (b *Bus) Publish(ctx context.Context, producer string, r *Record) error {
 	}
 }
 
-// accept stores an event, notifies subscriptions and calls done, from any
-// goroutine, without waiting.
+// accept stores an event, notifies subscriptions and calls done, from any goroutine. It
+// does not wait.
 func (b *Bus) accept(producer string, e *entry, done func(error)) {
 	if b.opts.Store == nil {
 		done(b.acceptLive(producer, e))
@@ -71,9 +70,9 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 // errConflict refuses another event under a used event_id.
 var errConflict = invalid(DetailConflict, "event_id was used for another event")
 
-// acceptAll accepts the records of a batch, in order, and calls done when all
-// are, or the last is not: then with the first error. Accepted events of it
-// stay, and are not duplicated when the batch is repeated.
+// acceptAll accepts the records of a batch, in order, and calls done when all are accepted,
+// or the last is not, with the first error. Events accepted before an error stay, and are
+// not duplicated when the batch is repeated.
 func (b *Bus) acceptAll(producer string, events []*entry, done func(error)) {
 	if len(events) == 0 {
 		done(nil)
@@ -128,7 +127,7 @@ func (b *Bus) batch(req *profiles.Request) error {
 	for i := range m.Events {
 		r := &m.Events[i]
 		if i == 0 {
-			req.About("publish", string(r.EventType)) // of a batch it is the first that names it
+			req.About("publish", string(r.EventType)) // the first event names a batch
 		}
 		if err := b.mayPublish(producer, r); err != nil {
 			return err
@@ -158,6 +157,6 @@ func (b *Bus) mayPublish(producer string, r *Record) error {
 	return nil
 }
 
-// errEnding refuses what comes to a Bus that was closed.
+// errEnding refuses events after Close.
 var errEnding = &profiles.Error{Code: profiles.RateLimitExceeded, Detail: "closed", Text: "events: this endpoint is shutting down",
 	Pace: true, Retryable: true, Cause: errors.New("events: closed")}

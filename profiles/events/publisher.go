@@ -16,8 +16,7 @@ const MaxUnconfirmed = 1024
 // Sync.
 var ErrUnconfirmed = errors.New("events: too many events are unconfirmed, call Sync")
 
-// Publisher publishes events to a peer, in order. It is used by one goroutine
-// at a time.
+// Publisher publishes events to a peer, in order. One goroutine at a time may use it.
 type Publisher struct {
 	lane      profiles.Lane
 	sync      func(context.Context, profiles.Lane) error
@@ -25,7 +24,7 @@ type Publisher struct {
 	confirmed uint64
 	payload   []byte
 	failed    error
-	polled    context.Context // that has ended, to look for answers and not wait
+	polled    context.Context // an ended context, to check for answers without waiting
 }
 
 // NewPublisher returns a Publisher on a separate lane, which it closes. sync
@@ -36,8 +35,8 @@ func NewPublisher(lane profiles.Lane, sync func(context.Context, profiles.Lane) 
 	return &Publisher{lane: lane, sync: sync, polled: polled}
 }
 
-// Publish sends an event. That it was accepted is known after Sync. An error may
-// be about an event that was sent before, and is then a *profiles.PeerError.
+// Publish sends an event. Sync confirms that it was accepted. An error may be about an
+// event that was sent before, and is then a *profiles.PeerError.
 func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	switch {
 	case p.failed != nil:
@@ -49,13 +48,13 @@ func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	if err := m.Event.Validate(); err != nil {
 		return err
 	}
-	if len(p.open) > 0 { // what is wrong with one is often wrong with all
+	if len(p.open) > 0 { // a fault of one event often affects all
 		if p.failed = refused(p.polled, p.open[0]); p.failed != nil {
 			return p.failed
 		}
 	}
 	p.payload = m.Append(p.payload[:0])
-	// As a call, because an EVT_ERR may be the answer.
+	// It is a call, because an EVT_ERR may be the answer.
 	call, err := p.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: p.payload})
 	if err != nil {
 		p.failed = err
@@ -66,12 +65,11 @@ func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// Sync waits until the peer has dealt with every event that was sent. Nil means
-// that it accepted them, and if it stores events has stored them. Otherwise
-// Confirmed says how many came before the first that is not known to be
-// accepted, and the Publisher is of no more use: events after that one may have
-// been accepted, too, so they are published again, in order and with the
-// same event_ids.
+// Sync waits until the peer has handled every sent event. Nil means that all were accepted,
+// and if the peer stores events, stored. After an error Confirmed says how many precede the
+// first event that is not confirmed, and the Publisher cannot be used any more. Later
+// events may have been accepted, so they are published again, in order and with the same
+// event_ids.
 func (p *Publisher) Sync(ctx context.Context) error {
 	if p.failed != nil {
 		return p.failed
@@ -81,9 +79,9 @@ func (p *Publisher) Sync(ctx context.Context) error {
 	return p.failed
 }
 
-// endCalls ends the calls. Refusals come before the answer of swp.sync; without that
-// answer nothing is confirmed, but a refusal says more than that it is missing: a
-// peer that has refused too much ends the connection.
+// endCalls ends the calls. Refusals arrive before the answer of swp.sync. Without that
+// answer nothing is confirmed; a refusal is then reported instead of the missing answer,
+// because a peer that has refused too much ends the connection.
 func (p *Publisher) endCalls() {
 	for _, call := range p.open {
 		err := refused(p.polled, call)
@@ -110,11 +108,10 @@ func refused(polled context.Context, call profiles.Call) error {
 	return err
 }
 
-// Confirmed is how many events were accepted for certain, counted from the
-// first.
+// Confirmed is how many events, counted from the first, are confirmed as accepted.
 func (p *Publisher) Confirmed() uint64 { return p.confirmed }
 
-// Close gives up what was not confirmed and the lane.
+// Close gives up unconfirmed events and closes the lane.
 func (p *Publisher) Close() {
 	for _, call := range p.open {
 		call.Close()

@@ -10,23 +10,23 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// reader walks along the sequence of events and picks those that a subscription
-// gets. It is used by one goroutine at a time.
+// reader walks through the sequence of events and selects those of a subscription. One
+// goroutine at a time may use it.
 type reader struct {
 	bus      *Bus
-	identity string // whose access counts; empty for this process
+	identity string // for Access; empty for this process
 	filter   *Filter
-	pos      uint64 // every event up to this number was looked at
+	pos      uint64 // every event up to this number was examined
 
-	allowed map[string]bool // what access said, by event_type
-	asked   time.Time       // when allowed was begun
+	allowed map[string]bool // answers of Access, by event_type
+	asked   time.Time       // time of the first answer in allowed
 }
 
-// gather is one EVT_BATCH being put together. Readers that wait have none.
+// gather is one EVT_BATCH under construction. Readers that wait have none.
 type gather struct {
 	buf     []byte // headroom, then the records as elements of the batch
 	large   []byte // the octets of the only record, if it is large
-	slot    bool   // of those for large records out of the store
+	slot    bool   // it holds a slot for large records
 	count   int
 	last    uint64 // number of the last record
 	entries [256]*entry
@@ -34,15 +34,15 @@ type gather struct {
 
 const (
 	headroom   = 16       // for the keys and lengths of the wrapper and of a large record
-	fullOctets = 64 << 10 // a batch that has as much is sent; a record that has more goes alone
+	fullOctets = 64 << 10 // a batch of this size is sent; a larger record is sent alone
 
-	// storeScan is how many entries one reading of the store looks at, so that
-	// one with a filter that nothing matches leaves the others a turn.
+	// storeScan is how many entries one read of the store examines, so that a subscription
+	// whose filter matches nothing gives way to others.
 	storeScan = 4096
 
-	// storeReaders is how many subscriptions read the store at a time, and
-	// largeSlots how many hold a large record out of it while it is sent:
-	// 128 MiB at most. Those in the tail are sent from where they lie.
+	// storeReaders is how many subscriptions read the store at the same time. largeSlots is
+	// how many hold a large record from the store while it is sent: 128 MiB at most.
+	// Records in the tail are not copied.
 	storeReaders = 4
 	largeSlots   = 16
 )
@@ -58,8 +58,7 @@ func newGather() *gather {
 	return g
 }
 
-// free gives g back to the Bus that it was used with. Nothing of it may be used
-// any more.
+// free returns g to its Bus. Nothing of g may be used afterwards.
 func (g *gather) free(b *Bus) {
 	clear(g.entries[:])
 	if g.slot {
@@ -109,9 +108,8 @@ var errSlow = &profiles.Error{
 	Answer: refusals.Answer(CodeSlowConsumer, "events that are due are no longer held", true),
 }
 
-// fill moves on until g is full or there is nothing more. Then it returns a
-// channel that is closed when there is. The error is errSlow, the store's or
-// the context's.
+// fill adds events until g is full or there are no more. Then it returns a channel that is
+// closed when there are. The error is errSlow, that of the store or that of ctx.
 func (r *reader) fill(ctx context.Context, g *gather) (changed <-chan struct{}, err error) {
 	for {
 		n, changed, behind := r.bus.tail.read(r.pos, g.entries[:])
@@ -135,8 +133,8 @@ func (r *reader) fill(ctx context.Context, g *gather) (changed <-chan struct{}, 
 	}
 }
 
-// take looks at the next entry. It returns false, and leaves it for later, if g
-// is full.
+// take examines the next entry. If g is full, it returns false and leaves the entry for
+// later.
 func (r *reader) take(g *gather, seq uint64, record *Record) bool {
 	if r.gets(record) {
 		if !g.fits(record.octets) {
@@ -150,8 +148,8 @@ func (r *reader) take(g *gather, seq uint64, record *Record) bool {
 
 func (r *reader) gets(record *Record) bool { return r.filter.Match(record) && r.may(record.EventType) }
 
-// fillFromStore is fill for entries that are no longer in memory. more says
-// that there may be more for g.
+// fillFromStore is fill for entries that are no longer in memory. more says that there may
+// be more for g.
 func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err error) {
 	store := r.bus.opts.Store
 	if store == nil {
@@ -190,12 +188,12 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 		return false, profiles.Unavailable(err)
 	case fault != nil || full:
 		return false, fault
-	case wants: // a slot, for which nobody waits who holds anything else
+	case wants: // a slot; a goroutine that waits for one holds nothing else
 		err := take(ctx, r.bus.large)
 		g.slot = err == nil
 		return g.slot, err
 	case r.pos == before:
-		return false, errSlow // they are due, and nothing is there
+		return false, errSlow // the next events are missing
 	}
 	return true, nil
 }
@@ -210,15 +208,14 @@ func take(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// accessTime is how long an answer of Access counts, and accessTypes how many
-// are kept.
+// accessTime is how long an answer of Access is cached, and accessTypes how many answers.
 const (
 	accessTime  = time.Second
 	accessTypes = 64
 )
 
-// may reports whether the identity may subscribe to a type. Another one is as
-// if it did not exist.
+// may reports whether the identity may subscribe to a type. Other types are treated as if
+// they did not exist.
 func (r *reader) may(eventType []byte) bool {
 	access := r.bus.opts.Access
 	if r.identity == "" || access == profiles.Everyone {

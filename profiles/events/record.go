@@ -9,7 +9,7 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// Severity is how much an event matters. The set is closed.
+// Severity is the severity of an event. The set is closed.
 type Severity uint8
 
 // The severities.
@@ -41,7 +41,7 @@ func ParseSeverity(text []byte) (Severity, bool) {
 	return 0, false
 }
 
-// graded is what a Record keeps beside its fields.
+// graded has the parsed fields of a Record.
 type graded struct {
 	level Severity // set by grade
 }
@@ -59,7 +59,7 @@ func (m *Record) stored(message []byte) error {
 // InvalidProfilePayload. It fills in no missing field.
 func (m *Record) Validate() error { return m.check() }
 
-// grade is what the schema does not say of a record.
+// grade checks what the schema does not express.
 func (m *Record) grade() error {
 	var ok bool
 	if m.level, ok = ParseSeverity(m.Severity); !ok {
@@ -72,19 +72,18 @@ func (m *Record) grade() error {
 	return nil
 }
 
-// The details of the errors of this profile. Those of payloads that are
-// malformed are p1's.
+// The details of the errors of this profile. Malformed payloads have the details of p1.
 const (
 	DetailSize     = "evt_size"          // a field is too long
 	DetailSeverity = "evt_severity"      // not one of the set
 	DetailConflict = "evt_id_conflict"   // the event_id stands for another event
-	DetailCursor   = "evt_cursor"        // the cursor, or what stands for it, is no good
+	DetailCursor   = "evt_cursor"        // an invalid cursor
 	DetailFilter   = "evt_filter"        // see ParseFilter
 	DetailName     = "evt_name"          // of a subscription
 	DetailHops     = "evt_hops"          // more than profiles.MaxHops
-	DetailSlow     = "evt_slow_consumer" // what is due is no longer held
+	DetailSlow     = "evt_slow_consumer" // the next events are no longer available
 	DetailBound    = "evt_bound"         // too many subscriptions, or names of them
-	DetailPending  = "evt_pending"       // too much waits to be stored
+	DetailPending  = "evt_pending"       // too many octets wait to be stored
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

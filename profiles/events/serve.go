@@ -14,7 +14,7 @@ type service Bus
 func (s *service) Serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	b := (*Bus)(s)
 	if req.Unsolicited {
-		return check(req.MsgType, req.Payload) // well formed it is counted and dropped
+		return check(req.MsgType, req.Payload) // a well-formed one is counted and dropped
 	}
 	if hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (s *service) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 
 func checkAnswer(env *e1.Envelope) error { return check(env.MsgType, env.Payload) }
 
-// lifecycle is what an event that is published belongs to.
+// lifecycle returns the key of the lifecycle of a published event.
 func lifecycle(env *e1.Envelope) []byte {
 	var m Publish
 	if env.MsgType != TypePublish || m.Decode(env.Payload) != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Store is where events and the places of named subscriptions are kept: a log
-// with deduplication and cursors, and records with compare-and-set. Package
-// store says what the methods promise; here it matters that done functions are
-// called in the order of submission, from one goroutine.
+// Store stores events and the cursors of named subscriptions: a log with deduplication and
+// cursors, and records with compare-and-set. Package store documents the methods. This
+// package relies on done functions being called in the order of submission, by one
+// goroutine.
 type Store interface {
 	store.Records
 	store.Logs
@@ -23,8 +23,8 @@ const (
 	spaceNames = "events.names" // the cursor of each named subscription, as a uvarint
 )
 
-// scoped returns a name in the space of an identity. The identity goes first
-// with its length, so that no choice of a name reaches what is another's.
+// scoped returns a name in the space of an identity. The identity comes first, with its
+// length, so that no name can collide with one of another identity.
 func scoped[T ~string | ~[]byte](identity string, name T) string {
 	var length [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(length[:], uint64(len(identity)))

@@ -12,7 +12,7 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// MaxName is how many octets the name of a subscription has at most.
+// MaxName is the maximum length of the name of a subscription in octets.
 const MaxName = 64
 
 // SubscriptionID returns the id of a subscription from the msg_id of its
@@ -25,22 +25,22 @@ type subscription struct {
 	bus    *Bus
 	key    subscriptionKey
 	name   string  // in the space of names; empty if it has none
-	from   *origin // of events of a partner; nil: they are those of here
+	from   *origin // the partner of the events; nil for events of this endpoint
 	cursor uint64  // where to start, if resume
 	resume bool
 	reader reader
 
-	ctx    context.Context // ends when delivery must; its cause says why
+	ctx    context.Context // ends the delivery; its cause is the reason
 	cancel context.CancelCauseFunc
 
 	msgID []byte
 	lane  profiles.Lane
 	turn  *turn
 	w     profiles.Responder
-	gone  func() bool // stops watching whether the peer is gone
+	gone  func() bool // stops waiting for the peer to disconnect
 }
 
-// Why a subscription ends that did not fail.
+// Reasons for the regular end of a subscription.
 var (
 	errUnsubscribed = errors.New("events: unsubscribed")
 	errReplaced     = errors.New("events: replaced by a newer subscription")
@@ -77,13 +77,13 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 	return nil
 }
 
-// hold notes the exchange of a subscription that was added.
+// hold records the exchange of a subscription.
 func (s *subscription) hold(req *profiles.Request, w profiles.Responder) {
 	s.msgID, s.w = req.MsgID, w
 	s.gone = context.AfterFunc(w.Context(), func() { s.cancel(errGone) })
 }
 
-// newSubscription reads what is asked for.
+// newSubscription reads the request.
 func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) (*subscription, error) {
 	filter, err := ParseFilter(text)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 	return s, nil
 }
 
-// domain is an answer that the profile defines as an ordinary one.
+// domain is an ordinary answer of the profile.
 func domain(code profiles.Code, answerCode, text string) *profiles.Error {
 	return &profiles.Error{Code: code, Detail: answerCode, Text: "events: " + text, Domain: true, Answer: refusals.Answer(answerCode, text, false)}
 }
@@ -130,7 +130,7 @@ func (s *subscription) run() error {
 	case s.w.Context().Err() != nil, errors.Is(err, errUnsubscribed):
 		return nil
 	case errors.Is(err, errReplaced):
-		_ = s.w.Finish(refusals.Answer(CodeReplaced, "a newer subscription has taken the name over", false)) // or the peer is gone
+		_ = s.w.Finish(refusals.Answer(CodeReplaced, "a newer subscription has taken the name over", false)) // fails if the peer has disconnected
 		return nil
 	case errors.Is(err, errClosed):
 		return errEnding
@@ -174,9 +174,9 @@ func (s *subscription) deliver() error {
 // emptyBatch is the payload of an EVT_BATCH without records.
 var emptyBatch = p1.AppendHeader(nil, TypeBatch, 0)
 
-// next sends one batch, if there is something for it. It returns what to wait
-// for before the next one, nil if it is due now. The subscriptions of one stream
-// take turns: while one waits for a slow peer the others hold nothing.
+// next sends one batch, if there are events for it. It returns a channel to wait for before
+// the next batch, nil if that is due now. The subscriptions of one stream take turns: while
+// one waits for a slow peer, the others hold no buffers.
 func (s *subscription) next() (changed <-chan struct{}, err error) {
 	if err := take(s.ctx, s.turn.slot); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (s *subscription) next() (changed <-chan struct{}, err error) {
 	return changed, err
 }
 
-// send waits while the peer is slow to read.
+// send waits for a slow peer.
 func (s *subscription) send(env e1.Envelope) error {
 	err := s.lane.Send(s.ctx, env)
 	if err == nil {
@@ -207,7 +207,7 @@ func (s *subscription) send(env e1.Envelope) error {
 	return err
 }
 
-// named is a name of the subscriber's in the space of names.
+// named returns the key of a subscriber's name.
 func (s *subscription) named(name []byte) string {
 	if s.from != nil {
 		name = slices.Concat([]byte(s.from.way.Prefix), name)
@@ -215,7 +215,7 @@ func (s *subscription) named(name []byte) string {
 	return scoped(s.reader.identity, name)
 }
 
-// holds reports whether the events are stored, so that cursors say where to go on.
+// holds reports whether events are stored, so that cursors can be used.
 func (s *subscription) holds() bool {
 	if s.from != nil {
 		return s.from.holds

@@ -10,21 +10,20 @@ import (
 type table struct {
 	mu         sync.Mutex
 	subs       map[subscriptionKey]*subscription
-	sessions   map[profiles.Session]int // how many each has
+	sessions   map[profiles.Session]int // number of subscriptions of each
 	identities map[string]int
 	lanes      map[profiles.Lane]*turn
 	named      map[string]*subscription
 	closed     bool
 }
 
-// subscriptionKey says whose subscription it is: an id means nothing on another
-// connection.
+// subscriptionKey identifies a subscription: its id is valid on its connection only.
 type subscriptionKey struct {
 	session profiles.Session
 	id      string
 }
 
-// turn is what the subscriptions of one stream take before they send.
+// turn is the lock that the subscriptions of one stream hold while they send.
 type turn struct {
 	slot chan struct{} // of one
 	n    int           // subscriptions; guarded by the table
@@ -38,8 +37,8 @@ func (t *table) init() {
 	t.named = make(map[string]*subscription)
 }
 
-// add enters a subscription, up to the bounds. Another of the same name, on any
-// connection, ends. The caller owes the Bus one work.Done.
+// add enters a subscription, within the bounds. An older subscription with the same name,
+// on any connection, ends. The caller must call Done of the Bus's work once.
 func (t *table) add(s *subscription) error {
 	o := &s.bus.opts
 	t.mu.Lock()
@@ -78,8 +77,7 @@ func (t *table) get(key subscriptionKey) *subscription {
 	return t.subs[key]
 }
 
-// remove makes the place of a subscription free. It may be called more than
-// once.
+// remove removes a subscription. It may be called more than once.
 func (t *table) remove(s *subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +101,7 @@ func decrement[K comparable](m map[K]int, key K) {
 	}
 }
 
-// close ends every subscription and has every later add refused.
+// close ends every subscription and refuses new ones.
 func (t *table) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,13 +2,13 @@ package events
 
 import "sync"
 
-// entry is an event that was accepted. It does not change.
+// entry is an accepted event. It is immutable.
 type entry struct {
 	seq    uint64
-	record Record // over octets of its own
+	record Record // over its own copy of the octets
 }
 
-// newEntry copies a record that was validated into its one form.
+// newEntry copies a validated record into its canonical form.
 func newEntry(r *Record) *entry {
 	octets := r.append(make([]byte, 0, r.size()))
 	e := new(entry)
@@ -19,8 +19,8 @@ func newEntry(r *Record) *entry {
 // octets is the record in the form that is stored, compared and delivered.
 func (e *entry) octets() []byte { return e.record.octets }
 
-// tail holds the newest entries in memory, one number after the other: what
-// subscriptions read that keep up.
+// tail has the newest entries in memory, with consecutive numbers, for subscriptions that
+// keep up.
 type tail struct {
 	maxEntries, maxOctets int
 
@@ -32,13 +32,13 @@ type tail struct {
 	changed chan struct{} // closed after the next append; nil if nobody waits
 }
 
-// append adds the newest entry and wakes who waits for it. The oldest ones
-// leave until the bounds are kept; the newest always stays.
+// append adds the newest entry and wakes waiting readers. The oldest entries are removed
+// until the bounds hold; the newest always stays.
 func (t *tail) append(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.seq != t.last+1 {
-		t.drop(t.n) // someone else wrote to the log; what is between is read there
+		t.drop(t.n) // another writer used the log; readers get the entries in between from there
 	}
 	if t.ring == nil {
 		t.ring = make([]*entry, t.maxEntries)

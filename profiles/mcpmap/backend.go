@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Backend is the MCP servers that are offered to peers. It is safe for
-// concurrent use; none of its methods waits.
+// Backend has the MCP servers for peers. It is safe for concurrent use, and its methods do
+// not wait.
 type Backend interface {
-	// Targets returns the names of the servers, sorted, and the one that a
-	// request without a target goes to: "" if it must name one.
+	// Targets returns the names of the servers, sorted, and the default for a request
+	// without a target: "" if a target is required.
 	Targets() (names []string, def string)
 
-	// Server returns the server of a name. Requests and sessions there go on even if
-	// it later returns another server, or none.
+	// Server returns the server with a name. Its requests and sessions continue even if
+	// Server later returns another one, or none.
 	Server(name string) (Server, bool)
 }
 
 // Server is one MCP server behind this endpoint: a child process, an HTTP
 // origin, a partner. It is safe for concurrent use.
 type Server interface {
-	// Do takes over a request of the modern era. It does not wait, and ends the
-	// exchange by Finish or Fail, sooner or later.
+	// Do executes a request of the modern era. It does not wait. It ends the exchange by
+	// Finish or Fail, now or later.
 	Do(x *Exchange)
 
 	// Connect opens a conversation of the legacy era. It does not wait;
@@ -30,34 +30,32 @@ type Server interface {
 	Connect(client Counterpart) (Conversation, error)
 }
 
-// Conversation is the server's end of a legacy session. Its methods do not wait
-// and may be called at once; messages arrive in the order of the calls.
+// Conversation is the server's end of a legacy session. Its methods do not wait and may be
+// called concurrently; messages arrive in the order of the calls.
 type Conversation interface {
-	// Do takes over a request, initialize among them.
+	// Do executes a request, including initialize.
 	Do(x *Exchange)
 
-	// Notify passes a notification on, octet for octet. m is valid until Notify
-	// returns.
+	// Notify forwards a notification, octet for octet. m is valid until Notify returns.
 	Notify(m *Message)
 
 	// Close ends the conversation and its requests in flight.
 	Close()
 }
 
-// Counterpart is the client's end of a legacy session as a Conversation sees it.
-// Its methods do not wait. Their arguments are valid until they return.
+// Counterpart is the client's end of a legacy session, for a Conversation. Its methods do
+// not wait. Their arguments are valid until they return.
 type Counterpart interface {
 	// Notify sends the client a notification that belongs to no request.
 	Notify(octets []byte)
 
-	// Request asks the client something: sampling, elicitation, roots, ping. x
-	// is the exchange it belongs to, or nil. answer is called once, from another
-	// goroutine, with a JSON-RPC response to m; its octets are valid until
-	// answer returns.
+	// Request sends the client a request of the server: sampling, elicitation, roots, ping.
+	// x is the related exchange, or nil. answer is called once, by another goroutine, with
+	// a JSON-RPC response to m; its octets are valid until answer returns.
 	Request(x *Exchange, m *Message, answer func(octets []byte))
 
-	// Ended says that the conversation is over: the server is gone. The caller
-	// ends the exchanges in flight. To say it again does no harm.
+	// Ended reports that the server has ended the conversation. The caller must end the
+	// exchanges in flight. Repeated calls do nothing.
 	Ended()
 }
 
@@ -68,9 +66,8 @@ type Table struct {
 	servers map[string]Server
 }
 
-// NewTable returns the Backend of the servers given by name. def is the server
-// for requests that name none; if it is "" and there is only one server, that
-// one is meant.
+// NewTable returns a Backend of servers by name. def is the server for requests that name
+// none; if it is "" and there is only one server, that one is used.
 func NewTable(servers map[string]Server, def string) (*Table, error) {
 	t := &Table{names: slices.Sorted(maps.Keys(servers)), def: def, servers: maps.Clone(servers)}
 	if _, ok := servers[def]; def != "" && !ok {

@@ -4,18 +4,18 @@ import (
 	"encoding/json"
 )
 
-// Access rules change the lists that a client sees, too. Clients that are told of
-// changes by the server are told of these as well: by this side, in its place.
+// A change of access rules also changes the lists that a client sees. Clients to which the
+// server announces list changes get these announcements from this side.
 
 const (
 	methodInitialized  = "notifications/initialized"
 	methodAcknowledged = "notifications/subscriptions/acknowledged"
 )
 
-// RulesChanged tells clients that their lists have changed, where differ says that the
-// rules for an identity and a server have. It reaches clients with a session in which
-// the server announces list changes, and those with a subscriptions/listen in which it
-// agreed to. It does not wait, and is called once the new rules hold.
+// RulesChanged announces changed lists to clients for which differ returns true, given
+// their identity and server. It reaches clients with a session in which the server
+// announces list changes, and clients with a subscriptions/listen in which it agreed to.
+// Call it after the new rules are in force. It does not wait.
 func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	m.mu.Lock()
 	var sessions []*session
@@ -41,7 +41,7 @@ func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	}
 }
 
-// endless returns the exchanges of a connection that would never end by themselves.
+// endless returns the exchanges of a connection without an expected end.
 func (c *conn) endless() (list []*Exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (x *Exchange) listsChanged() {
 	}
 }
 
-// asks says whether a list that has changed may be asked for.
+// asks reports whether the client may ask for a list that has changed.
 func (v view) asks(changed string) bool {
 	for i := range lists {
 		if lists[i].changed == changed && v.may(lists[i].method, v.server) {
@@ -92,7 +92,8 @@ func (v view) asks(changed string) bool {
 	return false
 }
 
-// declared returns the changes that a server tells of, by its answer to initialize.
+// declared returns the changes that a server announces, according to its answer to
+// initialize.
 func declared(response []byte) []string {
 	type capability struct {
 		ListChanged bool `json:"listChanged"`
@@ -113,8 +114,8 @@ func declared(response []byte) []string {
 	return changesOf(c.Tools.ListChanged, c.Resources.ListChanged, c.Prompts.ListChanged)
 }
 
-// acknowledged returns the changes that a server agreed to tell of, if a notification
-// is its acknowledgement of a subscriptions/listen.
+// acknowledged returns the changes that a server agreed to announce, if a notification
+// acknowledges a subscriptions/listen.
 func acknowledged(notification []byte) []string {
 	var m struct {
 		Method string `json:"method"`

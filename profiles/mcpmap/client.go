@@ -17,63 +17,60 @@ import (
 // notification.
 var ErrCancelled = errors.New("mcpmap: the call was cancelled")
 
-// Cancellation is a cause of the context of Do: the call was cancelled by a
-// notification, which the server gets unchanged.
+// Cancellation is a cause for the context of Do: the call was cancelled by a notification,
+// which is forwarded to the server unchanged.
 type Cancellation struct{ Octets []byte }
 
 func (c *Cancellation) Error() string { return ErrCancelled.Error() }
 
-// Is says that it is an ErrCancelled.
+// Is reports whether target is ErrCancelled.
 func (c *Cancellation) Is(target error) bool { return target == ErrCancelled }
 
-// cancelTime is how long sending a cancellation may take when the context of
-// its call has ended.
+// cancelTime bounds sending a cancellation after the context of its call has ended.
 const cancelTime = 5 * time.Second
 
 // Call is a request to a server of a peer.
 type Call struct {
 	Target  string   // name of the server; "" means the peer's default
-	Session string   // legacy session, as the answer to initialize named it
-	Params  []string // "name:value" parameters beside the request (extension 19)
+	Session string   // legacy session, from the answer to initialize
+	Params  []string // "name:value" parameters of the request (extension 19)
 
-	// Extensions go out beside the request, after those that this package makes of
-	// the fields above.
+	// Extensions are sent with the request, after the extensions that this package adds.
 	Extensions e1.Extensions
 
 	// Octets is the JSON-RPC request. It is sent unchanged.
 	Octets []byte
 
-	// Events hears what belongs to this call. With initialize it also hears
-	// what belongs to the session it opens and to no call that would hear it.
+	// Events receives the messages that belong to this call. With initialize it also
+	// receives messages of the session that no call receives.
 	Events Events
 
-	// Sent, if not nil, is called once the request is on its way, by the
-	// goroutine that called Do. Later messages follow it on the same session,
-	// and Notify finds the call. It is not called if Do fails before.
+	// Sent, if not nil, is called when the request has been sent, by the goroutine that
+	// called Do. Later messages follow it on the same session, and Notify finds the call.
+	// It is not called if Do fails before.
 	Sent func()
 }
 
-// Events are callbacks. Those of one call are called one at a time and in
-// order, from a separate goroutine. They may block, but above
-// Options.MaxNotificationsDue notifications are dropped. Without a callback
-// notifications are dropped and requests refused.
+// Events are callbacks. The callbacks of one call run one at a time and in order, on a
+// separate goroutine. They may block, but above Options.MaxNotificationsDue notifications
+// are dropped. Without a callback notifications are dropped and requests refused.
 type Events struct {
-	// Notification gets a notification as it came. octets stays the callee's.
+	// Notification is called with a notification, unchanged. It may keep octets.
 	Notification func(octets []byte)
 
-	// Request gets a request of the server, which someone must answer.
+	// Request is called with a request of the server, which must be answered.
 	Request func(r *Asked)
 }
 
 // Result is the answer to a Call.
 type Result struct {
-	Octets  []byte // the JSON-RPC response as it came
+	Octets  []byte // the JSON-RPC response, unchanged
 	Session string // the session that initialize opened, or ""
 	Status  int    // HTTP status where the peer gave one that an answer can have (extension 20), else 0
 }
 
-// Error returns the JSON-RPC error of the response, a window into its octets, or nil
-// if it is none.
+// Error returns the JSON-RPC error of the response, a window into its octets, or nil if it
+// is not an error.
 func (r *Result) Error() []byte {
 	var response Message
 	if response.Scan(r.Octets) != nil {
@@ -82,23 +79,21 @@ func (r *Result) Error() []byte {
 	return response.Error()
 }
 
-// Client calls the servers of the peer of one connection. It is safe for
-// concurrent use.
+// Client calls the servers of the peer of one connection. It is safe for concurrent use.
 //
-// A modern request has its own lane. A legacy session has one lane for all that
-// belongs to it.
+// A modern request has a separate lane. A legacy session has one lane for all its messages.
 type Client struct {
 	m *Mapping
 	c *conn
 
 	mu       sync.Mutex
 	all      map[*outgoing]bool   // calls in flight
-	calls    map[string]*outgoing // of them, those whose msg_id is known, by it
+	calls    map[string]*outgoing // calls with a known msg_id, by it
 	sessions map[string]*outgoingSession
 
-	opening      int     // calls whose msg_id is not known yet
-	initializing int     // calls whose session is not known yet
-	early        []early // what may have come for one of them
+	opening      int     // number of calls without a known msg_id
+	initializing int     // number of calls without a known session
+	early        []early // messages that may belong to one of them
 	earlyOctets  int
 }
 
@@ -115,15 +110,15 @@ type outgoing struct {
 	cancel  context.CancelCauseFunc
 }
 
-// outgoingSession is a legacy session at a peer. One without an id, because the
-// peer does not know of sessions, is found by its target.
+// outgoingSession is a legacy session at a peer. If the peer does not support session ids,
+// it is found by its target.
 type outgoingSession struct {
 	route  *route
 	events Events
 	inbox  *inbox
 }
 
-// early is a message that came before it was known what it belongs to.
+// early is a message that arrived before its owner was known.
 type early struct {
 	kind    Kind
 	related string
@@ -132,7 +127,7 @@ type early struct {
 	asked   *Asked // or a request
 }
 
-// Client returns the calling side of a connection; there is one for each.
+// Client returns the calling side of a connection, the same one each time.
 func (m *Mapping) Client(sess profiles.Session) *Client {
 	c := m.conn(sess)
 	c.mu.Lock()
@@ -152,8 +147,8 @@ func (c *conn) calling() *Client {
 	return c.client
 }
 
-// sessionKey is the key of a session: its id, or the target of one whose peer
-// does not know of ids.
+// sessionKey is the key of a session: its id, or its target if the peer does not support
+// session ids.
 func sessionKey(target, id string) string {
 	if id == "" {
 		return "\x00" + target
@@ -161,13 +156,13 @@ func sessionKey(target, id string) string {
 	return id
 }
 
-// Do sends a request and returns the response, after all that belonged to the
-// call has been handed to its Events. When ctx ends, or Notify sends a
-// cancellation of the call, the server is told and Do returns at once.
+// Do sends a request and returns the response, after its Events have received all messages
+// of the call. When ctx ends, or Notify sends a cancellation of the call, Do tells the
+// server and returns at once.
 //
-// The error is an *Error if the request was refused, by its shape here or by
-// the peer; ErrCancelled; that of the context; or what ended the connection.
-// AppendFailure makes a JSON-RPC error of any of them.
+// The error is an *Error if the request was refused, by its form here or by the peer;
+// ErrCancelled; that of ctx; or the reason why the connection ended. AppendFailure makes a
+// JSON-RPC error from any of them.
 func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	var msg Message
 	if err := msg.Scan(call.Octets); err != nil {
@@ -238,8 +233,8 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	return result, nil
 }
 
-// route is a lane with its users. It is closed when the last of them is done:
-// a closed lane may be another one's by now.
+// route is a reference-counted lane. It is closed with the last reference, because a closed
+// lane may be reused.
 type route struct {
 	lane  profiles.Lane
 	users atomic.Int32
@@ -251,9 +246,9 @@ func (r *route) release() {
 	}
 }
 
-// route returns the lane of a call: that of its session, else a new one. A call
-// that is alone on its lane keeps it open until the answer: what cancels it is
-// sent behind it. The caller releases it.
+// route returns the lane of a call: that of its session, else a new one. A call that is
+// alone on its lane keeps it open until the answer, because its cancellation is sent on the
+// same lane. The caller releases the route.
 func (c *Client) route(ctx context.Context, call *Call, msg *Message) (*route, error) {
 	if !msg.Is(MethodInitialize) && (call.Session != "" || !msg.Modern()) {
 		if r := c.sessionRoute(call.Target, call.Session); r != nil {
@@ -269,7 +264,7 @@ func (c *Client) route(ctx context.Context, call *Call, msg *Message) (*route, e
 	return r, nil
 }
 
-// sessionRoute returns the lane of a session, or nil if it is not one of this
+// sessionRoute returns the lane of a session, or nil if the session does not belong to this
 // connection.
 func (c *Client) sessionRoute(target, session string) *route {
 	c.mu.Lock()
@@ -296,8 +291,8 @@ func extensions(target, session string, params []string) e1.Extensions {
 	return ext
 }
 
-// ended says why a call ended without a response, and tells the server of it
-// when that was our decision.
+// ended returns why a call ended without a response, and tells the server if this side
+// ended it.
 func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -319,7 +314,7 @@ func (c *Client) ended(ctx context.Context, out *outgoing, msg *Message, err err
 	return cause
 }
 
-// AppendCancelled appends the notification that cancels the request of an id,
+// AppendCancelled appends the notification that cancels the request with an id, which is
 // given octet for octet.
 func AppendCancelled(dst, id []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":"`+MethodCancelled+`","params":{"requestId":`...)
@@ -327,9 +322,9 @@ func AppendCancelled(dst, id []byte) []byte {
 	return append(dst, "}}"...)
 }
 
-// Notify sends a notification, octet for octet, to a server or to a session
-// there. A cancellation of a call in flight ends it with ErrCancelled. The
-// error is an *Error for a malformed one, or what kept it from being sent.
+// Notify sends a notification, octet for octet, to a server or to a session there. A
+// cancellation of a call in flight ends it with ErrCancelled. The error is an *Error for a
+// malformed notification, or the reason why it was not sent.
 func (c *Client) Notify(ctx context.Context, target, session string, octets []byte) error {
 	var msg Message
 	if err := msg.Scan(octets); err != nil {
@@ -341,7 +336,7 @@ func (c *Client) Notify(ctx context.Context, target, session string, octets []by
 	if msg.Is(MethodCancelled) {
 		if out := c.callNamed(target, session, TokenKey(msg.RequestID())); out != nil {
 			defer out.route.release()
-			<-out.sent // at the latest when the context of the call ends
+			<-out.sent // closed at the latest when the context of the call ends
 			if out.msgID == nil {
 				return nil // there is nothing to cancel
 			}
@@ -390,10 +385,10 @@ func (c *Client) sendNotification(ctx context.Context, r *route, target, session
 	return nil
 }
 
-// Resume takes up a legacy session that was opened on another connection to the
-// same peer: its messages have their own lane here, and events gets those that
-// belong to the session and to no call. The peer knows of it with the next message
-// of the session, or with swp.mcp.listen.
+// Resume continues a legacy session that was opened on another connection to the same peer.
+// Its messages have a new lane here, and events receives messages of the session that
+// belong to no call. The peer learns of the new connection with the next message of the
+// session, or with swp.mcp.listen.
 func (c *Client) Resume(ctx context.Context, target, session string, events Events) error {
 	lane, err := c.c.sess.Open(ctx)
 	if err != nil {
@@ -404,8 +399,8 @@ func (c *Client) Resume(ctx context.Context, target, session string, events Even
 	return nil
 }
 
-// Leave forgets a legacy session on this side. The peer keeps it for a while;
-// swp.mcp.close ends it there.
+// Leave removes a legacy session on this side. The peer keeps it for a while; swp.mcp.close
+// ends it there.
 func (c *Client) Leave(target, session string) {
 	key := sessionKey(target, session)
 	c.mu.Lock()
@@ -431,7 +426,7 @@ func (c *Client) begin(id string, call *Call, r *route, box *inbox) {
 	}
 }
 
-// lost is called when the connection is gone.
+// lost is called at the end of the connection.
 func (c *Client) lost() {
 	c.mu.Lock()
 	sessions := c.sessions
@@ -442,10 +437,9 @@ func (c *Client) lost() {
 	}
 }
 
-// IsAnswerStatus reports whether a JSON-RPC answer that crosses a link can have an HTTP
-// status: it is final, it leads nowhere else, it comes with a body, and it is not about
-// the credentials by which whoever asked is known to the server. Those are not the
-// credentials of the client, who would go and look for others.
+// IsAnswerStatus reports whether a forwarded JSON-RPC answer can have an HTTP status. The
+// status must be final, be no redirect, allow a body, and not concern credentials: those
+// are the credentials of an endpoint on the way, and a client would try to change its own.
 func IsAnswerStatus(n int) bool {
 	switch n {
 	case 204, 205, 401, 403, 407:

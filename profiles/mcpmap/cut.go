@@ -14,27 +14,27 @@ const (
 	privateMember = `,"cacheScope":` + private
 )
 
-// errList refuses an answer whose contents cannot be checked.
+// errList refuses an answer whose list cannot be checked.
 var errList = &profiles.Error{
 	Code: profiles.Internal, Detail: "mcp_list",
 	Text: "the list of the server cannot be read, so it cannot be held against the access rules",
 }
 
-// cutList returns a response without the elements of result.<member> that keep
-// refuses. keep gets the name of an element, valid until it returns; an element
-// with an ambiguous name is removed without asking.
+// cutList returns a response without the elements of result.<member> that keep refuses.
+// keep gets the name of an element, valid until it returns; an element with an ambiguous
+// name is always removed.
 //
-// An element is removed with one comma, and a cut result becomes private for caches:
-// a missing cacheScope means public, and the rest is for one caller. All other
-// octets stay. If every element is kept the response itself is returned. A list that
-// parsers could read in several ways is an error.
+// An element is removed with one comma. A shortened result becomes private for caches,
+// because it is for one caller; a missing cacheScope means public. All other octets stay.
+// If no element is removed, the response itself is returned. A list that parsers could read
+// in several ways is an error.
 func cutList(response []byte, member string, keep func(name []byte) bool) ([]byte, *profiles.Error) {
 	var m Message
 	if m.Scan(response) != nil || m.Check(Response) != nil {
 		return nil, errList
 	}
 	if !m.result.present() {
-		return response, nil // an error shows nothing
+		return response, nil // an error has no list
 	}
 	c := cutter{scanner: scanner{b: response, i: m.result.from}, message: &m, keep: keep}
 	if c.peek() != '{' {
@@ -53,8 +53,7 @@ func cutList(response []byte, member string, keep func(name []byte) bool) ([]byt
 	return append(c.out, response[c.done:]...), nil
 }
 
-// cutter walks over a response that has been scanned, and writes another one as soon
-// as something is to be left out.
+// cutter walks over a scanned response, and copies it when the first element is removed.
 type cutter struct {
 	scanner
 	message *Message
@@ -63,13 +62,13 @@ type cutter struct {
 	found   bool   // the list
 	unclear bool   // what it is
 	scoped  bool   // cacheScope is there
-	public  []span // its values before the first cut that are not private
+	public  []span // its non-private values before the first removal
 	out     []byte // nil: nothing was cut
-	done    int    // up to here out has the response
+	done    int    // the response up to here is in out
 }
 
-// each calls f for each part of the object or array whose opener is next, with the
-// place of the comma before it or 0. f walks over the part.
+// each calls f for each part of the object or array that begins here, with the position of
+// the comma before it or 0. f walks over the part.
 func (s *scanner) each(f func(comma int)) {
 	closer := s.peek() + 2 // '}' and ']' follow their openers by two
 	comma := 0
@@ -84,7 +83,7 @@ func (s *scanner) each(f func(comma int)) {
 	s.i++
 }
 
-// memberName walks up to the value of a member. The name is valid until the next one.
+// memberName walks to the value of a member. The name is valid until the next call.
 func (s *scanner) memberName() []byte {
 	name, escaped := s.key()
 	if escaped {
@@ -112,7 +111,7 @@ func (c *cutter) result(member string) {
 	})
 }
 
-// list walks over the list. null is an empty one; no other value can be checked.
+// list walks over the list. null is an empty list; any other value cannot be checked.
 func (c *cutter) list() {
 	if c.peek() != '[' {
 		c.unclear = c.unclear || c.peek() != 'n'
@@ -134,8 +133,8 @@ func (c *cutter) list() {
 	})
 }
 
-// element walks over an element and returns its name. It must be an object with one
-// name, which is a sequence of characters.
+// element walks over an element and returns its name. It must be an object with exactly one
+// name, a valid string.
 func (c *cutter) element() (name []byte, ok bool) {
 	if c.peek() != '{' {
 		c.skip(0)
@@ -178,8 +177,7 @@ func (c *cutter) scope() {
 	c.replace(value, private)
 }
 
-// replace has other text in place of the octets at a span, which lies behind all that
-// were replaced before.
+// replace replaces the octets of a span by text. The span must be after all earlier ones.
 func (c *cutter) replace(at span, text string) {
 	if c.out == nil {
 		c.out = make([]byte, 0, len(c.b)+len(privateMember))

@@ -4,18 +4,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// errDraining ends endless exchanges when the endpoint shuts down.
+// errDraining ends exchanges without an expected end when the endpoint shuts down.
 var errDraining = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this endpoint is shutting down", Pace: true, Retryable: true, Domain: true,
 }
 
-// errLeft ends endless exchanges when their server was replaced or removed.
+// errLeft ends exchanges without an expected end when their server was replaced or removed.
 var errLeft = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "draining", Text: "this server was changed or removed", Pace: true, Retryable: true, Domain: true,
 }
 
-// Leave ends the endless exchanges of peers with a server, as Drain does for all
-// servers: so a server that has left the Backend becomes idle. It does not wait.
+// Leave ends the exchanges of peers with a server that have no expected end, as Drain does
+// for all servers, so that a removed server becomes idle. It does not wait.
 func (m *Mapping) Leave(target string) {
 	for _, x := range m.endless() {
 		if x.target == target {
@@ -24,7 +24,7 @@ func (m *Mapping) Leave(target string) {
 	}
 }
 
-// endless returns the exchanges that never end by themselves.
+// endless returns the exchanges without an expected end.
 func (m *Mapping) endless() (list []*Exchange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,10 +34,10 @@ func (m *Mapping) endless() (list []*Exchange) {
 	return list
 }
 
-// Drain ends what peers have open that would never end by itself, with an error that
-// says to come again: subscriptions/listen, whose server is told, and swp.mcp.listen.
-// The sessions that were listened to stay. It comes before the sessions of the endpoint
-// are drained, does not wait, and may be called more than once.
+// Drain ends the exchanges of peers without an expected end, with a retryable error:
+// subscriptions/listen, whose server is told, and swp.mcp.listen. Their sessions stay. Call
+// it before the sessions of the endpoint are drained. It does not wait, and may be called
+// more than once.
 func (m *Mapping) Drain() {
 	m.draining.Store(true)
 	endless := m.endless()

@@ -19,9 +19,9 @@ const (
 	detailAccess    = "access" // the same in every profile
 )
 
-// Exchange is one request of a peer on its way through a Server: the request,
-// the notifications that belong to it, one response. Its methods do not wait,
-// and may be called by any goroutine; the first end counts.
+// Exchange is one request of a peer at a Server: the request, its notifications, one
+// response. Its methods do not wait, and any goroutine may call them. The first call that
+// ends the exchange counts.
 type Exchange struct {
 	// Message is the request, valid until the exchange has ended. A function
 	// given to OnCancel may still use it.
@@ -31,7 +31,7 @@ type Exchange struct {
 	conn       *conn
 	session    *session // nil in the modern era
 	target     string   // name of the server
-	list       *list    // that is asked for; nil: none
+	list       *list    // the requested list; nil for other requests
 	req        *profiles.Request
 	w          profiles.Responder
 	began      time.Time
@@ -42,17 +42,17 @@ type Exchange struct {
 
 	mu      sync.Mutex
 	over    bool
-	pins    int    // uses of the lane under way
-	last    func() // what ends the held request, once nothing is pinned
+	pins    int    // present uses of the lane
+	last    func() // ends the held request when pins is zero
 	timer   *time.Timer
 	touched time.Time
-	agreed  []string // changes that a subscriptions/listen is to be told of
+	agreed  []string // changes that a subscriptions/listen is told of
 	unwatch func() bool
 	cancel  func(octets []byte)
 }
 
-// newExchange holds a request of a session, or of none, to a server. msg is its
-// outline. Until watch is called the octets of the request stay valid.
+// newExchange holds a request of a session, or of none, to a server. msg is its outline.
+// Until the call of watch the octets of the request stay valid.
 func (m *Mapping) newExchange(c *conn, s *session, target string, req *profiles.Request, msg *Message) (*Exchange, error) {
 	ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline)
 	if err != nil {
@@ -84,8 +84,8 @@ func (m *Mapping) newExchange(c *conn, s *session, target string, req *profiles.
 	return x, nil
 }
 
-// watch starts the clock of an exchange and has it end with its peer. It is
-// called once whoever serves it has taken it over.
+// watch starts the timeout of an exchange and ends it when its peer disconnects. It is
+// called once, after a Server has accepted the exchange.
 func (x *Exchange) watch() {
 	defer x.unpin()
 	x.mu.Lock()
@@ -96,21 +96,20 @@ func (x *Exchange) watch() {
 		}
 	}
 	x.mu.Unlock()
-	if x.long && x.m.draining.Load() { // Drain may not have seen it
+	if x.long && x.m.draining.Load() { // Drain may have missed it
 		x.abandon(nil, errDraining)
 	}
 }
 
-// Peer is who sent the request.
+// Peer is the sender of the request.
 func (x *Exchange) Peer() *profiles.Peer { return x.req.Session.Peer() }
 
-// Context carries what came with the request, its trace context and hints among
-// it. It ends when the peer can no longer be answered.
+// Context carries the trace context, the hints and so on of the request. It ends when the
+// peer cannot be answered any more.
 func (x *Exchange) Context() context.Context { return x.w.Context() }
 
-// Passage has the request's hops and deadline. Without a deadline that of this
-// endpoint applies; a subscriptions/listen has none. It may be called before the
-// exchange is over.
+// Passage has the request's hops and deadline. Without a deadline that of this endpoint
+// applies; a subscriptions/listen has none. It may be called until the exchange has ended.
 func (x *Exchange) Passage() profiles.Passage {
 	p := profiles.PassageOf(x.req.Extensions, x.began)
 	if deadline := x.began.Add(x.limit); !x.long && (p.Deadline.IsZero() || deadline.Before(p.Deadline)) {
@@ -119,7 +118,7 @@ func (x *Exchange) Passage() profiles.Passage {
 	return p
 }
 
-// view is what the peer may see of the server.
+// view returns what the peer may see of the server.
 func (x *Exchange) view() view {
 	return view{access: x.m.opts.Access, identity: x.conn.sess.Peer().Identity, server: x.target}
 }
@@ -127,11 +126,11 @@ func (x *Exchange) view() view {
 // Key is the TokenKey of the request's id.
 func (x *Exchange) Key() string { return x.key }
 
-// Initialize says whether the request is to open a session.
+// Initialize reports whether the request opens a session.
 func (x *Exchange) Initialize() bool { return x.initialize }
 
-// Params returns the "name:value" parameters that came beside the request
-// (extension 19), in order. They are valid as long as Message is.
+// Params returns the "name:value" parameters of the request (extension 19), in order. They
+// are valid as long as Message is.
 func (x *Exchange) Params() [][]byte {
 	var list [][]byte
 	for typ, value := range x.req.Extensions.All() {
@@ -142,12 +141,11 @@ func (x *Exchange) Params() [][]byte {
 	return list
 }
 
-// OnCancel has f called, at most once, if the exchange ends without Finish or
-// Fail. octets is the notification by which the client cancelled it, to be
-// passed on, or nil if the client is gone or the time is up; it is valid until
-// f returns. f must not wait, and later messages of the server about the
-// request must be dropped. If the exchange is over already, f is called at
-// once.
+// OnCancel registers f, which is called at most once, if the exchange ends without Finish
+// or Fail. octets is the client's cancellation, to be forwarded, or nil if the client has
+// disconnected or the time is up; it is valid until f returns. f must not wait. Later
+// messages of the server about the request must be dropped. If the exchange has ended
+// already, f is called at once.
 func (x *Exchange) OnCancel(f func(octets []byte)) {
 	x.mu.Lock()
 	over := x.over
@@ -158,17 +156,16 @@ func (x *Exchange) OnCancel(f func(octets []byte)) {
 	}
 }
 
-// Pace applies backpressure: it waits until the peer has taken enough for Notify
-// not to lose a notification, or until ctx ends. A reader of a server for this
-// exchange alone calls it before each one, so that the server waits for the
-// client.
+// Pace applies backpressure: it waits until Notify can send without losing a notification,
+// or until ctx ends. A reader that reads from a server for this exchange only calls it
+// before each notification, so that the server waits for the client.
 func (x *Exchange) Pace(ctx context.Context) {
-	_ = x.w.Pace(ctx, 0) // an exchange that is over has no use for notifications
+	_ = x.w.Pace(ctx, 0) // after the end of the exchange notifications are dropped
 }
 
-// Notify passes a notification on that belongs to the request. It renews the
-// deadline. One for which a slow peer leaves no room is dropped, and so is one about a
-// list of which the peer may see nothing. octets are free again when it returns.
+// Notify forwards a notification of the request and restarts the timeout. The notification
+// is dropped if a slow peer leaves no room, or if it is about a list that the peer may not
+// see. octets may be reused after the return.
 func (x *Exchange) Notify(octets []byte) {
 	told := x.view().concerns(octets)
 	x.mu.Lock()
@@ -186,8 +183,8 @@ func (x *Exchange) Notify(octets []byte) {
 	}
 }
 
-// notify sends a notification. The caller holds mu, and knows that the exchange is
-// not over.
+// notify sends a notification. The caller holds mu and has checked that the exchange is
+// open.
 func (x *Exchange) notify(octets []byte) {
 	ext := e1.AppendExtension(nil, ExtRelated, x.req.MsgID)
 	if x.session != nil {
@@ -201,29 +198,28 @@ func (x *Exchange) notify(octets []byte) {
 	}
 }
 
-// touch renews the deadline.
+// touch restarts the timeout.
 func (x *Exchange) touch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.touched = time.Now()
 }
 
-// Finish ends the exchange with the server's response, octet for octet; of a list it
-// leaves out the elements that the caller may not use. octets are free again when it
-// returns.
+// Finish ends the exchange with the server's response, octet for octet. Elements of lists
+// that the caller may not use are removed. octets may be reused after the return.
 func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }
 
-// FinishFailed is FinishStatus with a response that is an error.
+// FinishFailed is FinishStatus for a response that is an error.
 func (x *Exchange) FinishFailed(octets []byte, status int) {
 	profiles.Ended(x.w, profiles.OutcomeFailed)
 	x.FinishStatus(octets, status)
 }
 
-// FinishStatus is Finish with the HTTP status of the answer (extension 20)
-// where it is not what the response implies; 0 means it is.
+// FinishStatus is Finish with the HTTP status of the answer (extension 20); 0 means the
+// status that the response implies.
 //
-// From the answer to a list request, entries that the access rules forbid to the peer
-// are removed. If that cannot be told, the exchange fails.
+// Entries of a list that the access rules forbid to the peer are removed. If the list
+// cannot be checked, the exchange fails.
 func (x *Exchange) FinishStatus(octets []byte, status int) {
 	if x.list != nil {
 		shown, err := x.view().cut(x.list, octets)
@@ -248,9 +244,9 @@ func (x *Exchange) FinishStatus(octets []byte, status int) {
 	})
 }
 
-// Fail ends the exchange with a JSON-RPC error of our own that carries the
-// request's id. The failure is reported under its code and costs the peer
-// nothing: it is the server's, not the peer's.
+// Fail ends the exchange with a JSON-RPC error of this side with the request's id. The
+// failure is reported under its code, but not charged to the peer, because it is a failure
+// of the server.
 func (x *Exchange) Fail(err *profiles.Error) {
 	if !x.end() {
 		return
@@ -263,8 +259,8 @@ func (x *Exchange) Fail(err *profiles.Error) {
 	x.close(nil, func([]byte) { x.w.Fail(&fault) })
 }
 
-// abandon ends the exchange and tells whoever serves it: octets is the
-// client's cancellation or nil. The peer is answered with err, or with nothing.
+// abandon ends the exchange and calls the function of OnCancel: octets is the client's
+// cancellation or nil. The peer gets err as answer, or none.
 func (x *Exchange) abandon(octets []byte, err *profiles.Error) {
 	if !x.end() {
 		return
@@ -273,7 +269,7 @@ func (x *Exchange) abandon(octets []byte, err *profiles.Error) {
 	cancel := x.cancel
 	x.mu.Unlock()
 	if cancel != nil {
-		cancel(octets) // before the request's octets are given back
+		cancel(octets) // before the request's octets are released
 	}
 	if x.session != nil {
 		x.session.answered(x, nil, nil)
@@ -290,8 +286,7 @@ func (x *Exchange) abandon(octets []byte, err *profiles.Error) {
 	})
 }
 
-// end marks the exchange as over; only the first caller gets true, and must
-// call close.
+// end marks the exchange as ended. The first caller gets true and must call close.
 func (x *Exchange) end() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -308,8 +303,8 @@ func (x *Exchange) end() bool {
 	return true
 }
 
-// close gives the held request back with its last word, at once or when nobody
-// uses its lane any more.
+// close ends the held request with its last message, at once or when its lane is no longer
+// in use.
 func (x *Exchange) close(octets []byte, last func(octets []byte)) {
 	x.conn.forget(x)
 	x.mu.Lock()
@@ -323,8 +318,8 @@ func (x *Exchange) close(octets []byte, last func(octets []byte)) {
 	last(octets)
 }
 
-// pin keeps the lane of the exchange from being given back until unpin. It
-// fails once the exchange is over.
+// pin keeps the lane of the exchange usable until unpin. It fails after the end of the
+// exchange.
 func (x *Exchange) pin() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -348,10 +343,9 @@ func (x *Exchange) unpin() {
 	}
 }
 
-// late ends an exchange of which nothing was heard for too long, or that has
-// taken too long altogether (ABUSE §1: 60 s without a message of that call,
-// renewed by progress, at most 1 h). While the client is being asked something
-// the wait is its own.
+// late ends an exchange without a message for too long, or that has taken too long in total
+// (ABUSE §1: 60 s without a message of that call, renewed by progress, at most 1 h). While
+// the client is being asked something, another timeout applies.
 func (x *Exchange) late() {
 	opts := &x.m.opts
 	patience := opts.CallTimeout

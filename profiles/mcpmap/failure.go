@@ -9,7 +9,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Codes of JSON-RPC 2.0, and the one of MCP for a version that is not spoken.
+// Codes of JSON-RPC 2.0, and the code of MCP for an unsupported version.
 const (
 	codeParse              = -32700
 	codeInvalidRequest     = -32600
@@ -27,8 +27,8 @@ const (
 	maxAnswer    = 512
 )
 
-// rpcCode maps a code to the code of a JSON-RPC error (SWP profiles §1; the
-// codes that are details of another one are mapped like that one).
+// rpcCode maps a code to the code of a JSON-RPC error (SWP profiles §1). Codes that are
+// details of another one are mapped like that one.
 func rpcCode(c profiles.Code) int {
 	switch c {
 	case profiles.InvalidFrame, profiles.FrameTooLarge, profiles.InvalidUvarint:
@@ -51,10 +51,9 @@ func rpcCode(c profiles.Code) int {
 //	{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"…","data":{"code":"ERR_…","retryable":false}}}
 func AppendFailure(dst, id []byte, err error) []byte { return AppendFailureOf(dst, id, err, "") }
 
-// AppendFailureOf is AppendFailure with the identity of the endpoint that writes it,
-// as data.endpoint: with it a caller distinguishes failures of an endpoint from those
-// of another one behind it. An empty identity is left out, as is one too long for the
-// message to fit.
+// AppendFailureOf is AppendFailure with the identity of the endpoint that writes the error,
+// as data.endpoint. With it a caller can distinguish errors of several endpoints on the
+// way. An identity that is empty, or too long for the message, is left out.
 func AppendFailureOf(dst, id []byte, err error, endpoint string) []byte {
 	e := Failure(err)
 	text := e.Text
@@ -77,16 +76,16 @@ func appendData(dst []byte, e *profiles.Error, endpoint string) []byte {
 	return append(dst, "}}}"...)
 }
 
-// textRoom is what an answer has room for as its message.
+// textRoom is the room for the message of an answer.
 func textRoom(id []byte, endpoint string) int {
 	if endpoint == "" || len(endpoint) > maxEndpoint {
 		return maxErrorText
 	}
-	const rest = 160 // what is always there, and the names of members
+	const rest = 160 // the constant parts and the names of members
 	return min(maxErrorText, maxAnswer-rest-min(len(id), maxErrorID)-len(endpoint))
 }
 
-// Failure names the code of an error that ended a call: what Client.Do returned.
+// Failure returns the code of an error that ended a call, as returned by Client.Do.
 func Failure(err error) *profiles.Error {
 	var e *profiles.Error
 	switch {
@@ -97,8 +96,8 @@ func Failure(err error) *profiles.Error {
 	case errors.Is(err, context.Canceled):
 		return &profiles.Error{Code: profiles.Internal, Detail: detailCancelled, Text: "cancelled", Cause: err}
 	}
-	// Not retryable: whether the server executed the request is unknown, and a
-	// tool may have effects that must not be repeated.
+	// Not retryable: it is unknown whether the server executed the request, and a tool may
+	// have effects that must not be repeated.
 	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err}
 }
 

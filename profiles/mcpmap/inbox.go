@@ -2,8 +2,8 @@ package mcpmap
 
 import "sync"
 
-// inbox hands things to a callback in order, one at a time, without making
-// their sender wait. Its goroutine lives while there is something to hand over.
+// inbox calls a callback for queued items in order, one at a time, without blocking the
+// sender. Its goroutine lives while the queue is not empty.
 type inbox struct {
 	limit int
 
@@ -14,7 +14,7 @@ type inbox struct {
 	idle    chan struct{} // closed when the goroutine ends; nil before the first
 }
 
-// delivery is one thing to hand over, and how many octets it holds.
+// delivery is one item, and the number of its octets.
 type delivery struct {
 	octets int
 	hand   func()
@@ -24,8 +24,8 @@ type delivery struct {
 // either direction.
 const maxDueOctets = 16 << 20
 
-// push queues f, which holds so many octets, unless too much is waiting
-// already. One thing of any size is always taken.
+// push queues f, which holds so many octets, unless the queue is full. A single item of any
+// size is always accepted.
 func (b *inbox) push(octets int, f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,8 +61,8 @@ func (b *inbox) run() {
 	}
 }
 
-// drained returns a channel that is closed once what is queued now has been
-// handed over, or nil if nothing is.
+// drained returns a channel that is closed when the present items have been delivered, or
+// nil if there are none.
 func (b *inbox) drained() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// maxEarly is how many messages are kept that came before the call they belong
-// to was known by its msg_id, or the session by its id. The window is the time
-// between writing a request and entering it.
+// maxEarly is how many messages are kept that arrived before the msg_id of their call, or
+// the id of their session, was known. This happens between writing a request and entering
+// it.
 const (
 	maxEarly       = 64
 	maxEarlyOctets = 1 << 20
 )
 
-// Asked is a request of a server to the client of a legacy session. It is
-// answered once, from any goroutine.
+// Asked is a request of a server to the client of a legacy session. It must be answered
+// once, by any goroutine.
 type Asked struct {
-	// Message is the request as it came. Its octets stay the callee's.
+	// Message is the request, unchanged. The callee may keep its octets.
 	Message Message
 
 	w     profiles.Responder
@@ -28,8 +28,8 @@ type Asked struct {
 	once  sync.Once
 }
 
-// Answer sends the response, octet for octet. The error is an *Error if it is
-// not a JSON-RPC response; then the request is still to be answered.
+// Answer sends the response, octet for octet. The error is an *Error if it is not a
+// JSON-RPC response; then the request must still be answered.
 func (a *Asked) Answer(octets []byte) error {
 	var msg Message
 	if err := msg.Scan(octets); err != nil {
@@ -60,8 +60,8 @@ func (a *Asked) refuse(fault *profiles.Error) {
 	})
 }
 
-// asked takes a request of the peer that belongs to a call or a session of
-// ours; took is false if there is no such call or session.
+// asked handles a request of the peer for a call or a session of this side; took is false
+// if there is no such call or session.
 func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err error) {
 	e := earlyOf(req)
 	c.mu.Lock()
@@ -93,8 +93,8 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 	return true, nil
 }
 
-// receiveNotification handles a notification of the peer that belongs to a call or a session of
-// ours; it returns false if there is no such call or session.
+// receiveNotification handles a notification of the peer for a call or a session of this
+// side; it returns false if there is no such call or session.
 func (c *Client) receiveNotification(req *profiles.Request, msg *Message) bool {
 	e := earlyOf(req)
 	c.mu.Lock()
@@ -115,7 +115,7 @@ func earlyOf(req *profiles.Request) early {
 	return early{kind: Kind(req.MsgType), related: string(related), session: string(session)}
 }
 
-// size returns how many octets it holds.
+// size returns the number of octets of the message.
 func (e *early) size() int {
 	if e.asked != nil {
 		return len(e.asked.Message.Octets())
@@ -123,7 +123,7 @@ func (e *early) size() int {
 	return len(e.octets)
 }
 
-// hears says whether there is a callback for a kind of message.
+// hears reports whether there is a callback for a kind of message.
 func (e *Events) hears(kind Kind) bool {
 	if kind == Request {
 		return e.Request != nil
@@ -131,9 +131,9 @@ func (e *Events) hears(kind Kind) bool {
 	return e.Notification != nil
 }
 
-// owner finds the receiver of a message: the call it belongs to, or the session
-// if the call is over or has no callback for it. It returns nil for a message
-// that may belong to a call that is being opened. The caller holds mu.
+// owner finds the receiver of a message: its call, or its session if the call has ended or
+// has no callback for it. It returns nil for a message that may belong to a call that is
+// being opened. The caller holds mu.
 func (c *Client) owner(e *early) (Events, *inbox) {
 	out := c.calls[e.related]
 	switch {
@@ -149,7 +149,7 @@ func (c *Client) owner(e *early) (Events, *inbox) {
 		return out.events, &out.inbox
 	}
 	if e.related == "" && e.session == "" && len(c.sessions) == 1 {
-		// A peer that does not know of sessions has one for each target.
+		// If the peer does not support session ids, there is one session for each target.
 		for key, s := range c.sessions {
 			if key[0] == 0 {
 				return s.events, s.inbox
@@ -159,9 +159,9 @@ func (c *Client) owner(e *early) (Events, *inbox) {
 	return Events{}, nil
 }
 
-// mayBe says whether a message without an owner could belong to a call that is
-// being opened, or to a session. What names an exchange or a session of the
-// peer's is for the serving side. The caller holds mu.
+// mayBe reports whether a message without an owner could belong to a call that is being
+// opened, or to a session. A message with the id of an exchange or a session of the peer is
+// for the serving side. The caller holds mu.
 func (c *Client) mayBe(e *early) bool {
 	return e.related != "" && c.opening > 0 && !c.c.serves(e.related) ||
 		e.session != "" && c.initializing > 0 && !c.m.serves(e.session)
@@ -179,7 +179,7 @@ func (m *Mapping) serves(session string) bool {
 	return m.sessions[session] != nil
 }
 
-// deliver hands a message to its owner, or keeps it until the owner is known.
+// deliver passes a message to its owner, or keeps it until the owner is known.
 func (c *Client) deliver(e *early) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,8 +195,8 @@ func (c *Client) deliver(e *early) {
 	}
 }
 
-// deliverEarly delivers what came early, as far as its owner is known now, and drops
-// what can have none any more. The caller holds mu.
+// deliverEarly delivers early messages whose owner is now known, and drops those that
+// cannot have one any more. The caller holds mu.
 func (c *Client) deliverEarly() {
 	kept := c.early
 	c.early, c.earlyOctets = nil, 0
@@ -237,8 +237,8 @@ func (c *Client) drop(e *early) {
 	}
 }
 
-// open is called before a call is sent, opened when it is known by its msg_id,
-// or was not sent.
+// open is called before a call is sent; opened is called when its msg_id is known, or it
+// was not sent.
 func (c *Client) open(out *outgoing, initialize bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,8 +261,7 @@ func (c *Client) opened(out *outgoing, msgID []byte) {
 	c.deliverEarly()
 }
 
-// initialized is called when it is known whether an initialize opened a
-// session.
+// initialized is called when the session of an initialize is known, or there is none.
 func (c *Client) initialized() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

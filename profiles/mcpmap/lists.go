@@ -6,16 +6,16 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// A caller is shown what it may use: of an answer that lists tools, resources or
-// prompts only the elements that the access rules let it use leave this endpoint.
+// A caller sees only what it may use: from an answer that lists tools, resources or prompts
+// the elements that the access rules deny are removed.
 
-// list is a method whose result is a list, and how the rules judge its elements.
+// list is a method whose result is a list, and the rules for its elements.
 type list struct {
 	method  string
 	member  string // of the result
 	use     string // the operation that uses an element
-	named   bool   // and is asked about by the name of the element, below that of the server
-	changed string // what a server sends when the list has changed
+	named   bool   // rules use the name server/element
+	changed string // the notification of a server that the list has changed
 }
 
 var lists = [...]list{
@@ -44,7 +44,7 @@ func listOf(msg *Message) *list {
 	return nil
 }
 
-// view is what one identity may see of one server.
+// view is the part of a server that one identity may see.
 type view struct {
 	access           profiles.Access
 	identity, server string
@@ -54,11 +54,11 @@ func (v view) may(operation, name string) bool {
 	return profiles.Would(v.access, v.identity, profileName, operation, name)
 }
 
-// open says whether no rules are asked at all.
+// open reports whether there are no rules.
 func (v view) open() bool { return v.access == profiles.Everyone }
 
-// cut returns an answer to the request for a list without what may not be seen.
-// If the peer may see all of it, that is the answer itself.
+// cut returns the answer to a list request without the elements that the peer may not see.
+// If it may see all of them, it returns the answer itself.
 func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
 	if v.open() {
 		return response, nil
@@ -75,7 +75,7 @@ func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
 	})
 }
 
-// shows says whether a list may be asked for, and have anything in it.
+// shows reports whether the peer may request a list and may see an element of it.
 func (v view) shows(l *list) bool {
 	if !v.may(l.method, v.server) {
 		return false
@@ -86,8 +86,9 @@ func (v view) shows(l *list) bool {
 	return v.may(l.use, v.server)
 }
 
-// concerns reports whether a notification of the server is for the client. One about a list
-// of which it sees nothing, or about a resource that it may not read, is not.
+// concerns reports whether a notification of the server is for the client. A notification
+// about a list of which the client sees nothing, or about a resource that it may not read,
+// is not.
 func (v view) concerns(notification []byte) bool {
 	if v.open() || !tellsOfChange(notification) {
 		return true
@@ -108,8 +109,8 @@ func (v view) concerns(notification []byte) bool {
 	return !known && (method != updatedResource || v.may(methodRead, v.server))
 }
 
-// tellsOfChange says whether a notification may be one that told decides about. Most
-// are not, and are not scanned for it.
+// tellsOfChange reports whether concerns must examine a notification. Most notifications
+// need not be scanned.
 func tellsOfChange(notification []byte) bool {
 	return bytes.Contains(notification, []byte("list_changed")) || bytes.Contains(notification, []byte("resources")) ||
 		bytes.IndexByte(notification, '\\') >= 0

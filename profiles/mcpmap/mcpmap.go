@@ -1,14 +1,13 @@
-// Package mcpmap is profile 1: MCP over SlimWire. A payload is one JSON-RPC
-// message, octet for octet as its author wrote it; this package reads its
-// outline (Message) and never re-encodes it.
+// Package mcpmap is profile 1: MCP over SlimWire. A payload is one JSON-RPC message, octet
+// for octet; this package reads its outline (Message) and never re-encodes it.
 //
-// Both eras of MCP are carried. A modern request (from 2026-07-28) stands
-// alone: notifications that belong to it, then one response. A legacy client
-// (up to 2025-11-25) has a session: initialize opens it, its answer names it
-// (extension 17), the server may ask the client something on it.
+// Both eras of MCP are supported. A modern request (from 2026-07-28) is independent: its
+// notifications, then one response. A legacy client (up to 2025-11-25) has a session:
+// initialize opens it, the answer has its id (extension 17), and the server may send
+// requests to the client.
 //
-// One Mapping serves both directions of any number of connections: requests of
-// peers go to the servers of a Backend, and Client calls the servers of a peer.
+// One Mapping serves both directions of any number of connections: requests of peers go to
+// the servers of a Backend, and Client calls the servers of a peer.
 //
 // Specification: SWP profiles §1, MCP mapping §1 to §3.
 package mcpmap
@@ -29,19 +28,19 @@ const ProfileID = 1
 // profileName is the profile in metrics and access rules.
 const profileName = "mcp"
 
-// Options configure a Mapping. Zero means the default that is named.
+// Options configure a Mapping. Zero means the stated default.
 type Options struct {
 	// Backend is the servers offered to peers. Nil: none.
 	Backend Backend
 
-	// Identity is the identity of this endpoint, which goes into each error of its
-	// own, as data.endpoint. Empty: none of them has it.
+	// Identity is the identity of this endpoint. Its own errors have it as data.endpoint.
+	// May be empty.
 	Identity string
 
-	// Access is asked about each request and notification that a peer sends to
-	// a server: profile "mcp", the JSON-RPC method, the server, or server/tool
-	// for tools/call. Denied messages are refused with SecurityPolicy before
-	// the server sees them. Nil allows everything.
+	// Access is asked about each request and notification of a peer to a server: profile
+	// "mcp", the JSON-RPC method, and the server, or server/tool for tools/call. Denied
+	// messages are refused with SecurityPolicy before the server sees them. Nil denies
+	// nothing.
 	Access profiles.Access
 
 	// Policy is asked about everything that Access allows, with the name of the
@@ -90,7 +89,7 @@ func orDefault[T int | time.Duration](v *T, def T) {
 type Mapping struct {
 	opts     Options
 	stats    counters
-	draining atomic.Bool // what has no end of its own ends at once
+	draining atomic.Bool // exchanges without an expected end are refused
 
 	mu       sync.Mutex
 	closed   bool
@@ -103,8 +102,8 @@ type Mapping struct {
 type Stats struct {
 	Sessions int // legacy sessions served now
 
-	// Dropped counts well-formed messages that had nowhere to go: notifications
-	// of no exchange or session, those above a bound, answers that came late.
+	// Dropped counts well-formed messages without a receiver: notifications of no exchange
+	// or session, messages above a bound, late answers.
 	Dropped uint64
 }
 
@@ -127,8 +126,7 @@ func (m *Mapping) Stats() Stats {
 	return Stats{Sessions: len(m.sessions), Dropped: m.stats.dropped.Load()}
 }
 
-// Close ends all legacy sessions; requests that would open one are refused from
-// now on.
+// Close ends all legacy sessions; later requests that would open one are refused.
 func (m *Mapping) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -142,7 +140,7 @@ func (m *Mapping) Close() {
 	}
 }
 
-// Profile returns the mapping as an endpoint's Registry wants it.
+// Profile returns the mapping for the Registry of an endpoint.
 func (m *Mapping) Profile() *profiles.Profile {
 	return &profiles.Profile{
 		ID:   ProfileID,
@@ -169,7 +167,7 @@ func (m *Mapping) Profile() *profiles.Profile {
 	}
 }
 
-// check says whether the payload of an answer is a JSON-RPC response.
+// check returns an error if the payload of an answer is not a JSON-RPC response.
 func check(env *e1.Envelope) error {
 	var msg Message
 	if err := msg.Scan(env.Payload); err != nil {
@@ -178,8 +176,8 @@ func check(env *e1.Envelope) error {
 	return msg.Check(Response)
 }
 
-// refusal answers a refused request with a JSON-RPC error, and nothing else:
-// an error never answers an error, nor a notification.
+// refusal answers a refused request with a JSON-RPC error. Refused errors and notifications
+// have no answer.
 func (m *Mapping) refusal(req *profiles.Request, err *profiles.Error) (e1.Envelope, bool) {
 	if Kind(req.MsgType) != Request {
 		return e1.Envelope{}, false
@@ -193,7 +191,7 @@ func (m *Mapping) refusal(req *profiles.Request, err *profiles.Error) (e1.Envelo
 	}, true
 }
 
-// conn is what a Mapping knows of one connection.
+// conn is the state of one connection.
 type conn struct {
 	m    *Mapping
 	sess profiles.Session
@@ -205,7 +203,7 @@ type conn struct {
 	client    *Client              // nil until this side calls
 }
 
-// conn returns what is known of a connection, from its first message on.
+// conn returns the state of a connection, and makes it at the first message.
 func (m *Mapping) conn(sess profiles.Session) *conn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,7 +216,7 @@ func (m *Mapping) conn(sess profiles.Session) *conn {
 	return c
 }
 
-// lost is called when the connection is gone. Exchanges end by themselves.
+// lost is called at the end of the connection. Exchanges end by themselves.
 func (c *conn) lost() {
 	c.m.mu.Lock()
 	delete(c.m.conns, c.sess)
@@ -255,8 +253,8 @@ func (c *conn) forget(x *Exchange) {
 	}
 }
 
-// related returns the exchange that a notification of the peer is about: by
-// msg_id, else the one with the id that a cancellation names.
+// related returns the exchange of a notification of the peer: by msg_id, else the one with
+// the id in a cancellation.
 func (c *conn) related(req *profiles.Request, msg *Message) *Exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// Kind says what a JSON-RPC message is.
+// Kind is the kind of a JSON-RPC message.
 type Kind uint8
 
 // The kinds of message. Their numbers are the msg_types of profile 1.
@@ -14,7 +14,7 @@ const (
 	Notification Kind = 3
 )
 
-// Names of methods and members that this mapping acts on.
+// Names of methods and members that this mapping uses.
 const (
 	MethodInitialize = "initialize"
 	MethodDiscover   = "server/discover"
@@ -32,8 +32,8 @@ const (
 // ModernVersion is the first protocol version without sessions.
 const ModernVersion = "2026-07-28"
 
-// Message is the outline of a JSON-RPC message: a view on its octets, which
-// stay unchanged. The zero Message is empty.
+// Message is the outline of a JSON-RPC message: a view of its octets, which are not
+// changed. The zero Message is empty.
 type Message struct {
 	octets []byte
 
@@ -46,10 +46,10 @@ type Message struct {
 	version      span // params._meta[MetaProtocolVersion]
 
 	tool      span // params.name
-	toolFault bool // there is more than one, or it is no string
+	toolFault bool // there is more than one, or it is not a string
 }
 
-// On returns the same outline over a copy of the octets it was scanned from.
+// On returns the same outline for a copy of the octets.
 func (m Message) On(octets []byte) Message {
 	m.octets = octets
 	return m
@@ -77,41 +77,37 @@ func (m *Message) Result() []byte { return m.at(m.result) }
 // Error returns the octets of the error, or nil.
 func (m *Message) Error() []byte { return m.at(m.err) }
 
-// ProgressToken returns the token under which the sender of a request wants to
-// hear of its progress, octet for octet, or nil.
+// ProgressToken returns the token with which the sender of a request wants progress
+// notifications, octet for octet, or nil.
 func (m *Message) ProgressToken() []byte { return m.at(m.progress) }
 
-// Progressed returns the token of the request that a progress notification is
-// about, octet for octet, or nil.
+// Progressed returns the token in a progress notification, octet for octet, or nil.
 func (m *Message) Progressed() []byte { return m.at(m.progressed) }
 
-// RequestID returns the id of the request that a cancellation is about, octet
-// for octet, or nil.
+// RequestID returns the id of the request in a cancellation, octet for octet, or nil.
 func (m *Message) RequestID() []byte { return m.at(m.request) }
 
-// SubscriptionID returns the id of the listening request that a notification
-// belongs to, octet for octet, or nil.
+// SubscriptionID returns the id of the listening request of a notification, octet for
+// octet, or nil.
 func (m *Message) SubscriptionID() []byte { return m.at(m.subscription) }
 
-// Method returns the method with its escapes undone, or nil. It is a window
-// into the octets unless there were escapes.
+// Method returns the unescaped method, or nil. It is a window into the octets unless there
+// were escapes.
 func (m *Message) Method() []byte {
 	text, _ := m.text(m.method)
 	return text
 }
 
-// Tool returns the name of the tool that a tools/call calls, with its escapes
-// undone, or nil if there is none.
+// Tool returns the unescaped name of the tool of a tools/call, or nil if there is none.
 func (m *Message) Tool() []byte {
 	text, _ := m.text(m.tool)
 	return text
 }
 
-// Is says whether this is a message of a method.
+// Is reports whether this is a message with a method.
 func (m *Message) Is(method string) bool { return string(m.Method()) == method }
 
-// text undoes a string; ok is false if it is none, or no sequence of
-// characters.
+// text unescapes a string; ok is false if the value is not a string of valid characters.
 func (m *Message) text(s span) (text []byte, ok bool) {
 	raw := m.at(s)
 	if len(raw) < 2 || raw[0] != '"' {
@@ -124,21 +120,20 @@ func (m *Message) text(s span) (text []byte, ok bool) {
 	return appendUnescaped(nil, raw)
 }
 
-// Modern says whether a request follows the protocol without sessions: it
-// names a version from ModernVersion on, or it asks which versions there are.
+// Modern reports whether a request uses the protocol without sessions: it names a version
+// from ModernVersion on, or it is server/discover.
 func (m *Message) Modern() bool {
 	v, ok := m.text(m.version)
 	return ok && string(v) >= ModernVersion || m.Is(MethodDiscover)
 }
 
-// Version returns the protocol version that a modern request names, or "".
+// Version returns the protocol version in a modern request, or "".
 func (m *Message) Version() string {
 	v, _ := m.text(m.version)
 	return string(v)
 }
 
-// Kind says what the message is by its outline; Check says whether it is a
-// good one.
+// Kind returns the kind of the message by its outline; Check reports whether it is valid.
 func (m *Message) Kind() Kind {
 	switch {
 	case m.method.present() && m.id.present():
@@ -149,12 +144,11 @@ func (m *Message) Kind() Kind {
 	return Response
 }
 
-// Check says whether the message is a well-formed one of a kind. The error is
-// an *Error of InvalidMCPPayload.
+// Check returns an error if the message is not a well-formed one of a kind. The error is an
+// *Error of InvalidMCPPayload.
 //
-// Specification: SWP profiles §1. A request is known by an id that is not
-// null, as MCP asks. The name of the tool that is called is one string, because
-// access rules decide by it.
+// Specification: SWP profiles §1. A request has an id other than null, as MCP requires. The
+// name of a called tool must be exactly one string, because access rules use it.
 func (m *Message) Check(kind Kind) error {
 	version, ok := m.text(m.jsonrpc)
 	if !ok || string(version) != "2.0" {

@@ -2,7 +2,7 @@ package mcpmap
 
 import "github.com/slimwire/swp/profiles"
 
-// methods are those of clients, of both eras of MCP. A server may have others.
+// methods are the methods of clients, of both eras of MCP. A server may have others.
 var methods = []string{
 	"completion/complete", MethodInitialize, "logging/setLevel", "ping", "prompts/get", "prompts/list",
 	"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
@@ -14,11 +14,11 @@ var methods = []string{
 	"notifications/tools/list_changed",
 }
 
-// serverMethods are those of servers, which ask the client.
+// serverMethods are the methods of servers, for requests to the client.
 var serverMethods = []string{"sampling/createMessage", "elicitation/create", "roots/list"}
 
-// operations are the methods that are known: those of clients are asked about with the
-// server, tools/call with server/tool.
+// operations are the known methods: rules for methods of clients have the server as name,
+// tools/call has server/tool.
 func operations() []profiles.Operation {
 	list := make([]profiles.Operation, 0, len(methods)+len(serverMethods))
 	for _, name := range methods {

@@ -10,13 +10,11 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Messages that a server starts are queued in the session and sent to the
-// client in order, by a goroutine that lives while the queue is not empty, so
-// that neither the server nor a read loop waits for a client that is slow or
-// away.
+// Messages of the server are queued in the session and sent to the client in order, by a
+// goroutine that lives while the queue is not empty. So neither the server nor a read loop
+// waits for a client that is slow or disconnected.
 
-// Notify implements Counterpart. A change of a list of which the client may see
-// nothing is dropped.
+// Notify implements Counterpart. A change of a list that the client may not see is dropped.
 func (s *session) Notify(octets []byte) {
 	if s.view().concerns(octets) {
 		s.push(message{kind: Notification, octets: slices.Clone(octets)})
@@ -80,12 +78,12 @@ func (s *session) answerWith(msg *message, octets []byte) {
 	s.mu.Lock()
 	s.asks--
 	for _, x := range s.open {
-		x.touch() // the server has had nothing to go on until now
+		x.touch() // the server was waiting for this answer
 	}
 	s.mu.Unlock()
 }
 
-// startPump sends what is due, if there is a way. The caller holds mu.
+// startPump starts sending if there is a path. The caller holds mu.
 func (s *session) startPump() {
 	if !s.pumping && !s.closed && len(s.due) > 0 && (s.home != nil || s.listener != nil) {
 		s.pumping = true
@@ -115,7 +113,7 @@ func (s *session) pump() {
 
 		s.mu.Lock()
 		s.sending = false
-		if s.closed { // which has taken care of what was due behind it
+		if s.closed { // close has handled the messages behind it
 			s.pumping = false
 			s.mu.Unlock()
 			if err != nil {
@@ -124,8 +122,8 @@ func (s *session) pump() {
 			return
 		}
 		if err != nil && path.sess.Context().Err() != nil {
-			// The way is gone, not the message. It stays due for the next one,
-			// which starts a pump.
+			// The path is lost, but not the message. It stays in the queue for the next
+			// path, which starts a pump.
 			if s.listener != nil && s.listener.conn.sess == path.sess {
 				s.listener = nil
 			}
@@ -138,7 +136,7 @@ func (s *session) pump() {
 			continue
 		}
 		if err != nil && s.listener != nil && s.listener.lane == path.lane && !errors.As(err, new(*profiles.Error)) {
-			s.listener = nil // it has ended its stream, and the connection is there
+			s.listener = nil // it has ended its stream, but the connection is open
 			s.mu.Unlock()
 			continue
 		}
@@ -151,18 +149,18 @@ func (s *session) pump() {
 	}
 }
 
-// path is a way to the client. lane is nil where none is known to be alive.
+// path is a path to the client. lane is nil if no usable one is known.
 type path struct {
 	sess  profiles.Session
 	lane  profiles.Lane
 	unpin func()
 }
 
-// path returns the best way to the client: where it listens, else the lane of
-// the newest exchange, else its connection. Where it listens on another connection than
-// the one that it has used last, and waits for an answer on that one, the one it listens on
-// may be lost without anybody knowing yet. A lane may be used only while
-// something on it is open, so it is pinned until unpin. The caller holds mu.
+// path returns the best path to the client: where it listens, else the lane of the newest
+// exchange, else its connection. If it listens on another connection than the one used
+// last, and waits for an answer on that one, the listening connection may be lost without
+// being detected yet. A lane may be used only while an exchange on it is open, so it is
+// pinned until unpin. The caller holds mu.
 func (s *session) path() (path, bool) {
 	l := s.listener
 	if l != nil && (s.home == nil || l.conn == s.home) && l.pin() {
@@ -212,9 +210,9 @@ func (s *session) send(msg *message, p path) error {
 	return nil
 }
 
-// leftBehind has a request sent once more whose way the client has ended in order, on a
-// connection that is alive: it listened there no longer when the request came, and whoever
-// ends a stream answers nothing on it any more. It reports whether that is so.
+// leftBehind repeats a request once if the client half-closed its path on a connection that
+// is still open: the client no longer listened there, and cannot answer on that stream. It
+// reports whether this is so.
 func (s *session) leftBehind(msg *message, err error, p path) bool {
 	if msg.again || errors.As(err, new(*profiles.Error)) || s.ctx.Err() != nil || p.sess.Context().Err() != nil {
 		return false
@@ -235,8 +233,7 @@ func (s *session) leftBehind(msg *message, err error, p path) bool {
 	return true
 }
 
-// await passes the client's answer to the server, or reports that there is
-// none.
+// await forwards the client's answer to the server, or reports that there is none.
 func (s *session) await(msg *message, call profiles.Call, p path) {
 	defer call.Close()
 	ctx, cancel := context.WithTimeout(s.ctx, s.m.opts.LongIdle)
@@ -249,8 +246,7 @@ func (s *session) await(msg *message, call profiles.Call, p path) {
 		s.answer(msg, err)
 		return
 	}
-	// Only the request that was asked is answered: a client cannot answer
-	// another one under its id.
+	// Only this request is answered: a client cannot answer another one under its id.
 	var asked, answer Message
 	_ = asked.Scan(msg.octets) // was scanned before
 	if err := answer.Scan(env.Payload); err != nil {
@@ -264,7 +260,7 @@ func (s *session) await(msg *message, call profiles.Call, p path) {
 	s.answerWith(msg, env.Payload)
 }
 
-// listener is where the client of a session asked to be told.
+// listener is where the client of a session listens.
 type listener struct {
 	conn *conn
 	lane profiles.Lane
@@ -272,7 +268,7 @@ type listener struct {
 	mu    sync.Mutex
 	over  bool
 	pins  int
-	why   error // with over: what ended is told
+	why   error // with over: the argument of ended
 	ended func(error)
 }
 
@@ -292,7 +288,7 @@ func (l *listener) unpin() {
 	l.finish()
 }
 
-// end ends the listening once nobody uses its lane. The first why counts.
+// end ends the listening when its lane is no longer in use. The first why counts.
 func (l *listener) end(why error) {
 	l.mu.Lock()
 	if !l.over {
@@ -301,7 +297,7 @@ func (l *listener) end(why error) {
 	l.finish()
 }
 
-// finish is called with mu held and gives it up.
+// finish is called with mu held and releases it.
 func (l *listener) finish() {
 	var ended func(error)
 	if l.over && l.pins == 0 {

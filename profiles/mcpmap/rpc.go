@@ -29,14 +29,13 @@ func SessionParams(target, session string) []byte {
 	return params
 }
 
-// Listen serves swp.mcp.listen: messages that the server of a session starts go
-// to lane from now on, which must stay open until ended is called. ended is
-// called once, when the session ends, another call of Listen takes its place,
-// or after release; with a retryable error when the Mapping is drained. The RPC
-// is held open until then.
+// Listen serves swp.mcp.listen: later messages of the server of a session are sent on lane,
+// which must stay open until ended is called. ended is called once: when the session ends,
+// another call of Listen replaces it, or after release; with a retryable error when the
+// Mapping is drained. The RPC is held open until then.
 //
-// The error is an *Error of NotFound if the session is unknown or another
-// identity's.
+// The error is an *Error of NotFound if the session is unknown or belongs to another
+// identity.
 func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byte, ended func(error)) (release func(), err error) {
 	s, err := m.addressed(sess, params)
 	if err != nil {
@@ -57,7 +56,7 @@ func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byt
 	if old != nil {
 		old.end(nil)
 	}
-	if m.draining.Load() { // Drain may not have seen it
+	if m.draining.Load() { // Drain may have missed it
 		s.unheard(l)
 		l.end(errDraining)
 	}
@@ -67,7 +66,7 @@ func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byt
 	}, nil
 }
 
-// unheard takes a listener from its session, if it is still there.
+// unheard removes a listener from its session, if it is still there.
 func (s *session) unheard(l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +75,8 @@ func (s *session) unheard(l *listener) {
 	}
 }
 
-// End serves swp.mcp.close: it ends a session and its conversation with the
-// server. The error is as that of Listen.
+// End serves swp.mcp.close: it ends a session and its conversation with the server. The
+// error is that of Listen.
 func (m *Mapping) End(sess profiles.Session, params []byte) error {
 	s, err := m.addressed(sess, params)
 	if err != nil {
@@ -87,7 +86,7 @@ func (m *Mapping) End(sess profiles.Session, params []byte) error {
 	return nil
 }
 
-// addressed returns the session that params name.
+// addressed returns the session in params.
 func (m *Mapping) addressed(sess profiles.Session, params []byte) (*session, error) {
 	var p sessionParams
 	if err := json.Unmarshal(params, &p); err != nil {
@@ -103,8 +102,8 @@ func unknownSession() *profiles.Error {
 	return &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "unknown session", Domain: true}
 }
 
-// listen is swp.mcp.listen: held open while this caller hears what the server of a
-// session says on its own account.
+// listen implements swp.mcp.listen: it stays open while the caller receives the messages of
+// the server of a session.
 func (m *Mapping) listen(p profiles.Pending, params []byte) error {
 	release, err := m.Listen(p.Session(), p.Lane(), params, profiles.Done(p))
 	if err != nil {
@@ -114,7 +113,7 @@ func (m *Mapping) listen(p profiles.Pending, params []byte) error {
 	return nil
 }
 
-// end is swp.mcp.close.
+// end implements swp.mcp.close.
 func (m *Mapping) end(req *profiles.Request, params []byte) ([]byte, error) {
 	return nil, m.End(req.Session, params)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// maxDepth is how deep objects and arrays may nest, the message itself
-// counted (ABUSE §1: MCP depth 512, no limit on the length of arrays).
+// maxDepth bounds the nesting of objects and arrays, including the message itself (ABUSE
+// §1: MCP depth 512, no limit on the length of arrays).
 const maxDepth = 512
 
 // Details of ERR_INVALID_MCP_PAYLOAD, in the order in which a message is
@@ -20,27 +20,25 @@ const (
 	detailShape = "mcp_shape"
 )
 
-// span is a range of octets. The zero span is an absent value: no value of a
-// message starts at offset 0, where its brace is.
+// span is a range of octets. The zero span means absent: no value of a message starts at
+// offset 0, where its brace is.
 type span struct{ from, to int }
 
 func (s span) present() bool { return s.to > 0 }
 
-// Scan reads the outline of one JSON-RPC message: it checks that payload is
-// UTF-8 and exactly one JSON object, and notes where the members are that this
-// package acts on. Nothing is decoded into values, nothing allocated unless a
-// name is written with escapes, and the time is linear in the length.
+// Scan reads the outline of one JSON-RPC message. It checks that payload is UTF-8 and
+// exactly one JSON object, and records the positions of the members that this package uses.
+// It decodes no values, allocates nothing unless a name has escapes, and takes linear time.
 //
-// Names match exactly. A member of the outline (jsonrpc, id, method, params,
-// result, error) that is repeated is refused, in any spelling, and so is one
-// that differs in case only: parsers disagree about which one counts, and
-// access rules could see another message than the server. Inside params the
-// last one counts, as it does for nearly every parser; only the name of a tool
-// must be there once (see Check).
+// Names are case-sensitive. A repeated member of the outline (jsonrpc, id, method, params,
+// result, error), in any spelling, is refused, and so is one that differs only in case:
+// parsers disagree about such members, and access rules could see another message than the
+// server. Inside params the last of repeated members counts, as in most parsers; only the
+// name of a tool must occur once (see Check).
 //
-// The error is an *Error of InvalidMCPPayload. After a fault of shape the
-// outline is complete and good for building an error answer; after the others
-// it is empty. m refers to payload until it is scanned anew.
+// The error is an *Error of InvalidMCPPayload. After a fault of the form the outline is
+// complete and can be used to build an error answer; after other faults it is empty. m
+// refers to payload until the next Scan.
 func (m *Message) Scan(payload []byte) error {
 	*m = Message{}
 	if !utf8.Valid(payload) {
@@ -77,14 +75,13 @@ func invalid(detail, text string) *profiles.Error {
 	return &profiles.Error{Code: profiles.InvalidMCPPayload, Detail: detail, Text: text}
 }
 
-// scanner walks over JSON text that is known to be UTF-8. After the first
-// syntax error it stands still.
+// scanner walks over JSON text that is valid UTF-8. After the first syntax error it stops.
 type scanner struct {
 	b     []byte
 	i     int
 	bad   bool   // syntax error
-	deep  bool   // the syntax error is the limit of depth
-	fault string // first fault of shape
+	deep  bool   // the error is that the depth limit was exceeded
+	fault string // first fault of the form
 	m     Message
 	name  [48]byte // a member name with its escapes undone
 }
@@ -106,7 +103,7 @@ func (s *scanner) shape(fault string) {
 	}
 }
 
-// peek returns the next octet, or 0 at the end, which no token starts with.
+// peek returns the next octet, or 0 at the end; no token starts with 0.
 func (s *scanner) peek() byte {
 	if s.i < len(s.b) {
 		return s.b[s.i]
@@ -125,8 +122,8 @@ func (s *scanner) space() {
 	}
 }
 
-// object walks over an object whose brace is next, and calls member for each
-// of its members with the scanner in front of the value.
+// object walks over the object that begins here, and calls member for each member, with the
+// scanner in front of the value.
 func (s *scanner) object(in place, depth int) {
 	s.i++
 	s.space()
@@ -161,14 +158,14 @@ func (s *scanner) object(in place, depth int) {
 	}
 }
 
-// member walks over one value and keeps what counts in this place.
+// member walks over one value and records it if this place uses it.
 func (s *scanner) member(in place, name []byte, depth int) {
 	from, first := s.i, s.peek()
 	switch {
 	case in == inMessage && string(name) == "params" && first == '{':
 		s.object(inParams, depth+1)
 	case in == inParams && string(name) == "_meta" && first == '{':
-		// A second _meta replaces the first one, so what that said is void.
+		// A second _meta replaces the first one, whose values become void.
 		s.m.progress, s.m.subscription, s.m.version = span{}, span{}, span{}
 		s.object(inMeta, depth+1)
 	default:
@@ -215,7 +212,7 @@ func (s *scanner) topMember(name []byte, first byte, value span) {
 		at = &s.m.id
 		if first == '{' || first == '[' || first == 't' || first == 'f' {
 			s.shape("id is neither a string nor a number")
-			return // nothing can be answered by it
+			return // it cannot identify a request
 		}
 	case "method":
 		at = &s.m.method
@@ -243,12 +240,12 @@ func (s *scanner) topMember(name []byte, first byte, value span) {
 	*at = value
 }
 
-// outline are the members of a message that count.
+// outline are the members of the outline of a message.
 var outline = [][]byte{[]byte("jsonrpc"), []byte("id"), []byte("method"), []byte("params"), []byte("result"), []byte("error")}
 
 var nameMember = []byte("name")
 
-// toolName notes the member of params that would name a tool.
+// toolName records the member of params that would name a tool.
 func (s *scanner) toolName(name []byte, first byte, value span) {
 	if !bytes.EqualFold(name, nameMember) {
 		return
@@ -259,7 +256,7 @@ func (s *scanner) toolName(name []byte, first byte, value span) {
 	s.m.tool = value
 }
 
-// token returns a value that can name a request, and nothing for any other.
+// token returns a value that can identify a request, and the zero span for any other.
 func token(first byte, value span) span {
 	if first == '"' || first == '-' || first >= '0' && first <= '9' {
 		return value
@@ -288,8 +285,7 @@ func (s *scanner) key() (name []byte, escaped bool) {
 	return name, escaped
 }
 
-// unescape returns a name with its escapes undone, or nil if it is longer than
-// any name that matters.
+// unescape returns an unescaped name, or nil if it is longer than every name in use.
 func (s *scanner) unescape(name []byte) []byte {
 	if len(name) > 6*len(s.name) {
 		return nil
@@ -298,7 +294,7 @@ func (s *scanner) unescape(name []byte) []byte {
 	return out
 }
 
-// text walks over a string whose quote is next.
+// text walks over the string that begins here.
 func (s *scanner) text() (escaped bool) {
 	for i := s.i + 1; i < len(s.b); i++ {
 		switch c := s.b[i]; {
@@ -374,9 +370,8 @@ func (s *scanner) literal(word string) {
 	s.i += len(word)
 }
 
-// skip walks over the value that is next, inside containers depth deep. The
-// containers it is in are one bit each, so that a bomb of brackets costs
-// neither stack nor heap.
+// skip walks over the next value, inside depth containers. It stores one bit per container,
+// so that deeply nested brackets use neither stack nor heap.
 func (s *scanner) skip(depth int) {
 	var object [maxDepth/64 + 1]uint64
 	outside := depth
@@ -395,7 +390,7 @@ func (s *scanner) skip(depth int) {
 			} else {
 				object[depth/64] &^= 1 << (depth % 64)
 			}
-			if s.peek() == c+2 { // '}' and ']' follow their openers by two
+			if s.peek() == c+2 { // '}' and ']' are their openers plus two
 				break // an empty container is closed below
 			}
 			if c == '{' {
@@ -417,7 +412,7 @@ func (s *scanner) skip(depth int) {
 		default:
 			s.number()
 		}
-		// A value has ended, or an empty container is about to.
+		// A value has ended, or an empty container ends here.
 		for {
 			if s.bad || depth == outside {
 				return

@@ -8,8 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Serve implements profiles.Handler. Each message is validated here, by the
-// same octets that are passed on.
+// Serve implements profiles.Handler. It validates the same octets that are forwarded.
 func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var msg Message
 	if err := msg.Scan(req.Payload); err != nil {
@@ -36,7 +35,7 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 		}
 		return m.notification(ctx, c, req, w, &msg)
 	case Response:
-		// An answer to nothing: the endpoint counts it.
+		// An answer without a call: the endpoint counts it.
 	}
 	return nil
 }
@@ -81,8 +80,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 	return m.open(c, req, msg, server, name, true)
 }
 
-// sessionFor returns the session that a request belongs to although it names none, or
-// nil.
+// sessionFor returns the session of a request that names none, or nil.
 func (c *conn) sessionFor(msg *Message, target string) *session {
 	if msg.Is(MethodInitialize) || msg.Modern() {
 		return nil
@@ -90,15 +88,14 @@ func (c *conn) sessionFor(msg *Message, target string) *session {
 	return c.currentSession(target)
 }
 
-// notification passes a notification of a client on. One that has nowhere to
-// go is dropped: nothing may answer it. A cancellation is part of the exchange
-// that it ends and needs no permission of its own.
+// notification forwards a notification of a client. One without a receiver is dropped,
+// because a notification has no answer. A cancellation belongs to the exchange that it ends
+// and needs no permission.
 func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
 	if msg.Is(MethodCancelled) {
 		if x := c.related(req, msg); x != nil && !x.initialize {
-			// With this the exchange is over for both ends; later messages of the
-			// server about it are dropped (MCP: the sender of a cancellation
-			// ignores responses that arrive afterwards).
+			// This ends the exchange for both ends; later messages of the server about it
+			// are dropped (MCP: the sender of a cancellation ignores later responses).
 			x.abandon(msg.Octets(), nil)
 			return nil
 		}
@@ -123,8 +120,8 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 	return nil
 }
 
-// allowed asks whether the peer may send a message to a server. The decision
-// rests on the same octets that are passed on.
+// allowed asks whether the peer may send a message to a server. It uses the same octets
+// that are forwarded.
 func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) error {
 	name := server
 	if msg.Is(MethodToolsCall) {
@@ -136,8 +133,8 @@ func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) er
 	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this", Denied: true}
 }
 
-// stopped refuses what is to be done under credentials that are of no use. It tells
-// the peer, and refuses, what its own policy does not let through to a server.
+// stopped refuses a message whose credentials are not valid. It also refuses a message that
+// the peer's own hints forbid at a server, after sending the notice.
 func (m *Mapping) stopped(ctx context.Context, req *profiles.Request, w profiles.Responder, server string) error {
 	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
 		return err
@@ -160,7 +157,7 @@ func target(req *profiles.Request) string {
 	return string(name)
 }
 
-// named returns the name of the server that a message is for.
+// named returns the name of the server of a message.
 func (m *Mapping) named(req *profiles.Request) (string, bool) {
 	if name, ok := req.Extensions.Lookup(ExtTarget); ok {
 		return string(name), true
@@ -172,7 +169,7 @@ func (m *Mapping) named(req *profiles.Request) (string, bool) {
 	return def, def != ""
 }
 
-// Targets returns the names of the servers that a peer may reach.
+// Targets returns the names of the servers that a peer may use.
 func (m *Mapping) Targets(peer *profiles.Peer) []string {
 	names := []string{}
 	if m.opts.Backend == nil {
@@ -187,10 +184,10 @@ func (m *Mapping) Targets(peer *profiles.Peer) []string {
 	return names
 }
 
-// route finds the server that a request is for, and asks whether the peer may send it
-// there: first of all, so that a server that the peer may not reach looks like one that
-// is not there. The error is a JSON-RPC error; if there is no such server it names the
-// choices. A session outlives its server in the Backend: there is no Server then.
+// route finds the server of a request, and checks whether the peer may send the request
+// there. That check comes first, so that a hidden server looks like an absent one. The
+// error is a JSON-RPC error; if there is no such server it lists the existing ones. A
+// session outlives its server in the Backend: then Server is nil.
 func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, string, error) {
 	name, ok := m.named(req)
 	if ok {
@@ -221,8 +218,8 @@ func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, s
 	return nil, "", fault
 }
 
-// unknownTarget appends the answer to a request for a server that there is not. Only an
-// endpoint with an identity says more of it than MCP asks for.
+// unknownTarget appends the answer to a request for an unknown server. Details beyond the
+// requirements of MCP are added only if this endpoint has an identity.
 func (m *Mapping) unknownTarget(dst, id []byte, fault *profiles.Error) []byte {
 	if m.opts.Identity == "" {
 		return appendError(dst, id, codeInvalidParams, fault.Text)
@@ -230,8 +227,8 @@ func (m *Mapping) unknownTarget(dst, id []byte, fault *profiles.Error) []byte {
 	return appendData(appendErrorHead(dst, id, codeInvalidParams, fault.Text, textRoom(id, m.opts.Identity)), fault, m.opts.Identity)
 }
 
-// sessionGone is the answer to a request for a session that is not this
-// peer's, or no more: which of the two is not said.
+// sessionGone is the answer to a request for a session that has ended or belongs to another
+// peer. It does not say which.
 func (m *Mapping) sessionGone(req *profiles.Request, msg *Message) error {
 	fault := &profiles.Error{Code: profiles.NotFound, Detail: detailSession, Text: "unknown session", Domain: true}
 	fault.Answer = e1.Envelope{
@@ -263,17 +260,17 @@ func appendUnsupported(dst []byte, msg *Message, supported []string) []byte {
 // FailStatus is Fail with an HTTP status (extension 20). The failure is not reported.
 func (x *Exchange) FailStatus(err *profiles.Error, status int) {
 	if !x.pin() {
-		return // over: the octets of the request may be gone
+		return // ended: the octets of the request may be released
 	}
 	defer x.unpin()
 	x.FinishFailed(AppendFailureOf(nil, x.Message.ID(), err, x.m.opts.Identity), status)
 }
 
-// FailVersion ends a modern exchange whose server has only the versions given,
-// which are of the legacy era. Eras are never translated into each other.
+// FailVersion ends a modern exchange whose server supports only the given versions of the
+// legacy era. Eras are never translated into each other.
 func (x *Exchange) FailVersion(supported []string) {
 	if !x.pin() {
-		return // over: the octets of the request may be gone
+		return // ended: the octets of the request may be released
 	}
 	defer x.unpin()
 	x.FinishFailed(appendUnsupported(nil, &x.Message, supported), 0)

@@ -11,42 +11,41 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// session is one legacy session: a conversation with a server on one side, the
-// connection of its client on the other. It belongs to the identity that opened
-// it, outlives its connection for a while, and queues the server's messages
-// until then.
+// session is one legacy session: a conversation with a server on one side, the connection
+// of its client on the other. It belongs to the identity that opened it, outlives its
+// connection for a while, and queues the server's messages until the client returns.
 type session struct {
 	m        *Mapping
 	id       string
 	identity string
 	target   string
-	hidden   bool // its id was never told: it ends with its connection
+	hidden   bool // its id was never sent: it ends with its connection
 	conv     Conversation
 	ctx      context.Context
 	cancel   context.CancelFunc
 
 	mu       sync.Mutex
 	closed   bool
-	home     *conn       // connection used last; nil while there is none
-	listener *listener   // where the client asked to be told, if it did
-	open     []*Exchange // in flight, oldest first
-	asks     int         // requests that the client has not answered
-	declared []string    // changes that the server tells of, as it said
-	begun    bool        // the client is ready to be told
-	due      []message   // for the client, in order
+	home     *conn       // the connection used last; nil if it is lost
+	listener *listener   // where the client listens, if it does
+	open     []*Exchange // exchanges in flight, oldest first
+	asks     int         // number of unanswered requests to the client
+	declared []string    // changes that the server announces
+	begun    bool        // the client is ready for messages
+	due      []message   // queue for the client
 	dueSize  int         // octets in due
 	pumping  bool        // a goroutine is sending them
-	sending  bool        // the first of them is with that goroutine
+	sending  bool        // the goroutine is sending the first of them
 	expiry   *time.Timer
 }
 
-// message is one that the server has for the client and for no exchange.
+// message is a message of the server for the client that belongs to no exchange.
 type message struct {
 	kind    Kind
 	octets  []byte
-	related []byte // msg_id of the exchange a request belongs to, or nil
+	related []byte // msg_id of the exchange of a request, or nil
 	answer  func(octets []byte)
-	again   bool // it is a request that was sent once to where nobody listens any more
+	again   bool // a request that was sent once on a path where the client no longer listens
 }
 
 // open starts a session with its first request.
@@ -99,8 +98,8 @@ func (m *Mapping) admit(s *session) error {
 	return nil
 }
 
-// session returns a session by its id, if it belongs to the peer of c and to
-// the target, when one is named.
+// session returns a session by its id, if it belongs to the peer of c and, if one is named,
+// to the target.
 func (m *Mapping) session(id string, c *conn, target string) *session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +110,7 @@ func (m *Mapping) session(id string, c *conn, target string) *session {
 	return s
 }
 
-// view is what the client may see of the server.
+// view returns what the client may see of the server.
 func (s *session) view() view {
 	return view{access: s.m.opts.Access, identity: s.identity, server: s.target}
 }
@@ -122,7 +121,7 @@ func (c *conn) currentSession(target string) *session {
 	return c.current[target]
 }
 
-// named says whether a session goes by this id; no session goes by "".
+// named reports whether a session has this id; no session has the id "".
 func (s *session) named(id string) bool {
 	if s == nil || s.hidden {
 		return id == ""
@@ -130,7 +129,7 @@ func (s *session) named(id string) bool {
 	return id == "" || s.id == id
 }
 
-// request hands a request of the client to the conversation.
+// request passes a request of the client to the conversation.
 func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
 	x, err := s.m.newExchange(c, s, s.target, req, msg)
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *session) add(x *Exchange) {
 	s.open = append(s.open, x)
 }
 
-// notify hands a notification of the client to the conversation.
+// notify passes a notification of the client to the conversation.
 func (s *session) notify(c *conn, msg *Message) {
 	s.setConn(c)
 	s.mu.Lock()
@@ -168,9 +167,9 @@ func (s *session) notify(c *conn, msg *Message) {
 	}
 }
 
-// answered is called when an exchange of the session is over, with its response
-// if there is one. The answer to initialize names the session; without it there
-// is no session.
+// answered is called at the end of an exchange of the session, with its response if there
+// is one. The answer to initialize gets the session id; without a response there is no
+// session.
 func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Extensions {
 	s.mu.Lock()
 	if i := slices.Index(s.open, x); i >= 0 {
@@ -191,14 +190,14 @@ func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Ext
 	return e1.AppendExtension(ext, ExtSession, []byte(s.id))
 }
 
-// asking says whether the client has been asked something.
+// asking reports whether the client has unanswered requests.
 func (s *session) asking() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asks > 0
 }
 
-// setConn makes c the session's connection.
+// setConn makes c the connection of the session.
 func (s *session) setConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +218,7 @@ func (s *session) livesOn(c *conn) bool {
 	return s.home == c
 }
 
-// orphan starts the time within which the client must come back after c was
-// lost.
+// orphan starts the time within which the client must reconnect after c was lost.
 func (s *session) orphan(c *conn) {
 	s.mu.Lock()
 	if s.closed || s.home != c {

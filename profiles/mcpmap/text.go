@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// appendUnescaped appends the content of a JSON string, given without its
-// quotes, with the escapes undone. ok is false if it holds half a surrogate
-// pair, which stands for no character; U+FFFD is written in its place.
+// appendUnescaped appends the unescaped content of a JSON string, given without its quotes.
+// ok is false if it has half a surrogate pair, which is no character; U+FFFD is written in
+// its place.
 func appendUnescaped(dst, s []byte) (out []byte, ok bool) {
 	ok = true
 	for i := 0; i < len(s); i++ {

@@ -5,16 +5,14 @@ import (
 	"strconv"
 )
 
-// TokenKey returns what two ids or progress tokens have in common when a real
-// server might take one for the other: the characters of a string, the float64
-// nearest to a number. It returns "" for what names nothing: null, an absent
-// token.
+// TokenKey returns a key that is equal for two ids or progress tokens which a real server
+// might confuse: the characters of a string, the nearest float64 of a number. It returns ""
+// for null and an absent token.
 //
-// Answers are matched by raw token, then by decoded string or exact number,
-// then as float64, because servers rewrite ids: 1.0 comes back as 1,
-// 9007199254740993 as …992. Each step of that order is coarser than the one
-// before it. Where no two tokens in flight share a key, matching by key alone
-// gives the same result.
+// Answers are matched by raw token, then by decoded string or exact number, then as
+// float64, because servers rewrite ids: 1.0 comes back as 1, 9007199254740993 as …992. Each
+// step is coarser than the previous one. If no two tokens in flight have the same key,
+// matching by key alone gives the same result.
 func TokenKey(token []byte) string {
 	if len(token) == 0 || token[0] == 'n' {
 		return ""

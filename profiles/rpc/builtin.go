@@ -18,7 +18,7 @@ const (
 	MethodSync = "swp.sync" // params: none, or msg_ids, each behind its length as a uvarint; empty result
 )
 
-// Info is what an endpoint offers to the peer that asks.
+// Info is the offer of an endpoint to a peer.
 type Info struct {
 	// Version of the software.
 	Version string `json:"version"`
@@ -26,23 +26,22 @@ type Info struct {
 	// Profiles that are served, with their message types.
 	Profiles []ProfileInfo `json:"profiles"`
 
-	// Extensions that are acted on or sent, by profile_id. Profile 0 stands for those
-	// of any profile.
+	// Extensions that are supported or sent, by profile_id. Profile 0 means any profile.
 	Extensions map[uint64][]uint64 `json:"extensions"`
 
 	// Targets that the peer may name, such as MCP servers.
 	Targets []string `json:"targets"`
 
-	// Partner says that the peer is a federation partner here: a session with it
-	// carries what either end passes on to the other.
+	// Partner says that the peer is a federation partner here: a session with it carries
+	// forwarded messages of both ends.
 	Partner bool `json:"partner,omitempty"`
 
-	// IdleMillis is after how many milliseconds without a message and with nothing in
-	// flight the endpoint ends a connection. 0 means that it does not say.
+	// IdleMillis is the idle timeout of a connection in milliseconds, without a message and
+	// with nothing in flight. 0 means unknown.
 	IdleMillis int64 `json:"idle_ms,omitempty"`
 }
 
-// Idle returns IdleMillis as a time, one above all that is of use where that is too long.
+// Idle returns IdleMillis as a duration, capped at the largest useful value.
 func (i *Info) Idle() time.Duration {
 	return time.Duration(min(i.IdleMillis, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
@@ -58,14 +57,14 @@ func builtin(info func(*profiles.Peer) Info) map[string]Method {
 	m := map[string]Method{
 		MethodPing: {Repeatable: true, always: true, Inline: empty},
 		MethodEcho: {Repeatable: true, Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
-		// The loop serves frames in order, so by now the handlers of all earlier
-		// ones have returned; what they deferred may still be under way.
+		// The loop handles frames in order, so the handlers of all earlier ones have
+		// returned, but their deferred messages may still be open.
 		MethodSync: {Repeatable: true, always: true, local: true, Held: func(p *Pending, params []byte) error {
 			of, err := readIDs(params)
 			if err != nil {
 				return err
 			}
-			p.After(func() { _ = p.Return(nil) }, of...) // or nobody is left to be told
+			p.After(func() { _ = p.Return(nil) }, of...) // fails if the caller has disconnected
 			return nil
 		}},
 	}
@@ -77,7 +76,7 @@ func builtin(info func(*profiles.Peer) Info) map[string]Method {
 	return m
 }
 
-// MaxSync is how many messages a call of swp.sync names at most.
+// MaxSync is how many messages a call of swp.sync may name.
 const MaxSync = 1024
 
 // readIDs reads the msg_ids in the params of swp.sync. They alias params.

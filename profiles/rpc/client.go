@@ -15,14 +15,12 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// cancelWait bounds how long Close waits for a slow peer to take the RPC_CANCEL
-// of a call that is given up.
+// cancelWait bounds how long Close waits for a slow peer to receive the RPC_CANCEL.
 const cancelWait = time.Second
 
-// Call calls a method and returns its result, which is the caller's own. Stream
-// items are dropped. The error is an *Error if the method failed, an
-// *profiles.Error if either side refused a message, or the context's; a call
-// that is given up because ctx ended is cancelled at the other end.
+// Call calls a method and returns its result, which the caller owns. Stream items are
+// dropped. The error is an *Error if the method failed, an *profiles.Error if either side
+// refused a message, or that of ctx. If ctx ends, the call is cancelled at the peer.
 func Call(ctx context.Context, on profiles.Caller, method string, params []byte) ([]byte, error) {
 	return Invocation{Method: method, Params: params}.Call(ctx, on)
 }
@@ -46,11 +44,11 @@ func CallJSON(ctx context.Context, on profiles.Caller, method string, params, re
 	return nil
 }
 
-// Sync returns once the peer has processed, and committed, what was sent on a lane before.
+// Sync returns after the peer has processed and committed all earlier messages of a lane.
 func Sync(ctx context.Context, lane profiles.Lane) error { return SyncOf(ctx, lane) }
 
-// SyncOf is Sync for the messages with msg_ids, at most MaxSync, that were sent on the lane
-// before. It does not wait for others on the same stream; a peer that knows no msg_ids does.
+// SyncOf is Sync for at most MaxSync earlier messages of the lane, by their msg_ids. It
+// does not wait for others on the same stream, unless the peer does not support msg_ids.
 func SyncOf(ctx context.Context, lane profiles.Lane, of ...[]byte) error {
 	var params []byte
 	for _, id := range of {
@@ -66,25 +64,25 @@ func Open(ctx context.Context, on profiles.Caller, method string, params []byte)
 	return Invocation{Method: method, Params: params}.Open(ctx, on)
 }
 
-// Invocation is a call with all that can be said of it.
+// Invocation is a call with all options.
 type Invocation struct {
 	Method string
 	Params []byte
 
-	// IdempotencyKey, if set, has the method run once, however often the same
-	// call is made under it within the replay window of the other end.
+	// IdempotencyKey, if set, makes the method run once for all identical calls with the
+	// key within the replay window of the peer.
 	IdempotencyKey string
 
-	// Deadline is told to the other end, which then ends the call with an *Error
-	// of CodeTimeout when it has passed. Zero means none. It is counted in
-	// milliseconds, from when the other end reads the request.
+	// Deadline is sent to the peer, which ends the call with an *Error of CodeTimeout when
+	// it has passed. Zero means none. It is in milliseconds, counted from when the peer
+	// reads the request.
 	Deadline time.Duration
 
-	// Extensions go out beside the request, after those that this package makes.
+	// Extensions are sent with the request, after the extensions of this package.
 	Extensions e1.Extensions
 }
 
-// Call is the function Call.
+// Call is like the function Call.
 func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error) {
 	s, err := c.Open(ctx, on)
 	if err != nil {
@@ -101,23 +99,23 @@ func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error
 	}
 }
 
-// Stream is the calling side of one call. It is used by one goroutine at a time.
+// Stream is the calling side of one call. One goroutine at a time may use it.
 type Stream struct {
 	call   profiles.Call
 	rpcID  [16]byte
 	small  [160]byte // a request that fits, so that a call is one allocation
 	seq    uint64    // of the last item
 	last   bool      // no item may follow
-	over   bool      // RESP or ERR has come, or nothing can come any more
+	over   bool      // RESP or ERR has arrived, or no answer can arrive any more
 	given  bool      // RPC_CANCEL was sent
 	result []byte
 	err    error // what Recv returns from now on
 }
 
-// Open is the function Open.
+// Open is like the function Open.
 func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, error) {
 	s := new(Stream)
-	// An rpc_id has to be unlike the others of this connection, no more.
+	// An rpc_id must only be unique on this connection.
 	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64())  //nolint:gosec // no secret
 	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
 	req := Req{RPCID: s.rpcID[:], Method: []byte(c.Method), Params: c.Params, IdempotencyKey: []byte(c.IdempotencyKey)}
@@ -142,10 +140,9 @@ func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, erro
 // RPCID is the rpc_id of the call.
 func (s *Stream) RPCID() []byte { return bytes.Clone(s.rpcID[:]) }
 
-// Recv returns the next item, valid until the next call of Recv or Close. At
-// the end of a call that succeeded the error is io.EOF, and Result has its
-// result; other errors are those of Call. Except for the context's, errors are
-// kept.
+// Recv returns the next item, valid until the next call of Recv or Close. At the end of a
+// successful call the error is io.EOF, and Result returns its result; other errors are
+// those of Call. Errors except that of ctx are permanent.
 func (s *Stream) Recv(ctx context.Context) ([]byte, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -162,8 +159,8 @@ func (s *Stream) Recv(ctx context.Context) ([]byte, error) {
 	return item, err
 }
 
-// answer reads one answer. A violation of the rules of §12 is an error and
-// leaves the call open, for Close to cancel.
+// answer reads one answer. A violation of §12 is an error and leaves the call open, so that
+// Close cancels it.
 func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 	switch env.MsgType {
 	case TypeResp:
@@ -208,11 +205,10 @@ func violation(text string) error {
 	return profiles.Errorf(profiles.InvalidProfilePayload, "rpc: %s", text)
 }
 
-// Result returns the result of a call that has ended well, valid until Close.
+// Result returns the result of a successful call, valid until Close.
 func (s *Stream) Result() []byte { return s.result }
 
-// Cancel asks the other end to end the call. How it ends, if it does, is
-// received like any other answer.
+// Cancel asks the peer to end the call. The end is received like any other answer.
 func (s *Stream) Cancel(ctx context.Context) error {
 	if s.over || s.given {
 		return nil
@@ -224,17 +220,17 @@ func (s *Stream) Cancel(ctx context.Context) error {
 	})
 }
 
-// Close ends the call on this side. If the other end has not ended it, it is
-// asked to, for which Close waits a second at most. Either Close or Abandon must be
+// Close ends the call on this side. If the peer has not ended it, Close sends a
+// cancellation, for which it waits at most a second. Either Close or Abandon must be
 // called, once.
 func (s *Stream) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
-	_ = s.Cancel(ctx) // if it cannot be sent, the connection is gone and the call with it
+	_ = s.Cancel(ctx) // if it fails, the connection has ended, and the call with it
 	s.Abandon()
 }
 
-// Abandon ends the call on this side without a word to the other, in place of
-// Close. A method that was called under an idempotency_key goes on there, and the
-// same call under the same key gets its outcome.
+// Abandon ends the call on this side without telling the peer, in place of Close. A method
+// with an idempotency_key continues there, and the same call with the same key gets its
+// outcome.
 func (s *Stream) Abandon() { s.call.Close() }

@@ -20,25 +20,25 @@ const (
 	CodeInternal       = "internal"
 )
 
-// Error is the failure of a call: a method returns it to answer with it, and
-// Call and Stream return it for an RPC_ERR.
+// Error is the failure of a call: a method returns it as its answer, and Call and Stream
+// return it for an RPC_ERR.
 type Error struct {
 	Code    string // one of the Code constants, or the method's own
 	Message string // for people; reaches the peer
 
-	// Retryable says that the same call may succeed later. A method that says so
-	// must have had no effect that must not be repeated: the call then runs again
-	// when it is repeated under its idempotency_key.
+	// Retryable says that the same call may succeed later. A method may set it only if
+	// repeating it is harmless: with an idempotency_key the call runs again when it is
+	// repeated.
 	Retryable bool
 
-	// Endpoint is the identity of the endpoint that has refused the call (extension
-	// 53). Empty: the method failed, or the endpoint does not say who it is.
+	// Endpoint is the identity of the endpoint that refused the call (extension 53). Empty:
+	// the method failed, or the endpoint has not given its identity.
 	Endpoint string
 }
 
 func (e *Error) Error() string { return "rpc: " + e.Code + ": " + e.Message }
 
-// The failures that this package answers with itself.
+// The failures that this package returns itself.
 var (
 	errUnknownMethod = &Error{Code: CodeUnknownMethod, Message: "unknown method"}
 	errCancelled     = &Error{Code: CodeCancelled, Message: "cancelled by the caller"}
@@ -48,25 +48,25 @@ var (
 	errKeyLength     = &Error{Code: CodeInvalidRequest, Message: "idempotency_key has more than 256 octets"}
 	errConflict      = &Error{Code: CodeInvalidRequest, Message: "idempotency_key was used with another method or other params"}
 
-	// What ends a call under an idempotency_key, for good.
+	// Final failures of calls with an idempotency_key.
 	errExpired = &Error{Code: CodeTimeout, Message: "the method took too long; whether it had an effect is not known"}
 	errCutOff  = &Error{Code: CodeInternal, Message: "outcome unknown: the endpoint stopped while the call ran"}
 	errUnkept  = &Error{Code: CodeInternal, Message: "the call has ended, but its outcome cannot be kept under an idempotency_key"}
 )
 
-// detailInUse marks the refusal of an rpc_id that is in use. It gets no
-// RPC_ERR: that would be read as the end of the call that is using it.
+// detailInUse is the detail for an rpc_id in use. The refusal gets no RPC_ERR, because that
+// would end the call which uses the rpc_id.
 const detailInUse = "rpc_id_in_use"
 
-// errUnknownCall refuses an answer to no call of this side.
+// errUnknownCall refuses an answer without a call.
 var errUnknownCall = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "unknown_rpc_id", Text: "rpc: answer to no call of this side"}
 
 func errInUse() error {
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: detailInUse, Text: "rpc: rpc_id is in use on this connection"}
 }
 
-// failure sorts the error of a method: an answer of the domain, or one that the
-// endpoint has to report and answer (see refusal).
+// failure classifies the error of a method: an answer of the profile, or an error that the
+// endpoint reports and answers (see refusal).
 func failure(err error) (*Error, *profiles.Error) {
 	var answer *Error
 	var own *profiles.MethodError
@@ -84,7 +84,7 @@ func failure(err error) (*Error, *profiles.Error) {
 	return nil, &profiles.Error{Code: profiles.Internal, Text: "internal error", Cause: err, Domain: true}
 }
 
-// inWords says a refusal as an *Error.
+// inWords converts a refusal into an *Error.
 func inWords(fault *profiles.Error) *Error {
 	code, retryable := codeOf(fault)
 	text := fault.Text
@@ -94,19 +94,19 @@ func inWords(fault *profiles.Error) *Error {
 	return &Error{Code: code, Message: p1.Clip(text, wordsBytes), Retryable: retryable}
 }
 
-// wordsBytes bounds the message of a refusal that is kept: with an rpc_id of the
-// usual size nothing more is cut off when it is sent.
+// wordsBytes bounds the message of a stored refusal, so that it is not cut again when it is
+// sent with an rpc_id of the usual size.
 const wordsBytes = 256
 
-// refusal builds the RPC_ERR for a request that the endpoint refused. There is
-// none if the rpc_id is unreadable or too long to be repeated, or if an RPC_ERR
-// would seem to end another call: under a msg_id or an rpc_id in use.
+// refusal builds the RPC_ERR for a request that the endpoint refused. There is none if the
+// rpc_id is unreadable or too long, or if its msg_id or rpc_id is in use, because the
+// RPC_ERR would seem to end another call.
 func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	if req.MsgType != TypeReq || fault.Code == profiles.DuplicateMsgID || fault.Detail == detailInUse {
 		return e1.Envelope{}, false
 	}
 	var in Req
-	if _ = in.Decode(req.Payload); len(in.RPCID) == 0 { // what else is wrong with it is in fault
+	if _ = in.Decode(req.Payload); len(in.RPCID) == 0 { // other faults are in fault
 		return e1.Envelope{}, false
 	}
 	e := inWords(fault)
@@ -120,7 +120,7 @@ func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	return e1.Envelope{MsgType: TypeErr, Payload: m.Append(make([]byte, 0, m.Size()))}, true
 }
 
-// codeOf says a refusal in the words of this profile.
+// codeOf returns the error_code for a refusal.
 func codeOf(fault *profiles.Error) (code string, retryable bool) {
 	switch fault.Code {
 	case profiles.SecurityPolicy:

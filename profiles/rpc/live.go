@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// table holds the calls whose handling goes on after Serve returned, by
-// connection and rpc_id. The endpoint bounds how many there are.
+// table has the open calls after Serve has returned, by connection and rpc_id. The endpoint
+// bounds their number.
 type table struct {
 	n  atomic.Int64 // entries, so that inline requests need no lock
 	mu sync.Mutex
@@ -23,7 +23,7 @@ type key struct {
 // live is one such call.
 type live struct {
 	key    key
-	cancel func() // what RPC_CANCEL does; must not block
+	cancel func() // called for RPC_CANCEL; must not block
 }
 
 func newTable() *table { return &table{m: make(map[key]*live)} }
@@ -52,7 +52,7 @@ func (t *table) add(s profiles.Session, rpcID []byte, cancel func()) *live {
 	return l
 }
 
-// remove makes the rpc_id free again. It may be called more than once.
+// remove frees the rpc_id. It may be called more than once.
 func (t *table) remove(l *live) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

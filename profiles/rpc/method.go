@@ -12,37 +12,37 @@ import (
 // An *Error that a method returns is its answer. Any other error is answered as
 // internal, with nothing of it in the text, and is reported to the log.
 type Method struct {
-	// Inline answers on the read loop, in order of arrival. It must not block.
-	// req and params are valid until it returns. The result is copied at once;
-	// it may alias params, but must not come from req.Scratch.
+	// Inline answers on the read loop, in order of arrival. It must not block. req and
+	// params are valid until it returns. The result is copied at once; it may alias params,
+	// but not the buffer of req.Scratch.
 	Inline func(req *profiles.Request, params []byte) (result []byte, err error)
 
-	// Detached runs in the bounded pool of the session, for work that computes
-	// or does I/O. req and params are valid until it returns. send queues a
-	// stream item, waits while the peer is slow to read, and may be called by
-	// one goroutine at a time. ctx ends with the stream, at the handler deadline,
-	// and when the caller cancels; after that nothing it sends or returns counts.
+	// Detached runs in the bounded pool of the session, for computation and I/O. req and
+	// params are valid until it returns. send queues a stream item, waits for a slow peer,
+	// and may be called by one goroutine at a time. ctx ends with the stream, at the
+	// handler deadline, and on cancellation; after that its items and its result are
+	// ignored.
 	Detached func(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) (result []byte, err error)
 
-	// Held opens a call that waits for another party: it copies the parts of
-	// params that it needs, keeps p and returns. It is called on the read loop
-	// and must not block. An error ends the call with it.
+	// Held starts a call that waits for another party: it copies what it needs of params,
+	// keeps p and returns. It is called on the read loop and must not block. If it returns
+	// an error, the call ends with it.
 	Held func(p *Pending, params []byte) error
 
-	// Long says that a Held call has no expected end, as a subscription. Such
-	// calls count against their own bound.
+	// Long says that a Held call has no expected end, such as a subscription. Such calls
+	// have a separate bound.
 	Long bool
 
-	// Repeatable says that it does no harm to run the method twice with the same
-	// params. A call under an idempotency_key that was cut short by the end of
-	// this process is then run again when it is repeated.
+	// Repeatable says that a second run with the same params does no harm. If the process
+	// ended during a call with an idempotency_key, the call then runs again when it is
+	// repeated.
 	Repeatable bool
 
-	// always says that an idempotency_key makes no difference: the answer is
-	// about the moment it is given.
+	// always says that idempotency keys are ignored, because the answer depends on the
+	// time.
 	always bool
 
-	// local says that the method is about the connection that it is called on.
+	// local says that the method is about its connection.
 	local bool
 }
 

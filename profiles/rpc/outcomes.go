@@ -49,14 +49,13 @@ type Outcomes interface {
 	Delete(space, key string, was uint64, done func(removed bool, err error))
 }
 
-// space is where the records are.
+// space is the space of the records.
 const space = "rpc"
 
 // maxKey bounds idempotency_key, in octets.
 const maxKey = 256
 
-// nameOf is the name of the record of a key: of constant length, and unique to
-// the identity.
+// nameOf is the name of the record of a key, with constant length and unique per identity.
 func nameOf(identity string, key []byte) string {
 	h := sha256.New()
 	h.Write(e1.AppendBytes(nil, []byte(identity)))
@@ -64,7 +63,7 @@ func nameOf(identity string, key []byte) string {
 	return string(h.Sum(nil))
 }
 
-// inputsOf stands for the method and params of a call.
+// inputsOf is the digest of the method and params of a call.
 func inputsOf(method string, params []byte) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write(e1.AppendBytes(nil, []byte(method)))
@@ -115,7 +114,7 @@ func (r *record) append(dst []byte) []byte {
 
 var errRecord = errors.New("malformed")
 
-// parseRecord reads a record, whose result aliases b.
+// parseRecord reads a record, which aliases b.
 func parseRecord(b []byte) (record, error) {
 	if len(b) < recordHead || b[0] != recordVersion {
 		return record{}, fmt.Errorf("rpc: record of %d octets: %w", len(b), errRecord)

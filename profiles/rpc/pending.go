@@ -8,9 +8,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Pending is an open call of a Held method. It is safe for concurrent use, and
-// no method but Pace waits. One of Return and Fail must be called in the end;
-// once the call is over, whoever ended it, they do nothing.
+// Pending is an open call of a Held method. It is safe for concurrent use; only Pace waits.
+// Return or Fail must be called once. After the end of the call both do nothing.
 type Pending struct {
 	seat    seat
 	session profiles.Session
@@ -29,52 +28,47 @@ func (p *Pending) Session() profiles.Session { return p.session }
 // Lane is the lane of the call; messages that belong to it are sent there.
 func (p *Pending) Lane() profiles.Lane { return p.lane }
 
-// About names the subject of the call in the terms of the access rules, for
-// observers: they record it in place of the name of the method.
+// About sets the subject of the call for observers, in place of the name of the method.
 func (p *Pending) About(profile, operation, name string) {
 	p.seat.about(profiles.Subject{Profile: profile, Operation: operation, Name: name})
 }
 
-// IdempotencyKey is the key that the caller gave, or empty. It means something
-// for the identity of the caller only.
+// IdempotencyKey is the key of the caller, or empty. It is unique only within the identity
+// of the caller.
 func (p *Pending) IdempotencyKey() string { return p.key }
 
-// Passage is what the request says of its way. The context of the call ends at its
-// deadline.
+// Passage is the passage of the request. The context of the call ends at its deadline.
 func (p *Pending) Passage() profiles.Passage { return p.passage }
 
-// After calls f once every message that was deferred earlier on the caller's
-// stream is done, or those with the msg_ids given, see profiles.Request; at once if
-// there is none. f must not block. After belongs to Held: it may be called until that
-// returns.
+// After calls f once every message deferred earlier on the caller's stream is done, or
+// those with the given msg_ids (see profiles.Request); at once if there is none. f must not
+// block. It may be called only until Held returns.
 func (p *Pending) After(f func(), of ...[]byte) {
 	if p.after == nil || !p.after(f, of...) {
 		f()
 	}
 }
 
-// Context ends when the call is over, in any way: returned, failed, cancelled by
-// the caller, out of time, or the caller is gone. Under an idempotency_key a
-// call, unless it is Long, goes on without its caller, which may repeat it to
-// get the outcome.
+// Context ends with the call: it returned, failed, was cancelled, timed out, or the caller
+// disconnected. With an idempotency_key a call that is not Long continues without its
+// caller, which may repeat it to get the outcome.
 func (p *Pending) Context() context.Context { return p.ctx }
 
-// Item queues a stream item. It fails with profiles.ErrFinished when the call
-// is over. A peer that is too slow is disconnected in the end: call Pace first
-// for backpressure.
+// Item queues a stream item. It fails with profiles.ErrFinished after the end of the call.
+// A peer that is too slow is disconnected: call Pace first for backpressure.
 func (p *Pending) Item(item []byte) error {
 	if p.ctx.Err() != nil {
 		return profiles.ErrFinished
 	}
 	err := p.seat.item(item)
 	if p.run != nil && p.ctx.Err() == nil {
-		return nil // the caller is gone, the call is not
+		return nil // the caller has disconnected, but the call continues
 	}
 	return err
 }
 
-// Pace waits until the outbound queue has room for more items, or the call is
-// over, or ctx ends.
+// Pace waits until the outbound queue has room for more items, the call has ended, or ctx
+// ends.
 func (p *Pending) Pace(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,8 +80,8 @@ func (p *Pending) Pace(ctx context.Context) error {
 	return err
 }
 
-// Return ends the call with its result. It fails with profiles.ErrFinished when
-// the call is over already.
+// Return ends the call with its result. It fails with profiles.ErrFinished after the end of
+// the call.
 func (p *Pending) Return(result []byte) error {
 	if p.run != nil {
 		return p.run.finish(outcome{result: append([]byte{}, result...)})
@@ -99,15 +93,14 @@ func (p *Pending) Return(result []byte) error {
 	return p.seat.answer(outcome{result: result})
 }
 
-// Fail ends the call with an error, as if a method had returned it. Nil stands
-// for internal.
+// Fail ends the call with an error, as if a method had returned it. Nil means internal.
 func (p *Pending) Fail(err error) {
 	o := outcomeOf(err)
 	if p.run != nil {
 		_ = p.run.finish(o)
 		return
 	}
-	_ = p.seat.answer(o) // or nobody is left to be told
+	_ = p.seat.answer(o) // fails if the caller has disconnected
 	p.stop(err)
 }
 
@@ -138,6 +131,6 @@ func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Dura
 	return nil
 }
 
-// ErrStopped is the cause of the context of a call under an idempotency_key that
-// ends with this endpoint: it is not over for good.
+// ErrStopped is the cause for the context of a call with an idempotency_key when the
+// endpoint stops: the call has not ended finally.
 var ErrStopped = errors.New("rpc: the endpoint stops")

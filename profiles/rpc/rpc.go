@@ -36,57 +36,56 @@ import (
 // ProfileID is the profile_id of RPC.
 const ProfileID = 12
 
-// Options configure the serving side. The zero value serves the built-in
-// methods but swp.info, to everyone.
+// Options configure the serving side. The zero value serves the built-in methods except
+// swp.info, to everyone.
 type Options struct {
-	// Methods are served beside the built-in ones, by name. Names that begin
-	// with "swp." are for methods of this project. A name cannot be taken twice.
+	// Methods are served in addition to the built-in ones, by name. Names with the prefix
+	// "swp." are reserved for this project. A name can be used once.
 	Methods map[string]Method
 
-	// Resolve returns the method of a name that is in none of these lists, such as
-	// one that another endpoint serves. It is called on the read loop and must not
-	// block. Nil knows none.
+	// Resolve returns the method with another name, such as one that another endpoint
+	// serves. It is called on the read loop and must not block. May be nil.
 	Resolve func(name string) (Method, bool)
 
-	// Toward returns a method of another endpoint, for a call with a target (extension
-	// 52). The method is called by the name target/name here, as the rules have it. The
-	// error says why there is none. Nil: a call with a target is refused.
+	// Toward returns a method of another endpoint, for a call with a target (extension 52).
+	// For the rules the method is named target/name. The error says why there is none. Nil:
+	// a call with a target is refused.
 	Toward func(target, name string) (Method, error)
 
-	// Info says what swp.info tells a peer. It is called on the read loop and
-	// must not block. Nil means the method is not served.
+	// Info returns the result of swp.info for a peer. It is called on the read loop and
+	// must not block. Nil: the method is not served.
 	Info func(peer *profiles.Peer) Info
 
-	// Access is asked for operation call of profile rpc on each method, the
-	// built-in ones included. A denied call is answered unauthorized, whether or
-	// not there is such a method. Nil means profiles.Everyone.
+	// Access is asked for operation call of profile rpc on each method, including the
+	// built-in ones. A denied call is answered with unauthorized, whether or not the method
+	// exists. Nil means profiles.Everyone.
 	Access profiles.Access
 
-	// Brought are the methods that other profiles of the endpoint bring.
+	// Brought are the methods of other profiles of the endpoint.
 	Brought []profiles.Method
 
-	// Policy is asked about each call that Access allows. One that it stops is
-	// answered unauthorized, after its notice. Nil stops nothing.
+	// Policy is asked about each call that Access allows. A forbidden call is answered with
+	// unauthorized, after its notice. Nil forbids nothing.
 	Policy profiles.Policy
 
-	// Identity is the identity of this endpoint, which accompanies the errors by
-	// which it refuses a call. Empty: it does not.
+	// Identity is the identity of this endpoint, which is added to its refusals of calls.
+	// May be empty.
 	Identity string
 
-	// Outcomes keeps what ended the calls that had an idempotency_key. Nil means
-	// that such requests are served for Repeatable methods only.
+	// Outcomes stores the outcomes of calls with an idempotency_key. Nil: such calls are
+	// served for Repeatable methods only.
 	Outcomes Outcomes
 
-	// ReplayWindow is how long an outcome is kept after its call has ended,
-	// default 24 hours.
+	// ReplayWindow is how long an outcome is kept after the end of its call, default 24
+	// hours.
 	ReplayWindow time.Duration
 
-	// Handler is how long a Detached method may take under an idempotency_key,
-	// where the endpoint's own bound does not apply; default 30 s.
+	// Handler is the time limit of a Detached method with an idempotency_key, to which the
+	// bound of the endpoint does not apply; default 30 s.
 	Handler time.Duration
 
-	// Context ends the calls under an idempotency_key, which outlive their
-	// connections. Nil means that nothing does.
+	// Context ends the calls with an idempotency_key, which outlive their connections. Nil:
+	// nothing ends them.
 	Context context.Context
 
 	// Now is the clock of the replay window. Nil means time.Now.
@@ -109,8 +108,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// New returns the profile. It fails on a method without exactly one function,
-// on one that is named like a built-in, and on a negative duration.
+// New returns the profile. It fails on a method without exactly one function, on a method
+// with a built-in name, and on a negative duration.
 func New(opts Options) (*profiles.Profile, error) {
 	opts = opts.withDefaults()
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {

@@ -12,19 +12,18 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// state is how far a run is.
+// state is the state of a run.
 type state uint8
 
 const (
 	opening state = iota // its record is being committed
 	running              // the method runs
 	ending               // the outcome is being committed
-	holding              // the store did not take the outcome, see Outcomes
+	holding              // the store did not accept the outcome, see Outcomes
 )
 
-// run is one call under an idempotency_key, with everyone who waits for its
-// outcome. Operations of the store are steps, each of which begins when the one
-// before has reported.
+// run is one call with an idempotency_key, and all requests that wait for its outcome.
+// Store operations are steps; each begins in the callback of the previous one.
 type run struct {
 	t        *runs
 	name     string // of the record
@@ -33,17 +32,17 @@ type run struct {
 	inputs   [32]byte
 	octets   int               // of params
 	left     time.Duration     // until the caller's deadline, or 0
-	request  *profiles.Request // a copy of its own
-	pending  Pending           // the call, and the seat of who made it
+	request  *profiles.Request // a copy
+	pending  Pending           // the call, with the seat of its caller
 	close    func()            // ends the context of the call
 
 	// Guarded by the mutex of t.
 	state   state
-	host    *run    // the run that this request only repeats
+	host    *run    // the run that this request repeats
 	early   *Error  // ends the call before it runs
-	gone    bool    // the caller is
+	gone    bool    // the caller has disconnected
 	seats   []*seat // who waits
-	rivals  []*run  // what wants the key for something else, while opening
+	rivals  []*run  // other requests with the key, while opening
 	version uint64  // of the record
 	called  bool    // the method
 	out     outcome // while ending and holding
@@ -77,19 +76,18 @@ func (r *run) begin() {
 	r.create(0, 0)
 }
 
-// maxTries bounds how often a run follows a record that changes under it, as it
-// does when it expires.
+// maxTries bounds how often a run repeats its read of a record that changes, for example
+// because it expires.
 const maxTries = 3
 
-// create asks for the record of a call that runs, in place of the version that
-// is there.
+// create asks for the record of a running call, which replaces the version was.
 func (r *run) create(was uint64, tries int) {
 	until := r.t.now().Add(r.t.window)
 	rec := record{state: recordRuns, until: until, inputs: r.inputs}
 	r.t.outcomes.Put(space, r.name, was, r.identity, rec.append(nil), until, func(p store.PutResult) { r.created(p, tries+1) })
 }
 
-// created learns whether this request is the first one.
+// created continues after the attempt to create the record.
 func (r *run) created(p store.PutResult, tries int) {
 	switch {
 	case p.Err != nil:
@@ -119,15 +117,15 @@ func (r *run) created(p store.PutResult, tries int) {
 	case r.method.Repeatable:
 		r.create(p.Version, tries)
 	default:
-		// It does not run here, so it runs nowhere.
+		// The call is not in this process, so it does not run at all.
 		r.startWith(p.Version, errCutOff)
 	}
 }
 
-// start has the method run.
+// start runs the method.
 func (r *run) start(version uint64) { r.startWith(version, nil) }
 
-// startWith ends the run instead, if there is a reason.
+// startWith runs the method, or ends the run if there is a reason.
 func (r *run) startWith(version uint64, reason *Error) {
 	r.t.mu.Lock()
 	r.version, r.state = version, running
@@ -146,7 +144,7 @@ func (r *run) startWith(version uint64, reason *Error) {
 	go r.call(req)
 }
 
-// call runs the method on a separate goroutine: not a read loop, and not the
+// call runs the method on a separate goroutine, which is neither a read loop nor the
 // store's.
 func (r *run) call(req *profiles.Request) {
 	p := &r.pending
@@ -166,7 +164,7 @@ func (r *run) call(req *profiles.Request) {
 	case r.method.Held != nil:
 		err = r.method.Held(p, in.Params)
 		if p.after = nil; err == nil {
-			return // it ends when the method says so
+			return // the method ends it
 		}
 	case r.method.Detached != nil:
 		result, err = r.method.Detached(p.ctx, req, in.Params, func(item []byte) error {
@@ -212,7 +210,7 @@ func (r *run) leave(why *Error) {
 	}
 }
 
-// interrupt ends a call that has no outcome yet.
+// interrupt ends a call without an outcome.
 func (r *run) interrupt(why *Error) {
 	r.t.mu.Lock()
 	if r.state == opening && r.early == nil {
@@ -225,7 +223,7 @@ func (r *run) interrupt(why *Error) {
 	}
 }
 
-// finish ends the call. The first call decides its outcome; later ones get
+// finish ends the call. The first call decides its outcome; later ones return
 // profiles.ErrFinished.
 func (r *run) finish(o outcome) error {
 	r.t.mu.Lock()
@@ -240,7 +238,7 @@ func (r *run) finish(o outcome) error {
 	r.t.octets -= r.octets
 	r.octets, r.request = 0, nil
 	r.t.mu.Unlock()
-	// A method that failed because this endpoint stops has not ended: its record
+	// If the method failed because this endpoint stops, the call has not ended: its record
 	// stays that of an interrupted call.
 	cutOff := o.failed != nil && errors.Is(context.Cause(r.pending.ctx), ErrStopped)
 	r.close()
@@ -252,7 +250,7 @@ func (r *run) finish(o outcome) error {
 	return nil
 }
 
-// keep commits the outcome, or removes the record without one.
+// keep commits the outcome, or removes the record if there is none.
 func (r *run) keep() {
 	t := r.t
 	t.mu.Lock()
@@ -275,7 +273,7 @@ func (r *run) keep() {
 	t.outcomes.Put(space, r.name, version, r.identity, rec.append(nil), rec.until, r.kept)
 }
 
-// kept learns whether the outcome is committed.
+// kept continues after the commit of the outcome.
 func (r *run) kept(p store.PutResult) {
 	switch {
 	case p.Err != nil:
@@ -284,13 +282,13 @@ func (r *run) kept(p store.PutResult) {
 		r.answerAll(r.outcome())
 		r.t.retakeAll()
 	case p.Version == 0:
-		// It took longer than the replay window.
+		// The call took longer than the replay window.
 		r.t.mu.Lock()
 		r.version = 0
 		r.t.mu.Unlock()
 		r.keep()
 	default:
-		// Somebody else has written to this store: theirs is what everyone will get.
+		// Another writer has used this store: its outcome is the one for all callers.
 		rec, err := parseRecord(p.Current)
 		if err != nil || rec.state == recordRuns || rec.inputs != r.inputs {
 			r.abandon(&profiles.Error{Code: profiles.Internal, Detail: "idempotency_record", Text: "internal error", Cause: errors.Join(errForeign, err)})
@@ -308,9 +306,8 @@ func (r *run) outcome() outcome {
 	return r.out
 }
 
-// hold keeps an outcome that the store did not take, and tells who waits to ask
-// again. An outcome that the store will never take is replaced by an error that
-// it will.
+// hold keeps an outcome that the store did not accept, and answers the waiting callers with
+// a retryable error. An outcome that the store can never accept is replaced by an error.
 func (r *run) hold(cause error) {
 	fault := profiles.Unavailable(cause)
 	t := r.t
@@ -339,8 +336,8 @@ func (r *run) hold(cause error) {
 	}
 }
 
-// forget takes the run out of the table and returns who waits for it, and what
-// wants its key.
+// forget removes the run from the table and returns the waiting callers, and the other
+// requests with its key.
 func (r *run) forget() ([]*seat, []*run) {
 	t := r.t
 	t.mu.Lock()
@@ -356,7 +353,7 @@ func (r *run) forget() ([]*seat, []*run) {
 	return seats, rivals
 }
 
-// answerAll ends the run with a committed outcome, or one that is not its own.
+// answerAll ends the run with a committed outcome, or with that of another run.
 func (r *run) answerAll(o outcome) {
 	seats, rivals := r.forget()
 	r.close()

@@ -15,12 +15,12 @@ const (
 	maxRunBytes  = 64 << 20
 	maxSeats     = 64
 
-	// maxAlone is how long a Held method may run under a key.
+	// maxAlone is the time limit of a Held method with a key.
 	maxAlone = time.Hour
 )
 
-// runs are the calls under an idempotency_key that run in this process, by the
-// names of their records.
+// runs are the calls with an idempotency_key in this process, by the names of their
+// records.
 type runs struct {
 	outcomes Outcomes
 	window   time.Duration
@@ -53,7 +53,7 @@ func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Dur
 	p.session, p.lane, p.key, p.run, p.after = req.Session, req.Lane, string(in.IdempotencyKey), r, prior(req)
 	p.passage = profiles.PassageOf(req.Extensions, time.Now())
 	err := s.sit(&p.seat, req, in, m.Long, left, r.leave, func(held *profiles.Request) {
-		// The run may outlive the exchange, and with it the copy of the request.
+		// The run may outlive the exchange, and so the copy of the request.
 		own := *held
 		own.Envelope = held.Clone()
 		r.request = &own
@@ -64,8 +64,8 @@ func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Dur
 	return err
 }
 
-// prior returns Request.After for when the read loop has gone on; nil if there
-// is nothing to wait for.
+// prior returns Request.After for use after the read loop has continued; nil if nothing is
+// deferred.
 func prior(req *profiles.Request) func(func(), ...[]byte) bool {
 	ctx, done := context.WithCancel(context.Background())
 	if !req.After(done) {
@@ -78,7 +78,7 @@ func prior(req *profiles.Request) func(func(), ...[]byte) bool {
 	}
 }
 
-// enter begins a run, or makes its caller wait for the run that it repeats.
+// enter begins a run, or adds its caller to the run that it repeats.
 func (t *runs) enter(r *run) {
 	st := &r.pending.seat
 	var refused *profiles.Error
@@ -103,7 +103,7 @@ func (t *runs) enter(r *run) {
 	case len(host.seats)+len(host.rivals) >= maxSeats:
 		refused = profiles.Busy("idempotency_key", "too many requests wait for the same call")
 	case host.inputs != r.inputs:
-		// Whose the key is, the store has yet to say.
+		// The store decides which request owns the key.
 		host.rivals = append(host.rivals, r)
 	default:
 		r.host = host
@@ -123,15 +123,15 @@ func (t *runs) enter(r *run) {
 	}
 }
 
-// enterAll has requests for a key tried again, in their order.
+// enterAll tries requests for a key again, in their order.
 func (t *runs) enterAll(list []*run) {
 	for _, r := range list {
 		t.enter(r)
 	}
 }
 
-// retake takes a run out of those whose outcome the store has not taken, to try
-// again. The caller holds mu.
+// retake removes a run whose outcome the store did not accept from the list, to try again.
+// The caller holds mu.
 func (t *runs) retake(r *run) bool {
 	if _, ok := t.stuck[r]; !ok {
 		return false
@@ -141,8 +141,7 @@ func (t *runs) retake(r *run) bool {
 	return true
 }
 
-// retakeAll tries again what the store has not taken, because it just took
-// something.
+// retakeAll tries all such runs again, because the store has just accepted something.
 func (t *runs) retakeAll() {
 	t.mu.Lock()
 	var all []*run

@@ -10,13 +10,12 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// seat is where one caller waits for the end of a call: its rpc_id, and its
-// exchange, which is held until then. It is safe for concurrent use, and no
-// method waits.
+// seat is one caller that waits for the end of a call: its rpc_id, and its held exchange.
+// It is safe for concurrent use, and its methods do not wait.
 type seat struct {
 	rpcID  []byte
 	w      profiles.Responder
-	forget func() // makes the rpc_id free
+	forget func() // frees the rpc_id
 	vacate func() // stops watching the caller
 
 	mu   sync.Mutex
@@ -24,10 +23,10 @@ type seat struct {
 	over bool
 }
 
-// sit enters a call and takes over its exchange. leave is called when the caller
-// no longer waits: with the error for it, because it has cancelled or its
-// deadline has passed, or with nil because it is gone. It must not block, and may
-// be called more than once. ready is called before anything else can happen.
+// sit enters a call and holds its exchange. leave is called when the caller no longer
+// waits: with an error if it has cancelled or its deadline has passed, with nil if it has
+// disconnected. leave must not block, and may be called more than once. ready is called
+// before anything else can happen.
 func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left time.Duration, leave func(*Error), ready func(*profiles.Request)) error {
 	// An RPC_CANCEL on another stream may find the call as soon as it is entered.
 	st.mu.Lock()
@@ -54,7 +53,7 @@ func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left 
 	return nil
 }
 
-// watch calls leave when the caller is gone or left has passed; 0 means never.
+// watch calls leave when the caller disconnects or left has passed; 0 means never.
 func (st *seat) watch(left time.Duration, leave func(*Error)) {
 	unwatch := context.AfterFunc(st.w.Context(), func() { leave(nil) })
 	st.vacate = func() { unwatch() }
@@ -64,7 +63,7 @@ func (st *seat) watch(left time.Duration, leave func(*Error)) {
 	}
 }
 
-// end runs last if the caller still waits. The rpc_id is free before.
+// end calls last if the caller still waits. The rpc_id is freed before.
 func (st *seat) end(last func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -77,8 +76,8 @@ func (st *seat) end(last func()) {
 	st.vacate()
 }
 
-// answer ends the call with its outcome. It fails with profiles.ErrFinished when
-// the caller does not wait any more.
+// answer ends the call with its outcome. It fails with profiles.ErrFinished if the caller
+// no longer waits.
 func (st *seat) answer(o outcome) error {
 	err := profiles.ErrFinished
 	st.end(func() {
@@ -89,7 +88,7 @@ func (st *seat) answer(o outcome) error {
 	return err
 }
 
-// refuse ends the call without an outcome; nil means that the caller is gone.
+// refuse ends the call without an outcome; nil means that the caller has disconnected.
 func (st *seat) refuse(fault *profiles.Error) {
 	st.end(func() {
 		if fault == nil {
@@ -111,7 +110,7 @@ func (st *seat) item(item []byte) error {
 	return sendItem(st.w, st.rpcID, st.seq, item)
 }
 
-// about says what the call is about.
+// about sets the subject of the call.
 func (st *seat) about(s profiles.Subject) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -125,8 +124,8 @@ func (st *seat) pace(ctx context.Context) error {
 	return st.w.Pace(ctx, 0)
 }
 
-// deadline returns how long the caller will wait, by extension 49. Zero and
-// false mean that it does not say.
+// deadline returns how long the caller will wait (extension 49). ok is false if there is
+// none.
 func deadline(ext e1.Extensions) (left time.Duration, ok bool, err error) {
 	if len(ext) == 0 {
 		return 0, false, nil
@@ -143,12 +142,12 @@ func deadline(ext e1.Extensions) (left time.Duration, ok bool, err error) {
 type outcome struct {
 	result []byte
 	failed *Error          // nil: result
-	fault  *profiles.Error // what the endpoint is to report beside failed; may be nil
+	fault  *profiles.Error // an additional error for the endpoint to report; may be nil
 }
 
 var errNoReason = errors.New("rpc: a call failed without an error")
 
-// outcomeOf sorts the error of a method, nil included.
+// outcomeOf classifies the result of a method.
 func outcomeOf(err error) outcome {
 	if err == nil {
 		err = errNoReason

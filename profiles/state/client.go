@@ -10,9 +10,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// State is a blob and where it comes from.
+// State is a blob with its parents.
 type State struct {
-	ID       ID // of Blob; what is put need not have it set
+	ID       ID // of Blob; not needed for putting
 	Blob     []byte
 	Parents  []ID
 	Metadata []byte
@@ -21,15 +21,13 @@ type State struct {
 // Sync calls swp.sync on a lane and returns when it is answered.
 type Sync func(ctx context.Context, lane profiles.Lane) error
 
-// maxUnconfirmed is how many messages are sent before the peer is asked to
-// confirm them.
+// maxUnconfirmed is how many messages are sent before a confirmation is requested.
 const maxUnconfirmed = 256
 
-// PutAll puts states on a lane, parents before their children, and returns when
-// the peer has stored them: confirmed is how many of them, counted from the
-// first, are stored for certain. The error is a *profiles.PeerError if the peer refused
-// one, an *profiles.Error if either side refused a message, or that of ctx. All
-// may be put again, whatever the error was.
+// PutAll puts states on a lane, parents before their children, and returns when the peer
+// has stored them. confirmed is how many of them, counted from the first, are certainly
+// stored. The error is a *profiles.PeerError if the peer refused one, an *profiles.Error if
+// either side refused a message, or that of ctx. After any error all may be put again.
 func PutAll(ctx context.Context, lane profiles.Lane, sync Sync, states ...State) (confirmed int, err error) {
 	for len(states) > 0 {
 		next := states[:min(len(states), maxUnconfirmed)]
@@ -79,7 +77,7 @@ func octets(ids []ID) [][]byte {
 	return list
 }
 
-// batch is messages that are sent and not confirmed.
+// batch has the messages that are sent but not confirmed.
 type batch struct {
 	lane profiles.Lane
 	open []profiles.Call
@@ -95,8 +93,8 @@ func (b *batch) send(ctx context.Context, msgType uint64, payload []byte) error 
 	return nil
 }
 
-// confirm returns how many messages were accepted before the first that was
-// not, and why that was not. Refusals come before the answer of swp.sync.
+// confirm returns how many messages were accepted before the first refused one, and its
+// error. Refusals arrive before the answer of swp.sync.
 func (b *batch) confirm(ctx context.Context, sync Sync) (int, error) {
 	if err := sync(ctx, b.lane); err != nil {
 		return 0, err
@@ -122,10 +120,9 @@ func (b *batch) close() {
 	}
 }
 
-// Fetch gets a state, which is the caller's own, from a peer, whose word is not
-// taken for it: the digest is verified, and that the parents can be those of this
-// state. The errors are those of PutAll; a *profiles.PeerError of CodeNotFound if there is
-// no such state that the caller may see.
+// Fetch reads a state from a peer, and verifies its digest and that its parents are
+// possible. The caller owns the result. The errors are those of PutAll, and a
+// *profiles.PeerError of CodeNotFound if there is no such state that the caller may see.
 func Fetch(ctx context.Context, on profiles.Caller, id ID) (*State, error) {
 	ask := Get{StateID: id[:]}
 	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: ask.Append(make([]byte, 0, ask.Size()))})
@@ -160,14 +157,14 @@ func Fetch(ctx context.Context, on profiles.Caller, id ID) (*State, error) {
 // Logged is a state in a Log.
 type Logged struct {
 	ID    ID
-	Depth int    // how many steps from the state that was asked for
-	State *State // nil if the peer does not have it, or does not show it
+	Depth int    // distance from the requested state
+	State *State // nil if the peer does not have or does not show it
 }
 
-// Log gets a state and its ancestors, each once and nearer ones before farther
-// ones, until most states were yielded or yield returns false. It holds the ids of
-// at most MaxParents times as many. more says that there are others. The error is
-// that of Fetch, but for ancestors that are missing.
+// Log reads a state and its ancestors, each once and nearer ones first, until most states
+// were yielded or yield returns false. It holds the ids of at most MaxParents times as
+// many. more says that there are others. The error is that of Fetch; missing ancestors are
+// no error.
 func Log(ctx context.Context, on profiles.Caller, id ID, most int, yield func(Logged) bool) (more bool, err error) {
 	met := map[ID]bool{id: true}
 	queue := []Logged{{ID: id}}
@@ -194,14 +191,14 @@ func Log(ctx context.Context, on profiles.Caller, id ID, most int, yield func(Lo
 	return len(queue) > 0, nil
 }
 
-// Change is a delta as a peer has it.
+// Change is a delta of a peer.
 type Change struct {
 	Delta   []byte
 	Parents []ID
 }
 
-// ReadChange reads a stream item of MethodDeltas, which holds a delta of a state.
-// What is returned is the caller's own.
+// ReadChange reads a stream item of MethodDeltas, a delta of a state. The caller owns the
+// result.
 func ReadChange(item []byte, base ID) (*Change, error) {
 	var m Delta
 	if err := m.Decode(item); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// read says what a message for a partner is about. A state_id is a digest, which leads
-// nowhere: states of a partner are those of a target.
+// read returns the subject of a message for a partner. A state_id is a digest and contains
+// no partner, so states of a partner need a target.
 func read(env *e1.Envelope) (profiles.Errand, error) {
 	var id []byte
 	e := profiles.Errand{Answers: profiles.Refusal}

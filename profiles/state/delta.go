@@ -15,7 +15,7 @@ func (s *Service) delta(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	// A delta may well have been made from the state that it changes.
+	// The changed state may itself be a parent of a delta.
 	if err := checkParents(m.ParentIDs, nil); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *Service) delta(req *profiles.Request) error {
 	return nil
 }
 
-// adding is a DELTA on its way.
+// adding is a DELTA being added.
 type adding struct {
 	change
 	data []byte // its payload
@@ -54,7 +54,7 @@ func (d *adding) check(ctx context.Context) error {
 }
 
 func (d *adding) store() {
-	// Sending it again, when in doubt whether it was stored, adds nothing.
+	// A repeated DELTA has the same id and is stored once.
 	h := sha256.New()
 	h.Write([]byte(d.key))
 	h.Write(d.data)
@@ -67,10 +67,10 @@ func (d *adding) store() {
 	})
 }
 
-// Deltas serves MethodDeltas for a peer: yield gets the payloads of the deltas of
-// a state, in order, and may keep them. Its error ends it, and is its error. The
-// error is an *profiles.Error if there is no such state, or the store cannot be
-// read.
+// Deltas serves MethodDeltas for a peer: it calls yield with the payloads of the deltas of
+// a state, in order; yield may keep them. If yield returns an error, Deltas returns it.
+// Otherwise the error is an *profiles.Error if there is no such state, or the store cannot
+// be read.
 func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byte, yield func(payload []byte) error) error {
 	id, ok := idOf(stateID)
 	if !ok || s.opts.Store == nil {
@@ -99,7 +99,7 @@ func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byt
 	return stop
 }
 
-// deltas is swp.state.deltas.
+// deltas implements swp.state.deltas.
 func (s *Service) deltas(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) ([]byte, error) {
 	err := s.Deltas(ctx, req.Session.Peer(), params, send)
 	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Domain {

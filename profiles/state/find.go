@@ -2,17 +2,17 @@ package state
 
 import "context"
 
-// found is a state as somebody sees it.
+// found is a state as an identity sees it.
 type found struct {
 	key   key    // empty: there is none
-	value []byte // payload of the PUT; nil if it was not asked for
+	value []byte // payload of the PUT; nil if not requested
 
-	denied bool // there is none that the rules let it see
+	denied bool // the rules hide all of them
 }
 
-// find returns the state that an identity sees under an id: its own, else for an
-// operation that it is allowed the one that was put first. Without a value, what
-// is known to be stored is not read.
+// find returns the state that an identity sees under an id: its own, else, if the rules
+// allow the operation, the one that was put first. Without value, a state that is known to
+// be stored is not read.
 func (s *Service) find(ctx context.Context, identity string, id ID, operation string, value bool) (found, error) {
 	own, err := s.read(ctx, keyOf(identity, id), value)
 	// The rules come before another look, so that a denial tells nothing.
@@ -32,8 +32,8 @@ func (s *Service) find(ctx context.Context, identity string, id ID, operation st
 			return f, err
 		}
 	}
-	// Which was the first is not known, because that one is gone, or because the
-	// process ended before it was noted.
+	// The first one is unknown, because it was deleted, or because the process ended before
+	// it was recorded.
 	var some found
 	err = s.opts.Store.Scan(ctx, spaceStates, string(id[:]), "", func(k string, _ uint64, value []byte) bool {
 		some = found{key: key(k), value: value}
@@ -42,7 +42,7 @@ func (s *Service) find(ctx context.Context, identity string, id ID, operation st
 	return some, err
 }
 
-// read returns what is at a key.
+// read returns the state at a key.
 func (s *Service) read(ctx context.Context, k key, value bool) (found, error) {
 	known, era := s.seen.has(k)
 	if known && !value {
@@ -56,7 +56,7 @@ func (s *Service) read(ctx context.Context, k key, value bool) (found, error) {
 	return found{key: k, value: octets}, nil
 }
 
-// remember notes that a state is stored, if it stays.
+// remember records that a state is stored, if it never expires.
 func (s *Service) remember(k key, era uint64) {
 	if s.opts.Retention == 0 {
 		s.seen.add(k, era)

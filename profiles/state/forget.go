@@ -6,10 +6,10 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Forget serves MethodForget for a peer: its own state of an id is removed, with
-// its deltas. Those of others stay. done is told, from any goroutine, when that is
-// so or why not; to forget what is not there succeeds. After a failure the peer
-// repeats the request. Forget is called in order of arrival and does not wait.
+// Forget serves MethodForget for a peer: it deletes the peer's state with an id, and its
+// deltas. States of other identities stay. done is called when that is done or has failed,
+// by any goroutine; deleting an absent state succeeds. After a failure the peer repeats the
+// request. Forget is called in order of arrival and does not wait.
 func (s *Service) Forget(peer *profiles.Peer, stateID []byte, done func(error)) {
 	id, ok := idOf(stateID)
 	if !ok || s.opts.Store == nil {
@@ -20,10 +20,10 @@ func (s *Service) Forget(peer *profiles.Peer, stateID []byte, done func(error)) 
 	f.begin(nil, done, f.check, f.remove)
 }
 
-// forgetting is the end of a state.
+// forgetting is the deletion of a state.
 type forgetting struct {
 	change
-	first uint64 // version of the note that says that it was put first, or 0
+	first uint64 // version of the record that it was put first, or 0
 }
 
 func (f *forgetting) check(ctx context.Context) error {
@@ -34,8 +34,7 @@ func (f *forgetting) check(ctx context.Context) error {
 	return err
 }
 
-// remove removes the state last, so that a repeated request finds the rest after
-// a failure.
+// remove deletes the state last, so that a repeated request after a failure finds the rest.
 func (f *forgetting) remove() {
 	st := f.s.opts.Store
 	st.Drop(spaceDeltas, string(f.key), func(err error) {
@@ -44,7 +43,7 @@ func (f *forgetting) remove() {
 			return
 		}
 		if f.first > 0 {
-			st.Delete(spaceFirst, string(f.id[:]), f.first, func(bool, error) {}) // find does without
+			st.Delete(spaceFirst, string(f.id[:]), f.first, func(bool, error) {}) // find works without this record
 		}
 		st.Delete(spaceStates, string(f.key), 0, func(_ bool, err error) {
 			if err != nil {
@@ -57,7 +56,7 @@ func (f *forgetting) remove() {
 	})
 }
 
-// forget is swp.state.forget.
+// forget implements swp.state.forget.
 func (s *Service) forget(p profiles.Pending, params []byte) error {
 	s.Forget(p.Session().Peer(), params, profiles.Done(p))
 	return nil

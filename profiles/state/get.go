@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// get serves a STATE_GET. It sees every PUT before it on the same stream.
+// get serves a STATE_GET. It sees every earlier PUT on the same stream.
 func (s *Service) get(req *profiles.Request) error {
 	var m Get
 	if err := m.Decode(req.Payload); err != nil {
@@ -28,7 +28,7 @@ func (s *Service) get(req *profiles.Request) error {
 	})
 }
 
-// payload returns the PUT of a state as an identity sees it.
+// payload returns the PUT of the state that an identity sees.
 func (s *Service) payload(ctx context.Context, identity string, id ID, before []*turn) ([]byte, error) {
 	if err := await(ctx, before); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// IDSize is how many octets a state_id has.
+// IDSize is the length of a state_id in octets.
 const IDSize = sha256.Size
 
 // ID is a state_id: the SHA-256 of the blob.
@@ -16,14 +16,14 @@ type ID [IDSize]byte
 // IDOf returns the state_id of a blob.
 func IDOf(blob []byte) ID { return sha256.Sum256(blob) }
 
-// idOf reads a state_id. Another length names no state.
+// idOf reads a state_id; ok is false for another length.
 func idOf(octets []byte) (id ID, ok bool) {
 	return id, copy(id[:], octets) == IDSize && len(octets) == IDSize
 }
 
-// Check reports whether m is a state: its id is the digest of its blob, and its
-// parents are other states, none of them twice. The error is an *profiles.Error
-// of InvalidProfilePayload.
+// Check returns an error if m is not a valid state: its id must be the digest of its blob,
+// and its parents other states without duplicates. The error is an *profiles.Error of
+// InvalidProfilePayload.
 func (m *Put) Check() error {
 	if err := checkParents(m.ParentIDs, m.StateID); err != nil {
 		return err
@@ -34,8 +34,7 @@ func (m *Put) Check() error {
 	return nil
 }
 
-// checkParents says what is wrong with a list of parents, whose child may not be
-// among them.
+// checkParents returns the fault of a list of parents. The child must not be in the list.
 func checkParents(parents [][]byte, child []byte) error {
 	seen := make(map[ID]bool, len(parents))
 	for _, octets := range parents {
@@ -53,7 +52,7 @@ func checkParents(parents [][]byte, child []byte) error {
 	return nil
 }
 
-// Codes of STATE_ERR, beside the names of canonical codes such as
+// Codes of STATE_ERR, in addition to the names of canonical codes such as
 // RATE_LIMIT_EXCEEDED. They are also the details of the errors.
 const (
 	CodeHashMismatch  = "HASH_MISMATCH"  // state_id is not the digest of blob
@@ -62,10 +61,10 @@ const (
 	CodeNotFound      = "NOT_FOUND"      // the state is not stored
 )
 
-// The details of other errors. Those of payloads that are malformed are p1's.
+// The details of other errors. Malformed payloads have the details of p1.
 const (
-	DetailParents = "state_parents" // parent_ids cannot be those of a state
-	DetailKept    = "state_kept"    // this endpoint keeps no states
+	DetailParents = "state_parents" // invalid parent_ids
+	DetailKept    = "state_kept"    // this endpoint stores no states
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

@@ -9,8 +9,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// put serves a STATE_PUT. It is checked against the store off the read loop, in
-// its turn.
+// put serves a STATE_PUT. It is checked against the store off the read loop, in its turn.
 func (s *Service) put(req *profiles.Request) error {
 	var m Put
 	if err := m.Decode(req.Payload); err != nil {
@@ -36,12 +35,12 @@ func (s *Service) put(req *profiles.Request) error {
 	return nil
 }
 
-// change is what a message wants to do to a state.
+// change is a change of a state by a message.
 type change struct {
 	s       *Service
 	owner   string // who wants it
 	id      ID
-	key     key // of the state as the owner's own
+	key     key // of the owner's state
 	parents []ID
 	turn    *turn
 	done    func(error)
@@ -55,10 +54,10 @@ func (s *Service) change(owner string, id ID, parents [][]byte) change {
 	return c
 }
 
-// begin waits, off the read loop, for what came before on the lane, on the same
-// state and on its parents, has the change checked, and then handed to the store.
-// done is told how that ended. It is called in order of arrival: that is the order
-// of turns. The lane may be nil.
+// begin waits, off the read loop, for earlier operations on the lane, on the same state and
+// on its parents. Then it checks the change and passes it to the store. done is called with
+// the result. begin is called in order of arrival, which determines the turns. The lane may
+// be nil.
 func (c *change) begin(lane profiles.Lane, done func(error), check func(context.Context) error, store func()) {
 	own := make([]key, len(c.parents))
 	for i, id := range c.parents {
@@ -90,14 +89,14 @@ func (c *change) begin(lane profiles.Lane, done func(error), check func(context.
 	}
 }
 
-// end ends the change. What waits for its turn goes on before the peer is told.
+// end ends the change. Operations that wait for its turn continue before the peer is
+// answered.
 func (c *change) end(err error) {
 	c.turn.end()
 	c.done(err)
 }
 
-// haveParents reports whether all parents are stored, as far as the owner may
-// know.
+// haveParents returns an error unless all parents are stored and visible to the owner.
 func (c *change) haveParents(ctx context.Context) error {
 	for _, id := range c.parents {
 		f, err := c.s.find(ctx, c.owner, id, "get", false)
@@ -111,10 +110,10 @@ func (c *change) haveParents(ctx context.Context) error {
 	return nil
 }
 
-// putting is a PUT on its way.
+// putting is a PUT being stored.
 type putting struct {
 	change
-	value []byte // its payload, in the one form that it has here
+	value []byte // its payload in canonical form
 	era   uint64 // see seen
 }
 
@@ -137,7 +136,8 @@ func (p *putting) store() {
 		case r.Err != nil:
 			p.end(profiles.Unavailable(r.Err))
 		case r.Wrote:
-			// Without this note find takes one of several: not worth waiting for.
+			// Without this record find chooses one of several; so the result is not
+			// awaited.
 			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.expires(), func(store.PutResult) {})
 			p.stored()
 		case !bytes.Equal(r.Current, p.value):
@@ -150,10 +150,10 @@ func (p *putting) store() {
 	})
 }
 
-// errChanged is a write that nobody but a change in its turn could have made.
+// errChanged reports a record that was changed outside its turn.
 var errChanged = errors.New("state: a stored state was written behind our back")
 
-// renew has a state that was put again kept for longer.
+// renew extends the retention of a state that was put again.
 func (p *putting) renew(version uint64) {
 	s := p.s
 	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.expires(), func(r store.PutResult) {

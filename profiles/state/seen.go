@@ -2,18 +2,18 @@ package state
 
 import "sync"
 
-// seen remembers states that are stored for good, so that the parents of many
-// children are not read again and again. The zero value is ready.
+// seen caches states that are stored and never expire, so that the parents of many children
+// are not read repeatedly. The zero value is ready.
 type seen struct {
 	mu   sync.Mutex
 	keys map[key]struct{}
-	era  uint64 // how often something was removed
+	era  uint64 // number of removals
 }
 
-// maxSeen is how many are remembered: about 8 MiB. Then all are forgotten.
+// maxSeen bounds the cache to about 8 MiB. A full cache is emptied.
 const maxSeen = 1 << 16
 
-// has reports whether a state is stored, as far as is remembered. era is for add.
+// has reports whether a state is in the cache. era is for add.
 func (s *seen) has(k key) (known bool, era uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -21,8 +21,8 @@ func (s *seen) has(k key) (known bool, era uint64) {
 	return known, s.era
 }
 
-// add remembers a state that was seen in an era, unless something was removed
-// since: it may have been this one.
+// add adds a state that was read in an era, unless something was removed since then: it may
+// have been this state.
 func (s *seen) add(k key, era uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

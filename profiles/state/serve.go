@@ -19,10 +19,10 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	case TypeDelta:
 		return s.delta(req)
 	}
-	return check(&req.Envelope) // an answer to no call of ours: well formed it is counted and dropped
+	return check(&req.Envelope) // an answer without a call: if it is well formed, it is counted and dropped
 }
 
-// check says whether an answer is well formed.
+// check returns an error for a malformed answer.
 func check(env *e1.Envelope) error {
 	if env.MsgType == TypePut {
 		return new(Put).Decode(env.Payload)
@@ -35,7 +35,7 @@ func (s *Service) allowed(identity, operation string, id ID) bool {
 	return s.opts.Access.Allowed(identity, s.profile.Name, operation, nameOf(id))
 }
 
-// nameOf is a state in rules.
+// nameOf is the name of a state in rules.
 func nameOf(id ID) string { return hex.EncodeToString(id[:]) }
 
 var (
@@ -43,13 +43,12 @@ var (
 	errDenied  = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "state: put is not allowed", Denied: true}
 	errEnding  = profiles.Busy("closed", "state: this endpoint is shutting down")
 
-	// errNotFound is for absent states, and for those that the peer may not
-	// see.
+	// errNotFound is for absent states, and for states that the peer may not see.
 	errNotFound = &profiles.Error{Code: profiles.NotFound, Detail: CodeNotFound, Text: "state not found", Domain: true}
-	errHidden   = profiles.Deny(errNotFound) // looks the same
+	errHidden   = profiles.Deny(errNotFound) // the peer cannot distinguish it
 )
 
-// unavailable is why the store could not be asked.
+// unavailable is the error for a failed store.
 func (s *Service) unavailable(err error) error {
 	if s.ctx.Err() != nil {
 		return errEnding
@@ -57,7 +56,7 @@ func (s *Service) unavailable(err error) error {
 	return profiles.Unavailable(err)
 }
 
-// slot waits until there is room to hash or read. The caller gives it back.
+// slot waits for permission to hash or read. The caller returns it.
 func (s *Service) slot(ctx context.Context) error {
 	select {
 	case s.slots <- struct{}{}:
@@ -67,7 +66,7 @@ func (s *Service) slot(ctx context.Context) error {
 	}
 }
 
-// refusals are the STATE_ERRs for messages that were refused, and those of peers.
+// refusals are the STATE_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypePut, TypeGet, TypeDelta},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

@@ -55,42 +55,42 @@ const (
 	Name      = "state"
 )
 
-// Names of the RPC methods that go with the profile.
+// Names of the RPC methods of the profile.
 const (
 	MethodDeltas = "swp.state.deltas" // params a state_id; stream items STATE_DELTA payloads, in order
 	MethodForget = "swp.state.forget" // params a state_id; empty result
 )
 
-// Source has blobs that are not stored here, such as the schemas of tools. It is
-// safe for concurrent use, and must not wait.
+// Source has blobs that are not stored here, such as the schemas of tools. It is safe for
+// concurrent use, and must not wait.
 type Source interface {
-	// BlobFor returns the blob of a SHA-256 if there is one that an identity may
-	// read. Nobody changes it.
+	// BlobFor returns the blob with a SHA-256 if an identity may read it. The caller must
+	// not change it.
 	BlobFor(identity string, digest []byte) ([]byte, bool)
 }
 
-// Options configure a Service. The zero value has nothing and stores nothing.
+// Options configure a Service. The zero value stores nothing.
 type Options struct {
-	// Store keeps the states. Nil means that none are taken.
+	// Store stores the states. Nil: states are refused.
 	Store Store
 
-	// Sources have additional blobs, for the identities that they allow. They
-	// have no parents, are nobody's parent, and take no deltas.
+	// Sources have additional blobs for identities that they allow. These have no parents,
+	// cannot be parents, and accept no deltas.
 	Sources []Source
 
-	// Access is asked for the operation put on each state_id, and for get and
-	// delta on those that others have put. Nil denies nothing.
+	// Access is asked for the operation put on each state_id, and for get and delta on
+	// states of other identities. Nil denies nothing.
 	Access profiles.Access
 
-	// Retention is how long a state is kept after it was last put, and a delta.
-	// Zero means until its owner has it forgotten.
+	// Retention is how long a state is kept after it was last put, and a delta. Zero means
+	// until its owner deletes it.
 	Retention time.Duration
 
 	// Now is the clock of the retention. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Service is the states of one endpoint. It is safe for concurrent use.
+// Service stores and serves the states of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
 	profile *profiles.Profile
@@ -103,7 +103,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	closed bool
-	work   sync.WaitGroup // what was taken and is not yet with the store
+	work   sync.WaitGroup // accepted messages that are not yet passed to the store
 }
 
 var errClosed = errors.New("state: closed")
@@ -149,11 +149,11 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers, the same one each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
-// Close refuses what waits for something else, and returns when all that was
-// taken is refused or with the store. Sessions of the endpoint are ended first.
+// Close refuses waiting messages, and returns when all others have been passed to the
+// store. End the sessions of the endpoint before.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -174,7 +174,7 @@ func (s *Service) spawn(f func()) bool {
 	return true
 }
 
-// expires is the time until which a state stored now is kept.
+// expires is the expiry of a state stored now.
 func (s *Service) expires() time.Time {
 	if s.opts.Retention == 0 {
 		return time.Time{}

@@ -6,8 +6,8 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Store is where states and deltas are kept: records with compare-and-set, and
-// logs. Package store says what the methods promise.
+// Store stores states and deltas: records with compare-and-set, and logs. Package store
+// documents the methods.
 type Store interface {
 	store.Records
 	store.Logs
@@ -16,13 +16,12 @@ type Store interface {
 // Where things are in a Store.
 const (
 	spaceStates = "state"        // the payload of the PUT, by key
-	spaceFirst  = "state.first"  // by state_id, the key of the one that was put first
+	spaceFirst  = "state.first"  // by state_id, the key of the state that was put first
 	spaceDeltas = "state.deltas" // the payloads of the DELTAs of a state, by its key
 )
 
-// key names a state in a Store: its state_id, and a hash of who owns it. So it
-// has one length, whatever an identity is, and those of one state_id lie side by
-// side.
+// key names a state in a Store: its state_id, and a hash of its owner. So it has a fixed
+// length, and keys with the same state_id are adjacent.
 type key string
 
 func keyOf(owner string, id ID) key {

@@ -7,11 +7,10 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// turns puts what concerns the same state in the order of its arrival, and lets
-// others wait for it. It also keeps what came on one lane in order until it is
-// with the store, so that a child that is sent before its parent misses it,
-// however that comes out. Entries are as many as messages that are deferred,
-// which the endpoint bounds. The zero value is ready.
+// turns orders the operations on the same state by their arrival, and lets others wait for
+// them. It also keeps the messages of one lane in order until they are passed to the store,
+// so that a child sent before its parent is refused in every case. There is at most one
+// entry per deferred message, whose number the endpoint bounds. The zero value is ready.
 type turns struct {
 	mu   sync.Mutex
 	last map[any]*turn // by key, or by profiles.Lane
@@ -24,10 +23,9 @@ type turn struct {
 	over chan struct{} // closed when it has ended
 }
 
-// take enters an operation on a key that came on a lane, or on none, and returns
-// what it has to wait for: what was entered before on the same key, on one of
-// others or on the lane. No operation waits for a later one, so there is no
-// deadlock.
+// take enters an operation on a key and, if not nil, a lane. It returns the operations to
+// wait for: earlier ones on the same key, on one of others or on the lane. No operation
+// waits for a later one, so there is no deadlock.
 func (t *turns) take(lane profiles.Lane, k key, others []key) (onLane, own *turn, wait []*turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +52,7 @@ func (t *turns) take(lane profiles.Lane, k key, others []key) (onLane, own *turn
 	return onLane, enter(k), wait
 }
 
-// pending returns what somebody has to wait for who reads what is at a key.
+// pending returns the operations to wait for before reading a key.
 func (t *turns) pending(k key) []*turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
