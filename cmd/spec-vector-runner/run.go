@@ -55,11 +55,11 @@ func newRoot() *cobra.Command {
 		Use:   "spec-vector-runner",
 		Short: "Play conformance vectors and report",
 		Long: `Play conformance vectors through the endpoint that swpd runs, print a line for each and
-a summary, and write a report as JSON if asked to. Vectors are read from where the
-repository has them, so it is run from the root of the repository. Flags may have one dash.
+a summary, and optionally write a report as JSON. Vectors are read by their path in the
+repository, so run it from the root of the repository. Flags may have one dash.
 
-Exit status: 0 when every vector passed, 1 when one failed, 2 when nothing could be run,
-or the report not be written, 130 after Ctrl-C.`,
+Exit status: 0 when every vector passed, 1 when one failed, 2 when nothing could be run
+or the report could not be written, 130 after Ctrl-C.`,
 		Example: `  spec-vector-runner -no-fallback -pattern 'conformance/vectors/core_*.json' -json-out core.json
   spec-vector-runner --pattern 'conformance/vectors/e1_*.json,conformance/vectors/mcp_*.json'
   spec-vector-runner version --json`,

@@ -21,14 +21,14 @@ import (
 func newA2A(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "a2a",
-		Short: "Hand tasks to agents, and carry out tasks",
-		Long: `Hand tasks to the agents behind an endpoint, carry out tasks for it, and let other
-programs use its agents over HTTP.
+		Short: "Send tasks to agents, and carry out tasks",
+		Long: `Send tasks to the agents behind an endpoint, carry out tasks for it, and serve its
+agents to other programs over HTTP.
 
-A task that was sent goes on whatever becomes of this program and of the connection.
-A journal in $XDG_STATE_HOME/swp-client (default ~/.local/state/swp-client) remembers
-what was sent and what was printed of it; a task is named by its id or the first
-characters of it.`,
+A task that was sent continues if this program ends or the connection is lost.
+A journal in $XDG_STATE_HOME/swp-client (default ~/.local/state/swp-client) records
+sent tasks and the printed events. A task is named by its id or by a unique prefix
+of it.`,
 		Example: `  swp-client a2a send swp+tls://127.0.0.1:7777 --kind summarize --input @report.txt
   swp-client a2a resume 3fa94c01
   swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
@@ -41,19 +41,19 @@ characters of it.`,
 func newA2ASend(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send ADDR[/AGENT] --kind KIND",
-		Short: "Send a task and print what comes of it",
+		Short: "Send a task and print its events and output",
 		Long: `Send a task. Each of its events is printed as it arrives, a line each: the message,
 or the payload unchanged. The output follows. The task id is on standard error. A name
-after the address is that of the agent that it is meant for, as --agent says it; behind
-a partner of the endpoint it is PARTNER/AGENT, or PARTNER for whoever carries out the kind
-there, which --kind PARTNER/KIND says as well.
+after the address selects the agent, like --agent; for an agent of a partner it is
+PARTNER/AGENT. PARTNER alone selects any agent of the partner for the kind, like
+--kind PARTNER/KIND.
 
-Whenever the connection is lost, this goes on over a new one by itself, for as long
-as --timeout says without an answer. Ctrl-C leaves the task running. Whatever ended
-this program, resume prints what it had not printed.
+If the connection is lost, this continues over a new one; it gives up after --timeout
+without an answer. Ctrl-C leaves the task running. If this program was ended, resume
+prints the rest.
 
-Exit status: 0 when the task has succeeded, 1 when it has failed or nothing is known
-of it any more, 2 for a wrong command line, 130 after Ctrl-C.`,
+Exit status: 0 when the task has succeeded, 1 when it has failed or is unknown, 2 for
+a wrong command line, 130 after Ctrl-C.`,
 		Example: `  swp-client a2a send swp+tls://127.0.0.1:7777 --kind summarize --input "all of it"
   swp-client a2a send swp+quic://127.0.0.1:7777 --kind summarize --input @report.txt --deadline 5m --json
   swp-client a2a send swp+tls://127.0.0.1:7777/acme/planner --kind plan --input @order.json
@@ -146,11 +146,10 @@ func openJournal() (*client.Journal, error) {
 func newA2AResume(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume [ADDR[/AGENT]] TASK_ID",
-		Short: "Go on with a task where its printing ended",
+		Short: "Print the rest of a task's events and its output",
 		Long: `Send a task of the journal again, which does not execute it again, and print the
-events that were not printed yet, then the output. An address takes the place of the
-one it was sent to, and a name after it that of the agent: any endpoint that knows the
-task will do.`,
+events that were not printed yet, then the output. An address replaces the recorded
+one, and a name after it replaces the agent: use any endpoint that has the task.`,
 		Example: `  swp-client a2a resume 3fa94c01
   swp-client a2a resume swp+quic://127.0.0.1:7777 3fa94c01 --json`,
 	}
@@ -195,8 +194,8 @@ func newA2AWatch(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch TASK_ID",
 		Short: "Print all events of a task from the first",
-		Long: `Print all events of a task of the journal from the first, as far as they are held,
-then the output. What resume will print stays the same.`,
+		Long: `Print all stored events of a task of the journal from the first, then the output.
+This does not change what resume prints.`,
 		Example: `  swp-client a2a watch 3fa94c01`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -213,9 +212,9 @@ then the output. What resume will print stays the same.`,
 func newA2ACancel(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel TASK_ID",
-		Short: "End a task before it is done",
-		Long: `End a task of the journal before it is done: its worker is stopped, and it has failed.
-If it had ended by itself before, this fails and changes nothing.`,
+		Short: "Cancel a task",
+		Long: `End a task of the journal before it is done: its worker is stopped, and the task has
+failed. If the task has ended before, this command fails and changes nothing.`,
 		Example: `  swp-client a2a cancel 3fa94c01`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -232,7 +231,7 @@ If it had ended by itself before, this fails and changes nothing.`,
 func newA2AList(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the tasks that were sent from here",
+		Short: "List the tasks sent by this client",
 		Long: `List the tasks of the journal, the newest first: those whose output was printed, up to
 fifty, and all others of the last thirty days.`,
 		Example: `  swp-client a2a list

@@ -14,20 +14,20 @@ import (
 func newA2AHTTP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "http ADDR/AGENT",
-		Short: "Be a local A2A agent over HTTP that is really the remote one",
-		Long: `Be an A2A 1.0 agent over HTTP that is really the one of that name behind the endpoint,
-or behind a partner of it (ADDR/PARTNER/AGENT): JSON-RPC and REST at the printed URL,
-the card at /.well-known/agent-card.json. Messages pass octet for octet. Whoever can
-connect to the address acts as this client, so it has to be a loopback address; requests
-of other web sites are refused. A lost connection to the endpoint is replaced,
-and streams go on over it.`,
+		Short: "Serve a remote agent as a local A2A agent over HTTP",
+		Long: `Serve a remote agent as a local A2A 1.0 agent over HTTP: JSON-RPC and REST at the
+printed URL, the card at /.well-known/agent-card.json. The agent is behind the
+endpoint, or behind a partner of it (ADDR/PARTNER/AGENT). Messages are forwarded octet
+for octet. Every program that can connect acts as this client, so the address must be
+a loopback address; cross-origin requests of web pages are refused. After a lost
+connection this reconnects, and streams continue.`,
 		Example: `  swp-client a2a http swp+tls://127.0.0.1:7777/billing --listen 127.0.0.1:8081
   swp-client a2a http swp+quic://127.0.0.1:7777/acme/billing --param x-request-class`,
 	}
 	var o client.A2AHTTPOptions
-	listen := cmd.Flags().String("listen", "127.0.0.1:8081", "loopback `address` to listen on; port 0 lets the system choose")
-	cmd.Flags().StringArrayVar(&o.Params, "param", nil, "`header` that is a service parameter, besides those that begin with A2A-; may be repeated")
-	cmd.Flags().BoolVar(&o.Verbatim, "verbatim", false, "tell the card as its author wrote it, with the interfaces and signatures that it has")
+	listen := cmd.Flags().String("listen", "127.0.0.1:8081", "loopback `address` to listen on; with port 0 the system chooses")
+	cmd.Flags().StringArrayVar(&o.Params, "param", nil, "`header` that is a service parameter, in addition to names that begin with A2A-; may be repeated")
+	cmd.Flags().BoolVar(&o.Verbatim, "verbatim", false, "serve the card unchanged, with its interfaces and signatures")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		to, agent, err := split(args[0])
 		if err != nil {

@@ -34,20 +34,20 @@ type workerFlags struct {
 func newA2AWorker(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker ADDR --agent ID --kind KIND [--kind KIND]... -- COMMAND [ARG]...",
-		Short: "Carry out the tasks of an endpoint with a command",
-		Long: `Declare an agent at an endpoint, and carry out the tasks of its kinds that arrive
-there: the command is run for each, without a shell. It gets the input of the task on
-standard input, and in its environment SWP_TASK_ID, SWP_TASK_KIND, SWP_PEER and, if
-there is one, the trace context as TRACEPARENT and TRACESTATE.
+		Short: "Carry out tasks of an endpoint with a command",
+		Long: `Declare an agent at an endpoint, and carry out the tasks of its kinds: the command is
+run for each task, without a shell. It gets the input of the task on standard input,
+and in its environment SWP_TASK_ID, SWP_TASK_KIND, SWP_PEER and, if there is one, the
+trace context as TRACEPARENT and TRACESTATE.
 
 Each line it writes to standard output is an event: a JSON object as payload, other
 text as message. A JSON object with a member "output" carries the output of the task.
 With exit status 0 the task has succeeded; with any other it has failed, and the last
-line of standard error says why.
+line of standard error is the reason.
 
-When the connection is lost, tasks go on and this connects again, for as long as it
-takes. Ctrl-C lets the tasks that are running end, up to --drain; a second one ends
-them.`,
+If the connection is lost, running tasks continue and this reconnects, without a time
+limit. Ctrl-C accepts no new tasks and waits for the running ones, up to --drain; a
+second Ctrl-C ends them.`,
 		Example: `  swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+tls://127.0.0.1:7777 --agent summarizer --card card.json --kind summarize -- ./summarize.sh
   swp-client a2a worker swp+quic://edge.example:7777 --agent ci --kind build --kind test --tasks 2 -- python3 ci.py`,

@@ -18,10 +18,10 @@ import (
 func newAgents(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents",
-		Short: "Find agents and get their cards",
-		Long: `Find the agents behind an endpoint and get their cards: those that it is configured
-with, and those of agents that are connected to it. What this identity may not get
-looks like what there is not.`,
+		Short: "List agents and get their cards",
+		Long: `List the agents behind an endpoint and read their cards: configured agents, and agents
+that are connected to it. An agent whose card this identity may not get looks as if it
+did not exist.`,
 		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
   swp-client agents get swp+tls://127.0.0.1:7777 agent.demo >card.json`,
 	}
@@ -33,10 +33,9 @@ func newAgentsLs(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls ADDR[/PARTNER]",
 		Short: "List agents",
-		Long: `List the agents of which the endpoint may be asked for the card, with the revision of
-the card as far as it is known without asking the agent. Those of partners are
-PARTNER/AGENT; while a partner is away they are listed as it had them. With --json one
-object a line.`,
+		Long: `List the agents whose cards this identity may get, with the revision of the card if the
+endpoint knows it. Agents of partners are PARTNER/AGENT; while a partner cannot be
+reached, its last list is shown. With --json one object a line.`,
 		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
   swp-client agents ls --json swp+quic://127.0.0.1:7777`,
 	}
@@ -67,16 +66,16 @@ func newAgentsGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ADDR[/PARTNER] AGENT_ID",
 		Short: "Print the card of an agent",
-		Long: `Print the card of an agent, octet for octet as its author wrote it. With --json it is
-in an object beside its revision, its etag and how long it is fresh; a card that is
-no JSON is in there as text, or {"base64": …} if it is none.
+		Long: `Print the card of an agent, octet for octet. With --json it is in an object with its
+revision, its etag and the time for which it is fresh; a card that is not JSON is a
+string, or {"base64": …} if it is not text.
 
-With --etag the card is printed only if it is another one by now.`,
+With --etag the card is printed only if its etag differs.`,
 		Example: `  swp-client agents get swp+tls://127.0.0.1:7777 agent.demo >card.json
   swp-client agents get --json swp+tls://127.0.0.1:7777 agent.demo
   swp-client agents get --etag sha256:… swp+quic://127.0.0.1:7777 agent.demo`,
 	}
-	etag := cmd.Flags().String("etag", "", "`etag` of the card that is there already")
+	etag := cmd.Flags().String("etag", "", "`etag` of the known card")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			card, err := c.Card(ctx, args[1], *etag)

@@ -18,10 +18,10 @@ import (
 func newArtifact(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "artifact",
-		Short: "Keep large files at an endpoint, and get them back",
-		Long: `Keep large files at an endpoint, and get them back. An artifact is octets under an id,
-verified with their SHA-256 at either end. What was interrupted goes on where it ended:
-with another connection by itself, and with the same command after a client was
+		Short: "Store large files at an endpoint, and download them",
+		Long: `Store large files at an endpoint, and download them. An artifact is octets with an id;
+both sides verify its SHA-256. An interrupted transfer continues where it stopped: by
+itself after a lost connection, and with the same command after the client was
 stopped.`,
 		Example: `  swp-client artifact put swp+tls://127.0.0.1:7777 model.bin
   tar c src | swp-client artifact put swp+tls://127.0.0.1:7777 - --id src.tar
@@ -71,7 +71,7 @@ func (f *flags) transfer(address, verb string, patience time.Duration, run func(
 }
 
 func patienceFlag(cmd *cobra.Command) *time.Duration {
-	return cmd.Flags().Duration("patience", 2*time.Minute, "how long to try again while nothing gets through")
+	return cmd.Flags().Duration("patience", 2*time.Minute, "how long to retry without progress")
 }
 
 // printedArtifact is an artifact as JSON.
@@ -88,9 +88,9 @@ func newArtifactList(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls ADDR[/PARTNER] [ARTIFACT_ID]",
 		Short: "List artifacts, or one of them",
-		Long: `List the artifacts that an endpoint shows to this identity: its own, and those of
-others that the access rules let it list. A line each: size in octets, when it was
-completed, SHA-256, and id; * marks this identity's own.`,
+		Long: `List the artifacts that this identity may see: its own, and artifacts of others that
+the access rules let it list. A line each: size in octets, time of completion,
+SHA-256, and id; * marks this identity's own.`,
 		Example: `  swp-client artifact ls swp+tls://127.0.0.1:7777
   swp-client artifact ls swp+tls://127.0.0.1:7777 --json | jq -r .artifact_id`,
 	}
@@ -135,7 +135,7 @@ func (f *flags) printArtifact(e *artifact.Entry) error {
 func newArtifactForget(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget ADDR[/PARTNER] ARTIFACT_ID",
-		Short: "Have an artifact of this identity forgotten",
+		Short: "Delete an artifact of this identity",
 		Long: `Delete an artifact of this identity, and its partial upload if that is not
 complete. It succeeds if there is neither.`,
 		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,

@@ -20,12 +20,12 @@ func newArtifactPut(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put ADDR[/PARTNER] FILE|-",
 		Short: "Upload a file and print its id",
-		Long: `Upload a file, or standard input, wait until the endpoint has verified it and keeps it,
-and print its id: that of --id, or one that is made of its SHA-256. An upload that was
-interrupted goes on where it ended when the same file is put again.
+		Long: `Upload a file, or standard input, wait until the endpoint has verified and stored it,
+and print its id: that of --id, or one made from its SHA-256. An interrupted upload
+continues when the same file is put again.
 
-The digest goes ahead of the octets. So the file is read twice, and standard input
-is kept in a temporary file first.`,
+The digest is sent before the octets. So the file is read twice, and standard input is
+first copied to a temporary file.`,
 		Example: `  swp-client artifact put swp+tls://127.0.0.1:7777 model.bin --meta application/octet-stream
   pg_dump db | swp-client artifact put swp+tls://127.0.0.1:7777 - --id backups/db`,
 	}
@@ -106,17 +106,17 @@ func newArtifactGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ADDR[/PARTNER] ARTIFACT_ID FILE|-",
 		Short: "Download an artifact",
-		Long: `Download an artifact into a file, or to standard output, and verify its SHA-256: the one
-of --sha256, or else the one that the endpoint lists.
+		Long: `Download an artifact into a file, or to standard output, and verify its SHA-256: that
+of --sha256, else the one that the endpoint lists.
 
-The file appears when it is complete. Until then there is FILE.part, with what was
-got so far, and FILE.part.json: the same command goes on with them. Standard output
-cannot be taken back; whether it was right is the exit code.`,
+The file appears when it is complete. Until then FILE.part has the octets so far, and
+FILE.part.json their metadata: the same command continues with them. Standard output
+is verified only at the end; check the exit code.`,
 		Example: `  swp-client artifact get swp+tls://127.0.0.1:7777 backups/db db.sql
   swp-client artifact get swp+quic://127.0.0.1:7777 src.tar - | tar x`,
 	}
-	sum := cmd.Flags().String("sha256", "", "`digest` that the octets must have, in hex")
-	unverified := cmd.Flags().Bool("unverified", false, "take the octets even if no digest is known")
+	sum := cmd.Flags().String("sha256", "", "required SHA-256 `digest`, in hex")
+	unverified := cmd.Flags().Bool("unverified", false, "accept the octets if no digest is known")
 	patience := patienceFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		want, err := digest(*sum)

@@ -13,19 +13,19 @@ func newBench(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench ADDR",
 		Short: "Measure calls a second in a closed loop",
-		Long: `Call swp.echo in a closed loop: --conns connections with --inflight callers each,
-and each caller sends its next request when the last one is answered. An endpoint
-in its usual configuration paces each connection at 20,000 frames a second
-(limits.frame_rate); for what it can do, turn that off there.`,
+		Long: `Call swp.echo in a closed loop: --conns connections with --inflight callers each; each
+caller sends its next request after the answer to the previous one. By default an
+endpoint limits each connection to 20,000 frames a second (limits.frame_rate); to
+measure its maximum, turn that off at the endpoint.`,
 		Example: `  swp-client bench swp+tls://127.0.0.1:7777
   swp-client bench --conns 8 --inflight 64 --size 4096 --duration 10s --json swp+quic://127.0.0.1:7777`,
 	}
 	o := client.BenchOptions{}
 	cmd.Flags().IntVar(&o.Conns, "conns", 1, "connections")
-	cmd.Flags().IntVar(&o.InFlight, "inflight", 1, "calls at a time on each")
+	cmd.Flags().IntVar(&o.InFlight, "inflight", 1, "concurrent calls on each connection")
 	cmd.Flags().IntVar(&o.Size, "size", 64, "octets of each payload")
-	cmd.Flags().DurationVar(&o.Duration, "duration", 5*time.Second, "how long")
-	cmd.Flags().BoolVar(&o.KeepStream, "keep-stream", false, "on QUIC, one stream for all calls of a connection instead of one each")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 5*time.Second, "duration of the measurement")
+	cmd.Flags().BoolVar(&o.KeepStream, "keep-stream", false, "on QUIC, use one stream for all calls of a connection")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Timeout = f.timeout
 		opts, err := f.options(args[0])

@@ -108,22 +108,22 @@ func newRoot(f *flags) *cobra.Command {
 		Short: "Talk to SWP endpoints",
 		Long: `Talk to SWP endpoints. An address is swp+tls://host:port, swp+quic://host:port or,
 for plaintext on this machine, swp+tcp://127.0.0.1:port; without a port it is 7777.
-Where the usage of a command says so, the name of an MCP server or of an agent behind
-the endpoint follows after a slash (ADDR/SERVER, ADDR/AGENT), and that of one behind a
-partner of the endpoint after the partner's (ADDR/PARTNER/SERVER). All other commands
-talk to the endpoint itself, and refuse an address that names more.
+If the usage of a command says so, the name of an MCP server or of an agent may follow
+after a slash (ADDR/SERVER, ADDR/AGENT); behind a partner of the endpoint it follows
+the name of the partner (ADDR/PARTNER/SERVER). All other commands refuse an address
+with a name.
 
-Over TLS and QUIC this client shows a certificate. Where --cert, --key and --ca do
-not say which, it takes client.crt, client.key and ca.crt from the first of these
-directories that has them: --identity, $SWP_IDENTITY, ./pki (swpd init makes it) and
-the data directory of swpd (swpd run makes it).
+Over TLS and QUIC this client needs a certificate. Without --cert, --key and --ca it
+uses client.crt, client.key and ca.crt from the first of these directories that has
+them: --identity, $SWP_IDENTITY, ./pki (made by swpd init) and the data directory of
+swpd (made by swpd run).
 
 Results are on standard output. Errors are on standard error, with --json as an object
 in its last line: {"error":{"kind":…,"message":…,"exit_code":…}}.
 
-Exit status: 0 when it was done, 1 when it was tried and failed, 2 when the command line
-is wrong, 130 after Ctrl-C and 143 after SIGTERM. Commands that run until they are told
-to stop end in order, and with 0 after SIGTERM.`,
+Exit status: 0 for success, 1 for a failure, 2 for a wrong command line, 130 after
+Ctrl-C and 143 after SIGTERM. Commands that run until a signal end in order, and with
+0 after SIGTERM.`,
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client mcp list swp+quic://127.0.0.1:7777
   swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt

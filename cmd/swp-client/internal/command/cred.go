@@ -19,11 +19,11 @@ import (
 func newCred(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cred",
-		Short: "Show credentials to an endpoint, delegate them and take them back",
-		Long: `Show credentials to an endpoint, delegate them and take them back. A credential that is
-taken starts a chain, which lasts until it expires or is revoked: give a command --chain to
-have what it does done under it. FILE holds a credential or a delegation, - is standard
-input; they are never on the command line, where others could see them.`,
+		Short: "Present, delegate and revoke credentials",
+		Long: `Present credentials to an endpoint, delegate them and revoke them. An accepted
+credential starts a chain, which lasts until it expires or is revoked. With --chain
+other commands use that chain. FILE holds a credential or a delegation, - is standard
+input; neither is given on the command line, where other users could see it.`,
 		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
   swp-client --chain 0f3c… rpc call swp+tls://127.0.0.1:7777 demo.echo '{}'
   swp-client cred delegate swp+tls://127.0.0.1:7777 0f3c… delegation.jwt --expires 10m
@@ -36,9 +36,9 @@ input; they are never on the command line, where others could see them.`,
 func newCredPresent(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "present ADDR FILE",
-		Short: "Show a credential, and print the id of the chain that it starts",
-		Long: `Show a credential, and print the id of the chain that it starts. The same credential
-under the same id changes nothing.`,
+		Short: "Present a credential, and print the id of its chain",
+		Long: `Present a credential, and print the id of the chain that it starts. Presenting the same
+credential again under the same id has no effect.`,
 		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
   pass show api-key | swp-client cred present swp+tls://127.0.0.1:7777 - --type opaque --json`,
 	}
@@ -75,11 +75,11 @@ func newCredDelegate(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delegate ADDR CHAIN FILE",
 		Short: "Add a delegation to a chain of this identity",
-		Long: `Add a delegation to a chain of this identity. In a chain of tokens it is a token that the
-subject of the one before it has issued, to whom it names as sub.`,
+		Long: `Add a delegation to a chain of this identity. In a chain of tokens the delegation is a
+token: its issuer is the subject of the previous token, and its sub is the delegate.`,
 		Example: `  swp-client cred delegate swp+tls://127.0.0.1:7777 0f3c… delegation.jwt --expires 10m`,
 	}
-	expires := cmd.Flags().Duration("expires", time.Hour, "after which it ends; what it is made from may end before")
+	expires := cmd.Flags().Duration("expires", time.Hour, "lifetime of the delegation; its parent may expire earlier")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chain, err := parseChain("CHAIN", args[1])
 		if err != nil {
@@ -102,12 +102,12 @@ subject of the one before it has issued, to whom it names as sub.`,
 func newCredRevoke(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ADDR CHAIN",
-		Short: "End a chain of this identity for good",
-		Long: `End a chain of this identity for good: for whoever uses it, and also where its credential
-is shown again under the same id. That there is no such chain is no error.`,
+		Short: "Revoke a chain of this identity",
+		Long: `Revoke a chain of this identity permanently, for every user of it. Presenting its
+credential again under the same id does not restore it. An unknown chain is no error.`,
 		Example: `  swp-client cred revoke swp+tls://127.0.0.1:7777 0f3c… --reason 'laptop lost'`,
 	}
-	reason := cmd.Flags().String("reason", "", "`text` for people")
+	reason := cmd.Flags().String("reason", "", "`text` that explains it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chain, err := parseChain("CHAIN", args[1])
 		if err != nil {

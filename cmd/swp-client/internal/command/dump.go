@@ -20,8 +20,8 @@ func newDump(f *flags) *cobra.Command {
 		Use:   "dump FILE|-",
 		Short: "Show frames as JSON, offline",
 		Long: `Read frames from a file, or from standard input, and print each as a JSON object:
-indented, or one a line with --json. A frame that breaks a rule is printed with what
-could be read of it, the offset and the rule; if any does, the exit code is 1.`,
+indented, or one a line with --json. For an invalid frame the readable fields, the
+offset and the violated rule are printed; the exit code is then 1.`,
 		Example: `  swp-client dump capture.bin
   swp-client dump --json capture.bin | jq .msg_type
   echo 00000018 01 01 01 00 00 10 00112233445566778899aabbccddeeff 00 00 | swp-client dump --hex -`,

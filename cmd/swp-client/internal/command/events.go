@@ -21,7 +21,7 @@ import (
 func newEvents(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Publish events, and print those of others",
+		Short: "Publish events, and print events of others",
 		Example: `  swp-client events publish swp+tls://127.0.0.1:7777 --type build.done --body '{"ok":true}'
   tail -f app.log | swp-client events publish swp+tls://127.0.0.1:7777 --type app.log --lines
   swp-client events subscribe swp+quic://127.0.0.1:7777 --filter type:build.done --name dashboard`,
@@ -44,15 +44,14 @@ func newEventsPublish(f *flags) *cobra.Command {
 		Short: "Publish an event, or one for each line",
 		Long: `Publish an event and wait until the endpoint has accepted it and, if it stores
 events, stored it. With --lines each line of standard input is the body of an event,
-whose id is --id with the number of the line; they are confirmed together, and when
-no line comes for a while.
+whose id is --id with the number of the line; events are confirmed in batches, and
+when no line arrives for a while.
 
-The same event can be published again: it is known by its id, and --time has to be
-repeated with it, for the same id with another time is another event, and is refused.
-If --lines ends before everything is confirmed, it stops and says how to go on; the
-exit code is then 1. An event
-belongs to a message, a task or a call: --msg, --task and --rpc say which, and without
-them a message id is made from --id.`,
+The same event can be published again: its id identifies it. Repeat --time as well,
+because an event with the same id and another time is refused. If --lines stops before
+all events are confirmed, it prints how to continue; the exit code is then 1. An event
+belongs to a message, a task or a call: use --msg, --task or --rpc. Without them a
+message id is made from --id.`,
 		Example: `  swp-client events publish swp+tls://127.0.0.1:7777 --type build.done --severity warn --task 3fa94c01 --body @report.json
   swp-client events publish swp+tls://127.0.0.1:7777 --type app.log --lines <app.log
   swp-client events publish swp+quic://127.0.0.1:7777 --type app.log --lines --id 7f9c1e --time 1767225600000 --skip 512 <app.log`,

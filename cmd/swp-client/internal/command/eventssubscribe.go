@@ -29,19 +29,19 @@ type subscribeFlags struct {
 func newEventsSubscribe(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "subscribe ADDR[/PARTNER]",
-		Short: "Print events as they come",
-		Long: `Print events as they come, a line each: time, severity, type, id and body. With
+		Short: "Print events as they arrive",
+		Long: `Print events as they arrive, a line each: time, severity, type, id and body. With
 --json each line is an object.
 
 A filter is key:value pairs separated by commas, keys type, severity, task and rpc
-(ids in hex). An event is printed if for each key one of the values fits; nothing
-stands for other characters.
+(ids in hex). An event is printed if for each key one of the values matches; there are
+no wildcards.
 
-A lost connection is made again, and where the endpoint stores events none is missed.
-With --name that holds from one run to the next: $XDG_STATE_HOME/swp-client (default
-~/.local/state/swp-client) remembers up to where events were printed, the endpoint
-that the name exists. --after begins after another cursor, 0 being the oldest event
-that is held. What is no longer held is said on standard error.`,
+After a lost connection this reconnects, and if the endpoint stores events none is
+missed. With --name this also holds between runs: $XDG_STATE_HOME/swp-client (default
+~/.local/state/swp-client) stores the position, and the endpoint the name. --after
+starts after another cursor; 0 is the oldest stored event. Events that are no longer
+stored are reported on standard error.`,
 		Example: `  swp-client events subscribe swp+tls://127.0.0.1:7777
   swp-client events subscribe swp+tls://127.0.0.1:7777 --filter type:build.done,severity:warn,severity:error
   swp-client events subscribe swp+quic://127.0.0.1:7777 --name dashboard --json | jq .body`,
@@ -52,7 +52,7 @@ that is held. What is no longer held is said on standard error.`,
 	fl.StringVar(&o.name, "name", "", "of a subscription that goes on from run to run")
 	fl.Uint64Var(&o.after, "after", 0, "`cursor` to begin after; 0 = with the oldest event")
 	fl.Uint64Var(&o.count, "count", 0, "end after so many events; 0 = never")
-	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be gone; 0 = for ever")
+	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be unreachable; 0 = no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.given = fl.Changed("after")
 		return f.subscribe(cmd.Context(), args[0], o)

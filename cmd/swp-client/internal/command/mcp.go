@@ -32,7 +32,7 @@ func newMCP(f *flags) *cobra.Command {
 
 // serverFlag adds --server.
 func serverFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("server", "", "`name` of the server, if the address does not say and it is not the default")
+	return cmd.Flags().String("server", "", "`name` of the server, if it is neither in the address nor the default")
 }
 
 // openMCP connects to a server and finds out how it wants to be spoken to.
@@ -136,11 +136,10 @@ func newMCPCall(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call ADDR[/SERVER] TOOL [NAME=VALUE|NAME:=JSON]...",
 		Short: "Call a tool",
-		Long: `Call a tool and print its answer. NAME=VALUE is converted to the type that the
-tool's schema gives it; NAME:=JSON is sent unchanged; --args gives all arguments at
-once. --timeout is how long the server may be silent: progress renews it. With
---json the result is printed as the server wrote it. If the tool itself reports an
-error the exit code is 1.`,
+		Long: `Call a tool and print its answer. NAME=VALUE is converted to the type in the tool's
+schema; NAME:=JSON is sent unchanged; --args has all arguments. --timeout is the
+maximum silence of the server: progress notifications restart it. With --json the
+result is printed unchanged. If the tool itself reports an error, the exit code is 1.`,
 		Example: `  swp-client mcp call swp+tls://127.0.0.1:7777 add a=1 b=2
   swp-client mcp call swp+tls://127.0.0.1:7777/files write_file path=/a.txt 'tags:=["x","y"]'
   swp-client mcp call --json swp+quic://127.0.0.1:7777 add --args '{"a":1,"b":2}'`,
@@ -314,18 +313,18 @@ func (f *flags) progress(octets []byte) {
 func newMCPStdio(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stdio ADDR[/SERVER]",
-		Short: "Be a local MCP server that is really the remote one",
-		Long: `Be an MCP server on standard input and output that is really the one behind the
-endpoint, so that any MCP client can use it by naming this command. Messages pass
-octet for octet. When standard input ends, calls in flight are answered first;
---timeout is how long the server may then be silent.
+		Short: "Serve a remote MCP server on standard input and output",
+		Long: `Serve a remote MCP server on standard input and output, so that any MCP client can use
+it by naming this command. Messages are forwarded octet for octet. When standard input
+ends, calls in flight are answered first; --timeout is then the maximum silence of the
+server.
 
-The client is not told of connections that end: the next message goes over another one,
-which is tried until the endpoint has been away for ten seconds, and once after that. A call that was under way is
-answered with an error, because it may have been carried out. A session (MCP up to
-2025-11-25) is kept alive, and goes on at an endpoint that restarts: it is opened there
-again by what the client said, unless the server has become another one. -v tells of
-connections that are lost.
+Lost connections are hidden from the client: the next message is sent over a new one.
+This tries to connect until the endpoint has been unreachable for ten seconds, and once
+more after that. A call in flight is answered with an error, because it may have been
+executed. A session (MCP up to 2025-11-25) is kept alive. If the endpoint has restarted,
+the session is opened again with the client's messages, unless the server has changed.
+-v reports lost connections.
 
 As an entry of mcpServers:
 

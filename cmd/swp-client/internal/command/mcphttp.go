@@ -15,16 +15,16 @@ import (
 func newMCPHTTP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "http ADDR[/SERVER]",
-		Short: "Be a local MCP server over HTTP that is really the remote one",
-		Long: `Be an MCP server over Streamable HTTP that is really the one behind the endpoint, at
-the path /mcp. Messages pass octet for octet. Whoever can connect to the address acts
-as this client, so it has to be a loopback address; web pages of elsewhere are refused.
-A lost connection to the endpoint is replaced; a legacy session goes on with
-it, and a client whose session is gone is told so by 404, which has it begin another.`,
+		Short: "Serve a remote MCP server over local HTTP",
+		Long: `Serve a remote MCP server over Streamable HTTP, at the path /mcp. Messages are
+forwarded octet for octet. Every program that can connect acts as this client, so the
+address must be a loopback address; cross-origin requests of web pages are refused.
+After a lost connection this reconnects, and legacy sessions continue. A request for a
+session that no longer exists gets 404, and the client then begins another.`,
 		Example: `  swp-client mcp http swp+tls://127.0.0.1:7777/files --listen 127.0.0.1:8080`,
 	}
 	server := serverFlag(cmd)
-	listen := cmd.Flags().String("listen", "127.0.0.1:8080", "loopback `address` to listen on; port 0 lets the system choose")
+	listen := cmd.Flags().String("listen", "127.0.0.1:8080", "loopback `address` to listen on; with port 0 the system chooses")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		at, target, err := behind(args[0], "--server", *server)
 		if err != nil {

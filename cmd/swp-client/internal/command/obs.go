@@ -19,10 +19,10 @@ func newOBS(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "obs",
 		Short: "Set and read the trace context of a connection",
-		Long: `Set and read the W3C trace context of a connection, as the endpoint keeps it.
+		Long: `Set and read the W3C trace context of a connection at the endpoint.
 
-To have what another command does join a trace, give that command --traceparent and
---tracestate, or set TRACEPARENT and TRACESTATE, as programs usually do.`,
+To add another command to a trace, give that command --traceparent and --tracestate,
+or set TRACEPARENT and TRACESTATE, as is usual.`,
 		Example: `  swp-client obs set swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
   swp-client obs get swp+quic://127.0.0.1:7777 --json
   TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 swp-client ping swp+tls://127.0.0.1:7777`,
@@ -34,18 +34,17 @@ To have what another command does join a trace, give that command --traceparent 
 func newOBSSet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set ADDR",
-		Short: "Set a trace context and print what the endpoint then has",
-		Long: `Set the trace context that --traceparent and --tracestate (or the environment) give
-and print what the endpoint answers when it is asked for it on the same connection.
-With an id it belongs to that exchange alone, without to the connection. It is
-forgotten with the connection, so this is for trying an endpoint. An id is text, or
-octets as hex:….`,
+		Short: "Set a trace context and print the result at the endpoint",
+		Long: `Set the trace context of --traceparent and --tracestate (or of the environment), ask
+the endpoint for it on the same connection, and print the answer. With an id it applies
+to that exchange only, otherwise to the connection. It ends with the connection, so
+this command is for testing an endpoint. An id is text, or octets as hex:….`,
 		Example: `  swp-client obs set swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
   swp-client obs set swp+quic://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 --tracestate congo=t61 --task-id hex:0102 --json`,
 	}
-	msgID := cmd.Flags().String("msg-id", "", "`id` of a message that it belongs to")
-	taskID := cmd.Flags().String("task-id", "", "`id` of a task that it belongs to")
-	rpcID := cmd.Flags().String("rpc-id", "", "`id` of a call that it belongs to")
+	msgID := cmd.Flags().String("msg-id", "", "`id` of the message that it belongs to")
+	taskID := cmd.Flags().String("task-id", "", "`id` of the task that it belongs to")
+	rpcID := cmd.Flags().String("rpc-id", "", "`id` of the call that it belongs to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		t, _, err := f.trace()
 		if err != nil {
@@ -82,9 +81,9 @@ func newOBSGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ADDR",
 		Short: "Print the trace context of a connection",
-		Long: `Print the trace context that the endpoint has last read on this connection: what
---traceparent and --tracestate (or the environment) give, which is sent ahead as
-for every command, or nothing.`,
+		Long: `Print the last trace context that the endpoint has read on this connection: that of
+--traceparent and --tracestate (or of the environment), which every command sends
+first, or nothing.`,
 		Example: `  swp-client obs get swp+tls://127.0.0.1:7777
   swp-client obs get swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 --json`,
 	}

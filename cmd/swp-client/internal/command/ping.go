@@ -18,8 +18,8 @@ func newPing(f *flags) *cobra.Command {
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client ping --count 100 --interval 0 swp+quic://127.0.0.1:7777 --json`,
 	}
-	count := cmd.Flags().IntP("count", "c", 4, "how many")
-	interval := cmd.Flags().DurationP("interval", "i", 200*time.Millisecond, "pause between two")
+	count := cmd.Flags().IntP("count", "c", 4, "number of round trips")
+	interval := cmd.Flags().DurationP("interval", "i", 200*time.Millisecond, "pause between two round trips")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *count < 1 {
 			return &usageError{fmt.Sprintf("--count %d, want at least 1", *count)}

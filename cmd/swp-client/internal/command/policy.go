@@ -16,13 +16,13 @@ import (
 func newPolicy(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Set constraints on the work of an endpoint",
-		Long: `Set constraints on the work of an endpoint: no_external_network and no_pii (true or
-false), region (names with commas between them), cost_limit (a number, perhaps with a
-unit). A hint is KEY=VALUE:MODE; the default mode is MUST. Work that would break a MUST is
-refused; SHOULD and MAY reach the servers and workers.
+		Short: "Set conditions for the work of an endpoint",
+		Long: `Set conditions for the work of an endpoint: no_external_network and no_pii (true or
+false), region (names separated by commas), cost_limit (a number, optionally with a
+unit). A hint is KEY=VALUE:MODE; the default mode is MUST. Work that would violate a
+MUST is refused; SHOULD and MAY are forwarded to the servers and workers.
 
-Give a command --policy to send hints ahead of its requests.`,
+Other commands send hints before their requests with --policy.`,
 		Example: `  swp-client policy set swp+tls://127.0.0.1:7777 region=eu:MUST cost_limit=0.05:SHOULD
   swp-client --policy region=eu --policy no_external_network=true mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/a.txt`,
 	}
@@ -33,9 +33,9 @@ Give a command --policy to send hints ahead of its requests.`,
 func newPolicySet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set ADDR KEY=VALUE[:MODE]...",
-		Short: "Set hints and say whether the endpoint takes them",
-		Long: `Set hints, all or none, and say whether the endpoint takes them. They are forgotten with
-the connection, so this is for trying an endpoint.`,
+		Short: "Set hints and print whether the endpoint accepts them",
+		Long: `Set hints, all or none, and print whether the endpoint accepts them. They end with the
+connection, so this command is for testing an endpoint.`,
 		Example: `  swp-client policy set swp+tls://127.0.0.1:7777 region=eu,ch no_pii=true:SHOULD
   swp-client policy set swp+tls://127.0.0.1:7777 cost_limit='0.05 EUR' --scope target:files --json`,
 	}

@@ -18,10 +18,11 @@ import (
 func newRelay(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
-		Short: "Publish deliveries, and process those of others",
-		Long: `Publish deliveries to an endpoint that relays, and process those of others. A delivery
-is octets under a topic, kept until a consumer of the topic has processed it, and dead
-if none does. Its id is its publisher's: published again, it is the same delivery.`,
+		Short: "Publish deliveries, and process deliveries of others",
+		Long: `Publish deliveries to an endpoint that relays, and process deliveries of others. A
+delivery is octets with a topic. It is stored until a consumer of the topic has
+processed it; if none does, it is dead in the end. Its id belongs to its publisher:
+the same id published again is the same delivery.`,
 		Example: `  swp-client relay publish swp+tls://127.0.0.1:7777 builds @report.json
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec ./import.sh
   swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
@@ -77,9 +78,9 @@ type printedDelivery struct {
 func newRelayStatus(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status ADDR[/PARTNER] DELIVERY_ID",
-		Short: "Print how a delivery stands",
-		Long: `Print how a delivery of this identity stands: queued, retry, acked or dead-letter; which
-attempt is due, under way or was the last; and why it is dead.`,
+		Short: "Print the state of a delivery",
+		Long: `Print the state of a delivery of this identity: queued, retry, acked or dead-letter;
+the number of the attempt that is due, running or was the last; and why it is dead.`,
 		Example: `  swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
   swp-client relay status swp+quic://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543 --json | jq -r .state`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -143,19 +144,19 @@ type printedDead struct {
 func newRelayDead(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead ADDR[/PARTNER] [TOPIC]",
-		Short: "List the deliveries of this identity that are dead",
-		Long: `List the deliveries of this identity that are dead, and not yet forgotten: when they
-died, why, after how many attempts, how many octets the payload has, topic and id; !
-marks those of which the relay has still to tell. Those come first, each in the order
-of their death.`,
+		Short: "List the dead deliveries of this identity",
+		Long: `List the stored dead deliveries of this identity: time of death, reason, number of
+attempts, size of the payload in octets, topic and id. ! marks deliveries whose notice
+this identity has not confirmed yet. Those come first; both groups are in the order of
+death.`,
 		Example: `  swp-client relay dead swp+tls://127.0.0.1:7777
   swp-client relay dead swp+tls://127.0.0.1:7777 builds --json | jq -r .reason_code | sort | uniq -c
   swp-client relay dead swp+quic://127.0.0.1:7777 --json --payload --max 1 | jq .payload`,
 	}
 	var in relay.DeadParams
-	most := cmd.Flags().Int("max", 0, "how many to list at most; 0 = all")
-	cmd.Flags().StringVar(&in.After, "after", "", "go on after the `cursor` that --max has told")
-	cmd.Flags().BoolVar(&in.Payload, "payload", false, "with --json, get the payloads, too, as far as an answer has room for one")
+	most := cmd.Flags().Int("max", 0, "maximum number to list; 0 = all")
+	cmd.Flags().StringVar(&in.After, "after", "", "continue after the `cursor` that --max printed")
+	cmd.Flags().BoolVar(&in.Payload, "payload", false, "with --json, also list payloads that fit into an answer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		topic := ""
 		if len(args) == 2 {

@@ -39,21 +39,21 @@ func newRelayConsume(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume ADDR TOPIC",
 		Short: "Process the deliveries of a topic",
-		Long: fmt.Sprintf(`Attach to a topic and process its deliveries as they come. Without --exec the payload
+		Long: fmt.Sprintf(`Attach to a topic and process its deliveries as they arrive. Without --exec the payload
 is written to standard output, a line each; with --raw without an end of line, and with
 --json as an object. It is acknowledged when it is written.
 
 With --exec a shell runs a command for each delivery, which has the payload as standard
 input, and in its environment SWP_DELIVERY_ID (hex), SWP_TOPIC, SWP_PUBLISHER (an
-identity), SWP_HOPS and, if it was said, SWP_TTL_MS. Exit status 0 acknowledges the
-delivery. With %d another attempt is of no use, and the delivery is dead at once; with
-any other it is attempted again, as often as the endpoint does that. As many commands
-run at once as --max-in-flight says.
+identity), SWP_HOPS and, if the delivery has one, SWP_TTL_MS. Exit status 0 acknowledges the
+delivery. With %d another attempt is useless, and the delivery is dead at once; with
+any other status it is attempted again, up to the limit of the endpoint. Up to
+--max-in-flight commands run at once.
 
 A delivery arrives at least once, and sometimes again: processing must be idempotent.
-Its publisher and id tell it apart. A lost connection is made again, for as long as it
-takes. Ctrl-C detaches and waits for deliveries in processing, up to --drain; a second one
-ends it.`, exitData),
+Its publisher and id identify it. After a lost connection this reconnects, without a time
+limit. Ctrl-C detaches and waits for deliveries being processed, up to --drain; a second
+Ctrl-C ends it.`, exitData),
 		Example: `  swp-client relay consume swp+tls://127.0.0.1:7777 builds
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec './import.sh || exit 65' --max-in-flight 4
   swp-client relay consume swp+quic://127.0.0.1:7777 builds --count 1 --raw >report.json
@@ -63,10 +63,10 @@ ends it.`, exitData),
 	fl := cmd.Flags()
 	fl.StringVar(&o.exec, "exec", "", "`command` that a shell runs for each delivery")
 	fl.BoolVar(&o.raw, "raw", false, "write raw payloads, one after the other")
-	fl.IntVar(&o.maxInFlight, "max-in-flight", 0, "how many deliveries may be here unanswered (default 1 with --exec or --count, else 16)")
-	fl.Uint64Var(&o.count, "count", 0, "end after so many deliveries, whatever becomes of them; 0 = never")
-	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that commands have to end after Ctrl-C")
-	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be gone; 0 = for ever")
+	fl.IntVar(&o.maxInFlight, "max-in-flight", 0, "maximum unanswered deliveries (default 1 with --exec or --count, else 16)")
+	fl.Uint64Var(&o.count, "count", 0, "end after so many deliveries, processed or not; 0 = never")
+	fl.DurationVar(&o.drain, "drain", 30*time.Second, "time for commands to end after Ctrl-C")
+	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be unreachable; 0 = no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case o.maxInFlight < 0:

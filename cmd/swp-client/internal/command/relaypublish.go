@@ -40,31 +40,30 @@ func newRelayPublish(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish ADDR[/PARTNER] TOPIC [PAYLOAD|@FILE|-]",
 		Short: "Publish a delivery, or one for each line",
-		Long: `Publish a delivery, wait until the endpoint has stored it, and print its id. From then
-on it is the endpoint's to deliver. Without a payload it is standard input. With
---lines each line of standard input is a delivery, whose id is that of --id and the
-number of the line in 8 octets; they are confirmed in their order.
+		Long: `Publish a delivery, wait until the endpoint has stored it, and print its id. Then the
+endpoint is responsible for it. Without a payload argument it is read from standard
+input. With --lines each line of standard input is a delivery, whose id is --id and the
+number of the line in 8 octets; they are confirmed in order.
 
-A lost connection is replaced, and unconfirmed messages are sent again under the same ids:
-the endpoint recognises them, so this delivers nothing twice. The same holds
-for another run with the same --id, as long as the endpoint remembers ids.
+After a lost connection this reconnects and sends unconfirmed messages again with the
+same ids, so the endpoint stores none twice. The same holds for another run with the
+same --id, as long as the endpoint remembers ids.
 
-With --wait this ends when the delivery was processed, or is dead, and says which; the
-exit code is 1 if one is dead. With --notices it also says which others of this identity
-the endpoint gives up meanwhile. What it has said the endpoint does not tell again;
-relay dead lists it.`,
+With --wait this ends when the delivery was processed or is dead, and prints which; the
+exit code is 1 if one is dead. With --notices it also prints which other deliveries of
+this identity die while it runs. Each is reported once; relay dead lists them all.`,
 		Example: `  swp-client relay publish swp+tls://127.0.0.1:7777 builds @report.json --ttl 1h
   swp-client relay publish swp+tls://127.0.0.1:7777 builds '{"n":1}' --id 8f14e45fceea167a --wait
   tail -f app.log | swp-client relay publish swp+quic://127.0.0.1:7777 app.log --lines`,
 	}
 	var o relayFlags
 	fl := cmd.Flags()
-	fl.StringVar(&o.id, "id", "", "delivery_id in `hex`, unique among those of this identity (default random)")
-	fl.DurationVar(&o.ttl, "ttl", 0, "how long it is worth delivering; 0 = as the endpoint has it")
+	fl.StringVar(&o.id, "id", "", "delivery_id in `hex`, unique for this identity (default random)")
+	fl.DurationVar(&o.ttl, "ttl", 0, "time to live of the delivery; 0 = the default of the endpoint")
 	fl.BoolVar(&o.lines, "lines", false, "publish a delivery for each line of standard input")
-	fl.BoolVar(&o.wait, "wait", false, "wait until it was processed, or is dead")
-	fl.BoolVar(&o.notices, "notices", false, "say which other deliveries are dead, while this runs")
-	fl.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to try again while nothing is confirmed")
+	fl.BoolVar(&o.wait, "wait", false, "wait until the delivery was processed, or is dead")
+	fl.BoolVar(&o.notices, "notices", false, "print other deliveries that die while this runs")
+	fl.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to retry without a confirmation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.topic, o.payload = args[1], "-"
 		if len(args) == 3 {

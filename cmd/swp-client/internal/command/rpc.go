@@ -24,16 +24,16 @@ func newRPC(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rpc",
 		Short: "Call methods of an endpoint",
-		Long: `Call methods of an endpoint. PARAMS are sent unchanged; @FILE takes them from a
-file, - from standard input. Octets are printed as the method wrote them; on a
-terminal a line break is added, and control characters are shown as escapes.
+		Long: `Call methods of an endpoint. PARAMS are sent unchanged; @FILE reads them from a
+file, - from standard input. Results are printed unchanged; on a terminal a line break
+is added, and control characters are escaped.
 
-If the method fails the exit code is 1.
+If the method fails, the exit code is 1.
 
---timeout and Ctrl-C cancel the call. Under an --idempotency-key they do not: the call
-goes on at the endpoint, and the same command with the same key asks for its outcome.
-What ends it there is --deadline: that it has timed out is then the outcome, for this
-key, too.`,
+--timeout and Ctrl-C cancel the call, unless it has an --idempotency-key: then it
+continues at the endpoint, and the same command with the same key asks for its
+outcome. --deadline ends the call at the endpoint; the timeout is then its outcome,
+also for this key.`,
 		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.info
   swp-client rpc call swp+quic://127.0.0.1:7777 orders.create @order.json --idempotency-key 7f9c1e
   swp-client rpc stream swp+tcp://127.0.0.1:7777 demo.stream.count '{"count":3}'`,
@@ -49,8 +49,8 @@ type rpcFlags struct {
 }
 
 func (r *rpcFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.key, "idempotency-key", "", "the same call under the same `key` runs once")
-	cmd.Flags().DurationVar(&r.deadline, "deadline", 0, "when the endpoint is to end the call, which is its outcome then; 0 = never")
+	cmd.Flags().StringVar(&r.key, "idempotency-key", "", "the same call with the same `key` runs once")
+	cmd.Flags().DurationVar(&r.deadline, "deadline", 0, "time after which the endpoint ends the call; the timeout is its outcome; 0 = never")
 }
 
 // goesOn is what becomes of a call under a key that was left.
@@ -107,9 +107,8 @@ func newRPCCall(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call ADDR[/PARTNER] METHOD [PARAMS|@FILE|-]",
 		Short: "Call a method and print its result",
-		Long: `Call a method and print its result. Stream items that come before are counted on a
-terminal and listed with --json. --timeout is how long the method may be silent:
-items renew it.`,
+		Long: `Call a method and print its result. Earlier stream items are counted on a terminal and
+listed with --json. --timeout is the maximum silence of the method: items restart it.`,
 		Example: `  swp-client rpc call swp+tls://127.0.0.1:7777 swp.echo hello
   swp-client rpc call swp+tls://127.0.0.1:7777 orders.create @order.json --idempotency-key 7f9c1e --json
   swp-client rpc call swp+tls://127.0.0.1:7777 reports.build - --deadline 5m <query.json >report.pdf`,
@@ -156,9 +155,9 @@ func newRPCStream(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stream ADDR[/PARTNER] METHOD [PARAMS|@FILE|-]",
 		Short: "Call a method and print its stream items as they come",
-		Long: `Call a method and print its stream items as they come, a line each, and the result
-as the last line. With --json each line is an object. --timeout is how long the
-method may be silent: items renew it.`,
+		Long: `Call a method and print its stream items as they arrive, a line each, and the result
+as the last line. With --json each line is an object. --timeout is the maximum silence
+of the method: items restart it.`,
 		Example: `  swp-client rpc stream swp+tcp://127.0.0.1:7777 demo.stream.count '{"count":3}'
   swp-client rpc stream --json --timeout 5m swp+tls://127.0.0.1:7777 builds.watch '{"id":7}'`,
 	}

@@ -5,8 +5,8 @@ import "github.com/spf13/cobra"
 func newSDL(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sdl",
-		Short: "Speak A2A-SDL, and check data of it",
-		Long: `Speak A2A-SDL: envelopes in JSON or CBOR, with their schema, that may be signed and
+		Short: "Use A2A-SDL, and check its data files",
+		Long: `Use A2A-SDL: envelopes in JSON or CBOR with a schema, optionally signed and
 encrypted.`,
 		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 {} --tool sys.ping --from did:key:caller --to did:web:example.org
   swp-client sdl keygen --agent did:key:caller caller

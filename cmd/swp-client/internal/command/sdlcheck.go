@@ -17,25 +17,25 @@ func newSDLCheck(f *flags) *cobra.Command {
 		Short: "Play data files against this implementation, offline",
 		Long: `Play data files of A2A-SDL against this implementation, offline, and print one JSON
 object a line for each case: its name, whether it passes, the result of each delivery,
-and every difference. The members of a file say of which kind it is: an expectation
-(*.expect.json, its body_file beside it), or rows of canonical forms, wrapped keys,
-flows or divergences, which are judged by their recommendations.
+and every difference. The members of a file determine its kind: an expectation
+(*.expect.json, with its body_file in the same directory), or rows of canonical forms,
+wrapped keys, flows or divergences, for which the recommendations are expected.
 
-Every case has a server of its own, whose clock stands at the time of the case, and
-which is as open as the reference is: what a message asserts of itself suffices.
-A member of a case that nothing compares or configures is a difference. Files may
-also be named with --expect.
+Every case has a new server with a stopped clock. The server is as permissive as the
+reference: it believes what a message claims about itself. A member of a case that is
+neither compared nor used counts as a difference. Files may also be named with
+--expect.
 
-Exit status: 0 when every case passes, 1 when one does not, 2 when a file, or a case
-in it, cannot be read or is of no known kind: it is named, and all others are played.`,
+Exit status: 0 when every case passes, 1 when one fails, 2 when a file or a case cannot
+be read or has an unknown kind: it is named, and all others are played.`,
 		Example: `  swp-client sdl check cases/*.expect.json
   swp-client sdl check --keys keys.json flows.jsonl divergence.jsonl | jq -c 'select(.pass | not)'`,
 	}
 	var expect fileList
-	keys := cmd.Flags().String("keys", "", "`file` with the keys that flows name (default keys.json beside each file)")
+	keys := cmd.Flags().String("keys", "", "`file` with the keys that flows name (default keys.json in the directory of each file)")
 	// It hides the --expect of commands that connect, and takes the files after it
 	// as well.
-	cmd.Flags().Var(&expect, "expect", "the same as naming the files alone")
+	cmd.Flags().Var(&expect, "expect", "the same as naming the files without a flag")
 	cmd.Flags().Lookup("expect").NoOptDefVal = noFile
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.checkSDL(cmd.Context(), *keys, append(expect, args...))

@@ -27,22 +27,22 @@ const (
 func newSDLKeygen(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen --agent ID DIR",
-		Short: "Make keys of an agent, for signing and for being encrypted to",
-		Long: `Make keys of an agent in a directory, none of which may be there yet, and print what
-others need of them, as KID=PUBLIC:
+		Short: "Make the keys of an agent, for signatures and encryption",
+		Long: `Make the keys of an agent in a directory, and print the public ones as KID=PUBLIC.
+Existing files are not overwritten:
 
   sign.key, sign.pub  Ed25519, for signing
   box.key, box.pub    X25519, for messages encrypted to the agent
-  keys.json           whose signatures the agent trusts (--trust) and what decrypts,
-                      for sdl.keys of swpd and for: sdl open --keys
+  keys.json           trusted signers (--trust) and decryption keys, for sdl.keys of
+                      swpd and for: sdl open --keys
 
-Files with a private key are for their owner only (mode 0600).`,
+Files with a private key are readable by their owner only (mode 0600).`,
 		Example: `  swp-client sdl keygen --agent did:key:caller caller
   swp-client sdl keygen --agent did:web:example.org --trust @caller/sign.pub server`,
 	}
-	agent := cmd.Flags().String("agent", "", "`agent_id` of whose keys they are (required)")
-	label := cmd.Flags().String("label", "1", "what follows the agent_id and # in a kid")
-	trusted := cmd.Flags().StringArray("trust", nil, "`KID=PUBLIC`, or @FILE, of a key that may sign to this agent (repeatable)")
+	agent := cmd.Flags().String("agent", "", "`agent_id` of the keys' owner (required)")
+	label := cmd.Flags().String("label", "1", "label: the part of a kid after the agent_id and #")
+	trusted := cmd.Flags().StringArray("trust", nil, "`KID=PUBLIC`, or @FILE, of a trusted signer (repeatable)")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if *agent == "" || *label == "" || strings.ContainsAny(*agent+*label, "=\n") || strings.Contains(*label, "#") {
 			return &usageError{"--agent is missing, or it or --label has = or a line break, or the label #"}

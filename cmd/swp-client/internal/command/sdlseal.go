@@ -125,8 +125,8 @@ func newSDLSeal(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seal ENVELOPE|@FILE|-",
 		Short: "Sign and encrypt an envelope, offline",
-		Long: `Encrypt an envelope to its recipients, add a nonce and an expiry, and sign it, as far as
-the flags say so. What is written has to be a valid envelope; it is not sent.`,
+		Long: `Encrypt an envelope for its recipients, add a nonce and an expiry, and sign it, as the
+flags require. The result must be a valid envelope; it is not sent.`,
 		Example: `  swp-client sdl seal --sign caller/sign.key --encrypt @server/box.pub @request.json >sealed.json
   swp-client sdl seal --sign caller/sign.key --cbor - <request.json | swp-client sdl open --keys server/keys.json -`,
 	}
@@ -155,17 +155,17 @@ func newSDLOpen(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open --keys FILE ENVELOPE|@FILE|-",
 		Short: "Verify and decrypt an envelope, offline",
-		Long: `Do with an envelope what a receiver with these keys would do, and write it with its
-payload in clear: check its form, its signature by a key that is trusted and bound to its
-sender, its expiry, then decrypt it, and hold the payload against its schemas. Whether
-it was seen before is not known offline.
+		Long: `Check an envelope as a receiver with these keys would, and write it with its payload in
+clear. The checks are its form, its signature by a key that is trusted and bound to its
+sender, and its expiry; then it is decrypted, and the payload is validated against its
+schemas. Replay cannot be checked offline.
 
-Exit status: 1 if it is not to be believed, or cannot be decrypted.`,
+Exit status: 1 if a check fails, or the payload cannot be decrypted.`,
 		Example: `  swp-client sdl open --keys server/keys.json @sealed.json
   swp-client sdl open --keys server/keys.json - <sealed.cbor`,
 	}
 	keys := cmd.Flags().String("keys", "", "`file` with trusted_signing_keys and decrypt_private_keys (required)")
-	local := cmd.Flags().String("agent", "", "`agent_id` that it has to be addressed to")
+	local := cmd.Flags().String("agent", "", "required `agent_id` of the receiver")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *keys == "" {
 			return &usageError{"--keys is missing; sdl keygen makes such a file"}

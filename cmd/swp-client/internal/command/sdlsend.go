@@ -25,14 +25,14 @@ func newSDLSend(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send ADDR PAYLOAD|@FILE|-",
 		Short: "Send a request and print the payload of the answer",
-		Long: `Make an envelope of a payload, secure it as the flags say, send it, and print the payload
-of the answer; with --json all of its envelope. What is not valid is not sent. The
-answer has to be valid, from the agent that was asked, about this request (its
-trace.parent_span_id), and with --trust signed by one of those keys.
+		Long: `Make an envelope for a payload, secure it as the flags require, send it, and print the
+payload of the answer, or with --json its whole envelope. An invalid envelope is not
+sent. The answer must be valid, from the agent that was asked, about this request (its
+trace.parent_span_id), and with --trust signed with one of those keys.
 
-With --tool the payload is the arguments of a tool, with --envelope a whole envelope,
-that may be sealed already. With --follow the states of a task are printed as they
-come, until the last one.
+With --tool the payload has the arguments of a tool; with --envelope it is a whole
+envelope, which may be sealed. With --follow the states of a task are printed as they
+arrive, until the last one.
 
 Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 '{"path":"/srv/a.txt"}' --tool files/read --from did:key:caller --to did:web:example.org

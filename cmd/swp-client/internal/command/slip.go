@@ -18,10 +18,10 @@ import (
 func newSLIP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slip",
-		Short: "Read and write nSLIP and SLIP v1, send and hear them",
+		Short: "Read, write, send and receive nSLIP and SLIP v1",
 		Long: `Read and write the languages called SLIP, offline: nSLIP (@a3|f0|…#), SLIP v1
-(SLIP v1 planner reviewer RequestReview …), and SLIP v1 in messages of A2A. Send messages of
-the first two to agents, and be an agent that hears them.`,
+(SLIP v1 planner reviewer RequestReview …), and SLIP v1 in messages of A2A. Send messages
+of the first two to agents, and receive them as an agent.`,
 		Example: `  swp-client slip listen swp+tls://127.0.0.1:7777 reviewer
   swp-client slip send swp+tls://127.0.0.1:7777 'SLIP v1 planner reviewer RequestReview auth_module'
   echo 'SLIP v1 planner reviewer RequestReview auth_module' | swp-client slip decode
@@ -36,17 +36,18 @@ func newSLIPDecode(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decode [FILE|-]",
 		Short: "Show messages as JSON",
-		Long: `Read one message from each line, an empty line being one too, and print a JSON object for
-each: {"ok":true,"message":{…}}, or {"ok":false,"error":"…"} with what is wrong as the
-specification names it. The exit code is 0 once all lines are read, whatever they say.
-nSLIP above 4 KiB and SLIP v1 above 1 MiB are too_long; input that should be JSON and is not,
-or not UTF-8, is bad_json; a JSON value that is no message of A2A is bad_message.
+		Long: `Read one message from each line, including empty lines, and print a JSON object for
+each: {"ok":true,"message":{…}}, or {"ok":false,"error":"…"} with the error class of the
+specification. The exit code is 0 once all lines are read, also for invalid messages.
+nSLIP above 4 KiB and SLIP v1 above 1 MiB are too_long; input that must be JSON and is
+not, or is not UTF-8, is bad_json; a JSON value that is not a message of A2A is
+bad_message.
 
-With --jsonl each line is a JSON object, and the message its member wire, input or
-message; for A2A that may be the message itself.
+With --jsonl each line is a JSON object with the message in the member wire, input or
+message; for A2A the object may be the message itself.
 
-The format auto takes "@" at the begin or "#" at the end for nSLIP, "{" for A2A, and all
-else for SLIP v1; with --jsonl the member format, where it names one, comes first.`,
+The format auto takes "@" at the beginning or "#" at the end for nSLIP, "{" for A2A, and
+everything else for SLIP v1; with --jsonl the member format has precedence.`,
 		Example: `  echo '@a3|f0|c3|S0|d1|T1|gH|kg|q2|t"refactor_auth"#' | swp-client slip decode
   swp-client slip decode --format slip-v1 messages.txt | jq -r 'select(.ok | not) | .error'
   swp-client slip decode --jsonl --format a2a <messages.jsonl`,
@@ -89,10 +90,11 @@ func (f *flags) printRefused(class string) error {
 func newSLIPEncode(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "encode [FILE|-]",
-		Short: "Write messages that are shown as JSON",
+		Short: "Write messages given as JSON",
 		Long: `The inverse of decode: read one JSON object from each line, as decode prints it or only
-the message, and print the message in its strict form. For one that cannot be written an
-empty line is printed, what is wrong goes to standard error, and the exit code is 1.
+the message, and print the message in its strict form. For a message that cannot be
+written an empty line is printed, with the error on standard error; the exit code is
+then 1.
 
 With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 {"ok":false,"error":"…"}.`,
@@ -100,7 +102,7 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
   echo '{"src":"planner","dst":"reviewer","anchor":{"mnemonic":"RequestReview"},"payload":[]}' | swp-client slip encode`,
 	}
 	o := addSLIPFlags(cmd)
-	jsonl := cmd.Flags().Bool("jsonl", false, "print a JSON object for each")
+	jsonl := cmd.Flags().Bool("jsonl", false, "print a JSON object for each message")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		codec, err := o.codec()
 		if err != nil {

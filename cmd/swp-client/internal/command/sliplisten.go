@@ -18,13 +18,13 @@ import (
 func newSLIPListen(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "listen ADDR AGENT",
-		Short: "Be an agent, and print the messages for it",
-		Long: `Declare an agent at an endpoint and print the messages that are for it, a line each, until
-Ctrl-C; with --json as an object: wire, the message as decode shows it, and what its
-handles stand for. A lost connection is made again, for as long as it takes.
+		Short: "Declare an agent, and print the messages for it",
+		Long: `Declare an agent at an endpoint and print the messages for it, a line each, until
+Ctrl-C; with --json as an object: wire, the message in the form of decode, and the
+meaning of its handles. After a lost connection this reconnects, without a time limit.
 
-What came while the agent was away is in the relay, if the endpoint keeps it: consume the
-topic slip/AGENT.`,
+Messages that arrived while the agent was not connected are in the relay, if the
+endpoint keeps them: consume the topic slip/AGENT.`,
 		Example: `  swp-client slip listen swp+tls://127.0.0.1:7777 reviewer
   swp-client --json slip listen swp+tls://127.0.0.1:7777 reviewer | jq -r .message.anchor.mnemonic
   swp-client relay consume swp+tls://127.0.0.1:7777 slip/reviewer`,

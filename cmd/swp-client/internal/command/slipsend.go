@@ -21,21 +21,21 @@ func newSLIPSend(f *flags) *cobra.Command {
 		Use:   "send ADDR MESSAGE|-",
 		Short: "Send a message to an agent",
 		Long: `Send a message of nSLIP, which begins with "@", or of SLIP v1; - is standard input. The
-agent that speaks in it has to be one that this identity may use.
+message must be from an agent that this identity may use.
 
-A message that was delivered has no answer: this ends when the endpoint has passed it on,
-or has put it into its relay. An endpoint further on may refuse it a little later; --wait
-says how long to wait for that. The exit code is 1 if the message was refused.
+A delivered message has no answer: this ends when the endpoint has forwarded it, or has
+put it into its relay. Another endpoint on the way may refuse it later; --wait is how
+long to wait for that. The exit code is 1 if the message was refused.
 
-With --json a JSON object is printed: {"msg_id":"…","ok":true}, or with "ok":false,
-"error", what is wrong as the specification names it, and "message", for people.`,
+With --json a JSON object is printed: {"msg_id":"…","ok":true}, or with "ok":false the
+members "error", the error class of the specification, and "message", the text.`,
 		Example: `  swp-client slip send swp+tls://127.0.0.1:7777 'SLIP v1 planner reviewer RequestReview auth_module'
   swp-client slip send swp+tls://127.0.0.1:7777 '@a3|f0|c3|S0|d1|T1|kg#' --handle k=task:3fa94c01
   swp-client slip encode message.json | swp-client slip send swp+quic://127.0.0.1:7777 - --wait 0`,
 	}
 	var handles []string
-	cmd.Flags().StringArrayVar(&handles, "handle", nil, "`SLOT=KIND:ID` that a handle of nSLIP stands for: slot g, k, p or r, kind task, artifact or state (repeatable)")
-	wait := cmd.Flags().Duration("wait", time.Second, "for refusals of other endpoints")
+	cmd.Flags().StringArrayVar(&handles, "handle", nil, "meaning of an nSLIP handle as `SLOT=KIND:ID`: slot g, k, p or r, kind task, artifact or state (repeatable)")
+	wait := cmd.Flags().Duration("wait", time.Second, "time to wait for refusals of other endpoints")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *wait < 0 {
 			return &usageError{"--wait is at least 0"}

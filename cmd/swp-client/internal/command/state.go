@@ -20,10 +20,10 @@ import (
 func newState(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "Keep states at an endpoint, and get them back",
-		Long: `Keep states at an endpoint, and get them back. A state is a blob that never changes,
-under its SHA-256, with the states that it was made from. BLOB and DELTA are sent as
-they are; @FILE takes them from a file, - from standard input.`,
+		Short: "Store states at an endpoint, and read them",
+		Long: `Store states at an endpoint, and read them. A state is an immutable blob, named by its
+SHA-256, with the states that it was made from as its parents. BLOB and DELTA are sent
+unchanged; @FILE reads them from a file, - from standard input.`,
 		Example: `  tar c notes | swp-client state put swp+tls://127.0.0.1:7777 - --meta 'first notes'
   swp-client state get swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae | tar t
   swp-client state log swp+quic://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae`,
@@ -77,11 +77,11 @@ func newStatePut(f *flags) *cobra.Command {
 		Use:   "put ADDR[/PARTNER] BLOB|@FILE|-",
 		Short: "Put a state and print its id",
 		Long: `Put a state, wait until the endpoint has stored it, and print its id: the SHA-256 of
-the blob. The same state may be put again. Its parents are there already.`,
+the blob. The same state may be put again. Its parents must be stored before.`,
 		Example: `  swp-client state put swp+tls://127.0.0.1:7777 @plan.json --meta @plan.meta
   swp-client state put swp+tls://127.0.0.1:7777 - --parent 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae <next.json`,
 	}
-	parents := cmd.Flags().StringArray("parent", nil, "`id` of a state that it was made from (repeatable)")
+	parents := cmd.Flags().StringArray("parent", nil, "`id` of a parent state (repeatable)")
 	meta := cmd.Flags().String("meta", "", "metadata: `text`, - for standard input, or @FILE")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var s state.State
@@ -140,8 +140,8 @@ func newStateGet(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ADDR[/PARTNER] STATE_ID",
 		Short: "Get a state and write its blob",
-		Long: `Get a state, verify its digest and write its blob to standard output, octet for octet
-unless that is a terminal. With --json its parents and metadata are there as well.`,
+		Long: `Get a state, verify its digest and write its blob to standard output, unchanged unless
+that is a terminal. With --json the output also has its parents and metadata.`,
 		Example: `  swp-client state get swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae >plan.json
   swp-client state get swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -168,14 +168,14 @@ func newStateLog(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log ADDR[/PARTNER] STATE_ID",
 		Short: "Print a state and its ancestors",
-		Long: `Print a state and its ancestors, a line each: the id, how large the blob is, the
-beginnings of the ids of its parents, and the metadata if it is text. Nearer ones come
-before farther ones. One that the endpoint does not have, or does not show, is missing.
-Each state is got as a whole.`,
+		Long: `Print a state and its ancestors, a line each: the id, the size of the blob, the prefixes
+of the ids of its parents, and the metadata if it is text. Nearer ancestors come before
+farther ones. An ancestor that the endpoint does not have, or does not show, is missing.
+Each state is downloaded completely.`,
 		Example: `  swp-client state log swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --max 20
   swp-client state log swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --json | jq -r .state_id`,
 	}
-	most := cmd.Flags().Int("max", 100, "how many states to print at most")
+	most := cmd.Flags().Int("max", 100, "maximum number of states to print")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := stateIDs("STATE_ID", args[1])
 		if err != nil {

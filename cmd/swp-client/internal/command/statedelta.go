@@ -15,11 +15,11 @@ func newStateDelta(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delta ADDR[/PARTNER] STATE_ID DELTA|@FILE|-",
 		Short: "Add a delta to a state",
-		Long: `Add a delta to a state and wait until the endpoint has stored it. What it means is
-between its writers and readers. The same delta may be added again.`,
+		Long: `Add a delta to a state and wait until the endpoint has stored it. The endpoint does not
+interpret deltas. The same delta may be added again.`,
 		Example: `  diff old new | swp-client state delta swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae -`,
 	}
-	parents := cmd.Flags().StringArray("parent", nil, "`id` of a state that it was made from (repeatable)")
+	parents := cmd.Flags().StringArray("parent", nil, "`id` of a parent state (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := stateIDs("STATE_ID", args[1])
 		if err != nil {
@@ -72,9 +72,9 @@ func newStateDeltas(f *flags) *cobra.Command {
 func newStateForget(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget ADDR[/PARTNER] STATE_ID",
-		Short: "Have a state of one's own forgotten",
-		Long: `Have a state that this identity has put forgotten, with its deltas, and its room given
-back. States that were made from it stay; where they name it, it is missing.`,
+		Short: "Delete a state of this identity",
+		Long: `Delete a state of this identity with its deltas, which frees their space. States that
+were made from it stay, without this parent.`,
 		Example: `  swp-client state forget swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := stateIDs("STATE_ID", args[1])

@@ -16,12 +16,12 @@ import (
 func newTools(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools",
-		Short: "Find out which tools there are",
-		Long: `Find out which tools there are behind an endpoint: those of its MCP servers that this
-identity may call, named server/tool, and those that it is configured with. What this
-identity may not use looks like what there is not.
+		Short: "List tools and read their descriptors",
+		Long: `List the tools behind an endpoint: tools of its MCP servers that this identity may
+call, named server/tool, and configured tools. A tool that this identity may not use
+looks as if it did not exist.
 
-The tools of one MCP server, as it tells them itself, are listed by swp-client mcp list.`,
+To list the tools of one MCP server directly, use swp-client mcp list.`,
 		Example: `  swp-client tools ls swp+tls://127.0.0.1:7777
   swp-client tools ls swp+tls://127.0.0.1:7777 read
   swp-client tools get swp+tls://127.0.0.1:7777 files/read_file`,
@@ -51,9 +51,8 @@ func newToolsLs(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls ADDR[/PARTNER] [FILTER]",
 		Short: "List tools",
-		Long: `List the tools whose tool_id or name has the filter in it, in upper or lower case, or
-all of them, with their version and what their descriptor says of them. With --json
-one object a line.`,
+		Long: `List the tools whose tool_id or name contains the filter, ignoring case, or all of them,
+with their version and description. With --json one object a line.`,
 		Example: `  swp-client tools ls swp+tls://127.0.0.1:7777
   swp-client tools ls --json swp+quic://127.0.0.1:7777 read`,
 	}
@@ -101,10 +100,10 @@ func inShort(t *tooldisc.Tool) string {
 func newToolsGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ADDR[/PARTNER] TOOL_ID",
-		Short: "Print what there is to say of a tool",
-		Long: `Print the descriptor of a tool. Without --version the highest version is meant. With
---raw the descriptor_payload is printed alone, octet for octet: for a tool of an MCP
-server what the server says of it.`,
+		Short: "Print the descriptor of a tool",
+		Long: `Print the descriptor of a tool, by default of its highest version. With --raw only the
+descriptor_payload is printed, octet for octet: for a tool of an MCP server the
+description by the server.`,
 		Example: `  swp-client tools get swp+tls://127.0.0.1:7777 files/read_file
   swp-client tools get --raw swp+tls://127.0.0.1:7777 files/read_file >tool.json
   swp-client tools get --json --version 1.2.0 swp+quic://127.0.0.1:7777 search`,

@@ -18,10 +18,10 @@ import (
 func newCert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cert",
-		Short: "Make, renew, show and hand out certificates",
-		Long: `Make, renew and show certificates, and hand the authority behind them to a
-partner. new and renew use the authority that swpd init made, which is for
-development; show and bundle read certificates of any origin.`,
+		Short: "Make, renew, show and export certificates",
+		Long: `Make, renew and show certificates, and export the authority for a partner. new and
+renew use the authority that swpd init made, which is for development; show and bundle
+read certificates of any origin.`,
 		Example: `  swpd cert new --name spiffe://example.org/agents/planner --pki edge/pki
   swpd cert renew edge/pki
   swpd cert show edge/pki
@@ -33,12 +33,12 @@ development; show and bundle read certificates of any origin.`,
 
 // pkiFlag adds --pki.
 func pkiFlag(cmd *cobra.Command, usage string) *string {
-	return cmd.Flags().String("pki", "", "`directory` of the authority that swpd init made"+usage)
+	return cmd.Flags().String("pki", "", "`directory` with the authority of swpd init"+usage)
 }
 
 // daysFlag adds --days.
 func daysFlag(cmd *cobra.Command, usage string) *int {
-	return cmd.Flags().Int("days", 0, "`number` of days that it is valid"+usage)
+	return cmd.Flags().Int("days", 0, "validity as a `number` of days"+usage)
 }
 
 // life is how long a certificate of so many days lives; 0 is the default.
@@ -53,10 +53,10 @@ func newCertNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new --name URI",
 		Short: "Issue a certificate for a further client or endpoint",
-		Long: `Issue a certificate from the authority that swpd init made, in a directory of its
-own: client.crt, client.key and ca.crt, as swp-client --identity takes them. With
---server it is that of an endpoint: server.crt and server.key, for identity in a
-swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
+		Long: `Issue a certificate from the authority that swpd init made, in a new directory:
+client.crt, client.key and ca.crt, for swp-client --identity. With --server it is for an
+endpoint, which may be dialled and dial: server.crt and server.key, for the section
+identity of a swpd.yaml. Nothing is overwritten.`,
 		Example: `  swpd cert new --name spiffe://example.org/agents/planner --pki edge/pki
   swp-client --identity planner ping swp+tls://127.0.0.1:7777
   swpd cert new --name spiffe://example.org/ide --pki edge/pki --dir ide --days 30
@@ -64,9 +64,9 @@ swpd.yaml; it may be dialled and dial. Nothing is overwritten.`,
 	}
 	name := cmd.Flags().String("name", "", "identity, a `URI` such as spiffe://example.org/agents/planner; required")
 	pki := pkiFlag(cmd, ", default where cert show looks")
-	dir := cmd.Flags().String("dir", "", "`directory` to make it in, default the last part of the name")
-	server := cmd.Flags().Bool("server", false, "for an endpoint, which is dialled and dials")
-	hosts := cmd.Flags().StringArray("host", nil, "with --server: DNS `name` or IP address that it is valid for too; repeatable")
+	dir := cmd.Flags().String("dir", "", "new `directory` for it, default the last part of the name")
+	server := cmd.Flags().Bool("server", false, "for an endpoint, which accepts connections and dials")
+	hosts := cmd.Flags().StringArray("host", nil, "with --server: additional DNS `name` or IP address; repeatable")
 	days := daysFlag(cmd, ", default 365")
 	_ = cmd.MarkFlagRequired("name")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -150,18 +150,18 @@ func newCertRenew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [DIR|FILE]...",
 		Short: "Renew certificates, for the same names",
-		Long: `Renew the certificates in a directory, or a single one: same
-names, same uses, same time to live unless --days says otherwise. The key stays, so
-that one file changes and changes at once; --new-key makes another. A running swpd
-shows the new certificate to new connections within two seconds, and connections
-that exist go on. Only what the authority of swpd init has issued is renewed;
-certificates of other authorities are renewed there and put into place.`,
+		Long: `Renew the certificates in a directory, or a single one: same names, same uses, and the
+same lifetime unless --days is given. The key stays, so that only one file changes, in
+one step; --new-key makes a new key. A running swpd uses the new certificate for new
+connections within two seconds; existing connections continue. Only certificates of the
+authority of swpd init are renewed. Renew certificates of another authority there, and
+replace the files.`,
 		Example: `  swpd cert renew edge/pki
   swpd cert renew edge/pki/server.crt --days 90
   swpd cert renew planner --pki edge/pki --new-key`,
 	}
 	pki := pkiFlag(cmd, ", default that of the certificate")
-	newKey := cmd.Flags().Bool("new-key", false, "make a new key too")
+	newKey := cmd.Flags().Bool("new-key", false, "also make a new key")
 	days := daysFlag(cmd, ", default as before")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		life, err := life(cmd, *days)

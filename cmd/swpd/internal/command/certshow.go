@@ -19,23 +19,23 @@ import (
 func newCertShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [DIR|FILE]...",
-		Short: "Say what certificates are and whether they are good",
-		Long: `Show the identity that peers see in certificates, which names they have, who
-issued them, how long they are valid and their fingerprint; whether the key beside
-a certificate is its own, and whether the ca.crt beside it vouches for it. Without
-DIR or FILE those of a configuration: its identity, its trust and that of its
-partners; without a configuration those in pki in the current directory, or else
-those that swpd run makes. With --running those that the swpd on this machine has in force,
-and those its partners have shown. The exit code is 1 if something is wrong with one.`,
+		Short: "Show certificates and check them",
+		Long: `Show certificates: the identity that peers see, the other names, the issuer, the
+validity and the fingerprint; whether the key in the same directory belongs to the
+certificate, and whether the ca.crt there has issued it. Without DIR or FILE the
+certificates of a configuration are shown: its identity, its trust and that of its
+partners; without a configuration those in pki in the current directory, else those
+that swpd run makes. With --running the certificates in force in the swpd on this
+machine, and the last ones of its partners. The exit code is 1 if one has a fault.`,
 		Example: `  swpd cert show edge/pki
   swpd cert show acme.pem --json
   swpd cert show --config edge/swpd.yaml
   swpd cert show --config edge/swpd.yaml --running`,
 	}
 	file := configFlag(cmd)
-	running := cmd.Flags().Bool("running", false, "ask the swpd that runs with the configuration")
+	running := cmd.Flags().Bool("running", false, "ask the running swpd of the configuration")
 	at := cmd.Flags().String("admin", "", "with --running: `address` of the admin listener, default as configured")
-	ca := cmd.Flags().String("ca", "", "`file` with the authorities that have to vouch, default ca.crt beside the certificate")
+	ca := cmd.Flags().String("ca", "", "`file` with the authorities for the check, default ca.crt in the directory of the certificate")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		infos, err := shown(args, *file, *at, *ca, *running)
@@ -169,17 +169,17 @@ func left(end time.Time) string {
 func newCertBundle() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Print what a partner needs to know this endpoint",
-		Long: `Print the authorities of trust.ca that vouch for this endpoint, in PEM form, and
-above them its identity and addresses as text. The partner saves that as a file,
-compares the fingerprints with yours over another channel, and takes it up with
-swpd init --partner FILE, or as trust of a new entry. It holds no secret.`,
+		Short: "Print the file that a partner imports for this endpoint",
+		Long: `Print the authorities of trust.ca that have issued the certificate of this endpoint, in
+PEM form, after its identity and addresses as text. The partner saves the output as a
+file, compares the fingerprints with yours over another channel, and imports it with
+swpd init --partner FILE, or as trust of a new entry. It contains no secret.`,
 		Example: `  swpd cert bundle --config edge/swpd.yaml > edge.pem
   swpd cert bundle --config edge/swpd.yaml --address swp+tls://edge.example.org:7777 > edge.pem
   swpd cert show edge.pem`,
 	}
 	file := configFlag(cmd)
-	addresses := cmd.Flags().StringArray("address", nil, "`address` that the partner dials, default those of listeners; repeatable")
+	addresses := cmd.Flags().StringArray("address", nil, "`address` for the partner to dial, default the addresses of listeners; repeatable")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadIdentity(*file)
 		if err != nil {

@@ -18,19 +18,19 @@ import (
 func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [PROFILE] [OPERATION] [NAME]",
-		Short: "Check a configuration and say what it would serve to whom",
-		Long: `Read a configuration, the certificates and the programs it names, as run would,
-and print what would be served to whom. Nothing is started and nothing is made.
-If something is wrong, every problem is printed and the exit code is 2.
+		Short: "Check a configuration and print what it would serve to which identity",
+		Long: `Read a configuration, and the certificates and programs that it names, as run would,
+and print what would be served to which identities. Nothing is started or created.
+If there are errors, all of them are printed and the exit code is 2.
 
-With --as, print what one identity may do: the rules that are for it, the
-agent_ids it may use, and what of this configuration it can reach. MCP tools are
-shown as patterns, and what is behind a partner as PARTNER/…: only servers and
-partners know the names.
+With --as, print the rights of one identity: the rules for it, the agent_ids that it
+may use, and the things of this configuration that it can reach. MCP tools are shown
+as patterns, and names of partners as PARTNER/…: only servers and partners know the
+names.
 
 With --as and --may, answer whether that identity may do one thing: yes or no, and
-the rule that says so, or those that come nearest. NAME is what rules call it:
-SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
+the rule for it, or the nearest rules. NAME is the name in rules: SERVER/TOOL, a
+method, AGENT/KIND, or the same after PARTNER/. Profiles
 ` + strings.Join(config.Nameless(), " and ") + ` have none. The exit code is 0 for yes and 1 for no.`,
 		Example: `  swpd check --config swpd.yaml
   swpd check --config swpd.yaml --json
@@ -39,7 +39,7 @@ SERVER/TOOL, a method, AGENT/KIND, or the same with PARTNER/ before it. Profiles
 	}
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	as := cmd.Flags().String("as", "", "say what an `identity` may do")
+	as := cmd.Flags().String("as", "", "print the rights of an `identity`")
 	may := cmd.Flags().Bool("may", false, "with --as, answer whether it may do PROFILE OPERATION NAME")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if !*may {

@@ -53,11 +53,12 @@ func newRoot(version string) *cobra.Command {
 		Use:   "swpd",
 		Short: "A federation endpoint for agents and tools",
 		Long: `swpd connects agents and tools of different organisations over SlimWire:
-mutual TLS 1.3 or QUIC between endpoints, the MCP servers you have behind them.
+mutual TLS 1.3 or QUIC between the endpoints, your MCP servers behind them.
 
-Exit status: 0 when it was done, 1 when it was tried and failed, 2 when the command line
-or the configuration is wrong, 130 after Ctrl-C; run ends in order with 0. Errors are on standard error; with --json
-as an object in its last line: {"error":{"kind":…,"message":…,"exit_code":…}}.`,
+Exit status: 0 for success, 1 for a failure, 2 if the command line or the configuration
+is wrong, 130 after Ctrl-C; run exits with 0 after an orderly stop. Errors are on standard
+error; with --json as an object in its last line:
+{"error":{"kind":…,"message":…,"exit_code":…}}.`,
 		Example: `  swpd run                              loopback, development certificates, the built-in RPC methods
   swpd init --dir edge && cd edge       certificates and swpd.yaml
   swpd check --config swpd.yaml         what it would serve to whom, or what is wrong with it

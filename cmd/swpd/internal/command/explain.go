@@ -20,14 +20,15 @@ const maxLogLine = 64 << 10
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [LINE]...",
-		Short: "Say why something was denied, from lines of the log",
+		Short: "Explain denials in lines of the log",
 		Long: `Read lines of the log of swpd, in JSON or as text, from the arguments or else from
-standard input, and show for each denial the identity and the request, by which rule or for
-lack of which, and which entry would allow it and nothing else. For what a partner
-has refused, say whom to ask and what. Lines about something else are passed over.
+standard input. For each denial print the identity and the request, the rule that denied
+it or the lack of a rule, and the entry that would allow this request and nothing else.
+For a refusal by a partner print the question for the partner's operator. Other lines
+are ignored.
 
-The rules are those of the current configuration, which may not be those that
-held when the line was written. The exit code is 1 if no line is about a denial.`,
+The rules are those of the current configuration, which may have changed since the line
+was written. The exit code is 1 if no line is about a denial.`,
 		Example: `  grep denied swpd.log | swpd explain --config swpd.yaml
   journalctl -u swpd -o cat | swpd explain --config swpd.yaml --json
   swpd explain '{"msg":"denied","peer":"spiffe://example.org/agents/planner","profile":"rpc","operation":"call","name":"x"}'`,

@@ -30,16 +30,16 @@ func newInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make certificates and a configuration",
-		Long: `Make a directory that swpd can run from: swpd.yaml, and pki/ with an authority, a
-certificate for the server and one for swp-client. Nothing is overwritten. The
-authority is for development: its key lies beside the certificates. In production
-name certificates of your own in swpd.yaml. swpd cert makes further ones.
+		Long: `Make a directory for swpd run: swpd.yaml, and pki/ with an authority, a certificate for
+the server and one for swp-client. Nothing is overwritten. The authority is for
+development: its key is stored beside the certificates. In production use your own
+certificates in swpd.yaml. swpd cert makes further ones.
 
-With --partner the endpoint knows another one. That is either a file which the
-partner made with swpd cert bundle; or the directory of an endpoint on this machine,
-which is then changed so that it knows this one, too. Each gets the authority of the
-other, and may use the other's MCP server "shared". Its name is the first part of
-its trust domain, unless NAME= says another.`,
+With --partner the endpoint is configured for another one. The value is a file that the
+partner made with swpd cert bundle, or the directory of an endpoint on this machine,
+which is then changed as well. Each endpoint gets the authority of the other, and may
+use the other's MCP server "shared". The partner is named by the first part of its
+trust domain, or by NAME=.`,
 		Example: `  swpd init
   swpd init --dir edge --name spiffe://example.org/edge
   swpd init --dir edge --host edge.example.org --listen 0.0.0.0:7777 --full

@@ -15,23 +15,22 @@ func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Make a running swpd reload its configuration and files",
-		Long: `Have the swpd on this machine, through its admin listener, read its configuration
-and the files that it names again, and say what came of it. Most keys are taken up:
-certificates, access rules, partners, MCP servers, workers, agents, teams, RPC back
-ends, cards and tools, credentials, A2A-SDL, SLIP, callers over HTTP, quotas, the
-log, and limits, which hold for new connections. docs/configuration.md has the list.
+		Long: `Make the swpd on this machine, through its admin listener, read its configuration and
+its files again, and print the result. Most keys take effect: certificates, access
+rules, partners, MCP servers, workers, agents, teams, RPC back ends, cards and tools,
+credentials, A2A-SDL, SLIP, callers over HTTP, quotas, the log, and limits, which apply
+to new connections. docs/configuration.md has the list.
 
-Requests and tasks that are under way end where they began; new ones go to what the
-configuration names now, or are refused. Peers that are not let in any more are
-disconnected. Each section is taken up as a whole or not at all: unusable parts are
-reported, and the old ones stay in force. What takes effect at the next start only
-is named.
+Requests and tasks in progress end where they started; new ones use the new
+configuration, or are refused. Peers that are no longer admitted are disconnected. Each
+section takes effect as a whole or not at all: faulty sections are reported, and their
+old values stay in force. Keys that take effect only at the next start are listed.
 
-SIGHUP does the same without an answer, and a changed file is read within two
-seconds without being asked for.
+SIGHUP does the same without an answer. Changed files are read within two seconds
+without a request.
 
-Exit codes: 0, all of the file is in force; 1, something could not be used, or
-swpd could not be asked; 4, something waits for the next start.`,
+Exit codes: 0, the whole file is in force; 1, a section is faulty, or swpd could not be
+reached; 4, a key takes effect at the next start.`,
 		Example: `  swpd reload
   swpd reload --config swpd.yaml
   swpd reload --admin 127.0.0.1:7790 --json`,

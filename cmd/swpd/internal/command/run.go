@@ -15,12 +15,12 @@ import (
 func newRun(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Serve until told to stop",
-		Long: `Serve until SIGTERM or SIGINT. Then no new connection is accepted, what is in
-flight has 8 s to end, and MCP servers and the commands of workers have 2 s more;
-a second signal ends everything at once. The exit code of an orderly end is 0, of
-one by a second signal 130 (SIGINT) or 143 (SIGTERM). SIGHUP has certificates, trust and access rules read
-again, and so do swpd reload and a change of their files.
+		Short: "Serve until a signal",
+		Long: `Serve until SIGTERM or SIGINT. Then no new connection is accepted, work in flight has
+8 s to end, and MCP servers and the commands of workers have 2 s more; a second signal
+ends everything at once. The exit code of an orderly end is 0, after a second signal 130
+(SIGINT) or 143 (SIGTERM). Certificates, trust, access rules and other sections are
+reloaded on SIGHUP, by swpd reload and when their files change.
 
 Without a configuration swpd serves the built-in RPC methods over TLS and QUIC on
 127.0.0.1:7777, with development certificates that it makes in the data directory.
@@ -31,8 +31,8 @@ The log goes to standard error.`,
   SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:0 swpd run --addr-file addresses`,
 	}
 	file := configFlag(cmd)
-	addrFile := cmd.Flags().String("addr-file", "", "write the addresses to `file`, one a line, once everything listens")
-	acceptDamage := cmd.Flags().Bool("accept-damage", false, "go on with what can be read of a damaged store; the damaged file is kept")
+	addrFile := cmd.Flags().String("addr-file", "", "write the addresses to `file`, one a line, when all listeners are open")
+	acceptDamage := cmd.Flags().Bool("accept-damage", false, "continue with the readable part of a damaged store; the damaged file is kept")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := load(*file)
 		if err != nil {

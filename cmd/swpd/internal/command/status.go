@@ -23,7 +23,7 @@ import (
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Ask a running swpd how it is",
+		Short: "Show the state of a running swpd",
 		Long: `Ask the swpd on this machine, through its admin listener, whether it is ready and
 what it serves. The exit code is 3 if it runs but is not ready, 1 if it does not
 answer.`,
@@ -60,7 +60,7 @@ answer.`,
 // the file says.
 func adminAddress(at, file string) (string, error) {
 	if at != "" && file != "" && file != os.Getenv("SWPD_CONFIG") {
-		return "", cli.Usagef("--config has no effect beside --admin, which says where to ask; keep one")
+		return "", cli.Usagef("--config has no effect with --admin, which is the address to ask; use one of them")
 	}
 	if at != "" {
 		return strings.TrimPrefix(at, "http://"), nil
