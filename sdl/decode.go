@@ -76,16 +76,20 @@ func Decode(body []byte, form Form, limits Limits) (canonical.Value, *Error) {
 	}
 	v, err := parse(body)
 	if err != nil {
-		code := UnsupportedEncoding
-		if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) && opens(body, form) {
-			code = BadRequest // a body that is not an object is UnsupportedEncoding, even with such faults
-		}
-		return canonical.Value{}, Refuse(code, "%v", err)
+		return canonical.Value{}, Refuse(codeOf(err, body, form), "%v", err)
 	}
 	if v.Kind() != canonical.KindObject {
 		return canonical.Value{}, Refuse(UnsupportedEncoding, "the body is %v, want an object", v.Kind())
 	}
 	return v, nil
+}
+
+// codeOf is the code for a body that canonical refuses.
+func codeOf(err error, body []byte, form Form) Code {
+	if invalid := (*canonical.ValueError)(nil); errors.As(err, &invalid) && opens(body, form) {
+		return BadRequest // a body that is not an object is UnsupportedEncoding, even with such faults
+	}
+	return UnsupportedEncoding
 }
 
 // opens reports whether a body begins like an object.

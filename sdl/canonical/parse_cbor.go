@@ -13,11 +13,16 @@ import (
 // of octets.
 func ParseCBOR(octets []byte) (Value, error) {
 	p := cborParser{octets: octets, stacks: newStacks()}
+	return p.whole()
+}
+
+// whole reads the one value of octets.
+func (p *cborParser) whole() (Value, error) {
 	v, err := p.value(1)
 	if err != nil {
 		return Value{}, err
 	}
-	if p.at < len(octets) {
+	if p.at < len(p.octets) {
 		return Value{}, p.syntax("data after the value")
 	}
 	return v, nil
@@ -143,11 +148,12 @@ func (p *cborParser) object(h head, depth int) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
+		p.enter(depth, s)
 		v, err := p.value(depth + 1)
 		if err != nil {
 			return Value{}, err
 		}
-		p.pushMember(s, v)
+		p.pushMember(depth, s, v)
 	}
 	v, ok := p.popObject(base)
 	if !ok {

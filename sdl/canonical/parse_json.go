@@ -17,11 +17,16 @@ func ParseJSON(text []byte) (Value, error) {
 		return Value{}, &SyntaxError{0, "not UTF-8"}
 	}
 	p := jsonParser{text: text, stacks: newStacks()}
+	return p.whole()
+}
+
+// whole reads the one value of a text.
+func (p *jsonParser) whole() (Value, error) {
 	v, err := p.value(1)
 	if err != nil {
 		return Value{}, err
 	}
-	if p.blanks(); p.at < len(text) {
+	if p.blanks(); p.at < len(p.text) {
 		return Value{}, p.syntax("data after the value")
 	}
 	if p.invalid != nil {
@@ -152,11 +157,12 @@ func (p *jsonParser) object(depth int) (Value, error) {
 			return Value{}, p.syntax("a colon follows a name")
 		}
 		p.at++
+		p.enter(depth, name)
 		v, err := p.value(depth + 1)
 		if err != nil {
 			return Value{}, err
 		}
-		p.pushMember(name, v)
+		p.pushMember(depth, name, v)
 		switch p.next() {
 		case ',':
 			p.at++

@@ -7,7 +7,8 @@ import "slices"
 type stacks struct {
 	elements []Value
 	members  []Member
-	values   int // read so far
+	values   int   // read so far
+	skim     *skim // nil: values are built
 }
 
 // newStacks returns stacks with enough room for most bodies.
@@ -18,13 +19,20 @@ func newStacks() stacks {
 // pushElement and pushMember double a full slice, because append would copy long lists more
 // often.
 func (s *stacks) pushElement(v Value) {
+	if s.skim != nil {
+		return
+	}
 	if n := len(s.elements); n == cap(s.elements) {
 		s.elements = slices.Grow(s.elements, n)
 	}
 	s.elements = append(s.elements, v)
 }
 
-func (s *stacks) pushMember(name string, v Value) {
+func (s *stacks) pushMember(depth int, name string, v Value) {
+	if s.skim != nil {
+		s.skim.member(depth, name, v)
+		return
+	}
 	if n := len(s.members); n == cap(s.members) {
 		s.members = slices.Grow(s.members, n)
 	}
