@@ -118,6 +118,7 @@ type daemon struct {
 	words       *slip.Words
 	remoteCards *partners.Cards
 	served      *served.Profiles
+	ways        *sdlserver.Ways
 	sdl         *sdlserver.Server
 	traces      *telemetry.Traces
 	listeners   *entrances.Listeners

@@ -144,8 +144,15 @@ func (d *daemon) makeProfiles() error {
 	d.remoteCards = partners.NewCards(d.partners)
 	d.add(d.remoteCards)
 	d.add(d.served)
+	d.ways, err = sdlserver.NewWays(sdlserver.WayOptions{
+		Config: d.config, Log: d.log, Self: d.credentials.Identity, Served: d.served, Guard: d.guard, Directory: d.partners.Directory(),
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.ways)
 	d.sdl, err = sdlserver.New(sdlserver.Options{
-		Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served, Guard: d.guard, Has: d.servers.Has, Split: d.partners.Split,
+		Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served, Guard: d.guard, Ways: d.ways, Has: d.servers.Has, Split: d.partners.Split,
 	})
 	if err != nil {
 		return err

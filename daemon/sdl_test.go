@@ -16,6 +16,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/storage"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	carriage "github.com/slimwire/swp/profiles/sdl"
@@ -142,9 +143,18 @@ type sdlSession struct {
 	*endpoint.Session
 	set    *all.Set
 	events chan canonical.Value
+	far    string // the target of requests
 }
 
+// toward has requests go to a partner.
+func (s *sdlSession) toward(target string) { s.far = target }
+
 func (r *running) speak(t *testing.T) *sdlSession {
+	t.Helper()
+	return r.speakAs(t, devpki.Client(filepath.Join(r.dir, "pki")))
+}
+
+func (r *running) speakAs(t *testing.T, as devpki.Files) *sdlSession {
 	t.Helper()
 	s := &sdlSession{events: make(chan canonical.Value, 16)}
 	var err error
@@ -159,7 +169,7 @@ func (r *running) speak(t *testing.T) *sdlSession {
 		_ = ep.Close()
 		s.set.Close()
 	})
-	conn, err := connect(t, r.addrs[0], devpki.Client(filepath.Join(r.dir, "pki")))
+	conn, err := connect(t, r.addrs[0], as)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +182,11 @@ func (s *sdlSession) ask(t *testing.T, form sdl.Form, v canonical.Value) *sdl.En
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	octets, err := carriage.Call(ctx, s, form.Append(nil, v))
+	var on profiles.Caller = s
+	if s.far != "" {
+		on = profiles.Toward(s.Session, s.far)
+	}
+	octets, err := carriage.Call(ctx, on, form.Append(nil, v))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,7 @@ func (d *daemon) sections() []part.Section {
 		teams.Section(later(&d.teams)),
 		slip.Section(later(&d.words)),
 		sdlserver.Section(later(&d.sdl)),
+		sdlserver.RoutesSection(later(&d.ways)),
 		storage.Section(later(&d.state)),
 		entrances.Section(later(&d.endpoints)),
 		rpcbackends.Section(later(&d.backends)),

@@ -3,6 +3,7 @@ package profiles
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 )
@@ -14,6 +15,18 @@ type Crossing struct {
 	// Read returns the subject of an initiating message. It must not wait. An error refuses
 	// the message.
 	Read func(env *e1.Envelope) (Errand, error)
+
+	// Target returns the target of a message without extension 52, from its payload. It must
+	// not wait. An empty target, or a nil Target: the names in the message decide.
+	Target func(env *e1.Envelope) string
+
+	// Admit is called for a message that the rules allow, with the identity of the partner.
+	// It must not wait. An error refuses the message. Nil: every message is admitted.
+	Admit func(req *Request, e *Errand, partner string) error
+
+	// Patience is the time a partner has to answer a message without a deadline; 0 means
+	// two minutes.
+	Patience time.Duration
 
 	// Rename returns the payload of a message or an answer with each of its names changed
 	// by f, in new memory. Nil: names of the profile never lead to a partner.

@@ -5,7 +5,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // SDL configures profile 1024, A2A-SDL. Without an AgentID it is not served.
@@ -23,6 +26,10 @@ type SDL struct {
 	Limits   SDLLimits     `yaml:"limits"`
 	Deadline time.Duration `yaml:"deadline"` // of a request, at most
 	Tasks    int           `yaml:"tasks"`    // that are not over
+
+	// Routes are the partners, as partner or partner/partner, that envelopes go to, by
+	// patterns of the agent_ids that they are for.
+	Routes map[string]string `yaml:"routes"`
 }
 
 // SDLReplay configures the detection of repeated envelopes.
@@ -120,7 +127,10 @@ func (c *Config) checkSDL(p *problems) {
 			p.add("sdl."+key, "%v", err)
 		}
 	}
-	if s.AgentID == "" && !reflect.DeepEqual(*s, defaultSDL()) {
+	c.checkSDLRoutes(p)
+	alone := *s
+	alone.Routes = nil // envelopes are passed on by who does not answer to them, too
+	if s.AgentID == "" && !reflect.DeepEqual(alone, defaultSDL()) {
 		p.add("sdl.agent_id", "missing; name the agent_id that envelopes for this endpoint have as to.agent_id")
 	}
 	if s.Mode != "" {
@@ -165,6 +175,20 @@ func (c *Config) checkSDL(p *problems) {
 	} {
 		if row.value < row.low || row.value > row.most {
 			p.add("sdl."+row.key, "is %d, want %d to %d", row.value, row.low, row.most)
+		}
+	}
+}
+
+func (c *Config) checkSDLRoutes(p *problems) {
+	for _, pattern := range slices.Sorted(maps.Keys(c.SDL.Routes)) {
+		key, target := "sdl.routes."+pattern, c.SDL.Routes[pattern]
+		checkPatterns(p, key, List{pattern})
+		if err := profiles.CheckTarget(target); err != nil {
+			p.add(key, "%.80q is no partner: %v", target, err)
+			continue
+		}
+		if name, _, _ := strings.Cut(target, "/"); c.Partners[name].Identity == "" {
+			p.add(key, "there is no partner %.80q; add partners.%[1]s, or remove the route", name)
 		}
 	}
 }

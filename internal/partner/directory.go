@@ -66,30 +66,32 @@ func (d *Directory) find(name string) *Link {
 	return nil
 }
 
-// Knows reports whether an identity is one of a partner.
-func (d *Directory) Knows(identity string) bool {
-	t := d.now.Load()
-	return t != nil && t.identities[identity] != nil
+// Of returns the link to the partner of an identity, nil if it is none.
+func (d *Directory) Of(identity string) *Link {
+	if t := d.now.Load(); t != nil {
+		return t.identities[identity]
+	}
+	return nil
 }
+
+// Knows reports whether an identity is one of a partner.
+func (d *Directory) Knows(identity string) bool { return d.Of(identity) != nil }
 
 // Asked is Knows of an identity that has asked what this endpoint offers: so it can be
 // asked, too.
 func (d *Directory) Asked(identity string) bool {
-	t := d.now.Load()
-	if t == nil || t.identities[identity] == nil {
-		return false
+	l := d.Of(identity)
+	if l != nil {
+		l.answered()
 	}
-	t.identities[identity].answered()
-	return true
+	return l != nil
 }
 
 // InFlight is how many requests the partner of an identity may have in flight here, 0
 // if it is none.
 func (d *Directory) InFlight(identity string) int {
-	if t := d.now.Load(); t != nil {
-		if l := t.identities[identity]; l != nil {
-			return l.opts.InFlight
-		}
+	if l := d.Of(identity); l != nil {
+		return l.opts.InFlight
 	}
 	return 0
 }
@@ -97,9 +99,7 @@ func (d *Directory) InFlight(identity string) int {
 // Adopt gives a session that was accepted to the link of its identity, if there is
 // one. It does not wait.
 func (d *Directory) Adopt(s *endpoint.Session) {
-	if t := d.now.Load(); t != nil {
-		if l := t.identities[s.Peer().Identity]; l != nil {
-			l.Adopt(s)
-		}
+	if l := d.Of(s.Peer().Identity); l != nil {
+		l.Adopt(s)
 	}
 }

@@ -2,6 +2,7 @@ package partner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func (h *hop) Serve(ctx context.Context, req *profiles.Request, w profiles.Respo
 	if req.Unsolicited || h.heeds {
 		return h.next.Serve(ctx, req, w)
 	}
-	target, err := profiles.TargetOf(req.Extensions)
+	target, err := h.target(req)
 	switch c := h.profile.Crossing; {
 	case err != nil:
 		return err
@@ -67,6 +68,15 @@ func (h *hop) Serve(ctx context.Context, req *profiles.Request, w profiles.Respo
 		return h.next.Serve(ctx, req, w)
 	}
 	return h.begin(ctx, r, &errand, req)
+}
+
+// target returns where a message says that it goes; empty: its names decide.
+func (h *hop) target(req *profiles.Request) (string, error) {
+	target, err := profiles.TargetOf(req.Extensions)
+	if c := h.profile.Crossing; target == "" && err == nil && c != nil && c.Target != nil && h.d.any() {
+		return c.Target(&req.Envelope), nil
+	}
+	return target, err
 }
 
 // route is where a message goes.
@@ -148,6 +158,11 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	if fault := r.link.claims.take(errand.Sole, t.caller); fault != nil {
 		return fault
 	}
+	if admit := h.profile.Crossing.Admit; admit != nil {
+		if err := admit(req, errand, r.link.Identity()); err != nil {
+			return err
+		}
+	}
 	switch errand.Answers {
 	case profiles.Many, profiles.Endless:
 		return t.pass(req, errand.Answers == profiles.Endless)
@@ -196,7 +211,7 @@ func (t *trip) may(access profiles.Access, name string) bool {
 func (t *trip) span() (context.Context, context.CancelFunc) {
 	deadline := t.passage.Deadline
 	if deadline.IsZero() {
-		deadline = time.Now().Add(answerTime)
+		deadline = time.Now().Add(cmp.Or(t.profile.Crossing.Patience, answerTime))
 	}
 	return context.WithDeadline(t.ctx, deadline)
 }

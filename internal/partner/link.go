@@ -162,6 +162,13 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 	}
 }
 
+// Now returns the session that carries what is passed on, nil while the partner is away.
+func (l *Link) Now() *Up {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
 func (l *Link) unreachable(cause error) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.Internal, Detail: "partner_down", Text: fmt.Sprintf("partner %s cannot be reached now", l.opts.Name),

@@ -17,9 +17,7 @@ func (l *Link) Serves(up *Up, profile uint64) bool {
 // servesNow is Serves of the session that carries what is passed on now; true while there
 // is none.
 func (l *Link) servesNow(profile uint64) bool {
-	l.mu.Lock()
-	up := l.current
-	l.mu.Unlock()
+	up := l.Now()
 	return up == nil || l.Serves(up, profile)
 }
 

@@ -195,8 +195,11 @@ func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit,
 // session is not the one to the partner any more.
 func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	up, err := t.ready(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case t.w == nil && !l.key.to.Serves(up, rpc.ProfileID):
+		return nil, l.key.to.ignorant("profile rpc, which confirms what has no answer")
 	}
 	if up != l.up {
 		l.confirm() // where they went

@@ -14,9 +14,10 @@ import (
 type agents struct {
 	bound int
 
-	mu sync.Mutex
-	at map[speaker]profiles.Session
-	of map[profiles.Session][]speaker
+	mu       sync.Mutex
+	at       map[speaker]profiles.Session
+	of       map[profiles.Session][]speaker
+	passages passages
 }
 
 type speaker struct{ identity, agentID string }

@@ -35,6 +35,7 @@ const DetailMismatch = "sdl_type"
 type Fault struct {
 	Code      string // of the language
 	Reason    string // details.reason; may be empty
+	Text      string // details.text, for people; may be empty
 	Retryable bool
 	Security  bool  // what is wrong is the security of the message, whatever its code
 	Denied    bool  // the access rules said no; for those who watch
@@ -92,6 +93,9 @@ func faultOf(e *profiles.Error) *Fault {
 		f.Reason = ReasonConcurrency
 	case profiles.Internal:
 		f.Code = CodeInternal
+	}
+	if e.Domain { // of the way to a partner: the language has no words for it
+		f.Reason, f.Text = e.Detail, e.Text
 	}
 	return f
 }

@@ -23,6 +23,11 @@
 // Requests of a session are handled at once, events one after the other in the order in
 // which they came.
 //
+// # Partners
+//
+// With an Onward envelopes go on to partners, by a target or by Onward.Route, octet for
+// octet. Events that come from a partner go to the agent that they are for.
+//
 // # Bounds
 //
 // A request counts against the requests in flight of its session until it is
@@ -125,6 +130,10 @@ type Options struct {
 	// Server serves what peers send. Nil means that nothing is served.
 	Server Server
 
+	// Onward passes envelopes on to partners, and brings events back. Nil: what is for
+	// partners is refused.
+	Onward Onward
+
 	Deadline time.Duration // of a request that names none, and at most; default 1 h
 	Handling int           // messages that are handled at once, those that wait included, half of them of one identity at most; default 4,096
 	Agents   int           // agent_ids whose session is remembered, default 4,096
@@ -163,7 +172,7 @@ func New(o Options) (*Service, error) {
 		o.Agents = 4096
 	}
 	s := &Service{opts: o, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
-	s.agents.bound = o.Agents
+	s.agents.bound, s.agents.passages.bound = o.Agents, o.Agents
 	s.shares.live, s.shares.computing = max(1, o.Handling/2), cap(s.slots)/2
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.profile = &profiles.Profile{
@@ -177,6 +186,8 @@ func New(o Options) (*Service, error) {
 		Operations: []profiles.Operation{
 			{Name: "send", On: "agent_id that it speaks as"},
 		},
+		Behind:     profiles.PassedOn,
+		Crossing:   s.crossing(),
 		Extensions: []uint64{profiles.ExtDeadline, profiles.ExtChain},
 		Handler:    profiles.HandlerFunc(s.serve),
 		Check:      check,

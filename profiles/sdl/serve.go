@@ -1,7 +1,6 @@
 package sdl
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -16,7 +15,8 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	if req.Unsolicited {
 		return nil // a response to no call of ours: counted and dropped
 	}
-	if s.opts.Server == nil {
+	head, back := s.backwards(req)
+	if s.opts.Server == nil && !back {
 		return errNone
 	}
 	form, _ := FormOf(req.Payload) // what is of neither the Server refuses, after its length
@@ -35,7 +35,8 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		return err
 	}
 	if req.MsgType == TypeEvt {
-		m := &Message{TypeEvt, form, bytes.Clone(req.Payload), req.Session}
+		env := req.Envelope.Clone()
+		m := &Message{TypeEvt, form, env.Payload, req.Session}
 		done := req.Defer()
 		before, next := s.turns.next(req.Session)
 		go func() {
@@ -44,7 +45,12 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 				<-before
 			}
 			// An event counts even if its sender has left.
-			s.run(context.WithoutCancel(ctx), limit, own, m, func(_ Answer, err error) { done(err) })
+			ctx := context.WithoutCancel(ctx)
+			if back {
+				s.within(ctx, limit, m, func(ctx context.Context) { done(s.bring(ctx, head, &env, m.Session)) })
+				return
+			}
+			s.run(ctx, limit, own, m, func(_ Answer, err error) { done(err) })
 		}()
 		return nil
 	}
@@ -66,15 +72,22 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 
 // run handles a message and ends it.
 func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *Message, end func(Answer, error)) {
+	s.within(ctx, limit, m, func(ctx context.Context) {
+		a, err := s.handle(ctx, own, m)
+		if err == nil && a.Agent != "" {
+			s.agents.heard(m.Session, a.Agent)
+		}
+		end(a, err)
+	})
+}
+
+// within does something for a message in its time, and gives its room back.
+func (s *Service) within(ctx context.Context, limit time.Duration, m *Message, f func(context.Context)) {
 	defer s.leave(m.Session)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	a, err := s.handle(ctx, own, m)
-	if err == nil && a.Agent != "" {
-		s.agents.heard(m.Session, a.Agent)
-	}
-	end(a, err)
+	f(ctx)
 }
 
 // handle has the Server handle a message. The error is its verdict, with the answer
@@ -107,9 +120,19 @@ func (s *Service) handle(ctx context.Context, own *share, m *Message) (a Answer,
 // There is none for a msg_id in use: the peer would take it for the answer to the
 // message that uses it.
 func (s *Service) refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
-	if s.opts.Server == nil || req.MsgType != TypeReq || fault.Code == profiles.DuplicateMsgID || fault.Detail == DetailMismatch {
+	var by interface {
+		Refusal(form Form, f *Fault) []byte
+	}
+	switch {
+	case req.MsgType != TypeReq, fault.Code == profiles.DuplicateMsgID, fault.Detail == DetailMismatch:
+		return e1.Envelope{}, false
+	case s.opts.Server != nil:
+		by = s.opts.Server
+	case s.opts.Onward != nil:
+		by = s.opts.Onward
+	default:
 		return e1.Envelope{}, false
 	}
 	form, _ := FormOf(req.Payload)
-	return e1.Envelope{MsgType: TypeRes, Payload: s.opts.Server.Refusal(form, faultOf(fault))}, true
+	return e1.Envelope{MsgType: TypeRes, Payload: by.Refusal(form, faultOf(fault))}, true
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
-	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
@@ -53,17 +52,19 @@ type Options struct {
 	Records sdlagent.Records
 	Door    part.DoorOptions
 	Served  *served.Profiles
-
-	// Guard says who may speak as which agent.
-	Guard interface {
-		Allowed(identity, profile, operation, name string) bool
-		MayUse(identity, agentID string) bool
-	}
+	Guard   Guard
+	Ways    *Ways // to agents of partners
 
 	// Has reports whether there is an MCP server of a name, and Split returns the partner
 	// that a name leads to, with the rest of the name.
 	Has   func(server string) bool
 	Split func(name string) (partner, rest string, ok bool)
+}
+
+// Guard says who may speak as which agent.
+type Guard interface {
+	Allowed(identity, profile, operation, name string) bool
+	MayUse(identity, agentID string) bool
 }
 
 // New reads what the configuration names.
@@ -84,6 +85,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf, Policy: o.Served,
+		Partner: o.Ways.State,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served,
 		},
@@ -280,14 +282,17 @@ func readValue(file string) (canonical.Value, error) {
 // Offer implements part.Part.
 func (s *Server) Offer(o *all.Options) error {
 	if s.agent != nil {
-		o.SDL = carriage.Options{Server: s.agent, Deadline: s.o.Config.SDL.Deadline}
+		o.SDL.Server = s.agent
 	}
+	o.SDL.Deadline = s.o.Config.SDL.Deadline
 	return nil
 }
 
 // may says who may speak as which agent.
-func (s *Server) may(identity, agentID string) bool {
-	return s.o.Guard.Allowed(identity, "sdl", "send", agentID) && s.o.Guard.MayUse(identity, agentID)
+func (s *Server) may(identity, agentID string) bool { return mayAs(s.o.Guard, identity, agentID) }
+
+func mayAs(g Guard, identity, agentID string) bool {
+	return g.Allowed(identity, "sdl", "send", agentID) && g.MayUse(identity, agentID)
 }
 
 // target splits the name of a tool: the first segment decides what the server is.

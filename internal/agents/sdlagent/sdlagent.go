@@ -28,7 +28,6 @@ import (
 	"github.com/slimwire/swp/profiles"
 	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
-	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/serve"
 )
 
@@ -59,6 +58,10 @@ type Options struct {
 	// Told returns a session on which an identity is there as an agent. Nil knows
 	// none.
 	Told func(identity, agentID string) (profiles.Session, bool)
+
+	// Partner takes an event to an agent of a partner. It reports false for an identity
+	// that is no partner's. Nil: there are none.
+	Partner func(ctx context.Context, identity, agentID string, body []byte) (known bool, err error)
 
 	Tasks int // that are not over, default 1,024
 
@@ -209,11 +212,7 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 // Refusal implements the Server of the profile. Nothing of the message is repeated: it
 // was not read.
 func (a *Agent) Refusal(form carriage.Form, f *carriage.Fault) []byte {
-	refused := &sdl.Error{Code: sdl.Code(f.Code), Retryable: f.Retryable}
-	if f.Reason != "" {
-		refused.Details = canonical.Object(canonical.Member{Name: "reason", Value: canonical.String(f.Reason)})
-	}
-	return formOf(form).Append(nil, a.language.Load().Refuse(refused).Response)
+	return formOf(form).Append(nil, a.language.Load().Refuse(errorOf(f)).Response)
 }
 
 func formOf(f carriage.Form) sdl.Form {

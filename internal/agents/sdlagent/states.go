@@ -164,6 +164,11 @@ func (s *states) deliverOnce(id string, body []byte) error {
 	a, w := s.agent, s.work
 	ctx, cancel := context.WithTimeout(a.ctx, tellTime)
 	defer cancel()
+	if a.opts.Partner != nil {
+		if known, err := a.opts.Partner(ctx, w.Identity, w.Agent, body); known {
+			return err
+		}
+	}
 	session, ok := a.opts.Told(w.Identity, w.Agent)
 	if !ok {
 		session = s.session

@@ -23,7 +23,7 @@ type sdlSend struct {
 
 func newSDLSend(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "send ADDR PAYLOAD|@FILE|-",
+		Use:   "send ADDR[/PARTNER] PAYLOAD|@FILE|-",
 		Short: "Send a request and print the payload of the answer",
 		Long: `Make an envelope for a payload, secure it as the flags require, send it, and print the
 payload of the answer, or with --json its whole envelope. An invalid envelope is not
@@ -34,10 +34,13 @@ With --tool the payload has the arguments of a tool; with --envelope it is a who
 envelope, which may be sealed. With --follow the states of a task are printed as they
 arrive, until the last one.
 
+With ADDR/PARTNER the envelope goes to that partner of the endpoint, octet for octet.
+
 Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 '{"path":"/srv/a.txt"}' --tool files/read --from did:key:caller --to did:web:example.org
   swp-client sdl send swp+tls://127.0.0.1:7777 @task.json --ct task.v1 --from did:key:caller --to did:web:example.org --follow \
     --sign caller/sign.key --encrypt @server/box.pub --trust @server/sign.pub
+  swp-client sdl send swp+tls://127.0.0.1:7777/acme '{}' --tool sys.ping --from did:key:caller --to did:web:acme.example
   swp-client sdl seal @request.json --sign caller/sign.key | swp-client sdl send swp+quic://127.0.0.1:7777 - --envelope`,
 	}
 	s := &sdlSend{sealing: addSealing(cmd)}

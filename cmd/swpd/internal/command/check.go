@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -142,6 +143,9 @@ func printPlan(out io.Writer, p *check.Plan) error {
 	}
 	if p.SDL.AgentID != "" {
 		row("A2A-SDL\t%s\tmode %s; tools: %s", p.SDL.AgentID, p.SDL.Mode, strings.Join(p.SDL.Tools, " "))
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(p.SDL.Routes)) {
+		row("A2A-SDL route\t%s\tto %s", pattern, p.SDL.Routes[pattern])
 	}
 	if len(p.SLIP.Numbers)+len(p.SLIP.Kept)+p.SLIP.Anchors > 0 {
 		row("SLIP\t%d numbers of agents\t%d anchors of its own; kept for: %s", len(p.SLIP.Numbers), p.SLIP.Anchors, strings.Join(p.SLIP.Kept, " "))

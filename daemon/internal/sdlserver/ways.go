@@ -1,0 +1,163 @@
+package sdlserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/agents/sdlagent"
+	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+)
+
+// Ways are those of envelopes to partners, and of events to agents that are not this
+// endpoint. They are there whether it answers to A2A-SDL or not. It implements Onward of
+// profile 1024.
+type Ways struct {
+	part.Passive
+	sdlagent.Heads
+	o      WayOptions
+	log    *zap.Logger
+	routes atomic.Pointer[routes]
+}
+
+// WayOptions configure Ways.
+type WayOptions struct {
+	Config    *config.Config
+	Log       *zap.Logger
+	Self      func() string // identity of this endpoint
+	Served    *served.Profiles
+	Guard     Guard
+	Directory *partner.Directory
+}
+
+// NewWays reads sdl.routes for the first time.
+func NewWays(o WayOptions) (*Ways, error) {
+	w := &Ways{o: o, log: o.Log.Named(boundlog.Backend)}
+	change, err := w.Prepare(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	change.Commit()
+	return w, nil
+}
+
+// RoutesSection is the routes.
+func RoutesSection(prepare part.Prepare) part.Section {
+	return part.Section{Name: "sdl.routes", Stays: "the old ones stay", Keys: []string{"sdl.routes"}, Prepare: prepare}
+}
+
+// Prepare reads sdl.routes.
+func (w *Ways) Prepare(c *config.Config) (part.Change, error) {
+	list, err := newRoutes(c.SDL.Routes)
+	return part.Change{
+		Fields: []zap.Field{zap.Int("sdl_routes", len(list))},
+		Commit: func() bool {
+			for _, warning := range Unreached(&c.SDL) {
+				w.log.Warn(warning)
+			}
+			w.routes.Store(&list)
+			return false
+		},
+	}, err
+}
+
+// Offer implements part.Part.
+func (w *Ways) Offer(o *all.Options) error {
+	o.SDL.Onward = w
+	return nil
+}
+
+// Owns implements Onward.
+func (w *Ways) Owns(identity, agentID string) bool { return w.o.Guard.MayUse(identity, agentID) }
+
+// May implements Onward.
+func (w *Ways) May(identity, agentID string) bool { return mayAs(w.o.Guard, identity, agentID) }
+
+// Route implements Onward. What is for this endpoint stays here.
+func (w *Ways) Route(agentID string) string {
+	if agentID == w.o.Config.SDL.AgentID {
+		return ""
+	}
+	return w.routes.Load().find(agentID)
+}
+
+// Concerns implements Onward.
+func (w *Ways) Concerns(identity, agentID string) bool {
+	return agentID != w.o.Config.SDL.AgentID && w.o.Directory.Knows(identity)
+}
+
+// Bring implements Onward: an event goes to the session of its agent, or else into the
+// relay, as the identity that sent it.
+func (w *Ways) Bring(ctx context.Context, e *carriage.Event) error {
+	if link := w.o.Directory.Of(e.To); link != nil {
+		return w.pass(ctx, link, e)
+	}
+	if e.Session != nil && carriage.Tell(ctx, e.Session, e.Body) == nil {
+		return nil
+	}
+	return w.keep(ctx, e, sdlagent.Topic(e.AgentID))
+}
+
+// State takes an event of this endpoint itself to an agent of a partner. It reports false
+// for an identity that is no partner's.
+func (w *Ways) State(ctx context.Context, identity, agentID string, body []byte) (known bool, err error) {
+	link := w.o.Directory.Of(identity)
+	if link == nil {
+		return false, nil
+	}
+	return true, w.pass(ctx, link, &carriage.Event{From: w.o.Self(), To: identity, AgentID: agentID, Body: body})
+}
+
+// pass passes an event on to a partner, which confirms it; else it waits in the relay for
+// the partner.
+func (w *Ways) pass(ctx context.Context, link *partner.Link, e *carriage.Event) error {
+	if up := link.Now(); up != nil && link.Serves(up, carriage.ProfileID) && link.Serves(up, rpc.ProfileID) && w.confirmed(ctx, up, e) == nil {
+		return nil
+	}
+	return w.keep(ctx, e, link.Name()+"/"+sdlagent.Topic(e.AgentID))
+}
+
+// confirmed sends an event to a partner, and returns once the partner has accepted it.
+func (w *Ways) confirmed(ctx context.Context, up *partner.Up, e *carriage.Event) error {
+	lane, err := up.Session.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lane.Close() }()
+	env := e1.Envelope{ProfileID: carriage.ProfileID, MsgType: carriage.TypeEvt, Payload: e.Body}
+	if e.From != w.o.Self() {
+		env.Extensions = e.Passage.Append(nil, time.Now())
+	}
+	call, err := lane.Call(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	return rpc.SyncOf(ctx, lane, call.MsgID())
+}
+
+// keep leaves an event with the relay. The same one is kept once.
+func (w *Ways) keep(ctx context.Context, e *carriage.Event, topic string) error {
+	if !w.o.Guard.Allowed(e.From, relay.Name, "publish", topic) {
+		return profiles.Deny(&profiles.Error{
+			Code: profiles.SecurityPolicy, Detail: "sdl_relay",
+			Text: fmt.Sprintf("sdl: the agent is not here, and no rule lets %s publish %.200s to the relay", e.From, topic),
+		})
+	}
+	id := sha256.Sum256(e.Body)
+	return w.o.Served.Set().Relay.Keep(ctx, e.From, &relay.Publication{ID: id[:], Topic: topic, Payload: e.Body, Hops: e.Passage.Hops})
+}
