@@ -130,6 +130,21 @@ type Caller interface {
 	Call(ctx context.Context, env e1.Envelope) (Call, error)
 }
 
+// Ask sends a request and passes its one answer to read, for which the answer is valid. The
+// error is that of Call, of Recv, or of read.
+func Ask(ctx context.Context, on Caller, env e1.Envelope, read func(answer *e1.Envelope) error) error {
+	call, err := on.Call(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	answer, err := call.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	return read(answer)
+}
+
 // Sender sends messages without an answer: a Session, which uses one lane for all of them,
 // or a Lane.
 type Sender interface {

@@ -34,10 +34,10 @@ func (d *declaration) decode(value []byte) error {
 	for f.Next() {
 		switch f.Num() {
 		case 1:
-			text(&f, &d.Identity)
+			f.Octets(&d.Identity)
 		case 2:
 			var kind string
-			text(&f, &kind)
+			f.Octets(&kind)
 			d.Kinds = append(d.Kinds, kind)
 		}
 	}

@@ -134,23 +134,23 @@ func decodeRequest(value []byte) (*request, error) {
 	for f.Next() {
 		switch f.Num() {
 		case 1:
-			text(&f, &r.Owner)
+			f.Octets(&r.Owner)
 		case 2:
 			f.Bytes(&r.ID)
 		case 3:
-			text(&f, &r.Kind)
+			f.Octets(&r.Kind)
 		case 4:
 			f.Bytes(&r.Input)
 		case 5:
 			var param string
-			text(&f, &param)
+			f.Octets(&param)
 			r.Params = append(r.Params, param)
 		case 6:
-			text(&f, &r.Agent)
+			f.Octets(&r.Agent)
 		case 7:
 			f.Uint64(&r.Hops)
 		case 8:
-			text(&f, &r.Nonce)
+			f.Octets(&r.Nonce)
 		case 9:
 			f.Uint64(&created)
 		case 10:
@@ -158,9 +158,9 @@ func decodeRequest(value []byte) (*request, error) {
 		case 11:
 			f.Uint64(&expires)
 		case 12:
-			text(&f, &r.Trace.Parent)
+			f.Octets(&r.Trace.Parent)
 		case 13:
-			text(&f, &r.Trace.State)
+			f.Octets(&r.Trace.State)
 		case 14:
 			h, err := readHint(&f)
 			if err != nil {
@@ -168,7 +168,7 @@ func decodeRequest(value []byte) (*request, error) {
 			}
 			r.Hints = append(r.Hints, h)
 		case 15:
-			text(&f, &r.Chain)
+			f.Octets(&r.Chain)
 		}
 	}
 	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)
@@ -199,13 +199,13 @@ func readHint(f *p1.Fields) (h profiles.Hint, err error) {
 	for in.Next() {
 		switch in.Num() {
 		case 1:
-			text(&in, &h.Key)
+			in.Octets(&h.Key)
 		case 2:
-			text(&in, &h.Value)
+			in.Octets(&h.Value)
 		case 3:
 			in.Uint64(&mode)
 		case 4:
-			text(&in, &h.Scope)
+			in.Octets(&h.Scope)
 		}
 	}
 	h.Mode = profiles.Mode(min(mode, uint64(profiles.Must)))
@@ -219,13 +219,6 @@ func damaged(what string, err error) error {
 }
 
 func millis(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
-
-// text reads a field of opaque octets into a string.
-func text(f *p1.Fields, dst *string) {
-	var b []byte
-	f.Bytes(&b)
-	*dst = string(b)
-}
 
 // phase is the progress of a task.
 type phase uint64
@@ -261,11 +254,11 @@ func (st *standing) decode(value []byte) error {
 		case 1:
 			f.Uint64((*uint64)(&st.Phase))
 		case 2:
-			text(&f, &st.Identity)
+			f.Octets(&st.Identity)
 		case 3:
-			text(&f, &st.AgentID)
+			f.Octets(&st.AgentID)
 		case 4:
-			text(&f, &st.Instance)
+			f.Octets(&st.Instance)
 		case 5:
 			f.Bytes(&st.Remote)
 		}

@@ -20,7 +20,6 @@ import (
 	"encoding/hex"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -161,12 +160,4 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 }
 
 // check returns an error for a malformed answer.
-func check(env *e1.Envelope) error {
-	switch env.MsgType {
-	case TypeDoc:
-		return new(Doc).Decode(env.Payload)
-	case TypeNotModified:
-		return new(NotModified).Decode(env.Payload)
-	}
-	return new(Err).Decode(env.Payload)
-}
+var check = p1.WellFormed(Messages)

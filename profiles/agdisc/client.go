@@ -20,22 +20,19 @@ import (
 // to this question, or the context's.
 func Ask(ctx context.Context, on profiles.Caller, agentID, etag string) (*Card, error) {
 	m := Get{AgentID: []byte(agentID), IfNoneMatch: []byte(etag)}
-	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
-	if err != nil {
-		return nil, err
-	}
-	defer call.Close()
-	env, err := call.Recv(ctx)
-	if err != nil {
-		return nil, err
-	}
-	switch env.MsgType {
-	case TypeDoc:
-		return readDoc(env.Payload, agentID)
-	case TypeNotModified:
-		return nil, readNotModified(env.Payload, agentID, etag)
-	}
-	return nil, refusals.Read(env)
+	ask := e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))}
+	var card *Card
+	err := profiles.Ask(ctx, on, ask, func(answer *e1.Envelope) (err error) {
+		switch answer.MsgType {
+		case TypeDoc:
+			card, err = readDoc(answer.Payload, agentID)
+			return err
+		case TypeNotModified:
+			return readNotModified(answer.Payload, agentID, etag)
+		}
+		return refusals.Read(answer)
+	})
+	return card, err
 }
 
 func readDoc(payload []byte, agentID string) (*Card, error) {

@@ -109,13 +109,13 @@ func (c *chain) decode(value []byte) error {
 	for f.Next() {
 		switch f.Num() {
 		case 1:
-			text(&f, &c.owner)
+			f.Octets(&c.owner)
 		case 2:
-			text(&f, &c.id)
+			f.Octets(&c.id)
 		case 3:
-			text(&f, &c.kind)
+			f.Octets(&c.kind)
 		case 4:
-			text(&f, &c.nonce)
+			f.Octets(&c.nonce)
 		case 5:
 			f.Uint64(&made)
 		case 6:
@@ -153,17 +153,17 @@ func (l *link) decode(message []byte) error {
 		case 1:
 			f.Bytes(&sum)
 		case 2:
-			text(&f, &l.issuer)
+			f.Octets(&l.issuer)
 		case 3:
-			text(&f, &l.subject)
+			f.Octets(&l.subject)
 		case 4:
 			var scope string
-			text(&f, &scope)
+			f.Octets(&scope)
 			l.scopes = append(l.scopes, scope)
 		case 5:
-			text(&f, &l.key)
+			f.Octets(&l.key)
 		case 6:
-			text(&f, &l.leaf)
+			f.Octets(&l.leaf)
 		case 7:
 			f.Bool(&l.bearer)
 		case 8:
@@ -181,13 +181,6 @@ func (l *link) decode(message []byte) error {
 		return fmt.Errorf("digest of %d octets, want %d", len(sum), len(l.sum))
 	}
 	return f.Err()
-}
-
-// text reads a field into a string.
-func text(f *p1.Fields, dst *string) {
-	var b []byte
-	f.Bytes(&b)
-	*dst = string(b)
 }
 
 // damaged is the error for a stored value that cannot be read. It does not wrap the

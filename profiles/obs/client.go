@@ -73,17 +73,14 @@ func Bind(ctx context.Context, lane profiles.Lane, t profiles.Trace, ids IDs) er
 // there is none. The error is an *profiles.Error if either side refused a message, or that
 // of ctx.
 func Last(ctx context.Context, on profiles.Caller) (profiles.Trace, IDs, error) {
-	m := new(Get)
-	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))})
-	if err != nil {
-		return profiles.Trace{}, IDs{}, err
-	}
-	defer call.Close()
-	env, err := call.Recv(ctx)
-	if err != nil {
-		return profiles.Trace{}, IDs{}, err
-	}
-	return answer(env)
+	ask := e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: new(Get).Append(nil)}
+	var t profiles.Trace
+	var ids IDs
+	err := profiles.Ask(ctx, on, ask, func(env *e1.Envelope) (err error) {
+		t, ids, err = answer(env)
+		return err
+	})
+	return t, ids, err
 }
 
 func setEnvelope(t profiles.Trace, ids IDs) e1.Envelope {

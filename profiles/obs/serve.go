@@ -69,12 +69,7 @@ func (c *Contexts) allowed(req *profiles.Request, operation string) error {
 }
 
 // check returns an error for a malformed answer.
-func check(env *e1.Envelope) error {
-	if env.MsgType == TypeDoc {
-		return new(Doc).Decode(env.Payload)
-	}
-	return new(Err).Decode(env.Payload)
-}
+var check = p1.WellFormed(Messages)
 
 // refusals are the OBS_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{

@@ -18,7 +18,7 @@ type Names struct {
 // Read returns the names in a message, in the order of the wire. It fails if the profile
 // would refuse the message.
 func (n *Names) Read(env *e1.Envelope) (names []string, err error) {
-	m := n.message(env)
+	m := find(n.Messages, env.MsgType)
 	if m == nil {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func (n *Names) Read(env *e1.Envelope) (names []string, err error) {
 // Rename implements profiles.Crossing. Octets of other fields, known or not, are not
 // changed.
 func (n *Names) Rename(env *e1.Envelope, f func(name []byte) []byte) ([]byte, error) {
-	m := n.message(env)
+	m := find(n.Messages, env.MsgType)
 	if m == nil {
 		return env.Payload, nil
 	}
@@ -44,14 +44,6 @@ func (n *Names) Rename(env *e1.Envelope, f func(name []byte) []byte) ([]byte, er
 		return nil, err
 	}
 	return append(AppendHeader(make([]byte, 0, SizeHeader(env.MsgType, len(body))), env.MsgType, len(body)), body...), nil
-}
-
-func (n *Names) message(env *e1.Envelope) *Message {
-	i := slices.IndexFunc(n.Messages, func(m Message) bool { return m.Type == env.MsgType })
-	if i < 0 {
-		return nil
-	}
-	return &n.Messages[i]
 }
 
 func (n *Names) rewrite(dst []byte, m *Message, env *e1.Envelope, f func(name []byte) []byte) ([]byte, error) {

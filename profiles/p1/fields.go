@@ -81,6 +81,13 @@ func (f *Fields) Bytes(dst *[]byte) {
 	}
 }
 
+// Octets is Bytes into a string, which is a copy.
+func (f *Fields) Octets(dst *string) {
+	var b []byte
+	f.Bytes(&b)
+	*dst = string(b)
+}
+
 // Text reads a field of type string into dst. Octets that are not UTF-8 are
 // refused.
 func (f *Fields) Text(dst *[]byte) {

@@ -1,5 +1,7 @@
 package p1
 
+import "github.com/slimwire/swp/e1"
+
 // Message describes a message of a schema, for generic display. The Messages of a profile
 // are generated and must not be changed.
 type Message struct {
@@ -10,6 +12,28 @@ type Message struct {
 	// Decode returns the error with which the profile would refuse a payload. Nil if the
 	// message is part of another one.
 	Decode func(payload []byte) error
+}
+
+// WellFormed returns what profiles.Profile has as Check: it decodes a message by its type,
+// and returns why it cannot. A type without a schema is refused.
+func WellFormed(messages []Message) func(env *e1.Envelope) error {
+	return func(env *e1.Envelope) error {
+		m := find(messages, env.MsgType)
+		if m == nil {
+			return refuse(DetailBody, "msg_type %d has no schema", env.MsgType)
+		}
+		return m.Decode(env.Payload)
+	}
+}
+
+// find returns the message of a type, nil if it is not among messages.
+func find(messages []Message, msgType uint64) *Message {
+	for i := range messages {
+		if messages[i].Type == msgType {
+			return &messages[i]
+		}
+	}
+	return nil
 }
 
 // highest returns the highest msg_type of messages.

@@ -14,15 +14,15 @@ import (
 // secret it shows only the length.
 func Show(messages []Message) func(env *e1.Envelope) any {
 	return func(env *e1.Envelope) any {
-		i := slices.IndexFunc(messages, func(m Message) bool { return m.Type == env.MsgType })
-		if i < 0 || messages[i].Decode(env.Payload) != nil {
+		m := find(messages, env.MsgType)
+		if m == nil || m.Decode(env.Payload) != nil {
 			return nil
 		}
 		body, err := Body(env.Payload, env.MsgType, highest(messages))
 		if err != nil {
 			return nil
 		}
-		return shown(&messages[i], body)
+		return shown(m, body)
 	}
 }
 

@@ -33,26 +33,19 @@ func (m *Violation) err() *ViolationError {
 // peer refused the hints, an *profiles.Error if either side refused a message, or that of
 // ctx.
 func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error {
-	call, err := on.Call(ctx, setEnvelope(hints))
-	if err != nil {
-		return err
-	}
-	defer call.Close()
-	env, err := call.Recv(ctx)
-	if err != nil {
-		return err
-	}
-	switch env.MsgType {
-	case TypeAck:
-		return nil // with any ack_id, because it is the answer to this call
-	case TypeViolation:
-		var m Violation
-		if err := m.Decode(env.Payload); err != nil {
-			return err
+	return profiles.Ask(ctx, on, setEnvelope(hints), func(answer *e1.Envelope) error {
+		switch answer.MsgType {
+		case TypeAck:
+			return nil // with any ack_id, because it is the answer to this call
+		case TypeViolation:
+			var m Violation
+			if err := m.Decode(answer.Payload); err != nil {
+				return err
+			}
+			return m.err()
 		}
-		return m.err()
-	}
-	return refusals.Read(env)
+		return refusals.Read(answer)
+	})
 }
 
 func setEnvelope(hints []profiles.Hint) e1.Envelope {

@@ -99,15 +99,7 @@ func (h *Hints) target(profile, name string) *Target {
 }
 
 // check returns an error for a malformed answer.
-func check(env *e1.Envelope) error {
-	switch env.MsgType {
-	case TypeAck:
-		return new(Ack).Decode(env.Payload)
-	case TypeViolation:
-		return new(Violation).Decode(env.Payload)
-	}
-	return new(Err).Decode(env.Payload)
-}
+var check = p1.WellFormed(Messages)
 
 // refusals are the POLICY_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{

@@ -14,16 +14,12 @@ import (
 // message without an envelope of the language, that of ctx, or what ended the
 // session.
 func Call(ctx context.Context, on profiles.Caller, body []byte) ([]byte, error) {
-	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq, Payload: body})
-	if err != nil {
-		return nil, err
-	}
-	defer call.Close()
-	env, err := call.Recv(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return bytes.Clone(env.Payload), nil
+	var own []byte
+	err := profiles.Ask(ctx, on, e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq, Payload: body}, func(answer *e1.Envelope) error {
+		own = bytes.Clone(answer.Payload)
+		return nil
+	})
+	return own, err
 }
 
 // Tell sends an envelope of type evt. It returns when it is queued for writing; the

@@ -124,21 +124,23 @@ func (b *batch) close() {
 // possible. The caller owns the result. The errors are those of PutAll, and a
 // *profiles.PeerError of CodeNotFound if there is no such state that the caller may see.
 func Fetch(ctx context.Context, on profiles.Caller, id ID) (*State, error) {
-	ask := Get{StateID: id[:]}
-	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: ask.Append(make([]byte, 0, ask.Size()))})
-	if err != nil {
-		return nil, err
-	}
-	defer call.Close()
-	env, err := call.Recv(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if env.MsgType != TypePut {
-		return nil, refusals.Read(env)
+	m := Get{StateID: id[:]}
+	ask := e1.Envelope{ProfileID: ProfileID, MsgType: TypeGet, Payload: m.Append(make([]byte, 0, m.Size()))}
+	var s *State
+	err := profiles.Ask(ctx, on, ask, func(answer *e1.Envelope) (err error) {
+		s, err = fetched(answer, id)
+		return err
+	})
+	return s, err
+}
+
+// fetched reads the answer to a question for a state.
+func fetched(answer *e1.Envelope, id ID) (*State, error) {
+	if answer.MsgType != TypePut {
+		return nil, refusals.Read(answer)
 	}
 	var m Put
-	if err := m.Decode(env.Payload); err != nil {
+	if err := m.Decode(answer.Payload); err != nil {
 		return nil, err
 	}
 	if string(m.StateID) != string(id[:]) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -23,12 +22,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 }
 
 // check returns an error for a malformed answer.
-func check(env *e1.Envelope) error {
-	if env.MsgType == TypePut {
-		return new(Put).Decode(env.Payload)
-	}
-	return new(Err).Decode(env.Payload)
-}
+var check = p1.WellFormed(Messages)
 
 // allowed asks the rules.
 func (s *Service) allowed(identity, operation string, id ID) bool {

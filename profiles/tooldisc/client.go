@@ -81,17 +81,10 @@ func List(ctx context.Context, on profiles.Caller, filter string) iter.Seq2[Tool
 // ask sends a request and has its answer read, or returns what the peer says in
 // its place.
 func ask(ctx context.Context, on profiles.Caller, kind uint64, payload []byte, want uint64, read func(payload []byte) error) error {
-	call, err := on.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: kind, Payload: payload})
-	if err != nil {
-		return err
-	}
-	defer call.Close()
-	env, err := call.Recv(ctx)
-	if err != nil {
-		return err
-	}
-	if env.MsgType != want {
-		return refusals.Read(env)
-	}
-	return read(env.Payload)
+	return profiles.Ask(ctx, on, e1.Envelope{ProfileID: ProfileID, MsgType: kind, Payload: payload}, func(answer *e1.Envelope) error {
+		if answer.MsgType != want {
+			return refusals.Read(answer)
+		}
+		return read(answer.Payload)
+	})
 }

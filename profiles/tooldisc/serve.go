@@ -125,15 +125,7 @@ func (s *Service) mayGet(identity, id string) bool {
 }
 
 // check returns an error for a malformed answer.
-func check(env *e1.Envelope) error {
-	switch env.MsgType {
-	case TypeListResp:
-		return new(ListResp).Decode(env.Payload)
-	case TypeGetResp:
-		return new(GetResp).Decode(env.Payload)
-	}
-	return new(Err).Decode(env.Payload)
-}
+var check = p1.WellFormed(Messages)
 
 // refusals are the TOOLDISC_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
