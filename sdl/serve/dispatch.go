@@ -47,5 +47,5 @@ func (s *Server) guard(ctx context.Context, h Handler, r *Request) (result Resul
 			err = fmt.Errorf("serve: handler of %s: panic: %v\n%s", r.Envelope.CT, p, debug.Stack())
 		}
 	}()
-	return h.Serve(ctx, r)
+	return h(ctx, r)
 }

@@ -146,10 +146,10 @@ func TestNegotiationSaysWhatTheServerCanDo(t *testing.T) {
 
 func TestCustomHandlerIsUsed(t *testing.T) {
 	s := newServer(t, serve.Options{Handlers: map[string]serve.Handler{
-		sdl.CTArtifact: serve.HandlerFunc(func(_ context.Context, r *serve.Request) (serve.Result, error) {
+		sdl.CTArtifact: serve.Handler(func(_ context.Context, r *serve.Request) (serve.Result, error) {
 			return serve.Result{CT: sdl.CTArtifact, Payload: r.Payload}, nil
 		}),
-		sdl.CTTask: serve.HandlerFunc(func(context.Context, *serve.Request) (serve.Result, error) {
+		sdl.CTTask: serve.Handler(func(context.Context, *serve.Request) (serve.Result, error) {
 			return serve.Result{}, sdl.Refuse(sdl.BadRequest, "not today")
 		}),
 	}})
@@ -168,7 +168,7 @@ func TestContentTypeWithoutHandlerNamesThoseWithOne(t *testing.T) {
 }
 
 func TestHandlerForNoContentTypeIsRefused(t *testing.T) {
-	_, err := serve.New(serve.Options{Handlers: map[string]serve.Handler{"task.v2": serve.HandlerFunc(nil)}})
+	_, err := serve.New(serve.Options{Handlers: map[string]serve.Handler{"task.v2": serve.Handler(nil)}})
 	if err == nil || !strings.Contains(err.Error(), `"task.v2"`) {
 		t.Errorf("New: %v, want an error that names task.v2", err)
 	}

@@ -8,18 +8,10 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Handler answers the messages of one content type. It is called concurrently.
-type Handler interface {
-	// Serve returns the payload of the answer. An *sdl.Error becomes the error envelope
-	// unchanged. Any other error becomes INTERNAL; its text is not sent.
-	Serve(ctx context.Context, r *Request) (Result, error)
-}
-
-// HandlerFunc is a function as a Handler.
-type HandlerFunc func(ctx context.Context, r *Request) (Result, error)
-
-// Serve calls f.
-func (f HandlerFunc) Serve(ctx context.Context, r *Request) (Result, error) { return f(ctx, r) }
+// Handler answers the messages of one content type, with the payload of the answer. An
+// *sdl.Error becomes the error envelope unchanged. Any other error becomes INTERNAL; its
+// text is not sent. It is called concurrently.
+type Handler func(ctx context.Context, r *Request) (Result, error)
 
 // Request is a message that passed every check of A2A-SDL §2.2 before the handler.
 type Request struct {

@@ -121,7 +121,7 @@ func TestAnswerNeverExceedsTheLimits(t *testing.T) {
 	v = v.With("from", v.Get("from").With("name", canonical.String(strings.Repeat("x", 3000))))
 	size := v.JSONSize()
 	s := newServer(t, serve.Options{Limits: sdl.Limits{MaxBytes: size}, Handlers: map[string]serve.Handler{
-		sdl.CTTask: serve.HandlerFunc(func(context.Context, *serve.Request) (serve.Result, error) {
+		sdl.CTTask: serve.Handler(func(context.Context, *serve.Request) (serve.Result, error) {
 			return serve.Result{CT: sdl.CTArtifact, Payload: parse(t, `{"items":[],"refs":[{"x":"`+strings.Repeat("y", size)+`"}]}`)}, nil
 		}),
 	}})

@@ -90,11 +90,11 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o.opened()}
 	s.handlers = map[string]Handler{
-		sdl.CTTask:        HandlerFunc(s.task),
-		sdl.CTToolCall:    HandlerFunc(s.toolcall),
-		sdl.CTNegotiation: HandlerFunc(s.negotiation),
-		sdl.CTTrustSync:   HandlerFunc(s.trustsync),
-		sdl.CTSession:     HandlerFunc(s.session),
+		sdl.CTTask:        s.task,
+		sdl.CTToolCall:    s.toolcall,
+		sdl.CTNegotiation: s.negotiation,
+		sdl.CTTrustSync:   s.trustsync,
+		sdl.CTSession:     s.session,
 	}
 	for ct, h := range o.Handlers {
 		if !sdl.IsContentType(ct) || h == nil {

@@ -237,7 +237,7 @@ const secret = "dial tcp 10.0.0.7:5432: password=hunter2"
 
 func TestWeakness15TextsOfErrorsStayHere(t *testing.T) {
 	fail := func(how func() error) serve.Handler {
-		return serve.HandlerFunc(func(context.Context, *serve.Request) (serve.Result, error) { return serve.Result{}, how() })
+		return serve.Handler(func(context.Context, *serve.Request) (serve.Result, error) { return serve.Result{}, how() })
 	}
 	var told int
 	for _, test := range []struct {
@@ -247,10 +247,10 @@ func TestWeakness15TextsOfErrorsStayHere(t *testing.T) {
 		{fail(func() error { return errors.New(secret) }), true},
 		{fail(func() error { return sdl.Refuse(sdl.Internal, "%s", secret) }), true},
 		{fail(func() error { panic(secret) }), true},
-		{serve.HandlerFunc(func(context.Context, *serve.Request) (serve.Result, error) {
+		{serve.Handler(func(context.Context, *serve.Request) (serve.Result, error) {
 			return serve.Result{CT: sdl.CTState, Payload: canonical.String(secret)}, nil
 		}), false},
-		{serve.HandlerFunc(func(context.Context, *serve.Request) (serve.Result, error) { return serve.Result{}, nil }), false},
+		{serve.Handler(func(context.Context, *serve.Request) (serve.Result, error) { return serve.Result{}, nil }), false},
 	} {
 		s := newServer(t, serve.Options{
 			Handlers: map[string]serve.Handler{sdl.CTTask: test.handler},
