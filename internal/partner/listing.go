@@ -17,22 +17,6 @@ import (
 // starts its MCP servers for that.
 const listEvery = 5 * time.Minute
 
-// Agents are told which agents partners list. An agdisc.Partners is one; see there for the
-// methods.
-type Agents interface {
-	Set(partner string, list []agdisc.Entry)
-	Away(partner string)
-	Forget(partner string)
-}
-
-// Tools are told which tools partners list. A tooldisc.Service is one; see there for the
-// methods.
-type Tools interface {
-	SetPartner(partner string, tools []tooldisc.Tool)
-	PartnerAway(partner string)
-	ForgetPartner(partner string)
-}
-
 // list keeps the list of the partner's agents while a session carries what is passed on.
 func (l *Link) list(up *Up) {
 	ctx, cancel := l.while(l.ctx, up)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -58,8 +60,8 @@ type Options struct {
 	Deliveries Deliveries
 
 	// Agents and Tools are told what the partner lists of them. Nil: nobody is.
-	Agents Agents
-	Tools  Tools
+	Agents *agdisc.Partners
+	Tools  *tooldisc.Service
 
 	// Ending reports whether the certificate that the partner has shown ends soon. The
 	// link then looks from time to time whether its addresses show another: a session

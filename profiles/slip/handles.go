@@ -52,24 +52,13 @@ func (m Meaning) String() string {
 	return ""
 }
 
-// Resolver knows what handles stand for. It must not block, and is safe for
-// concurrent use.
-type Resolver interface {
-	// Bind notes what a handle stands for, as an identity says. It returns false if
-	// the handle stands for something else already.
-	Bind(identity string, h Handle, r Reference) bool
-
-	// Resolve returns what a handle stands for; false leaves it a number.
-	Resolve(h Handle) (Reference, bool)
-}
-
 // HandlesOptions configure a Handles.
 type HandlesOptions struct {
 	Total       int // handles, default 16,384
 	PerIdentity int // of one identity that has bound them, default 1,024
 }
 
-// Handles is a Resolver that keeps the latest handles: above its bounds the oldest
+// Handles knows what handles stand for, and keeps the latest ones: above its bounds the oldest
 // handle is forgotten, above that of an identity the oldest of the identity.
 type Handles struct {
 	opts HandlesOptions
@@ -99,7 +88,8 @@ func NewHandles(o HandlesOptions) *Handles {
 	return &Handles{opts: o, bound: make(map[Handle]*binding), of: make(map[string]*list.List)}
 }
 
-// Bind implements Resolver. The first who binds a handle may bind it otherwise.
+// Bind notes what a handle stands for, as an identity says. It returns false if the handle
+// stands for something else already. The first who binds a handle may bind it otherwise.
 func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +125,7 @@ func (t *Handles) forget(b *binding) {
 	}
 }
 
-// Resolve implements Resolver.
+// Resolve returns what a handle stands for; false leaves it a number.
 func (t *Handles) Resolve(h Handle) (Reference, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,7 +216,7 @@ func (s *Service) resolve(m *Message, identity, src, dst string) error {
 			return fault(profiles.InvalidProfilePayload, CodeBadHandle, "%v %d stands for something else", one.Code, h.ID)
 		}
 	}
-	m.Handles = m.Handles[:0] // they are in the Resolver now
+	m.Handles = m.Handles[:0] // they are in Handles now
 	for _, slot := range handleSlots {
 		h, ok := handleOf(&m.NSLIP, src, dst, slot.code)
 		if !ok {

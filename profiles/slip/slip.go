@@ -47,7 +47,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/slip/nslip"
@@ -129,7 +128,7 @@ type Options struct {
 	Anchors *ucr.Table
 
 	// Handles resolves handles, default a new Handles.
-	Handles Resolver
+	Handles *Handles
 
 	Waiting         int           // messages on their way, default 4,096
 	WaitingPerAgent int           // for one agent, default 256
@@ -234,7 +233,7 @@ func New(opts Options) (*Service, error) {
 		Extensions: []uint64{ExtUCRHash, ExtHandle, profiles.ExtHops},
 		Handler:    profiles.HandlerFunc(s.serve),
 		Show:       p1.Show(Messages),
-		Check:      func(env *e1.Envelope) error { return new(Err).Decode(env.Payload) },
+		Check:      p1.WellFormed(Messages),
 		Refusal:    refusals.Refusal,
 	}
 	return s, nil

@@ -35,7 +35,7 @@ type announced struct {
 const (
 	listOld   = 30 * time.Second
 	listPause = time.Second
-	listWait  = 2 * time.Second      // for one partner
+	listWait  = 2 * time.Second        // for one partner
 	listMost  = 100 * profiles.MaxList // entries
 )
 
@@ -100,7 +100,9 @@ func (a *announced) find(ctx context.Context, link *partner.Link, agentID string
 // list asks a partner which agents it has.
 func list(ctx context.Context, up *partner.Up) (map[string]bool, error) {
 	agents, entries := make(map[string]bool), 0
-	call := func(params, result any) error { return rpc.CallJSON(ctx, up.Session, agdisc.MethodList, params, result) }
+	call := func(params, result any) error {
+		return rpc.CallJSON(ctx, up.Session, agdisc.MethodList, params, result)
+	}
 	for entry, err := range agdisc.Entries(call) {
 		if errors.Is(err, profiles.ErrNext) {
 			break

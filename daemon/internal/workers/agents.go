@@ -10,6 +10,7 @@ import (
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/internal/bridge/a2ahttp"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/profiles"
@@ -22,7 +23,7 @@ import (
 // operations of its own. It implements agdisc.Source.
 type Agents struct {
 	part.Passive
-	hires    Hires
+	hires    *served.Profiles
 	declare  func(*config.Config)
 	roster   roster[config.A2AAgent, *remote]
 	records  a2aowners.Records
@@ -51,7 +52,7 @@ type AgentOptions struct {
 	Log     *zap.Logger
 	Records a2aowners.Records // of whose tasks are
 	Access  profiles.Access
-	Hires   Hires
+	Hires   *served.Profiles // has Workers carry out tasks
 
 	// Declare has the hints on agents that a configuration declares be in force.
 	Declare func(*config.Config)

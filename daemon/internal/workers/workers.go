@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/internal/bridge/schema"
 	"github.com/slimwire/swp/internal/bridge/upstream"
@@ -29,7 +30,7 @@ import (
 type Workers struct {
 	part.Passive
 	conf    *config.Config
-	hires   Hires
+	hires   *served.Profiles
 	mayUse  func(identity, agentID string) bool
 	declare func(*config.Config)
 	roster  roster[config.A2AWorker, *hand]
@@ -50,18 +51,11 @@ const (
 
 var workerRunning = prometheus.NewDesc("swpd_a2a_running", "Tasks that a worker is carrying out.", []string{"worker"}, nil)
 
-// Hires has Workers carry out tasks. A reload puts them in, section by section, and then
-// hires them.
-type Hires interface {
-	Replace(gone, come []a2a.Registration)
-	Hire()
-}
-
 // Options configure Workers.
 type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
-	Hires  Hires
+	Hires  *served.Profiles // has Workers carry out tasks
 
 	// MayUse says who may use which agent_id.
 	MayUse func(identity, agentID string) bool
