@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -64,17 +65,11 @@ type memory struct {
 	closed  bool
 }
 
-// fault is the error of an operation that was told to fail, by its detail.
-type fault string
-
-const (
-	unavailable fault = "store_unavailable"
-	noRoom      fault = "store_quota"
+// The errors of operations that were told to fail.
+var (
+	unavailable = fmt.Errorf("memory: %w", store.ErrUnavailable)
+	noRoom      = fmt.Errorf("memory: %w", store.ErrQuota)
 )
-
-func (f fault) Error() string       { return "memory: " + string(f) }
-func (f fault) StoreDetail() string { return string(f) }
-func (fault) Retryable() bool       { return true }
 
 // impoverish leaves an owner no room.
 func (m *memory) impoverish(owner string) {

@@ -17,28 +17,16 @@ type Store interface {
 	store.Logs
 }
 
-// detailQuota is the detail of a store error for an exhausted quota of the owner. It may be
-// temporary, but not for short.
-const detailQuota = "store_quota"
-
-// kindOf returns the classification of a store error, nil if it has none.
-func kindOf(err error) (kind interface {
-	StoreDetail() string
-	Retryable() bool
-}) {
-	errors.As(err, &kind)
-	return kind
-}
-
-// passing reports whether a failed operation can be tried again.
+// passing reports whether a failed operation can be tried again soon. An exhausted quota of
+// the owner may be temporary, but not for short.
 func passing(err error) bool {
-	kind := kindOf(err)
-	return kind != nil && kind.Retryable() && kind.StoreDetail() != detailQuota
+	kind, ok := errors.AsType[*store.Error](err)
+	return ok && kind.Retryable() && !errors.Is(err, store.ErrQuota)
 }
 
 // reasonOf returns the reason of a Result for an error of the store.
 func reasonOf(err error) string {
-	if kind := kindOf(err); kind != nil && kind.StoreDetail() == detailQuota {
+	if errors.Is(err, store.ErrQuota) {
 		return reasonQuota
 	}
 	return reasonLost

@@ -1,11 +1,13 @@
 package artifact
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
+	"github.com/slimwire/swp/store"
 )
 
 // Codes of ART_ERR. Other refusals have the alias of the canonical code, such as
@@ -92,8 +94,8 @@ var (
 
 // unavailable is the refusal for a failure of the store.
 func unavailable(err error) *profiles.Error {
-	fault := profiles.AsError(profiles.Unavailable(err))
-	if kind, ok := asKind(err); ok && kind.StoreDetail() == "store_quota" {
+	fault := profiles.Unavailable(err)
+	if errors.Is(err, store.ErrQuota) {
 		fault.Text = "artifact: there is no room for this now"
 		fault.Answer = refusals.Answer(CodeQuota, fault.Text, true)
 	}

@@ -57,6 +57,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
+	"github.com/slimwire/swp/store"
 )
 
 // ProfileID is the profile_id of ARTIFACT, Name its short name.
@@ -74,7 +75,7 @@ const (
 // Options configure a Service. The zero value stores nothing.
 type Options struct {
 	// Store stores the artifacts. Nil: offers are refused.
-	Store Store
+	Store store.Blobs
 
 	// Access is asked for the operation offer on each artifact_id, and for get and list on
 	// artifacts of other identities. Nil denies nothing.
@@ -208,7 +209,7 @@ func New(opts Options) (*Service, error) {
 		Crossing: crossing(),
 		Show:     p1.Show(Messages),
 		Handler:  profiles.HandlerFunc(s.serve),
-		Check:    check,
+		Check:    p1.WellFormed(Messages),
 		Refusal:  refusals.Refusal,
 	}
 	return s, nil

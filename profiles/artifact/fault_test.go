@@ -106,7 +106,7 @@ func TestPR10AnUploadGoesOnAfterARestart(t *testing.T) {
 
 // sealless is a store in which verifying fails.
 type sealless struct {
-	artifact.Store
+	store.Blobs
 	fails int
 }
 
@@ -115,7 +115,7 @@ func (s *sealless) Seal(name string, sum [32]byte, keep time.Duration, done func
 		go done(false, store.ErrUnavailable)
 		return
 	}
-	s.Store.Seal(name, sum, keep, done)
+	s.Blobs.Seal(name, sum, keep, done)
 }
 
 // What is here as a whole and was not verified is when it is offered again.

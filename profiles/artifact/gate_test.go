@@ -14,14 +14,14 @@ import (
 // gate is a store whose Appends wait while it is closed, and fail as often as it
 // is told.
 type gate struct {
-	artifact.Store
+	store.Blobs
 	mu     sync.Mutex
 	shut   bool
 	queue  []func()
 	failed int
 }
 
-func newGate(s artifact.Store) *gate { return &gate{Store: s} }
+func newGate(s store.Blobs) *gate { return &gate{Blobs: s} }
 
 func (g *gate) close() {
 	g.mu.Lock()
@@ -54,7 +54,7 @@ func (g *gate) Append(name string, at, mark uint64, data []byte, done func(bool,
 		go done(false, store.ErrUnavailable)
 		return
 	}
-	next := func() { g.Store.Append(name, at, mark, data, done) }
+	next := func() { g.Blobs.Append(name, at, mark, data, done) }
 	if g.shut {
 		g.queue = append(g.queue, next)
 		return

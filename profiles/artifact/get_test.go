@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -301,7 +302,7 @@ func TestList(t *testing.T) {
 }
 
 func TestTooManyDownloadsAreRefused(t *testing.T) {
-	gate := &slowReads{Store: disk(t, "", filestore.Options{}), in: make(chan struct{}, 9), out: make(chan struct{})}
+	gate := &slowReads{Blobs: disk(t, "", filestore.Options{}), in: make(chan struct{}, 9), out: make(chan struct{})}
 	s := serve(t, "pipe", artifact.Options{Store: gate, Downloads: 3, DownloadsPerIdentity: 2}, endpoint.Bounds{})
 	a, b := s.dial(alice), s.dial(bob)
 	a.put(t, "a", []byte("x"))
@@ -335,19 +336,19 @@ func TestTooManyDownloadsAreRefused(t *testing.T) {
 
 // slowReads is a store whose reads wait.
 type slowReads struct {
-	artifact.Store
+	store.Blobs
 	in, out chan struct{}
 }
 
 func (s *slowReads) ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (int, bool, error) {
 	s.in <- struct{}{}
 	<-s.out
-	return s.Store.ReadAt(ctx, name, version, p, at)
+	return s.Blobs.ReadAt(ctx, name, version, p, at)
 }
 
 // counted is a store that counts what is read.
 type counted struct {
-	artifact.Store
+	store.Blobs
 	octets int
 }
 

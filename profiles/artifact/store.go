@@ -1,31 +1,13 @@
 package artifact
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/store"
 )
-
-// Store stores artifacts: blobs, and the parts of uploads. Package store documents the
-// methods.
-type Store interface {
-	Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error))
-	Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error))
-	Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error))
-	Discard(name string, done func(error))
-	Remove(name string, was uint64, done func(removed bool, err error))
-	Part(name string) (held, mark uint64, tag []byte, ok bool)
-	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
-	ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, found bool, err error)
-	Note(ctx context.Context, name string, version uint64) (note []byte, found bool, err error)
-	Scan(ctx context.Context, prefix, after string, yield func(store.BlobInfo) bool) error
-}
 
 // maxName is how long a name in a Store may be.
 const maxName = 1024
@@ -88,14 +70,3 @@ func decodeTag(b []byte) (t tag, err error) {
 }
 
 var errTag = errors.New("artifact: what is stored is not of this profile")
-
-// storeKind classifies an error of a store.
-type storeKind interface {
-	StoreDetail() string
-	Retryable() bool
-}
-
-func asKind(err error) (kind storeKind, ok bool) {
-	ok = errors.As(err, &kind)
-	return kind, ok
-}
