@@ -105,7 +105,7 @@ func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.E
 		target = c.Target + "/" + partner
 	}
 	found, err = c.findArtifact(ctx, profiles.Toward(c.peer, target), name)
-	if failed := (*rpc.Error)(nil); errors.As(err, &failed) {
+	if failed := (*rpc.Error)(nil); errors.As(err, &failed) && !failed.Retryable {
 		return nil, nil // there is no such partner, or it lists nothing
 	}
 	if found != nil {

@@ -45,3 +45,34 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		t.Error("a failure of this side hides its cause")
 	}
 }
+
+// A partner that cannot be asked now is no reason to say that an artifact is not there.
+func TestAnArtifactOfAPartnerIsLookedForUntilThePartnerAnswers(t *testing.T) {
+	for _, test := range []struct {
+		answer rpc.Error
+		final  bool // it lists none
+	}{
+		{rpc.Error{Code: rpc.CodeUnavailable, Message: "partner b cannot be reached now", Retryable: true}, false},
+		{rpc.Error{Code: rpc.CodeUnknownMethod, Message: "there is no partner b"}, true},
+	} {
+		says := func(result string, err error) rpc.Method {
+			return rpc.Method{Inline: func(*profiles.Request, []byte) ([]byte, error) { return []byte(result), err }}
+		}
+		p, err := rpc.New(rpc.Options{
+			Methods: map[string]rpc.Method{artifact.MethodList: says(`{"artifacts":[]}`, nil)},
+			Toward:  func(string, string) (rpc.Method, error) { return says("", &test.answer), nil },
+			Info:    func(*profiles.Peer) rpc.Info { return rpc.Info{Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}}} },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry, err := profiles.NewRegistry(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := attachedTo(t, registry).FindArtifact(t.Context(), "b/report")
+		if found != nil || (err == nil) != test.final || !test.final && !mayPass(err, nil) {
+			t.Errorf("%v: found %v, %v", &test.answer, found, err)
+		}
+	}
+}
