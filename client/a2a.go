@@ -21,7 +21,7 @@ func (c *Client) CheckAgent(ctx context.Context, agent string) error {
 	}
 	honoured, err := c.honours(ctx, a2a.ProfileID, a2a.ExtAgent)
 	if err == nil && !honoured {
-		err = &finalError{fmt.Errorf("%s does not say that it tells agents apart, so a task for %q could reach another one; leave the agent out", c.address, agent)}
+		err = &finalError{fmt.Errorf("%s does not support names of agents, so a task for %q could reach another agent; leave the agent out", c.address, agent)}
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (f *follower) ended(c *Client, r *a2a.Result) *TaskResult {
 	return t
 }
 
-var errUnacknowledged = errors.New("client: the peer does not say that it has taken the task in; it may have refused it, for which A2A has no answer")
+var errUnacknowledged = errors.New("client: the peer has not acknowledged the task; it may have refused it, for which A2A has no answer")
 
 // acknowledged returns a context for the first answer. An Event or the Result acknowledges
 // a task, within a second after the task was stored. Tasks of A2A 1.0 may have no early

@@ -113,7 +113,7 @@ func Bench(ctx context.Context, address string, opts Options, o BenchOptions) (*
 	return r, nil
 }
 
-var errUnanswered = errors.New("client: bench: calls were not answered in time; the server may be gone or overloaded (--timeout waits longer)")
+var errUnanswered = errors.New("client: bench: calls were not answered in time; the server may be down or overloaded (--timeout waits longer)")
 
 func dialAll(ctx context.Context, address string, opts Options, n int) ([]*Client, error) {
 	list := make([]*Client, 0, n)

@@ -97,7 +97,7 @@ func SplitTarget(address string) (addr transport.Addr, target string, err error)
 		at = scheme + "://" + hostport
 		for name := range strings.SplitSeq(target, "/") {
 			if why := noName(name); why != "" {
-				return addr, "", fmt.Errorf("client: address %.256q: %s; after the port there is nothing, or a slash and a name, or names with a slash between them", address, why)
+				return addr, "", fmt.Errorf("client: address %.256q: %s; after the port only a slash and a name may follow, or names separated by slashes", address, why)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func (c *Client) toward(ctx context.Context, target string) error {
 	case err != nil:
 		return err
 	case !passes:
-		return fmt.Errorf("%s does not say that it passes messages on to partners (extension 52), so what is meant for %q would be done there; leave /%[2]s out if you mean %[1]s", c.address, target)
+		return fmt.Errorf("%s does not announce that it forwards messages to partners (extension 52), so it would handle a message for %q itself; leave out /%[2]s if you mean %[1]s", c.address, target)
 	}
 	c.Session = profiles.Toward(c.peer, target)
 	return nil

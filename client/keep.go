@@ -58,7 +58,7 @@ type Kept struct {
 }
 
 // ErrKeptClosed is the error of a Kept after Close.
-var ErrKeptClosed = errors.New("client: the connection is not kept any more")
+var ErrKeptClosed = errors.New("client: the kept connection was closed")
 
 // worthwhile is the life of a connection after which the next is dialled without a pause. A
 // peer that refuses this side ends the connection earlier.

@@ -49,7 +49,7 @@ func (c *Client) CheckTarget(ctx context.Context, target string) error {
 		return err
 	}
 	if !honoured {
-		return fmt.Errorf("%s does not say that it tells servers apart, so a call for %q could reach another one; leave the name out", c.address, target)
+		return fmt.Errorf("%s does not support names of servers, so a call for %q could reach another server; leave the name out", c.address, target)
 	}
 	return nil
 }

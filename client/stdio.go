@@ -154,7 +154,7 @@ func (s *stdio) write(octets []byte) {
 	}
 	s.buf = append(s.buf, '\n')
 	if _, err := s.opts.Out.Write(s.buf); err != nil {
-		s.cancel(fmt.Errorf("client: nobody reads the answers: %w", err))
+		s.cancel(fmt.Errorf("client: the answers cannot be written: %w", err))
 	}
 	if cap(s.buf) > 1<<20 {
 		s.buf = nil

@@ -36,7 +36,7 @@ import (
 )
 
 // ErrAborted is returned by Run if Abort ended the drain.
-var ErrAborted = errors.New("daemon: stopped before everything in flight had ended")
+var ErrAborted = errors.New("daemon: stopped before all work in flight had ended")
 
 // Options configure Run.
 type Options struct {

@@ -68,7 +68,7 @@ func (r *reloader) halt(ctx context.Context) {
 	}
 }
 
-var errStopping = errors.New("swpd is stopping: nothing was read again; the next start reads everything")
+var errStopping = errors.New("swpd is stopping and has reloaded nothing; the next start reads all files")
 
 // ask requests a reload. The error is errStopping if the daemon is stopping, or that of
 // ctx.

@@ -388,7 +388,7 @@ func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
 	case fault != nil:
 		return rpc.Info{}, nil
 	case err != nil && (errors.Is(context.Cause(s.Context()), endpoint.ErrEnded) || s.Context().Err() == nil && ctx.Err() != nil) && l.unanswered():
-		return rpc.Info{}, fmt.Errorf("partner: it does not answer %s, and is not asked again until its entry changes; partners.%s.profiles can say what it serves: %w",
+		return rpc.Info{}, fmt.Errorf("partner: it does not answer %s, and is not asked again until its entry changes; list its profiles in partners.%s.profiles: %w",
 			rpc.MethodInfo, l.opts.Name, err)
 	case err != nil:
 		if cause := context.Cause(s.Context()); cause != nil {

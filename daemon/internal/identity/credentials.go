@@ -279,7 +279,7 @@ func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets
 func NotSelf(conf config.Partners, self string) error {
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
 		if conf[name].Identity == self {
-			return fmt.Errorf("partners.%s.identity: %s is this endpoint's own; name the partner's, as its swpd check prints it%s", name, self, development(self))
+			return fmt.Errorf("partners.%s.identity: %s is the identity of this endpoint; use that of the partner, as its swpd check prints it%s", name, self, development(self))
 		}
 	}
 	return nil

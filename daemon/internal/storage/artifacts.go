@@ -38,7 +38,7 @@ func openFiles(ctx context.Context, c *config.Config, records store.Records, acc
 	blobs, err := filestore.Open(ctx, o)
 	switch {
 	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: artifacts: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to go on with what can be read", err, o.Dir)
+		return nil, fmt.Errorf("data: artifacts: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to continue with the readable part", err, o.Dir)
 	case errors.Is(err, store.ErrVersion):
 		return nil, fmt.Errorf("data: %s: the artifacts in %s were written by another release, and nothing of them was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
 	case err != nil:

@@ -79,7 +79,7 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	case errors.Is(err, store.ErrVersion):
 		return nil, fmt.Errorf("data: %s: the store in %s was written by another release, and nothing in it was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
 	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to go on with what can be read", err, o.Dir)
+		return nil, fmt.Errorf("data: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to continue with the readable part", err, o.Dir)
 	case errors.Is(err, store.ErrFull):
 		return nil, fmt.Errorf("data: the volume of %s is full; make room on it, or name another directory: %w", o.Dir, err)
 	case err != nil:

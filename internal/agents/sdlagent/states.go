@@ -157,7 +157,7 @@ func (s *states) deliver(id string, body []byte) {
 			return
 		}
 	}
-	a.opts.Report(fmt.Errorf("sdlagent: %q as %q was not told of task %s: %w", w.Identity, w.Agent, id, err))
+	a.opts.Report(fmt.Errorf("sdlagent: %q as %q was not notified about task %s: %w", w.Identity, w.Agent, id, err))
 }
 
 func (s *states) deliverOnce(id string, body []byte) error {

@@ -31,7 +31,7 @@ type artifact struct {
 // maxHeld bounds how many responses of one stream are held back.
 const maxHeld = 4096
 
-var errHeld = errors.New("team: the answer is larger than what can be held back")
+var errHeld = errors.New("team: the answer is too large to be buffered")
 
 // take takes a response.
 func (a *answer) take(octets []byte, limit int) error {

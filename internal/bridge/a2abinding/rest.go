@@ -41,7 +41,7 @@ func ParseREST(body []byte) (*Failure, error) {
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Error == nil {
-		return nil, fmt.Errorf("a2abinding: a REST answer that says no error: %.100q", body)
+		return nil, fmt.Errorf("a2abinding: a REST answer without an error: %.100q", body)
 	}
 	f := &Failure{Code: CodeInternal, Message: answer.Error.Message, Data: answer.Error.Details}
 	if bytes.Equal(f.Data, []byte("null")) {

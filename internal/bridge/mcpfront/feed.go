@@ -217,7 +217,7 @@ func (s *session) place(id string) (fd *feed, after uint64, err error) {
 	defer s.mu.Unlock()
 	fd = s.feeds[n]
 	if fd == nil || after > fd.last || after < fd.lost {
-		return nil, 0, fmt.Errorf("mcpfront: what came after event %.32q is no longer kept", id)
+		return nil, 0, fmt.Errorf("mcpfront: the messages after event %.32q are no longer stored", id)
 	}
 	return fd, after, nil
 }

@@ -65,7 +65,7 @@ func (c *conversation) meet(result map[string]json.RawMessage, serverInfo []byte
 		} `json:"tools"`
 	}
 	if err := json.Unmarshal(result["capabilities"], &capabilities); err != nil {
-		return errors.New("the server says nothing of its capabilities")
+		return errors.New("the server has not sent its capabilities")
 	}
 	if c.server.tools = capabilities.Tools != nil; c.server.tools {
 		c.server.tells = capabilities.Tools.ListChanged && !c.opts.Brief

@@ -97,7 +97,7 @@ func measure(file *os.File) (size uint64, sum [32]byte, err error) {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(file, 0, info.Size()))
 	if err == nil && n != info.Size() {
-		err = fmt.Errorf("%s has become shorter while it was read", file.Name())
+		err = fmt.Errorf("%s was truncated while it was read", file.Name())
 	}
 	return uint64(n), [32]byte(h.Sum(nil)), err
 }

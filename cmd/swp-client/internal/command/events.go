@@ -87,7 +87,7 @@ message id is made from --id.`,
 // record makes the event but for its body.
 func (p *publishFlags) record() (*events.Record, error) {
 	if p.eventType == "" {
-		return nil, &usageError{"--type says what has happened, and is required"}
+		return nil, &usageError{"--type is required"}
 	}
 	if p.lines && p.body != "" || !p.lines && p.skip > 0 {
 		return nil, &usageError{"with --lines the lines are the bodies; --body goes without it, --skip only with it"}

@@ -76,7 +76,7 @@ Ctrl-C ends it.`, exitData),
 		case o.raw && f.asJSON:
 			return &usageError{"--raw and --json are two ways to write a payload; keep one"}
 		case o.exec != "" && (o.raw || f.asJSON):
-			return &usageError{"with --exec nothing is written but what the command writes; leave out --raw and --json"}
+			return &usageError{"with --exec only the command writes output; leave out --raw and --json"}
 		}
 		if err := checkTopic(args[1]); err != nil {
 			return err

@@ -200,7 +200,7 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 			printed.State, printed.Attempts, printed.Reason = state, attempts, reason
 		})
 		if err != nil {
-			return errors.Join(err, fmt.Errorf("it is confirmed; see how it stands with: relay status ADDR %s", printed.ID))
+			return errors.Join(err, fmt.Errorf("it is confirmed; show its state with: relay status ADDR %s", printed.ID))
 		}
 		if printed.State == relay.DeadState {
 			dead = fmt.Errorf("delivery %s is dead: %s", printed.ID, printed.Reason)

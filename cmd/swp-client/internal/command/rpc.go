@@ -54,7 +54,7 @@ func (r *rpcFlags) add(cmd *cobra.Command) {
 }
 
 // goesOn is what becomes of a call under a key that was left.
-const goesOn = "If the call has reached the endpoint it goes on there; the same command with the same --idempotency-key asks for its outcome."
+const goesOn = "If the call has reached the endpoint, it continues there; the same command with the same --idempotency-key asks for its outcome."
 
 // params reads what a call is made with.
 func (f *flags) params(args []string) ([]byte, error) {
@@ -123,7 +123,7 @@ listed with --json. --timeout is the maximum silence of the method: items restar
 			switch {
 			case f.asJSON:
 				if octets += len(item); octets > maxItems {
-					return fmt.Errorf("the items have more than %d octets; print them as they come with: rpc stream", maxItems)
+					return fmt.Errorf("the items have more than %d octets; print them as they arrive with: rpc stream", maxItems)
 				}
 				items = append(items, readable(item))
 			case progress:

@@ -63,7 +63,7 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 		case s.kid != "":
 			err = &usageError{"--kid names the key of --sign, which is missing"}
 		case s.form != formDefault:
-			err = &usageError{"--form says what the signature of --sign covers, which is missing"}
+			err = &usageError{"--form needs --sign: it is the form that the signature covers"}
 		}
 		return out, err
 	}
@@ -79,7 +79,7 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 		}
 	}
 	if out.Signer.Kid == "" {
-		return out, &usageError{"--kid is missing, and there is no .pub file beside the key of --sign"}
+		return out, &usageError{"--kid is missing, and there is no .pub file next to the key of --sign"}
 	}
 	switch s.form {
 	case formDefault:

@@ -21,7 +21,7 @@ func checkQuestion(as string, args []string) error {
 	nameless := len(args) == 2 && slices.Contains(config.Nameless(), args[0])
 	switch {
 	case as == "":
-		return errors.New("check --may: --as IDENTITY is missing: whose question is it?")
+		return errors.New("check --may: --as IDENTITY is missing")
 	case len(args) != 3 && !nameless:
 		return fmt.Errorf("check --may: %d arguments, want PROFILE OPERATION NAME, such as: mcp tools/call files/read_file", len(args))
 	}

@@ -70,7 +70,7 @@ func adminAddress(at, file string) (string, error) {
 		return "", &exitError{exitUsage, err}
 	}
 	if admin == config.AdminOff {
-		return "", errors.New("admin is off in this configuration, so there is nothing to ask")
+		return "", errors.New("admin is off in this configuration, so a running swpd cannot be asked")
 	}
 	return admin, nil
 }
@@ -106,7 +106,7 @@ func ask(at, method, path string, v any) error {
 		return errors.New(strings.TrimSpace(string(body)))
 	}
 	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, v) != nil {
-		return fmt.Errorf("what answers on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
+		return fmt.Errorf("the server on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
 	}
 	return nil
 }
