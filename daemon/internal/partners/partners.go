@@ -1,5 +1,5 @@
-// Package partners keeps the links to federation partners, and has what is behind them
-// offered as if it were here.
+// Package partners maintains the links to federation partners and offers the services of
+// partners under local names.
 package partners
 
 import (
@@ -45,9 +45,9 @@ type Partners struct {
 	log       *zap.Logger
 	audit     *zap.Logger
 	refusals  *prometheus.CounterVec
-	dialling  map[bool]*endpoint.Endpoint // for the sessions that are dialled, by their error path
+	dialling  map[bool]*endpoint.Endpoint // for outgoing sessions; the key says whether they offer the error path
 	dialled   part.Connections
-	declared  atomic.Pointer[map[string]*policyhint.Target] // of the partners, by name
+	declared  atomic.Pointer[map[string]*policyhint.Target] // policy hints that the configuration declares, by partner
 
 	mu    sync.Mutex
 	conf  config.Partners // in force
@@ -69,23 +69,24 @@ type Options struct {
 		Options(errorFrames bool) endpoint.Options
 	}
 
-	// Listeners have the sessions that peers have dialled.
+	// Listeners are the endpoints for incoming sessions.
 	Listeners interface{ Endpoints() []*endpoint.Endpoint }
 
-	// Keeper closes the connections of those who are not let in.
+	// Keeper closes connections that the access rules no longer allow.
 	Keeper interface {
 		Refuse(conn transport.Conn) error
 		RecheckAll(open []transport.Conn) (kept, closed int)
 	}
 
-	// Taken is told of other partners: what had one of their names is not theirs.
+	// Taken is called when the partners change: a name that was local may now belong to a
+	// partner.
 	Taken func(config.Partners)
 
-	// Forgotten is told of a partner that there is no more.
+	// Forgotten is called when a partner was removed.
 	Forgotten func(name string)
 }
 
-// New makes no link yet.
+// New opens no link.
 func New(o Options) *Partners {
 	return &Partners{
 		o: o, log: o.Log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
@@ -96,7 +97,7 @@ func New(o Options) *Partners {
 // Directory finds the links by name.
 func (p *Partners) Directory() *partner.Directory { return &p.directory }
 
-// Split returns the partner that a name leads to, with the rest of the name.
+// Split splits a name into the partner of its first segment and the rest.
 func (p *Partners) Split(name string) (partner, rest string, ok bool) {
 	link, rest, ok := p.directory.Split(name)
 	if !ok {
@@ -111,13 +112,14 @@ func (p *Partners) Has(name string) bool {
 	return ok
 }
 
-// Of returns the partner that the first segment of a name says, if it is one.
+// Of returns the partner that the first segment of a name denotes.
 func (p *Partners) Of(name string) (string, bool) {
 	partner, _, ok := p.Split(name)
 	return partner, ok
 }
 
-// Offer implements part.Part. What is behind partners is behind what is here.
+// Offer implements part.Part. It wraps the local backends, so that names of partners are
+// looked up first.
 func (p *Partners) Offer(o *all.Options) error {
 	o.Partner, o.A2A.Refused = p.directory.Asked, p.refusedTask
 	o.MCP.Backend = &partner.Backend{
@@ -138,7 +140,7 @@ func (p *Partners) Offer(o *all.Options) error {
 	return nil
 }
 
-// Target returns what is declared of a partner.
+// Target returns the policy hints that are declared for a partner.
 func (p *Partners) Target(name string) (*policyhint.Target, bool) {
 	declared := p.declared.Load()
 	if declared == nil {
@@ -148,8 +150,8 @@ func (p *Partners) Target(name string) (*policyhint.Target, bool) {
 	return target, ok
 }
 
-// apply has the links be those of a configuration: what has not changed stays, what
-// has is begun anew. Their trust has been loaded before.
+// apply replaces the partners. A link whose entry has not changed stays; a changed one is
+// closed and opened again. The trust anchors of the partners must be loaded before.
 func (p *Partners) apply(conf config.Partners) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +171,7 @@ func (p *Partners) apply(conf config.Partners) {
 		}
 		link, err := partner.New(p.options(name, conf[name]))
 		if err != nil {
-			p.log.Error("partner", zap.String("partner", name), zap.Error(err)) // what the configuration allows is allowed
+			p.log.Error("partner", zap.String("partner", name), zap.Error(err)) // cannot happen: the configuration was checked
 			continue
 		}
 		p.links[name] = link
@@ -182,23 +184,23 @@ func (p *Partners) apply(conf config.Partners) {
 	}
 	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
-	for _, name := range removed { // whoever counts looks at the directory afterwards
+	for _, name := range removed { // after the directory has changed, because counters look partners up there
 		p.forget(name)
 	}
 	for _, ep := range p.o.Listeners.Endpoints() {
-		for s := range ep.Sessions() { // a new partner may have been here all along
+		for s := range ep.Sessions() { // a peer that is a partner now may have been connected before
 			p.directory.Adopt(s)
 		}
 	}
 }
 
-// sameLink reports whether two entries of a partner want the same link to it.
+// sameLink reports whether a link for entry a can stay for entry b.
 func sameLink(a, b config.Partner) bool {
 	b.Queue = a.Queue
 	return reflect.DeepEqual(a, b)
 }
 
-// bound has the deliveries that wait for partners be bounded as a configuration says.
+// bound sets the limits of the queues of partners.
 func (p *Partners) bound(conf config.Partners) {
 	for name, c := range conf {
 		if old, ok := p.conf[name]; ok && old.Queue == c.Queue {
@@ -212,7 +214,7 @@ func (p *Partners) bound(conf config.Partners) {
 	}
 }
 
-// forget drops what is counted of a partner that there is no more.
+// forget removes the counters of a partner that was removed.
 func (p *Partners) forget(name string) {
 	p.refusals.DeletePartialMatch(prometheus.Labels{"partner": name})
 	p.o.Forgotten(name)
@@ -257,7 +259,7 @@ var crosses = map[string]partner.Trace{
 	config.TraceParent: partner.TraceParent, config.TraceFull: partner.TraceFull, config.TraceNone: partner.TraceNone,
 }
 
-// dial connects to a partner, unless the access rules do not let it in.
+// dial connects to a partner unless the access rules deny its identity.
 func (p *Partners) dial(ctx context.Context, addr transport.Addr, policy *transport.Policy) (conn transport.Conn, err error) {
 	if addr.Transport == "quic" {
 		conn, err = quicconn.Dial(ctx, addr.HostPort(), policy, quicconn.Options{OnSecurity: p.o.Security})
@@ -273,7 +275,8 @@ func (p *Partners) dial(ctx context.Context, addr transport.Addr, policy *transp
 	return conn, nil
 }
 
-// InFlight is endpoint.Options.InFlightOf: a link carries what many have to say.
+// InFlight implements endpoint.Options.InFlightOf: a link carries the exchanges of many
+// peers, so its limit is higher.
 func (p *Partners) InFlight(identity string) int { return p.directory.InFlight(identity) }
 
 // observe logs what happens to links.
@@ -294,8 +297,8 @@ func (p *Partners) observe(e partner.Event) {
 	}
 }
 
-// Open implements part.Part. What is dialled has bounds of its own: many peers must not keep a
-// partner from being reached.
+// Open implements part.Part. Outgoing sessions have limits of their own, so that many
+// incoming peers cannot keep a partner from being reached.
 func (p *Partners) Open() error {
 	for _, errorFrames := range []bool{false, true} {
 		ep, err := endpoint.New(p.o.Endpoints.Options(errorFrames))
@@ -310,13 +313,15 @@ func (p *Partners) Open() error {
 // Endpoints implements part.Part.
 func (p *Partners) Endpoints() []*endpoint.Endpoint { return slices.Collect(maps.Values(p.dialling)) }
 
-// Opened implements part.Part: whoever is let in finds the names of partners taken.
+// Opened implements part.Part. The names of partners are reserved before the first peer
+// connects.
 func (p *Partners) Opened() { p.apply(p.o.Config.Partners) }
 
 // Recheck implements part.Part.
 func (p *Partners) Recheck() (kept, closed int) { return p.o.Keeper.RecheckAll(p.dialled.List()) }
 
-// Retire implements part.Part: the links end. Sessions are drained with their endpoints.
+// Retire implements part.Part: the links end. Their sessions are drained with the
+// endpoints.
 func (p *Partners) Retire() {
 	p.mu.Lock()
 	p.shut = true
@@ -328,13 +333,13 @@ func (p *Partners) Retire() {
 	}
 }
 
-// Status is the state of a link, and of what waits for it.
+// Status is the state of a link and of the queue for the partner.
 type Status struct {
 	partner.Status
 	Queue Queue `json:"queue"`
 }
 
-// Queue is the deliveries that wait for a partner.
+// Queue describes the deliveries that wait for a partner.
 type Queue struct {
 	Messages int64 `json:"messages"`
 	Octets   int64 `json:"octets"`
@@ -342,7 +347,7 @@ type Queue struct {
 
 // Status returns the state of each link, by name.
 func (p *Partners) Status() []Status {
-	list := []Status{} // never nil, which JSON shows as null
+	list := []Status{} // not nil: JSON would show null
 	for _, link := range p.directory.Links() {
 		s := Status{Status: link.Status()}
 		s.Failure = boundlog.Clean(s.Failure)
@@ -357,7 +362,7 @@ func (p *Partners) Look(h *part.Health) {
 	h.Warnings = append(append(h.Warnings, p.warnings()...), p.expiries()...)
 }
 
-// warnings says which partners are away.
+// warnings lists the partners that are not connected.
 func (p *Partners) warnings() []string {
 	var list []string
 	for _, s := range p.Status() {
@@ -373,7 +378,7 @@ func (p *Partners) warnings() []string {
 	return list
 }
 
-// expiries says which partners have shown a certificate that ends soon.
+// expiries lists the partners whose last certificate expires soon.
 func (p *Partners) expiries() []string {
 	var list []string
 	now := p.o.Credentials.Now()
@@ -385,7 +390,7 @@ func (p *Partners) expiries() []string {
 	return list
 }
 
-// Shown describes the certificates that partners showed last.
+// Shown describes the last certificate of each partner.
 func (p *Partners) Shown() (list []certinfo.Info) {
 	for _, s := range p.Status() {
 		if s.Seen != nil {
@@ -398,13 +403,14 @@ func (p *Partners) Shown() (list []certinfo.Info) {
 	return list
 }
 
-// Section is the links, and the bundles that vouch for partners alone.
+// Section is the reloadable part of the configuration: the links and the trust bundles of
+// partners.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare}
 }
 
-// Prepare reads the bundles of partners. The links follow once peers were held against
-// those.
+// Prepare reads the trust bundles of the partners. The links change after connected peers
+// were checked against these bundles.
 func (p *Partners) Prepare(c *config.Config) (part.Change, error) {
 	commit, err := p.o.Credentials.PrepareBundles(c.Partners)
 	if err != nil {
@@ -434,8 +440,7 @@ func (p *Partners) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{p}
 }
 
-// Describe implements prometheus.Collector. Labels are names from the
-// configuration.
+// Describe implements prometheus.Collector. Label values are names from the configuration.
 func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerUp
 	ch <- partnerConnects
@@ -465,13 +470,12 @@ func (p *Partners) Collect(ch chan<- prometheus.Metric) {
 	p.refusals.Collect(ch)
 }
 
-// Adopting returns an Observer that tells another one, and hands the sessions of partners to
+// Adopting returns an Observer that forwards to o and hands the sessions of partners to
 // their links.
 func (p *Partners) Adopting(o *telemetry.Observer) endpoint.Observer {
 	return adopting{o, &p.directory}
 }
 
-// adopting is an Observer that hands the sessions of partners to their links.
 type adopting struct {
 	*telemetry.Observer
 	directory *partner.Directory

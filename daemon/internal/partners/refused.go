@@ -10,15 +10,16 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// newRefusals counts what partners have refused. Labels are names from the configuration
-// and codes.
+// newRefusals counts refusals by partners. Label values are names from the configuration
+// and error codes.
 func newRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "swpd_partner_refusals_total", Help: "What the partner, or an endpoint behind it, has refused of what was passed on.",
 	}, []string{"partner", "code"})
 }
 
-// refusedTask is refused for a task, whose name begins with that of the partner.
+// refusedTask records the refusal of a task, whose name begins with the name of the
+// partner.
 func (p *Partners) refusedTask(r a2a.Refusal) {
 	name, _, _ := strings.Cut(r.Name, "/")
 	p.refused(partner.Refusal{
@@ -26,12 +27,11 @@ func (p *Partners) refusedTask(r a2a.Refusal) {
 	})
 }
 
-// refused writes to the audit trail that a partner has refused something. What was
-// asked is what a peer wrote, and who refused it what the partner says: the log cuts
-// and escapes both.
+// refused writes the refusal by a partner to the audit trail. The name comes from a peer
+// and the reason from the partner; the log truncates and escapes both.
 func (p *Partners) refused(r partner.Refusal) {
 	p.refusals.WithLabelValues(r.Partner, r.Code.String()).Inc()
-	if _, still := p.Of(r.Partner + "/" + r.Name); !still { // it was removed meanwhile
+	if _, still := p.Of(r.Partner + "/" + r.Name); !still { // the partner was removed in the meantime
 		p.forget(r.Partner)
 	}
 	p.audit.Warn("refused by partner",

@@ -11,9 +11,8 @@ import (
 	"github.com/slimwire/swp/internal/access"
 )
 
-// routes are where envelopes go, by patterns of agent_ids. The first one that matches
-// counts: an agent_id itself comes before patterns, and of those the one with more
-// characters that are no wildcard.
+// routes map patterns of agent_ids to targets, in order of precedence: first an exact
+// agent_id, then the pattern with most literal characters.
 type routes []route
 
 type route struct {
@@ -34,7 +33,7 @@ func newRoutes(c map[string]string) (routes, error) {
 	return list, nil
 }
 
-// rank says how narrow a pattern is.
+// rank orders patterns by how specific they are.
 func rank(pattern string) int {
 	stars := strings.Count(pattern, "*")
 	if stars == 0 {
@@ -53,8 +52,8 @@ func (r routes) find(agentID string) string {
 	return ""
 }
 
-// Unreached says which routes of a configuration never decide: another one matches all
-// that they match, or what they match stays here.
+// Unreached lists the routes of a configuration that have no effect, because another route
+// or this endpoint takes all their agent_ids.
 func Unreached(c *config.SDL) (warnings []string) {
 	list, err := newRoutes(c.Routes)
 	if err != nil {
@@ -72,10 +71,10 @@ func Unreached(c *config.SDL) (warnings []string) {
 	return warnings
 }
 
-// covers reports whether a pattern matches all that another one matches. It may miss that
-// of patterns that differ in how wildcards follow each other.
+// covers reports whether pattern p matches everything that q matches. It may return false
+// for patterns whose wildcards differ only in their order.
 func covers(p, q string) bool {
-	row := make([]bool, len(q)+1) // whether the rest of p covers q from here on
+	row := make([]bool, len(q)+1) // index i: whether the rest of p covers q[i:]
 	row[len(q)] = true
 	for p != "" {
 		stars := len(p) - len(strings.TrimRight(p, "*"))

@@ -1,5 +1,5 @@
-// Package sdlserver answers to A2A-SDL: it makes the server of the language from the
-// configuration and gives it its way to this endpoint.
+// Package sdlserver serves A2A-SDL: it builds the SDL server from the configuration and
+// connects it to this endpoint.
 package sdlserver
 
 import (
@@ -27,9 +27,9 @@ import (
 	"github.com/slimwire/swp/sdl/trust"
 )
 
-// Server is what this endpoint answers to A2A-SDL. What it does for a peer it does over
-// a pipe to this endpoint that is that peer's, so that rules, limits and the audit trail
-// see it as they see everything else of that peer.
+// Server serves A2A-SDL. For each peer it uses a pipe to this endpoint with the identity of
+// that peer, so that access rules, limits and the audit trail apply as to a direct
+// connection.
 type Server struct {
 	part.Passive
 	o     Options
@@ -37,12 +37,12 @@ type Server struct {
 	agent *sdlagent.Agent // nil: A2A-SDL is not served
 	way   *part.Door
 
-	// What does not end with a language that another one replaces.
+	// The following fields survive a reload of the section.
 	sessions *trust.Sessions
-	registry *sdlagent.Registry // nil: nobody was ever trusted to sign
+	registry *sdlagent.Registry // nil: no key was ever trusted
 }
 
-// maxSDLFile is the largest file of keys, versions or approvers.
+// maxSDLFile limits a file of keys, versions or approvers, in octets.
 const maxSDLFile = 1 << 20
 
 // Options configure a Server.
@@ -55,19 +55,19 @@ type Options struct {
 	Guard   Guard
 	Ways    *Ways // to agents of partners
 
-	// Has reports whether there is an MCP server of a name, and Split returns the partner
-	// that a name leads to, with the rest of the name.
+	// Has reports whether a local MCP server has the name. Split splits a name into a
+	// partner and the rest.
 	Has   func(server string) bool
 	Split func(name string) (partner, rest string, ok bool)
 }
 
-// Guard says who may speak as which agent.
+// Guard reports which agent_ids an identity may use.
 type Guard interface {
 	Allowed(identity, profile, operation, name string) bool
 	MayUse(identity, agentID string) bool
 }
 
-// New reads what the configuration names.
+// New reads the files that the configuration names.
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: o.Log.Named(boundlog.Backend), sessions: trust.NewSessions(trust.SessionOptions{})}
 	if o.Config.SDL.AgentID == "" {
@@ -99,19 +99,19 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Check reads what a configuration names.
+// Check reads the files that a configuration names.
 func Check(c *config.Config) error {
 	_, err := readLanguage(c, nil, nil)
 	return err
 }
 
-// language is the server of the language as one reading of section sdl has it.
+// language is the state that one reading of section sdl produces.
 type language struct {
 	serve.Options
-	trusted canonical.Value // what the trust registry begins as; of no use without a Policy
+	trusted canonical.Value // initial content of the trust registry; used with a Policy only
 }
 
-// readLanguage reads what the configuration names. Nothing of it is in force yet.
+// readLanguage reads the files that the configuration names and changes nothing.
 func readLanguage(c *config.Config, records sdlagent.Records, sessions *trust.Sessions) (*language, error) {
 	s, o := &c.SDL, new(language)
 	o.Limits = sdl.Limits{MaxBytes: int(c.SDLBytes()), MaxDepth: s.Limits.Depth, MaxArray: s.Limits.Array, MaxHops: s.Limits.Hops}
@@ -154,7 +154,7 @@ func readLanguage(c *config.Config, records sdlagent.Records, sessions *trust.Se
 	return o, nil
 }
 
-// readKeys reads the security policy, which lacks the trust registry.
+// readKeys reads the security policy without the trust registry.
 func (o *language) readKeys(s *config.SDL) error {
 	v, err := readValue(s.Keys)
 	if err != nil {
@@ -179,8 +179,8 @@ func (o *language) readKeys(s *config.SDL) error {
 	return nil
 }
 
-// trust has the keys of a language be trusted, with the changes that were made to them
-// since they were in their file.
+// trust puts the keys of o into the trust registry, together with the stored changes that
+// were made since the file was written.
 func (s *Server) trust(o *language) error {
 	if o.Policy == nil {
 		return nil
@@ -199,18 +199,18 @@ func (s *Server) trust(o *language) error {
 	return nil
 }
 
-// Section is the language.
+// Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "sdl", Stays: "the old one stays", Prepare: prepare,
 		Keys: []string{"sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools", "sdl.limits"},
-		// Who this endpoint is in the language, and whether it speaks it, does not change.
+		// The agent_id and whether A2A-SDL is served change at a restart only.
 		Fits:  func(started, now *config.Config) bool { return started.SDL.AgentID == now.SDL.AgentID },
 		Files: func(c *config.Config) []string { return c.SDL.Files() },
 	}
 }
 
-// Prepare makes the language of a configuration ready.
+// Prepare reads section sdl.
 func (s *Server) Prepare(c *config.Config) (part.Change, error) {
 	if s.agent == nil {
 		return part.Change{Commit: func() bool { return false }}, nil
@@ -244,7 +244,8 @@ func lists(m map[string]config.List) map[string][]string {
 	return out
 }
 
-// proposals are who changes the trust registry; nil if nobody does.
+// proposals returns the verifier for changes of the trust registry; nil if no changes are
+// allowed.
 func proposals(t *config.SDLTrust) (trust.Verifier, error) {
 	switch {
 	case t.Quorum != "":
@@ -288,14 +289,14 @@ func (s *Server) Offer(o *all.Options) error {
 	return nil
 }
 
-// may says who may speak as which agent.
+// may reports whether an identity may use an agent_id.
 func (s *Server) may(identity, agentID string) bool { return mayAs(s.o.Guard, identity, agentID) }
 
 func mayAs(g Guard, identity, agentID string) bool {
 	return g.Allowed(identity, "sdl", "send", agentID) && g.MayUse(identity, agentID)
 }
 
-// target splits the name of a tool: the first segment decides what the server is.
+// target splits the name of a tool: its first segment denotes a local server or a partner.
 func (s *Server) target(name string) (server, tool string, ok bool) {
 	if partner, rest, ok := s.o.Split(name); ok {
 		server, tool, ok := strings.Cut(rest, "/")
@@ -305,8 +306,8 @@ func (s *Server) target(name string) (server, tool string, ok bool) {
 	return server, tool, s.o.Has(server) && tool != ""
 }
 
-// sessionOf returns the session of an identity as an agent: its last one, or that of its
-// Handshake of A2A.
+// sessionOf returns the last session of an identity as an agent, or else the session of its
+// A2A-SDL handshake.
 func (s *Server) sessionOf(identity, agentID string) (profiles.Session, bool) {
 	if session, ok := s.o.Served.Set().SDL.Session(identity, agentID); ok {
 		return session, true
@@ -338,7 +339,7 @@ func (s *Server) connect(identity string) (profiles.Session, func(), error) {
 // Recheck implements part.Part.
 func (s *Server) Recheck() (kept, closed int) { return s.way.Recheck(nil) }
 
-// Opened implements part.Part: the tasks of an earlier process go on.
+// Opened implements part.Part: tasks that a previous process left unfinished continue.
 func (s *Server) Opened() {
 	if s.agent == nil {
 		return
@@ -348,7 +349,7 @@ func (s *Server) Opened() {
 	}
 }
 
-// Close implements part.Part. Nobody is left to answer, and the profiles are still there.
+// Close implements part.Part. The profiles are still open when it runs.
 func (s *Server) Close() error {
 	if s.agent != nil {
 		s.agent.Close()

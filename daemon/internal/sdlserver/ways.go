@@ -23,9 +23,9 @@ import (
 	carriage "github.com/slimwire/swp/profiles/sdl"
 )
 
-// Ways are those of envelopes to partners, and of events to agents that are not this
-// endpoint. They are there whether it answers to A2A-SDL or not. It implements Onward of
-// profile 1024.
+// Ways route envelopes to partners, and events to agents other than this endpoint. They
+// work also when this endpoint does not serve A2A-SDL. It implements Onward of profile
+// 1024.
 type Ways struct {
 	part.Passive
 	sdlagent.Heads
@@ -87,7 +87,7 @@ func (w *Ways) Owns(identity, agentID string) bool { return w.o.Guard.MayUse(ide
 // May implements Onward.
 func (w *Ways) May(identity, agentID string) bool { return mayAs(w.o.Guard, identity, agentID) }
 
-// Route implements Onward. What is for this endpoint stays here.
+// Route implements Onward. It returns the empty string for an agent_id of this endpoint.
 func (w *Ways) Route(agentID string) string {
 	if agentID == w.o.Config.SDL.AgentID {
 		return ""
@@ -100,8 +100,8 @@ func (w *Ways) Concerns(identity, agentID string) bool {
 	return agentID != w.o.Config.SDL.AgentID && w.o.Directory.Knows(identity)
 }
 
-// Bring implements Onward: an event goes to the session of its agent, or else into the
-// relay, as the identity that sent it.
+// Bring implements Onward: it delivers an event to the session of its agent. If that fails,
+// the relay keeps the event under the identity of the sender.
 func (w *Ways) Bring(ctx context.Context, e *carriage.Event) error {
 	if link := w.o.Directory.Of(e.To); link != nil {
 		return w.pass(ctx, link, e)
@@ -112,8 +112,8 @@ func (w *Ways) Bring(ctx context.Context, e *carriage.Event) error {
 	return w.keep(ctx, e, sdlagent.Topic(e.AgentID))
 }
 
-// State takes an event of this endpoint itself to an agent of a partner. It reports false
-// for an identity that is no partner's.
+// State delivers an event of this endpoint to an agent of a partner. known is false if
+// identity is not a partner.
 func (w *Ways) State(ctx context.Context, identity, agentID string, body []byte) (known bool, err error) {
 	link := w.o.Directory.Of(identity)
 	if link == nil {
@@ -122,8 +122,8 @@ func (w *Ways) State(ctx context.Context, identity, agentID string, body []byte)
 	return true, w.pass(ctx, link, &carriage.Event{From: w.o.Self(), To: identity, AgentID: agentID, Body: body})
 }
 
-// pass passes an event on to a partner, which confirms it; else it waits in the relay for
-// the partner.
+// pass sends an event to a partner and waits for its confirmation. If that fails, the relay
+// keeps the event for the partner.
 func (w *Ways) pass(ctx context.Context, link *partner.Link, e *carriage.Event) error {
 	if up := link.Now(); up != nil && link.Serves(up, carriage.ProfileID) && link.Serves(up, rpc.ProfileID) && w.confirmed(ctx, up, e) == nil {
 		return nil
@@ -131,7 +131,7 @@ func (w *Ways) pass(ctx context.Context, link *partner.Link, e *carriage.Event) 
 	return w.keep(ctx, e, link.Name()+"/"+sdlagent.Topic(e.AgentID))
 }
 
-// confirmed sends an event to a partner, and returns once the partner has accepted it.
+// confirmed sends an event to a partner and returns when the partner has accepted it.
 func (w *Ways) confirmed(ctx context.Context, up *partner.Up, e *carriage.Event) error {
 	lane, err := up.Session.Open(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *Ways) confirmed(ctx context.Context, up *partner.Up, e *carriage.Event)
 	return rpc.SyncOf(ctx, lane, call.MsgID())
 }
 
-// keep leaves an event with the relay. The same one is kept once.
+// keep stores an event in the relay. A repeated event is stored once.
 func (w *Ways) keep(ctx context.Context, e *carriage.Event, topic string) error {
 	if !w.o.Guard.Allowed(e.From, relay.Name, "publish", topic) {
 		return profiles.Deny(&profiles.Error{

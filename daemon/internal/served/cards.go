@@ -14,14 +14,14 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// Cards are the cards of agents that the configuration names, as their files
-// have them. It implements agdisc.Source.
+// Cards serves the agent cards from the files that the configuration names. It implements
+// agdisc.Source.
 type Cards struct {
 	part.Passive
 	table atomic.Pointer[agdisc.Table]
 }
 
-// NewCards reads the cards of a configuration for the first time.
+// NewCards reads the card files.
 func NewCards(c *config.Config) (*Cards, error) {
 	table, err := readCards(c)
 	if err != nil {
@@ -38,12 +38,12 @@ func (k *Cards) Offer(o *all.Options) error {
 	return nil
 }
 
-// CardsSection is the cards.
+// CardsSection is the reloadable part of the configuration.
 func CardsSection(prepare part.Prepare) part.Section {
 	return part.Section{Name: "agent cards", Stays: "the old ones stay", Keys: []string{"agdisc.cards"}, Files: cardFiles, Prepare: prepare}
 }
 
-// Prepare reads the cards of a configuration.
+// Prepare reads the card files.
 func (k *Cards) Prepare(c *config.Config) (part.Change, error) {
 	table, err := readCards(c)
 	return part.Change{
@@ -72,7 +72,7 @@ func readCards(c *config.Config) (*agdisc.Table, error) {
 	return table, nil
 }
 
-// cardFiles are those that the section reads again.
+// cardFiles lists the files that the section watches.
 func cardFiles(c *config.Config) (files []string) {
 	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
 		files = append(files, c.AGDISC.Cards[id].File)

@@ -15,7 +15,7 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 )
 
-// targets are what is declared of what acts for peers, by what a profile calls it.
+// targets maps names in a profile to declared policy hints.
 type targets map[string]*policyhint.Target
 
 func serverTargets(c *config.Config) targets {
@@ -56,9 +56,9 @@ func methodTargets(c *config.Config) targets {
 	return t
 }
 
-// Hints are what is declared of what acts for peers. Of what is here a section of the
-// configuration replaces each kind; behind it come the partners: what is declared of one
-// holds for all that is behind it. It implements policyhint.Targets.
+// Hints holds the policy hints that the configuration declares. A reload replaces the hints
+// of one section at a time. Hints of a partner apply to everything that the partner serves.
+// It implements policyhint.Targets.
 type Hints struct {
 	part.Passive
 	partner                           func(name string) (*policyhint.Target, bool)
@@ -66,7 +66,7 @@ type Hints struct {
 	servers, workers, agents, methods atomic.Pointer[targets]
 }
 
-// NewHints takes what a configuration declares.
+// NewHints reads the hints of a configuration.
 func NewHints(c *config.Config, log *zap.Logger) *Hints {
 	h := &Hints{log: log.Named(boundlog.Security)}
 	h.SetServers(c)
@@ -76,22 +76,23 @@ func NewHints(c *config.Config, log *zap.Logger) *Hints {
 	return h
 }
 
-// Behind sets who knows what is declared of partners. It comes before anybody asks.
+// Behind sets the lookup of hints of partners. Call it before the first use.
 func (h *Hints) Behind(partner func(name string) (*policyhint.Target, bool)) { h.partner = partner }
 
-// SetServers has what a configuration declares of MCP servers be in force.
+// SetServers replaces the hints of MCP servers.
 func (h *Hints) SetServers(c *config.Config) { h.servers.Store(new(serverTargets(c))) }
 
-// SetWorkers does so for the workers of A2A.
+// SetWorkers replaces the hints of A2A workers.
 func (h *Hints) SetWorkers(c *config.Config) { h.workers.Store(new(workerTargets(c))) }
 
-// SetAgents does so for the agents of A2A.
+// SetAgents replaces the hints of A2A agents.
 func (h *Hints) SetAgents(c *config.Config) { h.agents.Store(new(agentTargets(c))) }
 
-// SetMethods does so for the methods of RPC.
+// SetMethods replaces the hints of RPC methods.
 func (h *Hints) SetMethods(c *config.Config) { h.methods.Store(new(methodTargets(c))) }
 
-// Target implements policyhint.Targets. Kinds of workers and of agents are never the same.
+// Target implements policyhint.Targets. A kind belongs either to a worker or to an agent,
+// never to both.
 func (h *Hints) Target(profile, name string) (*policyhint.Target, bool) {
 	var of []*atomic.Pointer[targets]
 	switch profile {

@@ -6,17 +6,18 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// hiring are the Workers of profile 2 that end and begin with a reload. Sections put
-// theirs in first, so that a name may move from one section to another.
+// hiring collects the Workers of profile 2 that a reload removes and adds. All sections add
+// theirs before the change takes effect, so that a name may move from one section to
+// another.
 type hiring struct{ gone, come []a2a.Registration }
 
-// Replace has the next Hire end some Workers and begin others.
+// Replace schedules the removal of gone and the addition of come for the next Hire.
 func (p *Profiles) Replace(gone, come []a2a.Registration) {
 	h := &p.hiring
 	h.gone, h.come = append(h.gone, gone...), append(h.come, come...)
 }
 
-// Hire has the Workers carry out tasks that sections have put in, and no others.
+// Hire applies the scheduled changes.
 func (p *Profiles) Hire() {
 	h := p.hiring
 	p.hiring = hiring{}

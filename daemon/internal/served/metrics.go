@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 )
 
-// relayed is a relay as metrics.
+// relayed exposes the state of a relay as metrics.
 type relayed struct{ *relay.Service }
 
 var (
@@ -39,14 +39,14 @@ func (r relayed) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// waitingTasks counts the tasks of a Service that wait.
+// waitingTasks counts the waiting tasks of a Service.
 func waitingTasks(s *a2a.Service) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "swpd_a2a_waiting", Help: "Tasks of peers that wait for a worker, or for an agent that is away.",
 	}, func() float64 { return float64(s.Waiting()) })
 }
 
-// liveTasks counts those that are not over.
+// liveTasks counts the tasks without a final state.
 func liveTasks(s *a2a.Service) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "swpd_a2a_tasks", Help: "Tasks of peers that are not over, wherever they are carried out.",

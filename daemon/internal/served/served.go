@@ -1,5 +1,5 @@
-// Package served makes the profiles that this endpoint serves, and gives them what the
-// configuration says: agent cards, keys of credentials, hints, and who carries out tasks.
+// Package served builds the profiles that this endpoint serves and passes them their
+// configuration: agent cards, credential keys, policy hints and workers.
 package served
 
 import (
@@ -16,31 +16,31 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Profiles are those of a daemon, as a part of it. They are there once Make has made them;
-// other parts are made ahead of it and have them by reference. It implements
-// profiles.Carrier and profiles.Policy with what the profiles say.
+// Profiles are the profiles of a daemon, as one of its parts. Other parts get a reference
+// before Make has built the profiles. It implements profiles.Carrier and profiles.Policy by
+// calling the profiles.
 type Profiles struct {
 	part.Passive
-	set    *all.Set // nil until they are there
+	set    *all.Set // nil before Make
 	log    *zap.Logger
-	hiring hiring // of a reload that is under way
+	hiring hiring // of the current reload
 }
 
-// New makes no profile yet.
+// New returns Profiles without content; see Make.
 func New(log *zap.Logger) *Profiles { return &Profiles{log: log} }
 
-// Options configure the profiles beside what the parts offer.
+// Options configure the profiles, in addition to what the parts offer.
 type Options struct {
 	Version string
-	More    []*profiles.Profile   // of the program that embeds this one
+	More    []*profiles.Profile   // profiles of the embedding program
 	Methods map[string]rpc.Method // likewise
 
-	Idle         time.Duration // after which a connection is ended
-	Handler      time.Duration // that a method may take
+	Idle         time.Duration // an idle connection ends after it
+	Handler      time.Duration // time limit of a method
 	ReplayWindow time.Duration // of RPC
 }
 
-// Make makes the profiles with what the parts offer.
+// Make builds the profiles with the contributions of the parts.
 func (p *Profiles) Make(parts part.List, opts Options) error {
 	o := all.Options{
 		Version: opts.Version, More: opts.More, Idle: opts.Idle,
@@ -54,11 +54,10 @@ func (p *Profiles) Make(parts part.List, opts Options) error {
 	return err
 }
 
-// Set is the profiles, nil until they are there.
+// Set returns the profiles; nil before Make.
 func (p *Profiles) Set() *all.Set { return p.set }
 
-// Tables are the profiles that there are to serve, with those of the program that embeds
-// this one.
+// Tables lists the profiles that can be served, with those of the embedding program.
 func Tables(more []*profiles.Profile) []*profiles.Profile { return slices.Concat(all.Tables(), more) }
 
 // Attach implements profiles.Carrier.
@@ -71,7 +70,7 @@ func (p *Profiles) Forward(ctx context.Context, lane profiles.Lane, m *profiles.
 	return p.set.Carriers.Forward(ctx, lane, m)
 }
 
-// Violated implements profiles.Policy: it holds calls against the hints of peers.
+// Violated implements profiles.Policy: it checks calls against the hints of the peer.
 func (p *Profiles) Violated(ctx context.Context, profile, name string) *profiles.Violation {
 	return p.set.Hints.Violated(ctx, profile, name)
 }
@@ -81,14 +80,15 @@ func (p *Profiles) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{liveTasks(p.set.A2A), waitingTasks(p.set.A2A), relayed{p.set.Relay}}
 }
 
-// Retire implements part.Part. Who listens, and consumers, would do so to the last.
+// Retire implements part.Part. It ends subscriptions and consumers, which would otherwise
+// last until the connection ends.
 func (p *Profiles) Retire() {
 	p.set.Events.Drain()
 	p.set.MCP.Drain()
 	p.set.Relay.Drain()
 }
 
-// Drain implements part.Part. Nobody need be connected for a task to be worth its end.
+// Drain implements part.Part. Tasks may finish although their initiator is not connected.
 func (p *Profiles) Drain(ctx context.Context) error { return p.set.A2A.Drain(ctx) }
 
 // Close implements part.Part.

@@ -19,26 +19,25 @@ import (
 	"github.com/slimwire/swp/profiles/cred"
 )
 
-// Verifiers are the keys and digests that credentials of peers are held against,
-// as their files have them. It implements cred.Digests.
+// Verifiers holds the keys and digests that verify the credentials of peers, read from
+// files. It implements cred.Digests.
 type Verifiers struct {
 	part.Passive
 	served *Profiles
-	self   func() string // identity of this endpoint
+	self   func() string // the identity of this endpoint
 	tokens *token.Verifier
-	conf   config.Cred // that the profile is made with
+	conf   config.Cred // initial configuration of the profile
 	now    atomic.Pointer[evidence]
 }
 
-// evidence is one reading of the files.
+// evidence is the result of one reading of the files.
 type evidence struct {
 	issuers map[string]token.Issuer
 	digests [][sha256.Size]byte
-	types   map[string]bool // of credentials that are taken
+	types   map[string]bool // accepted types of credentials
 }
 
-// NewVerifiers reads the files for the first time. self returns the identity of this
-// endpoint.
+// NewVerifiers reads the files. self returns the identity of this endpoint.
 func NewVerifiers(c *config.Config, served *Profiles, self func() string) (*Verifiers, error) {
 	e, err := readEvidence(&c.Cred)
 	if err != nil {
@@ -57,14 +56,14 @@ func (v *Verifiers) Offer(o *all.Options) error {
 	return nil
 }
 
-// put holds credentials against other keys and digests. Chains of those that are gone are
-// of no use from then on.
+// put replaces keys and digests. Delegation chains that rest on removed ones become
+// invalid.
 func (v *Verifiers) put(e *evidence) {
 	v.now.Store(e)
 	v.tokens.Set(e.issuers)
 }
 
-// VerifiersSection is the keys and digests.
+// VerifiersSection is the reloadable part of the configuration.
 func VerifiersSection(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "keys of credentials", Stays: "the old ones stay in force", Files: verifierFiles, Prepare: prepare,
@@ -81,13 +80,13 @@ func (v *Verifiers) Prepare(c *config.Config) (part.Change, error) {
 		Fields: []zap.Field{zap.Int("issuers", len(c.Cred.Issuers))},
 		Commit: func() bool {
 			v.put(e)
-			_ = v.served.set.Cred.SetLimits(v.options(&c.Cred)) // which the configuration has checked
+			_ = v.served.set.Cred.SetLimits(v.options(&c.Cred)) // the configuration was checked
 			return false
 		},
 	}, err
 }
 
-// maxKeyFile and maxDigestFile bound what is read, in octets.
+// maxKeyFile and maxDigestFile limit the sizes of files, in octets.
 const (
 	maxKeyFile    = 64 << 10
 	maxDigestFile = 1 << 20
@@ -114,8 +113,8 @@ func readEvidence(conf *config.Cred) (*evidence, error) {
 	return e, err
 }
 
-// readDigests reads the digests: 64 hexadecimal digits a line, then what anybody
-// wants to say about them. Empty lines and those that begin with # say nothing.
+// readDigests reads one digest a line: 64 hexadecimal digits, optionally followed by a
+// comment. Empty lines and lines that begin with # are ignored.
 func readDigests(name string) (list [][sha256.Size]byte, err error) {
 	if name == "" {
 		return nil, nil
@@ -130,7 +129,7 @@ func readDigests(name string) (list [][sha256.Size]byte, err error) {
 		if digits == "" || digits[0] == '#' {
 			continue
 		}
-		// What is no digest may be a credential, and is not shown.
+		// A malformed line may be a credential, so the error must not show it.
 		sum, err := hex.DecodeString(digits)
 		if err != nil || len(sum) != sha256.Size {
 			return nil, fmt.Errorf("cred.opaque: %s: line %d is no SHA-256 of %d hexadecimal digits", name, n, 2*sha256.Size)
@@ -152,7 +151,7 @@ func (v *Verifiers) Listed(sum [sha256.Size]byte) bool {
 	return found == 1
 }
 
-// verifierFiles are those that the section reads again.
+// verifierFiles lists the files that the section watches.
 func verifierFiles(c *config.Config) (files []string) {
 	if c.Cred.Opaque != "" {
 		files = append(files, c.Cred.Opaque)
@@ -163,7 +162,7 @@ func verifierFiles(c *config.Config) (files []string) {
 	return files
 }
 
-// takes reports whether credentials of a type are taken now.
+// takes reports whether credentials of a type are accepted now.
 func (v *Verifiers) takes(kind string) bool { return v.now.Load().types[kind] }
 
 // options configure CRED.

@@ -13,8 +13,8 @@ import (
 	messages "github.com/slimwire/swp/profiles/slip"
 )
 
-// routes knows which agents partners announce: those that swp.agents.list of each
-// tells this endpoint. It implements Partners of profile 1025.
+// routes finds the partner that serves an agent, from the answers of partners to
+// swp.agents.list. It implements Partners of profile 1025.
 type routes struct {
 	directory *partner.Directory
 
@@ -22,16 +22,15 @@ type routes struct {
 	links map[*partner.Link]*announced
 }
 
-// announced is what a partner has announced.
+// announced is the agent list of one partner.
 type announced struct {
-	mu     sync.Mutex // held while it is asked
-	at     time.Time  // when it was asked last
+	mu     sync.Mutex // held during a request
+	at     time.Time  // time of the last request
 	agents map[string]bool
 }
 
-// How partners are asked which agents they have. An agent that was announced is looked
-// for there until the list is old; for one that was not the partner is asked again, but
-// not more often than once in a pause.
+// Limits of agent lists. A list is used until it is old. For an agent that is not in the
+// list the partner is asked again, at most once in a pause.
 const (
 	listOld   = 30 * time.Second
 	listPause = time.Second
@@ -43,7 +42,8 @@ func newRoutes(directory *partner.Directory) *routes {
 	return &routes{directory: directory, links: make(map[*partner.Link]*announced)}
 }
 
-// Find implements Partners of profile 1025. Of several partners the first by name counts.
+// Find implements Partners of profile 1025. If several partners serve the agent, the first
+// by name is used.
 func (r *routes) Find(ctx context.Context, agentID string) (profiles.Session, bool) {
 	links := r.directory.Links()
 	for _, link := range links {
@@ -54,7 +54,7 @@ func (r *routes) Find(ctx context.Context, agentID string) (profiles.Session, bo
 	return nil, false
 }
 
-// of returns what a link has announced, and forgets the links that are gone.
+// of returns the agent list of a link, and removes the lists of links that are gone.
 func (r *routes) of(link *partner.Link, links []*partner.Link) *announced {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,13 +68,13 @@ func (r *routes) of(link *partner.Link, links []*partner.Link) *announced {
 		}
 	}
 	r.links = now
-	if now[link] == nil { // the directory has changed meanwhile
+	if now[link] == nil { // the link was removed in the meantime
 		return new(announced)
 	}
 	return now[link]
 }
 
-// find returns the session to the partner if it has announced an agent.
+// find returns the session of the partner if its list has the agent.
 func (a *announced) find(ctx context.Context, link *partner.Link, agentID string) *partner.Up {
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
@@ -97,7 +97,7 @@ func (a *announced) find(ctx context.Context, link *partner.Link, agentID string
 	return up
 }
 
-// list asks a partner which agents it has.
+// list asks a partner for its agent list.
 func list(ctx context.Context, up *partner.Up) (map[string]bool, error) {
 	agents, entries := make(map[string]bool), 0
 	call := func(params, result any) error {

@@ -1,5 +1,5 @@
-// Package slip says who the agents of nSLIP and SLIP v1 are, for whom of them the relay keeps
-// messages, and which of them are behind partners.
+// Package slip reads section slip: which agents use nSLIP and SLIP v1, for which of them
+// the relay keeps messages, and which of them partners serve.
 package slip
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Words are what section slip says: who the agents of nSLIP are, and for whom of
-// those who are away the relay keeps messages. They are listed all the while, so that
-// partners pass messages for them on to here; patterns are not. It implements Relay of
+// Words is section slip in use: the agents of nSLIP, and the absent agents for which the
+// relay keeps messages. Agents named exactly are listed as agents of this endpoint, so that
+// partners send messages for them here; patterns are not listed. It implements Relay of
 // profile 1025 and agdisc.Source.
 type Words struct {
 	part.Passive
@@ -32,15 +32,15 @@ type Words struct {
 	now atomic.Pointer[table]
 }
 
-// table is one reading of the section.
+// table is the result of one reading of the section.
 type table struct {
-	messages.Options               // but for what does not change
+	messages.Options               // without the fields that a reload cannot change
 	kept             *access.Names // nil: nobody
-	names            []string      // of those who are kept for, and patterns
-	ttl              time.Duration // of messages that are kept
+	names            []string      // agent_ids and patterns for which messages are kept
+	ttl              time.Duration // lifetime of kept messages
 }
 
-// read reads what the configuration names.
+// read reads the files that the configuration names.
 func read(c *config.SLIP) (*table, error) {
 	t := &table{names: c.Relay, ttl: c.TTL}
 	t.Numbers, t.Forms = c.Numbers(), make(map[string]uint64)
@@ -63,12 +63,12 @@ func read(c *config.SLIP) (*table, error) {
 // Options configure Words.
 type Options struct {
 	Config    *config.Config
-	MayUse    func(identity, agentID string) bool // who may use which agent_id
+	MayUse    func(identity, agentID string) bool // whether an identity may use an agent_id
 	Directory *partner.Directory
 	Served    func() *all.Set // the profiles that are served
 }
 
-// New reads section slip for the first time.
+// New reads section slip.
 func New(o Options) (*Words, error) {
 	t, err := read(&o.Config.SLIP)
 	w := &Words{o: o}
@@ -84,25 +84,25 @@ func (w *Words) Offer(o *all.Options) error {
 	return nil
 }
 
-// Section is the words.
+// Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "slip", Stays: "the old one stays", Keys: []string{"slip"}, Files: files, Prepare: prepare}
 }
 
-// Prepare reads section slip again.
+// Prepare reads section slip.
 func (w *Words) Prepare(c *config.Config) (part.Change, error) {
 	t, err := read(&c.SLIP)
 	return part.Change{
 		Fields: []zap.Field{zap.Int("slip_agents", len(c.SLIP.Agents)), zap.Int("slip_kept", len(c.SLIP.Relay))},
 		Commit: func() bool {
 			w.now.Store(t)
-			_ = w.o.Served().SLIP.SetWords(t.Options) // which the configuration has checked
+			_ = w.o.Served().SLIP.SetWords(t.Options) // the configuration was checked
 			return false
 		},
 	}, err
 }
 
-// files are those that the section reads again.
+// files lists the files that the section watches.
 func files(c *config.Config) []string {
 	if c.SLIP.UCR == "" {
 		return nil
@@ -121,7 +121,8 @@ func (w *Words) Keep(ctx context.Context, identity, agentID string, msgID, text 
 	return all.KeepSLIP(w.o.Served().Relay, all.SLIPRelay{TTL: w.now.Load().ttl}).Keep(ctx, identity, agentID, msgID, text, hops)
 }
 
-// ReadAnchors reads the anchors of this installation; nil if there is no file.
+// ReadAnchors reads the anchors of this installation. It returns nil for an empty file
+// name.
 func ReadAnchors(file string) (*ucr.Table, error) {
 	if file == "" {
 		return nil, nil
@@ -148,5 +149,5 @@ func (w *Words) Agents() []agdisc.Entry {
 	return list
 }
 
-// Card implements agdisc.Source: nobody is there to have one.
+// Card implements agdisc.Source. These agents have no cards.
 func (*Words) Card(string, func(agdisc.Card, error)) bool { return false }

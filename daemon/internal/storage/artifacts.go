@@ -17,8 +17,8 @@ import (
 	"github.com/slimwire/swp/store/filestore"
 )
 
-// Where artifacts are in the store: what is known of them as records, and their
-// octets as files in a directory of the data.
+// Places of artifacts in the store: metadata are records, content is in files in a
+// directory of the data.
 const (
 	spaceArtifacts = "artifact"
 	dirArtifacts   = "artifacts"
@@ -27,7 +27,7 @@ const (
 	nameToken = "resume_token"
 )
 
-// openFiles opens what keeps artifacts, or makes it. The error says what to do.
+// openFiles opens or creates the store of artifact content. Its errors name the remedy.
 func openFiles(ctx context.Context, c *config.Config, records store.Records, acceptDamage bool, log *zap.Logger) (*filestore.Store, error) {
 	o := fileBounds(c)
 	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), acceptDamage
@@ -47,7 +47,7 @@ func openFiles(ctx context.Context, c *config.Config, records store.Records, acc
 	return blobs, nil
 }
 
-// fileBounds are the bounds of what keeps artifacts.
+// fileBounds returns the limits of the store of artifact content.
 func fileBounds(c *config.Config) filestore.Options {
 	a := &c.Artifact
 	return filestore.Options{
@@ -65,11 +65,11 @@ func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.O
 	}
 }
 
-// keyTime bounds how long the start waits for the store to say what the key is.
+// keyTime limits the wait for the store at the start.
 const keyTime = 10 * time.Second
 
-// tokenKey returns the secret behind resume_tokens. It is made once, and kept, so
-// that a token outlives the process that gave it.
+// tokenKey returns the secret of resume_tokens. It is created once and stored, so that
+// tokens stay valid after a restart.
 func tokenKey(records store.Records) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keyTime)
 	defer cancel()
@@ -78,7 +78,7 @@ func tokenKey(records store.Records) ([]byte, error) {
 		return key, err
 	}
 	key = make([]byte, 32)
-	_, _ = rand.Read(key) // never fails: it ends the program instead
+	_, _ = rand.Read(key) // never returns an error
 	told := make(chan error, 1)
 	records.Put(spaceKeys, nameToken, 0, "", key, time.Time{}, func(r store.PutResult) { told <- r.Err })
 	select {

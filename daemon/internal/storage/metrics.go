@@ -7,7 +7,6 @@ import (
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
-// storeRow is a metric of the store.
 type storeRow struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType

@@ -7,8 +7,8 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// relayOptions configure profile 19. How many deliveries wait, and how many ids
-// are remembered, is a matter of the store; see Open.
+// relayOptions configure profile 19. The limits of waiting deliveries and remembered ids
+// belong to the store; see Open.
 func relayOptions(c *config.Config, queues store.Queues) relay.Options {
 	r := &c.Relay
 	return relay.Options{

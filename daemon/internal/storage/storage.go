@@ -1,5 +1,5 @@
-// Package storage opens the store that the configuration names, keeps an eye on whether it
-// can be written, and bounds what is kept in it.
+// Package storage opens the store that the configuration names, monitors whether it accepts
+// writes, and sets its limits.
 package storage
 
 import (
@@ -25,15 +25,14 @@ import (
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
-// A store is asked to write every probeEvery, and is unwell if it has not after
-// probeFor: so readiness is wrong for no longer than both together (ABUSE ST-03,
-// OP-04: 5 s).
+// Storage writes a probe every probeEvery. The store counts as failed if a probe takes
+// longer than probeFor, so /readyz is wrong for at most the sum (ABUSE ST-03, OP-04: 5 s).
 const (
 	probeEvery = 2 * time.Second
 	probeFor   = 2 * time.Second
 )
 
-// Storage is the store of a daemon and how it is.
+// Storage is the store of a daemon with its health.
 type Storage struct {
 	part.Passive
 	store.Store
@@ -41,11 +40,11 @@ type Storage struct {
 	served  func() *all.Set
 	engine  *sqlstore.Store
 	files   *filestore.Store // of artifacts
-	blobs   store.Blobs      // these; nil where there are none
+	blobs   store.Blobs      // these octets; nil if artifacts are not served
 	commits prometheus.Histogram
 	quota   atomic.Int64
 	log     *zap.Logger
-	failure atomic.Pointer[string] // why it cannot be written now; nil if it can
+	failure atomic.Pointer[string] // why writes fail now; nil if they succeed
 }
 
 // Options configure a Storage.
@@ -53,15 +52,14 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 
-	// AcceptDamage opens a damaged store, too.
+	// AcceptDamage opens a damaged store despite its damage.
 	AcceptDamage bool
 
-	// Served returns the profiles that are served. They are told of other bounds.
+	// Served returns the profiles, which take over changed limits.
 	Served func() *all.Set
 }
 
-// Open opens the store that a configuration names, or makes it. The error
-// says what to do.
+// Open opens or creates the store that a configuration names. Its errors name the remedy.
 func Open(ctx context.Context, opts Options) (*Storage, error) {
 	c, log := opts.Config, opts.Log
 	commits := newCommits()
@@ -95,14 +93,14 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	return s, nil
 }
 
-// engineBounds are the bounds of the database.
+// engineBounds returns the limits of the database.
 func engineBounds(c *config.Config) sqlstore.Options {
 	return sqlstore.Options{
 		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
 	}
 }
 
-// Offer implements part.Part. What must last the profiles keep in the store.
+// Offer implements part.Part. It gives the profiles the store for persistent state.
 func (s *Storage) Offer(o *all.Options) error {
 	key, err := tokenKey(s)
 	if err != nil {
@@ -119,7 +117,7 @@ func (s *Storage) Offer(o *all.Options) error {
 	return nil
 }
 
-// Section is the bounds of what is kept.
+// Section is the reloadable part of the configuration: the limits.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "quotas", Stays: "the old ones stay", Prepare: prepare,
@@ -130,7 +128,7 @@ func Section(prepare part.Prepare) part.Section {
 	}
 }
 
-// Prepare has other bounds hold for what is kept from now on.
+// Prepare changes the limits. Stored data stays.
 func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.Stringer("quota", c.Quota.Total), zap.Stringer("artifact_quota", c.Artifact.Quota.Total)},
@@ -139,7 +137,7 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 			s.engine.SetBounds(o)
 			s.quota.Store(o.Quota)
 			s.files.SetBounds(fileBounds(c))
-			// The configuration has checked what these want.
+			// No error is possible: the configuration was checked.
 			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
 			_ = s.served().Relay.SetLimits(relayOptions(c, s))
 			return false
@@ -147,7 +145,7 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// Close implements part.Part: it closes all that keeps something.
+// Close implements part.Part: it closes the database and the files.
 func (s *Storage) Close() error {
 	var err error
 	if s.blobs != nil {
@@ -160,7 +158,7 @@ func (s *Storage) Close() error {
 	return err
 }
 
-// Check reports whether all that keeps something can be written.
+// Check reports whether the database and the files accept writes.
 func (s *Storage) Check(ctx context.Context) error {
 	err := s.Store.Check(ctx)
 	if err == nil && s.blobs != nil {
@@ -176,7 +174,7 @@ func (s *Storage) Look(h *part.Health) {
 	}
 }
 
-// Serve implements part.Part: it keeps the failure up to date.
+// Serve implements part.Part: it runs the probes.
 func (s *Storage) Serve(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -190,7 +188,7 @@ func (s *Storage) Serve(ctx context.Context) {
 	}
 }
 
-// probe writes, and notes whether that worked.
+// probe writes once and records the result.
 func (s *Storage) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeFor)
 	defer cancel()
@@ -212,7 +210,7 @@ func (s *Storage) probe(ctx context.Context) {
 	}
 }
 
-// unwell says what the failure of a probe is, and what to do.
+// unwell describes the failure of a probe and its remedy.
 func unwell(err error) string {
 	switch {
 	case errors.Is(err, store.ErrDamaged):
@@ -223,7 +221,8 @@ func unwell(err error) string {
 	return "the store cannot be written"
 }
 
-// Describe says what is kept and what an acknowledgement promises.
+// Describe returns the durability of the store: what survives, and what an acknowledgement
+// promises.
 func Describe(c *config.Config) string {
 	if c.Store == config.StoreMemory {
 		return "memory: gone with the process"

@@ -1,5 +1,5 @@
-// Package teams runs the agents of this endpoint that hand what they are told to others, the
-// members of a team.
+// Package teams runs the team agents of this endpoint. A team agent passes its tasks to the
+// members of the team.
 package teams
 
 import (
@@ -30,10 +30,10 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Teams are agents of this endpoint that hand what they are told to others. Each has a
-// session of its own to this endpoint, over a pipe, so that rules, limits and the
-// audit trail see it as they see every peer; it is the identity team:NAME. Reloads come
-// one at a time; everything else may be done meanwhile. It implements agdisc.Source.
+// Teams are the team agents of this endpoint. Each has the identity team:NAME and uses a
+// session over a pipe to this endpoint, so that access rules, limits and the audit trail
+// apply as to any peer. Reloads are serial; all other methods are safe for concurrent use.
+// It implements agdisc.Source.
 type Teams struct {
 	part.Passive
 	o    Options
@@ -46,11 +46,11 @@ type Teams struct {
 
 	mu    sync.Mutex
 	links map[string]*endpoint.Session // by team
-	here  map[string]int               // tables that something is left to do for, by team
+	here  map[string]int               // tables in use by unfinished tasks, by team
 	work  sync.WaitGroup
 }
 
-// table is what one configuration says of them.
+// table is the result of one reading of the configuration.
 type table struct {
 	conf  config.Teams
 	files map[string][]byte // cards, by team
@@ -60,10 +60,10 @@ type table struct {
 	tasks []a2a.Registration
 }
 
-// How a delivery to a member ended, as a label.
+// Outcomes of a delivery to a member, as values of a label.
 const (
-	hopReturned = "returned" // the answer is the caller's
-	hopRouted   = "routed"   // it went on to a member
+	hopReturned = "returned" // the answer goes to the caller
+	hopRouted   = "routed"   // the task went to another member
 	hopFailed   = "failed"
 )
 
@@ -71,12 +71,12 @@ const (
 type Options struct {
 	Config  *config.Config
 	Log     *zap.Logger
-	Records a2aowners.Records // of which member has a task
+	Records a2aowners.Records // which member has a task
 	Door    part.DoorOptions
 	Served  *served.Profiles
 }
 
-// New makes the teams of a configuration. Members are not asked.
+// New makes the teams of a configuration. It sends nothing to members.
 func New(o Options) (*Teams, error) {
 	t := &Teams{
 		o: o, log: o.Log.Named(boundlog.Backend), links: make(map[string]*endpoint.Session), here: make(map[string]int),
@@ -95,7 +95,7 @@ func New(o Options) (*Teams, error) {
 	return t, err
 }
 
-// read makes the teams of a configuration. Members are not asked.
+// read makes the teams of a configuration. It sends nothing to members.
 func (t *Teams) read(c *config.Config) (*table, error) {
 	next := &table{
 		conf: c.Teams, files: make(map[string][]byte), names: slices.Sorted(maps.Keys(c.Teams)), told: make(map[string]*toldCard),
@@ -121,7 +121,7 @@ func (t *Teams) read(c *config.Config) (*table, error) {
 	return next, nil
 }
 
-// put has tasks that come from now on go to other teams, once their Workers are hired.
+// put sends new tasks to the teams of next as soon as their Workers are hired.
 func (t *Teams) put(next *table) (gone, come []a2a.Registration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,8 +134,8 @@ func (t *Teams) put(next *table) (gone, come []a2a.Registration) {
 	return t.now.Swap(next).tasks, next.tasks
 }
 
-// left takes note that a team, as one table has it, has nothing left to do. After the
-// last of its tables nothing of the team stays.
+// left records that a table has no unfinished tasks for a team. After the last such table
+// the team is removed.
 func (t *Teams) left(name string) {
 	t.mu.Lock()
 	t.here[name]--
@@ -152,13 +152,13 @@ func (t *Teams) left(name string) {
 	}
 }
 
-// Section is the teams.
+// Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "teams", Stays: "the old ones stay", Keys: []string{"teams"}, Files: files, Prepare: prepare}
 }
 
-// Prepare makes the teams of a configuration ready. They are members of each other,
-// so that all change if one does.
+// Prepare reads the teams. Teams can be members of each other, so a change of one replaces
+// all.
 func (t *Teams) Prepare(c *config.Config) (part.Change, error) {
 	table, err := t.read(c)
 	if err != nil {
@@ -176,7 +176,7 @@ func (t *Teams) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// files are those that the section reads again.
+// files lists the files that the section watches.
 func files(c *config.Config) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Teams)) {
 		if file := c.Teams[name].Card; file != "" {
@@ -237,9 +237,9 @@ func (t *Teams) Offer(o *all.Options) error {
 // Collectors implements part.Part.
 func (t *Teams) Collectors() []prometheus.Collector { return []prometheus.Collector{t.hops} }
 
-// teamExchanges is how many exchanges of one team are under way at most. Each operation
-// is one delivery at a time, and asks for each card once; of a team that has changed
-// there are two for a while.
+// teamExchanges is the limit of concurrent exchanges of one team. An operation makes one
+// delivery at a time and reads each card once. A changed team exists twice until its old
+// tasks have ended.
 const teamExchanges = 4 * (config.MaxTasks + team.MaxMembers)
 
 // Open implements part.Part.
@@ -248,7 +248,7 @@ func (t *Teams) Open() error { return t.way.Open(teamExchanges) }
 // Door implements part.Part.
 func (t *Teams) Door() *part.Door { return t.way }
 
-// session returns the session of a team, and makes one if there is none that lives.
+// session returns the open session of a team, or opens one.
 func (t *Teams) session(name string) (*endpoint.Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -274,7 +274,7 @@ func (t *Teams) Close() error {
 	return nil
 }
 
-// teamLink is how a team reaches agents. It implements team.Agents.
+// teamLink connects a team to its members. It implements team.Agents.
 type teamLink struct {
 	t    *Teams
 	name string
@@ -311,7 +311,7 @@ func (l *teamLink) Describe(ctx context.Context, agent string) (team.Description
 	return team.Description{}, err
 }
 
-// toldCard is the card of a team as it was told last.
+// toldCard is the last card of a team.
 type toldCard struct {
 	mu      sync.Mutex
 	card    agdisc.Card
@@ -320,7 +320,7 @@ type toldCard struct {
 	waiting []func(agdisc.Card, error)
 }
 
-// Bounds of asking for the card of a team.
+// Limits of making the card of a team.
 const (
 	maxCardWaiting = 1024
 	teamCardFor    = 5 * time.Second
@@ -341,8 +341,8 @@ func (t *Teams) Agents() []agdisc.Entry {
 	return list
 }
 
-// Card implements agdisc.Source. The card is made when it is asked for, and again
-// when it is as old as what is known of members may be.
+// Card implements agdisc.Source. The card of a team is made on demand, and again after the
+// maximum age of the cards of members.
 func (t *Teams) Card(agentID string, found func(agdisc.Card, error)) bool {
 	table := t.now.Load()
 	k := table.told[agentID]

@@ -14,17 +14,16 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Exchanges are what peers ask for: a line of the access log for each, and how long
-// they take.
+// Exchanges records the exchanges of peers: an access log line and a latency for each.
 type Exchanges struct {
 	part.Passive
 	log     *accesslog.Log
 	latency *latency
 
-	passedOn map[string]bool // profiles of which exchanges are passed on to partners
+	passedOn map[string]bool // profiles whose exchanges may go to partners
 
-	server  func(name string) bool           // whether a name is that of an MCP server
-	partner func(name string) (string, bool) // the partner that a name leads to
+	server  func(name string) bool           // whether an MCP server has the name
+	partner func(name string) (string, bool) // the partner of the first segment of a name
 }
 
 // accessModes are the values of log.access.
@@ -52,29 +51,29 @@ func NewExchanges(c *config.Log, tables []*profiles.Profile, logs *Logs) (*Excha
 	return x, nil
 }
 
-// Name has exchanges be counted with the MCP servers and the partners that their names lead
-// to: server reports whether a name is that of an MCP server, and partner which partner a
-// name leads to.
+// Name sets the lookups for counting by MCP server and by partner: server reports whether
+// an MCP server has the name, and partner returns the partner of the first segment of a
+// name.
 func (x *Exchanges) Name(server func(name string) bool, partner func(name string) (string, bool)) {
 	x.server, x.partner = server, partner
 }
 
-// ForgetServer drops what is counted of an MCP server that there is no more.
+// ForgetServer removes the metrics of an MCP server that was removed.
 func (x *Exchanges) ForgetServer(name string) { x.latency.forgetServer(name) }
 
-// ForgetPartner drops what is counted of a partner that there is no more.
+// ForgetPartner removes the metrics of a partner that was removed.
 func (x *Exchanges) ForgetPartner(name string) { x.latency.forgetPartner(name) }
 
-// CloseLog writes what is left of the access log. Nothing is observed any more.
+// CloseLog flushes and closes the access log. Call it after the last exchange.
 func (x *Exchanges) CloseLog() { x.log.Close() }
 
-// AccessLogSection is the access log.
+// AccessLogSection is the reloadable part of the configuration.
 func AccessLogSection(prepare part.Prepare) part.Section {
 	return part.Section{Name: "access log", Stays: "the old one stays", Keys: []string{"log.access", "log.access_file"}, Prepare: prepare}
 }
 
-// Prepare opens the file anew, also if nothing has changed: it may have been moved
-// away. It is of nobody else's concern, so that it is in use at once.
+// Prepare reopens the file, even if the configuration has not changed: log rotation may
+// have moved it. The new file is in use at once, because nothing else depends on it.
 func (x *Exchanges) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.String("access", c.Log.Access)},
@@ -85,7 +84,7 @@ func (x *Exchanges) Prepare(c *config.Config) (part.Change, error) {
 	}, x.log.Reopen(c.Log.AccessFile)
 }
 
-// observe takes an exchange that has ended.
+// observe records an exchange that has ended.
 func (x *Exchanges) observe(r *endpoint.Report) {
 	partner := ""
 	if x.passedOn[r.Subject.Profile] {
@@ -95,7 +94,7 @@ func (x *Exchanges) observe(r *endpoint.Report) {
 	switch {
 	case partner != "":
 		x.latency.partner(partner, r.Subject.Profile, r.Outcome, r.Took.Seconds())
-		if _, still := x.partner(r.Subject.Name); !still { // it was removed meanwhile
+		if _, still := x.partner(r.Subject.Name); !still { // the partner was removed in the meantime
 			x.latency.forgetPartner(partner)
 		}
 	case r.Subject.Profile == "mcp":
@@ -129,7 +128,7 @@ func (x *Exchanges) write(r *endpoint.Report, partner string) {
 	x.log.Write(&line)
 }
 
-// traceID is the trace id of a trace context, empty if there is none.
+// traceID returns the trace id of a trace context, or the empty string.
 func traceID(t profiles.Trace) string {
 	if len(t.Parent) < 35 {
 		return ""

@@ -10,20 +10,20 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// otherOperation stands for all that is none of the operations in the tables of the
-// profiles, so that no peer makes labels.
+// otherOperation is the label value for operations outside the tables of the profiles, so
+// that peers cannot create label values.
 const otherOperation = "other"
 
-// latency is how long exchanges take.
+// latency holds the durations of exchanges.
 type latency struct {
 	exchanges *prometheus.HistogramVec
 	servers   *prometheus.HistogramVec
 	partners  *prometheus.HistogramVec
 
-	known map[[2]string]*byOutcome // by profile and operation; never changes
+	known map[[2]string]*byOutcome // by profile and operation; read-only
 }
 
-// byOutcome are the histograms of an operation, found once.
+// byOutcome holds the histograms of one operation, so that the hot path needs no lookup.
 type byOutcome [profiles.Outcomes]struct {
 	once sync.Once
 	h    prometheus.Observer
@@ -50,8 +50,8 @@ func histograms(name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(Histogram(name, help, 300), labels)
 }
 
-// Histogram is a native one, for those who scrape them, with buckets of up to so many
-// seconds for all others.
+// Histogram returns options for a native histogram with classic buckets up to longest
+// seconds, for scrapers without support for native ones.
 func Histogram(name, help string, longest float64) prometheus.HistogramOpts {
 	buckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	return prometheus.HistogramOpts{
@@ -80,23 +80,23 @@ func (l *latency) observe(s *profiles.Subject, o profiles.Outcome, seconds float
 	one.h.Observe(seconds)
 }
 
-// server counts an exchange with an MCP server that is configured.
+// server records an exchange with a configured MCP server.
 func (l *latency) server(name string, o profiles.Outcome, seconds float64) {
 	l.servers.WithLabelValues(name, o.String()).Observe(seconds)
 }
 
-// partner counts an exchange with a partner that is configured. The profile is one of
-// those that are passed on.
+// partner records an exchange with a configured partner. The profile must be one whose
+// exchanges may go to partners.
 func (l *latency) partner(name, profile string, o profiles.Outcome, seconds float64) {
 	l.partners.WithLabelValues(name, profile, o.String()).Observe(seconds)
 }
 
-// forgetServer drops what is counted of an MCP server that there is no more.
+// forgetServer removes the histograms of an MCP server.
 func (l *latency) forgetServer(name string) {
 	l.servers.DeletePartialMatch(prometheus.Labels{"server": name})
 }
 
-// forgetPartner drops what is counted of a partner that there is no more.
+// forgetPartner removes the histograms of a partner.
 func (l *latency) forgetPartner(name string) {
 	l.partners.DeletePartialMatch(prometheus.Labels{"partner": name})
 }

@@ -13,17 +13,16 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 )
 
-// Logs are the log, and what it shares with the access log: where both go, and in which
-// form.
+// Logs is the log, with the destination and the format that it shares with the access log.
 type Logs struct {
 	Log   *zap.Logger
 	level zap.AtomicLevel // of Log
-	text  *atomic.Bool    // both are for people
+	text  *atomic.Bool    // whether both use the text format
 	out   zapcore.WriteSyncer
 	stop  func()
 }
 
-// OpenLogs begins to write.
+// OpenLogs starts the log.
 func OpenLogs(c *config.Log, out io.Writer) (*Logs, error) {
 	level, err := zap.ParseAtomicLevel(c.Level)
 	if err != nil {
@@ -35,15 +34,15 @@ func OpenLogs(c *config.Log, out io.Writer) (*Logs, error) {
 	return l, nil
 }
 
-// Close writes what is left. Nothing is logged any more.
+// Close flushes the log. Log nothing after it.
 func (l *Logs) Close() { l.stop() }
 
-// LogSection is the level and the form of the log.
+// LogSection is the reloadable part of the configuration: level and format.
 func LogSection(prepare part.Prepare) part.Section {
 	return part.Section{Name: "log", Stays: "the old one stays", Keys: []string{"log.level", "log.format"}, Prepare: prepare}
 }
 
-// Prepare has the log write more, or less, and in which form.
+// Prepare changes level and format.
 func (l *Logs) Prepare(c *config.Config) (part.Change, error) {
 	level, err := zapcore.ParseLevel(c.Log.Level)
 	return part.Change{

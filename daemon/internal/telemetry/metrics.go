@@ -1,5 +1,5 @@
-// Package telemetry makes the logs, the metrics and the traces of swpd from what endpoints
-// and listeners report.
+// Package telemetry produces the logs, metrics and traces of swpd from the reports of
+// endpoints and listeners.
 package telemetry
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Metrics are the metrics of one daemon. No label takes a value that a peer chose:
-// profiles are named by the registry, codes, details and reasons come from
-// fixed sets, servers from the configuration.
+// Metrics are the metrics of a daemon. No peer chooses a label value: profile names come
+// from the registry; codes, details and reasons from fixed sets; names of servers from the
+// configuration.
 type Metrics struct {
 	Registry *prometheus.Registry
 
-	dense [32]*profileMetrics // by profile_id; nil for those unknown
+	dense [32]*profileMetrics // by profile_id; nil for unknown ones
 	more  map[uint64]*profileMetrics
-	other *profileMetrics // profile_ids that are not served
+	other *profileMetrics // for profile_ids that are not served
 
 	rejects     *prometheus.CounterVec
 	security    *prometheus.CounterVec
@@ -32,7 +32,7 @@ type Metrics struct {
 	unsolicited prometheus.Counter
 }
 
-// profileMetrics are the counters of the hot path, found once.
+// profileMetrics holds the counters of one profile, so that the hot path needs no lookup.
 type profileMetrics struct {
 	name     string
 	messages prometheus.Counter
@@ -107,7 +107,7 @@ func (t *Metrics) profile(id uint64) *profileMetrics {
 	return t.other
 }
 
-// Watch adds what has to be asked for.
+// Watch adds the metrics that are read at scrape time.
 func (t *Metrics) Watch(stats func() endpoint.Stats) {
 	gauge := func(name, help string, f func() float64) {
 		t.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
@@ -133,7 +133,7 @@ func (t *Metrics) verdict(v *endpoint.Verdict) *profileMetrics {
 	return p
 }
 
-// detailUnsolicited is the Detail of an answer that matched no call.
+// detailUnsolicited is the Detail of an answer without a matching request.
 const detailUnsolicited = "unsolicited"
 
 func (t *Metrics) event(ev *transport.SecurityEvent) {

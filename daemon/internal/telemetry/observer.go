@@ -15,15 +15,15 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Observer turns what endpoints and listeners tell into metrics and log lines.
-// No payload, and nothing of one, is written.
+// Observer turns the reports of endpoints and listeners into metrics and log lines. It
+// never logs payload.
 type Observer struct {
 	metrics                   *Metrics
 	exchanges                 *Exchanges
 	reject, security, session *zap.Logger
 }
 
-// NewObserver makes an Observer, which counts in nothing yet.
+// NewObserver makes an Observer without metrics; see Count.
 func NewObserver(log *zap.Logger, x *Exchanges) *Observer {
 	return &Observer{
 		exchanges: x,
@@ -33,10 +33,10 @@ func NewObserver(log *zap.Logger, x *Exchanges) *Observer {
 	}
 }
 
-// Count has it count in metrics. It comes before anything is served.
+// Count sets the metrics. Call it before the first connection.
 func (o *Observer) Count(m *Metrics) { o.metrics = m }
 
-// Verdict counts each message and logs those that were not accepted.
+// Verdict counts each message and logs refused ones.
 func (o *Observer) Verdict(v endpoint.Verdict) {
 	p := o.metrics.verdict(&v)
 	if v.Code == profiles.OK {
@@ -76,12 +76,12 @@ func (o *Observer) Verdict(v endpoint.Verdict) {
 // Exchange implements endpoint.ExchangeObserver.
 func (o *Observer) Exchange(r endpoint.Report) { o.exchanges.observe(&r) }
 
-// panicked logs where a handler panicked, once for each panic. The value it
-// panicked with may hold what a peer sent and is cut like any other.
+// panicked logs the place of a panic in a handler, once per panic. The panic value may
+// contain peer data, so it is truncated like any other.
 func (o *Observer) panicked(err *endpoint.PanicError, profile string) {
 	fields := []zap.Field{zap.String("profile", profile), zap.Error(err)}
 	frames := strings.Split(strings.TrimSpace(string(err.Stack)), "\n")
-	const skip, most = 7, 40 // "goroutine …" and the recovery itself; the rest seldom matters
+	const skip, most = 7, 40 // lines of the recovery itself, and lines to keep
 	frames = frames[min(skip, len(frames)):min(most, len(frames))]
 	for i := 0; i+1 < len(frames); i += 2 {
 		fields = append(fields, zap.String(fmt.Sprintf("frame_%02d", i/2), frames[i]+" "+strings.TrimSpace(frames[i+1])))
@@ -89,7 +89,7 @@ func (o *Observer) panicked(err *endpoint.PanicError, profile string) {
 	o.session.Error("handler panicked", fields...)
 }
 
-// Security writes the audit trail.
+// Security writes an event to the audit trail.
 func (o *Observer) Security(ev transport.SecurityEvent) {
 	o.metrics.event(&ev)
 	o.security.Warn("security event",

@@ -15,15 +15,15 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Traces gives handlers what travels with messages, and if there is a collector makes a
-// span of each exchange.
+// Traces gives handlers the context that travels with messages. With a collector it also
+// makes a span of each exchange.
 type Traces struct {
 	part.Passive
 	carriers profiles.Carriers
 	spans    *tracing.Tracer // nil without a collector
 	log      *zap.Logger
 
-	// The state of failed, which one goroutine calls.
+	// told is the time of the last log line of failed. One goroutine calls failed.
 	told time.Time
 	lost int // since then
 
@@ -32,14 +32,14 @@ type Traces struct {
 
 // TraceOptions configure Traces.
 type TraceOptions struct {
-	Carriers  profiles.Carriers // what travels with messages
-	Collector string            // empty: no spans are made
+	Carriers  profiles.Carriers // context that travels with messages
+	Collector string            // empty: no spans
 	Version   string
 	Identity  string // of this endpoint
 	Log       *zap.Logger
 }
 
-// NewTraces connects nothing yet.
+// NewTraces does not connect to the collector yet.
 func NewTraces(o TraceOptions) (*Traces, error) {
 	t := &Traces{carriers: o.Carriers, log: o.Log}
 	if o.Collector == "" {
@@ -78,7 +78,7 @@ func (t *Traces) Collectors() []prometheus.Collector {
 	}
 }
 
-// failed logs that the collector does not take spans, once a minute.
+// failed logs at most once a minute that spans were lost.
 func (t *Traces) failed(spans int, err error) {
 	t.lost += spans
 	if now := time.Now(); t.told.IsZero() || now.Sub(t.told) >= time.Minute {
@@ -87,10 +87,11 @@ func (t *Traces) failed(spans int, err error) {
 	}
 }
 
-// flushTime is how long a stop waits for the collector to take what is left.
+// flushTime limits the wait for the collector at a stop.
 const flushTime = 2 * time.Second
 
-// Close implements part.Part. What is left is sent while the other parts close: see Wait.
+// Close implements part.Part. It starts to send the remaining spans while other parts
+// close; see Wait.
 func (t *Traces) Close() error {
 	if t.spans == nil {
 		return nil
@@ -105,14 +106,14 @@ func (t *Traces) Close() error {
 	return nil
 }
 
-// Wait returns when what was left has been sent or given up.
+// Wait returns when the remaining spans were sent or dropped.
 func (t *Traces) Wait() {
 	if t != nil {
 		t.flush.Wait()
 	}
 }
 
-// Collector is where traces go, fit for the log.
+// Collector returns the address of the collector without secrets, for the log.
 func Collector(configured string) string {
 	if configured == "" {
 		return "off"

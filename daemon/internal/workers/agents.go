@@ -19,8 +19,8 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// Agents are the agents of A2A 1.0 at URLs. Each has connections and a bound on
-// operations of its own. It implements agdisc.Source.
+// Agents are the A2A 1.0 agents at URLs. Each has a connection pool and a limit of
+// concurrent operations. It implements agdisc.Source.
 type Agents struct {
 	part.Passive
 	hires    *served.Profiles
@@ -36,7 +36,7 @@ type Agents struct {
 // remote is an agent of the configuration.
 type remote struct {
 	back *a2ahttp.Back
-	slip *slip // nil: SLIP is the agent's own affair
+	slip *slip // nil: this endpoint leaves SLIP to the agent
 	card agdisc.Source
 }
 
@@ -50,15 +50,15 @@ func (r *remote) close() { r.back.Close() }
 type AgentOptions struct {
 	Config  *config.Config
 	Log     *zap.Logger
-	Records a2aowners.Records // of whose tasks are
+	Records a2aowners.Records // owners of tasks
 	Access  profiles.Access
-	Hires   *served.Profiles // has Workers carry out tasks
+	Hires   *served.Profiles // registers Workers
 
-	// Declare has the hints on agents that a configuration declares be in force.
+	// Declare puts the hints on agents from a configuration into force.
 	Declare func(*config.Config)
 }
 
-// NewAgents makes the agents of a configuration. Nothing is connected.
+// NewAgents makes the agents of a configuration. It does not connect.
 func NewAgents(o AgentOptions) (*Agents, error) {
 	a := &Agents{
 		hires: o.Hires, declare: o.Declare, records: o.Records, may: o.Access, log: o.Log.Named(boundlog.Backend),
@@ -103,7 +103,7 @@ func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
 	return &remote{back: back, slip: slip, card: slip.source(back)}, nil
 }
 
-// put has tasks that come from now on go to other agents, once their Workers are hired.
+// put sends new tasks to the agents of next as soon as their Workers are hired.
 func (a *Agents) put(next map[string]*enlisted[config.A2AAgent, *remote]) (gone, come []a2a.Registration) {
 	for name := range next {
 		a.failures.WithLabelValues(name)
@@ -112,12 +112,12 @@ func (a *Agents) put(next map[string]*enlisted[config.A2AAgent, *remote]) (gone,
 	return a.roster.put(next)
 }
 
-// AgentSection is the agents.
+// AgentSection is the reloadable part of the configuration.
 func AgentSection(prepare part.Prepare) part.Section {
 	return part.Section{Name: "a2a agents", Stays: "the old ones stay", Keys: []string{"a2a.agents"}, Prepare: prepare}
 }
 
-// Prepare makes the agents of a configuration ready.
+// Prepare reads the agents.
 func (a *Agents) Prepare(c *config.Config) (part.Change, error) {
 	next, err := a.roster.prepare(c.A2A.Agents)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *Agents) Look(h *part.Health) {
 	h.Warnings = append(h.Warnings, a.troubles.Warnings("a2a agent")...)
 }
 
-// Close implements part.Part: it gives back the connections that no task is using.
+// Close implements part.Part: it closes idle connections.
 func (a *Agents) Close() error {
 	a.roster.close()
 	return nil

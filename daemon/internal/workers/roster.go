@@ -11,38 +11,37 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// roster are those who carry out tasks as one section of the configuration has them, by
-// name. One whose entry is as it was stays who it is. Another one, or none, takes the
-// place of the others at once; they leave when the last task that they were given has
-// ended. Reloads come one at a time; everything else may be done meanwhile.
+// roster holds the executors of tasks from one section of the configuration, by name. A
+// reload keeps an executor whose entry has not changed. A changed or removed one gets no
+// new tasks and is closed after its last task. Reloads are serial; all other methods are
+// safe for concurrent use.
 type roster[C any, E executor] struct {
-	key   string                                // of the section
-	build func(name string, conf *C) (E, error) // connects and starts nothing
-	bare  func(conf C) C                        // an entry without what only is declared
-	left  func(name string)                     // the last one of a name has left
+	key   string                                // key of the section
+	build func(name string, conf *C) (E, error) // makes an executor; connects and starts nothing
+	bare  func(conf C) C                        // an entry without its declared hints
+	left  func(name string)                     // called when the last executor of a name was closed
 
 	mu   sync.Mutex
-	now  map[string]*enlisted[C, E]   // in force, by name
-	here map[*enlisted[C, E]]struct{} // these, and those that leave
+	now  map[string]*enlisted[C, E]   // current executors, by name
+	here map[*enlisted[C, E]]struct{} // current executors, and those that finish their last tasks
 }
 
-// executor carries out tasks.
 type executor interface {
 	registrations() []a2a.Registration
-	close() // nobody uses it any more
+	close() // called when it is no longer in use
 }
 
-// enlisted is an executor with its entry.
+// enlisted is an executor with its entry of the configuration.
 type enlisted[C any, E executor] struct {
 	is    E
 	name  string
 	conf  C
 	tasks []a2a.Registration
-	kinds atomic.Int32 // Registrations that something is left to do for
+	kinds atomic.Int32 // Registrations with unfinished tasks
 }
 
-// prepare returns the executors of a section: those that are in force where their entry
-// is the same, else new ones.
+// prepare returns the executors of a section: current ones whose entry has not changed,
+// else new ones.
 func (r *roster[C, E]) prepare(section map[string]C) (map[string]*enlisted[C, E], error) {
 	next := make(map[string]*enlisted[C, E], len(section))
 	for _, name := range slices.Sorted(maps.Keys(section)) {
@@ -74,14 +73,14 @@ func (r *roster[C, E]) enlist(name string, conf *C, one E) *enlisted[C, E] {
 	return e
 }
 
-// named returns the executor that has a name now, nil if there is none.
+// named returns the current executor of a name; nil if there is none.
 func (r *roster[C, E]) named(name string) *enlisted[C, E] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now[name]
 }
 
-// abandon gives back what prepare has made.
+// abandon closes the new executors that prepare made.
 func (r *roster[C, E]) abandon(next map[string]*enlisted[C, E]) {
 	for name, one := range next {
 		if r.named(name) != one {
@@ -90,8 +89,7 @@ func (r *roster[C, E]) abandon(next map[string]*enlisted[C, E]) {
 	}
 }
 
-// put has others be in force, and returns the Registrations that end and that begin with
-// it.
+// put makes next current, and returns the Registrations to remove and to add.
 func (r *roster[C, E]) put(next map[string]*enlisted[C, E]) (gone, come []a2a.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +111,7 @@ func (r *roster[C, E]) put(next map[string]*enlisted[C, E]) (gone, come []a2a.Re
 	return gone, come
 }
 
-// inForce returns those that are in force, by name.
+// inForce returns the current executors, by name.
 func (r *roster[C, E]) inForce() (list []*enlisted[C, E]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +121,7 @@ func (r *roster[C, E]) inForce() (list []*enlisted[C, E]) {
 	return list
 }
 
-// registrations are the Workers of those in force.
+// registrations returns the Workers of the current executors.
 func (r *roster[C, E]) registrations() (list []a2a.Registration) {
 	for _, one := range r.inForce() {
 		list = append(list, one.tasks...)
@@ -131,7 +129,7 @@ func (r *roster[C, E]) registrations() (list []a2a.Registration) {
 	return list
 }
 
-// leave gives back an executor that nothing is left to do for.
+// leave closes an executor without unfinished tasks.
 func (r *roster[C, E]) leave(one *enlisted[C, E]) {
 	r.mu.Lock()
 	_, here := r.here[one]
@@ -150,14 +148,14 @@ func (r *roster[C, E]) leave(one *enlisted[C, E]) {
 	}
 }
 
-// list returns those that are in force and those that leave.
+// list returns all executors that are not closed.
 func (r *roster[C, E]) list() []*enlisted[C, E] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.here))
 }
 
-// close gives back all, once no task is under way.
+// close closes all executors. No task may be running.
 func (r *roster[C, E]) close() {
 	r.mu.Lock()
 	all := r.here

@@ -11,8 +11,8 @@ import (
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
-// slip has an agent speak SLIP with those who know the same anchors. Nil leaves the
-// agent as it is.
+// slip adds the SLIP extension to an agent, for callers that have the same anchors. Nil
+// leaves the agent unchanged.
 type slip struct {
 	agent string
 	x     *slipa2a.Extension
@@ -30,7 +30,7 @@ func newSlip(agent string, c *config.SlipA2A, log *zap.Logger) (*slip, error) {
 	return &slip{agent, x, log}, nil
 }
 
-// registrations puts the extension before the Workers of the agent.
+// registrations wraps the Workers of the agent with the extension.
 func (s *slip) registrations(list []a2a.Registration) []a2a.Registration {
 	if s != nil {
 		for i := range list {
@@ -40,7 +40,7 @@ func (s *slip) registrations(list []a2a.Registration) []a2a.Registration {
 	return list
 }
 
-// source has the card of the agent declare the extension.
+// source adds the extension to the card of the agent.
 func (s *slip) source(cards agdisc.Source) agdisc.Source {
 	if s == nil {
 		return cards
@@ -48,14 +48,14 @@ func (s *slip) source(cards agdisc.Source) agdisc.Source {
 	return &slipCards{Source: cards, slip: s}
 }
 
-// slipCards is a source whose cards declare the extension, unless they are signed.
+// slipCards adds the extension to cards, except to signed ones.
 type slipCards struct {
 	agdisc.Source
 	slip *slip
 
 	mu   sync.Mutex
-	from string      // etag of the card that was changed last
-	last agdisc.Card // what it became
+	from string      // etag of the card that last was made from
+	last agdisc.Card // the changed card
 }
 
 // Card implements agdisc.Source.
@@ -68,7 +68,7 @@ func (c *slipCards) Card(agentID string, found func(agdisc.Card, error)) bool {
 	})
 }
 
-// declared changes a card once, for all who ask for it.
+// declared returns the changed card, and makes it once for each original.
 func (c *slipCards) declared(card agdisc.Card) agdisc.Card {
 	c.mu.Lock()
 	defer c.mu.Unlock()

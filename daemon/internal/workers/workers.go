@@ -1,5 +1,5 @@
-// Package workers has the tasks of peers carried out outside this process: by the commands and
-// URLs of workers, and by agents of A2A 1.0 at URLs.
+// Package workers runs tasks of peers outside this process: by commands, at URLs of
+// workers, and at URLs of A2A 1.0 agents.
 package workers
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 )
 
-// Workers carry out the tasks of peers, outside this process.
+// Workers run the tasks of peers outside this process.
 type Workers struct {
 	part.Passive
 	conf    *config.Config
@@ -39,14 +39,14 @@ type Workers struct {
 	ended   *prometheus.CounterVec
 }
 
-// schemas are those of inputs, by kind.
+// schemas holds the schemas of task inputs, by kind.
 type schemas map[string]*schema.Schema
 
-// How a task ended, as a label.
+// Outcomes of a task, as values of a label.
 const (
 	taskDone    = "done"
 	taskFailed  = "failed"
-	taskStopped = "stopped" // by its deadline, its initiator or a stop of swpd
+	taskStopped = "stopped" // by its deadline, by its initiator or by a stop of swpd
 )
 
 var workerRunning = prometheus.NewDesc("swpd_a2a_running", "Tasks that a worker is carrying out.", []string{"worker"}, nil)
@@ -55,16 +55,16 @@ var workerRunning = prometheus.NewDesc("swpd_a2a_running", "Tasks that a worker 
 type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
-	Hires  *served.Profiles // has Workers carry out tasks
+	Hires  *served.Profiles // registers Workers
 
-	// MayUse says who may use which agent_id.
+	// MayUse reports whether an identity may use an agent_id.
 	MayUse func(identity, agentID string) bool
 
-	// Declare has the hints on workers that a configuration declares be in force.
+	// Declare puts the hints on workers from a configuration into force.
 	Declare func(*config.Config)
 }
 
-// New makes the workers of a configuration. Nothing is connected or started.
+// New makes the workers of a configuration. It connects and starts nothing.
 func New(o Options) (*Workers, error) {
 	w := &Workers{
 		conf: o.Config, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
@@ -88,13 +88,13 @@ func New(o Options) (*Workers, error) {
 	return w, nil
 }
 
-// workerTable is what one configuration says of them.
+// workerTable is the result of one reading of the configuration.
 type workerTable struct {
 	workers map[string]*enlisted[config.A2AWorker, *hand]
 	schemas schemas
 }
 
-// read makes the workers of a configuration. Nothing is connected.
+// read makes the workers of a configuration. It does not connect.
 func (w *Workers) read(c *config.Config) (t workerTable, err error) {
 	if t.schemas, err = loadSchemas(c); err != nil {
 		return t, err
@@ -103,7 +103,7 @@ func (w *Workers) read(c *config.Config) (t workerTable, err error) {
 	return t, err
 }
 
-// put has tasks that come from now on carried out by other workers, once they are hired.
+// put sends new tasks to the workers of t as soon as these are hired.
 func (w *Workers) put(t workerTable) (gone, come []a2a.Registration) {
 	w.schemas.Store(&t.schemas)
 	for name := range t.workers {
@@ -114,12 +114,12 @@ func (w *Workers) put(t workerTable) (gone, come []a2a.Registration) {
 	return w.roster.put(t.workers)
 }
 
-// Section is the workers.
+// Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "a2a workers", Stays: "the old ones stay", Keys: []string{"a2a.workers"}, Files: schemaFiles, Prepare: prepare}
 }
 
-// Prepare makes the workers of a configuration ready.
+// Prepare reads the workers.
 func (w *Workers) Prepare(c *config.Config) (part.Change, error) {
 	table, err := w.read(c)
 	if err != nil {
@@ -137,7 +137,7 @@ func (w *Workers) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// schemaFiles are those that the section reads again.
+// schemaFiles lists the files that the section watches.
 func schemaFiles(c *config.Config) (files []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
 		if file := c.A2A.Workers[name].Schema; file != "" {
@@ -147,7 +147,7 @@ func schemaFiles(c *config.Config) (files []string) {
 	return files
 }
 
-// loadSchemas reads the schemas of inputs.
+// loadSchemas reads the schemas of task inputs.
 func loadSchemas(c *config.Config) (schemas, error) {
 	byKind := make(schemas)
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
@@ -166,7 +166,7 @@ func loadSchemas(c *config.Config) (schemas, error) {
 	return byKind, nil
 }
 
-// hand is a worker of the configuration.
+// hand is one configured worker.
 type hand struct {
 	a2a.Registration
 	client  *upstream.Client // of a URL; else nil
@@ -190,7 +190,7 @@ func (w *Workers) build(name string, c *config.A2AWorker) (*hand, error) {
 
 func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker, error) {
 	if c.URL != "" {
-		h.client = upstream.New(upstream.Options{Calls: c.Tasks}) // no task waits for another
+		h.client = upstream.New(upstream.Options{Calls: c.Tasks}) // as many connections as tasks, so that no task waits for another
 		return worker.NewHTTP(h.client, c.URL)
 	}
 	env := make([]string, 0, len(c.Env))
@@ -212,7 +212,7 @@ func (w *Workers) validate(kind string, input []byte) error {
 	return nil
 }
 
-// watch counts and logs how tasks end.
+// watch wraps a Worker, and counts and logs the outcomes of its tasks.
 func (w *Workers) watch(name string, one a2a.Worker, h *hand) a2a.Worker {
 	return a2a.WorkerFunc(func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
 		h.running.Add(1)
@@ -233,8 +233,7 @@ func (w *Workers) watch(name string, one a2a.Worker, h *hand) a2a.Worker {
 
 func taskID(t *a2a.Task) zap.Field { return zap.String("task_id", hex.EncodeToString(t.ID)) }
 
-// observe logs what happens to processes. Inputs and what they write to standard
-// output are not logged.
+// observe logs events of processes. It logs neither inputs nor standard output.
 func (w *Workers) observe(name string, e worker.Event) {
 	fields := []zap.Field{zap.String("worker", name), zap.Int("pid", e.PID), taskID(e.Task)}
 	switch e.What {
@@ -262,7 +261,7 @@ func (w *Workers) Offer(o *all.Options) error {
 	return nil
 }
 
-// Close implements part.Part: the connections that no task is using are given back.
+// Close implements part.Part: it closes idle connections.
 func (w *Workers) Close() error {
 	w.roster.close()
 	return nil
@@ -271,8 +270,7 @@ func (w *Workers) Close() error {
 // Collectors implements part.Part.
 func (w *Workers) Collectors() []prometheus.Collector { return []prometheus.Collector{w} }
 
-// Describe implements prometheus.Collector. Labels are names from the
-// configuration.
+// Describe implements prometheus.Collector. Label values are names from the configuration.
 func (w *Workers) Describe(ch chan<- *prometheus.Desc) {
 	ch <- workerRunning
 	w.ended.Describe(ch)
