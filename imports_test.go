@@ -46,6 +46,7 @@ var rules = []rule{
 	{"internal/programs", []string{"vectors/datatest"}, nil, "the programs, for the tests that run them"},
 
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
+	{"internal/plain", nil, nil, "errors in the words of users"},
 	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
 
 	{"internal/jsonobject", nil, nil, "one reading of JSON for all who decide by it"},

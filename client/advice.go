@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -78,7 +79,7 @@ var advices = []advice{
 	{"refused message", func(f *failure) bool { return f.code(profiles.SecurityPolicy) }, always(
 		"The server lets this identity in, but refused this message: its access rules do not allow it, or the chain of credentials that it names (--chain) is revoked, expired or unknown. The log of the server says which.")},
 	{"own certificate out of time", func(f *failure) bool { return f.refusedThere() && f.own != nil }, func(f *failure) string {
-		return fmt.Sprintf("The server refused this client's certificate, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", trimmed(f.own))
+		return fmt.Sprintf("The server refused this client's certificate, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", plain.Error(f.own))
 	}},
 	{"refused certificate", (*failure).refusedThere, func(f *failure) string {
 		return fmt.Sprintf("The server refused this client's certificate %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", f.c.opts.Identity.Cert)
@@ -94,7 +95,7 @@ var advices = []advice{
 	{"ended, plaintext", func(f *failure) bool { return f.ended() && strings.HasPrefix(f.c.address, "swp+tcp:") }, always(
 		"What listens there hung up without a word. Is it a plaintext listener (swp+tcp) of swpd? If it is, it may be full; try again later.")},
 	{"ended, own certificate out of time", func(f *failure) bool { return f.ended() && f.own != nil }, func(f *failure) string {
-		return fmt.Sprintf("The server hung up, perhaps for this reason: %s. Renew it, or show another one with --cert and --key.", trimmed(f.own))
+		return fmt.Sprintf("The server hung up, perhaps for this reason: %s. Renew it, or show another one with --cert and --key.", plain.Error(f.own))
 	}},
 	{"ended before use", (*failure).ended, func(f *failure) string {
 		// Over TLS there is no reason in the error.
@@ -107,15 +108,6 @@ var advices = []advice{
 func (c *Client) lost() bool { return c.Session == nil || c.gone() }
 
 func always(words string) func(*failure) string { return func(*failure) string { return words } }
-
-// trimmed returns the text of an error without the names of packages in front.
-func trimmed(err error) string {
-	text := err.Error()
-	for _, name := range []string{"client: ", "endpoint: ", "tlsconn: ", "quicconn: ", "transport: "} {
-		text = strings.ReplaceAll(strings.TrimPrefix(text, name), ": "+name, ": ")
-	}
-	return text
-}
 
 // ifDenied is the advice for a server that refuses this identity.
 func (c *Client) ifDenied() string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -26,7 +27,7 @@ type Explained struct {
 }
 
 func (e *Explained) Error() string {
-	s := trimmed(e.Err)
+	s := plain.Error(e.Err)
 	if by := e.By.String(); by != "" {
 		s = by + ": " + s
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
@@ -98,8 +99,11 @@ func TestARefusalIsExplainedByThePeerNotByTheEndOfTheSession(t *testing.T) {
 			continue
 		}
 		got := c.Explain(err)
-		if !errors.Is(got, err) || !strings.Contains(got.Error(), err.Error()) || strings.Contains(got.Error(), "is full") {
+		if !errors.Is(got, err) || !strings.Contains(got.Error(), plain.Error(err)) || strings.Contains(got.Error(), "is full") {
 			t.Errorf("%s: %q is explained by %q, want what the peer said", profile, err, got)
+		}
+		if got := got.Error(); plain.Text(got) != got {
+			t.Errorf("%s: %q names a package", profile, got)
 		}
 		switch profile {
 		case agdisc.Name, tooldisc.Name, events.Name, artifact.Name, cred.Name, policyhint.Name, state.Name, relay.Name, slip.Name:

@@ -91,6 +91,14 @@ func (e *MCPError) Error() string {
 	return s
 }
 
+// Verbatim returns the message of an error that the server wrote.
+func (e *MCPError) Verbatim() string {
+	if code, _ := e.endpoint(); code != "" {
+		return ""
+	}
+	return e.Message
+}
+
 // endpoint returns the code of an error that an endpoint wrote, and its identity if given.
 // Both are empty for an error of the server.
 func (e *MCPError) endpoint() (code, identity string) {

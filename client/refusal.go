@@ -15,6 +15,9 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Text }
 
+// Verbatim returns Text.
+func (e *AnswerError) Verbatim() string { return e.Text }
+
 // Refusal returns the code with which an endpoint has refused, and that endpoint if known.
 // ok is false for any other error, such as an error of an MCP server.
 func Refusal(err error) (code string, by Author, ok bool) {

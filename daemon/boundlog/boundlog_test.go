@@ -19,6 +19,17 @@ import (
 	"github.com/slimwire/swp/internal/effort"
 )
 
+// TestErrorsAreWrittenWithoutNamesOfPackages logs an error that came through packages.
+func TestErrorsAreWrittenWithoutNamesOfPackages(t *testing.T) {
+	var out bytes.Buffer
+	log, stop := New(Options{Level: zapcore.DebugLevel, Output: zapcore.AddSync(&out)})
+	log.Warn("it failed", zap.Error(errors.New("sqlstore: relay: no room")), zap.String("name", "relay: x"))
+	stop()
+	if got := out.String(); !strings.Contains(got, `"error":"no room"`) || !strings.Contains(got, `"name":"relay: x"`) {
+		t.Errorf("%s", got)
+	}
+}
+
 func lines(t *testing.T, out []byte) []map[string]any {
 	t.Helper()
 	var list []map[string]any

@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/slimwire/swp/internal/plain"
 )
 
 const (
@@ -124,6 +126,8 @@ func clean(fields []zap.Field) []zap.Field {
 		case zapcore.ByteStringType:
 			b, _ := f.Interface.([]byte)
 			f = zap.String(f.Key, Clean(string(b)))
+		case zapcore.ErrorType:
+			f = zap.String(f.Key, Clean(plain.Text(text(f))))
 		default:
 			f = zap.String(f.Key, Clean(text(f)))
 		}

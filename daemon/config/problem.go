@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slimwire/swp/internal/plain"
 )
 
 // Problem is one problem of a configuration.
@@ -37,6 +39,9 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Verbatim returns all of them: keys may be called like packages.
+func (p Problems) Verbatim() string { return p.Error() }
+
 // origin is the place of a value.
 type origin struct {
 	where string
@@ -51,13 +56,13 @@ type problems struct {
 
 func (p *problems) add(key, format string, args ...any) {
 	from := p.find(key)
-	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line})
 }
 
 // addItem is add for element i of the list under key, with the line of the element.
 func (p *problems) addItem(key string, i int, format string, args ...any) {
 	from := p.find(fmt.Sprintf("%s[%d]", key, i))
-	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, args...), line: from.line})
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line})
 }
 
 // find returns the place of key, or of the section that it would belong to.

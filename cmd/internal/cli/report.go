@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/internal/plain"
 )
 
 // Kinds of errors, as a Report tells them.
@@ -35,7 +37,7 @@ type Report struct {
 }
 
 func (p *Program) report(cmd *cobra.Command, s *signals, err error, code int) *Report {
-	r := &Report{Kind: KindFailed, Message: err.Error(), ExitCode: code}
+	r := &Report{Kind: KindFailed, Message: plain.Error(err), ExitCode: code}
 	usage, wrong := asUsage(err)
 	switch {
 	case s.first() != 0:

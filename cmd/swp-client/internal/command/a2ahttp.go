@@ -2,13 +2,13 @@ package command
 
 import (
 	"net/url"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 func newA2AHTTP(f *flags) *cobra.Command {
@@ -35,7 +35,7 @@ connection this reconnects, and streams continue.`,
 		}
 		for _, name := range o.Params {
 			if err := a2afront.CheckParam(name); err != nil {
-				return &usageError{"--param: " + strings.TrimPrefix(err.Error(), "a2afront: ")}
+				return &usageError{"--param: " + plain.Error(err)}
 			}
 		}
 		if o.Listener, err = listenLocally(cmd.Context(), *listen); err != nil {

@@ -77,8 +77,8 @@ func (p *follow) status() string {
 
 func (p *follow) lost(err error, pause time.Duration) {
 	_ = p.progress.Print("", func() error {
-		_, err := fmt.Fprintf(p.f.errOut, "swp-client: connection lost (%v); trying again in %v\n", root(err), pause.Round(time.Millisecond))
-		return err
+		p.f.tell("connection lost (%v); trying again in %v", root(err), pause.Round(time.Millisecond))
+		return nil
 	})
 }
 
@@ -145,8 +145,8 @@ func (p *follow) gap(firstHeld uint64) error {
 	if p.f.asJSON {
 		return p.f.printJSON(line{Type: "gap", Task: p.entry.ID, From: from, To: to})
 	}
-	_, err := fmt.Fprintf(p.f.errOut, "swp-client: events %d to %d are no longer held\n", from, to)
-	return err
+	p.f.tell("events %d to %d are no longer held", from, to)
+	return nil
 }
 
 // printOctets prints octets unchanged, unless a terminal would interpret them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/internal/bridge/worker"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -108,7 +108,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 			Connected:    func(c *client.Client) { log.connected(c, o) },
 			Lost:         log.lost,
 			Draining:     log.draining,
-			Report:       func(err error) { log.say(workLine{Type: "error", Error: err.Error()}, "%v", err) },
+			Report:       func(err error) { log.say(workLine{Type: "error", Error: plain.Error(err)}, "%v", err) },
 		})
 	return errors.Join(err, store.Close())
 }
@@ -133,7 +133,7 @@ func newCommand(line []string, log *workLog) (*worker.Command, error) {
 		Observe: log.observe,
 	})
 	if err != nil {
-		return nil, &usageError{strings.TrimPrefix(strings.TrimPrefix(err.Error(), "worker: "), "proc: ")}
+		return nil, &usageError{plain.Error(err)}
 	}
 	return cmd, nil
 }
@@ -174,7 +174,7 @@ func (l *workLog) say(line workLine, format string, args ...any) {
 		_ = l.f.printJSON(line)
 		return
 	}
-	_, _ = fmt.Fprintf(l.f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, args...)))
+	l.f.tell(format, args...)
 }
 
 func (l *workLog) connected(c *client.Client, o workerFlags) {
@@ -185,7 +185,7 @@ func (l *workLog) connected(c *client.Client, o workerFlags) {
 
 func (l *workLog) lost(err error, pause time.Duration) {
 	err = root(err)
-	l.say(workLine{Type: "lost", Error: err.Error(), Millis: pause.Milliseconds()},
+	l.say(workLine{Type: "lost", Error: plain.Error(err), Millis: pause.Milliseconds()},
 		"connection lost (%v); trying again in %v", err, pause.Round(time.Millisecond))
 }
 
@@ -201,7 +201,7 @@ func (l *workLog) observe(e worker.Event) {
 	case worker.Stderr:
 		l.say(workLine{Type: "stderr", Task: id, Text: string(e.Line)}, "task %s says: %s", id, e.Line)
 	case worker.Failed:
-		l.say(workLine{Type: "error", Task: id, Error: e.Err.Error()}, "task %s: %v", id, e.Err)
+		l.say(workLine{Type: "error", Task: id, Error: plain.Error(e.Err)}, "task %s: %v", id, e.Err)
 	case worker.Exited: // around knows more
 	}
 }
@@ -212,7 +212,7 @@ func (l *workLog) around(w a2a.Worker) a2a.Worker {
 		output, err := w.Run(ctx, t, event)
 		id := hex.EncodeToString(t.ID)
 		if err != nil {
-			l.say(workLine{Type: "failed", Task: id, Error: err.Error()}, "task %s failed: %v", id, err)
+			l.say(workLine{Type: "failed", Task: id, Error: plain.Error(err)}, "task %s failed: %v", id, err)
 		} else {
 			l.say(workLine{Type: "done", Task: id}, "task %s done", id)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -37,7 +38,7 @@ func usageArguments() map[string]cli.Argument {
 		return err
 	}
 	return map[string]cli.Argument{
-		addrPlain:   {Check: func(address string) error { _, err := plain(address); return err }, Complete: schemes},
+		addrPlain:   {Check: func(address string) error { _, err := endpointOnly(address); return err }, Complete: schemes},
 		addrPartner: {Check: target, Complete: schemes},
 		addrServer:  {Check: target, Complete: schemes},
 		addrAgent:   {Check: target, Complete: schemes},
@@ -50,14 +51,13 @@ func usageArguments() map[string]cli.Argument {
 func split(address string) (addr transport.Addr, target string, err error) {
 	addr, target, err = client.SplitTarget(address)
 	if err != nil {
-		text := strings.TrimPrefix(err.Error(), "transport: ")
-		err = &usageError{strings.TrimPrefix(text, "client: ")}
+		err = &usageError{plain.Error(err)}
 	}
 	return addr, target, err
 }
 
-// plain reads an address that names nothing but an endpoint.
-func plain(address string) (transport.Addr, error) {
+// endpointOnly reads an address that names nothing but an endpoint.
+func endpointOnly(address string) (transport.Addr, error) {
 	addr, target, err := split(address)
 	if err == nil && target != "" {
 		err = &usageError{fmt.Sprintf("address %.256q: this command is for the endpoint itself and cannot pass %q on\n"+

@@ -85,8 +85,8 @@ With --etag the card is printed only if its etag differs.`,
 			case card == nil && f.asJSON:
 				return f.printJSON(map[string]any{"agent_id": args[1], "etag": *etag, "not_modified": true})
 			case card == nil:
-				_, err = fmt.Fprintf(f.errOut, "swp-client: the card is still the one with etag %s\n", visible(*etag))
-				return err
+				f.tell("the card is still the one with etag %s", *etag)
+				return nil
 			case f.asJSON:
 				return f.printJSON(struct {
 					AgentID  string `json:"agent_id"`

@@ -63,7 +63,7 @@ func (f *flags) transfer(address, verb string, patience time.Duration, run func(
 		Progress: func(done, total uint64) { progress.Say(b.text(done, total, time.Now())) },
 		Lost: func(err error, pause time.Duration) {
 			_ = progress.Print("", func() error {
-				_, _ = fmt.Fprintf(f.errOut, "swp-client: %v; again in %v\n", err, pause.Round(time.Millisecond))
+				f.tell("%v; again in %v", err, pause.Round(time.Millisecond))
 				return nil
 			})
 		},

@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
@@ -214,7 +215,7 @@ func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*cl
 }
 
 func (f *flags) options(address string) (client.Options, error) {
-	read := plain
+	read := endpointOnly
 	if f.partners {
 		read = func(address string) (transport.Addr, error) { addr, _, err := split(address); return addr, err }
 	}
@@ -266,7 +267,7 @@ func (f *flags) findIdentity() (client.Identity, error) {
 				id.CA = found.CA
 			}
 			if f.verbose {
-				_, _ = fmt.Fprintf(f.errOut, "swp-client: certificate %s, authorities of servers %s\n", id.Cert, id.CA)
+				f.tell("certificate %s, authorities of servers %s", id.Cert, id.CA)
 			}
 			return id, nil
 		}
@@ -291,6 +292,11 @@ func list(dirs []string) string {
 		}
 	}
 	return strings.Join(named, ", ")
+}
+
+// tell writes a remark on standard error.
+func (f *flags) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, plain.Args(args)...)))
 }
 
 func (f *flags) printf(format string, args ...any) { _, _ = fmt.Fprintf(f.out, format, args...) }

@@ -165,11 +165,11 @@ func (l *listener) move(cursor uint64, more int) error {
 
 func (l *listener) gap(after, start uint64) {
 	l.skip = 0
-	_, _ = fmt.Fprintf(l.f.errOut, "swp-client: events between the cursors %d and %d are no longer held; some may be missing here\n", after, start)
+	l.f.tell("events between the cursors %d and %d are no longer held; some may be missing here", after, start)
 }
 
 func (l *listener) lost(err error, pause time.Duration) {
-	_, _ = fmt.Fprintf(l.f.errOut, "swp-client: %s; subscribing again in %v\n", visible(err.Error()), pause.Round(time.Millisecond))
+	l.f.tell("%v; subscribing again in %v", err, pause.Round(time.Millisecond))
 }
 
 // printedEvent is an event as JSON.

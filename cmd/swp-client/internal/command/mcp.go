@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 func newMCP(f *flags) *cobra.Command {
@@ -341,7 +342,7 @@ As an entry of mcpServers:
 		defer peer.Close()
 		return client.Stdio(cmd.Context(), client.StdioOptions{
 			Peer: peer, Target: target, In: f.in, Out: f.out, Drain: f.timeout,
-			Complain: func(text string) { _, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(text)) },
+			Complain: func(text string) { f.tell("%s", plain.Text(text)) },
 		})
 	}
 	return cli.UntilStopped(takes(cmd, connects, traces, hints, chains))

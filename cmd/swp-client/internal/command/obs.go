@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/obs"
 )
@@ -151,7 +152,7 @@ func (f *flags) trace() (t profiles.Trace, asked bool, err error) {
 	}
 	t = profiles.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}
 	if err := obs.Check(t); err != nil {
-		f.remark("TRACEPARENT and TRACESTATE are left alone: %s", profiles.AsError(err).Text)
+		f.remark("TRACEPARENT and TRACESTATE are left alone: %s", plain.Text(profiles.AsError(err).Text))
 		return profiles.Trace{}, false, nil
 	}
 	return t, false, nil
@@ -166,7 +167,7 @@ func (f *flags) join(ctx context.Context, c *client.Client) error {
 	}
 	err = c.SetTrace(ctx, t, obs.IDs{})
 	if fault := (*profiles.Error)(nil); err != nil && !asked && errors.As(err, &fault) {
-		f.remark("the trace is not joined: %s", visible(fault.Text))
+		f.remark("the trace is not joined: %s", plain.Text(fault.Text))
 		return nil
 	}
 	return err
@@ -175,6 +176,6 @@ func (f *flags) join(ctx context.Context, c *client.Client) error {
 // remark says what is of interest to those who ask for more than results.
 func (f *flags) remark(format string, args ...any) {
 	if f.verbose {
-		_, _ = fmt.Fprintf(f.errOut, "swp-client: "+format+"\n", args...)
+		f.tell(format, args...)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/policyhint"
 )
@@ -92,7 +93,7 @@ func parseHints(what, scope string, texts []string) ([]profiles.Hint, error) {
 		}
 		checked, err := policyhint.Check(h)
 		if err != nil {
-			return nil, &usageError{what + ": " + strings.TrimPrefix(profiles.AsError(err).Text, "policyhint: ")}
+			return nil, &usageError{what + ": " + plain.Text(profiles.AsError(err).Text)}
 		}
 		list[i] = checked
 	}

@@ -203,7 +203,7 @@ func (f *flags) listDead(ctx context.Context, address, topic string, most int, i
 		}
 		in.After = next
 		if most > 0 && printed >= most {
-			_, _ = fmt.Fprintf(f.errOut, "swp-client: there may be more; go on with --after %s\n", visible(next))
+			f.tell("there may be more; go on with --after %s", next)
 			return nil
 		}
 	}

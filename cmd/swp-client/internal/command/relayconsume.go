@@ -122,11 +122,6 @@ func (f *flags) consume(ctx context.Context, address, topic string, o consumeFla
 	return relayAdvice(c.Consume(ctx))
 }
 
-// tell says on standard error what happens beside deliveries.
-func (f *flags) tell(format string, args ...any) {
-	_, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, args...)))
-}
-
 // printedPayload is a delivery as JSON.
 type printedPayload struct {
 	ID        string `json:"delivery_id"`

@@ -374,5 +374,5 @@ func (r *relayed) print(n relay.Notice) {
 func (r *relayed) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = fmt.Fprintf(r.f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, args...)))
+	r.f.tell(format, args...)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -218,7 +219,11 @@ func failed(out *client.RPCOutcome) error {
 	if out.Err.Retryable {
 		again = "retryable: the same call may succeed later"
 	}
-	text := fmt.Sprintf("%s: %s (%s)", visible(out.Err.Code), visible(out.Err.Message), again)
+	message := out.Err.Message
+	if out.Err.Endpoint != "" { // and not of the method
+		message = plain.Text(message)
+	}
+	text := fmt.Sprintf("%s: %s (%s)", visible(out.Err.Code), visible(message), again)
 	switch by := out.By.Said(out.Err.Code); {
 	case by != "":
 		text += "\n" + visible(by)

@@ -129,7 +129,7 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 			if *jsonl {
 				return f.printRefused(slipjson.ClassOf(err))
 			}
-			_, _ = fmt.Fprintf(f.errOut, "swp-client: line %d: %s\n", n, visible(err.Error()))
+			f.tell("line %d: %v", n, err)
 			_, err = fmt.Fprintln(f.out)
 			return err
 		})

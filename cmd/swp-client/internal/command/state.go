@@ -191,7 +191,7 @@ Each state is downloaded completely.`,
 				return failed == nil
 			})
 			if more && err == nil && failed == nil && !f.asJSON {
-				_, _ = fmt.Fprintf(f.errOut, "swp-client: there are more; print them with --max\n")
+				f.tell("there are more; print them with --max")
 			}
 			return errors.Join(err, failed)
 		})

@@ -1,0 +1,95 @@
+// Package plain writes errors for users: without the names of the packages that they came
+// through.
+package plain
+
+import (
+	"errors"
+	"strings"
+)
+
+// names are the packages of this module whose errors begin with their name, and those of
+// the standard library whose errors users meet most. A test holds them to the sources.
+var names = []string{
+	"a2a", "a2abinding", "a2afront", "a2ahttp", "a2aowners", "a2atransport", "access", "agdisc", "artifact",
+	"canonical", "check", "client", "cred", "e1", "endpoint", "events", "fetch", "filestore", "frame", "gate",
+	"mcpfront", "mcphttp", "mcpmap", "mcpstdio", "mcptools", "mcptransport", "nslip", "obs", "p1", "partner",
+	"policyhint", "proc", "profiles", "quicconn", "relay", "rpc", "rpchttp", "schema", "sdl", "sdlagent", "seal",
+	"serve", "slip", "slipa2a", "slipstream", "sqlstore", "state", "store", "team", "tls", "tlsconn", "token",
+	"tooldisc", "transport", "trust", "ucr", "upstream", "worker", "x509",
+}
+
+// Verbatim is an error with text of another program, which is never changed.
+type Verbatim interface {
+	error
+
+	// Verbatim returns that part of Error; empty if there is none.
+	Verbatim() string
+}
+
+// Error returns the text of an error for users.
+func Error(err error) string {
+	text := err.Error()
+	if other, ok := errors.AsType[Verbatim](err); ok {
+		if said := other.Verbatim(); said != "" {
+			if before, after, found := strings.Cut(text, said); found {
+				return Text(before) + said + Text(after)
+			}
+		}
+	}
+	return Text(text)
+}
+
+// Text is Error for the text of an error.
+func Text(text string) string {
+	var b strings.Builder
+	for rest := text; ; {
+		rest = trim(rest)
+		next := boundary(rest)
+		b.WriteString(rest[:next])
+		if rest = rest[next:]; rest == "" {
+			return b.String()
+		}
+	}
+}
+
+// trim returns text without names in front of it.
+func trim(text string) string {
+	for {
+		name, rest, ok := strings.Cut(text, ": ")
+		if !ok || !listed[name] {
+			return text
+		}
+		text = rest
+	}
+}
+
+var listed = func() map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}()
+
+// Args returns arguments of a format with the text that Error has for those that are errors.
+func Args(args []any) []any {
+	out := make([]any, len(args))
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			arg = Error(err)
+		}
+		out[i] = arg
+	}
+	return out
+}
+
+// boundary returns where the next error of a chain may begin.
+func boundary(text string) int {
+	end := len(text)
+	for _, mark := range []string{": ", "; ", "(", "\n"} {
+		if at := strings.Index(text[:end], mark); at >= 0 {
+			end = at + len(mark)
+		}
+	}
+	return end
+}
