@@ -211,6 +211,9 @@ func (s *sending) receive(ctx context.Context) (complete bool, err error) {
 	if err == nil && env.MsgType != TypeAck {
 		err = refusals.Read(env)
 	}
+	if refused, ok := errors.AsType[*profiles.PeerError](err); ok && refused.Code == CodeNotFound {
+		refused.Later = true // the offer has ended, perhaps by another upload of the same octets: a new one shows it
+	}
 	var m Ack
 	if err == nil {
 		err = m.Decode(env.Payload)

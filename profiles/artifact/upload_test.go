@@ -400,6 +400,29 @@ func TestUploadsGoOnAfterEveryConnectionThatIsLost(t *testing.T) {
 	}
 }
 
+func TestUploadThatAnotherHasCompletedMayBeOfferedAgain(t *testing.T) {
+	s := serve(t, "pipe", artifact.Options{}, endpoint.Bounds{})
+	octets := random(100_000)
+	other := s.dial(alice)
+	u := upload("a", octets)
+	u.Chunk, u.Window = 10_000, 1
+	u.Progress = func(uint64) {
+		u.Progress = nil
+		second := upload("a", octets)
+		if err := second.Send(patient(t), other); err != nil {
+			t.Error(err)
+		}
+	}
+	err := u.Send(patient(t), s.dial(alice))
+	if refused := new(profiles.PeerError); !asPeerError(err, &refused) || !refused.Retryable() {
+		t.Fatalf("%v, want an error after which the artifact may be offered again", err)
+	}
+	if err := u.Send(patient(t), s.dial(alice)); err != nil {
+		t.Error(err)
+	}
+	s.dial(alice).wantOctets(t, "a", octets)
+}
+
 func TestTwoWhoUploadTheSameDoNotHarmIt(t *testing.T) {
 	s := serve(t, "pipe", artifact.Options{}, endpoint.Bounds{})
 	octets := random(1 << 20)
