@@ -37,6 +37,7 @@ var ErrShutdown = errors.New("endpoint: shutting down")
 type Endpoint struct {
 	opts      atomic.Pointer[Options] // of sessions that come from now on; changes under mu
 	exchanges ExchangeObserver        // the Observer, if it is one; else nil
+	recorder  Recorder                // nil: nobody keeps records
 	pool      frame.Pool
 	memory    memory
 	lanes     sync.Pool // of *lane, for streams of multiplexed connections
@@ -66,6 +67,7 @@ func New(opts Options) (*Endpoint, error) {
 		empty:      make(chan struct{}),
 	}
 	e.exchanges, _ = opts.Observer.(ExchangeObserver)
+	e.recorder = opts.Recorder
 	e.opts.Store(&opts)
 	e.memory.limit = opts.Bounds.InFlightBytes
 	e.lanes.New = func() any { return new(lane) }

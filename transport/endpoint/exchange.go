@@ -14,18 +14,26 @@ import (
 // responder is a lane as the profiles.Responder of the message being served.
 type responder lane
 
-func (r *responder) Send(env e1.Envelope) error {
-	l := (*lane)(r)
+func (r *responder) Send(env e1.Envelope) error { return (*lane)(r).answer(&env, false) }
+
+// answer sends an answer to the message being served.
+func (l *lane) answer(env *e1.Envelope, terminal bool) error {
 	if l.ended || l.taken != nil {
 		return profiles.ErrFinished
 	}
-	l.answering(&l.req, &env, l.now)
-	l.s.ep.count(&l.account, &env)
-	return l.out.send(l.ctx, &env, inline)
+	l.answering(&l.req, env, l.now)
+	if err := l.out.tooLarge(env); err != nil {
+		return err
+	}
+	l.s.ep.count(&l.account, env)
+	if terminal {
+		l.last(&l.account, &l.req, nil, l.reqCtx)
+	}
+	return l.out.send(l.ctx, env, inline)
 }
 
 func (r *responder) Finish(env e1.Envelope) error {
-	err := r.Send(env)
+	err := (*lane)(r).answer(&env, true)
 	if err == nil {
 		r.ended = true
 	}
@@ -262,20 +270,25 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 		return profiles.ErrFinished
 	}
 	e.l.answering(&e.req, &env, e.s.opts.Now())
-	e.s.ep.count(&e.account, &env)
+	p, err := e.mode, e.l.out.tooLarge(&env)
+	if err == nil {
+		e.s.ep.count(&e.account, &env)
+	}
 	if terminal {
 		e.unregister()
-	}
-	p := e.mode
-	if terminal {
 		p = e.last()
 	}
-	err := e.l.out.send(e.ctx, &env, p)
+	if terminal && err == nil {
+		e.l.last(&e.account, &e.req, nil, e.ctx)
+	}
+	if err == nil {
+		err = e.l.out.send(e.ctx, &env, p)
+	}
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {
 		// The answer is too large to send. A short error replaces it, so that the peer does
 		// not wait for ever.
-		e.l.answerRefusal(e.profile, &e.req, &e.account, fault, false, p)
+		e.l.answerRefusal(e.profile, &e.req, &e.account, fault, false, p, e.ctx)
 	}
 	e.answered = terminal
 	return err
@@ -346,7 +359,8 @@ func (e *exchange) carryOut(v Verdict) {
 	if e.ended != nil {
 		e.ended(v)
 	}
-	s.report(&e.account, &v, e.ctx, e.gone)
+	s.report(&e.account, &e.req, &v, e.ctx, e.gone)
+	e.account.forget()
 	switch v.Action {
 	case Closed:
 		s.close(profiles.RateLimitExceeded, errBudget)
@@ -369,7 +383,7 @@ func (e *exchange) carryOut(v Verdict) {
 // The caller holds mu.
 func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
-	told := e.l.answerRefusal(e.profile, &e.req, &e.account, fault, e.answered, e.last())
+	told := e.l.answerRefusal(e.profile, &e.req, &e.account, fault, e.answered, e.last(), e.ctx)
 	if !v.Reject {
 		return
 	}

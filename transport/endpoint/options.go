@@ -67,6 +67,9 @@ type Options struct {
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error
 
+	// Recorder keeps a record of each exchange. Nil: nobody does.
+	Recorder Recorder
+
 	// Tracer follows exchanges. May be nil.
 	Tracer Tracer
 

@@ -89,12 +89,20 @@ func (o *output) reset(l *lane) {
 	o.last, o.deadline = time.Time{}, time.Time{}
 }
 
+// tooLarge says that a frame is above the limits in force, which nobody may send.
+func (o *output) tooLarge(env *e1.Envelope) error {
+	opts := o.l.s.opts
+	if env.Size() > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
+		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
+	}
+	return nil
+}
+
 // send queues one frame. p says what to do if there is no room.
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 	size := env.Size()
-	opts := o.l.s.opts
-	if size > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
-		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
+	if err := o.tooLarge(env); err != nil {
+		return err
 	}
 	if p == inline && o.l.s.calling.Load() > 0 && !o.l.s.conn.Multiplexed() {
 		// The peer may do the same: write an answer and not read ours until that is done.
@@ -354,6 +362,9 @@ func (o *output) writeChunk(p []byte) error {
 	}
 	o.mu.Unlock()
 	defer o.mu.Lock()
+	if keeper := o.l.s.ep.recorder; keeper != nil {
+		keeper.Commit()
+	}
 	for len(p) > stride {
 		if err := o.writeWithin(p[:stride], now); err != nil {
 			return err

@@ -151,6 +151,10 @@ func (l *lane) serve(profile *profiles.Profile) {
 			return
 		}
 	}
+	if err := l.admit(); err != nil {
+		l.refuse(profile, profiles.AsError(err), ordinary)
+		return
+	}
 	l.trace(profile)
 	err := l.callHandler(profile.Handler)
 	switch {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func (l *lane) refuseFrame(err error) {
 // profile or the error path, charges the error budget, resets or closes as sev says, and
 // reports the verdict. profile is nil if no profile may answer.
 func (l *lane) refuse(profile *profiles.Profile, fault *profiles.Error, sev severity) {
-	told := l.answerRefusal(profile, &l.req, &l.account, fault, l.ended, inline)
+	told := l.answerRefusal(profile, &l.req, &l.account, fault, l.ended, inline, l.reqCtx)
 	if !fault.Domain {
 		l.punish(fault, sev, told)
 		return
@@ -46,7 +47,7 @@ func (l *lane) refuse(profile *profiles.Profile, fault *profiles.Error, sev seve
 }
 
 // answerRefusal sends the profile's own error message, or an error frame.
-func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a *account, fault *profiles.Error, ended bool, p patience) (told bool) {
+func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a *account, fault *profiles.Error, ended bool, p patience, ctx context.Context) (told bool) {
 	if ended {
 		return true
 	}
@@ -74,6 +75,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 	l.complete(&answer, l.s.opts.Now())
 	l.s.ep.sign(&answer)
 	l.s.ep.count(a, &answer)
+	l.last(a, req, fault, ctx)
 	return l.out.send(l.ctx, &answer, p) == nil
 }
 

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -31,6 +32,14 @@ type Report struct {
 	Took  time.Duration // until the verdict
 	Sent  int           // octets of the frames that answered, prefixes included
 
+	// Request and Answer are SHA-256 sums of payloads: of the message that opened the
+	// exchange, and of its answers one behind the other. Answer is zero if there was none.
+	// They are only known to a Recorder.
+	Request, Answer [sha256.Size]byte
+
+	// Begun is what Recorder.Begin returned for this exchange, 0 if it was not called.
+	Begun uint64
+
 	Context context.Context // of the handler, for what it carries
 }
 
@@ -42,27 +51,39 @@ type account struct {
 	opens   bool   // the message opens an exchange
 	kind    string // name of its type
 	began   time.Time
+	size    int // octets of the message
+	record  *record
 }
 
 // begin begins the account of the message being served.
 func (l *lane) begin() {
-	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now}
+	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size}
 }
 
 // count adds a message to what an exchange has sent.
 func (e *Endpoint) count(a *account, env *e1.Envelope) {
-	if e.exchanges != nil {
+	if e.exchanges != nil || e.recorder != nil {
 		a.sent += frame.HeaderSize + env.Size()
+	}
+	if e.recorder != nil && a.opens {
+		a.digest(env)
 	}
 }
 
 // report reports an exchange that has ended. gone says that the peer had disconnected
 // before the answer.
-func (s *Session) report(a *account, v *Verdict, ctx context.Context, gone bool) {
-	watch := s.ep.exchanges
-	if watch == nil || !a.opens {
+func (s *Session) report(a *account, req *profiles.Request, v *Verdict, ctx context.Context, gone bool) {
+	if !a.opens {
 		return
 	}
+	s.record(a, req, v, ctx, gone)
+	if watch := s.ep.exchanges; watch != nil {
+		watch.Exchange(s.reportOf(a, v, ctx, gone))
+	}
+}
+
+// reportOf describes an exchange that ends with a verdict.
+func (s *Session) reportOf(a *account, v *Verdict, ctx context.Context, gone bool) Report {
 	r := Report{
 		Verdict: *v, Subject: a.subject, Outcome: a.outcomeOf(v, gone),
 		Began: a.began, Took: max(0, s.opts.Now().Sub(a.began)), Sent: a.sent, Context: ctx,
@@ -74,7 +95,7 @@ func (s *Session) report(a *account, v *Verdict, ctx context.Context, gone bool)
 		profile, _ := s.opts.Registry.Lookup(v.ProfileID) // which has listed the type
 		r.Subject.Profile = profile.Name
 	}
-	watch.Exchange(r)
+	return r
 }
 
 func (a *account) outcomeOf(v *Verdict, gone bool) profiles.Outcome {
@@ -135,5 +156,7 @@ func (e *exchange) Ended(o profiles.Outcome) {
 func (e *exchange) Sent(env *e1.Envelope) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.s.ep.count(&e.account, env)
+	if !e.done {
+		e.s.ep.count(&e.account, env)
+	}
 }

@@ -67,5 +67,6 @@ func (l *lane) verdict(code profiles.Code, detail string, err error, reject bool
 		l.traced = nil
 		ended(v)
 	}
-	l.s.report(&l.account, &v, l.reqCtx, false)
+	l.s.report(&l.account, &l.req, &v, l.reqCtx, false)
+	l.account.forget()
 }

@@ -1,0 +1,211 @@
+package endpoint_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// keeper is a Recorder of a test.
+type keeper struct {
+	mu      sync.Mutex
+	begun   []endpoint.Report
+	records []endpoint.Report
+	refuse  error
+	gate    chan struct{} // Commit waits for it; nil: it does not
+	written int           // records when Commit was called last
+}
+
+func (k *keeper) Admit(*profiles.Request) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.refuse
+}
+
+func (k *keeper) Begin(r endpoint.Report) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.begun = append(k.begun, r)
+	return 100 + uint64(len(k.begun))
+}
+
+func (k *keeper) Record(r endpoint.Report) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.records = append(k.records, r)
+	return uint64(len(k.records))
+}
+
+func (k *keeper) Commit() {
+	k.mu.Lock()
+	gate := k.gate
+	k.written = len(k.records)
+	k.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+}
+
+// hold has Commit wait until release is called.
+func (k *keeper) hold() (release func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	gate := make(chan struct{})
+	k.gate = gate
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.gate = nil
+		close(gate)
+	}
+}
+
+// alone has no well-behaved peer beside that of the test.
+var alone = endpoint.Bounds{Connections: 100}
+
+func (k *keeper) all() []endpoint.Report {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.records
+}
+
+func TestAnExchangeIsRecordedBeforeItsAnswerCanLeave(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := new(keeper)
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k, ErrorFrames: true}, telling(profile(act)))
+		for i, row := range []struct {
+			what    string
+			outcome profiles.Outcome
+			answers int
+		}{
+			{"done", profiles.OutcomeOK, 1},
+			{"answered with a failure", profiles.OutcomeFailed, 1},
+			{"held", profiles.OutcomeOK, 2},
+			{"denied", profiles.OutcomeDenied, 1},
+			{"refused", profiles.OutcomeRefused, 1},
+			{"broken", profiles.OutcomeFailed, 1},
+		} {
+			release := k.hold()
+			r.send(t, request("id-0000-", row.what))
+			synctest.Wait()
+			got := k.all()
+			if len(got) != i+1 {
+				t.Fatalf("%s: %d records while the answer is not sent, want %d", row.what, len(got), i+1)
+			}
+			release()
+			sum := sha256.New()
+			for range row.answers {
+				sum.Write(r.recv(t).Payload)
+			}
+			report := got[i]
+			if report.Outcome != row.outcome || report.Subject.Operation != "op" || report.Subject.Name != row.what {
+				t.Errorf("%s: %v of %+v, want %v", row.what, report.Outcome, report.Subject, row.outcome)
+			}
+			if report.Request != sha256.Sum256([]byte(row.what)) {
+				t.Errorf("%s: not the sum of the request", row.what)
+			}
+			if string(report.Answer[:]) != string(sum.Sum(nil)) {
+				t.Errorf("%s: not the sum of the answers", row.what)
+			}
+			synctest.Wait()
+			if n := len(k.all()); n != i+1 {
+				t.Errorf("%s: recorded %d times", row.what, n-i)
+			}
+			r.again(t)
+		}
+	})
+}
+
+// A large answer is written while it is sent, not later with others.
+func TestAnExchangeIsRecordedBeforeALargeAnswerLeaves(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := new(keeper)
+		large := e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, 256<<10)}
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, profile(func(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+			if string(req.Payload) == "inline" {
+				return w.Finish(large)
+			}
+			return req.Detach(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error { return w.Finish(large) })
+		}))
+		for i, what := range []string{"inline", "detached"} {
+			r.send(t, request("id-0000-", what))
+			r.recv(t)
+			synctest.Wait()
+			k.mu.Lock()
+			written := k.written
+			k.mu.Unlock()
+			if written != i+1 {
+				t.Errorf("%s: %d records were written before the answer, want %d", what, written, i+1)
+			}
+			r.again(t)
+		}
+	})
+}
+
+func TestAnExchangeWithoutAnAnswerIsRecordedAtItsEnd(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := new(keeper)
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, profile(act))
+		for i, what := range []string{"deferred", "deferred and denied", "taken back"} {
+			r.send(t, request("id-0000-", what))
+			synctest.Wait()
+			got := k.all()
+			if len(got) != i+1 || got[i].Subject.Name != what || got[i].Request != sha256.Sum256([]byte(what)) || got[i].Answer != [32]byte{} {
+				t.Fatalf("%s: %+v", what, got)
+			}
+			r.again(t)
+		}
+	})
+}
+
+func TestNothingIsHandledWithoutARecord(t *testing.T) {
+	onEach(t, endpoint.Options{Bounds: alone, Recorder: &keeper{refuse: &profiles.Error{Code: profiles.Internal, Detail: "audit", Text: "no room"}}, ErrorFrames: true}, func(t *testing.T, r *rig) {
+		r.send(t, request("id-0000-", "x"))
+		r.wantError(t, "id-0000-", profiles.Internal)
+	}, telling(profile(counting(func(*profiles.Request) { t.Error("a message was handled") }))))
+}
+
+func TestALongExchangeIsRecordedWhileItGoesOn(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := new(keeper)
+		var end profiles.Responder
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			req.About("op", "long")
+			_, w, err := req.HoldLong()
+			end = w
+			return err
+		}))
+		r.send(t, request("id-0000-", "x"))
+		synctest.Wait()
+		began := time.Now()
+		time.Sleep(time.Minute)
+		r.ep.RecordLong(began)
+		if len(k.begun) != 0 {
+			t.Fatal("an exchange began before it did")
+		}
+		for range 2 {
+			r.ep.RecordLong(time.Now())
+		}
+		if len(k.begun) != 1 || k.begun[0].Subject.Name != "long" || k.begun[0].Outcome != profiles.OutcomeOpen || k.begun[0].Request != sha256.Sum256([]byte("x")) {
+			t.Fatalf("begun %+v", k.begun)
+		}
+		if err := end.Finish(e1.Envelope{MsgType: typeAnswer}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := k.all(); len(got) != 1 || got[0].Begun != 101 || got[0].Took < time.Minute {
+			t.Errorf("%+v", got)
+		}
+		r.ep.RecordLong(time.Now())
+		if len(k.begun) != 1 {
+			t.Error("an exchange that is over began")
+		}
+	})
+}
