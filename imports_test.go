@@ -70,6 +70,7 @@ var rules = []rule{
 
 	{"internal/partner", []string{"internal/backoff", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "profiles/obs", "profiles/policyhint", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
+	{"internal/audit", []string{"transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
 	{"internal/access", nil, nil, "rules and patterns, for whoever has something to protect"},
 	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
 	{"store", nil, nil, "small interfaces, and the results of their operations"},
@@ -107,6 +108,7 @@ var rules = []rule{
 	{"daemon/internal/guard", []string{"daemon/boundlog", "daemon/config", "daemon/internal/part", "internal/access", "internal/bridge/gate", "profiles", "profiles/all", "transport"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "who is let in and what they may do"},
 	{"daemon/internal/identity", []string{"daemon/certinfo", "daemon/config", "daemon/devpki", "daemon/internal/part", "profiles", "profiles/all", "transport"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "certificates; knows nobody who shows them"},
 	{"daemon/internal/telemetry", []string{"daemon/accesslog", "daemon/boundlog", "daemon/config", "daemon/tracing", "daemon/internal/guard", "daemon/internal/part", "profiles", "transport", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "what is reported, by whomever"},
+	{"daemon/internal/trail", []string{"daemon/boundlog", "daemon/config", "daemon/internal/guard", "daemon/internal/part", "daemon/internal/telemetry", "internal/audit", "profiles", "profiles/rpc", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "the one part that writes records"},
 	{"daemon/internal/storage", []string{"daemon/boundlog", "daemon/config", "daemon/internal/part", "daemon/internal/telemetry", "e1", "internal/bridge/a2aowners", "profiles", "profiles/all", "profiles/artifact", "profiles/relay", "store", "store/*"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "the one part that knows the engines of the store"},
 	{"daemon/internal/entrances", []string{"daemon/config", "daemon/internal/part", "profiles", "transport", "transport/*"}, []string{"go.uber.org/zap"}, "connections, whoever is served over them"},
 	{"daemon/internal/served", []string{"daemon/boundlog", "daemon/config", "daemon/internal/part", "internal/access/token", "internal/bridge/a2abinding", "profiles", "profiles/*"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "the profiles; they have what is behind them from the other parts"},

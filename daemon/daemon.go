@@ -30,6 +30,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/daemon/internal/teams"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -105,6 +106,7 @@ type daemon struct {
 	reloader    *reloader
 	guard       *guard.Guard
 	exchanges   *telemetry.Exchanges
+	trail       *trail.Trail
 	cards       *served.Cards
 	verifiers   *served.Verifiers
 	hints       *served.Hints

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,6 +22,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/daemon/internal/teams"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
 )
 
@@ -47,8 +49,16 @@ func (d *daemon) makeBase() error {
 	if err != nil {
 		return err
 	}
+	d.trail, err = trail.New(trail.Options{
+		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
+		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.trail)
 	d.endpoints = &entrances.Endpoints{
-		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit,
+		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit, Recorder: d.trail,
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,

@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/daemon/internal/teams"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
 )
 
@@ -64,6 +65,7 @@ func (d *daemon) sections() []part.Section {
 		served.CardsSection(later(&d.cards)),
 		served.VerifiersSection(later(&d.verifiers)),
 		telemetry.AccessLogSection(later(&d.exchanges)),
+		trail.Section(later(&d.trail)),
 		mcpservers.Section(later(&d.inside)),
 		workers.Section(later(&d.workers)),
 		workers.AgentSection(later(&d.agents)),

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
-func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
-	dir := t.TempDir()
+// smallVolume returns a directory whose data is on a volume of its own, of 8 MiB.
+func smallVolume(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	data := filepath.Join(dir, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
@@ -25,6 +29,12 @@ func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
+	dir := smallVolume(t)
+	data := filepath.Join(dir, "data")
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,5 +77,38 @@ func fill(t *testing.T, name string) {
 		if _, err := f.Write(block); err != nil {
 			return
 		}
+	}
+}
+
+func TestWithoutARecordNothingIsDone(t *testing.T) {
+	dir := smallVolume(t)
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r := startIn(t, dir, "")
+	s := r.mustDial(r.addrs[0])
+	ballast := filepath.Join(dir, "data", "ballast")
+	fill(t, ballast)
+	var refused error
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if _, refused = rpc.Call(t.Context(), s.Session, "swp.agents.list", nil); refused != nil && strings.Contains(refused.Error(), "audit") {
+			break
+		}
+	}
+	if refused == nil || !strings.Contains(refused.Error(), "audit") {
+		t.Fatalf("a call without room for its record: %v", refused)
+	}
+	if err := echo(t, s); err != nil {
+		t.Errorf("what has no record: %v", err)
+	}
+	if status, body := r.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "audit records") {
+		t.Errorf("/readyz says %d %q", status, body)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	r.await("audit records are written again")
+	if _, err := rpc.Call(t.Context(), s.Session, "swp.agents.list", nil); err != nil {
+		t.Errorf("with room again: %v", err)
 	}
 }

@@ -16,6 +16,16 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
+// Own returns the identity of the endpoint of a configuration, and the files with its trust
+// anchors.
+func Own(c *config.Config, now time.Time) (string, []string, error) {
+	cr, err := identity.Read(c, func() time.Time { return now })
+	if err != nil {
+		return "", nil, err
+	}
+	return cr.Identity(), identity.FilesOf(c).CA, nil
+}
+
 // Certificates describes the certificates in a configuration: the identity, the trust
 // anchors, and the trust anchors of the partners.
 func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {

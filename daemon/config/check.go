@@ -38,6 +38,7 @@ func (c *Config) check(p *problems) {
 	c.checkSDL(p)
 	c.checkSLIP(p)
 	c.checkDurations(p)
+	c.checkAudit(p)
 }
 
 func (c *Config) checkIdentity(p *problems) {

@@ -49,6 +49,7 @@ type Config struct {
 	Limits     Limits     `yaml:"limits"`
 	Rate       Rate       `yaml:"rate"`
 	Log        Log        `yaml:"log"`
+	Audit      Audit      `yaml:"audit"`
 
 	// Source is the file that was read; empty means the built-in configuration.
 	Source string `yaml:"-"`
@@ -191,6 +192,8 @@ func Default() *Config {
 		},
 		Rate: Rate{WindowMS: 1000},
 		Log:  Log{Level: "info", Format: "json", Access: AccessOff},
+
+		Audit: Audit{Sync: AuditSyncSecond, Size: 1 << 30},
 	}
 }
 
@@ -222,7 +225,7 @@ func (c *Config) Effective() *Config {
 	e := *c
 	e.Limits.FrameBurst, e.Relay.MaxPayload = c.Burst(), c.RelayPayload()
 	e.Artifact.MaxSize, e.Artifact.Chunk = c.ArtifactSize(), c.ArtifactChunk()
-	e.SDL.Limits.Bytes = c.SDLBytes()
+	e.SDL.Limits.Bytes, e.Audit.Exchanges = c.SDLBytes(), c.AuditExchanges()
 	return &e
 }
 

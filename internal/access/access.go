@@ -103,15 +103,21 @@ func (p *Policy) Denied(identity string) bool { return p.deny.match(identity) }
 // Allowed reports whether a rule lets an identity carry out an operation of a
 // profile on a name, and the identity is not denied.
 func (p *Policy) Allowed(identity, profile, operation, name string) bool {
+	return p.Rule(identity, profile, operation, name) >= 0
+}
+
+// Rule returns the position in Options.Rules of a rule by which Allowed says yes, and -1
+// where it says no.
+func (p *Policy) Rule(identity, profile, operation, name string) int {
 	if p.Denied(identity) {
-		return false
+		return -1
 	}
 	for r := range p.rules.of(identity) {
 		if r.allows(profile, operation, name) {
-			return true
+			return r.number
 		}
 	}
-	return false
+	return -1
 }
 
 // AllowedBelow reports whether a rule lets an identity carry out an operation of a

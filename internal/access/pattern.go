@@ -111,3 +111,13 @@ func (l patterns) begins(name string) bool {
 
 // orAll matches everything where the list is empty.
 func (l patterns) orAll(name string) bool { return len(l) == 0 || l.match(name) }
+
+// Matcher returns what tells whether a name matches a pattern of rules. It is safe for
+// concurrent use.
+func Matcher(text string) (func(name string) bool, error) {
+	p, err := compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return p.match, nil
+}

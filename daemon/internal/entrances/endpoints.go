@@ -22,6 +22,7 @@ type Endpoints struct {
 	Registry   *profiles.Registry
 	Observer   endpoint.Observer
 	Tracer     endpoint.Tracer
+	Recorder   endpoint.Recorder
 	Access     profiles.Access
 	Admit      func() error
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
@@ -31,7 +32,7 @@ type Endpoints struct {
 func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	o := boundedBy(e.Config)
 	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
-	o.Admit, o.InFlightOf, o.ErrorFrames = e.Admit, e.InFlightOf, errorFrames
+	o.Recorder, o.Admit, o.InFlightOf, o.ErrorFrames = e.Recorder, e.Admit, e.InFlightOf, errorFrames
 	return o
 }
 

@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ import (
 type Guard struct {
 	part.Passive
 	policy   atomic.Pointer[access.Policy]
+	rules    names
 	running  func() *config.Config
 	changed  func(differs func(identity, server string) bool)
 	security func(transport.SecurityEvent)
@@ -133,6 +135,31 @@ func (g *Guard) MayUse(identity, agentID string) bool {
 	}
 	g.denied(identity, "a2a", "agent_id", agentID)
 	return false
+}
+
+// RuleOf returns the key in the configuration of what decides a question: a rule that
+// allows it or access.deny; empty if no rule allows it.
+func (g *Guard) RuleOf(identity, profile, operation, name string) string {
+	policy := g.policy.Load()
+	if i := policy.Rule(identity, profile, operation, name); i >= 0 {
+		return g.rules.of(i)
+	}
+	if policy.Denied(identity) {
+		return "access.deny"
+	}
+	return ""
+}
+
+// names are the keys of rules, of those that were asked for.
+type names struct{ known sync.Map }
+
+func (n *names) of(rule int) string {
+	if name, ok := n.known.Load(rule); ok {
+		return name.(string) //nolint:errcheck // it holds nothing else
+	}
+	name := fmt.Sprintf("access.rules[%d]", rule)
+	n.known.Store(rule, name)
+	return name
 }
 
 // Reaches implements profiles.Reacher.

@@ -156,6 +156,14 @@ func (l List) Stats() (sum endpoint.Stats) {
 	return sum
 }
 
+// RecordLong has exchanges be recorded that began before a time and are not over.
+func (l List) RecordLong(before time.Time) {
+	outer, inner := l.endpoints()
+	for _, ep := range slices.Concat(outer, inner) {
+		ep.RecordLong(before)
+	}
+}
+
 // SetLimits changes the limits for new connections.
 func (l List) SetLimits(o endpoint.Options) error {
 	var failed []error

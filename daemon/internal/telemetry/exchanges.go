@@ -84,12 +84,18 @@ func (x *Exchanges) Prepare(c *config.Config) (part.Change, error) {
 	}, x.log.Reopen(c.Log.AccessFile)
 }
 
+// PartnerOf returns the partner that an exchange was passed on to, empty if there is none.
+func (x *Exchanges) PartnerOf(s *profiles.Subject) string {
+	if !x.passedOn[s.Profile] {
+		return ""
+	}
+	partner, _ := x.partner(s.Name)
+	return partner
+}
+
 // observe records an exchange that has ended.
 func (x *Exchanges) observe(r *endpoint.Report) {
-	partner := ""
-	if x.passedOn[r.Subject.Profile] {
-		partner, _ = x.partner(r.Subject.Name)
-	}
+	partner := x.PartnerOf(&r.Subject)
 	x.latency.observe(&r.Subject, r.Outcome, r.Took.Seconds())
 	switch {
 	case partner != "":
@@ -117,7 +123,7 @@ func (x *Exchanges) write(r *endpoint.Report, partner string) {
 		Profile: r.Subject.Profile, Operation: r.Subject.Operation, Name: r.Subject.Name, Partner: partner,
 		Outcome: r.Outcome.String(), Denied: r.Outcome == profiles.OutcomeDenied,
 		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Took: r.Took,
-		Transport: peer.Transport, Session: v.Session.ID(), Trace: traceID(profiles.TraceOf(r.Context)),
+		Transport: peer.Transport, Session: v.Session.ID(), Trace: TraceID(profiles.TraceOf(r.Context)),
 	}
 	switch {
 	case r.Outcome == profiles.OutcomeRefused:
@@ -128,8 +134,8 @@ func (x *Exchanges) write(r *endpoint.Report, partner string) {
 	x.log.Write(&line)
 }
 
-// traceID returns the trace id of a trace context, or the empty string.
-func traceID(t profiles.Trace) string {
+// TraceID returns the trace id of a trace context, or the empty string.
+func TraceID(t profiles.Trace) string {
 	if len(t.Parent) < 35 {
 		return ""
 	}

@@ -20,7 +20,7 @@ import (
 
 // Settings are those limits of the configuration that are not the default, for
 // the head of the table.
-const Settings = "frame_rate 0, connections 20000, connections_per_identity 20000"
+const Settings = "frame_rate 0, connections 20000, connections_per_identity 20000, audit.exchanges off"
 
 // configuration is what swpd is started with: address, certificate, key,
 // authority, data; what else is configured comes behind it.
@@ -41,6 +41,7 @@ limits:
   frame_rate: 0
   connections: 20000
   connections_per_identity: 20000
+audit: {exchanges: off}
 log:
   level: warn
 `

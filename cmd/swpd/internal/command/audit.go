@@ -1,0 +1,433 @@
+package command
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/daemon/check"
+	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/audit"
+)
+
+func newAudit() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Verify and search the audit trail",
+		Long: `Read the audit trail: a record of each exchange that peers opened, allowed or denied.
+All commands work beside a running swpd and without one. DIR is the directory of the
+trail, by default audit in the data directory of the configuration.`,
+		Example: `  swpd audit verify --config swpd.yaml
+  swpd audit find --config swpd.yaml --identity spiffe://acme.example/swpd --outcome denied
+  swpd audit tail -f`,
+	}
+	cmd.AddCommand(newAuditVerify(), newAuditFind(), newAuditTail(), newAuditExport())
+	return cmd
+}
+
+// trailDir is the directory that an argument or the configuration names.
+func trailDir(args []string, file string) (string, error) {
+	dir := ""
+	if len(args) > 0 {
+		dir = args[0]
+	} else {
+		c, err := load(file)
+		if err != nil {
+			return "", err
+		}
+		dir = c.AuditDir()
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", &exitError{exitUsage, fmt.Errorf("audit: there is no trail in %s; name the directory, or the configuration with --config (audit.exchanges may be off)", dir)}
+	}
+	return dir, nil
+}
+
+func newAuditVerify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify [DIR]",
+		Short: "Say whether a trail is as it was written",
+		Long: `Recompute the chain of hashes through all records of a trail and verify its
+checkpoints, which the key of the endpoint has signed. Each record that was changed,
+removed, added or moved is named, and up to which record nothing else can have been:
+what comes behind the last checkpoint is not proven yet. A checkpoint counts if an
+authority vouches for its certificate: those of --ca, else trust.ca of the configuration;
+and if it is of the identity that --identity names, else of the identity of the
+configuration. The exit code is 1 if there is a fault.`,
+		Example: `  swpd audit verify --config swpd.yaml
+  swpd audit verify --ca pki/ca.crt --identity spiffe://acme.example/swpd /backup/audit
+  swpd audit verify --part --config swpd.yaml exported --json`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	file := configFlag(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print JSON: each fault on a line, then the result")
+	ca := cmd.Flags().StringArray("ca", nil, "PEM `file` with authorities of the endpoint; repeatable")
+	identity := cmd.Flags().String("identity", "", "`identity` that must have signed")
+	part := cmd.Flags().Bool("part", false, "DIR is from swpd audit export: it may begin and end anywhere")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := trailDir(args, *file)
+		if err != nil {
+			return err
+		}
+		trust, err := auditTrust(*file, *identity, *ca)
+		if err != nil {
+			return err
+		}
+		return verifyTrail(cmd.Context(), cmd.OutOrStdout(), audit.Verification{Dir: dir, Trust: trust, Part: *part}, *asJSON)
+	}
+	return cmd
+}
+
+// auditTrust says who may have signed.
+func auditTrust(file, identity string, ca []string) (audit.Trust, error) {
+	if identity == "" || len(ca) == 0 {
+		c, err := loadIdentity(file)
+		if err != nil {
+			return nil, err
+		}
+		own, anchors, err := check.Own(c, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("audit: %w; name the endpoint with --identity and its authority with --ca", err)
+		}
+		if identity == "" {
+			identity = own
+		}
+		if len(ca) == 0 {
+			ca = anchors
+		}
+	}
+	roots := x509.NewCertPool()
+	for _, name := range ca {
+		pem, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("audit: %w", err)
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("audit: %s holds no certificate in PEM form", name)
+		}
+	}
+	return audit.TrustOf(identity, roots), nil
+}
+
+func verifyTrail(ctx context.Context, out io.Writer, o audit.Verification, asJSON bool) error {
+	var failed error
+	o.Found = func(f audit.Finding) {
+		if failed != nil {
+			return
+		}
+		if asJSON {
+			failed = printJSONLine(out, f)
+			return
+		}
+		_, failed = fmt.Fprintf(out, "%08d.jsonl:%d: %s\n", f.Segment, f.Line, f.Text)
+	}
+	r, err := audit.Verify(ctx, o)
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSONLine(out, r)
+	} else {
+		err = printVerified(out, &r)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Faults > 0:
+		return fmt.Errorf("audit: faults: %d, in %s", r.Faults, o.Dir)
+	}
+	return nil
+}
+
+func printVerified(out io.Writer, r *audit.Result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(title, format string, args ...any) { _, _ = fmt.Fprintf(w, title+"\t"+format+"\n", args...) }
+	row("records", "%d, from %d to %d, in %d segments", r.Records, r.First, r.Last, r.Segments)
+	row("faults", "%d", r.Faults)
+	switch {
+	case r.Proven == 0:
+		row("proven", "nothing: no checkpoint is good")
+	default:
+		row("proven", "up to record %d, signed %s", r.Proven, r.ProvenAt.UTC().Format(time.RFC3339))
+	}
+	if rest := r.Last - r.Proven; rest > 0 {
+		row("not proven", "%d records behind it; a running swpd signs once a minute", rest)
+	}
+	return w.Flush()
+}
+
+// auditFilter says which entries are wanted.
+type auditFilter struct {
+	identity, profile, operation, name, partner, outcome string
+	since, until                                         string
+}
+
+func (f *auditFilter) flags(cmd *cobra.Command) {
+	for _, row := range []struct {
+		to         *string
+		name, text string
+	}{
+		{&f.identity, "identity", "`pattern` of the identity of the caller"},
+		{&f.profile, "profile", "`pattern` of the profile, such as mcp"},
+		{&f.operation, "operation", "`pattern` of the operation, as in the access rules"},
+		{&f.name, "name", "`pattern` of the name, as in the access rules"},
+		{&f.partner, "partner", "`pattern` of the partner that it was passed on to"},
+		{&f.outcome, "outcome", "`pattern` of the outcome: ok, denied, refused:*, failed, cancelled, lost"},
+		{&f.since, "since", "`time` (RFC 3339), or a duration until now such as 2h"},
+		{&f.until, "until", "`time` (RFC 3339), or a duration until now"},
+	} {
+		cmd.Flags().StringVar(row.to, row.name, "", row.text)
+	}
+}
+
+// compile returns what decides.
+func (f *auditFilter) compile(now time.Time) (func(*audit.Entry) bool, error) {
+	type test struct {
+		matches func(string) bool
+		of      func(*audit.Entry) string
+	}
+	var tests []test
+	for _, row := range []struct {
+		flag, pattern string
+		of            func(*audit.Entry) string
+	}{
+		{"identity", f.identity, func(e *audit.Entry) string { return e.Identity }},
+		{"profile", f.profile, func(e *audit.Entry) string { return e.Profile }},
+		{"operation", f.operation, func(e *audit.Entry) string { return e.Operation }},
+		{"name", f.name, func(e *audit.Entry) string { return e.Name }},
+		{"partner", f.partner, func(e *audit.Entry) string { return e.Partner }},
+		{"outcome", f.outcome, func(e *audit.Entry) string { return e.Outcome }},
+	} {
+		if row.pattern == "" {
+			continue
+		}
+		matches, err := access.Matcher(row.pattern)
+		if err != nil {
+			return nil, &exitError{exitUsage, fmt.Errorf("--%s: %w", row.flag, err)}
+		}
+		tests = append(tests, test{matches, row.of})
+	}
+	since, err := moment("since", f.since, now, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	until, err := moment("until", f.until, now, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	return func(e *audit.Entry) bool {
+		if !e.Exchange() || e.Time.Before(since) || !until.IsZero() && e.Time.After(until) {
+			return false
+		}
+		for _, t := range tests {
+			if !t.matches(t.of(e)) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// moment reads a time, or how long it is ago.
+func moment(flag, text string, now, otherwise time.Time) (time.Time, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, &exitError{exitUsage, fmt.Errorf("--%s: %q is neither a time such as 2026-11-23T08:00:00Z nor a duration such as 2h", flag, text)}
+	}
+	return at, nil
+}
+
+func newAuditFind() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "find [DIR]",
+		Short: "Print the records of some exchanges",
+		Long: `Print the records of exchanges that match all flags, the oldest first. Patterns are those
+of the access rules: * is anything without a slash, ** anything. With --json the
+records are printed as they stand in the trail. What is found is not verified.`,
+		Example: `  swpd audit find --config swpd.yaml --outcome denied --since 24h
+  swpd audit find --config swpd.yaml --identity spiffe://acme.example/swpd --profile mcp --name 'files/**'
+  swpd audit find --json --since 2026-11-23T00:00:00Z /backup/audit | jq .`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	file := configFlag(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print the records as they stand in the trail")
+	var filter auditFilter
+	filter.flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := trailDir(args, *file)
+		if err != nil {
+			return err
+		}
+		wanted, err := filter.compile(time.Now())
+		if err != nil {
+			return err
+		}
+		p := &entryPrinter{out: cmd.OutOrStdout(), asJSON: *asJSON}
+		for e, err := range audit.Entries(cmd.Context(), dir, false) {
+			if err != nil {
+				return err
+			}
+			if wanted(e) {
+				if err := p.print(e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// entryPrinter prints a line for each exchange.
+type entryPrinter struct {
+	out    io.Writer
+	asJSON bool
+}
+
+func (p *entryPrinter) print(e *audit.Entry) error {
+	if p.asJSON {
+		_, err := fmt.Fprintf(p.out, "%s\n", e.Line)
+		return err
+	}
+	name, outcome := e.Name, e.Outcome
+	if e.Partner != "" {
+		name += " at " + e.Partner
+	}
+	if e.Begins() {
+		outcome = "goes on"
+	}
+	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), e.Identity,
+		strings.TrimSpace(e.Profile+" "+e.Operation), orDash(name), outcome, orDash(e.Rule), e.Took.Round(time.Microsecond), e.In, e.Out)
+	return err
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func newAuditTail() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tail [DIR]",
+		Short: "Print the latest records, and those to come",
+		Example: `  swpd audit tail --config swpd.yaml
+  swpd audit tail -f --json --config swpd.yaml`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	file := configFlag(cmd)
+	n := cmd.Flags().IntP("lines", "n", 10, "how many exchanges")
+	follow := cmd.Flags().BoolP("follow", "f", false, "go on until it is interrupted")
+	asJSON := cmd.Flags().Bool("json", false, "print the records as they stand in the trail")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := trailDir(args, *file)
+		if err != nil {
+			return err
+		}
+		if *n < 0 || *n > 1_000_000 {
+			return &exitError{exitUsage, fmt.Errorf("--lines %d, want 0 to 1000000", *n)}
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+		defer stop()
+		return tailTrail(ctx, &entryPrinter{out: cmd.OutOrStdout(), asJSON: *asJSON}, dir, *n, *follow)
+	}
+	return cmd
+}
+
+// tailTrail prints the last n exchanges, and then what comes.
+func tailTrail(ctx context.Context, p *entryPrinter, dir string, n int, follow bool) error {
+	var last []*audit.Entry
+	var after uint64
+	for e, err := range audit.Entries(ctx, dir, false) {
+		if err != nil {
+			return err
+		}
+		after = e.Sequence
+		if !e.Exchange() || n == 0 {
+			continue
+		}
+		kept := *e
+		kept.Line = append([]byte(nil), e.Line...)
+		if last = append(last, &kept); len(last) > n {
+			last = last[1:]
+		}
+	}
+	for _, e := range last {
+		if err := p.print(e); err != nil {
+			return err
+		}
+	}
+	if !follow {
+		return nil
+	}
+	for e, err := range audit.Entries(ctx, dir, true) {
+		if err != nil {
+			return err
+		}
+		if e.Exchange() && e.Sequence > after {
+			if err := p.print(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func newAuditExport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export --to DIR [FROM]",
+		Short: "Copy the part of a trail that covers some time",
+		Long: `Copy the segments of a trail that have records of some time into an empty directory,
+whole, so that whoever gets them can verify them with swpd audit verify --part. They hold
+the names and identities of all exchanges of these segments, and no payloads.`,
+		Example: `  swpd audit export --config swpd.yaml --since 24h --to /tmp/yesterday
+  swpd audit verify --part --ca ca.crt --identity spiffe://acme.example/swpd /tmp/yesterday`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	file := configFlag(cmd)
+	to := cmd.Flags().String("to", "", "`directory` to copy to, which is made")
+	since := cmd.Flags().String("since", "", "`time` (RFC 3339), or a duration until now such as 2h; default: from the beginning")
+	until := cmd.Flags().String("until", "", "`time` (RFC 3339), or a duration until now; default: now")
+	_ = cmd.MarkFlagRequired("to")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := trailDir(args, *file)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		from, err := moment("since", *since, now, time.Time{})
+		if err != nil {
+			return err
+		}
+		end, err := moment("until", *until, now, now)
+		if err != nil {
+			return err
+		}
+		n, err := audit.Export(cmd.Context(), dir, *to, from, end)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("audit: no segment of %s has records of that time", dir)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d segments copied to %s\n", n, *to)
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,46 @@
+package config
+
+import "path/filepath"
+
+// Audit configures the audit trail in Data.
+type Audit struct {
+	Exchanges string `yaml:"exchanges"` // all, denials or off; empty: see AuditExchanges
+	Sync      string `yaml:"sync"`      // second or exchange
+	Size      Size   `yaml:"size"`      // of all segments
+}
+
+// Values of Audit.
+const (
+	AuditOff     = "off"
+	AuditDenials = "denials"
+	AuditAll     = "all"
+
+	AuditSyncSecond   = "second"
+	AuditSyncExchange = "exchange"
+)
+
+// minAudit is the smallest trail: several segments of some records.
+const minAudit = 1 << 20
+
+// AuditExchanges is audit.exchanges. If it is not set, all exchanges have a record, and none
+// where the store is in memory: then nothing of this swpd outlives it.
+func (c *Config) AuditExchanges() string {
+	switch {
+	case c.Audit.Exchanges != "":
+		return c.Audit.Exchanges
+	case c.Store == StoreMemory:
+		return AuditOff
+	}
+	return AuditAll
+}
+
+// AuditDir is the directory of the audit trail.
+func (c *Config) AuditDir() string { return filepath.Join(c.Data, "audit") }
+
+func (c *Config) checkAudit(p *problems) {
+	oneOf(p, "audit.exchanges", c.AuditExchanges(), AuditAll, AuditDenials, AuditOff)
+	oneOf(p, "audit.sync", c.Audit.Sync, AuditSyncSecond, AuditSyncExchange)
+	if c.Audit.Size < minAudit {
+		p.add("audit.size", "is %v, want at least %v", c.Audit.Size, Size(minAudit))
+	}
+}

@@ -1,0 +1,283 @@
+// Package trail has exchanges be written to the audit trail: what peers asked for, under
+// which rule, and what it came to. Package audit has the format of the files.
+package trail
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+// An exchange that goes on for longer than long has a record of its beginning, too.
+const (
+	long      = time.Minute
+	lookEvery = 10 * time.Second
+)
+
+// Trail is the audit trail of a daemon. It is the Recorder of its endpoints.
+type Trail struct {
+	part.Passive
+	o    Options
+	mode atomic.Pointer[string] // of config.Audit
+	file atomic.Pointer[audit.Trail]
+	mu   sync.Mutex // of opening it
+
+	records, lost atomic.Uint64
+}
+
+// Options configure a Trail.
+type Options struct {
+	Config      *config.Config
+	Log         *zap.Logger
+	Identity    func() string
+	Certificate func() *tls.Certificate
+
+	// Rule names what in the access rules decides, empty if nothing was asked.
+	Rule func(identity, profile, operation, name string) string
+
+	// PartnerOf returns the partner that an exchange was passed on to, empty if there is none.
+	PartnerOf func(s *profiles.Subject) string
+
+	// RecordLong has exchanges be recorded that began before a time and are not over.
+	RecordLong func(before time.Time)
+}
+
+// New opens the trail that a configuration asks for.
+func New(o Options) (*Trail, error) {
+	t := &Trail{o: o}
+	if err := t.use(o.Config); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// use opens the files if they are needed, and puts a mode in force.
+func (t *Trail) use(c *config.Config) error {
+	mode := c.AuditExchanges()
+	file, err := t.open(mode, c)
+	if err != nil {
+		return err
+	}
+	if file != nil {
+		file.Each(c.Audit.Sync == config.AuditSyncExchange)
+		file.Bound(int64(c.Audit.Size))
+	}
+	t.mode.Store(&mode)
+	return nil
+}
+
+func (t *Trail) open(mode string, c *config.Config) (*audit.Trail, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if file := t.file.Load(); file != nil || mode == config.AuditOff {
+		return file, nil
+	}
+	file, err := audit.Open(audit.Options{
+		Dir: t.o.Config.AuditDir(), Size: int64(c.Audit.Size),
+		Identity: t.o.Identity, Certificate: t.o.Certificate, Failed: t.failed,
+	})
+	if err == nil {
+		t.file.Store(file)
+	}
+	return file, err
+}
+
+// Section is the audit trail.
+func Section(prepare part.Prepare) part.Section {
+	return part.Section{Name: "audit trail", Stays: "it goes on as before", Keys: []string{"audit"}, Prepare: prepare}
+}
+
+// Prepare opens the files if they are needed: what cannot be written is not in force.
+func (t *Trail) Prepare(c *config.Config) (part.Change, error) {
+	if _, err := t.open(c.AuditExchanges(), c); err != nil {
+		return part.Change{}, err
+	}
+	return part.Change{
+		Fields: []zap.Field{zap.String("exchanges", c.AuditExchanges())},
+		Commit: func() bool {
+			_ = t.use(c) // it is open
+			return false
+		},
+	}, nil
+}
+
+// failed is told whether records can be written.
+func (t *Trail) failed(err error) {
+	if err == nil {
+		t.o.Log.Info("audit records are written again")
+		return
+	}
+	t.o.Log.Error("audit records cannot be written", zap.Error(err), zap.Bool("exchanges_refused", *t.mode.Load() == config.AuditAll))
+}
+
+// Serve implements part.Part: it records exchanges that take long.
+func (t *Trail) Serve(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			t.o.RecordLong(now.Add(-long))
+		}
+	}
+}
+
+// Look implements part.Part.
+func (t *Trail) Look(h *part.Health) {
+	file := t.file.Load()
+	if file == nil {
+		return
+	}
+	switch err := file.Err(); {
+	case err == nil:
+	case *t.mode.Load() == config.AuditAll:
+		h.Reasons = append(h.Reasons, "exchanges are refused because audit records cannot be written: "+err.Error())
+	default:
+		h.Warnings = append(h.Warnings, "audit records cannot be written: "+err.Error())
+	}
+}
+
+// Close implements part.Part.
+func (t *Trail) Close() error {
+	if file := t.file.Load(); file != nil {
+		return file.Close()
+	}
+	return nil
+}
+
+// unrecorded are methods of which calls leave no record: they say whether the other end is
+// there.
+var unrecorded = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, rpc.MethodInfo}
+
+// Admit implements endpoint.Recorder.
+func (t *Trail) Admit(req *profiles.Request) error {
+	file := t.file.Load()
+	if file == nil || *t.mode.Load() != config.AuditAll || file.Err() == nil {
+		return nil
+	}
+	if call := (rpc.Req{}); req.ProfileID == rpc.ProfileID && call.Decode(req.Payload) == nil && slices.Contains(unrecorded, string(call.Method)) {
+		return nil
+	}
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "audit", Retryable: true, Text: "the audit trail of this endpoint cannot be written; try again later",
+	}
+}
+
+// wants returns where an exchange is recorded, nil if it is not.
+func (t *Trail) wants(r *endpoint.Report) *audit.Trail {
+	file, mode := t.file.Load(), *t.mode.Load()
+	switch {
+	case file == nil, mode == config.AuditOff, mode == config.AuditDenials && r.Outcome != profiles.OutcomeDenied:
+		return nil
+	case r.Subject.Part && r.Outcome == profiles.OutcomeOK, r.Verdict.Detail == "audit":
+		return nil
+	case r.Verdict.ProfileID == rpc.ProfileID && slices.Contains(unrecorded, r.Subject.Name):
+		return nil
+	}
+	return file
+}
+
+// Begin implements endpoint.Recorder.
+func (t *Trail) Begin(r endpoint.Report) uint64 { return t.write(&r, true) }
+
+// Record implements endpoint.Recorder.
+func (t *Trail) Record(r endpoint.Report) uint64 { return t.write(&r, false) }
+
+// Commit implements endpoint.Recorder.
+func (t *Trail) Commit() {
+	if file := t.file.Load(); file != nil {
+		file.Commit()
+	}
+}
+
+func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
+	file := t.wants(r)
+	if file == nil {
+		return 0
+	}
+	v := &r.Verdict
+	peer := v.Session.Peer()
+	rec := audit.Record{
+		Time: r.Began.Add(r.Took), Took: r.Took, Begins: begins, Begun: r.Begun, Identity: bounded(peer.Identity),
+		Profile: r.Subject.Profile, Operation: bounded(r.Subject.Operation), Name: bounded(r.Subject.Name),
+		Partner: t.o.PartnerOf(&r.Subject),
+		Outcome: r.Outcome.String(), OK: r.Outcome == profiles.OutcomeOK,
+		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Request: r.Request, Answer: r.Answer,
+		Transport: peer.Transport, Session: v.Session.ID(), Trace: telemetry.TraceID(profiles.TraceOf(r.Context)),
+	}
+	if r.Outcome == profiles.OutcomeRefused {
+		rec.Outcome += ":" + v.Code.String()
+	}
+	if guard.IsCaller(peer.Identity) {
+		rec.Transport = "http"
+	}
+	rec.Rule = t.o.Rule(peer.Identity, r.Subject.Profile, r.Subject.Operation, r.Subject.Name)
+	if d := profiles.DelegationOf(r.Context); d != nil {
+		rec.Chain = hex.EncodeToString([]byte(d.ChainID))
+	}
+	rec.Hints = profiles.FormatHints(profiles.AllHints(r.Context))
+	sequence := file.Append(&rec)
+	if sequence == 0 {
+		t.lost.Add(1)
+		return 0
+	}
+	t.records.Add(1)
+	return sequence
+}
+
+// most is how long a text of a peer may be in a record, in octets.
+const most = 512
+
+// bounded cuts what a peer wrote. What is in it the record escapes.
+func bounded(s string) string {
+	if len(s) <= most {
+		return s
+	}
+	return boundlog.Clean(s)
+}
+
+var (
+	recordsTotal = prometheus.NewDesc("swpd_audit_records_total", "Records of exchanges in the audit trail.", nil, nil)
+	recordsLost  = prometheus.NewDesc("swpd_audit_records_lost_total", "Records that are missing because the disk failed for too long.", nil, nil)
+	failing      = prometheus.NewDesc("swpd_audit_failing", "1 while audit records cannot be written.", nil, nil)
+)
+
+// Collectors implements part.Part.
+func (t *Trail) Collectors() []prometheus.Collector { return []prometheus.Collector{t} }
+
+// Describe implements prometheus.Collector.
+func (t *Trail) Describe(ch chan<- *prometheus.Desc) {
+	ch <- recordsTotal
+	ch <- recordsLost
+	ch <- failing
+}
+
+// Collect implements prometheus.Collector.
+func (t *Trail) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(recordsTotal, prometheus.CounterValue, float64(t.records.Load()))
+	ch <- prometheus.MustNewConstMetric(recordsLost, prometheus.CounterValue, float64(t.lost.Load()))
+	down := 0.0
+	if file := t.file.Load(); file != nil && file.Err() != nil {
+		down = 1
+	}
+	ch <- prometheus.MustNewConstMetric(failing, prometheus.GaugeValue, down)
+}

@@ -1,0 +1,126 @@
+package trail
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// keeping returns a Trail that records as a mode says.
+func keeping(t testing.TB, mode string) *Trail {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Data, c.Audit.Exchanges = t.TempDir(), mode
+	kept, err := New(Options{
+		Config: c, Log: zap.NewNop(), Identity: func() string { return "here" },
+		Certificate: func() *tls.Certificate { return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key} },
+		Rule:        func(_, _, _, _ string) string { return "access.rules[0]" },
+		PartnerOf:   func(*profiles.Subject) string { return "" },
+		RecordLong:  func(time.Time) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return kept
+}
+
+// calling returns a session with an endpoint that records.
+func calling(t testing.TB, recorder endpoint.Recorder) *endpoint.Session {
+	t.Helper()
+	attach := func(conn transport.Conn, o endpoint.Options, methods map[string]rpc.Method) *endpoint.Session {
+		profile, err := rpc.New(rpc.Options{Methods: methods})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Registry, err = profiles.NewRegistry(profile); err != nil {
+			t.Fatal(err)
+		}
+		ep, err := endpoint.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ep.Close() })
+		return ep.Attach(conn)
+	}
+	a, b := transport.Pipe()
+	attach(b, endpoint.Options{Recorder: recorder}, map[string]rpc.Method{
+		"same": {Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
+	})
+	return attach(a, endpoint.Options{}, nil)
+}
+
+func TestCallsThatOnlyLookForThePeerLeaveNoRecord(t *testing.T) {
+	kept := keeping(t, config.AuditAll)
+	s := calling(t, kept)
+	for i, method := range []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, "same"} {
+		if _, err := rpc.Call(t.Context(), s, method, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := kept.records.Load(); n != uint64(i/3) {
+			t.Errorf("%d records after %s, want %d", n, method, i/3)
+		}
+	}
+}
+
+// BenchmarkCall is a call of 64 octets over a pipe, with what the trail adds at both its
+// sides: the record and its octets in the file.
+func BenchmarkCall(b *testing.B) {
+	for _, mode := range []string{config.AuditOff, config.AuditDenials, config.AuditAll} {
+		for _, inFlight := range []int{1, 64} {
+			b.Run(mode+map[int]string{1: "/1", 64: "/64"}[inFlight], func(b *testing.B) {
+				s := calling(b, keeping(b, mode))
+				payload := make([]byte, 64)
+				calls := make(chan struct{}, inFlight)
+				var all sync.WaitGroup
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range inFlight {
+					all.Go(func() {
+						for range calls {
+							if _, err := rpc.Call(context.Background(), s, "same", payload); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				for range b.N {
+					calls <- struct{}{}
+				}
+				close(calls)
+				all.Wait()
+			})
+		}
+	}
+}

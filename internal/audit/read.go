@@ -1,0 +1,228 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Entry is an exchange in a trail, as it was read.
+type Entry struct {
+	Time      time.Time     `json:"@timestamp"`
+	Action    string        `json:"event.action"`
+	Took      time.Duration `json:"event.duration"`
+	Sequence  uint64        `json:"event.sequence"`
+	Identity  string        `json:"user.id"`
+	Profile   string        `json:"swp.profile"`
+	Operation string        `json:"swp.operation"`
+	Name      string        `json:"swp.name"`
+	Partner   string        `json:"swp.partner"`
+	Rule      string        `json:"rule.id"`
+	Outcome   string        `json:"swp.outcome"`
+	In        uint64        `json:"source.bytes"`
+	Out       uint64        `json:"destination.bytes"`
+
+	Line []byte `json:"-"` // as it stands in the file, without the line feed
+}
+
+// Exchange reports whether the entry is about an exchange, not about the trail itself.
+func (e *Entry) Exchange() bool { return e.Action == actionExchange || e.Action == actionBegin }
+
+// Begins reports whether the exchange was not over yet.
+func (e *Entry) Begins() bool { return e.Action == actionBegin }
+
+// Entries reads a trail, the oldest entry first, also while it is being written. With follow
+// it goes on behind the last one until ctx ends. What is no record is left out: Verify says
+// so. The Line of an Entry is valid until the next.
+func Entries(ctx context.Context, dir string, follow bool) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		r := reader{ctx: ctx, dir: dir, follow: follow, yield: yield}
+		if err := r.run(); err != nil && !errors.Is(err, errEnough) {
+			yield(nil, err)
+		}
+	}
+}
+
+// poll is how often a trail that is followed is looked at.
+const poll = 250 * time.Millisecond
+
+// errEnough ends reading because nobody wants more.
+var errEnough = errors.New("audit: enough")
+
+type reader struct {
+	ctx    context.Context
+	dir    string
+	follow bool
+	yield  func(*Entry, error) bool
+}
+
+// run reads one segment after the other.
+func (r *reader) run() error {
+	for next := 0; ; next++ {
+		number, err := r.after(next)
+		if err != nil || number == 0 {
+			return err
+		}
+		next = number
+		if err := r.segment(number); err != nil {
+			return err
+		}
+	}
+}
+
+// after returns the first segment from next on, 0 if there is none.
+func (r *reader) after(next int) (int, error) {
+	list, err := segments(r.dir)
+	if err != nil {
+		return 0, fmt.Errorf("audit: %w", err)
+	}
+	for _, s := range list {
+		if s.number >= next {
+			return s.number, nil
+		}
+	}
+	return 0, nil
+}
+
+// segment reads a segment to its end, and for as long as it is the last one that is followed.
+func (r *reader) segment(number int) error {
+	f, err := os.Open(filepath.Join(r.dir, segmentName(number)))
+	if errors.Is(err, os.ErrNotExist) { // removed for room meanwhile
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, maxLine)
+	var half []byte // of a line that is being written
+	over := false   // nothing more will be written to it
+	for {
+		text, err := in.ReadSlice('\n')
+		half = append(half, text...)
+		switch {
+		case err == nil:
+			if err := r.line(half[:len(half)-1]); err != nil {
+				return err
+			}
+			half = half[:0]
+		case errors.Is(err, bufio.ErrBufferFull):
+			half = half[:0] // no record is as long
+		case !errors.Is(err, io.EOF):
+			return fmt.Errorf("audit: %w", err)
+		case over:
+			return nil
+		default:
+			if over, err = r.wait(number); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wait is called at the end of a segment. over says that it will have no more.
+func (r *reader) wait(number int) (over bool, err error) {
+	if !r.follow {
+		return true, nil
+	}
+	next, err := r.after(number + 1)
+	if err != nil || next > 0 {
+		return true, err
+	}
+	select {
+	case <-r.ctx.Done():
+		return true, errEnough
+	case <-time.After(poll):
+		return false, nil
+	}
+}
+
+func (r *reader) line(text []byte) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	e := new(Entry)
+	if _, ok := parse(text); !ok || json.Unmarshal(text, e) != nil {
+		return nil
+	}
+	if e.Line = text; !r.yield(e, nil) {
+		return errEnough
+	}
+	return nil
+}
+
+// Export copies the segments that have entries from a time until another into an empty
+// directory, whole, so that Verify can judge them. It returns how many.
+func Export(ctx context.Context, dir, to string, from, until time.Time) (int, error) {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return 0, fmt.Errorf("audit: %w", err)
+	}
+	if there, err := os.ReadDir(to); err != nil || len(there) > 0 {
+		return 0, errors.Join(err, fmt.Errorf("audit: %s is not empty", to))
+	}
+	list, err := segments(dir)
+	if err != nil {
+		return 0, fmt.Errorf("audit: %w", err)
+	}
+	n := 0
+	for i, s := range list {
+		begins, err := firstTime(filepath.Join(dir, segmentName(s.number)))
+		if err != nil {
+			return n, err
+		}
+		ends := time.Time{}
+		if i+1 < len(list) {
+			if ends, err = firstTime(filepath.Join(dir, segmentName(list[i+1].number))); err != nil {
+				return n, err
+			}
+		}
+		if begins.After(until) || !ends.IsZero() && ends.Before(from) {
+			continue
+		}
+		if err := copyFile(ctx, filepath.Join(dir, segmentName(s.number)), filepath.Join(to, segmentName(s.number))); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// firstTime is when the first record of a segment was made.
+func firstTime(path string) (time.Time, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("audit: %w", err)
+	}
+	defer f.Close()
+	text, err := bufio.NewReaderSize(f, maxLine).ReadSlice('\n')
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return time.Time{}, fmt.Errorf("audit: %w", err)
+	}
+	var e Entry
+	_ = json.Unmarshal(text, &e) // of a damaged record the time is not known: it counts as old
+	return e.Time, nil
+}
+
+func copyFile(ctx context.Context, from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Sync(), out.Close(), ctx.Err()); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}

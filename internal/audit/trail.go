@@ -1,0 +1,409 @@
+package audit
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options configure Open.
+type Options struct {
+	Dir string // made if it is not there
+
+	// Size is how many octets all segments may have together, see Bound.
+	Size int64
+
+	// Identity and Certificate are of the endpoint now: its checkpoints are signed by the
+	// key of the certificate.
+	Identity    func() string
+	Certificate func() *tls.Certificate
+
+	// Failed is told when records cannot be written, and with nil when they can be again.
+	// It must not block.
+	Failed func(error)
+}
+
+// Bounds of a trail.
+const (
+	defaultSize = 1 << 30
+	fewest      = 16       // segments that fill Size
+	maxPending  = 1 << 20  // octets of records that wait for a disk that fails
+	maxSegment  = 64 << 20 // octets, about
+
+	flushEvery      = time.Second // and made durable
+	checkpointEvery = time.Minute
+)
+
+// Trail is a trail being written. Append, Commit and Err are safe for concurrent use.
+type Trail struct {
+	o    Options
+	each atomic.Bool // Commit makes records durable
+	size atomic.Int64
+
+	appended, committed atomic.Uint64 // sequence of the last record in buf, and in the file
+	failure             atomic.Pointer[error]
+
+	mu    sync.Mutex // of what follows; held for as long as a record takes
+	chain chain
+	clock clock
+	buf   []byte // sealed lines that are not written yet
+	spare []byte
+	lost  uint64 // records for which there was no room
+
+	file    sync.Mutex // of what follows; held while the disk works; before mu
+	f       *os.File
+	number  int
+	written int64 // octets of the segment
+	dirty   bool  // not durable yet
+	known   string
+	signed  uint64 // sequence of the last checkpoint
+	due     time.Time
+
+	wake chan struct{}
+	stop chan struct{}
+	done chan struct{}
+}
+
+// Open continues the trail of a directory, or begins one.
+func Open(o Options) (*Trail, error) {
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	t := &Trail{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	t.Bound(o.Size)
+	if err := t.resume(); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	t.note(time.Now(), actionStart, func(l line) line { return l.text("swp.audit.identity", t.o.Identity()) })
+	if err := t.checkpoint(); err != nil {
+		return nil, errors.Join(fmt.Errorf("audit: %w", err), t.f.Close())
+	}
+	go t.run()
+	return t, nil
+}
+
+// resume finds where the trail has come to.
+func (t *Trail) resume() error {
+	if err := os.MkdirAll(t.o.Dir, 0o700); err != nil {
+		return err
+	}
+	list, err := segments(t.o.Dir)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return t.begin(1)
+	}
+	last := list[len(list)-1]
+	path := filepath.Join(t.o.Dir, segmentName(last.number))
+	s, end, err := lastLine(path)
+	if errors.Is(err, errNoRecord) && len(list) > 1 {
+		s, _, err = lastLine(filepath.Join(t.o.Dir, segmentName(list[len(list)-2].number)))
+		end = 0
+	}
+	if errors.Is(err, errNoRecord) && last.number == 1 {
+		end, err = 0, nil // it ended before the first record was whole
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; move the directory away to begin a new trail", path, err)
+	}
+	t.chain.sequence, t.chain.hash = s.sequence, s.hash
+	t.appended.Store(s.sequence)
+	t.committed.Store(s.sequence)
+	if err := os.Truncate(path, end); err != nil { // half a line, whose exchange was not answered
+		return err
+	}
+	t.number, t.written = last.number, end
+	if t.f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	return nil
+}
+
+// begin begins a segment. The caller holds file, or nobody else has the trail.
+func (t *Trail) begin(number int) error {
+	path := filepath.Join(t.o.Dir, segmentName(number))
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := syncDir(t.o.Dir); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(path))
+	}
+	if t.f != nil {
+		err = t.f.Close()
+	}
+	t.f, t.number, t.written = f, number, 0
+	t.known = "" // each segment has the certificate of its checkpoints
+	return err
+}
+
+// Append adds the record of an exchange, and returns its sequence. Commit writes it.
+func (t *Trail) Append(r *Record) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.buf) > maxPending {
+		t.lost++
+		return 0
+	}
+	begins := len(t.buf)
+	t.buf = t.chain.seal(r.open(&t.clock, t.buf), begins)
+	t.appended.Store(t.chain.sequence)
+	return t.chain.sequence
+}
+
+// note adds a record that is no exchange.
+func (t *Trail) note(at time.Time, action string, more func(line) line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(more(newLine(nil, at, action)))
+}
+
+// add adds a line. The caller holds mu, or nobody else has the trail.
+func (t *Trail) add(l line) {
+	t.buf = append(t.buf, t.chain.seal(l, 0)...)
+	t.appended.Store(t.chain.sequence)
+}
+
+// Each says whether Commit makes records durable, for the power of the machine to fail. If
+// not, they are within a second.
+func (t *Trail) Each(durable bool) { t.each.Store(durable) }
+
+// Bound sets how many octets all segments may have together; 0 is 1 GiB. The oldest go
+// first, when the one being written is full, which itself stays.
+func (t *Trail) Bound(size int64) {
+	if size == 0 {
+		size = defaultSize
+	}
+	t.size.Store(size)
+}
+
+// Err says why records cannot be written; nil: they can.
+func (t *Trail) Err() error {
+	if err := t.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Commit writes what was appended before it was called. What it has written survives the end
+// of this process. Where that fails, Err says so until the records are written: it is tried
+// once a second.
+func (t *Trail) Commit() {
+	if t.committed.Load() >= t.appended.Load() {
+		return
+	}
+	t.file.Lock()
+	defer t.file.Unlock()
+	if t.Err() == nil {
+		t.flush()
+	}
+}
+
+// flush writes what is pending. The caller holds file.
+func (t *Trail) flush() {
+	t.mu.Lock()
+	t.noteLost()
+	buf, upto := t.buf, t.chain.sequence
+	t.buf, t.spare = t.spare[:0], nil
+	t.mu.Unlock()
+	n, err := t.f.Write(buf)
+	t.written += int64(n)
+	t.dirty = t.dirty || n > 0
+	if err == nil && t.each.Load() {
+		err = t.sync()
+	}
+	t.mu.Lock()
+	if n < len(buf) { // what is left goes first
+		t.buf = append(buf[n:len(buf):len(buf)], t.buf...)
+	} else {
+		t.spare = buf[:0]
+	}
+	t.mu.Unlock()
+	t.say(err)
+	if n == len(buf) {
+		t.committed.Store(upto)
+	}
+	if t.written >= t.segmentSize() {
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// noteLost says how many records are missing. The caller holds mu.
+func (t *Trail) noteLost() {
+	if n := t.lost; n > 0 && len(t.buf) <= maxPending {
+		t.lost = 0
+		t.add(newLine(nil, time.Now(), actionLost).number("swp.audit.lost", n))
+	}
+}
+
+// say remembers whether records can be written.
+func (t *Trail) say(err error) {
+	failed := t.failure.Load() != nil
+	switch {
+	case err != nil:
+		err = fmt.Errorf("audit: %w", err)
+		t.failure.Store(&err)
+	case failed:
+		t.failure.Store(nil)
+	}
+	if failed != (err != nil) {
+		t.o.Failed(err)
+	}
+}
+
+func (t *Trail) sync() error {
+	if !t.dirty {
+		return nil
+	}
+	if err := t.f.Sync(); err != nil {
+		return err
+	}
+	t.dirty = false
+	return nil
+}
+
+func (t *Trail) segmentSize() int64 { return min(max(t.size.Load()/fewest, 1), maxSegment) }
+
+// run writes, syncs, signs and makes room until Close.
+func (t *Trail) run() {
+	defer close(t.done)
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-t.wake:
+		case <-ticker.C:
+		}
+		t.look()
+	}
+}
+
+// look does what is due.
+func (t *Trail) look() {
+	t.file.Lock()
+	defer t.file.Unlock()
+	if t.committed.Load() < t.appended.Load() || t.Err() != nil {
+		t.flush()
+	}
+	if t.Err() != nil {
+		return
+	}
+	err := t.sync()
+	if err == nil && t.written >= t.segmentSize() {
+		err = t.rotate()
+	}
+	if err == nil && t.appended.Load() > t.signed && !time.Now().Before(t.due) {
+		err = t.checkpointHeld()
+	}
+	if err != nil {
+		t.say(err)
+	}
+}
+
+// checkpoint signs what there is, writes it and makes it durable.
+func (t *Trail) checkpoint() error {
+	t.file.Lock()
+	defer t.file.Unlock()
+	return t.checkpointHeld()
+}
+
+// checkpointHeld is checkpoint with file held.
+func (t *Trail) checkpointHeld() error {
+	cert := t.o.Certificate()
+	name := fingerprint(cert.Certificate[0])
+	t.mu.Lock()
+	if name != t.known {
+		var chain []string
+		for _, der := range cert.Certificate {
+			chain = append(chain, base64.StdEncoding.EncodeToString(der))
+		}
+		t.add(newLine(nil, time.Now(), actionCertificate).list("swp.audit.certificates", chain))
+	}
+	identity, sequence, hash := t.o.Identity(), t.chain.sequence, t.chain.hash
+	signature, err := sign(cert, signed(identity, sequence, hash)) // a few dozen microseconds, once a minute
+	if err == nil {
+		t.add(newLine(nil, time.Now(), actionCheckpoint).text("swp.audit.identity", identity).
+			text("swp.audit.certificate.sha256", name).text("swp.audit.signature", base64.StdEncoding.EncodeToString(signature)))
+		t.known, t.signed, t.due = name, t.chain.sequence, time.Now().Add(checkpointEvery)
+	}
+	t.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	t.flush()
+	if err := t.Err(); err != nil {
+		return err
+	}
+	return t.sync()
+}
+
+// rotate ends a segment and begins the next, after a checkpoint, and removes the oldest
+// beyond the size. The caller holds file.
+func (t *Trail) rotate() error {
+	if err := t.checkpointHeld(); err != nil {
+		return err
+	}
+	if err := t.begin(t.number + 1); err != nil {
+		return err
+	}
+	if err := t.removeOldest(); err != nil {
+		return err
+	}
+	return t.checkpointHeld()
+}
+
+// removeOldest says which segments go, and removes them when that is durable.
+func (t *Trail) removeOldest() error {
+	list, err := segments(t.o.Dir)
+	if err != nil {
+		return err
+	}
+	var sum int64
+	for _, s := range list {
+		sum += s.size
+	}
+	n := 0
+	for ; n < len(list)-1 && sum > t.size.Load(); n++ {
+		sum -= list[n].size
+	}
+	if n == 0 {
+		return nil
+	}
+	last, _, err := lastLine(filepath.Join(t.o.Dir, segmentName(list[n-1].number)))
+	if err != nil {
+		return err
+	}
+	t.note(time.Now(), actionRemoved, func(l line) line {
+		return l.number("swp.audit.segment", uint64(list[n-1].number)).number("swp.audit.last", last.sequence).sum("swp.audit.hash", last.hash)
+	})
+	t.flush()
+	if err := errors.Join(t.Err(), t.sync()); err != nil {
+		return err
+	}
+	for _, s := range list[:n] {
+		err = errors.Join(err, os.Remove(filepath.Join(t.o.Dir, segmentName(s.number))))
+	}
+	return errors.Join(err, syncDir(t.o.Dir))
+}
+
+// Close signs, writes what is left and closes the trail. Nothing may be appended any more.
+func (t *Trail) Close() error {
+	close(t.stop)
+	<-t.done
+	err := t.checkpoint()
+	t.file.Lock()
+	defer t.file.Unlock()
+	return errors.Join(err, t.f.Close())
+}

@@ -1,0 +1,286 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Finding is a fault of a trail.
+type Finding struct {
+	Segment  int    `json:"segment"`  // number of the file
+	Line     int    `json:"line"`     // in it, from 1; 0: the file as a whole
+	Sequence uint64 `json:"sequence"` // of the record, or of the one that is missing; 0: not known
+	Text     string `json:"text"`
+}
+
+// Result is what Verify came to.
+type Result struct {
+	Segments int    `json:"segments"`
+	Records  uint64 `json:"records"`
+	First    uint64 `json:"first"` // sequences; 0 for an empty trail
+	Last     uint64 `json:"last"`
+	Faults   int    `json:"faults"`
+
+	// Proven is the sequence of the last record that a good checkpoint signs, and ProvenAt
+	// when that was. Of what comes behind it nothing is proven yet.
+	Proven   uint64    `json:"proven"`
+	ProvenAt time.Time `json:"proven_at"`
+}
+
+// Trust says whether the holder of a certificate, of which the authorities follow in chain,
+// may sign as an endpoint at a time.
+type Trust func(identity string, chain []*x509.Certificate, at time.Time) error
+
+// Verification is what Verify needs.
+type Verification struct {
+	Dir   string
+	Trust Trust
+	Part  bool          // the segments are some of a trail, such as Export has copied
+	Found func(Finding) // called for each fault
+}
+
+// Verify reads a whole trail, also while it is being written. The error says that a file
+// cannot be read, or that ctx has ended.
+func Verify(ctx context.Context, o Verification) (Result, error) {
+	list, err := segments(o.Dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("audit: %w", err)
+	}
+	v := &verifier{trust: o.Trust, found: o.Found, chains: make(map[string][]*x509.Certificate), removed: make(map[int]*removed)}
+	for i, s := range list {
+		if err := ctx.Err(); err != nil {
+			return v.r, err
+		}
+		if v.segment, v.line = s.number, 0; i > 0 && s.number != list[i-1].number+1 {
+			v.fault(0, "segments %d to %d are missing", list[i-1].number+1, s.number-1)
+		}
+		if err := v.read(filepath.Join(o.Dir, segmentName(s.number)), i == len(list)-1); err != nil {
+			return v.r, fmt.Errorf("audit: %w", err)
+		}
+		v.r.Segments++
+	}
+	if len(list) > 0 && !o.Part {
+		v.begins(list[0].number)
+	}
+	return v.r, nil
+}
+
+type verifier struct {
+	trust  Trust
+	found  func(Finding)
+	r      Result
+	chain  chain
+	chains map[string][]*x509.Certificate // by fingerprint of the leaf
+
+	segment, line int
+	before        Sum              // hash of the record before the last one
+	first         *sealed          // of the trail, where it does not begin with 1
+	removed       map[int]*removed // by the last segment that was removed
+}
+
+// removed is what a record of actionRemoved says.
+type removed struct {
+	Segment int    `json:"swp.audit.segment"`
+	Last    uint64 `json:"swp.audit.last"`
+	Hash    string `json:"swp.audit.hash"`
+}
+
+func (v *verifier) fault(sequence uint64, format string, args ...any) {
+	v.r.Faults++
+	v.found(Finding{Segment: v.segment, Line: v.line, Sequence: sequence, Text: fmt.Sprintf(format, args...)})
+}
+
+// read verifies a segment.
+func (v *verifier) read(path string, last bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, maxLine)
+	for {
+		text, err := in.ReadSlice('\n')
+		switch {
+		case err == nil:
+			v.line++
+			v.record(text[:len(text)-1])
+		case errors.Is(err, bufio.ErrBufferFull):
+			v.line++
+			v.fault(v.chain.sequence+1, "a line of more than %d octets is no record", maxLine)
+			if err := skipLine(in); err != nil {
+				return err
+			}
+		case errors.Is(err, io.EOF):
+			if len(text) > 0 && !last { // at the very end somebody may be writing
+				v.line++
+				v.fault(v.chain.sequence+1, "the segment ends in the middle of a record")
+			}
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+func skipLine(in *bufio.Reader) error {
+	for {
+		_, err := in.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+	}
+}
+
+// record verifies a line: its place, its octets, and what it says of others.
+func (v *verifier) record(text []byte) {
+	s, ok := parse(text)
+	if !ok {
+		v.fault(v.chain.sequence+1, "the line is no record")
+		return
+	}
+	expected := v.chain.sequence + 1
+	if v.r.Records == 0 {
+		v.r.First = s.sequence
+	}
+	switch {
+	case v.r.Records == 0 && s.sequence > 1:
+		v.first = &sealed{bytes.Clone(s.body), s.sequence, s.hash}
+		v.adopt(s)
+		v.special(s)
+		return
+	case s.sequence < expected:
+		v.fault(s.sequence, "record %d stands behind record %d: it was moved, repeated or added", s.sequence, v.chain.sequence)
+		return
+	case s.sequence > expected:
+		v.fault(expected, "records %d to %d are missing", expected, s.sequence-1)
+		v.adopt(s)
+		return
+	}
+	if v.chain.next(s.body) != s.hash {
+		v.fault(s.sequence, "record %d is not what was written", s.sequence)
+		v.adopt(s)
+		return
+	}
+	v.adopt(s)
+	v.special(s)
+}
+
+// begins judges where a trail begins whose oldest segments are gone: a later record has to
+// say that, and what they ended with.
+func (v *verifier) begins(number int) {
+	if v.first == nil {
+		return
+	}
+	v.segment, v.line = number, 1
+	r := v.removed[number-1]
+	if r == nil {
+		v.fault(v.first.sequence, "the trail begins with record %d: no record says that those before it were removed for room", v.first.sequence)
+		return
+	}
+	before := chain{sequence: r.Last}
+	n, err := hex.Decode(before.hash[:], []byte(r.Hash))
+	if err != nil || n != len(before.hash) || r.Last+1 != v.first.sequence || before.next(v.first.body) != v.first.hash {
+		v.fault(v.first.sequence, "record %d does not continue what was removed for room", v.first.sequence)
+	}
+}
+
+// adopt goes on behind a record.
+func (v *verifier) adopt(s sealed) {
+	v.before = v.chain.hash
+	v.chain.sequence, v.chain.hash = s.sequence, s.hash
+	v.r.Records++
+	v.r.Last = s.sequence
+}
+
+// special looks at records that say something of others.
+func (v *verifier) special(s sealed) {
+	at := bytes.Index(s.body, []byte(`,"event.action":"`))
+	if at < 0 {
+		return
+	}
+	action, _, _ := bytes.Cut(s.body[at+len(`,"event.action":"`):], []byte{'"'})
+	switch string(action) {
+	case actionCertificate:
+		v.certificate(s)
+	case actionCheckpoint:
+		v.checkpoint(s)
+	case actionRemoved:
+		r := new(removed)
+		if v.decode(s, r) {
+			v.removed[r.Segment] = r
+		}
+	case actionLost:
+		v.fault(s.sequence, "records are missing because the disk failed: %s", s.body[at+1:])
+	}
+}
+
+func (v *verifier) decode(s sealed, into any) bool {
+	if err := json.Unmarshal(append(bytes.Clone(s.body), '}'), into); err != nil {
+		v.fault(s.sequence, "record %d: %v", s.sequence, err)
+		return false
+	}
+	return true
+}
+
+func (v *verifier) certificate(s sealed) {
+	var in struct {
+		Chain [][]byte `json:"swp.audit.certificates"`
+	}
+	if !v.decode(s, &in) || len(in.Chain) == 0 {
+		return
+	}
+	var chain []*x509.Certificate
+	for _, der := range in.Chain {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			v.fault(s.sequence, "record %d: %v", s.sequence, err)
+			return
+		}
+		chain = append(chain, cert)
+	}
+	v.chains[fingerprint(in.Chain[0])] = chain
+}
+
+// checkpoint verifies a signature, which proves what stands before it.
+func (v *verifier) checkpoint(s sealed) {
+	var in struct {
+		At          time.Time `json:"@timestamp"`
+		Identity    string    `json:"swp.audit.identity"`
+		Certificate string    `json:"swp.audit.certificate.sha256"`
+		Signature   string    `json:"swp.audit.signature"`
+	}
+	if !v.decode(s, &in) {
+		return
+	}
+	chain, known := v.chains[in.Certificate]
+	if !known {
+		v.fault(s.sequence, "checkpoint %d: its certificate %s is not in the trail", s.sequence, in.Certificate)
+		return
+	}
+	signature, err := base64.StdEncoding.DecodeString(in.Signature)
+	if err == nil {
+		err = check(chain[0], signed(in.Identity, s.sequence-1, v.before), signature)
+	}
+	if err == nil {
+		err = v.trust(in.Identity, chain, in.At)
+	}
+	if err != nil {
+		v.fault(s.sequence, "checkpoint %d proves nothing: %v", s.sequence, err)
+		return
+	}
+	v.r.Proven, v.r.ProvenAt = s.sequence-1, in.At
+}
