@@ -78,7 +78,7 @@ func TestAReloadDuringAStopIsRefusedAtOnce(t *testing.T) {
 	r.stop()
 	r.await(`"msg":"stopping"`)
 	r.rewrite("child:", "other:")
-	if status, body := r.post(); status != http.StatusServiceUnavailable || !strings.Contains(body, "swpd is stopping: nothing was read again") {
+	if status, body := r.post(); status != http.StatusServiceUnavailable || !strings.Contains(body, "swpd is stopping and has reloaded nothing") {
 		t.Errorf("/reload: %d %s", status, body)
 	}
 	r.reloaded() // by signal: it does not block

@@ -181,7 +181,7 @@ func TestANewIdentityIsNotThatOfAPartner(t *testing.T) {
 		}
 	}
 	answer := r.reload(false)
-	if !slices.Equal(*taken, []string{"access rules"}) || len(answer.Problems) != 1 || !strings.Contains(answer.Problems[0], "this endpoint's own") {
+	if !slices.Equal(*taken, []string{"access rules"}) || len(answer.Problems) != 1 || !strings.Contains(answer.Problems[0], "is the identity of this endpoint") {
 		t.Errorf("taken %q, answer %+v", *taken, answer)
 	}
 }
