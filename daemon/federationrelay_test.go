@@ -2,13 +2,18 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // alone starts an organisation whose partner b is away, with more in the entry of b.
@@ -69,5 +74,296 @@ func TestWhatWaitsForAPartnerHasABound(t *testing.T) {
 		a.again()
 		_, s = relayPeer(t, a.running, a.addrs[transport])
 		full("a fifth after a restart", "6", 0)
+	})
+}
+
+// consumes attaches to a topic.
+func consumes(t *testing.T, o *organisation, on profiles.Session, by *relay.Service, topic string, maxInFlight int) *relay.Consumer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := by.Consume(ctx, on, topic, maxInFlight)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", o.name, err, o.log)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// next receives a delivery.
+func next(t *testing.T, c *relay.Consumer) *relay.Delivery {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	d, err := c.Recv(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestConsumersAttachAtAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, "relay: {backoff: 1ms}\n")
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		_, there := relayPeer(t, b.running, b.addrs[0])
+		for topic, on := range map[string]profiles.Session{"b/t": s, "t": profiles.Toward(s, "b")} {
+			c := consumes(t, a, on, here, topic, 1)
+			for i, end := range []func(*relay.Delivery) error{
+				(*relay.Delivery).Ack,
+				func(d *relay.Delivery) error { return d.Nack(false, "useless") },
+				func(d *relay.Delivery) error {
+					if err := d.Nack(true, "busy"); err != nil {
+						return err
+					}
+					return next(t, c).Ack()
+				},
+			} {
+				id := fmt.Sprint(topic, i)
+				if _, err := relay.Send(t.Context(), there, &relay.Publication{ID: []byte(id), Topic: "t", Payload: []byte(id), TTL: time.Hour}); err != nil {
+					t.Fatal(err)
+				}
+				d := next(t, c)
+				if string(d.Payload) != id || string(d.ID) != id || d.Topic != topic || d.Hops != 2 || !strings.HasPrefix(d.Publisher, "spiffe://b.example/") || d.TTL <= 0 || d.TTL > time.Hour {
+					t.Errorf("delivery %+v", d)
+				}
+				b.counts("swpd_relay_in_flight", "1")
+				if err := end(d); err != nil {
+					t.Error(err)
+				}
+				becomes(t, there, id, []relay.State{relay.Acked, relay.DeadState, relay.Acked}[i])
+			}
+			b.counts("swpd_relay_consumers", "1")
+			c.Close()
+			b.counts("swpd_relay_consumers", "0")
+		}
+		a.counts("swpd_relay_taken_total", "0")
+		_, err := here.Consume(t.Context(), profiles.Marked(s, func(ext e1.Extensions) e1.Extensions {
+			return e1.AppendExtensionUvarint(ext, profiles.ExtHops, profiles.MaxHops)
+		}), "b/t", 1)
+		if err == nil || !strings.Contains(err.Error(), "passed on 8 times already") {
+			t.Errorf("attached over too many endpoints: %v", err)
+		}
+	})
+}
+
+// To a partner all consumers here are one peer, with one lane: they share what it holds.
+func TestManyConsumersShareALinkWithoutWaitingForEachOther(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		const many = 200 // more than QUIC has streams
+		a, b := pair(t, transport, "")
+		here, s := relayPeer(t, a.running, a.addrs[0])
+		_, there := relayPeer(t, b.running, b.addrs[0])
+		stuck := consumes(t, a, s, here, "b/t", 3)
+		topics := make([]*relay.Consumer, many)
+		for i := range topics {
+			topics[i] = consumes(t, a, s, here, fmt.Sprint("b/t", i), 1)
+		}
+		for i := range 3 {
+			if err := publishing(t, there, "t", fmt.Sprint("stuck", i), 100); err != nil {
+				t.Fatal(err)
+			}
+			next(t, stuck)
+		}
+		other, on := relayPeer(t, a.running, a.addrs[1])
+		free := consumes(t, a, on, other, "b/t", 2)
+		for i := range many {
+			for _, topic := range []string{"t", fmt.Sprint("t", i)} {
+				if err := publishing(t, there, topic, topic+fmt.Sprint("/", i), 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			delivered(t, topics[i], 1)
+			delivered(t, free, 1)
+		}
+		if err := publishing(t, s, "b/x", "x", 1); err != nil {
+			t.Error(err)
+		}
+		becomes(t, s, "x", relay.Queued)
+	})
+}
+
+func TestAConsumerAtAPartnerGoesOnWhenTheLinkIsCut(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b := open(t, "b", "relay: {backoff: 1ms, max_attempts: 20}\n")
+		a := open(t, "a", "")
+		link, address := newTunnel(t, b.addrs[0])
+		b.trusting("a", a)
+		a.trusting("b", b, address)
+		a.connected("b")
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		_, there := relayPeer(t, b.running, b.addrs[0])
+		c := consumes(t, a, s, here, "b/t", 4)
+		came := make(map[string]bool)
+		for i := range 12 {
+			if err := publishing(t, there, "t", fmt.Sprint(i), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := 0; len(came) < 12; i++ {
+			d := next(t, c)
+			if i%4 == 1 && i < 12 {
+				link.cut() // what is not answered comes again
+			}
+			came[string(d.ID)] = true
+			_ = d.Ack()
+		}
+		for i := range 12 {
+			becomesOf(t, there, c, fmt.Sprint(i), relay.Acked)
+		}
+	})
+}
+
+// becomesOf is becomes while a consumer acknowledges what comes again.
+func becomesOf(t *testing.T, s profiles.Session, c *relay.Consumer, id string, want relay.State) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			d, err := c.Recv(ctx)
+			if err != nil {
+				return
+			}
+			_ = d.Ack()
+		}
+	}()
+	becomes(t, s, id, want)
+	cancel()
+	<-ended
+}
+
+func TestAConsumerAtAPartnerGoesOnWhenThatIsStartedAgain(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		yaml := "relay: {backoff: 1ms, max_attempts: 20}\n"
+		b, a := open(t, "b", yaml), open(t, "a", "")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		c := consumes(t, a, s, here, "b/t", 4)
+		_, there := relayPeer(t, b.running, b.addrs[0])
+		if err := publishing(t, there, "t", "1", 1); err != nil {
+			t.Fatal(err)
+		}
+		d := next(t, c)
+		was := b.addrs[transport]
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		b.again()
+		a.rewrite(was, b.addrs[transport])
+		a.reloaded()
+		_, there = relayPeer(t, b.running, b.addrs[0])
+		if err := publishing(t, there, "t", "2", 1); err != nil {
+			t.Fatal(err)
+		}
+		_ = d.Ack() // if its attempt is over it comes again
+		becomesOf(t, there, c, "1", relay.Acked)
+		becomesOf(t, there, c, "2", relay.Acked)
+	})
+}
+
+func TestConsumersThreeHopsAwayAreServed(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, "", "", "")
+		a, c := row[0], row[2]
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		_, there := relayPeer(t, c.running, c.addrs[0])
+		got := consumes(t, a, profiles.Toward(s, "b/c"), here, "t", 2)
+		if err := publishing(t, s, "b/c/t", "far", 1); err != nil {
+			t.Fatal(err)
+		}
+		if d := next(t, got); d.Publisher != row[1].identity || d.Hops != 5 || d.Ack() != nil {
+			t.Errorf("what went there and back: %+v", d)
+		}
+		if err := publishing(t, there, "t", "near", 1); err != nil {
+			t.Fatal(err)
+		}
+		if d := next(t, got); string(d.ID) != "near" || d.Hops != 3 || d.Ack() != nil {
+			t.Errorf("delivery of c: %+v", d)
+		}
+		becomes(t, there, "near", relay.Acked)
+		becomes(t, s, "far", relay.Acked)
+		got.Close()
+		c.counts("swpd_relay_consumers", "0")
+	})
+}
+
+func TestAConsumerAtAPartnerIsHeldToTheRulesOfBoth(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b := open(t, "b", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: relay, operation: publish}, {identity: '**', profile: relay, operation: consume, name: [open, later]}]}\n")
+		a := open(t, "a", "access: {rules: [{identity: '**', profile: relay, operation: consume, name: ['b/open', 'b/closed', 'b/later']}]}\n")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		for topic, want := range map[string]*organisation{"b/closed": b, "b/other": a, "open": a} {
+			_, err := here.Consume(t.Context(), s, topic, 1)
+			if said := (*rpc.Error)(nil); !errors.As(err, &said) || said.Code != rpc.CodeUnauthorized || said.Endpoint != want.identity {
+				t.Errorf("%s: %v, want unauthorized by %s", topic, err, want.name)
+			}
+		}
+		a.await("refused by partner")
+		_, there := relayPeer(t, b.running, b.addrs[0])
+		for topic, deny := range map[string]func(){
+			"open":  func() { a.rewrite("'b/open', ", ""); a.reloaded() },
+			"later": func() { b.rewrite(", later]", "]"); b.reloaded() },
+		} {
+			c := consumes(t, a, s, here, "b/"+topic, 1)
+			deny()
+			time.Sleep(1100 * time.Millisecond) // rules are asked again after a second
+			if err := publishing(t, there, topic, topic, 1); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := c.Recv(ctx)
+			if said := (*rpc.Error)(nil); !errors.As(err, &said) || said.Code != rpc.CodeUnauthorized {
+				t.Errorf("%s, denied later: %v", topic, err)
+			}
+		}
+	})
+}
+
+func TestAConsumerIsToldWhyThereIsNoWayToAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b, a := open(t, "b", ""), open(t, "a", "")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport]+"], profiles: [mcp")
+		a.connected("b")
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		refused := func(on profiles.Session, topic, want string, retryable bool) {
+			t.Helper()
+			_, err := here.Consume(t.Context(), on, topic, 1)
+			if said := (*rpc.Error)(nil); !errors.As(err, &said) || !strings.Contains(said.Message, want) || said.Retryable != retryable {
+				t.Errorf("%s: %v, want %q", topic, err, want)
+			}
+		}
+		refused(s, "b/t", "partner b does not know of profile relay", false)
+		refused(profiles.Toward(s, "c"), "t", "there is no partner c", false)
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		a.until("the loss of b", func() bool { return !a.up("b") })
+		refused(s, "b/t", "partner b cannot be reached now", true)
+	})
+}
+
+// A name that no endpoint on the way has for a partner is one of the last; an address is not.
+func TestADeliveryToAnAddressThatLeadsNowhereIsDead(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, "")
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		far := profiles.Toward(s, "b/c")
+		if err := publishing(t, far, "t", "1", 1); err != nil {
+			t.Fatal(err)
+		}
+		becomes(t, s, "1", relay.DeadState)
+		b.counts("swpd_relay_taken_total", "0")
+		if _, err := here.Consume(t.Context(), far, "t", 1); err == nil || !strings.Contains(err.Error(), "there is no partner c") {
+			t.Errorf("a consumer: %v", err)
+		}
 	})
 }

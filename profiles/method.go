@@ -30,6 +30,7 @@ type Method struct {
 	Long       bool // a Held call has no expected end, as a subscription
 	Repeatable bool // a second run with the same params does no harm
 	Local      bool // it is about its connection, and refuses a target
+	Targets    bool // it handles the target of a call itself; see Pending.Target
 }
 
 // Pending is an open call of a Held method. It is safe for concurrent use; its methods do
@@ -38,6 +39,11 @@ type Method struct {
 type Pending interface {
 	Session() Session // the connection of the caller
 	Lane() Lane       // where the call came; what belongs to it is sent there
+
+	// Target is where the call goes (extension 52), for a method that handles targets.
+	// Passage is what the call says of its way.
+	Target() string
+	Passage() Passage
 
 	// Context ends when the call is over, for any reason.
 	Context() context.Context

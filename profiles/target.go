@@ -70,6 +70,13 @@ func Toward(s Session, target string) Session {
 	})
 }
 
+// Beyond is Toward for a Lane.
+func Beyond(lane Lane, target string) Lane {
+	return &markedLane{lane, func(ext e1.Extensions) e1.Extensions {
+		return e1.AppendExtension(ext, ExtTarget, []byte(target))
+	}}
+}
+
 // Marked returns s, which then passes the extensions of every message that it sends through
 // mark. Several goroutines call mark.
 func Marked(s Session, mark func(e1.Extensions) e1.Extensions) Session {

@@ -6,6 +6,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // Tasks passes on the tasks for partner/agent. They are kept here like those of other
@@ -20,7 +21,7 @@ type Tasks interface {
 // Deliveries passes on the deliveries for partner/topic. They are kept here until the
 // partner has taken custody. A relay.Service is one; see there for the methods.
 type Deliveries interface {
-	Reached(name string, session profiles.Session)
+	Reached(name string, session profiles.Session, knows relay.Knows)
 	NoPartner(name string)
 }
 
@@ -39,7 +40,7 @@ func (l *Link) reached(up *Up) {
 		l.opts.Tasks.Reached(l.opts.Name, up.Session, agents)
 	}
 	if l.opts.Deliveries != nil && l.Serves(up, relay.ProfileID) {
-		l.opts.Deliveries.Reached(l.opts.Name, up.Session)
+		l.opts.Deliveries.Reached(l.opts.Name, up.Session, relay.Knows{RPC: l.Serves(up, rpc.ProfileID), Targets: l.honours(up, 0, profiles.ExtTarget)})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

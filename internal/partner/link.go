@@ -217,7 +217,7 @@ func (l *Link) honours(up *Up, profile, extension uint64) bool {
 		slices.Contains(l.opts.Extensions[profile], extension)
 }
 
-// while returns a ctx that ends with Drain, or when another session carries the
+// while returns a ctx that ends with Drain and Close, or when another session carries the
 // requests. The caller calls the function when it is done.
 func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -233,6 +233,8 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 		case <-changed:
 			cancel()
 		case <-l.draining.Done():
+			cancel()
+		case <-l.ctx.Done():
 			cancel()
 		case <-ctx.Done():
 		}

@@ -56,16 +56,22 @@ var codes = map[string]profiles.Code{
 
 // refused tells of an error by which an endpoint has refused a call.
 func (c *call) refused(err error) {
-	e, ok := errors.AsType[*rpc.Error](err)
-	if !ok || e.Endpoint == "" {
+	if e, ok := errors.AsType[*rpc.Error](err); ok {
+		c.link.refused(e, Refusal{
+			Partner: c.link.opts.Name, Caller: c.pending.Session().Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name,
+		})
+	}
+}
+
+// refused tells that an endpoint has refused a call, unless a method has.
+func (l *Link) refused(e *rpc.Error, about Refusal) {
+	if e.Endpoint == "" {
 		return
 	}
 	code, ok := codes[e.Code]
 	if !ok {
 		code = profiles.Internal
 	}
-	c.link.opts.Refused(Refusal{
-		Partner: c.link.opts.Name, Caller: c.pending.Session().Peer().Identity,
-		Profile: "rpc", Operation: "call", Name: c.name, Code: code, Endpoint: e.Endpoint,
-	})
+	about.Code, about.Endpoint = code, e.Endpoint
+	l.opts.Refused(about)
 }

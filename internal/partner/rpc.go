@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -150,6 +151,49 @@ func (c *call) pass(ctx context.Context) error {
 			stream.Close()
 			return c.lost(up, err)
 		}
+	}
+}
+
+// Across prepares a call about a topic at a partner: it is relay.Options.Across.
+func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, error) {
+	l := d.find(e.Partner)
+	if l == nil {
+		return nil, errUnknown(e.Partner)
+	}
+	up, err := l.Ready(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case !l.Serves(up, relay.ProfileID) || !l.Serves(up, rpc.ProfileID):
+		return nil, l.ignorant("profile " + relay.Name)
+	case e.Target != "" && !l.honours(up, 0, profiles.ExtTarget):
+		return nil, l.ignorant("extension 52, targets")
+	}
+	ctx, ext, err := l.onward(ctx, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
+	if err != nil {
+		return nil, err
+	}
+	if e.Target != "" {
+		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(e.Target))
+	}
+	ctx, stop := l.while(ctx, up)
+	return &relay.Way{Context: ctx, Session: up.Session, Extensions: ext, Close: stop, Ended: func(err error) (bool, error) {
+		return l.attachEnded(err, Refusal{Partner: e.Partner, Caller: e.Identity, Profile: relay.Name, Operation: "consume", Name: e.Topic})
+	}}, nil
+}
+
+// attachEnded is relay.Way.Ended. about is what the partner has refused, if it has.
+func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
+	if refused, ok := errors.AsType[*rpc.Error](err); ok {
+		l.refused(refused, about)
+		return refused.Retryable, err
+	}
+	if fault, ok := errors.AsType[*profiles.Error](err); ok {
+		return fault.Retryable, err
+	}
+	return true, &profiles.Error{
+		Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true, Cause: err,
+		Text: "the link to partner " + l.opts.Name + " was lost, or it did not answer; attach again",
 	}
 }
 

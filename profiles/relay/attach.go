@@ -34,7 +34,8 @@ type attachment struct {
 	s        *Service
 	call     profiles.Pending
 	identity string
-	topic    string
+	topic    string // here
+	named    string // as the consumer says it
 	places   int
 	ready    chan struct{} // one slot: outbox has something
 
@@ -66,11 +67,12 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	if err := checkTopic([]byte(p.Topic)); err != nil {
 		return err
 	}
-	if partner, rest, ok := s.behind(p.Topic); ok {
-		return invalid("", "topic: deliveries for %.100q are passed on to partner %s; attach there, to %.100q", p.Topic, partner, rest)
+	topic, at, err := s.placeOf(call.Target(), []byte(p.Topic))
+	if err != nil {
+		return err
 	}
 	a := &attachment{
-		s: s, call: call, identity: call.Session().Peer().Identity, topic: p.Topic,
+		s: s, call: call, identity: call.Session().Peer().Identity, topic: string(topic), named: p.Topic, seat: new(seat),
 		places: min(p.MaxInFlight, s.limits.Load().MaxInFlight), ready: make(chan struct{}, 1),
 	}
 	call.About("relay", "consume", a.topic)
@@ -78,10 +80,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 		return errDenied
 	}
 	s.meet(call.Session())
-	confirmation, err := json.Marshal(Attached{Topic: a.topic, MaxInFlight: a.places})
-	if err != nil {
-		return err
-	}
+	far := at.partner != ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -93,17 +92,32 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 		s.tidyAccount(a.identity)
 		return profiles.Busy(DetailBound, "relay: too many consumers of this identity")
 	}
-	if err := call.Item(confirmation); err != nil {
-		s.tidyAccount(a.identity)
-		return err
+	if !far {
+		if err := a.confirm(a.places); err != nil {
+			s.tidyAccount(a.identity)
+			return err
+		}
 	}
 	account := s.account(a.identity)
 	account.attachments[a] = struct{}{}
 	account.reserved += a.places
 	s.reserved += a.places
+	if far {
+		s.work.Go(func() { a.follow(at) })
+		return nil
+	}
 	a.seat = s.sit(queueOf(kindTopic, a.topic), a.places, a.give)
 	s.work.Go(a.run)
 	return nil
+}
+
+// confirm tells the consumer that it is attached.
+func (a *attachment) confirm(places int) error {
+	confirmation, err := json.Marshal(Attached{Topic: a.named, MaxInFlight: places})
+	if err != nil {
+		return err
+	}
+	return a.call.Item(confirmation)
 }
 
 // account returns the account of an identity. The caller holds mu.

@@ -13,16 +13,21 @@ import (
 // attempt is a delivery that is made to a consumer, until it is answered.
 type attempt struct {
 	a         *attachment
-	item      *item
+	tries     int // with this one
 	key       attemptKey
 	publisher string
 	ctx       context.Context
 	cancel    context.CancelFunc
 
 	// Guarded by the Service's mu.
-	over bool // how it ended is known
-	how  outcome
-	told func(State) // is called with how the delivery stands then; may be nil
+	over   bool // how it ended is known
+	how    outcome
+	reason string      // of a NACK
+	told   func(State) // is called with how the delivery stands then; may be nil
+
+	// settle has it stored how the attempt ended, where the delivery is kept, and returns
+	// how that stands then.
+	settle func() State
 }
 
 // attemptKey finds attempts by the fields of a consumer's answer.
@@ -36,21 +41,28 @@ type attemptKey struct {
 func (a *attachment) deliver(it *item) {
 	s := a.s
 	publisher, deliveryID := splitID(it.id)
-	at := &attempt{a: a, item: it, key: attemptKey{a.call.Session(), deliveryID}, publisher: publisher}
+	at := &attempt{a: a, tries: it.tries, key: attemptKey{a.call.Session(), deliveryID}, publisher: publisher}
+	at.settle = func() State { return s.endLease(it, at.how) }
 	at.ctx, at.cancel = s.within(it.until.Sub(s.opts.Now()) - leaseMargin)
+	at.make(func() (profiles.Call, outcome) { return at.send(it) })
+}
+
+// make makes an attempt by send, and has its answer awaited.
+func (at *attempt) make(send func() (profiles.Call, outcome)) {
+	s := at.a.s
 	s.mu.Lock()
 	s.attempts[at.key] = append(s.attempts[at.key], at)
 	s.mu.Unlock()
-	call, how := at.send()
+	call, how := send()
 	if call == nil {
 		at.answer(how, nil)
 	}
 	s.work.Go(func() { at.run(call) }) // Close waits for this goroutine, too
 }
 
-// send sends the delivery. Without a call the outcome says why.
-func (at *attempt) send() (profiles.Call, outcome) {
-	s, it := at.a.s, at.item
+// send sends a delivery that is kept here. Without a call the outcome says why.
+func (at *attempt) send(it *item) (profiles.Call, outcome) {
+	s := at.a.s
 	switch {
 	case it.expired:
 		return nil, overdue
@@ -68,11 +80,14 @@ func (at *attempt) send() (profiles.Call, outcome) {
 		return nil, unread
 	}
 	it.data = nil // what is needed again is read again
-	m := Publish{
-		DeliveryID: []byte(at.key.deliveryID), Topic: []byte(at.a.topic), Payload: r.payload, TTL: r.left(s.opts.Now()),
-	}
+	return at.publish(r.payload, r.left(s.opts.Now()), r.hops)
+}
+
+// publish sends a delivery to the consumer.
+func (at *attempt) publish(payload []byte, ttl, hops uint64) (profiles.Call, outcome) {
+	m := Publish{DeliveryID: []byte(at.key.deliveryID), Topic: []byte(at.a.named), Payload: payload, TTL: ttl}
 	call, err := at.a.call.Lane().Call(at.ctx, e1.Envelope{
-		ProfileID: ProfileID, MsgType: TypePublish, Extensions: passage(at.publisher, r.hops), Payload: m.Append(make([]byte, 0, m.Size())),
+		ProfileID: ProfileID, MsgType: TypePublish, Extensions: passage(at.publisher, hops), Payload: m.Append(make([]byte, 0, m.Size())),
 	})
 	if err != nil {
 		return nil, failed
@@ -141,7 +156,7 @@ func (at *attempt) run(call profiles.Call) {
 	}
 	at.a.free()
 	s.mu.Unlock()
-	state := s.endLease(at.item, at.how)
+	state := at.settle()
 	if at.told != nil {
 		at.told(state)
 	}
@@ -160,7 +175,10 @@ func (at *attempt) read(env *e1.Envelope) outcome {
 		return processed
 	case TypeNack:
 		var m Nack
-		if m.Decode(env.Payload) == nil && !m.Retryable {
+		if m.Decode(env.Payload) != nil {
+			return failed
+		}
+		if at.reason = string(m.Reason); !m.Retryable {
 			return refused
 		}
 	case TypeStatus:

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +25,9 @@ type Stream interface {
 // use.
 type Consumer struct {
 	s      *Service
+	lane   profiles.Lane
 	key    inboxKey
+	apart  bool // each attempt of a delivery is a Delivery of its own
 	stream Stream
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -47,14 +51,17 @@ type Delivery struct {
 	TTL       time.Duration // what is left of it; 0: not said
 	Hops      uint64        // endpoints it has passed
 
-	c  *Consumer
-	id string
+	c    *Consumer
+	id   string
+	came time.Time
 
 	mu sync.Mutex
 
 	// The first attempt, whose request the fields alias, and the last, which is
 	// answered; none once that is done.
 	attempts []profiles.Responder
+
+	lent, dropped bool // see lend
 }
 
 // inboxKey says which deliveries are meant for a consumer.
@@ -66,21 +73,42 @@ type inboxKey struct {
 // inboxes are the consumers of this side.
 type inboxes struct {
 	mu   sync.Mutex
-	open map[inboxKey]*Consumer
+	open map[inboxKey][]*Consumer
 }
 
-// find returns the consumer for a delivery, or nil.
-func (b *inboxes) find(lane profiles.Lane, topic []byte) *Consumer {
+// find returns the consumer for a delivery, or nil: the one that has it, else one that has
+// room for it. What consumers of one topic get on one lane does not say whom it is for.
+func (b *inboxes) find(lane profiles.Lane, topic []byte, id string) (best *Consumer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.open[inboxKey{lane, string(topic)}]
+	most := math.MinInt
+	for _, c := range b.open[inboxKey{lane, string(topic)}] {
+		has, room := c.room(id)
+		if has {
+			return c
+		}
+		if room > most {
+			best, most = c, room
+		}
+	}
+	return best
+}
+
+// room reports whether the consumer has a delivery, and how many more it should be given.
+func (c *Consumer) room(id string) (has bool, more int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more = c.places - len(c.open); c.ctx.Err() != nil {
+		more -= 1 << 30
+	}
+	return c.open[id] != nil, more
 }
 
 func (b *inboxes) close() {
 	b.mu.Lock()
 	all := make([]*Consumer, 0, len(b.open))
-	for _, c := range b.open {
-		all = append(all, c)
+	for _, list := range b.open {
+		all = append(all, list...)
 	}
 	b.mu.Unlock()
 	for _, c := range all {
@@ -108,37 +136,47 @@ func (s *Service) Consume(ctx context.Context, session profiles.Session, topic s
 	if s.opts.Open == nil {
 		return nil, errNoOpen
 	}
-	params, err := json.Marshal(AttachParams{Topic: topic, MaxInFlight: maxInFlight})
-	if err != nil {
-		return nil, err
-	}
 	lane, err := session.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer{
-		s: s, key: inboxKey{lane, topic}, done: make(chan struct{}), ready: make(chan struct{}, 1),
-		places: max(maxInFlight, s.limits.Load().MaxInFlight), open: make(map[string]*Delivery),
-	}
-	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	if !c.enter() {
-		c.cancel()
-		_ = lane.Close()
-		return nil, errTaken
-	}
-	if err := c.attach(ctx, params); err != nil {
-		c.cancel()
-		c.leave()
-		_ = lane.Close()
+	c := s.newConsumer(inboxKey{profiles.Near(lane), topic}, lane, maxInFlight)
+	if err := c.begin(ctx, maxInFlight, nil); err != nil {
 		return nil, err
 	}
-	go c.run()
 	return c, nil
 }
 
-func (c *Consumer) attach(ctx context.Context, params []byte) error {
+func (s *Service) newConsumer(key inboxKey, lane profiles.Lane, maxInFlight int) *Consumer {
+	c := &Consumer{
+		s: s, key: key, lane: lane, done: make(chan struct{}), ready: make(chan struct{}, 1),
+		places: max(maxInFlight, s.limits.Load().MaxInFlight), open: make(map[string]*Delivery),
+	}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	return c
+}
+
+// begin attaches, or gives up the lane.
+func (c *Consumer) begin(ctx context.Context, maxInFlight int, ext e1.Extensions) error {
+	params, err := json.Marshal(AttachParams{Topic: c.key.topic, MaxInFlight: maxInFlight})
+	if err == nil {
+		err = c.enter()
+	}
+	if err == nil {
+		err = c.attach(ctx, params, ext)
+	}
+	if err != nil {
+		c.cancel()
+		c.retire()
+		return err
+	}
+	go c.run()
+	return nil
+}
+
+func (c *Consumer) attach(ctx context.Context, params []byte, ext e1.Extensions) error {
 	var err error
-	if c.stream, err = c.s.opts.Open(ctx, c.key.lane, MethodAttach, params); err != nil {
+	if c.stream, err = c.s.opts.Open(ctx, c.lane, MethodAttach, params, ext); err != nil {
 		return err
 	}
 	first, err := c.stream.Recv(ctx)
@@ -157,22 +195,25 @@ func (c *Consumer) attach(ctx context.Context, params []byte) error {
 	return nil
 }
 
-func (c *Consumer) enter() bool {
+// enter has deliveries of the lane and the topic come here. Those of consumers of this side
+// are not for any of several.
+func (c *Consumer) enter() error {
 	b := &c.s.inboxes
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old := b.open[c.key]; old != nil && old.ctx.Err() == nil {
-		return false
+	if !c.apart && slices.ContainsFunc(b.open[c.key], func(other *Consumer) bool { return other.ctx.Err() == nil }) {
+		return errTaken
 	}
-	b.open[c.key] = c
-	return true
+	b.open[c.key] = append(b.open[c.key], c)
+	return nil
 }
 
 func (c *Consumer) leave() {
 	b := &c.s.inboxes
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open[c.key] == c {
+	list := slices.DeleteFunc(b.open[c.key], func(other *Consumer) bool { return other == c })
+	if b.open[c.key] = list; len(list) == 0 {
 		delete(b.open, c.key)
 	}
 }
@@ -219,7 +260,7 @@ func (c *Consumer) end(err error) {
 // retire gives up the lane.
 func (c *Consumer) retire() {
 	c.leave()
-	_ = c.key.lane.Close()
+	_ = c.lane.Close()
 }
 
 // reasonDetached is the reason_code for a delivery after the consumer has left.
@@ -290,18 +331,23 @@ func (c *Consumer) arrive(req *profiles.Request, m *Publish, publisher string) e
 	}
 	d := &Delivery{
 		Publisher: publisher, ID: m.DeliveryID, Topic: c.key.topic, Payload: m.Payload, TTL: ttlOf(m.TTL, 0), Hops: hops,
-		c: c, id: id, attempts: []profiles.Responder{w},
+		c: c, id: id, came: time.Now(), attempts: []profiles.Responder{w},
 	}
 	c.mu.Lock()
 	ended, old := c.err != nil, c.open[id]
-	if !ended && (old == nil || !old.again(w)) {
+	merged := !ended && !c.apart && old != nil && old.again(w)
+	if !ended && !merged {
+		c.queue = slices.DeleteFunc(c.queue, func(other *Delivery) bool { return other == old })
 		c.open[id] = d
 		c.queue = append(c.queue, d)
 		c.wake()
 	}
 	c.mu.Unlock()
-	if ended {
+	switch {
+	case ended:
 		_ = d.Nack(true, reasonDetached)
+	case old != nil && !merged:
+		old.drop()
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ type onward struct {
 	s       *Service
 	partner string
 	session profiles.Session
+	knows   Knows
 
 	// Guarded by the Service's mu.
 	seat    *seat
@@ -59,21 +60,28 @@ func (s *Service) behind(topic string) (partner, rest string, ok bool) {
 	return s.opts.Behind(topic)
 }
 
-// topicAt returns the topic here of a message with a target, or the topic itself.
-func (s *Service) topicAt(req *profiles.Request, topic []byte) ([]byte, error) {
-	target, err := profiles.TargetOf(req.Extensions)
-	if err != nil || target == "" {
-		return topic, err
+// place is a topic at a partner.
+type place struct {
+	partner string // empty: the topic is one of this endpoint
+	target  string // where it goes from there, by extension 52
+	topic   string // there
+}
+
+// placeOf returns what the topic of a message is called here, and where it leads to.
+func (s *Service) placeOf(target string, topic []byte) (full []byte, at place, err error) {
+	if target == "" {
+		at.partner, at.topic, _ = s.behind(string(topic))
+		return topic, at, nil
 	}
-	full := target + "/" + string(topic)
-	if _, _, ok := s.behind(full); !ok {
-		partner, _, _ := strings.Cut(target, "/")
-		return nil, &profiles.Error{
-			Code: profiles.NotFound, Detail: "partner_unknown", Domain: true, Text: "relay: there is no partner " + partner,
-			Answer: refusals.Answer(CodeNotFound, "there is no partner "+partner, false),
+	full = []byte(target + "/" + string(topic))
+	first, rest, _ := strings.Cut(target, "/")
+	if _, _, ok := s.behind(string(full)); !ok {
+		return nil, at, &profiles.Error{
+			Code: profiles.NotFound, Detail: "partner_unknown", Domain: true, Text: "relay: there is no partner " + first,
+			Answer: refusals.Answer(CodeNotFound, "there is no partner "+first, false),
 		}
 	}
-	return []byte(full), checkTopic([]byte(full))
+	return full, place{first, rest, string(topic)}, checkTopic(full)
 }
 
 // queue is where a delivery waits that custody is taken of.
@@ -89,9 +97,15 @@ func live(queue string) bool {
 	return queue != "" && (queue[0] == kindTopic || queue[0] == kindOnward)
 }
 
+// Knows is what a partner is known to know.
+type Knows struct {
+	RPC     bool // profile 12
+	Targets bool // extension 52
+}
+
 // Reached has the deliveries for a partner be published on a session to it, in place of
 // the one before.
-func (s *Service) Reached(partner string, session profiles.Session) {
+func (s *Service) Reached(partner string, session profiles.Session, knows Knows) {
 	if s.opts.Store == nil {
 		return
 	}
@@ -104,7 +118,7 @@ func (s *Service) Reached(partner string, session profiles.Session) {
 	if old != nil {
 		old.left()
 	}
-	f := &onward{s: s, partner: partner, session: session}
+	f := &onward{s: s, partner: partner, session: session, knows: knows}
 	s.links[partner] = f
 	f.seat = s.sit(queueOf(kindOnward, partner), onwardPlaces, f.give)
 	context.AfterFunc(session.Context(), f.leave)
@@ -203,10 +217,10 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	}
 	publisher, id := splitID(it.id)
 	p := Forward(&Delivery{Publisher: publisher, ID: []byte(id), Topic: r.topic, Payload: r.payload})
-	p.Topic = strings.TrimPrefix(r.topic, f.partner+"/")
+	p.Topic = r.there(f.partner)
 	p.TTL, p.Hops = s.leftOf(r), r.hops+1
 	it.data = nil
-	wait, err := Submit(ctx, lane, &p)
+	wait, err := f.submit(ctx, lane, &p, r.target)
 	release()
 	if err != nil {
 		cancel()
@@ -219,6 +233,28 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 		f.endAttempt(it, err)
 	})
 }
+
+// there is the topic at the end of the target, or at the partner.
+func (r *record) there(partner string) string {
+	if r.target != "" {
+		partner += "/" + r.target
+	}
+	return strings.TrimPrefix(r.topic, partner+"/")
+}
+
+// submit is Submit with a target behind the partner.
+func (f *onward) submit(ctx context.Context, lane profiles.Lane, p *Publication, target string) (func(context.Context) (Receipt, error), error) {
+	switch {
+	case target == "":
+		return Submit(ctx, lane, p)
+	case !f.knows.Targets:
+		return nil, errTargets
+	}
+	return Submit(ctx, profiles.Beyond(lane, target), p)
+}
+
+// errTargets is why a delivery is dead whose target a partner would ignore.
+var errTargets = &profiles.Error{Code: profiles.Internal, Detail: "partner_extension", Text: "relay: the partner does not know of extension 52, targets"}
 
 // leftOf is how long a delivery is worth delivering from now on, a millisecond at least.
 func (s *Service) leftOf(r *record) time.Duration {

@@ -19,11 +19,15 @@ func (s *Service) publish(req *profiles.Request) error {
 	}
 	publisher, named := req.Extensions.Lookup(ExtPublisher)
 	if named {
-		if c := s.inboxes.find(req.Lane, m.Topic); c != nil {
+		if c := s.inboxes.find(req.Lane, m.Topic, itemID(string(publisher), m.DeliveryID)); c != nil {
 			return c.arrive(req, &m, string(publisher))
 		}
 	}
-	topic, err := s.topicAt(req, m.Topic)
+	target, err := profiles.TargetOf(req.Extensions)
+	if err != nil {
+		return err
+	}
+	topic, at, err := s.placeOf(target, m.Topic)
 	if err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (s *Service) publish(req *profiles.Request) error {
 	}
 	m.Topic = topic
 	c := &custody{s, w, held, id, m.DeliveryID, string(topic)}
-	s.take(&m, identity, id, ttl, hops, c.stored)
+	s.take(&m, at.target, identity, id, ttl, hops, c.stored)
 	return nil
 }
 
@@ -80,10 +84,11 @@ func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, tt
 	return id, ttl, s.fits(m, identity, ttl, hops)
 }
 
-// take submits a delivery to the Store, and tells stored the result.
-func (s *Service) take(m *Publish, identity, id string, ttl time.Duration, hops uint64, stored func(store.AddResult)) {
+// take submits a delivery to the Store, and tells stored the result. target is where it goes
+// from a partner.
+func (s *Service) take(m *Publish, target, identity, id string, ttl time.Duration, hops uint64, stored func(store.AddResult)) {
 	now := s.opts.Now()
-	r := record{hops: hops, taken: now, topic: string(m.Topic), payload: m.Payload}
+	r := record{hops: hops, taken: now, topic: string(m.Topic), target: target, payload: m.Payload}
 	life := s.limits.Load().Retention
 	if ttl > 0 {
 		life, r.bound, r.ttl = ttl, TTLExpired, ttl

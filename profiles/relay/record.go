@@ -15,6 +15,9 @@ type record struct {
 	ttl   time.Duration // if it is that, to the millisecond
 	topic string
 
+	target string // of extension 52, for the partner that the topic begins with
+	size   int    // of the payload, where a partner has it
+
 	// Of a dead delivery.
 	reason   Reason
 	attempts int
@@ -23,11 +26,19 @@ type record struct {
 	payload []byte // aliases what the record was decoded from
 }
 
-// format is the first octet of a record.
-const format = 1
+// The first octet of a record: formatFar has its target and size, too.
+const (
+	format    = 1
+	formatFar = 2
+)
 
 func (r *record) append(dst []byte) []byte {
-	dst = append(dst, format)
+	if r.target == "" && r.size == 0 {
+		dst = append(dst, format)
+	} else {
+		dst = appendText(append(dst, formatFar), r.target)
+		dst = binary.AppendUvarint(dst, uint64(r.size))
+	}
 	dst = binary.AppendUvarint(dst, r.hops)
 	dst = binary.AppendVarint(dst, r.taken.UnixMilli())
 	dst = appendText(dst, string(r.bound))
@@ -44,16 +55,20 @@ func appendText(dst []byte, text string) []byte {
 }
 
 // maxHead is more octets than append writes before the payload.
-const maxHead = 512
+const maxHead = 1024
 
 var errRecord = errors.New("relay: what is stored is no delivery")
 
 func decodeRecord(data []byte) (*record, error) {
-	if len(data) == 0 || data[0] != format {
+	if len(data) == 0 || data[0] != format && data[0] != formatFar {
 		return nil, errRecord
 	}
 	d := decoder{rest: data[1:]}
 	r := new(record)
+	if data[0] == formatFar {
+		r.target = d.text()
+		r.size = int(min(d.uvarint(), 1<<31-1))
+	}
 	r.hops = d.uvarint()
 	r.taken = time.UnixMilli(d.varint())
 	r.bound = Reason(d.text())

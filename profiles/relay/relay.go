@@ -141,12 +141,16 @@ type Options struct {
 	// are passed on to it. Nil: there are no partners.
 	Behind func(topic string) (partner, rest string, ok bool)
 
+	// Across prepares a call at a partner. The error refuses the call. Nil: consumers attach
+	// to topics here only.
+	Across func(ctx context.Context, errand *Errand) (*Way, error)
+
 	// Partner reports whether an identity is that of a partner: its ids are remembered for
 	// Retention, because what it passes on may be sent again after days. Nil: none is.
 	Partner func(identity string) bool
 
 	// Open calls an RPC method, for Consume. It returns when the call is sent.
-	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte) (Stream, error)
+	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte, ext e1.Extensions) (Stream, error)
 
 	// Now is the clock of the times that the Store is given, After its alarm: it
 	// calls f when d has passed, unless stop is called before. Nil means time.Now and
@@ -240,7 +244,8 @@ type Service struct {
 	heralds  map[profiles.Session]*herald
 	attempts map[attemptKey][]*attempt
 	links    map[string]*onward // by the partner
-	notices  map[string]func()  // under way, by the id of the item; what its answer does
+	lanes    map[profiles.Session]*sharedLane
+	notices  map[string]func() // under way, by the id of the item; what its answer does
 }
 
 // New returns a Service. It fails if an option is out of range. The caller closes
@@ -254,8 +259,9 @@ func New(opts Options) (*Service, error) {
 		opts: opts, counters: newCounters(), large: make(chan struct{}, largeSlots),
 		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[profiles.Session]*herald),
 		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()), links: make(map[string]*onward),
+		lanes: make(map[profiles.Session]*sharedLane),
 	}
-	s.inboxes.open = make(map[inboxKey]*Consumer)
+	s.inboxes.open = make(map[inboxKey][]*Consumer)
 	s.ctx, s.close = context.WithCancelCause(context.Background())
 	s.limits.Store(&opts)
 	s.profile = &profiles.Profile{
@@ -278,7 +284,7 @@ func New(opts Options) (*Service, error) {
 		Extensions: []uint64{ExtPublisher, profiles.ExtHops, profiles.ExtTarget},
 		Behind:     profiles.PassedOn,
 		Methods: []profiles.Method{
-			{Name: MethodAttach, Open: true, Local: true, Long: true, Held: s.attach},
+			{Name: MethodAttach, Open: true, Targets: true, Long: true, Held: s.attach},
 			{Name: MethodDead, Open: true, Repeatable: true, Detached: s.listDead},
 		},
 		Show:      p1.Show(Messages),

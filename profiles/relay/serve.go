@@ -98,7 +98,7 @@ func (s *Service) nack(req *profiles.Request, w profiles.Responder) error {
 	if m.Retryable {
 		how = failed
 	}
-	attempts := uint32(a.item.tries)
+	attempts := uint32(a.tries)
 	if !a.answer(how, func(state State) {
 		if state == Retry {
 			attempts++

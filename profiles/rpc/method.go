@@ -42,8 +42,9 @@ type Method struct {
 	// time.
 	always bool
 
-	// local says that the method is about its connection.
-	local bool
+	// local says that the method is about its connection, targets that it handles the
+	// target of a call itself.
+	local, targets bool
 }
 
 // method is a Method under its name.
@@ -75,7 +76,7 @@ func (m *Method) validate() error {
 
 // brought returns a method of another profile.
 func brought(m *profiles.Method) Method {
-	served := Method{Inline: m.Inline, Detached: m.Detached, Long: m.Long, Repeatable: m.Repeatable, local: m.Local}
+	served := Method{Inline: m.Inline, Detached: m.Detached, Long: m.Long, Repeatable: m.Repeatable, local: m.Local, targets: m.Targets}
 	if m.Held != nil {
 		served.Held = func(p *Pending, params []byte) error { return m.Held(p, params) }
 	}

@@ -15,6 +15,7 @@ type Pending struct {
 	session profiles.Session
 	lane    profiles.Lane
 	key     string
+	target  string
 	passage profiles.Passage
 	ctx     context.Context
 	stop    context.CancelCauseFunc
@@ -36,6 +37,18 @@ func (p *Pending) About(profile, operation, name string) {
 // IdempotencyKey is the key of the caller, or empty. It is unique only within the identity
 // of the caller.
 func (p *Pending) IdempotencyKey() string { return p.key }
+
+// Target is where the call goes (extension 52). It is empty unless the method handles
+// targets itself.
+func (p *Pending) Target() string { return p.target }
+
+// came notes what the request says of its way.
+func (p *Pending) came(req *profiles.Request, m *method) {
+	p.passage = profiles.PassageOf(req.Extensions, time.Now())
+	if m.targets {
+		p.target, _ = profiles.TargetOf(req.Extensions) // whoever has read the request has held it to be one
+	}
+}
 
 // Passage is the passage of the request. The context of the call ends at its deadline.
 func (p *Pending) Passage() profiles.Passage { return p.passage }
@@ -107,7 +120,7 @@ func (p *Pending) Fail(err error) {
 // hold opens the call of a Held method.
 func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Duration) error {
 	p := &Pending{session: req.Session, lane: req.Lane, key: string(in.IdempotencyKey), stop: func(error) {}}
-	p.passage = profiles.PassageOf(req.Extensions, time.Now())
+	p.came(req, m)
 	leave := func(why *Error) {
 		if why != nil {
 			p.Fail(why)

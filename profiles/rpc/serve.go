@@ -51,9 +51,13 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 	}
 	name := subject(m, in.Method)
 	var away *Error // why there is nothing at the target
-	if target, err := profiles.TargetOf(req.Extensions); err != nil {
+	target, err := profiles.TargetOf(req.Extensions)
+	switch {
+	case err != nil:
 		return err
-	} else if target != "" {
+	case target != "" && m != nil && m.targets:
+		m = &method{Method: m.Method, name: target + "/" + m.name}
+	case target != "":
 		name = target + "/" + name
 		m, away = s.methodAt(target, name, m, in.Method)
 	}

@@ -37,7 +37,7 @@ type consumeFlags struct {
 
 func newRelayConsume(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "consume ADDR TOPIC",
+		Use:   "consume ADDR[/PARTNER] TOPIC",
 		Short: "Process the deliveries of a topic",
 		Long: fmt.Sprintf(`Attach to a topic and process its deliveries as they arrive. Without --exec the payload
 is written to standard output, a line each; with --raw without an end of line, and with
