@@ -105,7 +105,7 @@ func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.E
 		target = c.Target + "/" + partner
 	}
 	found, err = c.findArtifact(ctx, profiles.Toward(c.peer, target), name)
-	if failed := (*rpc.Error)(nil); errors.As(err, &failed) && !failed.Retryable {
+	if failed := (*rpc.Error)(nil); errors.As(err, &failed) && !failed.Retryable && failed.Code != rpc.CodeInternal {
 		return nil, nil // there is no such partner, or it lists nothing
 	}
 	if found != nil {

@@ -50,10 +50,12 @@ func TestWhatIsTriedAgain(t *testing.T) {
 func TestAnArtifactOfAPartnerIsLookedForUntilThePartnerAnswers(t *testing.T) {
 	for _, test := range []struct {
 		answer rpc.Error
-		final  bool // it lists none
+		none   bool // it lists none
+		again  bool
 	}{
-		{rpc.Error{Code: rpc.CodeUnavailable, Message: "partner b cannot be reached now", Retryable: true}, false},
-		{rpc.Error{Code: rpc.CodeUnknownMethod, Message: "there is no partner b"}, true},
+		{rpc.Error{Code: rpc.CodeUnavailable, Message: "partner b cannot be reached now", Retryable: true}, false, true},
+		{rpc.Error{Code: rpc.CodeInternal, Message: "the link to the partner was lost"}, false, false},
+		{rpc.Error{Code: rpc.CodeUnknownMethod, Message: "there is no partner b"}, true, false},
 	} {
 		says := func(result string, err error) rpc.Method {
 			return rpc.Method{Inline: func(*profiles.Request, []byte) ([]byte, error) { return []byte(result), err }}
@@ -61,7 +63,9 @@ func TestAnArtifactOfAPartnerIsLookedForUntilThePartnerAnswers(t *testing.T) {
 		p, err := rpc.New(rpc.Options{
 			Methods: map[string]rpc.Method{artifact.MethodList: says(`{"artifacts":[]}`, nil)},
 			Toward:  func(string, string) (rpc.Method, error) { return says("", &test.answer), nil },
-			Info:    func(*profiles.Peer) rpc.Info { return rpc.Info{Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}}} },
+			Info: func(*profiles.Peer) rpc.Info {
+				return rpc.Info{Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}}}
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +75,7 @@ func TestAnArtifactOfAPartnerIsLookedForUntilThePartnerAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, err := attachedTo(t, registry).FindArtifact(t.Context(), "b/report")
-		if found != nil || (err == nil) != test.final || !test.final && !mayPass(err, nil) {
+		if found != nil || (err == nil) != test.none || err != nil && mayPass(err, nil) != test.again {
 			t.Errorf("%v: found %v, %v", &test.answer, found, err)
 		}
 	}

@@ -169,11 +169,15 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 		return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte(name + " here")})
 	})
 	own.Handler = d.Hop(own, access)
+	passing, err := rpc.New(rpc.Options{Toward: d.MethodAt})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := rpc.New(rpc.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := end(p, own)
+	a := end(passing, own)
 	none := crossed(nil)
 	c := end(p, none)
 	ours, theirs := transport.Pipe()
@@ -357,5 +361,28 @@ func TestWhatAPartnerAnswersSeveralTimesEndsWithTheLink(t *testing.T) {
 		if got := h.ask(t, h.client, typeFollow, "b/x"); !strings.Contains(got, "was lost on the way; send it again") {
 			t.Errorf("ended with %q", got)
 		}
+	})
+}
+
+// A method of this project does no harm when it runs twice; what another one has done is not
+// known.
+func TestALostCallOfAMethodOfThisProjectMayBeRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHopPair(t, nil)
+		there := profiles.Toward(h.client, "b")
+		if _, err := rpc.Call(t.Context(), there, rpc.MethodPing, nil); err != nil {
+			t.Fatal(err)
+		}
+		close(h.freeze)
+		var calling sync.WaitGroup
+		for method, again := range map[string]bool{rpc.MethodPing: true, "work": false} {
+			calling.Go(func() {
+				_, err := rpc.Call(t.Context(), there, method, nil)
+				if failed, ok := errors.AsType[*rpc.Error](err); !ok || failed.Retryable != again || !strings.Contains(failed.Message, "the link to the partner was lost") {
+					t.Errorf("%s: %v", method, err)
+				}
+			})
+		}
+		calling.Wait()
 	})
 }

@@ -19,6 +19,10 @@ import (
 // callTime is how long a call may take that names no deadline.
 const callTime = time.Hour
 
+// ownMethods begins the names of the methods of this project. A second run of one that crosses
+// does no harm: a test of profiles/all checks it.
+const ownMethods = "swp."
+
 // Method is rpc.Options.Resolve: partner/method is a method of a partner. Items and
 // the outcome are returned unchanged. If the link is lost, the outcome of a call
 // without an idempotency_key is unknown, and the call is never sent again.
@@ -27,7 +31,7 @@ func (d *Directory) Method(name string) (rpc.Method, bool) {
 	if !ok {
 		return rpc.Method{}, false
 	}
-	if strings.HasPrefix(method, "swp.") && !slices.Contains(byName, method) {
+	if strings.HasPrefix(method, ownMethods) && !slices.Contains(byName, method) {
 		return rpc.Method{Inline: func(*profiles.Request, []byte) ([]byte, error) {
 			return nil, &rpc.Error{
 				Code:    rpc.CodeInvalidRequest,
@@ -198,12 +202,12 @@ func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
 }
 
 // lost says what the caller is told of a call that ended with err. Under a key it
-// may be made again, wherever it got to.
+// may be made again, wherever it got to, and so may a method of this project.
 func (c *call) lost(up *Up, err error) error {
 	if up.Session.Context().Err() == nil || errors.As(err, new(*rpc.Error)) {
 		return err
 	}
-	if c.IdempotencyKey != "" {
+	if c.IdempotencyKey != "" || strings.HasPrefix(c.Method, ownMethods) {
 		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the link to the partner was lost", Retryable: true}
 	}
 	return &rpc.Error{Code: rpc.CodeInternal, Message: "the link to the partner was lost; whether the call had an effect is not known"}

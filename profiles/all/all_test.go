@@ -164,3 +164,26 @@ func TestMethodsOfTheProfilesCannotBeTaken(t *testing.T) {
 		t.Error("swp.mcp.listen was replaced")
 	}
 }
+
+// A link to a partner says of a lost call of one of them that it may be made again.
+func TestMethodsThatCrossDoNoHarmTwice(t *testing.T) {
+	set, err := all.New(all.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	n := 0
+	for _, p := range set.Registry.All() {
+		if p.ID == rpc.ProfileID {
+			continue // its own are those of builtin.go
+		}
+		for _, m := range p.Methods {
+			if n++; !m.Local && !m.Repeatable {
+				t.Errorf("%s crosses, and a second run may do harm", m.Name)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no profile has a method")
+	}
+}

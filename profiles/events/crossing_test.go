@@ -35,6 +35,11 @@ func (l *link) session(ctx context.Context) (profiles.Session, error) {
 // passedOn subscribes at an endpoint that has all of its events from a partner.
 func passedOn(t *testing.T, there *server, shared bool) (*events.Subscription, *link) {
 	t.Helper()
+	return passedOnWith(t, there, shared, events.SubscribeOptions{})
+}
+
+func passedOnWith(t *testing.T, there *server, shared bool, o events.SubscribeOptions) (*events.Subscription, *link) {
+	t.Helper()
 	l := &link{first: there.dial(subscriber), second: there.dial(subscriber), back: make(chan struct{})}
 	way := &profiles.Way{Prefix: "b/", Shared: shared, Session: l.session, Sync: endpointtest.CallSync}
 	bus := newBus(t, events.Options{})
@@ -64,7 +69,7 @@ func passedOn(t *testing.T, there *server, shared bool) (*events.Subscription, *
 	}
 	t.Cleanup(func() { _ = ep.Close() })
 	here := &server{t: t, kind: "pipe", bus: bus, ep: ep, reach: endpointtest.Serve(t, "pipe", ep)}
-	return here.dial("spiffe://test.invalid/here").subscribe(t, events.SubscribeOptions{}), l
+	return here.dial("spiffe://test.invalid/here").subscribe(t, o), l
 }
 
 // aloneAndShared runs a test for a subscription with a session to the partner of its own,
@@ -110,4 +115,18 @@ func TestEventsThatThePartnerNoLongerHasEndTheSubscription(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An earlier subscription of the same name may reach the partner late. It is the newest one
+// there, and not here.
+func TestALateSubscriptionOfTheSameNameDoesNotEndTheNewest(t *testing.T) {
+	there := serve(t, "pipe", events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+	newest, l := passedOnWith(t, there, false, events.SubscribeOptions{Name: "mine"})
+	late, other := passedOnWith(t, there, false, events.SubscribeOptions{Name: "mine"})
+	late.Close()
+	close(other.back)
+	other.first.leave()
+	close(l.back)
+	there.dial(producer).publish(t, "a", "b")
+	receive(t, newest, "a", "b")
 }

@@ -52,6 +52,7 @@ func (u *upstream) follow(ctx context.Context) error {
 		}
 		refused, final := errors.AsType[*profiles.PeerError](err)
 		switch {
+		case u.overtaken(err):
 		case !u.begun, u.fatal != nil, final && !refused.Retryable():
 			return false, err
 		case !u.holds:
@@ -63,6 +64,14 @@ func (u *upstream) follow(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// overtaken reports whether an earlier subscription of the same name has reached the partner
+// after this one. The name there is made of a name here (nameThere), which belongs to its
+// newest subscription here: that one goes on until its ctx ends.
+func (u *upstream) overtaken(err error) bool {
+	refused, ok := errors.AsType[*profiles.PeerError](err)
+	return ok && refused.Code == CodeReplaced && u.opts.Name != ""
 }
 
 // once takes what comes over one session. moved says that something did.
