@@ -6,70 +6,65 @@ import (
 	"time"
 )
 
-// Blobs are large octet strings, kept apart from the log that commits small
-// ones. An engine needs no more memory for a large one than for a small one.
+// Blobs are large octet strings, stored apart from the log that commits small values. An
+// engine needs no more memory for a large blob than for a small one.
 //
-// A blob begins as a part, which grows at its end and which nobody reads. When
-// it is sealed it takes the place of the blob of its name, in one step. Until
-// then, and if it never is, the blob that is there stays as it is: a name has at
-// most one part and one blob.
+// A blob starts as a part. Appends extend a part, and readers do not see it. Sealing
+// replaces the blob of the name by the part in one step. Until then the existing blob stays
+// unchanged: a name has at most one part and one blob.
 //
-// Submitting, done functions and failures are as package store says, but that
-// only operations on one name are in the order of their submission, and done
-// functions of different names may run at the same time. A submission may
-// follow one that is not done: an Append may follow its Begin at once. If that
-// fails, it fails as well.
+// Submission, done functions and failures follow package store, with one difference: only
+// operations on the same name are ordered, and done functions of different names may run
+// concurrently. An operation may be submitted before the previous one is done, for example
+// an Append right after its Begin. If the Begin fails, the Append fails too.
 //
-// Octets count against their owner's quota when they are appended, not when
-// they are announced. Quotas of Blobs are their own.
+// Octets count against the quota of their owner when they are appended, not when they are
+// announced. Blobs have quotas of their own.
 type Blobs interface {
-	// Begin submits the creation of the part of a name; there must be none. It is
-	// refused with ErrQuota if there is no room now for a note and size octets;
-	// nothing is set aside for them.
+	// Begin submits the creation of the part of a name; the name must not have one. It is
+	// refused with ErrQuota if there is no room now for the note and size octets. It does
+	// not reserve the room.
 	//
-	// tag is kept in memory, and Part, Blob and Scan return it. note is kept
-	// beside the octets, see Note. They must not change until done is called. A
-	// part that gets nothing for the time of idle is discarded.
+	// tag is kept in memory; Part, Blob and Scan return it. note is stored with the octets,
+	// see Note. Neither may change until done is called. A part without an Append for the
+	// duration idle is discarded.
 	//
-	// made is false if there is a part; that one stays as it is.
+	// made is false if there is a part already, which stays unchanged.
 	Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error))
 
-	// Append submits octets at the end of a part, which must be at. mark, a number
-	// of the caller, replaces that of the previous Append and is durable with the
-	// octets. data must not change until done is called.
+	// Append submits octets at position at, which must be the end of the part. mark is a
+	// number of the caller; it replaces the mark of the previous Append and becomes durable
+	// with the octets. data must not change until done is called.
 	//
-	// wrote is false if there is no part, or its end is elsewhere. A part that
-	// failed to grow has the octets and the mark that it had.
+	// wrote is false if there is no part or its end is not at. A failed Append changes
+	// neither the octets nor the mark.
 	Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error))
 
-	// Seal submits the end of a part: the SHA-256 of the octets as they are on the
-	// medium is computed, and if it is sum the part becomes the blob of its name.
-	// Otherwise it is discarded, and sealed is false. sealed is also false if
-	// there is no part. A blob that is sealed with keep other than zero is removed
-	// after that time.
+	// Seal turns the part into the blob of its name if the SHA-256 of the octets on the
+	// medium equals sum. Otherwise the part is discarded and sealed is false. sealed is
+	// also false if there is no part. A non-zero keep is the lifetime of the blob.
 	Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error))
 
-	// Discard submits the end of a part, with all it has. There may be none.
+	// Discard submits the removal of the part of a name. It succeeds if there is no part.
 	Discard(name string, done func(error))
 
-	// Remove submits the removal of the blob of a name if its version is was; 0
-	// means whatever it is. Removing what is not there succeeds. removed is false
-	// if the version is another.
+	// Remove submits the removal of the blob of a name if its version is was; 0 means any
+	// version. It succeeds if there is no blob. removed is false if the version differs.
 	Remove(name string, was uint64, done func(removed bool, err error))
 
-	// Part returns the durable state of a part, without waiting: how many octets,
-	// the mark that came with the last of them, and its tag, which must not be
-	// changed. ok is false if there is none.
+	// Part returns the durable state of a part, without waiting: its length, the mark of
+	// the last Append, and its tag, which must not be modified. ok is false if there is no
+	// part.
 	Part(name string) (held, mark uint64, tag []byte, ok bool)
 
-	// Blob returns what is known of a blob, without waiting. The version is larger
-	// than that of every blob sealed before. mark is the one of its last Append. A
-	// blob that was found to be damaged is as if it were not there.
+	// Blob returns the metadata of a blob, without waiting. The version is larger than the
+	// version of every blob sealed before. mark is the mark of the last Append. A blob
+	// known to be damaged is reported as missing.
 	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
 
-	// ReadAt fills p with octets of a blob, as far as it has them from at on.
-	// Octets that do not match their checksum are not returned: the error is
-	// ErrDamaged. found is false if the blob is gone or has another version.
+	// ReadAt reads octets of a blob from position at into p, up to the end of the blob.
+	// Octets with a wrong checksum are not returned: the error is ErrDamaged. found is
+	// false if the blob is gone or has another version.
 	ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, found bool, err error)
 
 	// Note returns the note of a blob. found is as in ReadAt.
@@ -80,26 +75,26 @@ type Blobs interface {
 	// false. Blobs sealed or removed during the scan may be missed.
 	Scan(ctx context.Context, prefix, after string, yield func(BlobInfo) bool) error
 
-	// Check reports whether a blob can be written now, by writing, and reports
-	// damage found so far. It is what readiness asks.
+	// Check reports whether a blob can be written now, by writing, and reports damage found
+	// so far. Readiness uses it.
 	Check(ctx context.Context) error
 
-	// Close ends what was submitted, and closes. Later operations fail with
-	// ErrClosed.
+	// Close completes the submitted operations and closes the store. Later operations fail
+	// with ErrClosed.
 	io.Closer
 }
 
-// BlobInfo is what Scan tells of a blob.
+// BlobInfo is one result of Scan.
 type BlobInfo struct {
 	Name    string
 	Version uint64
 	Size    uint64 // octets
 	Sealed  time.Time
-	Tag     []byte // must not be changed
+	Tag     []byte // must not be modified
 }
 
-// Limits of Blobs. Names and owners have those of the other interfaces, and a name
-// is not empty.
+// Limits of Blobs. The limits of names and owners are those of the other interfaces; a name
+// must not be empty.
 const (
 	MaxTag  = 256     // octets of a tag
 	MaxNote = 1 << 20 // octets of a note

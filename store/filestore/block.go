@@ -8,19 +8,19 @@ import (
 	"io"
 )
 
-// A file is a sequence of blocks, each but the last followed by its CRC-32C. The
-// sum of the last block, which still grows, is in the record of the file. So what
-// a file has got is verifiable at any time, and growing it writes nothing twice.
+// A file is a sequence of blocks. Each full block is followed by its CRC-32C; the checksum
+// of the last, growing block is in the record of the file. So the content of a file can be
+// verified at any time, and an append writes no octet twice.
 //
-// Into the sum of a block goes which one it is and of which file, so that none
-// passes for another.
+// The checksum of a block covers the id of its file and its index, so that no block passes
+// for another one.
 const (
-	blockSize = 64 << 10 // on the medium
+	blockSize = 64 << 10 // with the checksum
 	sumSize   = 4
 	blockData = blockSize - sumSize
 )
 
-// castagnoli is the polynomial that processors have an instruction for.
+// castagnoli is the CRC polynomial with hardware support.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // fileID is the name of a file: random octets, in hexadecimal.
@@ -28,17 +28,17 @@ type fileID [16]byte
 
 func (id fileID) String() string { return fmt.Sprintf("%x", id[:]) }
 
-// place is where n octets end in a file, sums included.
+// place converts an offset in the content to an offset in the file with checksums.
 func place(n uint64) int64 { return int64(n/blockData*blockSize + n%blockData) }
 
-// extent is how much of a file counts.
+// extent is the valid part of a file.
 type extent struct {
 	file fileID
-	size uint64 // octets, without sums
-	sum  uint32 // of the octets in the last block, if that is not full
+	size uint64 // octets, without checksums
+	sum  uint32 // checksum of the last block, if that is not full
 }
 
-// seed is the sum of a block that has no octets yet.
+// seed returns the checksum of an empty block.
 func (e *extent) seed(block uint64) uint32 {
 	var b [len(e.file) + 8]byte
 	copy(b[:], e.file[:])
@@ -46,8 +46,8 @@ func (e *extent) seed(block uint64) uint32 {
 	return crc32.Checksum(b[:], castagnoli)
 }
 
-// grow writes octets behind an extent, and returns the larger extent. What
-// fails leaves octets behind the extent that do not count.
+// grow writes data after an extent and returns the larger extent. Octets of a failed write
+// lie beyond the extent and do not count.
 func (e extent) grow(f io.WriterAt, data, buf []byte) (extent, error) {
 	for len(data) > 0 {
 		at := place(e.size)
@@ -73,11 +73,11 @@ func (e extent) grow(f io.WriterAt, data, buf []byte) (extent, error) {
 	return e, nil
 }
 
-// errSum is octets that do not fit their sum, or are not there.
+// errSum is the error for missing octets or a wrong checksum.
 var errSum = errors.New("does not fit its checksum")
 
-// walk verifies the blocks that the octets from a place on, up to another, lie
-// in, and calls yield with these octets, in order.
+// walk verifies the blocks that contain the octets from from up to to, and calls yield with
+// these octets in order.
 func (e *extent) walk(f io.ReaderAt, from, to uint64, buf []byte, yield func(data []byte)) error {
 	for to = min(to, e.size); from < to; {
 		block := from / blockData

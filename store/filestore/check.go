@@ -16,7 +16,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	select {
 	case s.probes <- struct{}{}:
-	case <-ctx.Done(): // one may take as long as the medium does
+	case <-ctx.Done(): // a write can take as long as the medium needs
 		return ctx.Err()
 	}
 	told := make(chan error, 1)
@@ -32,7 +32,8 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 }
 
-// probe takes room on the medium, which overwriting would not.
+// probe truncates its file before it writes, because overwriting would succeed on a full
+// volume.
 func (s *Store) probe() error {
 	f, err := os.OpenFile(filepath.Join(s.dir, probeName), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// clock is the time that expiry is reckoned in, in nanoseconds since 1970: wall
-// time at the start, or the newest time that is stored if that is later, advanced
-// by the monotonic clock. It never goes back.
+// clock gives the time for expiry, in nanoseconds since 1970: wall time at the start, or
+// the latest stored time if that is later, advanced by the monotonic clock. It never goes
+// back.
 type clock struct {
 	read   func() time.Time
 	start  time.Time
@@ -15,7 +15,7 @@ type clock struct {
 	latest atomic.Int64
 }
 
-// begin starts a clock that is never behind floor.
+// begin starts a clock at floor or later.
 func (c *clock) begin(read func() time.Time, floor int64) {
 	c.read, c.start = read, read()
 	c.base = max(c.start.UnixNano(), floor)
@@ -35,7 +35,7 @@ func (c *clock) now() int64 {
 	}
 }
 
-// after returns when something ends that lasts for d from now on, 0 for never.
+// after returns the end of a duration that starts now; 0 for no end.
 func (c *clock) after(d time.Duration) int64 {
 	if d == 0 {
 		return 0
@@ -43,8 +43,8 @@ func (c *clock) after(d time.Duration) int64 {
 	if end := c.now() + int64(d); end > 0 {
 		return end
 	}
-	return 0 // later than can be told
+	return 0 // beyond the range of the clock
 }
 
-// over reports whether an end, 0 for never, has come.
+// over reports whether an end has passed; 0 means no end.
 func over(end, now int64) bool { return end != 0 && end <= now }

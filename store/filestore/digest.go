@@ -6,19 +6,19 @@ import (
 	"os"
 )
 
-// digest is the SHA-256 of the octets of a part that were read back. The zero
-// value has read nothing.
+// digest computes the SHA-256 of a part from the octets that were read back from the
+// medium. The zero value has read nothing.
 type digest struct {
 	hash hash.Hash
 	read uint64 // octets
 }
 
-// catchUp is how many octets more than were written are read with each write. So
-// a part that was there when the store was opened is read by the time it is
-// complete, and nobody waits for that at once.
+// catchUp is how much more is read than was written with each write. A part that existed
+// when the store was opened is so read by the time it is complete, without one long read at
+// the end.
 const catchUp = 4 << 20
 
-// follow reads on, at most so many octets.
+// follow reads at most so many further octets.
 func (d *digest) follow(f *os.File, r *record, buf []byte, most uint64) error {
 	if d.hash == nil {
 		d.hash, d.read = sha256.New(), 0

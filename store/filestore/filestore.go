@@ -1,17 +1,14 @@
-// Package filestore keeps blobs as files beside a database that knows what is
-// in them.
+// Package filestore stores blobs as files, and their metadata in a database.
 //
-// A part is one file from its first octet to its last as a blob. The file has a
-// random name: nothing that a caller chooses is ever part of a path. A record in
-// the database has its name and owner, how many of its octets count, and until
-// when. Octets are written and synced before the record says that they are
-// there; after a crash, octets beyond the record are cut off, and a file without
-// a record is removed.
+// A part and the blob that it becomes are the same file. The file has a random name: no
+// input of a caller becomes part of a path. A record in the database has the name, the
+// owner, the valid length and the expiry. Octets are written and synced before the record
+// counts them. After a crash, octets beyond the valid length are cut off, and files without
+// a record are removed.
 //
-// Each name has a goroutine while something is to be done for it. It batches the
-// appends that arrived during the last write, so that one fsync and one record
-// serve many acknowledgements, and computes the SHA-256 of the file on the
-// medium while the record is committed.
+// Each name with pending operations has a goroutine. It batches the appends that arrived
+// during the last write, so that one fsync and one record serve many acknowledgements. It
+// computes the SHA-256 of the file on the medium while the record is committed.
 package filestore
 
 import (
@@ -26,52 +23,48 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Options say where blobs lie and how much of them there may be. Records and
-// Space are required.
+// Options configure a Store. Records and Space are required.
 type Options struct {
-	// Records is where it is kept what is in the files. It is not closed.
+	// Records stores the metadata. Close does not close it.
 	Records store.Records
 
-	// Space is the space of the records of blobs; those of parts are in the one
-	// that is named Space and ".parts". Nobody else uses either.
+	// Space is the space for the records of blobs; the space with the suffix ".parts" has
+	// the records of parts. Nothing else may use either.
 	Space string
 
-	// Dir is the directory of the files, made if it is missing. It belongs to
-	// these Records. Empty means a temporary one, gone with Close, in which nothing is
-	// synced.
+	// Dir is the directory of the files, created if it is missing. It must always be used
+	// with the same Records. Empty means a temporary directory, which Close removes and in
+	// which nothing is synced.
 	Dir string
 
-	// Durability is what an acknowledgement promises; default store.Power. It
-	// should be that of Records. The octets of sealed blobs are synced in any case.
+	// Durability is the durability of an acknowledgement; default store.Power. It should
+	// equal that of Records. The octets of sealed blobs are synced in any case.
 	Durability store.Durability
 
-	// Quota is how many octets there are at most, QuotaPerOwner how many of one
-	// owner; default 10 GiB and 1 GiB. A note counts like the octets. The owner ""
-	// is bounded by Quota alone.
+	// Quota limits the octets of all owners, QuotaPerOwner those of one owner; default 10
+	// GiB and 1 GiB. Notes count as well. For the owner "" only Quota applies.
 	Quota, QuotaPerOwner int64
 
-	// Items is how many parts and blobs there are at most, ItemsPerOwner how many
-	// of one owner; default 65,536 and 16,384. Their names are held in memory.
+	// Items limits the number of parts and blobs, ItemsPerOwner that of one owner; default
+	// 65,536 and 16,384. Their names are held in memory.
 	Items, ItemsPerOwner int
 
-	// QueueLength and QueueOctets bound what waits to be written; default 4,096
-	// operations and 64 MiB. One operation is always taken.
+	// QueueLength and QueueOctets limit the pending operations; default 4,096 operations
+	// and 64 MiB. A single operation is accepted whatever its size.
 	QueueLength, QueueOctets int
 
-	// Writers is for how many names work is done at once, Readers how many reads
-	// run; default 8 each. More wait. Each holds a buffer of 1 MiB while it
-	// works.
+	// Writers is the number of names that are written concurrently, Readers the number of
+	// concurrent reads; default 8 each. Each uses a buffer of 1 MiB.
 	Writers, Readers int
 
-	// AcceptDamage opens the store despite unreadable records and files that are
-	// missing or cut off, which is an error otherwise. All files are read first.
-	// Damaged entries are left out and reported to Notice by name; their files, and
-	// files without a record, are kept in the directory "lost". Damage that is
-	// found later Check reports as ever.
+	// AcceptDamage opens the store although records are unreadable or files are missing or
+	// truncated; otherwise Open fails. It reads all files. Damaged entries are removed from
+	// the store and reported to Notice by name; their files, and files without a record,
+	// are moved to the directory "lost". Check still reports damage found later.
 	AcceptDamage bool
 
-	// Notice gets messages for the operator, a sentence each, that no caller
-	// gets. May be nil.
+	// Notice receives messages for the operator that no caller receives, one sentence each.
+	// May be nil.
 	Notice func(string)
 
 	// Now is the clock; default time.Now.
@@ -81,7 +74,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Durability = cmp.Or(o.Durability, store.Power)
 	if o.Dir == "" && o.Durability == store.Power {
-		o.Durability = store.Process // a loss of power ends the process, too
+		o.Durability = store.Process // memory does not survive a power cut anyway
 	}
 	o.Quota = cmp.Or(o.Quota, 10<<30)
 	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
@@ -123,12 +116,12 @@ func (o *Options) partSpace() string { return o.Space + partSuffix }
 
 // Store is an open engine. It is safe for concurrent use.
 type Store struct {
-	options Options // the bounds in it are held by mu
+	options Options // mu guards the limits in it
 	dir     string
 	lock    *os.File
 	clock   clock
-	damage  atomic.Pointer[error] // what was found first
-	writers chan []byte           // slots; nil, or a buffer to be used again
+	damage  atomic.Pointer[error] // the first damage found
+	writers chan []byte           // slots; each is nil or a buffer for reuse
 	readers chan []byte
 	probes  chan struct{} // one slot
 
@@ -136,25 +129,25 @@ type Store struct {
 	items   map[string]*item
 	owners  map[string]*owner
 	used    int64 // octets of all owners
-	count   int   // their parts and blobs
-	due     int64 // nothing is over before
-	waiting int   // operations that are not done
+	count   int   // parts and blobs of all owners
+	due     int64 // nothing expires before
+	waiting int   // pending operations
 	octets  int   // of those
 	version uint64
 	closed  bool
 	work    sync.WaitGroup // goroutines of names, and the sweeper
-	gone    chan struct{}  // closed with the beginning of Close
+	gone    chan struct{}  // closed when Close begins
 
 	closing sync.Once
-	failure error // what Close returns
+	failure error // result of Close
 }
 
 var _ store.Blobs = (*Store)(nil)
 
-// buffer is how many octets are read or written at once.
+// buffer is the size of a read or write.
 const buffer = 16 * blockSize
 
-// borrow takes a slot, waiting for it, and its buffer.
+// borrow waits for a slot and returns its buffer.
 func borrow(slots chan []byte) []byte {
 	if b := <-slots; b != nil {
 		return b
@@ -176,7 +169,7 @@ func (s *Store) Close() error {
 		close(s.gone)
 		s.mu.Unlock()
 		s.work.Wait()
-		_ = s.lock.Close() // nothing was written to it
+		_ = s.lock.Close() // it is only locked, never written
 		if s.options.Dir == "" {
 			s.failure = os.RemoveAll(s.dir)
 		}
@@ -184,7 +177,6 @@ func (s *Store) Close() error {
 	return s.failure
 }
 
-// unavailable is a failure of the file system, for callers.
 func unavailable(err error) error {
 	if err == nil || errors.Is(err, store.ErrDamaged) {
 		return err
@@ -192,7 +184,7 @@ func unavailable(err error) error {
 	return store.Unavailable(err)
 }
 
-// damaged notes damage. The first that is found Check repeats.
+// damaged records damage. Check reports the first that was found.
 func (s *Store) damaged(name string, format string, args ...any) error {
 	err := fmt.Errorf("%w: %s: %q: %w", store.ErrDamaged, s.dir, name, fmt.Errorf(format, args...))
 	s.damage.CompareAndSwap(nil, &err)

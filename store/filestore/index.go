@@ -6,11 +6,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// item is a name that has a part, a blob, or something to be done.
+// item is a name with a part, a blob or pending operations.
 //
-// The fields of the first group are guarded by the mutex of the store; records
-// that they point to do not change. Those of the second belong to the goroutine
-// that works on the item.
+// The mutex of the store guards the first group of fields; the records that they point to
+// are immutable. The second group belongs to the goroutine of the item.
 type item struct {
 	name    string
 	part    *record
@@ -19,23 +18,23 @@ type item struct {
 	waiting []*operation
 	working bool
 
-	stored [2]uint64 // version of the record of the part and of the blob, 0: none
-	unsure bool      // one of them may differ from what was last acknowledged
+	stored [2]uint64 // versions of the records of the part and of the blob; 0: no record
+	unsure bool      // a record may differ from the last acknowledged one
 	digest digest    // of the part
 }
 
-// empty reports whether nothing is left to know of an item.
+// empty reports whether an item can be forgotten.
 func (it *item) empty() bool {
 	return it.part == nil && it.blob == nil && len(it.waiting) == 0 && it.stored == [2]uint64{}
 }
 
-// owner is what one owner has.
+// owner holds the usage of one owner.
 type owner struct {
 	used  int64 // octets
 	items int   // parts and blobs
 }
 
-// item returns the item of a name, made if it is missing. The caller holds mu.
+// item returns the item of a name and creates it if it is missing. The caller holds mu.
 func (s *Store) item(name string) *item {
 	it := s.items[name]
 	if it == nil {
@@ -45,7 +44,7 @@ func (s *Store) item(name string) *item {
 	return it
 }
 
-// charge books octets and items of an owner, which may be negative. The caller
+// charge adds octets and items to the usage of an owner; both may be negative. The caller
 // holds mu.
 func (s *Store) charge(name string, octets int64, items int) {
 	o := s.owners[name]
@@ -62,8 +61,8 @@ func (s *Store) charge(name string, octets int64, items int) {
 	}
 }
 
-// SetBounds has Quota, QuotaPerOwner, Items and ItemsPerOwner of o hold from now on; zero
-// is the default. What is kept above a bound stays.
+// SetBounds changes Quota, QuotaPerOwner, Items and ItemsPerOwner; zero means the default.
+// Data above a new limit stays.
 func (s *Store) SetBounds(o Options) {
 	o = o.withDefaults()
 	s.mu.Lock()
@@ -72,7 +71,8 @@ func (s *Store) SetBounds(o Options) {
 	s.options.Items, s.options.ItemsPerOwner = o.Items, o.ItemsPerOwner
 }
 
-// room refuses what an owner has no room for. The caller holds mu.
+// room returns an error if the quota of an owner does not allow so much more. The caller
+// holds mu.
 func (s *Store) room(name string, octets uint64, items int) error {
 	o := s.owners[name]
 	if o == nil {
@@ -92,8 +92,8 @@ func (s *Store) room(name string, octets uint64, items int) error {
 	return nil
 }
 
-// take books additional octets and items of an owner, or refuses them. Expired
-// blobs are removed first.
+// take adds octets and items to the usage of an owner, or returns an error. It removes
+// expired blobs first if room is needed.
 func (s *Store) take(name string, octets uint64, items int) error {
 	if err := s.makeRoom(name, octets, items); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (s *Store) take(name string, octets uint64, items int) error {
 	return err
 }
 
-// makeRoom removes expired blobs if there is no room otherwise, and refuses if
-// there is still none.
+// makeRoom removes expired blobs if room is needed, and returns an error if there is still
+// too little.
 func (s *Store) makeRoom(name string, octets uint64, items int) error {
 	s.mu.Lock()
 	err := s.room(name, octets, items)
@@ -128,8 +128,8 @@ func (s *Store) giveBack(name string, octets uint64, items int) {
 	s.charge(name, -int64(octets), -items)
 }
 
-// live returns the part of an item, nil if it has none or that is over. The
-// caller holds mu, or works on the item.
+// live returns the part of an item; nil if there is none or it has expired. The caller
+// holds mu, or is the goroutine of the item.
 func (it *item) live(now int64) *record {
 	if it.part == nil || over(it.part.expires, now) {
 		return nil
@@ -137,8 +137,8 @@ func (it *item) live(now int64) *record {
 	return it.part
 }
 
-// intact returns the blob of an item, nil if it has none, or that is over or
-// damaged. The caller holds mu, or works on the item.
+// intact returns the blob of an item; nil if there is none, or it has expired or is
+// damaged. The caller holds mu, or is the goroutine of the item.
 func (it *item) intact(now int64) *record {
 	if it.blob == nil || it.damaged || over(it.blob.expires, now) {
 		return nil

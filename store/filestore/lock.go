@@ -10,12 +10,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// lockName is the file that keeps others out.
 const lockName = "lock"
 
-// lock keeps other processes, and other stores of this one, out of a directory for
-// as long as the file it returns is open: they would remove files that they do not
-// know.
+// lock locks a directory against other processes and other stores of this process until the
+// returned file is closed: another store would remove files that it does not know.
 func lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

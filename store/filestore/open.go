@@ -14,13 +14,12 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// lostDir is where files are kept, in the directory of a store, that cannot be
-// used but were asked to be gone on without.
+// lostDir is the subdirectory for unusable files that AcceptDamage keeps.
 const lostDir = "lost"
 
-// Open opens a store, or creates it. Leftovers of a crash are removed. An error
-// that is store.ErrLocked names the lock, and store.ErrDamaged the file;
-// store.ErrVersion is for records of another release. Nothing was changed then.
+// Open opens or creates a store and removes what a crash left behind. An error
+// store.ErrLocked names the lock, and store.ErrDamaged the file; store.ErrVersion means
+// records of another release. After one of these errors nothing has changed.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{
 		options: options.withDefaults(), items: make(map[string]*item), owners: make(map[string]*owner), due: math.MaxInt64,
@@ -61,8 +60,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// load reads the records and holds them against the files. Unless all is well, or
-// damage is accepted, nothing that counts is changed.
+// load reads the records and compares them with the files. If something is damaged and
+// damage is not accepted, it changes no valid data.
 func (s *Store) load(ctx context.Context) error {
 	forget, err := s.loadRecords(ctx)
 	if err != nil {
@@ -70,13 +69,13 @@ func (s *Store) load(ctx context.Context) error {
 	}
 	known := make(map[fileID]bool)
 	left := len(forget)
-	var buf []byte // to read all files with, where what is damaged is to be left out
+	var buf []byte // with AcceptDamage: for reading all files
 	if s.options.AcceptDamage {
 		buf = make([]byte, buffer)
 	}
 	for _, it := range s.items {
 		if it.part != nil && it.blob != nil && it.part.file == it.blob.file {
-			it.part = nil // it was sealed
+			it.part = nil // it was sealed: the blob has its file
 			forget = append(forget, func() error { return s.commit(it, partRecord, nil) })
 		}
 		for which, r := range []*record{it.part, it.blob} {
@@ -92,9 +91,9 @@ func (s *Store) load(ctx context.Context) error {
 			case !errors.Is(err, errSum):
 				return unavailable(err)
 			case which == partRecord && r.held() == 0:
-				// It has nothing yet, and its Begin may have failed.
+				// The part has no octets yet, and its Begin may have failed.
 			case which == blobRecord || r.synced:
-				// That it is there was promised.
+				// Its existence was acknowledged.
 				if err = s.damaged(it.name, "file %s: %w", r.file, err); !s.options.AcceptDamage {
 					return err
 				}
@@ -122,13 +121,13 @@ func (s *Store) load(ctx context.Context) error {
 	}
 	if left > 0 {
 		s.notice("%s: %d that are damaged were left out, as was accepted; what is left of their files is kept in %s", s.dir, left, lostDir)
-		s.damage.Store(nil) // nothing of it is in the store any more
+		s.damage.Store(nil) // the damaged entries are no longer in the store
 	}
 	return s.tidy(known)
 }
 
-// loadRecords reads the records, and begins the clock. The function it returns
-// removes unreadable records, if AcceptDamage is set.
+// loadRecords reads the records and starts the clock. With AcceptDamage the returned
+// functions remove unreadable records.
 func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err error) {
 	latest := int64(0)
 	for which := range 2 {
@@ -170,8 +169,8 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 	return forget, nil
 }
 
-// fit truncates a file to the length in its record. A file that is shorter, or
-// not there, is errSum. With a buffer, the octets are held against their sums.
+// fit truncates a file to the length in its record. A shorter or missing file is errSum.
+// With a buffer it also verifies the checksums.
 func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	info, err := os.Stat(s.path(r.file))
 	switch want := place(r.size); {
@@ -196,12 +195,12 @@ func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	}
 	defer func() { _ = f.Close() }() // it is read
 	if err = r.walk(f, 0, r.size, buf, func([]byte) {}); err != nil && !errors.Is(err, errSum) {
-		err = fmt.Errorf("%w: %w", errSum, err) // what cannot be read is damaged as well
+		err = fmt.Errorf("%w: %w", errSum, err) // unreadable octets count as damaged
 	}
 	return err
 }
 
-// tidy removes the files that nothing is known of.
+// tidy removes files without a record.
 func (s *Store) tidy(known map[fileID]bool) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -210,13 +209,13 @@ func (s *Store) tidy(known map[fileID]bool) error {
 	for _, file := range files {
 		id, err := hex.DecodeString(file.Name())
 		if err != nil || len(id) != len(fileID{}) || known[fileID(id)] {
-			continue // not one of ours, or in use
+			continue // another kind of file, or in use
 		}
 		path := filepath.Join(s.dir, file.Name())
 		if !s.options.AcceptDamage {
 			err = os.Remove(path)
 		} else if err = os.MkdirAll(filepath.Join(s.dir, lostDir), 0o700); err == nil {
-			// What belongs to it may be what was lost of the records.
+			// It may belong to a record that was lost.
 			err = os.Rename(path, filepath.Join(s.dir, lostDir, file.Name()))
 			s.notice("%s: nothing is known of it; it is kept in %s", path, lostDir)
 		}

@@ -23,7 +23,7 @@ func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle ti
 		if it.live(s.clock.now()) != nil {
 			return false, nil
 		}
-		if err := s.discard(it); err != nil { // one that is over
+		if err := s.discard(it); err != nil { // an expired one
 			return false, err
 		}
 		return s.begin(it, &record{
@@ -39,14 +39,14 @@ func (s *Store) begin(it *item, r *record, size uint64, note, buf []byte) (bool,
 	if err := s.take(r.owner, uint64(len(note)), 1); err != nil {
 		return false, err
 	}
-	_, _ = rand.Read(r.file[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(r.file[:]) // never returns an error
 	err := s.create(r, note, buf)
 	if err == nil {
 		s.touch(r)
 		err = s.commit(it, partRecord, r)
 	}
 	if err != nil {
-		_ = os.Remove(s.path(r.file)) // a record that is there nevertheless has nothing
+		_ = os.Remove(s.path(r.file)) // if the record was written after all, it counts no octets
 		s.giveBack(r.owner, uint64(len(note)), 1)
 		return false, err
 	}
@@ -74,14 +74,14 @@ func (s *Store) create(r *record, note, buf []byte) error {
 	return unavailable(err)
 }
 
-// touch notes that a part was changed now.
+// touch records the time of the last change of a part.
 func (s *Store) touch(r *record) {
 	r.written = s.clock.now()
 	r.expires = s.clock.after(time.Duration(r.idle))
 	r.synced = s.options.Durability == store.Power
 }
 
-// sync makes the octets of a file durable, as far as was promised.
+// sync makes the octets of a file durable if the durability requires it.
 func (s *Store) sync(f *os.File) error {
 	if s.options.Durability != store.Power {
 		return nil
@@ -96,7 +96,7 @@ func (s *Store) Append(name string, at, mark uint64, data []byte, done func(wrot
 	s.submit(name, &operation{size: len(data), done: done, grow: growth{at, mark, data}})
 }
 
-// grow does Appends.
+// grow performs Appends.
 func (s *Store) grow(it *item, ops []*operation, buf []byte) {
 	was := it.live(s.clock.now())
 	if was == nil {
@@ -126,13 +126,13 @@ func (s *Store) grow(it *item, ops []*operation, buf []byte) {
 	}
 }
 
-// write writes octets behind a part and commits that they are there.
+// write writes octets to a part and then commits its new length.
 func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
 	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
 	if err != nil {
 		return unavailable(err)
 	}
-	defer func() { _ = f.Close() }() // it was synced
+	defer func() { _ = f.Close() }() // already synced
 	was := it.part
 	for _, op := range ops {
 		if r.extent, err = r.grow(f, op.grow.data, buf); err != nil {
@@ -144,14 +144,14 @@ func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
 		err = s.sync(f)
 	}
 	if err != nil {
-		_ = f.Truncate(place(was.size)) // what is written there next need not be longer
+		_ = f.Truncate(place(was.size)) // the next write may be shorter
 		return unavailable(err)
 	}
 	s.touch(r)
 	committed := s.put(it, partRecord, r)
 	unread := it.digest.follow(f, r, buf, r.size-was.size+catchUp)
 	if err = committed(); err != nil || unread != nil {
-		it.digest = digest{} // what it has read may be replaced, or it is for Seal to say
+		it.digest = digest{} // octets that it has read may be replaced; Seal reports a read error
 	}
 	if err == nil {
 		s.publish(it, r, it.blob)
@@ -166,7 +166,7 @@ func (s *Store) Discard(name string, done func(error)) {
 	}})
 }
 
-// discard ends the part of an item, if there is one.
+// discard removes the part of an item, if there is one.
 func (s *Store) discard(it *item) error {
 	r := it.part
 	if r == nil {
@@ -181,7 +181,7 @@ func (s *Store) discard(it *item) error {
 	return nil
 }
 
-// drop removes the file of a part or a blob that no record names any more.
+// drop removes a file that no record refers to.
 func (s *Store) drop(r *record) {
 	if err := os.Remove(s.path(r.file)); err != nil {
 		s.notice("%v", err)
@@ -211,7 +211,7 @@ func checkSizes(name, owner string, tag, note []byte) error {
 	return nil
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir makes the entries of a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -224,7 +224,7 @@ func syncDir(path string) error {
 	return err
 }
 
-// addUp is a sum that does not wrap.
+// addUp adds without overflow.
 func addUp(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64

@@ -31,7 +31,7 @@ func (s *Store) Note(ctx context.Context, name string, version uint64) (note []b
 	return note, found, err
 }
 
-// whyMissing says that a blob is there and damaged, or nothing.
+// whyMissing returns ErrDamaged if the blob exists but is damaged, otherwise nil.
 func (s *Store) whyMissing(name string, version uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *Store) whyMissing(name string, version uint64) error {
 	return nil
 }
 
-// read copies octets of a file, verified, to p.
+// read copies octets of a file to p and verifies them.
 func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from, to uint64) (n int, found bool, err error) {
 	var buf []byte
 	select {
@@ -79,7 +79,7 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 	}
 	s.mu.Unlock()
 	if !same {
-		return 0, false, nil // it was removed or replaced during the read
+		return 0, false, nil // removed or replaced during the read
 	}
 	return 0, false, s.damaged(name, "file %s: %w", r.file, err)
 }
@@ -87,7 +87,7 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 // Scan implements store.Blobs.
 func (s *Store) Scan(ctx context.Context, prefix, after string, yield func(store.BlobInfo) bool) error {
 	return s.options.Records.Scan(ctx, s.options.Space, prefix, after, func(name string, _ uint64, _ []byte) bool {
-		r := s.blob(name) // the current one, which may be newer
+		r := s.blob(name) // the current version, which may be newer
 		return r == nil || yield(store.BlobInfo{Name: name, Version: r.version, Size: r.held(), Sealed: time.Unix(0, r.written), Tag: r.tag})
 	})
 }

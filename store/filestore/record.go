@@ -7,23 +7,22 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// record is what the database keeps of a part or a blob. For an owner and a tag
-// it has always the same size, so that no change of it is ever refused for want
-// of room.
+// record is the metadata of a part or a blob in the database. Its size depends on owner and
+// tag only, so that an update never exceeds a quota.
 type record struct {
 	extent
-	note    uint32 // how many octets of the extent, at its beginning, are the note
+	note    uint32 // length of the note, which is at the start of the extent
 	mark    uint64
-	version uint64 // of a blob; 0: a part
-	written int64  // when it was last changed
+	version uint64 // version of a blob; 0: a part
+	written int64  // time of the last change
 	expires int64  // 0: never
-	idle    int64  // how long a part lasts without a change
-	synced  bool   // what the extent says has reached the medium
+	idle    int64  // lifetime of a part without changes
+	synced  bool   // the extent is on the medium
 	owner   string
 	tag     []byte
 }
 
-// size is how many octets the caller has appended.
+// held returns the number of octets that the caller has appended.
 func (r *record) held() uint64 { return r.size - uint64(r.note) }
 
 const (
@@ -51,8 +50,8 @@ func (r *record) encode() []byte {
 
 var errRecord = errors.New("the record is not one of this package")
 
-// decodeRecord is the inverse of encode. The database has verified that the octets
-// are what was once written, so that another format is that of another release.
+// decodeRecord is the inverse of encode. The database has verified the checksum, so that an
+// unknown format means another release.
 func decodeRecord(b []byte) (*record, error) {
 	switch {
 	case len(b) > 0 && b[0] != recordFormat:

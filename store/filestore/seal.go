@@ -24,14 +24,14 @@ func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(se
 	}})
 }
 
-// verify reads the octets of a part that were not read before, and reports
-// whether its sum is sum. Damage on the medium makes it another.
+// verify reads the octets of a part that were not read before, and reports whether the
+// checksum of all is sum. Damage on the medium changes the checksum.
 func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool, err error) {
 	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
 	if err != nil {
 		return false, unavailable(err)
 	}
-	defer func() { _ = f.Close() }() // it is synced below
+	defer func() { _ = f.Close() }() // synced below
 	err = it.digest.follow(f, r, buf, math.MaxUint64)
 	if errors.Is(err, errSum) {
 		s.notice("%q: %v: the part is discarded", it.name, err)
@@ -50,8 +50,8 @@ func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool
 	return true, unavailable(err)
 }
 
-// seal makes a part the blob of its name. A crash after the first commit leaves a
-// part that has the file of the blob: such a one is dropped.
+// seal makes a part the blob of its name. After a crash between the two commits a part and
+// a blob have the same file; Open then drops the part.
 func (s *Store) seal(it *item, r record, keep time.Duration) error {
 	s.mu.Lock()
 	s.version++
@@ -70,7 +70,7 @@ func (s *Store) seal(it *item, r record, keep time.Duration) error {
 	if old != nil {
 		s.drop(old)
 	}
-	_ = s.commit(it, partRecord, nil) // or else with the next operation
+	_ = s.commit(it, partRecord, nil) // if it fails, the next operation repeats it
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (s *Store) Remove(name string, was uint64, done func(removed bool, err erro
 	}})
 }
 
-// remove ends the blob of an item, if there is one.
+// remove removes the blob of an item, if there is one.
 func (s *Store) remove(it *item) error {
 	r := it.blob
 	if r == nil {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// sweepEvery is how often the sweeper looks at least: its clock may be another
-// one than the timer's.
+// sweepEvery is the longest pause of the sweeper. The clock of the store may run
+// differently from that of the timer.
 const sweepEvery = time.Minute
 
-// sweeper removes what is over until the store is closed.
+// sweeper removes expired parts and blobs until the store is closed.
 func (s *Store) sweeper() {
 	timer := time.NewTimer(sweepEvery)
 	defer timer.Stop()
@@ -24,15 +24,15 @@ func (s *Store) sweeper() {
 	}
 }
 
-// mark notes when something will be over, 0 for never. The caller holds mu.
+// mark records an expiry for the sweeper; 0 means never. The caller holds mu.
 func (s *Store) mark(end int64) {
 	if end != 0 {
 		s.due = min(s.due, end)
 	}
 }
 
-// sweep removes what is over, and reports whether there was anything. Names that
-// somebody works on are left for the next time.
+// sweep removes expired parts and blobs, and reports whether there were any. It skips names
+// whose goroutine is running until the next sweep.
 func (s *Store) sweep() bool {
 	now := s.clock.now()
 	var list []*item
@@ -51,19 +51,19 @@ func (s *Store) sweep() bool {
 			}
 		}
 		if ended && !it.working {
-			it.working = true // from here on nobody else works on it
+			it.working = true // no other goroutine works on it from here on
 			list = append(list, it)
 		}
 	}
 	s.mu.Unlock()
 	for _, it := range list {
 		s.expire(it, now)
-		s.work.Go(func() { s.workOn(it) }) // jobs that arrived meanwhile
+		s.work.Go(func() { s.workOn(it) }) // operations that arrived in the meantime
 	}
 	return len(list) > 0
 }
 
-// expire removes what of an item is over. What fails is tried again.
+// expire removes the expired part and blob of an item. A failed removal is repeated later.
 func (s *Store) expire(it *item, now int64) {
 	err := s.rewriteRecords(it)
 	if err == nil && it.part != nil && over(it.part.expires, now) {

@@ -6,27 +6,27 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// operation is a write that was submitted.
+// operation is a submitted write.
 type operation struct {
-	size int                                      // octets it holds while it waits
-	do   func(it *item, buf []byte) (bool, error) // nil: an Append
-	grow growth                                   // the octets of an Append
+	size int                                      // octets in memory while it waits
+	do   func(it *item, buf []byte) (bool, error) // nil for an Append
+	grow growth                                   // the Append
 	done func(ok bool, err error)
 	ok   bool
 	err  error
 }
 
-// growth is what an Append asks for.
+// growth holds the arguments of an Append.
 type growth struct {
 	at, mark uint64
 	data     []byte
 }
 
-// maxBatch is how many octets are written before they are synced, unless a
-// single operation has more. The next ones arrive meanwhile.
+// maxBatch limits the octets that are written before one sync; a single larger operation is
+// a batch of its own.
 const maxBatch = 16 << 20
 
-// submit never waits. A separate goroutine refuses what cannot be accepted.
+// submit never waits. A separate goroutine reports refusals.
 func (s *Store) submit(name string, op *operation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Store) submit(name string, op *operation) {
 	}
 }
 
-// workOn does what was submitted for one name until there is nothing left.
+// workOn performs the operations of one name until none is left.
 func (s *Store) workOn(it *item) {
 	for {
 		s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Store) workOn(it *item) {
 	}
 }
 
-// perform does several Appends, or one other operation.
+// perform performs several Appends, or one other operation.
 func (s *Store) perform(it *item, ops []*operation) {
 	buf := borrow(s.writers)
 	defer func() { s.writers <- buf }()
@@ -108,7 +108,7 @@ func (s *Store) perform(it *item, ops []*operation) {
 	}
 }
 
-// Which record of an item.
+// The records of an item.
 const (
 	partRecord = 0
 	blobRecord = 1
@@ -121,9 +121,9 @@ func (s *Store) space(which int) string {
 	return s.options.Space
 }
 
-// commit waits until a record is written, or without one deleted. If the record
-// there is another than was known, one that was written without saying so, it is
-// known then and replaced.
+// commit writes a record, or deletes it if r is nil, and waits. If the stored record has an
+// unexpected version, because an earlier write succeeded without an acknowledgement, commit
+// takes over that version and replaces the record.
 func (s *Store) commit(it *item, which int, r *record) error {
 	known := it.stored[which]
 	err := s.put(it, which, r)()
@@ -133,9 +133,9 @@ func (s *Store) commit(it *item, which int, r *record) error {
 	return err
 }
 
-// put starts to write a record or, without one, to delete it; the function it
-// returns waits for that. What failed may turn out to be done after a crash: the
-// item is unsure then.
+// put starts to write a record, or to delete it if r is nil; the returned function waits
+// for the result. A failed write may turn out to have succeeded after a crash, so the item
+// is marked unsure.
 func (s *Store) put(it *item, which int, r *record) (wait func() error) {
 	told := make(chan store.PutResult, 1)
 	if r == nil {
@@ -160,7 +160,7 @@ func (s *Store) put(it *item, which int, r *record) (wait func() error) {
 	}
 }
 
-// rewriteRecords rewrites the records of an item as last acknowledged, before any
+// rewriteRecords writes the last acknowledged records of an unsure item again, before any
 // operation that depends on them.
 func (s *Store) rewriteRecords(it *item) error {
 	if !it.unsure {
@@ -175,7 +175,7 @@ func (s *Store) rewriteRecords(it *item) error {
 	return nil
 }
 
-// publish replaces what is known of an item.
+// publish replaces the records of an item.
 func (s *Store) publish(it *item, part, blob *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

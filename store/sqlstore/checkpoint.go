@@ -6,27 +6,27 @@ import (
 	"modernc.org/sqlite"
 )
 
-// checkpointer writes the log back into the database, so that it does not grow.
-// Most of it is done beside the writer, on a connection of its own; the writer
-// does the rest between two transactions: then the log is empty and restarts at
-// its beginning.
+// checkpointer writes the write-ahead log back into the database, so that the log does not
+// grow. Most of this happens on a connection of its own, concurrently with the writer. The
+// writer does the rest between two transactions; then the log is empty and restarts at its
+// beginning.
 type checkpointer struct {
-	pages  int        // that the writer had written when it last began
+	pages  int        // pages written by the writer when the last checkpoint began
 	urgent bool       // begin with the next transaction
-	retry  time.Time  // not before, after a failure
-	told   time.Time  // when a failure was last told
-	result chan error // of what runs beside the writer; nil if nothing does
+	retry  time.Time  // earliest time after a failure
+	told   time.Time  // time of the last report of a failure
+	result chan error // result of the running checkpoint; nil if none runs
 }
 
 const (
-	checkpointPages = 4000                // of 4 KiB, after which the log is written back
-	checkpointLag   = 2 * checkpointPages // and after which the writer waits for the checkpoint
+	checkpointPages = 4000                // of 4 KiB; a longer log is written back
+	checkpointLag   = 2 * checkpointPages // for a log of this length the writer waits for the checkpoint
 	checkpointRetry = time.Second
 	checkpointTold  = time.Minute
 	writeBack       = `PRAGMA wal_checkpoint(PASSIVE)`
 )
 
-// step is called by the writer between transactions, when callers are told.
+// step is called by the writer between transactions, after their callers have the results.
 func (k *checkpointer) step(w *writer) {
 	if w.s.file == "" || w.conn == nil {
 		return
@@ -68,8 +68,8 @@ func (s *Store) writeBack() error {
 	return err
 }
 
-// failed notes a failure, which costs nothing but room: the log keeps what is
-// not written back. It is told once a minute.
+// failed records a failure, which costs only disk space: the log keeps the pages. It is
+// reported once a minute.
 func (k *checkpointer) failed(w *writer, err error) {
 	if err == nil {
 		return
@@ -83,11 +83,11 @@ func (k *checkpointer) failed(w *writer, err error) {
 	k.retry = now.Add(checkpointRetry)
 }
 
-// reset begins with a new connection, which counts from zero.
+// reset resets the counters for a new connection.
 func (k *checkpointer) reset() { k.pages, k.urgent = 0, true }
 
-// stop waits for the checkpoint beside the writer. The last connection writes
-// back the rest when it closes.
+// stop waits for the running checkpoint. SQLite writes back the rest when the last
+// connection closes.
 func (k *checkpointer) stop(w *writer) {
 	if k.result != nil {
 		k.failed(w, <-k.result)

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// clock is the time that expiry is reckoned in: wall time when the store was
-// opened, or the newest time in it if that is later, advanced by the monotonic
-// clock. A wall clock that jumps, or was set back while the store was closed,
-// neither expires anything early nor revives expired data.
+// clock gives the time for expiry: wall time when the store was opened, or the latest
+// stored time if that is later, advanced by the monotonic clock. If the wall clock jumps,
+// or was set back while the store was closed, nothing expires early and no expired data
+// reappears.
 //
-// Times from callers are placed by their distance from now. If they carry a
-// monotonic reading, as time.Now().Add does, a jump does not touch them either.
+// Times from callers are converted by their distance from now. If they have a monotonic
+// reading, as time.Now().Add does, a jump does not affect them.
 type clock struct {
 	read   func() time.Time
 	start  time.Time
-	base   int64 // the time at start
+	base   int64 // the time at the start
 	latest atomic.Int64
 }
 
-// newClock returns a clock that is never behind floor.
+// newClock returns a clock at floor or later.
 func newClock(read func() time.Time, floor int64) *clock {
 	c := &clock{read: read, start: read()}
 	c.base = max(c.start.UnixNano(), floor)
@@ -42,7 +42,7 @@ func (c *clock) now() int64 {
 	}
 }
 
-// expiry returns when something expires, 0 for never.
+// expiry converts an expiry from a caller; 0 means never.
 func (c *clock) expiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -58,7 +58,7 @@ func (c *clock) place(t time.Time) int64 {
 	return c.base + away
 }
 
-// wall returns the caller's time for a time of the store, zero for 0.
+// wall converts a time of the store for a caller; 0 becomes the zero time.
 func (c *clock) wall(at int64) time.Time {
 	if at == 0 {
 		return time.Time{}
@@ -66,5 +66,5 @@ func (c *clock) wall(at int64) time.Time {
 	return c.start.Add(time.Duration(at - c.base))
 }
 
-// expired reports whether something that expires at a time is gone.
+// expired reports whether an expiry has passed.
 func expired(expires, now int64) bool { return expires != 0 && expires <= now }

@@ -14,11 +14,11 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// conn is one connection to the database. Statements are prepared when they are
-// first used and kept. One goroutine at a time.
+// conn is a connection to the database. It prepares each statement at its first use and
+// keeps it. It is not safe for concurrent use.
 //
-// It stands on the driver itself: what database/sql adds, a pool and
-// conversions, is not needed here and costs a third of a small transaction.
+// It uses the driver directly: database/sql adds a pool and conversions, which are not
+// needed here and cost a third of a small transaction.
 type conn struct {
 	raw     connection
 	stmts   map[string]statement
@@ -26,8 +26,8 @@ type conn struct {
 	scratch []byte
 }
 
-// connection and statement are what the driver's own offer beyond what
-// database/sql asks for.
+// connection and statement are the methods of the driver beyond those that database/sql
+// requires.
 type connection interface {
 	driver.Conn
 	driver.ExecerContext
@@ -40,20 +40,20 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// Modes of a connection to a file.
+// Modes of opening a file.
 const (
 	create    = "rwc"
 	readWrite = "rw"
-	readOnly  = "ro" // also closing it leaves the file and its log as they are
+	readOnly  = "ro" // even closing does not change the file and its log
 )
 
-// vfs keeps the index of the write-ahead log in the memory of this process, the
-// only one that has the file open. The usual index is a mapped file: a page of it
-// that cannot be written while the disk stalls stops a thread where Go does not
-// expect it, and with the next collection the whole process.
+// vfs keeps the index of the write-ahead log in the memory of this process, the only one
+// that opens the file. By default the index is a mapped file. If the disk stalls, access to
+// a mapped page blocks a thread where Go does not expect it, and the next garbage
+// collection then blocks the whole process.
 const vfs = "unix-excl"
 
-// connect opens a connection to a file, or to memory where file is empty.
+// connect opens a file; an empty file is a database in memory.
 func connect(file, mode string, pragmas ...string) (*conn, error) {
 	dsn := ":memory:"
 	if file != "" {
@@ -82,7 +82,7 @@ func connect(file, mode string, pragmas ...string) (*conn, error) {
 	return c, nil
 }
 
-// run executes statements that are not used again.
+// run executes statements without keeping them.
 func (c *conn) run(text string) error {
 	_, err := c.raw.ExecContext(context.Background(), text, nil)
 	return failure(err)
@@ -109,7 +109,7 @@ func (c *conn) prepare(text string, args []driver.Value) (statement, error) {
 	return stmt, nil
 }
 
-// exec executes a statement and returns how many rows it changed.
+// exec executes a statement and returns the number of changed rows.
 func (c *conn) exec(text string, args ...driver.Value) (int64, error) {
 	stmt, err := c.prepare(text, args)
 	if err != nil {
@@ -122,13 +122,13 @@ func (c *conn) exec(text string, args ...driver.Value) (int64, error) {
 	return result.RowsAffected()
 }
 
-// rows calls each with every row of a result until it returns false. Octets in
-// row belong to the caller, row itself is used again.
+// rows calls each with every row of a result until it returns false. Octets in row belong
+// to the caller; row itself is reused.
 func (c *conn) rows(each func(row []driver.Value) bool, text string, args ...driver.Value) error {
 	return c.rowsWithin(context.Background(), each, text, args...)
 }
 
-// rowsWithin is rows, interrupted when a context ends.
+// rowsWithin is rows with a context.
 func (c *conn) rowsWithin(
 	ctx context.Context, each func(row []driver.Value) bool, text string, args ...driver.Value,
 ) error {
@@ -155,7 +155,7 @@ func (c *conn) rowsWithin(
 	return failure(err)
 }
 
-// row returns the first row of a result, or nil if there is none.
+// row returns the first row of a result; nil if the result is empty.
 func (c *conn) row(text string, args ...driver.Value) (row []driver.Value, err error) {
 	err = c.rows(func(r []driver.Value) bool {
 		row = r
@@ -174,7 +174,7 @@ func (c *conn) close() error {
 	return failure(c.raw.Close())
 }
 
-// octets returns a column of octets, which is never nil.
+// octets returns a column of octets, never nil.
 func octets(v driver.Value) []byte {
 	if b, ok := v.([]byte); ok && b != nil {
 		return b
@@ -182,16 +182,16 @@ func octets(v driver.Value) []byte {
 	return []byte{}
 }
 
-// number returns a column of an integer. Another type can only come of damage;
-// the checksum of the row then does not fit.
+// number returns an integer column. Another type means damage, which the checksum of the
+// row then reveals.
 func number(v driver.Value) int64 {
 	n, _ := v.(int64)
 	return n
 }
 
-// failed is a statement that failed, with the kind of failure it is for callers.
+// failed is a failed statement, with the kind of failure for callers.
 type failed struct {
-	kind  *store.Error // nil if it is a fault of this package
+	kind  *store.Error // nil for a bug in this package
 	cause error
 }
 
@@ -209,7 +209,7 @@ func (f *failed) Unwrap() []error {
 	return []error{f.kind, f.cause}
 }
 
-// failure sorts an error of the driver.
+// failure classifies an error of the driver.
 func failure(err error) error {
 	var fault *sqlite.Error
 	if err == nil || !errors.As(err, &fault) {

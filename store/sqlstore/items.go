@@ -22,7 +22,7 @@ const (
 	deleteBody   = `DELETE FROM body WHERE n = ?`
 )
 
-// item is a row of an item, verified.
+// item is a verified row of the table of items.
 type item struct {
 	line, n, owner    int64
 	done              bool
@@ -32,8 +32,8 @@ type item struct {
 	space, id, mark   []byte
 }
 
-// cost is the octets that an item costs its owner; name is the length of its
-// queue's name.
+// cost is the number of octets that an item counts against a quota; name is the length of
+// the name of its queue.
 func (it *item) cost(name int) int64 {
 	return cost(len(it.space)+name+len(it.id)+len(it.mark), int(it.size))
 }
@@ -66,7 +66,7 @@ func (c *conn) readItem(s *Store, row []driver.Value) (*item, error) {
 
 func (c *conn) sumBody(n int64, data []byte) int64 { return c.sum(sumBody, []int64{n}, data) }
 
-// readBody returns the data of an item, which is never nil.
+// readBody returns the data of an item, never nil.
 func (c *conn) readBody(s *Store, it *item) ([]byte, error) {
 	row, err := c.row(selectBody, it.n)
 	if err != nil {
@@ -78,8 +78,8 @@ func (c *conn) readBody(s *Store, it *item) ([]byte, error) {
 	return octets(row[1]), nil
 }
 
-// findItem returns an item, or nil if its id is not known. One that is done and
-// need not be remembered any more counts as unknown.
+// findItem returns an item; nil if its id is not known. A done item counts as unknown after
+// its time of remembrance.
 func (c *conn) findItem(s *Store, space, id string, now int64) (*item, error) {
 	row, err := c.row(itemByID, []byte(space), []byte(id))
 	if row == nil || err != nil {
@@ -104,13 +104,13 @@ func (w *writer) insertItem(it *item, data []byte) error {
 	return err
 }
 
-// updateItem writes how an item stands.
+// updateItem writes the state of an item.
 func (w *writer) updateItem(it *item) error {
 	_, err := w.conn.exec(updateItem, flag(it.done), it.lease, it.tries, it.due, it.expires, it.size, w.conn.sumItem(it), it.line, it.n)
 	return err
 }
 
-// removeItem removes an item with everything known of it.
+// removeItem removes an item, its data and its id.
 func (w *writer) removeItem(it *item) error {
 	q, err := w.lineByID(it.line)
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Store) Items(ctx context.Context, space, queue string, after uint64,
 	}
 }
 
-// checkItem holds the names and the data of an item against their limits.
+// checkItem checks the limits of names and data.
 func checkItem(space, queue, id, mark, owner string, data int) error {
 	if len(mark) > store.MaxName {
 		return fmt.Errorf("%w: mark of %d octets, limit %d", store.ErrTooLarge, len(mark), store.MaxName)

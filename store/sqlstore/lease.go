@@ -17,14 +17,14 @@ const (
 	nextReturn = `SELECT min(due) FROM item WHERE space = ? AND expires > 0 AND expires <= ? AND lease > 0`
 )
 
-// How many items are looked at to find one that is not damaged. The number is
-// part of the statement: one whose LIMIT is bound is compiled each time.
+// How many items are read to find an undamaged one. The number is part of the statement
+// text, because SQLite compiles a statement with a bound LIMIT again each time.
 const (
 	undamaged    = "1"
 	damagedAhead = "16"
 )
 
-// lease is a Lease or a LeaseExpired that waits.
+// lease is a pending Lease or LeaseExpired.
 type lease struct {
 	space, queue string
 	lapsed       bool // LeaseExpired
@@ -37,7 +37,7 @@ type lease struct {
 	name []byte
 	data []byte
 	next time.Time
-	gone bool // it has expired
+	gone bool // the item has expired
 }
 
 // Lease implements store.Queues.
@@ -101,7 +101,7 @@ func (l *lease) apply(w *writer) error {
 	return l.look(w, query{nextDue, []driver.Value{q.id}})
 }
 
-// find takes the first item of a list that is not damaged.
+// find takes the first undamaged item of a list.
 func (l *lease) find(w *writer, list string, args ...driver.Value) (found bool, err error) {
 	for limit := undamaged; ; limit = damagedAhead {
 		rows := 0
@@ -145,13 +145,13 @@ func (l *lease) take(w *writer, it *item) error {
 	return w.updateItem(it)
 }
 
-// query is a statement with its arguments.
+// query is a statement and its arguments.
 type query struct {
 	text string
 	args []driver.Value
 }
 
-// look finds out when something will be due: the earliest of several answers.
+// look sets the time at which the next item is due: the earliest result of the queries.
 func (l *lease) look(w *writer, queries ...query) error {
 	next := int64(0)
 	for _, q := range queries {

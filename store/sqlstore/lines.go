@@ -17,36 +17,36 @@ const (
 	deleteLine   = `DELETE FROM line WHERE id = ?`
 )
 
-// line is a work queue: a row of the table of lines, verified.
+// line is a verified row of the table of lines: a work queue.
 type line struct {
 	id          int64
-	live, kept  int64 // items that are not done, and all
+	live, kept  int64 // unfinished items, and all
 	space, name []byte
 	of          *remembered
-	room        *room // nil: the bound of the store holds
+	room        *room // nil: the limit of the store applies
 	written     bool  // it has a row
 	changed     bool
 }
 
-// remembered is how many items a space has, done ones included.
+// remembered counts the items of a space, including done ones.
 type remembered struct {
 	total, settled int64 // now, and as of the last commit
 	changed        bool
 }
 
-// lines are those that the writer lately met.
+// lines is the cache of queues.
 type lines struct {
 	byName  map[logName]*line
 	byID    map[int64]*line
 	changed []*line
 	spaces  map[string]*remembered // all
-	counted []*remembered          // those that changed
+	counted []*remembered          // the changed ones
 
 	waiting, settled tally // now, and as of the last commit
 	rooms            rooms
 }
 
-// tally is how many queues have items that are not done, and how many those are.
+// tally counts queues with unfinished items, and these items.
 type tally struct{ queues, items int64 }
 
 func (t *tally) count(before, after int64) {
@@ -59,7 +59,7 @@ func (t *tally) count(before, after int64) {
 	}
 }
 
-// maxLines bounds what is kept at hand between transactions.
+// maxLines limits the cache between transactions.
 const maxLines = 4096
 
 func (l *lines) forget() {
@@ -105,7 +105,7 @@ func (l *lines) add(q *line) *line {
 	return q
 }
 
-// count books items, of so many octets each.
+// count adds items of the given size to the counters.
 func (l *lines) count(q *line, live, kept, octets int64) {
 	l.waiting.count(q.live, q.live+live)
 	if q.room != nil {
@@ -139,7 +139,7 @@ func (c *conn) readLine(s *Store, row []driver.Value) (*line, error) {
 	return q, nil
 }
 
-// line returns a queue, or nil if it has no items.
+// line returns a queue; nil if it has no items.
 func (w *writer) line(space, name string) (*line, error) {
 	if q := w.lines.byName[logName{space, name}]; q != nil {
 		return q, nil
@@ -171,7 +171,7 @@ func (w *writer) loadLine(statement string, args ...driver.Value) (*line, error)
 	return w.lines.add(q), nil
 }
 
-// makeLine returns a queue, and creates it if there is none.
+// makeLine returns a queue and creates it if it is missing.
 func (w *writer) makeLine(space, name string) (*line, error) {
 	q, err := w.line(space, name)
 	if q != nil || err != nil {
@@ -181,7 +181,8 @@ func (w *writer) makeLine(space, name string) (*line, error) {
 	return w.lines.add(&line{id: w.state.ids, space: []byte(space), name: []byte(name)}), nil
 }
 
-// admit refuses one more item of so many octets in a queue that is full, or in a space.
+// admit returns an error if the limit of a queue or of its space does not allow one more
+// item of this size.
 func (w *writer) admit(space, name string, octets int64) error {
 	full := func() (error, error) {
 		q, err := w.line(space, name)
@@ -210,7 +211,7 @@ func (w *writer) admit(space, name string, octets int64) error {
 	return cmp.Or(err, refused)
 }
 
-// writeLines writes one row for each queue that a transaction has changed.
+// writeLines writes a row for each changed queue.
 func (w *writer) writeLines() error {
 	for _, q := range w.lines.changed {
 		q.changed = false
@@ -236,7 +237,7 @@ func (w *writer) writeLines() error {
 	return nil
 }
 
-// countLines counts what every space remembers.
+// countLines counts the remembered items of each space.
 func (w *writer) countLines() (err error) {
 	failed := w.conn.rows(func(row []driver.Value) bool {
 		var q *line

@@ -9,8 +9,8 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// lock keeps other processes, and other stores of this one, out for as
-// long as the file it returns is open.
+// lock locks the store against other processes and other stores of this process, until the
+// returned file is closed.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -28,28 +28,28 @@ const (
 	insertGarbage = `INSERT OR REPLACE INTO garbage (log, through) VALUES (?, ?)`
 )
 
-// everything is a number that no entry reaches.
+// everything is greater than the number of any entry.
 const everything = math.MaxInt64
 
-// log is a row of the table of logs, verified, and what is known besides.
+// log is a verified row of the table of logs, with derived state.
 type log struct {
 	id, owner   int64
-	kept        int64 // the last number, as the row says: it may be behind
+	kept        int64 // the last number in the row, which may be out of date
 	trimmed     int64
 	space, name []byte
 
-	last int64 // the last number that was given
+	last int64 // the last number used
 }
 
 type logName struct{ space, name string }
 
-// logs are those that the writer lately met.
+// logs is the cache of logs.
 type logs struct {
 	byName map[logName]*log
 	byID   map[int64]*log
 }
 
-// maxLogs bounds what is kept at hand.
+// maxLogs limits the cache.
 const maxLogs = 4096
 
 func (l *logs) forget() {
@@ -86,7 +86,7 @@ func (c *conn) readLog(s *Store, row []driver.Value) (*log, error) {
 	return g, nil
 }
 
-// log returns a log, or nil if there is none.
+// log returns a log; nil if it does not exist.
 func (w *writer) log(space, name string) (*log, error) {
 	if g := w.logs.byName[logName{space, name}]; g != nil {
 		return g, nil
@@ -125,7 +125,7 @@ func (w *writer) updateLog(g *log) error {
 	return err
 }
 
-// entry is a row of an entry, verified.
+// entry is a verified row of the table of entries.
 type entry struct {
 	seq, owner, expires int64
 	id, data            []byte
@@ -148,7 +148,7 @@ func (c *conn) readEntry(s *Store, g *log, row []driver.Value) (*entry, error) {
 	return e, nil
 }
 
-// add is an Append that waits.
+// add is a pending Append.
 type add struct {
 	space, log string
 	id         []byte
@@ -203,7 +203,7 @@ func (a *add) apply(w *writer) error {
 	}
 	room := w.fits(payer, more)
 	if !room && g != nil && a.id != nil {
-		// An operation that needs no space succeeds even if none is left.
+		// An operation that needs no room succeeds even if the quota is used up.
 		if known, err := a.find(w, g); known || err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (a *add) apply(w *writer) error {
 		if err := a.write(w, g, payer, more); a.result.Fresh || err != nil {
 			return err
 		}
-		// The log has an entry of that id, which may have expired.
+		// The log has an entry with this id, which may have expired.
 		if known, err := a.find(w, g); known || err != nil {
 			return err
 		}
@@ -246,8 +246,7 @@ func (a *add) write(w *writer, g *log, payer *owner, more int64) error {
 	return nil
 }
 
-// find looks for an entry of the same id. One that does not count any more is
-// removed.
+// find looks for an entry with the same id. It removes one that is expired or cut off.
 func (a *add) find(w *writer, g *log) (known bool, err error) {
 	row, err := w.conn.row(selectEntryID, g.id, a.id)
 	if row == nil || err != nil {
@@ -276,7 +275,7 @@ func (w *writer) newLog(space, name string, payer *owner) (*log, error) {
 	return g, err
 }
 
-// removeEntry removes an entry. The log remembers that its number is used.
+// removeEntry removes an entry. Its number is not used again.
 func (w *writer) removeEntry(g *log, e *entry) error {
 	if err := w.refund(e.owner, e.cost()); err != nil {
 		return err
@@ -290,7 +289,7 @@ func (w *writer) removeEntry(g *log, e *entry) error {
 	return err
 }
 
-// cut is a Trim or a Drop that waits.
+// cut is a pending Trim or Drop.
 type cut struct {
 	space, log string
 	through    int64
@@ -319,8 +318,8 @@ func (c *cut) size() int { return len(c.space) + len(c.log) }
 
 func (c *cut) done(err error) { c.tell(err) }
 
-// apply marks what is cut off, which hides it at once. The sweep deletes it, a
-// few entries at a time, so that a long log delays nobody.
+// apply marks entries as cut off, which hides them at once. The sweep deletes them in small
+// portions, so that a long log does not delay other operations.
 func (c *cut) apply(w *writer) error {
 	if c.invalid != nil {
 		return c.invalid

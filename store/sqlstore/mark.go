@@ -13,24 +13,22 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// mark is a small file beside the database that says how many transactions were
-// acknowledged. SQLite takes a write-ahead log that is cut off, or damaged at one
-// place, for one that ends there: without the mark the store would silently lose
-// what it has acknowledged.
+// mark is a small file beside the database with the number of acknowledged transactions.
+// SQLite treats a truncated or damaged write-ahead log as if the log ended there. Without
+// the mark, the store would lose acknowledged transactions silently.
 //
-// It is written after each commit and before its acknowledgements, and not
-// synced. So it is exact after the end of the process. After a power cut it may
-// be older than the database, by what the system had not written back, never
-// newer: a log that is damaged on top of a power cut is noticed as far as the
-// mark knows.
+// It is written after each commit, before the acknowledgements, and is not synced. It is
+// exact after the end of a process. After a power cut it may be older than the database,
+// never newer; damage of the log in addition to a power cut is then detected up to the
+// number in the mark.
 type mark struct {
 	commits int64
-	level   store.Durability // with which the last of them was written
-	boot    string           // of the machine, where it says
+	level   store.Durability // of the last transaction
+	boot    string           // boot id of the machine, if available
 }
 
-// A mark is one line of fixed size, which lies in one sector: it is replaced as
-// a whole or not at all.
+// A mark is one line of fixed size within one disk sector, so that it is replaced
+// completely or not at all.
 const (
 	markFormat = "swp-store-1 %-7s %-36s %020d "
 	markSize   = len("swp-store-1 ") + 7 + 1 + 36 + 1 + 20 + 1 + 8 + 1
@@ -66,7 +64,7 @@ type marker struct {
 	buf  []byte
 }
 
-// openMark opens a mark and reads it. present is false where there was none.
+// openMark opens and reads a mark. present is false if there was none.
 func openMark(path string) (mk *marker, m mark, present bool, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -88,7 +86,7 @@ func (mk *marker) write(commits int64, level store.Durability) error {
 	return err
 }
 
-// bootID tells one run of the machine from another, where the system says.
+// bootID identifies the current run of the machine, if the system provides that.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil || len(id) > 37 {
@@ -97,9 +95,8 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// lost returns how many acknowledged transactions a store misses that has made
-// so many. Transactions that were only promised to survive the process do not
-// count as lost after a reboot.
+// lost returns how many acknowledged transactions are missing in a store with the given
+// number of commits. After a reboot, transactions with durability process do not count.
 func (m mark) lost(commits int64, boot string) (missing int64, promised bool) {
 	missing = max(m.commits-commits, 0)
 	return missing, m.level != store.Process || m.boot == "" || m.boot == boot

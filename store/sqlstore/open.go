@@ -12,18 +12,18 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Files of a store, besides those that SQLite keeps next to its database.
+// Files of a store, besides those of SQLite.
 const (
 	databaseName = "state.db"
 	markName     = "state.mark"
 	lockName     = "lock"
 )
 
-// Open opens a store, or makes it. It waits for the integrity check as long as
-// CheckFor says; ctx ends the waiting.
+// Open opens or creates a store. It waits for the integrity check for at most CheckFor; ctx
+// ends the wait.
 //
-// An error that is store.ErrLocked names the lock; store.ErrVersion and
-// store.ErrDamaged name the file, which is left as it is.
+// An error store.ErrLocked names the lock; store.ErrVersion and store.ErrDamaged name the
+// file, which is not changed.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s, err := newStore(options)
 	if err != nil {
@@ -81,8 +81,7 @@ func (w *writer) openFile(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(header) == 0 && !marked, !badMark && known.commits == 0:
-		// Nothing was ever acknowledged: the store is new, or making it was
-		// interrupted.
+		// Nothing was ever acknowledged: the store is new, or its creation was interrupted.
 		err = s.create()
 	default:
 		if err = checkVersion(s.file, header); err != nil {
@@ -107,8 +106,8 @@ func (w *writer) openFile(ctx context.Context) error {
 	for range s.options.Readers {
 		s.readers <- nil
 	}
-	// All connections are made now: making one later would wait for a disk that
-	// stalls, where reading what is cached does not.
+	// All connections are made now: opening one later would wait for a stalled disk,
+	// although reading cached pages does not.
 	for range s.options.Readers {
 		c, err := s.connectReader()
 		if err != nil {
@@ -120,12 +119,11 @@ func (w *writer) openFile(ctx context.Context) error {
 	return nil
 }
 
-// headerSize is how much of a database file describes it. It is read without
-// SQLite, which would already change something about a file in order to open it.
+// headerSize is the size of the header of a database file. It is read without SQLite,
+// because SQLite changes a file when it opens it.
 const headerSize = 100
 
-// readHeader returns the header of a file, nothing where there is no file or it
-// is empty.
+// readHeader returns the header of a file; nothing if the file is missing or empty.
 func readHeader(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -145,7 +143,7 @@ func readHeader(path string) ([]byte, error) {
 // checkVersion refuses a readable database of another application.
 func checkVersion(path string, header []byte) error {
 	if !readable(header) {
-		return nil // damaged, which verify says
+		return nil // damaged; verify reports it
 	}
 	if id := binary.BigEndian.Uint32(header[68:]); id != applicationID {
 		return fmt.Errorf("%w: %s: application id %#x, want %#x", store.ErrVersion, path, id, applicationID)
@@ -160,8 +158,8 @@ func readable(header []byte) bool {
 	return len(header) == headerSize && string(header[:16]) == "SQLite format 3\x00"
 }
 
-// create makes a new database. Until the mark says otherwise one that is found
-// was not finished, and is made again.
+// create makes a new database. A database without a mark was not completed, and is
+// replaced.
 func (s *Store) create() error {
 	if err := s.mark.write(0, s.options.Durability); err != nil {
 		return unavailable(err)
@@ -175,7 +173,7 @@ func (s *Store) create() error {
 	return s.firstMark(1)
 }
 
-// firstMark marks a database that was just made.
+// firstMark writes the mark of a new database.
 func (s *Store) firstMark(commits int64) error {
 	err := s.mark.write(commits, s.options.Durability)
 	if err == nil {
@@ -187,15 +185,14 @@ func (s *Store) firstMark(commits int64) error {
 	return unavailable(err)
 }
 
-// makeDatabase makes a database under a path, in the place of any other, and
-// fills it.
+// makeDatabase creates a database at a path, replaces an existing one, and fills it.
 func (s *Store) makeDatabase(path string, first state, fill func(*conn) error) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return unavailable(err)
 		}
 	}
-	// SQLite gives the files that it makes beside it the same mode.
+	// SQLite gives its additional files the same mode.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return unavailable(err)
@@ -236,7 +233,7 @@ func (c *conn) makeSchema(first state) error {
 	return err
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir makes the entries of a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -249,5 +246,4 @@ func syncDir(path string) error {
 	return err
 }
 
-// unavailable is an error of the file system, for callers.
 func unavailable(err error) error { return store.Unavailable(err) }

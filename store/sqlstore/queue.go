@@ -7,37 +7,37 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// operation is a write that was submitted.
+// operation is a submitted write.
 type operation interface {
-	// size is how many octets it holds while it waits.
+	// size returns the octets in memory while the operation waits.
 	size() int
 
-	// apply does it within the transaction of a batch. It returns a *failed if
-	// a statement failed, after which the transaction is not usable; any other
-	// error is the outcome of this operation, which then has written nothing.
-	// It may be called again, if the transaction before was rolled back.
+	// apply performs the operation within the transaction of a batch. A *failed error means
+	// that a statement failed and the transaction is unusable. Any other error is the
+	// outcome of this operation alone, which then has written nothing. apply is called
+	// again after a rollback.
 	apply(w *writer) error
 
-	// done tells the caller.
+	// done reports the outcome to the caller.
 	done(err error)
 }
 
-// queue holds what is submitted until the writer takes it.
+// queue holds submitted operations until the writer takes them.
 type queue struct {
-	wake chan struct{} // one slot: there is something to do
-	told sync.Mutex    // held while done functions run: one at a time
+	wake chan struct{} // one slot; filled when operations wait
+	told sync.Mutex    // held while a done function runs
 
 	mu        sync.Mutex
 	waiting   []operation
 	count     int // operations waiting or being written
-	octets    int // and their size
+	octets    int // their size
 	refused   []refusal
-	refusing  bool // a goroutine calls their done functions
+	refusing  bool // a goroutine is calling done functions of refused operations
 	closed    bool
-	rested    sync.Cond // of mu: refusing has ended
+	rested    sync.Cond // uses mu; signals that refusing has ended
 	maxCount  int
 	maxOctets int
-	busy      *atomic.Uint64 // counts what was refused
+	busy      *atomic.Uint64 // counts refused operations
 }
 
 type refusal struct {
@@ -45,8 +45,8 @@ type refusal struct {
 	err *store.Error
 }
 
-// submit never waits. If the queue is full or closed, a separate goroutine
-// reports that, because the writer may be waiting for the medium.
+// submit never waits. If the queue is full or closed, a separate goroutine reports the
+// refusal, because the writer may be waiting for the medium.
 func (q *queue) submit(op operation) {
 	size := op.size()
 	q.mu.Lock()
@@ -101,8 +101,8 @@ func (q *queue) refuse() {
 	}
 }
 
-// take returns the waiting operations, and whether more may come. spare becomes
-// the next list.
+// take returns the waiting operations, and whether more can come. spare becomes the next
+// list.
 func (q *queue) take(spare []operation) (ops []operation, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +111,7 @@ func (q *queue) take(spare []operation) (ops []operation, open bool) {
 	return ops, !q.closed
 }
 
-// release makes room after operations are done.
+// release subtracts completed operations.
 func (q *queue) release(count, octets int) {
 	q.mu.Lock()
 	q.count -= count
@@ -119,7 +119,7 @@ func (q *queue) release(count, octets int) {
 	q.mu.Unlock()
 }
 
-// close refuses what comes from now on.
+// close refuses further operations.
 func (q *queue) close() (first bool) {
 	q.mu.Lock()
 	first = !q.closed
@@ -129,8 +129,8 @@ func (q *queue) close() (first bool) {
 	return first
 }
 
-// rest waits until all that was refused so far has been told. A WaitGroup would
-// not do: refusals may come while it waits.
+// rest waits until all refusals were reported. A sync.WaitGroup does not allow new refusals
+// during the wait.
 func (q *queue) rest() {
 	q.mu.Lock()
 	for q.refusing {
@@ -139,7 +139,7 @@ func (q *queue) rest() {
 	q.mu.Unlock()
 }
 
-// load returns how much waits or is being written.
+// load returns the number and the size of operations that wait or are being written.
 func (q *queue) load() (count, octets int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

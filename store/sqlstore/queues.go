@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// enqueue is an Add that waits.
+// enqueue is a pending Add.
 type enqueue struct {
 	space, queue, id, mark, owner string
 	data                          []byte
@@ -91,7 +91,7 @@ func (e *enqueue) apply(w *writer) error {
 	return nil
 }
 
-// settle is an Ack, a Nack or a Move that waits.
+// settle is a pending Ack, Nack or Move.
 type settle struct {
 	space, id string
 	lease     uint64
@@ -160,7 +160,7 @@ func (t *settle) apply(w *writer) error {
 	return nil
 }
 
-// finish remembers of an item only that it is done, if that.
+// finish removes an item, except its id if that is to be remembered.
 func (w *writer) finish(it *item) error {
 	if it.keep <= w.now {
 		return w.removeItem(it)
@@ -182,7 +182,7 @@ func (w *writer) finish(it *item) error {
 	return err
 }
 
-// move puts an item at the end of another queue, or of the same one.
+// move puts an item at the end of another or the same queue.
 func (w *writer) move(it *item, queue string, data []byte, expires int64) error {
 	to, err := w.makeLine(string(it.space), queue)
 	if err != nil {

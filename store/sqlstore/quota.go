@@ -8,31 +8,31 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Overhead is what a record, an entry and a log cost their owner besides their
-// names and value, in octets.
+// Overhead is the number of octets that a record, an entry or a log counts against a quota
+// in addition to its names and value.
 const Overhead = 64
 
 func cost(names, value int) int64 { return int64(names) + int64(value) + Overhead }
 
-// owner is what one owner holds.
+// owner holds the usage of one owner.
 type owner struct {
-	id      int64 // 0 while it is not numbered
+	id      int64 // 0 until number was called
 	name    string
 	used    int64
 	written bool // it has a row
 	changed bool
 }
 
-// owners are those that were lately met.
+// owners is the cache of owners.
 type owners struct {
 	byName  map[string]*owner
 	byID    map[int64]*owner
 	changed []*owner
-	total   int64 // what all owners hold, now
-	settled int64 // and as of the last commit
+	total   int64 // usage of all owners
+	settled int64 // the same as of the last commit
 }
 
-// maxOwners bounds what is kept at hand between transactions.
+// maxOwners limits the cache between transactions.
 const maxOwners = 4096
 
 func (o *owners) forget() {
@@ -68,7 +68,7 @@ func (w *writer) owner(name string) (*owner, error) {
 	return w.keepOwner(row)
 }
 
-// ownerByID returns an owner whose number stands in a row.
+// ownerByID returns the owner with the number from a row.
 func (w *writer) ownerByID(id int64) (*owner, error) {
 	if o := w.owners.byID[id]; o != nil {
 		return o, nil
@@ -106,7 +106,7 @@ func (c *conn) readOwner(s *Store, row []driver.Value) (*owner, error) {
 	return o, nil
 }
 
-// fits reports whether an owner may hold so much more.
+// fits reports whether the quota of an owner allows so much more.
 func (w *writer) fits(o *owner, more int64) bool {
 	if more <= 0 {
 		return true
@@ -115,7 +115,7 @@ func (w *writer) fits(o *owner, more int64) bool {
 	return w.owners.total+more <= b.quota && (o.name == "" || o.used+more <= b.perOwner)
 }
 
-// overQuota is the refusal of an operation that would exceed a quota.
+// overQuota is the error of an operation that would exceed a quota.
 func (w *writer) overQuota(o *owner, more int64) error {
 	b := w.s.bounds.Load()
 	if o.name != "" && o.used+more > b.perOwner {
@@ -124,8 +124,7 @@ func (w *writer) overQuota(o *owner, more int64) error {
 	return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, b.quota)
 }
 
-// makeRoom refuses an operation that does not fit. Expired rows are removed
-// first.
+// makeRoom returns an error if an operation exceeds a quota. It removes expired rows first.
 func (w *writer) makeRoom(o *owner, more int64) error {
 	if w.fits(o, more) {
 		return nil
@@ -139,14 +138,14 @@ func (w *writer) makeRoom(o *owner, more int64) error {
 	return w.overQuota(o, more)
 }
 
-// number gives an owner the number that stands for it in rows.
+// number assigns the number that represents an owner in rows.
 func (w *writer) number(o *owner) {
 	w.state.ids++
 	o.id = w.state.ids
 	w.owners.byID[o.id] = o
 }
 
-// charge books octets, which may be negative.
+// charge adds octets, which may be negative, to the usage of an owner.
 func (w *writer) charge(o *owner, octets int64) {
 	o.used += octets
 	w.owners.total += octets
@@ -156,7 +155,7 @@ func (w *writer) charge(o *owner, octets int64) {
 	}
 }
 
-// refund books what an owner, known by number, holds no more.
+// refund subtracts octets from the usage of an owner, given by number.
 func (w *writer) refund(id, octets int64) error {
 	o, err := w.ownerByID(id)
 	if err == nil {
@@ -165,7 +164,7 @@ func (w *writer) refund(id, octets int64) error {
 	return err
 }
 
-// writeOwners writes one row for each owner that a transaction has changed.
+// writeOwners writes a row for each changed owner.
 func (w *writer) writeOwners() error {
 	for _, o := range w.owners.changed {
 		o.changed = false
@@ -197,7 +196,7 @@ func (w *writer) writeOwners() error {
 	return nil
 }
 
-// countOwners returns what all owners hold.
+// countOwners returns the usage of all owners.
 func (w *writer) countOwners() (total int64, err error) {
 	failed := w.conn.rows(func(row []driver.Value) bool {
 		var o *owner

@@ -20,7 +20,7 @@ const (
 	scanRecords  = `SELECT version, owner, expires, sum, value, key FROM record WHERE space = ? AND key >= ? ORDER BY key LIMIT ?`
 )
 
-// record is a row, verified.
+// record is a verified row of the table of records.
 type record struct {
 	version, owner, expires int64
 	value                   []byte
@@ -39,7 +39,7 @@ func (c *conn) readRecord(s *Store, row []driver.Value, space, key []byte) (*rec
 	return r, nil
 }
 
-// put is a Put that waits.
+// put is a pending Put.
 type put struct {
 	space, key []byte
 	was        uint64
@@ -80,7 +80,7 @@ func (p *put) apply(w *writer) error {
 	}
 	more := p.cost(p.value)
 	if p.was == 0 && w.fits(payer, more) {
-		// Nearly always there is none, and one statement does it.
+		// In most cases there is no record, and one statement suffices.
 		if err := p.write(w, insertRecord, payer, more); p.result.Wrote || err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (p *put) write(w *writer, statement string, payer *owner, more int64) error
 	return nil
 }
 
-// record returns the current record, or nil. One that has expired is removed.
+// record returns the current record, or nil. It removes an expired one.
 func (w *writer) record(space, key []byte) (*record, error) {
 	row, err := w.conn.row(selectRecord, space, key)
 	if row == nil || err != nil {
@@ -147,7 +147,7 @@ func (w *writer) removeRecord(space, key []byte, owner, cost int64) error {
 	return err
 }
 
-// remove is a Delete that waits.
+// remove is a pending Delete.
 type remove struct {
 	space, key []byte
 	was        uint64
@@ -176,8 +176,8 @@ func (r *remove) apply(w *writer) error {
 	}
 	there, err := w.record(r.space, r.key)
 	if errors.Is(err, store.ErrDamaged) && !isFailed(err) && r.was == 0 {
-		// This is how a damaged record is got rid of. Who pays for it is damaged,
-		// too; the octets stay booked until the owners are counted again.
+		// This removes a damaged record. Its owner is damaged too; the octets stay counted
+		// until the owners are counted again.
 		r.removed = true
 		_, err = w.conn.exec(deleteRecord, r.space, r.key)
 		return err
@@ -272,7 +272,7 @@ func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 	}
 }
 
-// checkSizes holds names and a value against their limits.
+// checkSizes checks the limits of names and values.
 func checkSizes(space, name, id, owner string, value int) error {
 	switch {
 	case len(space) > store.MaxSpace:
@@ -287,7 +287,7 @@ func checkSizes(space, name, id, owner string, value int) error {
 	return nil
 }
 
-// given returns a value as a column that is never NULL.
+// given returns a value as a column that is not NULL.
 func given(value []byte) []byte {
 	if value == nil {
 		return []byte{}

@@ -7,19 +7,19 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// heldItems are those of a queue that are not done.
+// heldItems counts the unfinished items of a queue.
 const heldItems = `SELECT count(*), coalesce(sum(size), 0) FROM item INDEXED BY item_due WHERE line = ? AND done = 0`
 
-// room is the bound of one queue, and what the queue holds. It belongs to the writer, but
-// for what is shown.
+// room is the limit of one queue and its usage. The writer owns it; readers see a copy as
+// of the last commit.
 type room struct {
 	most          store.Room
 	held, settled store.Room // now, and as of the last commit
-	known         bool       // it was committed
+	known         bool       // the limit was committed
 	shown         struct{ items, octets atomic.Int64 }
 }
 
-// refuses says why so many octets more do not fit, nil if they do.
+// refuses returns an error if the limit does not allow an item of this size.
 func (r *room) refuses(name string, more int64) error {
 	switch {
 	case r.held.Items >= r.most.Items:
@@ -30,16 +30,16 @@ func (r *room) refuses(name string, more int64) error {
 	return nil
 }
 
-// count books items, of so many octets each.
+// count adds items of the given size to the usage.
 func (r *room) count(items, octets int64) {
 	r.held.Items += items
 	r.held.Octets += items * octets
 }
 
-// rooms are the queues with a bound of their own.
+// rooms holds the queues with a limit of their own.
 type rooms map[logName]*room
 
-// markCommitted marks what is held as committed, and shows it.
+// markCommitted marks the usage as committed and publishes it to readers.
 func (all rooms) markCommitted(s *Store) {
 	for name, r := range all {
 		if !r.known {
@@ -53,7 +53,7 @@ func (all rooms) markCommitted(s *Store) {
 	}
 }
 
-// forget takes back what was not committed.
+// forget discards uncommitted usage.
 func (all rooms) forget() {
 	for name, r := range all {
 		if r.held = r.settled; !r.known {
@@ -62,7 +62,7 @@ func (all rooms) forget() {
 	}
 }
 
-// bound is a Bound that waits.
+// bound is a pending Bound.
 type bound struct {
 	name    logName
 	most    store.Room

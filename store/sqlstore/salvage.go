@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// salvage replaces a damaged database by one with everything that can still be
-// read from it and fits its checksum. The damaged one is kept beside it. It runs
-// only where the operator has accepted the loss.
+// salvage replaces a damaged database by one with all rows that can be read and have a
+// correct checksum. The damaged file is kept beside it. It runs only with AcceptDamage.
 func (s *Store) salvage(acknowledged int64) error {
 	fresh := s.file + ".new"
 	r := &rescue{s: s, owners: make(map[int64]string), used: make(map[int64]int64), logs: make(map[int64]*log), lines: make(map[int64]*line)}
@@ -19,7 +18,7 @@ func (s *Store) salvage(acknowledged int64) error {
 		return err
 	}
 	aside := s.file + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z")
-	// A log that was left would be taken for one of the new database.
+	// SQLite would apply a leftover log to the new database.
 	if err := os.Link(s.file, aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return unavailable(err)
 	}
@@ -38,7 +37,7 @@ func (s *Store) salvage(acknowledged int64) error {
 	return s.firstMark(r.state.commits)
 }
 
-// rescue copies rows from one database to another.
+// rescue copies rows between databases.
 type rescue struct {
 	s        *Store
 	from, to *conn
@@ -51,13 +50,12 @@ type rescue struct {
 	records, entries, items, left int
 }
 
-// gap is put between the numbers that can be seen and those that are given next,
-// because the highest may be among what was lost.
+// gap separates old numbers from new ones, because the highest old number may be lost.
 const gap = 1 << 32
 
 func (r *rescue) fill(to *conn) error {
 	r.to = to
-	// Reads also what lies before the end of a file that was cut off.
+	// writable_schema also allows reading a truncated file.
 	from, err := connect(r.s.file, readOnly, "writable_schema = ON")
 	if err == nil {
 		defer func() { _ = from.close() }()
@@ -96,8 +94,8 @@ func (r *rescue) fill(to *conn) error {
 	return to.writeState(r.state)
 }
 
-// walk passes the rows of a table to take, from its start and, where a damaged
-// page stops that, from its end, until take knows a row already.
+// walk passes the rows of a table to take, from the start and, if a damaged page ends that,
+// from the end, until take returns that it has seen a row.
 func (r *rescue) walk(list, order string, take func(row []driver.Value) (fresh bool, err error)) error {
 	var failed error
 	each := func(row []driver.Value) bool {
@@ -112,7 +110,7 @@ func (r *rescue) walk(list, order string, take func(row []driver.Value) (fresh b
 	return failed
 }
 
-// intact passes a row on unless it is damaged, which its reader has noted.
+// intact passes on a row unless it is damaged. The reader of the row has recorded the damage.
 func intact[Row any](row Row, err error) (Row, bool) { return row, err == nil }
 
 func (r *rescue) copyOwners() error {
@@ -196,8 +194,8 @@ func (r *rescue) copyEntries() error {
 	if err != nil || lost == 0 {
 		return err
 	}
-	// The lost rows may be the end of any log. A number that was visible is not
-	// given again: a reader that has passed it would miss the new entry.
+	// The lost rows may be the end of any log. A used number must not be used again: a
+	// reader that is past it would miss the new entry.
 	for _, g := range r.logs {
 		g.kept = max(g.kept, g.trimmed, g.last) + lost
 		if _, err := r.to.exec(updateLog, g.kept, g.trimmed, r.to.sumLog(g), g.id); err != nil {
@@ -207,12 +205,12 @@ func (r *rescue) copyEntries() error {
 	return nil
 }
 
-// copyLines notes the queues. Their rows are written when their items are counted.
+// copyLines collects the queues. Their rows are written when their items are counted.
 func (r *rescue) copyLines() error {
 	return r.walk(selectLines, "id", func(row []driver.Value) (bool, error) {
 		q, err := r.from.readLine(r.s, row)
 		if err != nil {
-			return true, nil //nolint:nilerr // what is left out was noted
+			return true, nil //nolint:nilerr // the damage was recorded
 		}
 		if r.lines[q.id] != nil {
 			return false, nil
@@ -233,11 +231,11 @@ func (r *rescue) copyItems() error {
 		}
 		if err != nil {
 			r.left++
-			return true, nil //nolint:nilerr // it was counted
+			return true, nil //nolint:nilerr // the damage was recorded
 		}
 		q := r.lines[it.line]
 		if q == nil {
-			// The fact that there was one survives, its content is lost.
+			// The queue survives without its name.
 			q = &line{id: it.line, space: it.space, name: fmt.Appendf(nil, "lost queue %d", it.line)}
 			r.lines[q.id] = q
 		}
@@ -260,7 +258,7 @@ func (r *rescue) copyItems() error {
 	})
 }
 
-// rowOf returns a row in the form to write: octets are never NULL.
+// rowOf converts a row for writing: octets are not NULL.
 func rowOf(row []driver.Value) []driver.Value {
 	for i := 2; i <= 4; i++ {
 		row[i] = octets(row[i])

@@ -1,15 +1,14 @@
 package sqlstore
 
-// The schema. Rows that hold what callers gave carry a checksum (sum.go). Times
-// are nanoseconds since 1970 on the clock of the store, 0 for never.
+// The schema. Rows with data of callers have a checksum (sum.go). Times are nanoseconds
+// since 1970 on the clock of the store; 0 means never.
 //
-// Records have no rowid: a row is found, and written, in one tree. Entries do,
-// in the order of their arrival, because all logs together then grow at one end
-// of one tree: with 64 logs an append touches half as many pages as it does where
-// each log lies by itself.
+// Records have no rowid, so that finding and writing a row touches one tree. Entries have a
+// rowid in order of arrival, so that all logs grow at one end of one tree: with 64 logs an
+// append touches half as many pages as with a tree ordered by log.
 //
-// The data of an item is in another table than its state: taking an item writes
-// the row of its state only.
+// The data of an item is in a separate table, so that leasing an item writes only the small
+// row of its state.
 const (
 	applicationID = 0x53575053 // "SWPS"
 	schemaVersion = 2

@@ -8,23 +8,23 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Stats are figures of a store for metrics. Counters begin with Open.
+// Stats are figures for metrics. Counters start at Open.
 type Stats struct {
-	Used         int64  // octets that owners hold, as quotas reckon them
+	Used         int64  // octets that count against quotas
 	FileSize     int64  // octets of the database and its log; 0 in memory
 	Queued       int    // operations that wait or are being written
-	QueuedOctets int    // and their size
-	Queues       int    // work queues with items that are not done
-	Items        int    // and those items
+	QueuedOctets int    // their size
+	Queues       int    // work queues with unfinished items
+	Items        int    // unfinished items
 	Commits      uint64 // transactions, each with one fsync at store.Power
-	Operations   uint64 // that were written or answered
-	Failed       uint64 // that failed because the medium did
-	Refused      uint64 // because the queue was full
-	Swept        uint64 // rows deleted after they had expired or were cut off
-	Damaged      uint64 // times that something damaged was met
+	Operations   uint64 // completed operations
+	Failed       uint64 // operations that failed because of the medium
+	Refused      uint64 // operations refused because the queue was full
+	Swept        uint64 // expired or cut off rows that were deleted
+	Damaged      uint64 // times that damage was found
 }
 
-// Stats returns the figures of now.
+// Stats returns the current figures.
 func (s *Store) Stats() Stats {
 	c := &s.stats
 	stats := Stats{
@@ -50,13 +50,13 @@ type counters struct {
 	refused, swept, damaged     atomic.Uint64
 }
 
-// show notes what waits in work queues.
+// show publishes the tally of work queues.
 func (c *counters) show(t tally) {
 	c.queues.Store(t.queues)
 	c.items.Store(t.items)
 }
 
-// count notes a batch.
+// count counts a batch.
 func (c *counters) count(err error, operations int) {
 	if errors.Is(err, store.ErrUnavailable) {
 		c.failed.Add(uint64(operations))

@@ -1,9 +1,9 @@
-// Package sqlstore is the embedded engine: one SQLite file with a write-ahead
-// log, in pure Go.
+// Package sqlstore is the embedded engine: one SQLite file with a write-ahead log, in pure
+// Go.
 //
-// One goroutine writes. Operations submitted while it commits go into its next
-// transaction, so that one fsync serves many acknowledgements. Readers have
-// their own connections and see committed data.
+// One goroutine writes. Operations submitted during a commit go into the next transaction,
+// so that one fsync serves many acknowledgements. Readers have connections of their own and
+// see committed data.
 package sqlstore
 
 import (
@@ -19,55 +19,51 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Options say where a store lies and what it may hold. The zero value is a
-// store in memory.
+// Options configure a Store. The zero value is a store in memory.
 type Options struct {
-	// Dir is the directory of the store, made if it is missing. Empty means in
-	// memory, gone with Close.
+	// Dir is the directory of the store, created if it is missing. Empty means in memory.
 	Dir string
 
-	// Durability is what an acknowledgement promises; default store.Power.
+	// Durability is the durability of an acknowledgement; default store.Power.
 	Durability store.Durability
 
-	// Quota is how many octets the store holds at most, QuotaPerOwner how many
-	// of one owner; default 10 GiB and 1 GiB. A record costs the octets of its
-	// names and value and Overhead; an entry those of id and data, and a log
-	// those of its names, and Overhead each. The owner "" is the node itself and
-	// bounded by Quota alone.
+	// Quota limits the octets of all owners, QuotaPerOwner those of one owner; default 10
+	// GiB and 1 GiB. A record counts the octets of its names and value, an entry those of
+	// id and data, a log those of its names; each counts Overhead in addition. The owner ""
+	// is the node itself: only Quota applies to it.
 	Quota         int64
 	QuotaPerOwner int64
 
-	// Waiting is how many items that are not done one work queue holds at most,
-	// Remembered how many a space of them, done ones included; default 100,000 and
-	// 1,000,000. An item costs the octets of its names, mark and data and Overhead.
+	// Waiting limits the unfinished items of one work queue, Remembered the items of a
+	// space, including done ones; default 100,000 and 1,000,000. An item counts the octets
+	// of its names, mark and data, and Overhead.
 	Waiting    int
 	Remembered int
 
-	// QueueLength and QueueOctets bound what waits to be written; default 65,536
-	// operations and 64 MiB. One operation is always taken.
+	// QueueLength and QueueOctets limit the pending operations; default 65,536 operations
+	// and 64 MiB. A single operation is accepted whatever its size.
 	QueueLength int
 	QueueOctets int
 
-	// Committed is told how long each transaction took, and how many operations it
-	// had, by the one goroutine that writes: it must not wait. It may be nil.
+	// Committed is called with the duration of each transaction and its number of
+	// operations. The writer calls it, so it must not block. It may be nil.
 	Committed func(took time.Duration, operations int)
 
-	// Readers is how many reads run at once; default 4. More wait.
+	// Readers is the number of concurrent reads; default 4.
 	Readers int
 
-	// CheckFor is how long Open waits for the integrity check of a file; default
-	// 2 s. It goes on in the background, and Check reports what it finds.
+	// CheckFor limits the wait of Open for the integrity check; default 2 s. The check
+	// continues in the background, and Check reports its findings.
 	CheckFor time.Duration
 
-	// AcceptDamage opens a store in spite of damage, which is an error
-	// otherwise. Open then waits until every row is checked, regardless of
-	// CheckFor. If any is damaged, all readable rows are moved to a new file,
-	// and the broken one is kept beside it as state.db.damaged-*. Reading goes
-	// over what is missing; damage that is found later Check reports as ever.
+	// AcceptDamage opens a damaged store; otherwise Open fails. Open then checks every row,
+	// regardless of CheckFor. If rows are damaged, all readable rows are copied to a new
+	// file, and the damaged file is kept as state.db.damaged-*. Reading skips what is
+	// missing; Check still reports damage found later.
 	AcceptDamage bool
 
-	// Notice gets messages for the operator, a sentence each, that no caller
-	// gets: damage, its repair, failures in the background. May be nil.
+	// Notice receives messages for the operator that no caller receives, one sentence each:
+	// damage, its repair, background failures. May be nil.
 	Notice func(string)
 
 	// Now is the clock; default time.Now.
@@ -99,29 +95,29 @@ type Store struct {
 	mark    *marker
 	clock   *clock
 	queue   queue
-	rooms   sync.Map   // of *room, by logName: queues with a bound of their own
-	readers chan *conn // slots; one may hold nil, then a connection is made
+	rooms   sync.Map   // *room by logName: queues with a limit of their own
+	readers chan *conn // slots; for nil a connection is opened
 	checks  checks
-	damage  atomic.Pointer[error] // what was found first
+	damage  atomic.Pointer[error] // the first damage found
 	stats   counters
-	writer  *writer // its goroutine's, while that runs
+	writer  *writer // owned by its goroutine while that runs
 
-	gone     chan struct{} // closed with the beginning of Close
+	gone     chan struct{} // closed when Close begins
 	written  sync.WaitGroup
-	released chan struct{} // and with its end
-	closed   error         // what Close returns
+	released chan struct{} // closed when Close ends
+	closed   error         // result of Close
 }
 
 var _ store.Store = (*Store)(nil)
 
-// bounds are what is refused above, which may change while the store is open.
+// bounds are the limits that can change while the store is open.
 type bounds struct {
 	quota, perOwner     int64
 	waiting, remembered int64
 }
 
-// SetBounds has Quota, QuotaPerOwner, Waiting and Remembered of o hold for operations
-// that come from now on; zero is the default. What is kept above a bound stays.
+// SetBounds changes Quota, QuotaPerOwner, Waiting and Remembered for later operations; zero
+// means the default. Data above a new limit stays.
 func (s *Store) SetBounds(o Options) {
 	o = o.withDefaults()
 	s.bounds.Store(&bounds{o.Quota, o.QuotaPerOwner, int64(o.Waiting), int64(o.Remembered)})
@@ -147,7 +143,7 @@ func newStore(options Options) (*Store, error) {
 	return s, nil
 }
 
-// name is what the store is called in errors.
+// name returns the name of the store in errors.
 func (s *Store) name() string { return cmp.Or(s.file, "memory") }
 
 func (s *Store) notice(format string, args ...any) {
@@ -156,12 +152,12 @@ func (s *Store) notice(format string, args ...any) {
 	}
 }
 
-// The log is written back by a checkpointer, so that a commit that has reached
-// its durability is never reported as failed for that.
+// SQLite must not run checkpoints by itself: a durable commit would be reported as failed
+// when its checkpoint fails. The checkpointer runs them.
 func (s *Store) connectWriter() (*conn, error) {
-	level := "FULL" // fsync of the log with each commit
+	level := "FULL" // fsync of the log at each commit
 	if s.options.Durability == store.Process {
-		level = "NORMAL" // with each checkpoint
+		level = "NORMAL" // at each checkpoint
 	}
 	return connect(s.file, readWrite, "journal_mode = WAL", "synchronous = "+level, "wal_autocheckpoint = 0",
 		"cache_size = -16384", "temp_store = MEMORY")
@@ -171,13 +167,13 @@ func (s *Store) connectReader() (*conn, error) {
 	return connect(s.file, readWrite, "query_only = ON", "cache_size = -4096", "wal_autocheckpoint = 0")
 }
 
-// Bounds of a page of Scan and of Read.
+// Limits of a page of Scan and Read.
 const (
 	pageRows   = 256
 	pageOctets = 1 << 20
 )
 
-// read lends a connection for reading.
+// read calls work with a connection for reading.
 func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 	select {
 	case <-s.gone:
@@ -203,15 +199,15 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 	if err = work(c); isFailed(err) {
 		if s.file != "" {
 			_ = c.close()
-			c = nil // the next read starts afresh
+			c = nil // the next read opens a new connection
 		}
 		err = s.asDamage(err)
 	}
 	return err
 }
 
-// Check implements store.Store. It writes, and reports damage that was found
-// since the store was opened.
+// Check implements store.Store. It writes, and reports damage found since the store was
+// opened.
 func (s *Store) Check(ctx context.Context) error {
 	if found := s.damage.Load(); found != nil {
 		return *found
@@ -226,9 +222,9 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 }
 
-// probe is an operation that writes only what every transaction does, if that is
-// still the file that it was. After a failure it writes as much as the failed
-// transaction, because a nearly full disk still takes a small probe.
+// probe is an operation that writes only the row that each transaction writes, and checks
+// that the file is still the opened one. After a failure it writes as much as the failed
+// transaction, because an almost full disk still accepts a small write.
 type probe struct {
 	s    *Store
 	tell func(error)
@@ -253,17 +249,17 @@ func (p probe) apply(w *writer) error {
 	return err
 }
 
-// probeBody is the number of the data that a probe writes: that of no item.
+// probeBody is the number of the data row of a probe. No item has this number.
 const probeBody = 0
 
-// Bounds of what a probe writes after a failure, in octets.
+// Limits of the write of a probe after a failure, in octets.
 const (
 	minRefused = 64 << 10
 	maxRefused = 1 << 20
 )
 
-// inPlace reports whether the mark, and with it the directory, is still what was
-// opened. Writes to removed files do not fail otherwise.
+// inPlace reports whether the mark, and so the directory, is still the opened one. Writes
+// to removed files succeed otherwise.
 func (s *Store) inPlace() error {
 	if s.file == "" {
 		return nil
@@ -288,8 +284,8 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// release gives back everything. The writer's connection is the last one, which
-// writes the log back into the database.
+// release closes everything. The connection of the writer closes last and writes the log
+// back.
 func (s *Store) release() error {
 	s.checks.stop()
 	for range cap(s.readers) {

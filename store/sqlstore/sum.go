@@ -5,12 +5,12 @@ import (
 	"hash/crc32"
 )
 
-// castagnoli is the polynomial that processors have an instruction for.
+// castagnoli is the CRC polynomial with hardware support.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum returns the checksum of a row: CRC-32C over its table, its numbers, its
-// names, each after its length, and its value. The key of a row is part of it,
-// so that a row never passes for another one.
+// sum returns the checksum of a row: CRC-32C of its table, its numbers, its names, each
+// with its length, and its value. It includes the key, so that no row passes for another
+// one.
 func (c *conn) sum(table byte, numbers []int64, value []byte, names ...[]byte) int64 {
 	b := append(c.scratch[:0], table)
 	for _, n := range numbers {
@@ -24,7 +24,7 @@ func (c *conn) sum(table byte, numbers []int64, value []byte, names ...[]byte) i
 	return int64(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, value))
 }
 
-// Tables, as sum tells them apart.
+// Values of table for sum.
 const (
 	sumState  = 's'
 	sumOwner  = 'o'

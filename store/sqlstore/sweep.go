@@ -25,22 +25,22 @@ const (
 
 // Pace of the sweep.
 const (
-	idleRows   = 256                    // rows a transaction, while nobody waits
-	busyRows   = 64                     // and while clients always wait,
-	busyPause  = 100 * time.Millisecond // at most this often
-	roomRows   = 1024                   // rows before an operation is refused for want of room
-	sweepRetry = time.Second            // after a sweep has failed
+	idleRows   = 256                    // rows a transaction, while no client waits
+	busyRows   = 64                     // rows a transaction, while clients wait
+	busyPause  = 100 * time.Millisecond // shortest interval while clients wait
+	roomRows   = 1024                   // rows, before a quota refuses an operation
+	sweepRetry = time.Second            // after a failed sweep
 )
 
-// sweeper knows what of the past is still there.
+// sweeper holds the state of the sweep between transactions.
 type sweeper struct {
-	garbage bool  // there may be cut off entries
-	next    int64 // nothing expires before
+	garbage bool  // cut off entries may exist
+	next    int64 // earliest expiry
 	ran     time.Time
 	wait    time.Time // not before
 
-	// Damaged rows that have expired are kept, so that a reader gets the error.
-	// The sweep goes on after them.
+	// Damaged expired rows are kept, so that readers get the error. The sweep continues
+	// after these rows.
 	records []driver.Value // expires, space, key
 	entries []driver.Value // expires, n
 	items   []driver.Value // keep, line, n
@@ -55,14 +55,14 @@ func newSweeper() sweeper {
 	}
 }
 
-// due notes that something expires.
+// due records an expiry.
 func (w *writer) due(expires int64) {
 	if expires != 0 && expires < w.sweeper.next {
 		w.sweeper.next = expires
 	}
 }
 
-// sweepSome sweeps some rows, and returns the time until more are due.
+// sweepSome sweeps some rows, and returns the time until the next sweep.
 func (w *writer) sweepSome(busy bool) time.Duration {
 	sw := &w.sweeper
 	now := time.Now()
@@ -87,7 +87,7 @@ func (w *writer) sweepSome(busy bool) time.Duration {
 	return 0
 }
 
-// sweep deletes what was cut off or has expired, some rows of each.
+// sweep deletes cut off and expired rows, at most limit of each kind.
 func (w *writer) sweep(limit int) error {
 	if err := w.sweepGarbage(limit); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (w *writer) sweepEntries(limit int) error {
 		}
 		g, err := w.logByID(number(row[6]))
 		if g == nil || err != nil {
-			return err // without its log it is garbage
+			return err // an entry without a log is garbage
 		}
 		e, err := w.conn.readEntry(w.s, g, row)
 		if err != nil || !expired(e.expires, w.now) {
@@ -162,7 +162,7 @@ func (w *writer) sweepEntries(limit int) error {
 	})
 }
 
-// sweepItems forgets the ids of items that are done.
+// sweepItems forgets the ids of done items.
 func (w *writer) sweepItems(limit int) error {
 	return w.sweepExpired(forgottenItems, w.sweeper.items, limit, func(at []driver.Value) error {
 		row, err := w.conn.row(itemByNumber, at[1], at[2])
@@ -177,7 +177,7 @@ func (w *writer) sweepItems(limit int) error {
 	})
 }
 
-// sweepExpired removes what an index lists as expired.
+// sweepExpired removes the rows that an index lists as expired.
 func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remove func(at []driver.Value) error) error {
 	var due [][]driver.Value
 	err := w.conn.rows(func(row []driver.Value) bool {

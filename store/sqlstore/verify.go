@@ -13,12 +13,11 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// verify looks for damage before anything is written: a database that is not there
-// or not readable, that misses transactions which were acknowledged, or whose
-// structure is broken. The last may take long on a cold disk, and goes on in the
-// background after CheckFor; the rows, each with its checksum, follow. If damage
-// is accepted, Open waits for the whole check, because the rows to leave out must
-// be known before anything is served.
+// verify looks for damage before the first write: a missing or unreadable database, missing
+// acknowledged transactions, or a broken structure. The structure check may take long on a
+// cold disk; after CheckFor it continues in the background, and the checksums of the rows
+// follow. With AcceptDamage, Open waits for the whole check, because damaged rows must be
+// known before the store is used.
 func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 	if badMark {
 		return s.damaged("%s: missing, or not the mark of this store", markName)
@@ -65,7 +64,7 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 	return nil
 }
 
-// verifyRows waits for structure and rows, and closes the connection.
+// verifyRows waits for the check of structure and rows, and closes the connection.
 func (s *Store) verifyRows(ctx context.Context, c *conn) error {
 	defer func() { _ = c.close() }()
 	if err := s.checkStructure(ctx, c); err != nil {
@@ -78,7 +77,7 @@ func (s *Store) verifyRows(ctx context.Context, c *conn) error {
 	return ctx.Err()
 }
 
-// asDamage notes damage that a statement has met.
+// asDamage records damage that a statement has found.
 func (s *Store) asDamage(err error) error {
 	var f *failed
 	if errors.As(err, &f) && errors.Is(err, store.ErrDamaged) {
@@ -87,8 +86,7 @@ func (s *Store) asDamage(err error) error {
 	return err
 }
 
-// unreadable is asDamage for a database that may not have the tables that
-// statements name.
+// unreadable is asDamage for a database that may lack tables.
 func (s *Store) unreadable(err error) error {
 	var f *failed
 	if errors.As(err, &f) && f.kind == nil {
@@ -97,7 +95,7 @@ func (s *Store) unreadable(err error) error {
 	return s.asDamage(err)
 }
 
-// readState reads the row of the store itself.
+// readState reads the row of the store.
 func (c *conn) readState(s *Store) (state, error) {
 	row, err := c.row(selectState)
 	if err != nil {
@@ -113,14 +111,14 @@ func (c *conn) readState(s *Store) (state, error) {
 	return st, nil
 }
 
-// checks run beside the store, on a connection of their own.
+// checks is the background check, with a connection of its own.
 type checks struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// start begins with the structure of the database, whose result it sends, and
-// goes on with its rows.
+// start checks the structure of the database, sends the result, and continues with the
+// rows.
 func (k *checks) start(s *Store, c *conn) <-chan error {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
@@ -136,7 +134,7 @@ func (k *checks) start(s *Store, c *conn) <-chan error {
 	return structure
 }
 
-// stop ends them.
+// stop ends the check.
 func (k *checks) stop() {
 	if k.cancel != nil {
 		k.cancel()
@@ -144,7 +142,7 @@ func (k *checks) stop() {
 	k.done.Wait()
 }
 
-// checkStructure has SQLite walk all its trees.
+// checkStructure runs the integrity check of SQLite.
 func (s *Store) checkStructure(ctx context.Context, c *conn) error {
 	var found string
 	err := c.rowsWithin(ctx, func(row []driver.Value) bool {
@@ -157,7 +155,7 @@ func (s *Store) checkStructure(ctx context.Context, c *conn) error {
 	case err != nil:
 		return s.unreadable(err)
 	case found != "ok":
-		// SQLite reports each place in a line.
+		// SQLite reports each finding on a line.
 		return s.damaged("%s", strings.Join(strings.Fields(strings.ReplaceAll(found, "***", "")), " "))
 	}
 	return nil
@@ -180,16 +178,16 @@ const (
 	isGarbage = `SELECT 1 FROM garbage WHERE log = ?`
 )
 
-// scrubRows is how many rows are checked between two pauses, which are three
-// times as long as the check was.
+// scrubRows is the number of rows between two pauses. A pause is three times as long as the
+// check before it.
 const scrubRows = 256
 
-// scrubber reads every row once and compares it with its checksum, and with the
-// indexes that lead to it. Check reports its findings.
+// scrubber reads every row once and verifies its checksum and its index entries. Check
+// reports the findings.
 type scrubber struct {
 	s     *Store
 	conn  *conn
-	alone bool // nothing else uses the disk: no pauses
+	alone bool // nothing else uses the disk; do not pause
 }
 
 func (b scrubber) run(ctx context.Context) {
@@ -219,7 +217,7 @@ func (b scrubber) run(ctx context.Context) {
 	})
 }
 
-// table passes all rows after a key to check, which returns the key of the row.
+// table passes all rows after a key to check, which returns the key of its row.
 func (b scrubber) table(ctx context.Context, list string, after []driver.Value, check func(row []driver.Value) []driver.Value) {
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -282,7 +280,7 @@ func (b scrubber) item(row []driver.Value) error {
 	return err
 }
 
-// log returns the log of an entry, or nil if the entry does not count any more.
+// log returns the log of an entry; nil if the entry was cut off.
 func (b scrubber) log(id int64) (*log, error) {
 	row, err := b.conn.row(selectLogID, id)
 	if err != nil {
@@ -300,8 +298,7 @@ func (b scrubber) log(id int64) (*log, error) {
 	return nil, err
 }
 
-// damaged notes something that cannot be served, and returns the error that
-// says so.
+// damaged records damage and returns the error for the caller.
 func (s *Store) damaged(format string, args ...any) error {
 	err := fmt.Errorf("%w: %s: %w", store.ErrDamaged, s.name(), fmt.Errorf(format, args...))
 	s.damage.CompareAndSwap(nil, &err)
@@ -311,5 +308,5 @@ func (s *Store) damaged(format string, args ...any) error {
 	return err
 }
 
-// noticed is how often damage is told; the first that was found Check repeats.
+// noticed limits the messages about damage. Check reports the first finding.
 const noticed = 16

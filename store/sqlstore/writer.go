@@ -7,20 +7,19 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Bounds of one transaction. Operations submitted during a commit go into the
-// next one.
+// Limits of one transaction. Operations submitted during a commit go into the next one.
 const (
 	maxBatch       = 1024    // operations
-	maxBatchOctets = 8 << 20 // of values and names; a single larger one is a batch of its own
+	maxBatchOctets = 8 << 20 // of values and names; a larger operation is a batch of its own
 )
 
-// writer is the one goroutine that writes. It owns what is below.
+// writer is the only goroutine that writes. It owns the fields below.
 type writer struct {
 	s    *Store
 	conn *conn
 
 	state  state
-	now    int64 // the clock of the store in this transaction
+	now    int64 // time of this transaction on the clock of the store
 	owners owners
 	logs   logs
 	lines  lines
@@ -28,10 +27,10 @@ type writer struct {
 	sweeper      sweeper
 	checkpointer checkpointer
 	errs         []error // outcomes of a batch
-	refused      int     // octets of the last batch that could not be written; 0 once as many could
+	refused      int     // octets of the last failed batch; 0 after as many were written
 }
 
-// state is the row that every transaction writes.
+// state is the row that each transaction writes.
 type state struct {
 	commits  int64
 	versions int64
@@ -54,7 +53,7 @@ func (c *conn) writeState(s state) error {
 	return err
 }
 
-// load reads what the writer keeps at hand.
+// load reads the cached state.
 func (w *writer) load() (err error) {
 	if w.state, err = w.conn.readState(w.s); err != nil {
 		return err
@@ -91,7 +90,7 @@ func (w *writer) loop() {
 	}
 }
 
-// drain writes operations in as many transactions as their bounds ask for.
+// drain writes operations in transactions of limited size.
 func (w *writer) drain(ops []operation) {
 	for len(ops) > 0 {
 		n, octets := 0, 0
@@ -110,7 +109,7 @@ func (w *writer) drain(ops []operation) {
 	}
 }
 
-// batch writes operations in one transaction and tells their callers.
+// batch writes operations in one transaction and reports their outcomes.
 func (w *writer) batch(ops []operation) {
 	w.errs = append(w.errs[:0], make([]error, len(ops))...)
 	began := time.Now()
@@ -130,7 +129,7 @@ func (w *writer) batch(ops []operation) {
 			told(time.Since(began), len(ops))
 		}
 	case len(ops) > 1 && !errors.Is(err, store.ErrUnavailable):
-		// One of them cannot be done. The others shall not suffer from it.
+		// One operation broke the transaction. Each one is repeated in its own transaction.
 		for i := range ops {
 			w.batch(ops[i : i+1])
 		}
@@ -151,7 +150,7 @@ func (w *writer) batch(ops []operation) {
 	q.told.Unlock()
 }
 
-// noteRoom notes how much could not be written, until as much could.
+// noteRoom records the size of a failed batch until as much was written.
 func (w *writer) noteRoom(ops []operation, err error) {
 	octets, probed := 0, false
 	for i, op := range ops {
@@ -173,15 +172,14 @@ func isFailed(err error) bool {
 	return err != nil && errors.As(err, &f)
 }
 
-// transact runs work within a transaction and commits it, or takes everything
-// back.
+// transact runs work within a transaction and commits it, or rolls back.
 //
-// A commit that failed may still be found committed after a crash: the outcome
-// of an unacknowledged operation is unknown, and a repeated one is recognised
-// by its version or id.
+// After a crash a failed commit may turn out to be complete: the outcome of an
+// unacknowledged operation is unknown. A repeated operation is recognised by its version or
+// id.
 func (w *writer) transact(work func() error) error {
 	if w.s.file == "" {
-		// In memory there is one connection, which readers use, too.
+		// A store in memory has one connection, which readers use too.
 		<-w.s.readers
 		defer func() { w.s.readers <- w.conn }()
 	} else if w.conn == nil {
@@ -213,14 +211,14 @@ func (w *writer) transact(work func() error) error {
 	w.sweeper.garbage, w.sweeper.next = true, 0
 	if began {
 		_, rolledBack := w.conn.exec("ROLLBACK")
-		// Without a kind it says that SQLite has already done it.
+		// An error of another kind means that SQLite has already rolled back.
 		began = rolledBack == nil || !errors.Is(rolledBack, store.ErrUnavailable)
 	}
 	if !began && w.s.file != "" {
 		_ = w.conn.close()
 		w.conn = nil
 	}
-	w.checkpointer.urgent = true // a shorter log may be what is missing
+	w.checkpointer.urgent = true // a shorter log may free the missing space
 	return err
 }
 
@@ -243,7 +241,7 @@ func (w *writer) reconnect() error {
 	return nil
 }
 
-// seal writes what a transaction has gathered.
+// seal writes the changed rows of queues, owners and the store.
 func (w *writer) seal() error {
 	if err := w.writeOwners(); err != nil {
 		return err
@@ -256,7 +254,7 @@ func (w *writer) seal() error {
 	return w.conn.writeState(w.state)
 }
 
-// committed notes a transaction before it is acknowledged.
+// committed records a transaction before its acknowledgements.
 func (w *writer) committed() {
 	w.owners.settled = w.owners.total
 	w.lines.markCommitted(w.s)
@@ -271,7 +269,7 @@ func (w *writer) committed() {
 	}
 }
 
-// close is called when the goroutine has ended.
+// close runs after the goroutine has ended.
 func (w *writer) close() error {
 	w.checkpointer.stop(w)
 	if w.conn == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// OpenBlobs opens the blobs of a directory, as Open does a store. Quotas of the
-// options are those of octets.
+// OpenBlobs opens the blobs of a directory, as Open opens a store. Quotas in the options
+// are in octets.
 type OpenBlobs func(t *testing.T, dir string, options Options) store.Blobs
 
-// RunBlobs tests an engine of store.Blobs. Every test gets a new one. memory
-// says that it loses everything when it is closed.
+// RunBlobs tests an engine of store.Blobs. Every test uses a new one. memory says that
+// Close loses all content.
 func RunBlobs(t *testing.T, memory bool, open OpenBlobs) {
 	for _, test := range blobs {
 		t.Run(test.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ type blobTest struct {
 	options Options
 }
 
-// blobKit is a kit with blobs instead of a store.
+// blobKit is a kit for blobs instead of a store.
 type blobKit struct {
 	*kit
 	blobs store.Blobs
@@ -116,7 +116,7 @@ func (k *blobKit) didNot(what string, o outcome) {
 	}
 }
 
-// put makes a blob out of a few pieces.
+// put seals a blob from a few pieces.
 func (k *blobKit) put(name, octets string) uint64 {
 	k.Helper()
 	k.did("Begin", k.begin(name, "owner", uint64(len(octets)), "note of "+name))
@@ -197,7 +197,7 @@ func (k *blobKit) scan(prefix, after string) (names []string) {
 
 func tagOf(name string) string { return "tag of " + name[:min(len(name), 50)] }
 
-// text returns octets no two stretches of which are the same.
+// text returns octets in which no part repeats.
 func text(n int) string {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {
@@ -329,7 +329,7 @@ var blobs = []blobTest{
 	}},
 	{name: "WhatDoesNotFitItsDigestIsGone", options: Options{QuotaPerOwner: 100_000}, run: func(k *blobKit) {
 		k.put("a", "old")
-		for range 3 { // each has the room of the one before
+		for range 3 { // each uses the room of the previous one
 			k.did("Begin", k.begin("a", "owner", 70_000, "other"))
 			k.did("Append", k.append("a", 0, 1, text(70_000)))
 			k.didNot("Seal", k.seal("a", text(70_000)+"x", 0))
@@ -407,7 +407,7 @@ var blobs = []blobTest{
 		k.wantErr("Begin of more than fits", k.begin("a", "owner", 100_001, "").err, store.ErrQuota)
 		k.wantErr("Begin of more than there is", k.begin("a", "owner", 1<<64-1, "12345").err, store.ErrQuota)
 		k.wantNoPart("a")
-		for i := range 20 { // announced octets reserve nothing
+		for i := range 20 { // announced octets reserve no room
 			k.did("Begin", k.begin(fmt.Sprint(i), "owner", 99_000, ""))
 		}
 		k.did("Append", k.append("0", 0, 1, text(60_000)))
@@ -433,7 +433,7 @@ var blobs = []blobTest{
 			k.did("Append", k.append(name, 0, 1, text(10_000)))
 		}
 		k.pass(idle - time.Second)
-		k.did("Append", k.append("0", 10_000, 2, "")) // this one is not abandoned
+		k.did("Append", k.append("0", 10_000, 2, "")) // keeps this part alive
 		k.wantPart("1", 10_000, 1)
 		k.pass(time.Second)
 		k.wantNoPart("1")

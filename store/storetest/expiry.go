@@ -102,7 +102,7 @@ var expiry = []test{
 		k.pass(-time.Hour)
 		k.wantRecord("space", "key", 0, "")
 		k.wantSpan("log", 2, 1)
-		if err := k.check(); err != nil { // a write, which keeps the time
+		if err := k.check(); err != nil { // a write stores the time
 			k.Fatal(err)
 		}
 		k.reopen()

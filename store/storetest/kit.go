@@ -8,15 +8,14 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// kit is what a test works with: a store, the directory that it is kept in, and
-// the clock that it reads.
+// kit is the environment of a test: a store, its directory and its clock.
 type kit struct {
 	*testing.T
 	store.Store
 	open    Open
 	dir     string
 	options Options
-	memory  bool // closing the store loses its contents
+	memory  bool // Close loses all content
 
 	mu  sync.Mutex
 	now time.Time
@@ -28,7 +27,7 @@ func (k *kit) clock() time.Time {
 	return k.now
 }
 
-// pass moves the clock, which also may go back.
+// pass moves the clock, forward or back.
 func (k *kit) pass(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

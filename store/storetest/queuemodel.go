@@ -11,10 +11,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// modelItem is an item as the contract has it.
+// modelItem is an item in the model.
 type modelItem struct {
 	id, queue, data string
-	n               int // of its arrival
+	n               int // order of arrival
 	done, leased    bool
 	lease           uint64
 	tries           int
@@ -22,8 +22,8 @@ type modelItem struct {
 	expires, keep   time.Time
 }
 
-// modelQueues does random things to a store and to a list of items, and wants
-// both to answer the same.
+// modelQueues performs random operations on a store and on a model, and compares the
+// answers.
 func modelQueues(k *kit) {
 	steps := effort.Rounds(1500)
 	seed := rand.Uint64()               //nolint:gosec // no secret

@@ -20,7 +20,7 @@ func (k *kit) add(queue, id, mark, owner, data string, expires, keep time.Time) 
 	return wait(k, c)
 }
 
-// mustAdd adds an item that is new and is to be remembered for a day.
+// mustAdd adds a new item that is to be remembered for a day.
 func (k *kit) mustAdd(queue, id, data string, expires time.Time) {
 	k.Helper()
 	if a := k.add(queue, id, "mark", "owner", data, expires, k.in(day)); a != (store.AddResult{Fresh: true}) {
@@ -30,7 +30,7 @@ func (k *kit) mustAdd(queue, id, data string, expires time.Time) {
 
 const (
 	day    = 24 * time.Hour
-	inline = 100 // octets of data that a Lease of these tests gives out
+	inline = 100 // most octets of data in a LeaseResult
 )
 
 func (k *kit) lease(queue string, until time.Time) store.LeaseResult {
@@ -47,7 +47,7 @@ func (k *kit) leaseExpired(until time.Time) store.LeaseResult {
 	return wait(k, c)
 }
 
-// mustLease wants an item to be due, for the time that it is taken.
+// mustLease expects an item to be due and leases it for a minute.
 func (k *kit) mustLease(queue, id string, tries int) uint64 {
 	k.Helper()
 	l := k.lease(queue, k.in(time.Minute))
@@ -57,7 +57,7 @@ func (k *kit) mustLease(queue, id string, tries int) uint64 {
 	return l.Lease
 }
 
-// nothingDue wants no item to be due before a time; zero is never.
+// nothingDue expects that no item is due before next; zero means never.
 func (k *kit) nothingDue(queue string, next time.Time) {
 	k.Helper()
 	l := k.lease(queue, k.in(time.Minute))
@@ -66,7 +66,7 @@ func (k *kit) nothingDue(queue string, next time.Time) {
 	}
 }
 
-// settled submits the end of a lease and returns whether that was held.
+// settled submits the end of a lease and returns held.
 func (k *kit) settled(submit func(done func(bool, error))) bool {
 	k.Helper()
 	c := make(chan did, 1)
@@ -101,7 +101,7 @@ func (k *kit) wantItem(id, queue, state string, tries int) {
 	}
 }
 
-// bound has a queue have a bound of its own.
+// bound gives a queue a limit of its own.
 func (k *kit) bound(queue string, most store.Room) {
 	k.Helper()
 	c := make(chan error, 1)
@@ -199,7 +199,7 @@ var queues = []test{
 		k.ack("id", k.mustLease("queue", "id", 1))
 		k.wantItem("id", "", "", 0)
 		k.mustAdd("queue", "id", "data", never)
-		// Not remembered at all.
+		// An id that is not remembered.
 		k.add("queue", "brief", "mark", "owner", "data", never, never)
 		k.mustLease("queue", "id", 1)
 		k.ack("brief", k.mustLease("queue", "brief", 1))
@@ -239,7 +239,7 @@ var queues = []test{
 		k.wantItem("b", "queue", store.Waiting, 0)
 		a := k.mustLease("queue", "a", 2)
 		k.mustLease("queue", "b", 1)
-		k.nack("a", a, k.in(-time.Hour), true) // in the past is now: it waits behind nobody
+		k.nack("a", a, k.in(-time.Hour), true) // a time in the past means now
 		k.mustLease("queue", "a", 3)
 	}},
 	{name: "MoveIsOneStep", clock: true, run: func(k *kit) {
@@ -266,7 +266,7 @@ var queues = []test{
 		if k.ack("id", lease) {
 			k.Error("the lease from before still holds")
 		}
-		if !k.move("id", l.Lease, "dead", "third", never) { // its own queue, at the end
+		if !k.move("id", l.Lease, "dead", "third", never) { // to the end of its own queue
 			k.Error("not held")
 		}
 		k.reopen()
@@ -299,7 +299,7 @@ var queues = []test{
 		k.mustLease("b", "taken", 1)
 		k.pass(30 * time.Second)
 		k.mustLease("b", "never", 1)
-		k.pass(30 * time.Second) // taken has expired, and its lease ended
+		k.pass(30 * time.Second) // the leased item has expired, and its lease has ended
 		l = k.leaseExpired(k.in(time.Minute))
 		if l.ID != "taken" {
 			k.Errorf("LeaseExpired = %+v, want taken", l)
@@ -322,7 +322,7 @@ var queues = []test{
 		k.pass(time.Minute)
 		k.mustLease("queue", "id", 2)
 		k.pass(-time.Hour)
-		k.nothingDue("queue", k.in(time.Hour+time.Minute)) // on the clock as it now reads
+		k.nothingDue("queue", k.in(time.Hour+time.Minute)) // on the clock after the jump
 		k.reopen()
 		k.pass(time.Minute)
 		k.mustLease("queue", "id", 3)
@@ -363,7 +363,7 @@ var queues = []test{
 		k.reopen()
 		k.wantItem("0", "queue", store.Done, 1)
 		k.mustLease("queue", "3", 1)
-		k.pass(time.Minute) // the lease of who held it ends at last
+		k.pass(time.Minute) // the lease ends
 		l := k.lease("queue", k.in(2*time.Hour))
 		if l.ID != "2" || l.Tries != 2 || string(l.Data) != "data 2" {
 			k.Errorf("Lease = %+v, want 2 for the second time", l)
@@ -440,7 +440,7 @@ var queues = []test{
 			k.Errorf("Add of a known id to a full queue = %+v", a)
 		}
 		k.mustAdd("other", "4", "x", never)
-		// Taken is not done; moved in is never refused.
+		// A leased item still counts; Move is never refused.
 		lease := k.mustLease("queue", "0", 1)
 		k.wantErr("Add", k.add("queue", "3", "", "owner", "x", never, k.in(day)).Err, store.ErrQuota)
 		if !k.move("4", k.mustLease("other", "4", 1), "queue", "x", never) {
@@ -464,7 +464,8 @@ var queues = []test{
 		k.wantHeld("queue", store.Room{Items: 3, Octets: 10})
 		k.wantErr("Add of an item over the bound", k.add("queue", "3", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
 		k.wantErr("Add to another queue", k.add("other", "3", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
-		// Taken is not done. What is done or moved away makes room, moved in is never refused.
+		// A leased item still counts. Ack and Move make room; Move into the queue is never
+		// refused.
 		lease := k.mustLease("queue", "0", 1)
 		k.wantErr("Add", k.add("queue", "3", "", "owner", "", never, k.in(day)).Err, store.ErrQuota)
 		k.ack("0", lease)
@@ -474,7 +475,7 @@ var queues = []test{
 		k.wantHeld("queue", store.Room{Items: 2, Octets: 12})
 		k.bound("queue", store.Room{Items: 3, Octets: 13})
 		k.mustAdd("queue", "3", "8", never)
-		// A store that was opened again is told once more.
+		// Bound has to be repeated after the store is opened again.
 		k.reopen()
 		k.wantHeld("queue", store.Room{})
 		k.bound("queue", store.Room{Items: 3, Octets: 100})
@@ -523,14 +524,14 @@ var queues = []test{
 		if p := k.put("space", "key", 0, "a", fill(1000), never); p.Err == nil {
 			k.Error("a record of the first owner is not refused")
 		}
-		// Done, an item costs what remembering its id does.
+		// A done item counts only its id.
 		first := k.lease("queue", k.in(time.Hour))
 		k.ack(first.ID, first.Lease)
 		if again := fillUp("a"); again != 0 && again != 1 {
 			k.Errorf("%d items fit where one was done", again)
 		}
 		second := k.lease("queue", k.in(time.Hour))
-		// What moves is not refused, but is paid for.
+		// Move is not refused, but counts against the quota.
 		if !k.move(second.ID, second.Lease, "dead", fill(3000), never) {
 			k.Error("Move over the quota is refused")
 		}
@@ -541,7 +542,7 @@ var queues = []test{
 		if again := fillUp("a"); again != 0 && again != 1 {
 			k.Errorf("%d items fit although one has grown by 2,000 octets", again)
 		}
-		// Everything of a is done and forgotten.
+		// All items of a are done and forgotten.
 		for {
 			l := k.lease("queue", k.in(100*time.Hour))
 			if l.Lease == 0 {
@@ -669,7 +670,7 @@ var queues = []test{
 	}},
 }
 
-// wantSame compares what a store says with what was expected of it.
+// wantSame compares a result with the expected one.
 func (k *kit) wantSame(what string, want, got any) {
 	k.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {

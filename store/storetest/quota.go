@@ -7,8 +7,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// fillUp puts records of one owner until one is refused, and returns how many
-// there are.
+// fillUp puts records of one owner until one is refused, and returns their number.
 func (k *kit) fillUp(owner string, expires time.Time) int {
 	k.Helper()
 	for i := range 1000 {
@@ -27,8 +26,7 @@ func (k *kit) fillUp(owner string, expires time.Time) int {
 
 var quota = []test{
 	{name: "AnOwnerIsRefusedAboveItsQuota", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
-		// What names and overhead cost is the engine's business, but it is not
-		// more than the value, and not nothing.
+		// The engine decides what names and overhead count, within the limits checked here.
 		n := k.fillUp("a", never)
 		if n < 10 || n > 19 {
 			k.Errorf("%d records of 1,000 octets fit a quota of 20,000", n)
@@ -78,7 +76,7 @@ var quota = []test{
 		if p := k.put("space", "a/0", version, "b", "small", never); !p.Wrote {
 			k.Fatalf("Put by another owner = %+v", p)
 		}
-		// It is a that has room now, and b that has not used any.
+		// Owner a has room again; owner b has used none.
 		if p := k.put("space", "a/new", 0, "a", fill(900), never); !p.Wrote {
 			k.Errorf("Put into the room = %+v", p)
 		}

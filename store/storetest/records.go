@@ -121,7 +121,7 @@ var records = []test{
 					with = append(with, other)
 				}
 			}
-			// A key is not greater than one that equals it, but it begins with it.
+			// A key is not greater than an equal key, but begins with it.
 			if keys := k.scan("s\x00%", name, ""); !slices.Equal(keys, with) {
 				k.Errorf("Scan of prefix %q = %q, want %q", name, keys, with)
 			}

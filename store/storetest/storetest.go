@@ -1,5 +1,4 @@
-// Package storetest holds the contract of package store as a test that every
-// engine passes.
+// Package storetest tests the contract of package store for an engine.
 package storetest
 
 import (
@@ -12,25 +11,24 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Options are what a test asks of a store. Zero fields are the engine's own.
+// Options are the options that a test needs. Zero fields mean the defaults of the engine.
 type Options struct {
-	Now           func() time.Time // the clock that expiry is reckoned in
+	Now           func() time.Time // the clock for expiry
 	Quota         int64            // octets of the store
 	QuotaPerOwner int64            // octets of one owner
-	QueueLength   int              // operations that may wait
-	Waiting       int              // items that are not done in one work queue
-	Remembered    int              // items of a space of work queues
+	QueueLength   int              // pending operations
+	Waiting       int              // unfinished items of one work queue
+	Remembered    int              // remembered items of a space
 }
 
-// Open opens the store of a directory: a new one where the directory is empty,
-// otherwise with the contents of the earlier, closed one. It fails the test if
-// it cannot.
+// Open opens the store of a directory: a new one if the directory is empty, otherwise with
+// the content of the previous, closed one. On failure it fails the test.
 type Open func(t *testing.T, dir string, options Options) store.Store
 
-// Run tests an engine. Every test gets a new store.
+// Run tests an engine. Every test uses a new store.
 func Run(t *testing.T, open Open) { run(t, open, false) }
 
-// RunMemory tests an engine that keeps nothing when it is closed.
+// RunMemory tests an engine whose Close loses all content.
 func RunMemory(t *testing.T, open Open) { run(t, open, true) }
 
 func run(t *testing.T, open Open, memory bool) {
@@ -74,13 +72,13 @@ type test struct {
 	clock   bool // the test moves the clock
 }
 
-// patience is how long a test waits for an expected event.
+// patience limits the wait for an expected event.
 const patience = time.Minute
 
-// never is the expiry of what stays.
+// never is the expiry that does not come.
 var never time.Time
 
-// did is the result of an operation that is done or not.
+// did is an operation whose done function may have been called.
 type did struct {
 	ok  bool
 	err error
@@ -104,7 +102,7 @@ func (k *kit) put(space, key string, was uint64, owner, value string, expires ti
 	return wait(k, c)
 }
 
-// mustPut writes a record that is new, or of a version, and returns its version.
+// mustPut writes a new record, or one with a version, and returns the new version.
 func (k *kit) mustPut(space, key string, was uint64, value string, expires time.Time) uint64 {
 	k.Helper()
 	p := k.put(space, key, was, "owner", value, expires)
@@ -163,7 +161,7 @@ func (k *kit) append(space, log, id, owner, data string, expires time.Time) stor
 	return wait(k, c)
 }
 
-// mustAppend appends what the log does not have and wants its number.
+// mustAppend appends an entry and expects its number.
 func (k *kit) mustAppend(log, id, data string, expires time.Time, seq uint64) {
 	k.Helper()
 	if a := k.append("space", log, id, "owner", data, expires); a != (store.AppendResult{Seq: seq, Fresh: true}) {
@@ -218,7 +216,7 @@ func (k *kit) wantSpan(log string, first, last uint64) {
 	}
 }
 
-// wantErr wants an error of a kind, which says of itself what the kind says.
+// wantErr expects an error of a kind, with the properties of the kind.
 func (k *kit) wantErr(what string, err error, kind *store.Error) {
 	k.Helper()
 	if !errors.Is(err, kind) {

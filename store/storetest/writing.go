@@ -14,7 +14,7 @@ import (
 var writing = []test{
 	{name: "DoneIsCalledInOrderOneAtATime", run: func(k *kit) {
 		const operations = 600
-		var order []int // written without a lock: done functions do not overlap
+		var order []int // without a lock: done functions do not run concurrently
 		finished := make(chan struct{})
 		note := func(i int) {
 			if order = append(order, i); len(order) == operations {
@@ -34,7 +34,7 @@ var writing = []test{
 				k.Trim("space", key, uint64(i), func(error) { note(i) })
 			case 4:
 				k.Drop("space", key, func(error) { note(i) })
-			case 5: // refused ones keep their place, too
+			case 5: // refused operations keep their place, too
 				k.Put(fill(store.MaxSpace+1), key, 0, "owner", nil, never, func(store.PutResult) { note(i) })
 			}
 		}
@@ -52,7 +52,7 @@ var writing = []test{
 		k.wantRecord("space", "key", p.Version, "2")
 	}},
 	{name: "DoneIsNeverCalledWithinTheSubmission", options: Options{QueueLength: 1}, run: func(k *kit) {
-		// A caller may hold what done takes.
+		// A caller may hold a lock that done takes.
 		var mu sync.Mutex
 		var pending sync.WaitGroup
 		pending.Add(50)
@@ -71,7 +71,7 @@ var writing = []test{
 		hold, held := make(chan struct{}), make(chan struct{})
 		k.Append("space", "log", "", "owner", nil, never, func(store.AppendResult) {
 			close(held)
-			<-hold // not for callers: it keeps the engine from its work
+			<-hold // blocks the engine, which done functions must not do
 		})
 		wait(k, held)
 		const extra = 100
