@@ -1,11 +1,10 @@
-// Package access decides who may do what, by rules: identity × profile ×
-// operation × name. What no rule allows is denied.
+// Package access evaluates access rules: identity × profile × operation × name. Everything
+// that no rule allows is denied.
 //
-// The patterns of a rule are compared octet for octet, in upper or lower case
-// as written. In them * stands for any characters but "/", and ** for any
-// characters; everything else stands for itself. Wildcards are those of the
-// rule only: a star in what a peer asks for is a character like any other, so
-// no name can widen what its sender may reach.
+// Patterns of rules are case-sensitive and compared octet for octet. In a pattern, *
+// matches any characters except "/", and ** matches any characters; all others match
+// themselves. Wildcards exist only in rules: a star in a requested name is an ordinary
+// character, so no name can widen the rights of its sender.
 package access
 
 import (
@@ -13,8 +12,8 @@ import (
 	"reflect"
 )
 
-// Rule allows what all four lists match. A list matches what one of its
-// patterns matches.
+// Rule allows a request that all four lists match. A list matches if one of its patterns
+// matches.
 type Rule struct {
 	Identity  []string // required
 	Profile   []string // empty matches everything
@@ -28,15 +27,15 @@ type Agents struct {
 	AgentIDs []string // required
 }
 
-// Options are what a Policy is made of. The zero value denies everything.
+// Options configure a Policy. The zero value denies everything.
 type Options struct {
 	Rules  []Rule
 	Agents []Agents
-	Deny   []string // identities that may do nothing, whatever a rule says
+	Deny   []string // denied identities; takes precedence over rules
 }
 
-// Policy is a compiled set of rules. It never changes, takes no lock and
-// allocates nothing when it is asked, and is safe for concurrent use.
+// Policy is a compiled set of rules. It is immutable and safe for concurrent use. Queries
+// take no lock and do not allocate.
 type Policy struct {
 	rules  index[*rule]
 	agents index[*agents]
@@ -54,9 +53,9 @@ type agents struct {
 	ids    patterns
 }
 
-// New compiles the rules. It fails on a rule without identity, an entry without
-// agent_ids, and a pattern that is empty or longer than MaxPattern; the error
-// says where.
+// New compiles the rules. It fails for a rule without identity, an Agents entry without
+// agent_ids, and a pattern that is empty or longer than MaxPattern; the error gives the
+// position.
 func New(o Options) (*Policy, error) {
 	p := &Policy{}
 	var err error
@@ -97,17 +96,17 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// Denied reports whether an identity is not to be let in at all.
+// Denied reports whether an identity may not connect at all.
 func (p *Policy) Denied(identity string) bool { return p.deny.match(identity) }
 
-// Allowed reports whether a rule lets an identity carry out an operation of a
-// profile on a name, and the identity is not denied.
+// Allowed reports whether a rule allows an identity to use an operation of a profile on a
+// name, and the identity is not denied.
 func (p *Policy) Allowed(identity, profile, operation, name string) bool {
 	return p.Rule(identity, profile, operation, name) >= 0
 }
 
-// Rule returns the position in Options.Rules of a rule by which Allowed says yes, and -1
-// where it says no.
+// Rule returns the position in Options.Rules of a rule that allows the request, or -1 if
+// Allowed returns false.
 func (p *Policy) Rule(identity, profile, operation, name string) int {
 	if p.Denied(identity) {
 		return -1
@@ -120,9 +119,9 @@ func (p *Policy) Rule(identity, profile, operation, name string) int {
 	return -1
 }
 
-// AllowedBelow reports whether a rule lets an identity carry out an operation of a
-// profile on some name that begins with name and a slash. It is for telling the
-// identity what there is; what it may do is for Allowed to say.
+// AllowedBelow reports whether a rule allows the identity to use an operation of a profile
+// on any name that begins with name and a slash. Use it to decide what to list; use Allowed
+// to decide a request.
 func (p *Policy) AllowedBelow(identity, profile, operation, name string) bool {
 	if p.Denied(identity) {
 		return false
@@ -136,9 +135,9 @@ func (p *Policy) AllowedBelow(identity, profile, operation, name string) bool {
 	return false
 }
 
-// Differs reports whether two policies have other rules for an identity, in a profile
-// and for a name or those that begin with it and a slash. Rules that are written in
-// another way or order differ, whatever they come to.
+// Differs reports whether two policies have different rules for an identity in a profile,
+// for name and names that begin with it and a slash. It compares the text and order of the
+// rules, not their effect.
 func (p *Policy) Differs(from *Policy, identity, profile, name string) bool {
 	return !reflect.DeepEqual(p.about(identity, profile, name), from.about(identity, profile, name))
 }
@@ -159,9 +158,9 @@ func (r *rule) allows(profile, operation, name string) bool {
 	return r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.orAll(name)
 }
 
-// Reaches reports whether some rule lets an identity do something in a profile
-// on a name, or on one that begins with it and a slash. It is for telling the
-// identity what there is; what it may do is for Allowed to say.
+// Reaches reports whether a rule allows the identity to do anything in a profile on name,
+// or on a name that begins with it and a slash. Use it to decide what to list; use Allowed
+// to decide a request.
 func (p *Policy) Reaches(identity, profile, name string) bool {
 	if p.Denied(identity) {
 		return false
@@ -189,15 +188,14 @@ func (p *Policy) MayUse(identity, agentID string) bool {
 	return false
 }
 
-// Grants is everything that a Policy says of one identity.
+// Grants is all that a Policy says about one identity.
 type Grants struct {
-	Denied   bool     // nothing below holds
-	Rules    []Rule   // that match the identity, in order
-	AgentIDs []string // patterns of those it may use, in order
+	Denied   bool     // if true, the other fields have no effect
+	Rules    []Rule   // rules that match the identity, in order
+	AgentIDs []string // patterns of allowed agent_ids, in order
 }
 
-// For returns what the policy says of an identity. The caller must not change
-// the lists in it.
+// For returns the Grants of an identity. The caller must not modify the lists.
 func (p *Policy) For(identity string) Grants {
 	g := Grants{Denied: p.Denied(identity)}
 	for _, r := range p.rules.list(identity) {

@@ -1,20 +1,20 @@
 package access
 
-// automaton matches a pattern with several wildcards without ever going back.
-// State i means that the first i characters of the pattern, wildcards not
-// counted, have been seen; all states that a name can be in are the bits of a
-// few words, and each character of the name moves all of them at once. A
-// wildcard lets its state stay where it is.
+// automaton matches a pattern with several wildcards in one pass. State i means that the
+// first i characters of the pattern, without wildcards, have been matched. A bit set holds
+// all possible states; each character of the name advances all of them at once. A wildcard
+// lets its state persist.
 type automaton struct {
-	last  int // the state of a match
+	last  int // the accepting state
 	words int // in use
 	class [256]uint8
-	steps []states // by class of a character: the states that it moves on
-	some  states   // stay with any character but "/"
-	any   states   // stay with any character
+	steps []states // by class of a character: states that the character advances
+	some  states   // states that persist for any character but "/"
+	any   states   // states that persist for any character
 }
 
-// states has a bit for each character of the longest pattern, and one.
+// states has a bit for each possible state: one more than the longest pattern has
+// characters.
 type states [MaxPattern/64 + 1]uint64
 
 func (s *states) add(i int)      { s[i/64] |= 1 << (i % 64) }
@@ -48,15 +48,14 @@ func (a *automaton) match(name string) bool {
 	return a.run(name, &now) && now.has(a.last)
 }
 
-// begins reports whether something that begins with name matches: every state
-// has a way to the last one.
+// begins reports whether some name that begins with this one matches. Every state can reach
+// the last one, so any remaining state suffices.
 func (a *automaton) begins(name string) bool {
 	var now states
 	return a.run(name, &now)
 }
 
-// run moves from the first state through name, and reports whether any state is
-// left.
+// run advances from the first state through name, and reports whether a state remains.
 func (a *automaton) run(name string, now *states) bool {
 	now.add(0)
 	for i := range len(name) {

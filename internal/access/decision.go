@@ -2,35 +2,35 @@ package access
 
 import "slices"
 
-// Decision is what a Policy says of one question, and why.
+// Decision is the answer of a Policy to a request, with its reason.
 type Decision struct {
 	Allowed bool
 
-	// Rule is the position in Options.Rules, or in Options.Agents for DecideUse, of
-	// the first entry that allows it; -1 if none does.
+	// Rule is the position in Options.Rules, or for DecideUse in Options.Agents, of the
+	// first entry that allows the request; -1 if there is none.
 	Rule int
 
-	// Deny is the position in Options.Deny of the first pattern that matches the
-	// identity, whatever a rule says; -1 if none does.
+	// Deny is the position in Options.Deny of the first pattern that matches the identity;
+	// -1 if there is none. It takes precedence over Rule.
 	Deny int
 
-	// Nearest are the entries that come closest where none matches, the closest
-	// first: at most three, and none that has less than profile and identity, or
-	// all but the identity, in common with the question.
+	// Nearest are the entries closest to the request if none matches, closest first, at
+	// most three. Only rules that match at least profile and identity, or all but the
+	// identity, are listed.
 	Nearest []Miss
 }
 
-// Miss is a rule that does not allow something, and which of its lists do not match.
+// Miss is a rule that does not allow a request, and its lists that do not match.
 type Miss struct {
 	Rule                               int // position in Options.Rules
 	Identity, Profile, Operation, Name bool
 }
 
-// maxNearest is how many rules a Decision names that nearly match.
+// maxNearest limits Decision.Nearest.
 const maxNearest = 3
 
-// Decide is Allowed with the reason. It looks at every rule and allocates: it is for
-// people who ask, not for each message.
+// Decide is Allowed with a reason. It checks every rule and allocates: use it for
+// diagnosis, not for each message.
 func (p *Policy) Decide(identity, profile, operation, name string) Decision {
 	d := Decision{Rule: -1, Deny: p.deny.first(identity)}
 	for i := range p.rules.all {
@@ -58,7 +58,7 @@ func (p *Policy) Decide(identity, profile, operation, name string) Decision {
 	return d
 }
 
-// DecideUse is MayUse with the reason.
+// DecideUse is MayUse with a reason.
 func (p *Policy) DecideUse(identity, agentID string) Decision {
 	d := Decision{Rule: -1, Deny: p.deny.first(identity)}
 	for i := range p.agents.all {
@@ -70,7 +70,7 @@ func (p *Policy) DecideUse(identity, agentID string) Decision {
 	return d
 }
 
-// near reports whether a rule has enough in common with a question to be named.
+// near reports whether a rule is close enough to the request to be listed.
 func (m *Miss) near() bool {
 	if m.Identity {
 		return !m.Profile && !m.Operation && !m.Name
@@ -78,9 +78,8 @@ func (m *Miss) near() bool {
 	return !m.Profile
 }
 
-// distance orders rules by how much of them does not match. One for somebody else is
-// farther than one that lacks the operation or the name, and nearer than one that
-// lacks both.
+// distance orders rules by the lists that do not match. A mismatch of the identity counts
+// more than one of operation or name, and less than both.
 func (m *Miss) distance() int {
 	n := 0
 	for _, missed := range []bool{m.Identity, m.Operation, m.Name} {
@@ -94,7 +93,7 @@ func (m *Miss) distance() int {
 	return n
 }
 
-// first returns the position of the first pattern that matches, -1 if none does.
+// first returns the position of the first matching pattern; -1 if there is none.
 func (l patterns) first(name string) int {
 	return slices.IndexFunc(l, func(p *pattern) bool { return p.match(name) })
 }

@@ -5,12 +5,11 @@ import (
 	"iter"
 )
 
-// index finds the entries that match an identity: those that spell it out by
-// lookup, so that thousands of them cost nothing, those with a wildcard one by
-// one.
+// index finds the entries for an identity: exact identities by lookup, so that thousands of
+// them cost nothing, and patterns with wildcards one by one.
 type index[T any] struct {
 	all   []entry[T]
-	wild  []entry[T] // with those identities only that have a wildcard
+	wild  []entry[T] // entries with only their wildcard identities
 	exact map[string][]T
 }
 
@@ -46,8 +45,7 @@ func (x *index[T]) add(identities []string, value T) error {
 	return nil
 }
 
-// of yields the values for an identity, in no order; one that names it twice
-// may come twice.
+// of yields the values for an identity, in no particular order and possibly more than once.
 func (x *index[T]) of(identity string) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for _, v := range x.exact[identity] {

@@ -1,10 +1,10 @@
 package access
 
-// Names are patterns of names, for those who have to tell names apart but decide
-// nothing. It is immutable and safe for concurrent use.
+// Names is a set of patterns, for packages that compare names but decide no access. It is
+// immutable and safe for concurrent use.
 type Names struct{ list patterns }
 
-// NewNames compiles patterns as New does those of rules.
+// NewNames compiles patterns in the syntax of rules.
 func NewNames(texts []string) (*Names, error) {
 	list, err := compileAll(texts)
 	if err != nil {

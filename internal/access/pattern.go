@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// MaxPattern is the length of the longest pattern, in octets.
+// MaxPattern is the maximum length of a pattern, in octets.
 const MaxPattern = 1024
 
-// pattern is a compiled pattern. Matching takes time in proportion to the name,
-// whatever both look like: what lies before the first wildcard and after the
-// last one is compared, and what lies between several takes one pass.
+// pattern is a compiled pattern. Matching takes time linear in the length of the name: the
+// text before the first and after the last wildcard is compared, and the part between
+// several wildcards takes one pass.
 type pattern struct {
 	text   string
-	wild   bool       // it has a wildcard; else the text is compared
-	prefix string     // before the first wildcard
-	suffix string     // after the last one
+	wild   bool       // the pattern has a wildcard; if not, prefix is the text
+	prefix string     // text before the first wildcard
+	suffix string     // text after the last wildcard
 	deep   bool       // the only wildcard is **
-	more   *automaton // from the first wildcard on, where there are several
+	more   *automaton // for several wildcards: matches from the first one on
 }
 
 func compile(text string) (*pattern, error) {
@@ -51,7 +51,7 @@ func (p *pattern) match(name string) bool {
 	return p.deep || strings.IndexByte(name[len(p.prefix):len(name)-len(p.suffix)], '/') < 0
 }
 
-// begins reports whether p matches something that begins with name.
+// begins reports whether p matches some name that begins with name.
 func (p *pattern) begins(name string) bool {
 	if !p.wild {
 		return strings.HasPrefix(p.text, name)
@@ -77,7 +77,7 @@ func (p *pattern) begins(name string) bool {
 	return false
 }
 
-// patterns match what one of them matches.
+// patterns match a name that one of them matches.
 type patterns []*pattern
 
 func compileAll(texts []string) (patterns, error) {
@@ -112,8 +112,8 @@ func (l patterns) begins(name string) bool {
 // orAll matches everything where the list is empty.
 func (l patterns) orAll(name string) bool { return len(l) == 0 || l.match(name) }
 
-// Matcher returns what tells whether a name matches a pattern of rules. It is safe for
-// concurrent use.
+// Matcher returns a function that matches names against a pattern in the syntax of rules.
+// It is safe for concurrent use.
 func Matcher(text string) (func(name string) bool, error) {
 	p, err := compile(text)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // Key is a public key that verifies tokens.
 type Key struct {
 	public     any
-	id         string // kid; empty fits every one
+	id         string // kid; empty matches any
 	name       string // SHA-256 thumbprint (RFC 7638), in hexadecimal
 	algorithms []jose.SignatureAlgorithm
 }
@@ -30,12 +30,12 @@ type Key struct {
 // Thumbprint names the key: its SHA-256 thumbprint (RFC 7638), in hexadecimal.
 func (k *Key) Thumbprint() string { return k.name }
 
-// MaxKeys bounds the keys of one file: each may be tried for one token.
+// MaxKeys limits the keys of one file: a token may be tried with each of them.
 const MaxKeys = 16
 
-// ParseKeys reads the keys of a file: a JWK Set, one JWK, or PEM blocks of public
-// keys and certificates. It fails on a key that is not public, on one that suits no
-// algorithm that is taken, and where there is none or more than MaxKeys.
+// ParseKeys reads the keys of a file: a JWK Set, one JWK, or PEM blocks of public keys and
+// certificates. It fails for a key that is not public or suits no supported algorithm, for
+// no keys, and for more than MaxKeys.
 func ParseKeys(file []byte) ([]Key, error) {
 	var keys []Key
 	var err error
@@ -70,7 +70,7 @@ func parseJWKS(file []byte) ([]Key, error) {
 			return nil, fmt.Errorf("token: key %d is not a public key, and has no place here", i+1)
 		}
 		if k.Use != "" && k.Use != "sig" {
-			continue // it is for something else
+			continue // not a signature key
 		}
 		key, err := newKey(k.Key, k.KeyID, k.Algorithm)
 		if err != nil {
@@ -132,7 +132,7 @@ func newKey(public any, id, algorithm string) (Key, error) {
 	return k, nil
 }
 
-// suits returns the algorithms that a key may be used with.
+// suits returns the supported algorithms for a key.
 func suits(public any) []jose.SignatureAlgorithm {
 	switch key := public.(type) {
 	case ed25519.PublicKey:
@@ -152,12 +152,12 @@ func suits(public any) []jose.SignatureAlgorithm {
 	return nil
 }
 
-// fits reports whether a token with a header may be tried with the key.
+// fits reports whether the key may verify a token with this header.
 func (k *Key) fits(h *jose.Header) bool {
 	return slices.Contains(k.algorithms, jose.SignatureAlgorithm(h.Algorithm)) && (h.KeyID == "" || k.id == "" || h.KeyID == k.id)
 }
 
-// thumbprint is a SHA-256 in base64url, kept in hexadecimal.
+// thumbprint is a SHA-256 that is base64url in JSON and hexadecimal in memory.
 type thumbprint string
 
 // UnmarshalJSON implements json.Unmarshaler.

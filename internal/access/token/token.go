@@ -1,11 +1,9 @@
-// Package token verifies signed tokens (JWT, RFC 7519) with keys that are
-// configured: nothing is ever fetched. It is the one place that knows the JOSE
-// library.
+// Package token verifies signed tokens (JWT, RFC 7519) with configured keys; it never
+// fetches keys. Only this package uses the JOSE library.
 //
-// Tokens are in compact form, signed with EdDSA (Ed25519), ES256, ES384, RS256 or
-// PS256, and the algorithm is that of the key, not what the token asks for. Keys
-// that a token carries or points to are never used. A token with critical headers
-// is refused.
+// Tokens must be in compact form and signed with EdDSA (Ed25519), ES256, ES384, RS256 or
+// PS256. The key determines the algorithm, not the header of the token. Keys in or
+// referenced by a token are never used. Tokens with critical headers are refused.
 package token
 
 import (
@@ -24,16 +22,16 @@ import (
 	"github.com/slimwire/swp/profiles/cred"
 )
 
-// Issuer is whose tokens are verified, and with what.
+// Issuer configures the verification of the tokens of one issuer.
 type Issuer struct {
 	Keys []Key
 
-	// Delegates says that its tokens are delegations: they go on with a chain of
-	// which it is the subject, and never begin one.
+	// Delegates says that tokens of this issuer are delegations: such a token extends a
+	// chain that names the issuer as subject, and cannot start a chain.
 	Delegates bool
 
-	// Bearer says that its tokens belong to whoever holds them. Otherwise they
-	// belong to their subject.
+	// Bearer says that a token of this issuer is valid for any holder, not only for its
+	// subject.
 	Bearer bool
 }
 
@@ -45,24 +43,22 @@ type Verifier struct {
 
 var _ cred.Tokens = (*Verifier)(nil)
 
-// New returns a Verifier of the tokens of issuers, by the iss that they write.
+// New returns a Verifier; issuers are by the value of iss.
 func New(issuers map[string]Issuer) *Verifier {
 	v := new(Verifier)
 	v.Set(issuers)
 	return v
 }
 
-// Set replaces the issuers. What was verified with a key that is no longer there is
-// not trusted from then on.
+// Set replaces the issuers. Results that rest on a removed key lose their trust.
 func (v *Verifier) Set(issuers map[string]Issuer) { v.issuers.Store(&issuers) }
 
-// algorithms are those that are taken.
 var algorithms = []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256, jose.ES384, jose.RS256, jose.PS256}
 
-// maxToken bounds a token, in octets.
+// maxToken limits a token, in octets.
 const maxToken = cred.MaxCredential
 
-// The errors of Verify. They say nothing of the token.
+// Errors of Verify. They never contain parts of the token.
 var (
 	errForm      = errors.New("token: not a signed token in compact form, or signed with an algorithm that is not taken")
 	errHeader    = errors.New("token: critical headers, or a type that is not JWT")
@@ -71,7 +67,7 @@ var (
 	errSignature = errors.New("token: no key of the issuer has signed it")
 )
 
-// claims are those that are read.
+// claims are the claims that are read.
 type claims struct {
 	Issuer    string       `json:"iss"`
 	Subject   string       `json:"sub"`
@@ -93,7 +89,7 @@ func (v *Verifier) Verify(token []byte, delegation bool) (*cred.Claims, error) {
 	foreign := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
 	}
-	if len(token) > maxToken || bytes.ContainsFunc(token, foreign) { // the library skips line ends
+	if len(token) > maxToken || bytes.ContainsFunc(token, foreign) { // the library would skip line ends
 		return nil, errForm
 	}
 	signed, err := jose.ParseSignedCompact(string(token), algorithms)
@@ -129,7 +125,7 @@ func (v *Verifier) Trusts(name, key string, delegation bool) bool {
 	return ok && issuer.Delegates == delegation && slices.ContainsFunc(issuer.Keys, func(k Key) bool { return k.name == key })
 }
 
-// checkHeader refuses what would change the meaning of a token.
+// checkHeader refuses headers that would change the meaning of a token.
 func checkHeader(h *jose.Header) error {
 	for name, value := range h.ExtraHeaders {
 		switch name {
@@ -147,7 +143,7 @@ func checkHeader(h *jose.Header) error {
 	return nil
 }
 
-// checked returns the claims of a token that is verified.
+// checked validates and returns the claims of a verified token.
 func (c *claims) checked(bearer bool, key string) (*cred.Claims, error) {
 	out := &cred.Claims{
 		Issuer: c.Issuer, Subject: c.Subject, Audience: c.Audience, Scopes: strings.Fields(c.Scope), Bearer: bearer, Key: key,
@@ -161,7 +157,7 @@ func (c *claims) checked(bearer bool, key string) (*cred.Claims, error) {
 	}
 	if cnf := c.Confirm; cnf != nil {
 		if cnf.Leaf == "" || cnf.JWK != nil || cnf.JWE != nil || cnf.KID != nil || cnf.JKT != nil {
-			return nil, errClaims // it is bound to what cannot be shown here
+			return nil, errClaims // the token is bound to a key (cnf), whose possession is not verified here
 		}
 		out.Leaf = string(cnf.Leaf)
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// Heads read between whom envelopes are, and build the errors of the language for those
-// that are refused, for an endpoint that only passes them on.
+// Heads reads the addresses of envelopes and builds error envelopes for refused ones,
+// without the rest of the language. An endpoint that only forwards envelopes uses it.
 type Heads struct{}
 
-// Head is that of Onward of the profile.
+// Head implements Onward of the profile.
 func (Heads) Head(form carriage.Form, body []byte) (carriage.Head, *carriage.Fault) {
 	h, refused := sdl.ReadHead(body, formOf(form), sdl.Limits{MaxBytes: max(1, len(body))})
 	if refused != nil {
@@ -19,12 +19,12 @@ func (Heads) Head(form carriage.Form, body []byte) (carriage.Head, *carriage.Fau
 	return carriage.Head(h), nil
 }
 
-// Refusal is that of Onward of the profile.
+// Refusal implements Onward of the profile.
 func (Heads) Refusal(form carriage.Form, f *carriage.Fault) []byte {
 	return formOf(form).Append(nil, sdl.ErrorEnvelope(canonical.Value{}, errorOf(f), sdl.Writing{}))
 }
 
-// errorOf is the error of the language for a fault of the profile.
+// errorOf converts a fault of the profile into an error of the language.
 func errorOf(f *carriage.Fault) *sdl.Error {
 	refused := &sdl.Error{Code: sdl.Code(f.Code), Retryable: f.Retryable}
 	var details []canonical.Member

@@ -12,26 +12,24 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Inside is how this endpoint is reached as its peers reach it.
+// Inside is the access of the agent to this endpoint, under the identities of peers.
 type Inside struct {
-	// Connect opens a session of an identity to this endpoint, and returns what ends
-	// it. It is called where no other session of that identity is open.
+	// Connect opens a session of an identity to this endpoint, and returns a function that
+	// closes it. It is called if no session of that identity is open.
 	Connect func(identity string) (s profiles.Session, end func(), err error)
 
 	Self string          // identity of this endpoint
 	MCP  *mcpmap.Mapping // of the ends that Connect returns
 	A2A  *a2a.Service    // likewise
 
-	// Carrier sends the credentials under whose delegation something is done. Nil
-	// sends none.
+	// Carrier sends the credentials of a delegation along with a request. Nil sends none.
 	Carrier profiles.Carrier
 
 	Links int           // sessions at once, default 256
-	Idle  time.Duration // after which one that nobody uses ends, default 1 min
+	Idle  time.Duration // an unused session closes after it; default 1 min
 }
 
-// links are the sessions to this endpoint, one for each identity that something is
-// done for.
+// links holds the sessions to this endpoint, one for each identity in use.
 type links struct {
 	Inside
 
@@ -44,9 +42,9 @@ type link struct {
 	session profiles.Session
 	end     func()
 
-	// Of the table, with its mu.
+	// Guarded by mu of the table.
 	users   int
-	timer   *time.Timer // while there are no users
+	timer   *time.Timer // runs while there are no users
 	callers map[string]*mcptools.Caller
 }
 
@@ -62,7 +60,7 @@ func newLinks(in Inside) *links {
 
 var errLinks = errors.New("sdlagent: too many identities have something done for them at once")
 
-// use returns the link of an identity. The caller calls release when it is done.
+// use returns the link of an identity. The caller must call release afterwards.
 func (l *links) use(identity string) (*link, func(), error) {
 	if l.Connect == nil {
 		return nil, nil, errors.New("sdlagent: nothing is reached from here")
@@ -119,7 +117,7 @@ func (l *links) drop(identity string, k *link) {
 	k.end()
 }
 
-// makeRoom ends one that nobody uses. The caller holds mu.
+// makeRoom closes an unused link. The caller holds mu.
 func (l *links) makeRoom() bool {
 	for identity, k := range l.open {
 		if k.users == 0 {
@@ -130,7 +128,7 @@ func (l *links) makeRoom() bool {
 	return false
 }
 
-// caller returns what calls the tools of a server over a link.
+// caller returns a Caller for the tools of a server over a link.
 func (l *links) caller(k *link, server string) *mcptools.Caller {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Records keep values under a key. Every store.Store has them, and package store says
-// what the methods promise.
+// Records stores persistent state; see package store for its contract.
 type Records interface{ store.Records }
 
 // The spaces. Records belong to the identity of this endpoint, except tasks, which
@@ -72,7 +71,8 @@ func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time
 	if n.Now != nil {
 		now = n.Now
 	}
-	// The store has its own clock for expiry, which does not jump.
+	// The clock of the store does not jump. now() includes the monotonic reading that the
+	// conversion needs.
 	at := now() // as it is read, with its monotonic reading
 	until := at.Add(exp.Sub(at))
 	p := put(ctx, n.Records, spaceNonces, hex.EncodeToString(h.Sum(nil)), 0, ownerOf(agent), []byte(sdl.FormatTime(exp)), until)
@@ -83,17 +83,17 @@ func (n Nonces) Remember(ctx context.Context, agent, nonce string, exp time.Time
 	return p.Wrote, p.Err
 }
 
-// keptSession is a session in Records.
+// keptSession is the stored form of a session.
 type keptSession struct {
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Expires time.Time `json:"expires"`
 }
 
-// keep keeps what a request has changed, before it is answered.
+// keep stores the changes of a request before it is answered.
 func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 	if ct, _ := out.Response.Get("ct").Text(); ct != sdl.CTSession || a.language.Load().Sessions == nil {
-		return nil // what is refused is answered by error.v1
+		return nil // a refusal changes nothing
 	}
 	op, _ := out.Request.Payload.Get("op").Text()
 	answer := out.Response.Get("payload")
@@ -101,21 +101,21 @@ func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 	text, _ := answer.Get("expires").Text()
 	expires, ok := sdl.ParseTime(text)
 	if op != "open" || id == "" || !ok {
-		return nil // it was refused, or opens nothing
+		return nil // refused, or opens no session
 	}
 	k := keptSession{From: out.Request.Agent(), To: out.Request.Envelope.To.AgentID, Expires: expires}
 	value, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("sdlagent: %w", err)
 	}
-	// The same session opened again is the same record.
+	// Opening the same session again writes the same record.
 	if p := put(ctx, a.opts.Records, spaceSessions, id, 0, ownerOf(k.From), value, expires); p.Err != nil {
 		return fmt.Errorf("sdlagent: a session cannot be kept: %w", p.Err)
 	}
 	return nil
 }
 
-// recallSessions has the sessions of an earlier process hold again.
+// recallSessions restores the sessions of the previous process.
 func (a *Agent) recallSessions(ctx context.Context) error {
 	if a.language.Load().Sessions == nil {
 		return nil
@@ -127,35 +127,35 @@ func (a *Agent) recallSessions(ctx context.Context) error {
 			fault = fmt.Errorf("sdlagent: stored session: %w", err)
 			return false
 		}
-		// One that expires before that is refused, as it should be.
+		// An expired session is refused here, which is correct.
 		_ = a.language.Load().Sessions.Register(trust.Session{ID: id, From: k.From, To: k.To, Expires: k.Expires}, a.language.Load().Now())
 		return true
 	})
 	return errors.Join(err, fault)
 }
 
-// keptRegistry is the trust registry in Records.
+// keptRegistry is the stored form of the trust registry.
 type keptRegistry struct {
 	Configured string          `json:"configured"` // hash of its first State
 	State      json.RawMessage `json:"state"`
 }
 
-// registryTime bounds how long a change of the trust registry waits to be kept.
+// registryTime limits the wait for the store at a change of the trust registry.
 const registryTime = 10 * time.Second
 
-// Registry is a trust registry that is kept in Records.
+// Registry is a trust registry with its changes stored in Records.
 type Registry struct {
 	*trust.Registry
 	records    Records
-	configured string // hash of what it began as
-	version    uint64 // of the record; changes come one at a time
+	configured string // hash of the configured initial state
+	version    uint64 // version of the record; changes are serial
 }
 
 const registryKey = "registry"
 
-// OpenRegistry returns the trust registry that is configured, with the changes that
-// were made to it since. After initial has changed it holds, and earlier changes do
-// not; which proposals were made stays known, so that none of them is made again.
+// OpenRegistry returns the configured trust registry with its stored changes. If initial
+// differs from the previous configuration, the stored changes are discarded. Used proposals
+// stay recorded, so that none is applied twice.
 func OpenRegistry(ctx context.Context, records Records, initial canonical.Value, now time.Time) (*Registry, error) {
 	version, value, err := records.Get(ctx, spaceRegistry, registryKey)
 	if err != nil {
@@ -183,8 +183,8 @@ func OpenRegistry(ctx context.Context, records Records, initial canonical.Value,
 	return r, err
 }
 
-// Configure has another initial hold, as OpenRegistry does after a restart. The same one
-// changes nothing. It is called by one goroutine at a time.
+// Configure replaces the initial state, with the effect of OpenRegistry after a restart. An
+// equal state changes nothing. Calls must be serial.
 func (r *Registry) Configure(initial canonical.Value, now time.Time) error {
 	configured := canonical.Hash(initial)
 	if configured == r.configured {
@@ -197,7 +197,7 @@ func (r *Registry) Configure(initial canonical.Value, now time.Time) error {
 	return nil
 }
 
-// options have changes kept, with what the registry began as.
+// options store changes together with the hash of the initial state.
 func (r *Registry) options(configured string) trust.RegistryOptions {
 	return trust.RegistryOptions{Keep: func(state canonical.Value) error {
 		value, err := json.Marshal(keptRegistry{configured, state.AppendJSON(nil)})

@@ -33,40 +33,38 @@ import (
 
 // Options configure an Agent. Language and Records are required.
 type Options struct {
-	// Language configures the server of the language, until SetLanguage. Its Tools have
-	// names without a slash; Tasks is of this package's making.
+	// Language configures the SDL server, until SetLanguage. Names of its Tools have no
+	// slash; New sets Tasks.
 	Language serve.Options
 
-	// May reports whether an identity may speak as an agent. It must not block. Nil
-	// means that it may.
+	// May reports whether an identity may act as an agent. It must not block. Nil allows
+	// all.
 	May func(identity, agentID string) bool
 
-	// Records keep what outlives the process.
+	// Records stores the state that survives a restart.
 	Records Records
 
-	// Inside are the sessions to this endpoint. Without Inside.Connect there are no
-	// tools of servers, and tasks are not executed.
+	// Inside configures sessions to this endpoint. Without Inside.Connect, tools of servers
+	// and tasks are not available.
 	Inside Inside
 
-	// Target returns the MCP server that the name of a tool with a slash stands for,
-	// and the tool there. Nil knows none.
+	// Target splits the name of a tool with a slash into an MCP server and its tool. Nil
+	// knows none.
 	Target func(name string) (server, tool string, ok bool)
 
-	// Policy holds calls of tools against the hints of the peer. Nil stops nothing.
+	// Policy checks calls of tools against the hints of the peer. Nil allows all.
 	Policy profiles.Policy
 
-	// Told returns a session on which an identity is there as an agent. Nil knows
-	// none.
+	// Told returns a session on which an identity acts as an agent. Nil knows none.
 	Told func(identity, agentID string) (profiles.Session, bool)
 
-	// Partner takes an event to an agent of a partner. It reports false for an identity
-	// that is no partner's. Nil: there are none.
+	// Partner delivers an event to an agent of a partner. known is false if identity is not
+	// a partner. Nil: there are no partners.
 	Partner func(ctx context.Context, identity, agentID string, body []byte) (known bool, err error)
 
-	Tasks int // that are not over, default 1,024
+	Tasks int // most unfinished tasks, default 1,024
 
-	// Report gets errors that are not sent to peers. It must not block. Nil means
-	// nobody is told.
+	// Report receives errors that are not sent to peers. It must not block. May be nil.
 	Report func(error)
 }
 
@@ -76,23 +74,23 @@ type Agent struct {
 	language atomic.Pointer[language]
 	links    *links
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // canceled by Close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
-	tasks  map[string]struct{} // not over, by key
+	tasks  map[string]struct{} // unfinished tasks, by key
 	going  sync.WaitGroup
 }
 
-// language is the server of the language, and what it was made of.
+// language is the SDL server with the options that it was made from.
 type language struct {
 	*serve.Server
 	serve.Options
 }
 
-// New returns an Agent. Sessions that an earlier process left in Records hold again; its
-// tasks go on after Start. The caller closes it.
+// New returns an Agent. It restores sessions from Records; Start continues stored tasks.
+// The caller must call Close.
 func New(ctx context.Context, o Options) (*Agent, error) {
 	if o.May == nil {
 		o.May = func(string, string) bool { return true }
@@ -120,9 +118,8 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	return a, nil
 }
 
-// SetLanguage has messages that come from now on handled as other Options say, of which
-// Sessions are those of the Options that they replace, or are none. A message that is
-// being handled is so to its end as it began.
+// SetLanguage replaces the options for new messages. Its Sessions must be those of the
+// previous options, or nil. Messages in progress finish with the previous options.
 func (a *Agent) SetLanguage(o serve.Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -146,11 +143,11 @@ func (a *Agent) SetLanguage(o serve.Options) error {
 	return nil
 }
 
-// Start goes on with the tasks that an earlier process left. It is called once, when
-// this endpoint serves.
+// Start continues the tasks that the previous process left unfinished. Call it once, when
+// this endpoint accepts requests.
 func (a *Agent) Start(ctx context.Context) error { return a.recallTasks(ctx) }
 
-// Close ends all activity, and returns when it has ended. Tasks stay in Records.
+// Close ends all activity and waits for it. Unfinished tasks stay in Records.
 func (a *Agent) Close() {
 	a.mu.Lock()
 	a.closed = true
@@ -160,7 +157,7 @@ func (a *Agent) Close() {
 	a.links.close()
 }
 
-// What Handle adds to a context: where the message came from, and its form.
+// Context keys of Handle: the origin of the message, and its form.
 type (
 	sessionKey struct{}
 	formKey    struct{}
@@ -169,7 +166,7 @@ type (
 // Handle implements the Server of the profile.
 func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
 	identity, language := m.Session.Peer().Identity, a.language.Load()
-	judged := false // what is refused from then on is so for its security
+	judged := false // refusals after this point are security decisions
 	denied, claimed := false, ""
 	form, caller := formOf(m.Form), serve.Caller{
 		Identity: identity, Type: sdl.TypeReq, MayUse: func(agentID string) bool {
@@ -181,8 +178,8 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 	}
 	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
 	if m.Type == carriage.TypeEvt {
-		// There is no consumer of events: valid, trusted and fresh ones are counted
-		// and dropped.
+		// Events have no consumer here: valid, trusted and fresh ones are counted and
+		// dropped.
 		caller.Type = sdl.TypeEvt
 		r, refused := language.Receive(ctx, m.Body, form, caller)
 		if refused != nil {
@@ -209,8 +206,8 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 	return answer
 }
 
-// Refusal implements the Server of the profile. Nothing of the message is repeated: it
-// was not read.
+// Refusal implements Server of the profile. The error repeats nothing of the message, which
+// was not parsed.
 func (a *Agent) Refusal(form carriage.Form, f *carriage.Fault) []byte {
 	return formOf(form).Append(nil, a.language.Load().Refuse(errorOf(f)).Response)
 }
@@ -226,13 +223,12 @@ func faultOf(e *sdl.Error, security bool) *carriage.Fault {
 	f := &carriage.Fault{Code: string(e.Code), Retryable: e.Retryable, Security: security}
 	f.Reason, _ = e.Details.Get("reason").Text()
 	if e.Reason != "" {
-		f.Cause = errors.New(e.Reason) // the code is said already
+		f.Cause = errors.New(e.Reason) // without the code, which the Fault has
 	}
 	return f
 }
 
-// spawn runs f on a goroutine that Close waits for. It returns false once the Agent is
-// closed.
+// spawn runs f on a goroutine that Close waits for. It returns false after Close.
 func (a *Agent) spawn(f func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

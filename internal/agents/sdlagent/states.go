@@ -18,35 +18,34 @@ import (
 
 // Values of /status in the state of a task.
 const (
-	statusAccepted  = "accepted" // in the answer to task.v1
+	statusAccepted  = "accepted" // sent in the answer to task.v1
 	statusWorking   = "working"
 	statusCompleted = "completed"
 	statusFailed    = "failed"
 )
 
-// Topic returns the topic of the relay under which an agent finds what it was not
-// there to be told.
+// Topic returns the relay topic with the undelivered events of an agent.
 func Topic(agentID string) string { return "sdl/" + agentID }
 
-// states tell of one task, one state after the other. base of each is the hash of the
-// state that it changes.
+// states sends the states of one task, in order. The base of each is the hash of the
+// previous state.
 type states struct {
 	agent   *Agent
-	session profiles.Session // that the request came on; may be nil
+	session profiles.Session // the session of the request; may be nil
 	work    *work
 	key     string
 	state   canonical.Value
-	n       int // of the last one
+	n       int // number of the last state
 }
 
-// working reports once that the task is being worked on.
+// working reports once that work on the task has begun.
 func (s *states) working() {
 	if s.n == 0 {
 		s.send(statusWorking, canonical.Value{}, "")
 	}
 }
 
-// end tells what became of the task.
+// end reports the outcome of the task.
 func (s *states) end(r *a2a.Result) {
 	status := statusCompleted
 	if !r.OK {
@@ -57,12 +56,12 @@ func (s *states) end(r *a2a.Result) {
 		result = valueOf(r.Output)
 	}
 	if !s.send(status, result, r.Reason) && s.agent.ctx.Err() == nil {
-		s.send(status, canonical.Value{}, r.Reason) // the result fits no envelope
+		s.send(status, canonical.Value{}, r.Reason) // the result does not fit into an envelope
 	}
 }
 
-// valueOf is the form of an output in a state: JSON unchanged, other text as a
-// string, other octets in hexadecimal.
+// valueOf converts an output for a state: JSON unchanged, other text as a string, other
+// octets in hexadecimal.
 func valueOf(output []byte) canonical.Value {
 	if v, err := canonical.ParseJSON(output); err == nil {
 		return v
@@ -114,8 +113,8 @@ func change(op, path string, v canonical.Value) canonical.Value {
 	)
 }
 
-// envelope returns the event that has a payload, one step on from the request, and
-// signed if that was.
+// envelope returns the event with a payload: one hop more than the request, and signed if
+// the request was signed.
 func (s *states) envelope(payload canonical.Value) ([]byte, error) {
 	o := &s.agent.language.Load().Options
 	request, err := canonical.ParseJSON(s.work.Request)
@@ -139,13 +138,14 @@ func (s *states) envelope(payload canonical.Value) ([]byte, error) {
 	return form.Append(nil, v), nil
 }
 
-// Bounds of telling one state.
+// Limits of the delivery of one state.
 const (
 	tellTime  = 30 * time.Second // for one try
 	tellTries = 8                // of the relay
 )
 
-// deliver tells the agent where it is, or else leaves it with the relay.
+// deliver sends an event to the session of the agent. If that fails, it stores the event in
+// the relay.
 func (s *states) deliver(id string, body []byte) {
 	a, w := s.agent, s.work
 	var err error

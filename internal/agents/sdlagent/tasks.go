@@ -19,26 +19,25 @@ import (
 	"github.com/slimwire/swp/sdl/serve"
 )
 
-// TaskKind is the kind under which those who carry out tasks of A2A-SDL declare
-// themselves.
+// TaskKind is the kind of A2A-SDL tasks. Workers for them register under it.
 const TaskKind = "sdl/task.v1"
 
-// taskRetention is how long a task that nobody ends is remembered.
+// taskRetention is how long an unfinished task is remembered.
 const taskRetention = 8 * 24 * time.Hour
 
 // work is the stored form of an accepted task.
 type work struct {
-	Identity string          `json:"identity"` // of the sender
-	Agent    string          `json:"agent"`    // the agent_id that it acts as
-	CBOR     bool            `json:"cbor"`     // the request was
-	Signed   bool            `json:"signed"`   // the request was
-	Request  json.RawMessage `json:"request"`  // its from, to and trace
+	Identity string          `json:"identity"` // identity of the sender
+	Agent    string          `json:"agent"`    // agent_id of the sender
+	CBOR     bool            `json:"cbor"`     // the request was CBOR
+	Signed   bool            `json:"signed"`   // the request was signed
+	Request  json.RawMessage `json:"request"`  // from, to and trace of the request
 	Goal     string          `json:"goal"`
 	Input    json.RawMessage `json:"input"`
 }
 
-// keyOf returns the task_id of a request, in hexadecimal: the same request sent again
-// is the same task.
+// keyOf returns the task_id of a request, in hexadecimal: a repeated request is the same
+// task.
 func keyOf(identity string, r *serve.Request) string {
 	h := sha256.New()
 	for _, part := range []string{identity, r.Agent(), r.Envelope.ID} {
@@ -55,8 +54,8 @@ var (
 	}
 )
 
-// Accept implements serve.Tasks: once it returns nil the task is stored, and
-// survives restarts.
+// Accept implements serve.Tasks. When it returns nil, the task is stored and survives a
+// restart.
 func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	goal, _ := r.Payload.Get("goal").Text()
 	form, _ := ctx.Value(formKey{}).(sdl.Form)
@@ -89,7 +88,7 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 		if a.spawn(func() { a.follow(key, w, session) }) {
 			return nil
 		}
-		err = errClosed // it is kept, and goes on with the next process
+		err = errClosed // the task is stored, and continues after a restart
 	}
 	if !known {
 		a.leave(key)
@@ -97,7 +96,7 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	return err
 }
 
-// enter makes room for a task, and reports whether it is under way already.
+// enter registers a task, and reports whether it is in progress already.
 func (a *Agent) enter(key string) (known bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +116,7 @@ func (a *Agent) leave(key string) {
 	delete(a.tasks, key)
 }
 
-// recallTasks goes on with tasks that were accepted and are not over.
+// recallTasks continues accepted tasks that are unfinished.
 func (a *Agent) recallTasks(ctx context.Context) error {
 	if a.opts.Inside.Connect == nil {
 		return nil
@@ -130,18 +129,18 @@ func (a *Agent) recallTasks(ctx context.Context) error {
 			return false
 		}
 		a.mu.Lock()
-		a.tasks[key] = struct{}{} // also above the bound: it was accepted
+		a.tasks[key] = struct{}{} // even above the limit, because the task was accepted
 		a.mu.Unlock()
 		return a.spawn(func() { a.follow(key, w, nil) })
 	})
 	return errors.Join(err, fault)
 }
 
-// pauses are those before something is tried again.
+// pauses are the delays between retries.
 var pauses = backoff.Exponential{First: time.Second, Longest: 30 * time.Second}
 
-// follow carries a task to its end, and tells of it. session is where it came from, nil
-// if that was before a restart.
+// follow runs a task to its end and reports its states. session is the session of the
+// request; nil after a restart.
 func (a *Agent) follow(key string, w *work, session profiles.Session) {
 	defer a.leave(key)
 	s := &states{agent: a, work: w, key: key, session: session}
@@ -157,7 +156,7 @@ func (a *Agent) follow(key string, w *work, session profiles.Session) {
 		}
 	}
 	if result == nil {
-		return // the next process goes on
+		return // the task continues after a restart
 	}
 	s.end(result)
 	if a.ctx.Err() == nil {
@@ -169,8 +168,8 @@ func (a *Agent) follow(key string, w *work, session profiles.Session) {
 	}
 }
 
-// carry sends the task to this endpoint, as the identity that asked for it, and waits
-// for its end.
+// carry sends the task to this endpoint under the identity of its sender, and waits for its
+// end.
 func (a *Agent) carry(key string, w *work, s *states) (*a2a.Result, error) {
 	id, err := hex.DecodeString(key)
 	if err != nil {
@@ -181,7 +180,7 @@ func (a *Agent) carry(key string, w *work, s *states) (*a2a.Result, error) {
 		return nil, err
 	}
 	defer release()
-	// As if it had been sent before: then what has happened already is told again.
+	// Sending it as a repetition makes the endpoint repeat the events so far.
 	d, err := a.links.A2A.Send(a.ctx, link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input}, a2a.SendOptions{Resume: true})
 	if err != nil {
 		return nil, err

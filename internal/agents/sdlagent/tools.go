@@ -12,15 +12,15 @@ import (
 	"github.com/slimwire/swp/sdl/serve"
 )
 
-// tools are the functions of this process, and behind names with a slash those of MCP
-// servers. It implements serve.ToolCaller.
+// tools calls functions of this process and, for names with a slash, tools of MCP servers.
+// It implements serve.ToolCaller.
 type tools struct {
 	*Agent
 	own serve.ToolCaller
 }
 
-// Tools returns the names of functions. Profile 11 lists the tools of a server, for
-// callers that may use it.
+// Tools returns the names of functions. Tools of servers are listed by profile 11, with
+// access rules.
 func (t *tools) Tools() []string {
 	if t.own == nil {
 		return nil
@@ -56,7 +56,7 @@ func (a *Agent) call(ctx context.Context, server, tool string, call *serve.ToolC
 	if a.opts.Policy != nil {
 		if v := a.opts.Policy.Violated(ctx, "mcp", server); v != nil {
 			if s, ok := ctx.Value(sessionKey{}).(profiles.Session); ok {
-				_ = s.Send(ctx, v.Notice) // or the client is gone
+				_ = s.Send(ctx, v.Notice) // an error means that the client is gone
 			}
 			return serve.ToolResult{}, v.Refusal()
 		}
@@ -84,7 +84,7 @@ func (a *Agent) call(ctx context.Context, server, tool string, call *serve.ToolC
 	return serve.ToolResult{Value: v, Failed: failed}, nil
 }
 
-// present presents the credentials of ctx over a link, if there are any.
+// present sends the credentials of ctx over a link, if there are any.
 func (l *links) present(ctx context.Context, k *link) (context.Context, error) {
 	if l.Carrier == nil || profiles.DelegationOf(ctx) == nil {
 		return ctx, nil

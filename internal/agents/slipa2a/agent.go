@@ -9,22 +9,22 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// Incoming is what an agent behind Wrap learns about the message that it was sent.
+// Incoming describes a received message for an agent behind Wrap.
 type Incoming struct {
 	Received
 
 	// OptedIn says that the client offered the extension with its request.
 	OptedIn bool
 
-	// TakesSLIP says that the answer may be in SLIP: the client has opted in, takes
-	// text/slip, and does not know other anchors. Otherwise it is plain text.
+	// TakesSLIP says that the answer may be in SLIP: the client has opted in, accepts
+	// text/slip, and uses no other anchors. Otherwise the answer is plain text.
 	TakesSLIP bool
 }
 
 type incomingKey struct{}
 
-// Of returns what came in, for an agent in Go whose Worker is behind Wrap. ctx is that
-// of Run; ok is false for operations that send no message.
+// Of returns the Incoming of the current Run, for a Worker in Go behind Wrap. ok is false
+// for operations without a message.
 func Of(ctx context.Context) (in *Incoming, ok bool) {
 	in, ok = ctx.Value(incomingKey{}).(*Incoming)
 	return in, ok
@@ -81,8 +81,7 @@ func (r *resumer) Resume(ctx context.Context, t *a2a.Task, last []byte, event fu
 	return r.again.Resume(ctx, t, last, event)
 }
 
-// admit returns the task as the agent is to have it, or the failure that its initiator
-// gets.
+// admit returns the task for the agent, or the failure for its initiator.
 func (x *Extension) admit(ctx context.Context, t *a2a.Task) (context.Context, *a2a.Task, error) {
 	o, _ := a2abinding.OfKind(t.Kind)
 	if o.Name != a2abinding.SendMessage && o.Name != a2abinding.SendStreamingMessage {
@@ -106,8 +105,7 @@ func (x *Extension) admit(ctx context.Context, t *a2a.Task) (context.Context, *a
 	return context.WithValue(ctx, incomingKey{}, in), t, nil
 }
 
-// receive reads the input of a send. The input that is returned is the one for the
-// agent.
+// receive reads the input of a send, and returns the input for the agent.
 func (x *Extension) receive(t *a2a.Task) (*Incoming, []byte, error) {
 	in := &Incoming{OptedIn: OptedIn(t.Params)}
 	if x.opts.Required && !in.OptedIn {
@@ -125,7 +123,7 @@ func (x *Extension) receive(t *a2a.Task) (*Incoming, []byte, error) {
 		return nil, nil, fault(BadMessage, "message: %v", err)
 	}
 	if m == nil {
-		return in, t.Input, nil // the agent says what is missing
+		return in, t.Input, nil // the agent reports what is missing
 	}
 	if n := m.at.to - m.at.from; n > x.opts.MaxMessage {
 		return nil, nil, fault(BadMessage, "%d octets, want at most %d", n, x.opts.MaxMessage)

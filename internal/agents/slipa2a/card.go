@@ -9,7 +9,7 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Declaration is what a card says about the extension.
+// Declaration is the declaration of the extension in a card.
 type Declaration struct {
 	Required           bool
 	SlipVersion        string
@@ -18,9 +18,8 @@ type Declaration struct {
 	PreferredInputMode string
 }
 
-// Understands reports whether an agent with this declaration reads SLIP v1 with the
-// anchors that are known here. One that says no ucrHash may or may not; its version is
-// then what is compared.
+// Understands reports whether an agent with this declaration reads SLIP v1 with the anchors
+// of this side. Without a ucrHash in the declaration, only the version is compared.
 func (d Declaration) Understands() bool {
 	if d.SlipVersion != SlipVersion {
 		return false
@@ -28,15 +27,15 @@ func (d Declaration) Understands() bool {
 	return d.UCRHash == ucr.CoreHash || d.UCRHash == "" && d.UCRVersion == ucr.Version
 }
 
-// maxCard bounds a card, in octets.
+// maxCard limits a card, in octets.
 const maxCard = 1 << 20
 
-// ErrSigned is the error for a card with signatures, which the declaration of the
-// extension would break. Its author has to declare it.
+// ErrSigned is the error for a signed card: a change would break its signature, so its
+// author has to declare the extension.
 var ErrSigned = errors.New("slipa2a: the card is signed")
 
-// Declared returns what a card says about the extension, false if it does not declare
-// it. It fails if the octets are no card.
+// Declared returns the declaration in a card; false if there is none. It fails if card is
+// not a card.
 func Declared(card []byte) (Declaration, bool, error) {
 	c, err := parseCard(card)
 	if err != nil {
@@ -45,9 +44,9 @@ func Declared(card []byte) (Declaration, bool, error) {
 	return c.declaration()
 }
 
-// Declare returns a card that declares the extension in capabilities.extensions. All
-// other octets are unchanged, and so is a card that declares it already. The error
-// of a card that cannot be changed is ErrSigned.
+// Declare adds the extension to capabilities.extensions of a card and keeps all other
+// octets. A card with the declaration is returned unchanged. A signed card fails with
+// ErrSigned.
 func (x *Extension) Declare(card []byte) ([]byte, error) {
 	c, err := parseCard(card)
 	if err != nil {
@@ -89,7 +88,7 @@ func (x *Extension) entry() ([]byte, error) {
 	}{URI, x.opts.Description, x.opts.Required, params{SlipVersion, ucr.Version, ucr.CoreHash, MediaType}})
 }
 
-// card is where things stand in an agent card.
+// card holds positions in an agent card.
 type card struct {
 	root         *object
 	capabilities *object // nil if there are none
@@ -151,7 +150,7 @@ func (c *card) declaration() (d Declaration, found bool, err error) {
 	return d, found, nil
 }
 
-// readEntry reads an entry. Params of another type say nothing.
+// readEntry reads an entry. Params of a wrong type are ignored.
 func readEntry(entry *object) (d Declaration, err error) {
 	required, _, err := entry.get("required")
 	if err != nil {

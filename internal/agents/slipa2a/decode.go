@@ -11,22 +11,22 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Kind is how a message is to be read.
+// Kind is the form of a message.
 type Kind int
 
-// The kinds of messages.
+// Kinds of messages.
 const (
-	Ordinary Kind = iota // not marked with the extension: any message of A2A
+	Ordinary Kind = iota // not marked with the extension: any A2A message
 	SLIP                 // the first text part is SLIP
-	Plain                // it was SLIP for other anchors: its text is plain text
+	Plain                // SLIP with other anchors, which is treated as plain text
 )
 
-// UCR is what is known of the anchors of a sender.
+// UCR compares the anchors of the sender with those of this side.
 type UCR string
 
-// The values of Received.UCR.
+// Values of Received.UCR.
 const (
-	Unknown UCR = "unknown" // the message does not say
+	Unknown UCR = "unknown" // not stated in the message
 	Match   UCR = "match"
 	Differs UCR = "differs"
 )
@@ -35,28 +35,28 @@ const (
 type Received struct {
 	Kind Kind
 
-	// Message is what the text says, for SLIP.
+	// Message is the parsed text of a SLIP message.
 	Message *slipstream.Message
 
-	// Text is the first text part as it stands, for SLIP and Plain.
+	// Text is the first text part, unchanged, of a SLIP or Plain message.
 	Text string
 
-	// UCR says whether the sender knows the same anchors. Empty for Ordinary.
+	// UCR says whether the sender uses the same anchors. Empty for Ordinary.
 	UCR UCR
 
-	// Confidence is from 0 to 1, nil if the message says none or another value.
+	// Confidence is from 0 to 1; nil if missing or of another value.
 	Confidence *float64
 
-	// Attachments are all other parts, in order: windows into the message, valid as
-	// long as it is. Empty for Ordinary.
+	// Attachments are all other parts, in order. They share memory with the message. Empty
+	// for Ordinary.
 	Attachments []json.RawMessage
 }
 
-// Decode reads a message of A2A, a JSON object. Its errors are *Error; a message
-// without the mark of the extension is BadMessage.
+// Decode reads an A2A message, a JSON object. Its errors are *Error; a message without the
+// mark of the extension is BadMessage.
 //
-// The members extensions, metadata and parts, and those that are read within them,
-// have to be there once and in their own spelling; other members mean nothing here.
+// The members extensions, metadata and parts, and members read within them, must not be
+// duplicated and must have their exact spelling. Other members are ignored.
 func (x *Extension) Decode(message []byte) (*Received, error) {
 	if len(message) > x.opts.MaxMessage {
 		return nil, fault(BadMessage, "%d octets, want at most %d", len(message), x.opts.MaxMessage)
@@ -71,7 +71,7 @@ func (x *Extension) Decode(message []byte) (*Received, error) {
 	return x.decode(m)
 }
 
-// decode reads a message that stands in a document.
+// decode reads a message within a document.
 func (x *Extension) decode(m *object) (*Received, error) {
 	declared, err := isMarked(m)
 	if err != nil || !declared {
@@ -116,7 +116,7 @@ func isMarked(m *object) (bool, error) {
 	return slices.ContainsFunc(list, func(at span) bool { return isURI(m.doc, at) }), nil
 }
 
-// listed are the elements of message.extensions.
+// listed returns the elements of message.extensions.
 func listed(m *object) ([]span, error) {
 	at, ok, err := m.get("extensions")
 	if err != nil {
@@ -137,9 +137,9 @@ func isURI(doc []byte, at span) bool {
 	return ok && s == URI
 }
 
-// said is what a message says under the extension.
+// said is the content of message.metadata[URI].
 type said struct {
-	hash       *string // nil if there is none
+	hash       *string // nil if missing
 	confidence *float64
 }
 
@@ -182,7 +182,7 @@ func (x *Extension) metadata(m *object) (s said, err error) {
 		return s, fault(BadMessage, "ucrHash: %v", err)
 	}
 	if ok {
-		hash, _ := text(o.doc, at) // any other value equals none
+		hash, _ := text(o.doc, at) // a value of another type matches no hash
 		s.hash = &hash
 	}
 	at, ok, err = o.get("confidence")
@@ -196,7 +196,7 @@ func (x *Extension) metadata(m *object) (s said, err error) {
 	return s, nil
 }
 
-// parts tells the first text part from the others.
+// parts separates the first text part from the others.
 func (x *Extension) parts(m *object, r *Received) error {
 	at, ok, err := m.get("parts")
 	if err != nil {
@@ -236,8 +236,8 @@ func (x *Extension) parts(m *object, r *Received) error {
 	return nil
 }
 
-// plain returns a document in which a message of it is not marked with the extension
-// any more: the URI is gone from message.extensions and message.metadata.
+// plain removes the mark of the extension from a message in a document: the URI in
+// message.extensions and in message.metadata.
 func plain(doc []byte, find func(doc []byte) (*object, error)) ([]byte, error) {
 	m, err := find(doc)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Roles of a message of A2A 1.0.
+// Roles of an A2A 1.0 message.
 const (
 	RoleUser  = "ROLE_USER"
 	RoleAgent = "ROLE_AGENT"
@@ -19,22 +19,21 @@ const (
 // Outgoing is a message to be written.
 type Outgoing struct {
 	MessageID string // required
-	ContextID string // left out if empty
-	TaskID    string // left out if empty
-	Role      string // default RoleUser, and RoleAgent for Answer
+	ContextID string // omitted if empty
+	TaskID    string // omitted if empty
+	Role      string // default RoleUser; RoleAgent for Answer
 
-	// SLIP is the intent, required.
+	// SLIP is the content; required.
 	SLIP *slipstream.Message
 
-	// Confidence is from 0 to 1; nil says nothing about it.
+	// Confidence is from 0 to 1; nil omits it.
 	Confidence *float64
 
-	// Attachments are the other parts, JSON objects, which are written octet for
-	// octet.
+	// Attachments are the other parts, JSON objects that are written octet for octet.
 	Attachments []json.RawMessage
 }
 
-// message is an Outgoing in JSON, but for its parts.
+// message is an Outgoing as JSON without its parts.
 type message struct {
 	MessageID  string           `json:"messageId"`
 	ContextID  string           `json:"contextId,omitempty"`
@@ -53,9 +52,9 @@ type under struct {
 	Confidence  *float64 `json:"confidence,omitempty"`
 }
 
-// Encode writes a message of A2A that is marked with the extension, its SLIP text as
-// the first part. It refuses what slipstream.Codec.Append refuses, an invalid
-// confidence, attachments that are not JSON objects, and messages above the bounds.
+// Encode writes an A2A message that is marked with the extension and has the SLIP text as
+// its first part. It refuses everything that slipstream.Codec.Append refuses, an invalid
+// confidence, attachments that are not JSON objects, and messages above the limits.
 func (x *Extension) Encode(out Outgoing) ([]byte, error) {
 	if out.SLIP == nil {
 		return nil, errors.New("slipa2a: a message without SLIP")
@@ -64,15 +63,15 @@ func (x *Extension) Encode(out Outgoing) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c := out.Confidence; c != nil && !(*c >= 0 && *c <= 1) { // NaN is neither
+	if c := out.Confidence; c != nil && !(*c >= 0 && *c <= 1) { // false for NaN
 		return nil, fmt.Errorf("slipa2a: confidence %v, want 0 to 1", *c)
 	}
 	return x.write(out, string(line), true)
 }
 
 // Answer writes the answer of an agent to a received message: as Encode if the client
-// takes SLIP, else with text in place of out.SLIP and no mark. Attachments are the
-// same. A nil in takes no SLIP.
+// accepts SLIP, otherwise with text instead of out.SLIP and without mark. Attachments are
+// the same. A nil in accepts no SLIP.
 func (x *Extension) Answer(in *Incoming, out Outgoing, text string) ([]byte, error) {
 	out.Role = cmp.Or(out.Role, RoleAgent)
 	if in != nil && in.TakesSLIP {
@@ -101,7 +100,7 @@ func (x *Extension) write(out Outgoing, text string, marked bool) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("slipa2a: %w", err)
 	}
-	// Marshal would write the attachments in another way.
+	// json.Marshal would change the octets of the attachments.
 	octets := append(head[:len(head)-1:len(head)-1], `,"parts":[`...)
 	octets = append(octets, first...)
 	for i, part := range out.Attachments {

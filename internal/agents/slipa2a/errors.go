@@ -10,12 +10,12 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// Class is what is wrong with a message: one of these, or a slipstream.Class.
+// Class is the class of an error: one of the following or a slipstream.Class.
 type Class string
 
-// The classes, in the order in which a message is looked at (C5). BadMessage is ours:
-// the message is larger than the bounds, no object, or has members that decoders would
-// read in different ways.
+// Classes, in order of the checks (C5). BadMessage is specific to this package: the message
+// exceeds the limits, is not an object, or has members that decoders would read
+// differently.
 const (
 	BadMessage      Class = "bad_message"
 	MetadataMissing Class = "metadata_missing"
@@ -26,7 +26,7 @@ const (
 	UCRMismatch     Class = "ucr_mismatch"
 )
 
-// Error is why a message cannot be read.
+// Error is the reason why a message cannot be read.
 type Error struct {
 	Class Class
 	What  string
@@ -38,7 +38,7 @@ func fault(class Class, format string, args ...any) error {
 	return &Error{class, fmt.Sprintf(format, args...)}
 }
 
-// inText is the Error for a fault of the SLIP text.
+// inText returns the Error for a fault of the SLIP text.
 func inText(err error) error {
 	if e, ok := errors.AsType[*slipstream.Error](err); ok {
 		return &Error{Class(e.Class), e.What}
@@ -46,8 +46,8 @@ func inText(err error) error {
 	return err
 }
 
-// Failure is what the client learns: InvalidParams, whose ErrorInfo names the class
-// and, if it is about them, the anchors that are known here.
+// Failure returns the error for the client: InvalidParams, whose ErrorInfo has the class
+// and, for anchor errors, the ucrHash of this side.
 func (e *Error) Failure() *a2abinding.Failure {
 	metadata := map[string]string{"extension": URI, "class": string(e.Class)}
 	if e.Class == UCRMismatch || e.Class == UCRMissing {
@@ -60,7 +60,7 @@ func (e *Error) Failure() *a2abinding.Failure {
 		Domain   string            `json:"domain"`
 		Metadata map[string]string `json:"metadata"`
 	}{"type.googleapis.com/google.rpc.ErrorInfo", "INVALID_PARAMS", a2abinding.DomainA2A, metadata}})
-	if err == nil { // strings can always be written
+	if err == nil { // marshalling strings does not fail
 		f.Data = data
 	}
 	return f

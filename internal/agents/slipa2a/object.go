@@ -8,24 +8,24 @@ import (
 	"github.com/slimwire/swp/internal/jsonobject"
 )
 
-// span is where something stands in a document.
+// span is a range of octets in a document.
 type span struct{ from, to int }
 
-// object is where the members of a JSON object stand in a document, which is never
-// changed: an edit makes a copy with other octets in one place.
+// object holds the positions of the members of a JSON object. The document is immutable: an
+// edit makes a copy that differs in one place.
 type object struct {
 	doc     []byte
 	at      span
 	members jsonobject.Object
 
-	// free says that the names of members are anybody's, as in metadata: an underscore
-	// is part of them for every decoder.
+	// free says that the names of members are arbitrary, as in metadata, so that spelling
+	// variants are different names.
 	free bool
 }
 
 var errArray = errors.New("it is no JSON array")
 
-// parseObject reads the object at a place of a document.
+// parseObject parses the object at a position.
 func parseObject(doc []byte, at span) (*object, error) {
 	members, err := jsonobject.Parse(doc[at.from:at.to])
 	if err != nil {
@@ -34,13 +34,13 @@ func parseObject(doc []byte, at span) (*object, error) {
 	return &object{doc: doc, at: at, members: members}, nil
 }
 
-// value is where the value of a member stands.
+// value returns the position of the value of a member.
 func (o *object) value(m *jsonobject.Member) span {
 	to := o.at.from + m.To
 	return span{to - len(m.Value), to}
 }
 
-// parseArray returns where the elements of an array stand.
+// parseArray returns the positions of the elements of an array.
 func parseArray(doc []byte, at span) (elements []span, err error) {
 	list, ok := jsonobject.Elements(doc[at.from:at.to])
 	if !ok {
@@ -53,14 +53,14 @@ func parseArray(doc []byte, at span) (elements []span, err error) {
 	return elements, nil
 }
 
-// whole is the place of the one value of a document.
+// whole returns the position of the only value of a document.
 func whole(doc []byte) span {
 	from := len(doc) - len(bytes.TrimLeft(doc, " \t\r\n"))
 	return span{from, len(bytes.TrimRight(doc, " \t\r\n"))}
 }
 
-// get returns where the value of a member is, false if it is not there or null. This
-// side must read the same values as the agent, so another spelling is an error.
+// get returns the position of the value of a member; false if it is missing or null. The
+// agent must read the same value, so a spelling variant is an error.
 func (o *object) get(name string) (value span, ok bool, err error) {
 	get := o.members.Get
 	if o.free {
@@ -73,7 +73,7 @@ func (o *object) get(name string) (value span, ok bool, err error) {
 	return o.value(m), true, err
 }
 
-// inner returns a member that is an object, nil if it is not there.
+// inner returns a member that is an object; nil if missing.
 func (o *object) inner(name string) (*object, error) {
 	at, ok, err := o.get(name)
 	if err != nil || !ok {
@@ -82,7 +82,7 @@ func (o *object) inner(name string) (*object, error) {
 	return parseObject(o.doc, at)
 }
 
-// text returns a member that is a string, false if it is not there or something else.
+// text returns a member that is a string; false if it is missing or of another type.
 func (o *object) text(name string) (s string, ok bool, err error) {
 	at, ok, err := o.get(name)
 	if err != nil || !ok {
@@ -95,8 +95,8 @@ func (o *object) text(name string) (s string, ok bool, err error) {
 // text reads a string.
 func text(doc []byte, at span) (s string, ok bool) { return jsonobject.String(doc[at.from:at.to]) }
 
-// without returns a copy of doc in which the items that drop names are gone from a
-// sequence of them, with the commas that this makes superfluous.
+// without returns a copy of doc in which the items that drop selects are removed from a
+// sequence, with their commas.
 func without(doc []byte, items []span, drop func(i int) bool) []byte {
 	if len(items) == 0 {
 		return doc
@@ -115,8 +115,8 @@ func without(doc []byte, items []span, drop func(i int) bool) []byte {
 	return append(out, doc[items[len(items)-1].to:]...)
 }
 
-// with returns a copy of doc with one more item at the end of a sequence, which stands
-// between the brackets at a place.
+// with returns a copy of doc with one more item at the end of a sequence. at is the range
+// between its brackets.
 func with(doc []byte, at span, items []span, item []byte) []byte {
 	where := at.from + 1
 	if len(items) > 0 {
@@ -127,10 +127,9 @@ func with(doc []byte, at span, items []span, item []byte) []byte {
 	return append(append(out, item...), doc[where:]...)
 }
 
-// put returns a copy of the document in which a member that is not there, or null, has
-// a value.
+// put returns a copy of the document with a value for a member that is missing or null.
 func (o *object) put(name string, value []byte) []byte {
-	if m, _ := o.members.Find(name); m != nil { // get has refused two
+	if m, _ := o.members.Find(name); m != nil { // get has refused duplicates
 		was := o.value(m)
 		return slices.Concat(o.doc[:was.from], value, o.doc[was.to:])
 	}
@@ -138,7 +137,7 @@ func (o *object) put(name string, value []byte) []byte {
 	return with(o.doc, o.at, o.items(), item)
 }
 
-// items are the members as a sequence.
+// items returns the members as a sequence.
 func (o *object) items() []span {
 	spans := make([]span, len(o.members))
 	for i, m := range o.members {

@@ -8,20 +8,18 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
-// Param is the service parameter by which a client opts in, for those that send no
-// other extension.
+// Param is the service parameter for opting in, for clients that send no other extension.
 const Param = a2abinding.ParamExtensions + "=" + URI
 
-// OptedIn reports whether service parameters, each as "name=value", opt in: the URI is
-// among those that a2a-extensions lists, with commas between them, in one parameter or
-// in several.
+// OptedIn reports whether service parameters, each as "name=value", opt in: the URI is in
+// the comma-separated list of an a2a-extensions parameter.
 func OptedIn(params []string) bool {
 	return slices.ContainsFunc(params, func(p string) bool {
 		return slices.Contains(extensionsOf(p), URI)
 	})
 }
 
-// extensionsOf are the URIs that a service parameter lists, nil if it is another one.
+// extensionsOf returns the URIs in a service parameter; nil if it is another parameter.
 func extensionsOf(param string) (uris []string) {
 	name, value, _ := strings.Cut(param, "=")
 	if !strings.EqualFold(name, a2abinding.ParamExtensions) {
@@ -35,8 +33,7 @@ func extensionsOf(param string) (uris []string) {
 	return uris
 }
 
-// optedOut returns service parameters without the URI. A parameter that lists no other
-// is gone.
+// optedOut removes the URI from service parameters, and a parameter without other URIs.
 func optedOut(params []string) (out []string) {
 	for _, p := range params {
 		uris := extensionsOf(p)
@@ -52,8 +49,8 @@ func optedOut(params []string) (out []string) {
 	return out
 }
 
-// takes reports whether one of the output modes that the input of a send lists is
-// SLIP. A client that lists none takes any.
+// takes reports whether the output modes in the input of a send include SLIP. A client
+// without output modes accepts any.
 func takes(input *object) (bool, error) {
 	configuration, err := input.inner("configuration")
 	if err != nil || configuration == nil {

@@ -1,10 +1,10 @@
-// Package slipa2a is SLIP-A2A: agents of A2A 1.0 that speak SLIP v1 to each other. An
-// agent declares the extension in its card, a client opts in with a service parameter
-// and marks each message, and both compare the hash of the anchors that they know.
-// The rest of the messages is unchanged.
+// Package slipa2a implements SLIP-A2A: A2A 1.0 agents that exchange messages in SLIP v1. An
+// agent declares the extension in its card. A client opts in with a service parameter and
+// marks each message. Both compare the hash of their anchors. The rest of a message is
+// unchanged.
 //
-// Decode, Encode and Declare are functions on octets, for either side. Wrap puts the
-// extension before an agent that is a Worker of profile 2.
+// Decode, Encode and Declare are functions on octets, for both sides. Wrap adds the
+// extension to an agent that is a Worker of profile 2.
 //
 // Specification: Slipstream part C, A2A 1.0 §4.6 (extensions).
 package slipa2a
@@ -21,42 +21,41 @@ import (
 // message.extensions and as the member of message.metadata.
 const URI = "https://github.com/anthony-maio/slipcore/extensions/a2a-slipstream/v1"
 
-// MediaType is SLIP as an input or output mode.
+// MediaType is the input and output mode for SLIP.
 const MediaType = "text/slip"
 
-// What metadata and cards say.
+// Values in metadata and cards.
 const (
 	SlipVersion = "v1"
 	Encoding    = "mnemonic"
 )
 
-// Mismatch is what becomes of a message whose sender knows other anchors.
+// Mismatch is the treatment of a message whose sender uses other anchors.
 type Mismatch string
 
-// The choices for Options.Mismatch.
+// Values of Options.Mismatch.
 const (
 	Refuse   Mismatch = "refuse"   // an error, ucr_mismatch
-	Fallback Mismatch = "fallback" // it is plain text
+	Fallback Mismatch = "fallback" // treat it as plain text
 )
 
-// Options configure an Extension. Zero means the default that is named.
+// Options configure an Extension. Zero values mean the defaults.
 type Options struct {
-	// Codec reads and writes the SLIP text. Anchors that its Table adds to the core
-	// are understood, but neither declared nor compared.
+	// Codec reads and writes the SLIP text. Anchors that its Table adds to the core are
+	// understood, but neither declared nor compared.
 	Codec slipstream.Codec
 
-	// Mismatch is what becomes of messages with another ucrHash, default Refuse.
+	// Mismatch is the treatment of messages with another ucrHash; default Refuse.
 	Mismatch Mismatch
 
-	// RequireHash refuses messages that say no ucrHash.
+	// RequireHash refuses messages without a ucrHash.
 	RequireHash bool
 
-	// Required declares the extension as required, and refuses to let messages pass
-	// whose sender has not opted in. It should stay false.
+	// Required declares the extension as required, and refuses messages of clients that
+	// have not opted in. It should stay false.
 	Required bool
 
-	// Description describes the extension in the declaration; there is a
-	// default.
+	// Description is the description in the declaration; it has a default.
 	Description string
 
 	MaxMessage  int // octets of a message, default 8 MiB
@@ -64,11 +63,10 @@ type Options struct {
 	MaxMetadata int // octets of metadata[URI], default 4,096
 }
 
-// Extension is the extension with its options. It never changes and may be used by
-// many at once.
+// Extension is the extension with its options. It is immutable and safe for concurrent use.
 type Extension struct{ opts Options }
 
-// New returns an Extension. It fails on options that are not defined.
+// New returns an Extension. It fails for undefined options.
 func New(o Options) (*Extension, error) {
 	for name, n := range map[string]int{
 		"MaxMessage": o.MaxMessage, "MaxParts": o.MaxParts, "MaxMetadata": o.MaxMetadata,

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// answer is what a member answers: a Message, or a Task, at once or event by event.
+// answer is the answer of a member: a Message or a Task, as one response or a stream.
 type answer struct {
 	octets [][]byte // the responses, in order
 	size   int      // of them
@@ -18,8 +18,8 @@ type answer struct {
 	taskID    string
 	contextID string
 	state     string
-	status    object // the message of the status
-	agent     object // the last message of the agent in the history
+	status    object // message of the status
+	agent     object // last message of the agent in the history
 	artifacts []artifact
 }
 
@@ -28,12 +28,12 @@ type artifact struct {
 	parts []json.RawMessage
 }
 
-// maxHeld bounds how many responses of one stream are held back.
+// maxHeld limits the responses of a stream that are held back.
 const maxHeld = 4096
 
 var errHeld = errors.New("team: the answer is too large to be buffered")
 
-// take takes a response.
+// take adds a response.
 func (a *answer) take(octets []byte, limit int) error {
 	if a.size += len(octets); a.size > limit || len(a.octets) >= maxHeld {
 		return errHeld
@@ -59,8 +59,7 @@ func (a *answer) take(octets []byte, limit int) error {
 	return nil
 }
 
-// response returns what a response is, and that; an empty kind is one that is not
-// known.
+// response returns the kind of a response and its content. kind is empty if unknown.
 func response(octets []byte) (kind string, o object, err error) {
 	top, err := parseObject(octets)
 	if err != nil {
@@ -80,7 +79,7 @@ func response(octets []byte) (kind string, o object, err error) {
 	return kind, o, nil
 }
 
-// about reads which task a response is about.
+// about reads the ids of the task that a response belongs to.
 func (a *answer) about(o object, name string) (err error) {
 	if a.taskID, err = o.text(name); err == nil && a.taskID == "" {
 		err = errors.New("team: a task without an id")
@@ -151,7 +150,7 @@ func (a *answer) artifact(o object) error {
 	return a.add(one, bytes.Equal(more, []byte("true")))
 }
 
-// add takes an artifact, or more parts of one that is there.
+// add adds an artifact, or appends parts to an existing one.
 func (a *answer) add(one object, more bool) error {
 	id, err := one.text("artifactId")
 	if err != nil {
@@ -175,7 +174,7 @@ func (a *answer) add(one object, more bool) error {
 	return nil
 }
 
-// ends are the states of a task that has ended.
+// ends are the final states of a task.
 var ends = map[string]bool{
 	"TASK_STATE_COMPLETED": true, "TASK_STATE_FAILED": true, "TASK_STATE_CANCELED": true, "TASK_STATE_REJECTED": true,
 }
@@ -183,11 +182,11 @@ var ends = map[string]bool{
 // over reports whether the answer is complete: a task that goes on is the caller's.
 func (a *answer) over() bool { return a.message != nil || ends[a.state] }
 
-// empty reports whether nothing was answered.
+// empty reports whether there was no response.
 func (a *answer) empty() bool { return a.message == nil && a.taskID == "" }
 
-// routing returns the routing data of the message, or of the message of the
-// status, else of the agent's last message.
+// routing returns the routing data of the message, or of the message of the status, or else
+// of the last message of the agent.
 func (a *answer) routing() ([]byte, error) {
 	for _, m := range []object{a.message, a.status, a.agent} {
 		if data, err := routingOf(m); err != nil || data != nil {
@@ -199,10 +198,10 @@ func (a *answer) routing() ([]byte, error) {
 
 var errNoParts = errors.New("team: an answer without parts cannot be passed on")
 
-// forward returns the answer as a message to the next agent: another messageId, the
-// role of a user, the context of the conversation. A task has the parts of the
-// message of its status, then those of its artifacts. What ties it to a task of the
-// one who answered stays behind.
+// forward returns the answer as a message for the next agent: with a new messageId, role
+// user, and the context of the conversation. For a task the parts are those of its status
+// message and then those of its artifacts. References to the task of the previous agent are
+// removed.
 func (a *answer) forward(contextID string) (object, error) {
 	message, parts := a.message, []json.RawMessage(nil)
 	if message == nil {
@@ -232,13 +231,13 @@ func (a *answer) forward(contextID string) (object, error) {
 // newID returns a random UUID.
 func newID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(b[:]) // never returns an error
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// cleaned returns a response without routing data in its messages. One without any
-// is unchanged, octet for octet.
+// cleaned removes the routing data from the messages of a response. A response without
+// routing data stays unchanged, octet for octet.
 func cleaned(octets []byte) ([]byte, error) {
 	kind, o, err := response(octets)
 	if err != nil {
@@ -307,7 +306,7 @@ func cleanStatus(o object) (object, error) {
 	return o.with("status", status.with("message", m.octets()).octets()), nil
 }
 
-// same reports whether an object was not edited.
+// same reports whether a and b share memory, so that nothing was edited.
 func same(a, b object) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

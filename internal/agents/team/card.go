@@ -8,9 +8,9 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
-// Card returns the card of the team: the one that it was given, or one with the
-// skills of all members that can be described now, their ids prefixed with the
-// member's and a slash. That may wait for the members.
+// Card returns the configured card of the team, or one with the skills of all members that
+// can be described now; each skill id is prefixed with the member id and a slash. It may
+// wait for the members.
 func (t *Team) Card(ctx context.Context) ([]byte, error) {
 	if t.opts.Card != nil {
 		return t.opts.Card, nil
@@ -37,10 +37,10 @@ func (t *Team) Card(ctx context.Context) ([]byte, error) {
 	})
 }
 
-// maxSkills bounds the skills in the card of a team, in octets.
+// maxSkills limits the skills in the card of a team, in octets.
 const maxSkills = 512 << 10
 
-// skills are those of all members, in the order of their ids.
+// skills returns the skills of all members, in the order of member ids.
 func (t *Team) skills(ctx context.Context) []json.RawMessage {
 	found := make([][]object, len(t.ids))
 	var asking sync.WaitGroup
@@ -82,7 +82,7 @@ func (t *Team) skills(ctx context.Context) []json.RawMessage {
 	return list
 }
 
-// made are skills for the capabilities of a member that has no others.
+// made returns skills made from the capabilities of a member without skills.
 func (p *profile) made() (list []object) {
 	for _, tag := range p.peer.Capabilities {
 		if tag == URI {

@@ -8,17 +8,17 @@ import (
 	"github.com/slimwire/swp/internal/jsonobject"
 )
 
-// URI names the extension. A version of it is another extension.
+// URI identifies the extension. Another version has another URI.
 const URI = "https://ranch.woi.dev/extensions/client-routing/v1"
 
-// Names of participants that no agent of a team can have.
+// Reserved names of participants, which no agent of a team may have.
 const (
 	User   = "user"   // the caller, as sender and recipient
-	Sender = "sender" // as recipient: whoever sent the message that is answered
+	Sender = "sender" // as recipient: the sender of the message that is answered
 )
 
-// Bounds of the description of one agent for another, in octets. Longer text is
-// cut: it comes from other parties, and may reach a model.
+// Limits of descriptions of agents for other agents, in octets. Longer text is truncated:
+// it comes from other parties and may be given to a model.
 const (
 	maxName         = 128
 	maxDescription  = 512
@@ -27,7 +27,7 @@ const (
 	maxReason       = 256
 )
 
-// peerCard is what an agent is told of another one of its team.
+// peerCard describes one agent to another agent of its team.
 type peerCard struct {
 	ID                    string   `json:"id"`
 	Name                  string   `json:"name"`
@@ -36,17 +36,17 @@ type peerCard struct {
 	SupportsClientRouting bool     `json:"supportsClientRouting"`
 }
 
-// Form is how senders are written. Both forms are read.
+// Form is the form of senders in routing data. Both forms are read.
 type Form string
 
-// The forms in use under the one URI.
+// Forms in use under the same URI.
 const (
 	FormString Form = "string" // "user"
 	FormObject Form = "object" // {"type":"user"}
 )
 
-// routingData writes what an agent is told: who its peers are, and who sent the
-// message. Above the bound descriptions are left out, then capabilities.
+// routingData returns the routing data for an agent: its peers and the sender of the
+// message. Above the limit it omits descriptions first, then capabilities.
 func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
 	var from any = sender
 	if form == FormObject {
@@ -63,7 +63,7 @@ func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
 			AgentCards []peerCard `json:"agentCards"`
 			Sender     any        `json:"sender"`
 		}{peers, from})
-		if err != nil { // strings and lists of them can always be written
+		if err != nil { // marshalling strings and lists of strings does not fail
 			return []byte("{}")
 		}
 		return octets
@@ -84,16 +84,16 @@ func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
 	return octets
 }
 
-// decision is an agent's choice of the next recipient. The zero value is none.
+// decision is the choice of the next recipient by an agent. The zero value means no choice.
 type decision struct {
 	recipient string
-	agent     bool // recipient is an agent_id, even if it is written like another word
+	agent     bool // recipient is an agent_id, even if it equals a reserved word
 	handoffs  []string
 	reason    string // for logs
 }
 
-// readDecision reads the routing data of an answer, in either form. Data that
-// cannot be understood is no decision.
+// readDecision reads the routing data of an answer, in either form. Invalid data means no
+// decision.
 func readDecision(data []byte) (d decision) {
 	o, err := parseObject(data)
 	if err != nil {
@@ -125,7 +125,7 @@ func readDecision(data []byte) (d decision) {
 	return d
 }
 
-// clip cuts a text to a number of octets, between characters.
+// clip truncates text to a number of octets, at a character boundary.
 func clip(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {
@@ -137,7 +137,7 @@ func clip(s string, limit int) string {
 	return s[:limit]
 }
 
-// stripped returns a message without what it says under the extension.
+// stripped returns a message without data of the extension.
 func stripped(message object) (object, error) {
 	listed, err := message.list("extensions")
 	if err != nil {
@@ -166,7 +166,7 @@ func stripped(message object) (object, error) {
 	return message, nil
 }
 
-// injected returns a stripped message with routing data.
+// injected returns a stripped message with routing data added.
 func injected(message object, data []byte) (object, error) {
 	listed, err := message.list("extensions")
 	if err != nil {
@@ -180,8 +180,8 @@ func injected(message object, data []byte) (object, error) {
 	return message.with("metadata", metadata.with(URI, data).octets()), nil
 }
 
-// routingOf returns the routing data of a message, nil if it has none. An agent need
-// not list the extension in its answer.
+// routingOf returns the routing data of a message; nil if there is none. An answer need not
+// list the extension.
 func routingOf(message object) ([]byte, error) {
 	metadata, err := message.inner("metadata")
 	if err != nil || metadata == nil {

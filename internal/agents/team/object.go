@@ -10,7 +10,7 @@ import (
 	"github.com/slimwire/swp/internal/jsonobject"
 )
 
-// object is the members of a JSON object, in order, with the octets of their values.
+// object holds the members of a JSON object, in order, with the octets of their values.
 // Unedited members keep their octets.
 type object jsonobject.Object
 
@@ -40,14 +40,14 @@ func (o object) octets() []byte {
 // quote writes a string as JSON.
 func quote(s string) []byte {
 	text, err := json.Marshal(s)
-	if err != nil { // a string can always be written
+	if err != nil { // marshalling a string does not fail
 		return []byte(`""`)
 	}
 	return text
 }
 
-// get returns the value of a member, nil if it is absent or null. All decoders must
-// read the same routing data, so another spelling is an error.
+// get returns the value of a member; nil if missing or null. All decoders must read the
+// same routing data, so a spelling variant is an error.
 func (o object) get(name string) (json.RawMessage, error) {
 	value, err := jsonobject.Object(o).Get(name)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o object) get(name string) (json.RawMessage, error) {
 	return value, nil
 }
 
-// inner returns a member that is an object, nil if it is not there.
+// inner returns a member that is an object; nil if missing.
 func (o object) inner(name string) (object, error) {
 	value, err := o.get(name)
 	if err != nil || value == nil {
@@ -65,7 +65,7 @@ func (o object) inner(name string) (object, error) {
 	return parseObject(value)
 }
 
-// list returns a member that is an array, nil if it is not there.
+// list returns a member that is an array; nil if missing.
 func (o object) list(name string) ([]json.RawMessage, error) {
 	value, err := o.get(name)
 	if err != nil || value == nil {
@@ -78,10 +78,10 @@ func (o object) list(name string) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// maxID bounds ids of A2A, in octets.
+// maxID limits A2A ids, in octets.
 const maxID = 1024
 
-// text returns a member that is a string, empty if it is not there.
+// text returns a member that is a string; empty if missing.
 func (o object) text(name string) (string, error) {
 	value, err := o.get(name)
 	if err != nil || value == nil {
@@ -94,8 +94,7 @@ func (o object) text(name string) (string, error) {
 	return s, nil
 }
 
-// with returns the object with another value for a member, in its place if it has
-// one.
+// with returns the object with a new value for a member, at its old position if it has one.
 func (o object) with(name string, value []byte) object {
 	out := make(object, 0, len(o)+1)
 	done := false

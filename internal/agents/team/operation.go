@@ -12,9 +12,9 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// perform carries out an operation. left is what a team that this one is a member of
-// has left of its hops; nil if the caller is none. The error is a *Failure of
-// a2abinding, wraps the *a2a.Failure that a member wrote, or is one of this side.
+// perform executes an operation. left is the remaining hops of an outer team that has this
+// team as a member; nil for other callers. The error is a *Failure of a2abinding, wraps the
+// *a2a.Failure of a member, or is a local one.
 func (t *Team) perform(ctx context.Context, task *a2a.Task, event func([]byte) error, left *int) ([]byte, error) {
 	o, ok := a2abinding.OfKind(task.Kind)
 	if !ok {
@@ -53,8 +53,8 @@ func (t *Team) perform(ctx context.Context, task *a2a.Task, event func([]byte) e
 	return nil, errNoPush
 }
 
-// follow passes an operation on a task to the member that has it. Its errors go to
-// the caller unchanged.
+// follow passes an operation on a task to the member that has the task. Errors of the
+// member go to the caller unchanged.
 func (r *request) follow(streams bool) ([]byte, error) {
 	id, err := r.input.text("id")
 	if err != nil || id == "" {
@@ -96,7 +96,7 @@ func (r *request) follow(streams bool) ([]byte, error) {
 	return cleanedTask(output)
 }
 
-// cleanedTask is cleaned for a task that stands alone.
+// cleanedTask is cleaned for a response that is just a task.
 func cleanedTask(octets []byte) ([]byte, error) {
 	was, err := parseObject(octets)
 	if err != nil {
@@ -115,18 +115,18 @@ func cleanedTask(octets []byte) ([]byte, error) {
 	return task.octets(), nil
 }
 
-// refused is how a member ends a task that it does not carry out, as it wrote it.
+// refused is the failure with which a member refuses a task, unchanged.
 type refused struct{ a2a.Failure }
 
 func (e *refused) Error() string { return "team: the agent says: " + clip(e.Reason, maxReason) }
 
 func (e *refused) Unwrap() error { return &e.Failure }
 
-// reasonLeft is the reason in a Result by which a team ends a delivery. The agent's
-// task goes on.
+// reasonLeft is the reason in the Result with which a team ends a delivery. The task of the
+// agent continues.
 const reasonLeft = "closed"
 
-// leaveTime bounds how long that Result may take.
+// leaveTime limits the time for sending that Result.
 const leaveTime = 5 * time.Second
 
 // exchange sends a task to a member. event gets the payload of each Event.
@@ -158,7 +158,7 @@ func (r *request) exchange(m *participant, task *a2a.Task, event func([]byte) er
 		case e.FirstHeld != 0:
 			r.leave(d)
 			return nil, errLost
-		case len(e.Payload) == 0: // the endpoint's own word that the task was taken in
+		case len(e.Payload) == 0: // the endpoint reports that the task was accepted
 			continue
 		}
 		if err := event(e.Payload); err != nil {
@@ -168,14 +168,14 @@ func (r *request) exchange(m *participant, task *a2a.Task, event func([]byte) er
 	}
 }
 
-// errEvent is why a delivery ends with an event where none belongs.
+// errEvent is the error for an event in an operation that does not stream.
 var errEvent = errors.New("team: an event for an operation that does not stream")
 
 var errLost = errors.New("team: events are no longer held")
 
-// leave tells the member that nobody listens any longer.
+// leave tells the member that the team no longer listens.
 func (r *request) leave(d Delivery) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaveTime)
 	defer cancel()
-	_ = d.Cancel(ctx, reasonLeft) // else the member finds out when it sends
+	_ = d.Cancel(ctx, reasonLeft) // on failure the member notices when it sends
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
-// offered returns the extensions that service parameters offer: lists with commas
-// between them, in any number of parameters, each once.
+// offered returns the extensions in comma-separated service parameters, without duplicates.
 func offered(params []string) []string {
 	var list []string
 	for _, p := range params {
@@ -25,8 +24,8 @@ func offered(params []string) []string {
 	return list
 }
 
-// paramsFor returns the service parameters for a member: the caller's, with the
-// extension offered if the member supports it, and not otherwise.
+// paramsFor returns the service parameters for a member: those of the caller, with this
+// extension if and only if the member supports it.
 func paramsFor(params []string, routes bool) []string {
 	extensions := slices.DeleteFunc(offered(params), func(uri string) bool { return uri == URI })
 	if routes {

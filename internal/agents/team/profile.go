@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// profile is what a team knows of a member.
+// profile is the cached description of a member.
 type profile struct {
 	peer     peerCard
 	skills   []object // of its card
-	required []string // extensions that its card demands
+	required []string // extensions that its card requires
 }
 
-// silence is how long a member is not asked again that could not be described.
+// silence is the pause before a member that could not be described is asked again.
 const silence = 5 * time.Second
 
-// describe returns what is known of a member. It may wait for the member.
+// describe returns the description of a member. It may wait for the member.
 func (t *Team) describe(ctx context.Context, m *participant) (*profile, error) {
 	m.mu.Lock()
 	known, err, until := m.known, m.err, m.until
@@ -45,15 +45,14 @@ func (t *Team) describe(ctx context.Context, m *participant) (*profile, error) {
 	return known, err
 }
 
-// forget makes the next use read a member's card again: the member did not
-// behave as its card says.
+// forget discards the cached card of a member that did not behave as its card says.
 func (m *participant) forget() {
 	m.mu.Lock()
 	m.until = time.Time{}
 	m.mu.Unlock()
 }
 
-// learn asks for the description of a member.
+// learn requests the description of a member.
 func (t *Team) learn(ctx context.Context, m *participant) (*profile, error) {
 	found := new(profile)
 	if m.team != nil {
@@ -79,7 +78,7 @@ func (t *Team) learn(ctx context.Context, m *participant) (*profile, error) {
 	if m.Routes != nil {
 		p.SupportsClientRouting = *m.Routes
 	}
-	tags := []string{} // a list, never null
+	tags := []string{} // not nil: JSON would show null
 	for _, tag := range p.Capabilities[:min(len(p.Capabilities), maxCapabilities)] {
 		tags = append(tags, clip(tag, maxCapability))
 	}
@@ -124,8 +123,8 @@ func readCard(octets []byte) (*profile, error) {
 	return p, nil
 }
 
-// peers are the members that a member is told of: all others that can be described,
-// or of them those it was handed off to.
+// peers returns the members that are described to a member: all others with a known
+// description, or only its handoffs.
 func (t *Team) peers(ctx context.Context, of *participant, handoffs []string) []peerCard {
 	found := make([]*profile, len(t.ids))
 	var asking sync.WaitGroup

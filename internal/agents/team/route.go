@@ -10,7 +10,7 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// Why a message could not be routed: ErrorInfo.reason of a CodeInternal.
+// Reasons why a message could not be routed: ErrorInfo.reason of a CodeInternal.
 const (
 	HopLimit         a2abinding.Reason = "HOP_LIMIT"
 	AgentNotFound    a2abinding.Reason = "AGENT_NOT_FOUND"
@@ -32,22 +32,22 @@ var (
 	errNoPush    = a2abinding.Fail(a2abinding.CodeNoPush, "push notifications are not supported")
 )
 
-// request is one message of a caller on its way. It belongs to one goroutine, and
-// nothing of it outlives the operation.
+// request is one message of a caller. It belongs to one goroutine and is discarded after
+// the operation.
 type request struct {
 	*Team
 	ctx    context.Context
 	task   *a2a.Task
-	event  func(octets []byte) error // to the caller, if the operation streams
-	input  object                    // of the operation
+	event  func(octets []byte) error // sends to the caller, if the operation streams
+	input  object                    // input of the operation
 	tenant string                    // of it
 	opted  bool                      // the caller offers the extension
 	hops   int
-	left   *int   // deliveries that are left, for all teams that the message is in
-	known  string // task of which is kept which member has it
+	left   *int   // remaining deliveries, shared by all nested teams
+	known  string // the task whose member is already stored
 }
 
-// hop is a message on its way to a member.
+// hop is a message for a member.
 type hop struct {
 	message  object // without routing data
 	target   string
@@ -55,7 +55,7 @@ type hop struct {
 	handoffs []string // empty: all peers
 }
 
-// send routes a message, by the rules of docs/teams.md.
+// send routes a message by the rules of docs/teams.md.
 func (r *request) send(streams bool) ([]byte, error) {
 	h, contextID, err := r.begin()
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *request) send(streams bool) ([]byte, error) {
 			r.opts.Observe(told)
 			return nil, r.failed(m, err)
 		}
-		if a == nil { // it was passed on as it came
+		if a == nil { // it was streamed to the caller
 			told.Next = User
 			r.opts.Observe(told)
 			return nil, nil
@@ -111,7 +111,7 @@ func (r *request) send(streams bool) ([]byte, error) {
 	}
 }
 
-// begin reads what the caller sent. Routing data in it has no effect.
+// begin reads the message of the caller. Routing data in it is ignored.
 func (r *request) begin() (h hop, contextID string, err error) {
 	settings, err := r.input.inner("configuration")
 	if err != nil {
@@ -151,11 +151,11 @@ func (r *request) begin() (h hop, contextID string, err error) {
 	return h, contextID, nil
 }
 
-// maxReferences bounds the tasks that one message may refer to.
+// maxReferences limits the tasks that one message may refer to.
 const maxReferences = 64
 
-// references refuses a message that refers to tasks which are not the caller's: to the
-// members all callers are the team.
+// references refuses a message that refers to tasks of other callers. Members cannot check
+// this, because to a member every caller is the team.
 func (r *request) references(message object) error {
 	list, err := message.list("referenceTaskIds")
 	if err != nil || len(list) > maxReferences {
@@ -173,9 +173,9 @@ func (r *request) references(message object) error {
 	return nil
 }
 
-// deliver sends a message to a member and returns its answer. Where it is known
-// beforehand that the answer is the caller's, what streams is passed on as it comes,
-// and the answer is nil.
+// deliver sends a message to a member and returns its answer. If it is certain beforehand
+// that the answer goes to the caller, a stream is passed on directly, and the answer is
+// nil.
 func (r *request) deliver(m *participant, h hop, streams bool) (*answer, *profile, error) {
 	p, err := r.describe(r.ctx, m)
 	if err != nil {
@@ -212,25 +212,24 @@ func (r *request) deliver(m *participant, h hop, streams bool) (*answer, *profil
 	return a, p, err
 }
 
-// atEnd reports whether what a member without the extension answers is the caller's:
-// with the default agent as its recipient, the default agent would answer itself for
-// ever.
+// atEnd reports whether the answer of a member without the extension goes to the caller.
+// The default agent as recipient of its own answers would be an endless loop.
 func (r *request) atEnd(m *participant) bool {
 	return m.id == r.opts.Default || r.opts.BasicReply == ToUser
 }
 
-// failed is what the caller learns of an error of a member.
+// failed converts an error of a member for the caller.
 func (r *request) failed(m *participant, err error) error {
 	if errors.Is(err, errHeld) {
 		return errTooLarge
 	}
 	if f, ok := errors.AsType[*a2abinding.Failure](err); ok && m.team != nil {
-		return f // it is one of a team's own
+		return f // a failure made by a team
 	}
 	return errAgent
 }
 
-// decide returns the next recipient (docs/teams.md, the table of recipients), User for the caller.
+// decide returns the next recipient by the table in docs/teams.md; User means the caller.
 func (r *request) decide(m *participant, p *profile, a *answer, sender string) (next string, d decision, err error) {
 	if !a.over() {
 		return User, d, nil
@@ -259,7 +258,7 @@ func (r *request) decide(m *participant, p *profile, a *answer, sender string) (
 		return sender, d, nil
 	case d.recipient == m.id:
 		return "", d, errItself
-	case r.members[d.recipient] == nil: // User and Sender are no ids
+	case r.members[d.recipient] == nil: // User and Sender are reserved, not ids
 		return "", d, errUnknown
 	}
 	return d.recipient, d, nil
@@ -287,8 +286,7 @@ func (r *request) pass(m *participant, octets []byte) error {
 	return r.event(octets)
 }
 
-// own is a response as the caller gets it. Which member has the task that it is about
-// is stored before.
+// own returns a response for the caller, after it has stored which member has the task.
 func (r *request) own(m *participant, octets []byte) ([]byte, error) {
 	var about answer
 	if err := about.take(octets, len(octets)); err != nil {

@@ -1,12 +1,12 @@
-// Package team is a router in front of a team of A2A agents. To its callers a Team is
-// one agent: it hands a message to its default agent, and follows the agents' choice
-// of the next recipient until that is the caller. An agent that declares the
-// client-routing extension learns its peers and the sender of the message; the others
-// see ordinary messages, and their answers go to the default agent.
+// Package team routes messages among a team of A2A agents. To its callers a Team is one
+// agent: it sends a message to its default agent, and then follows the recipients that
+// agents choose until the recipient is the caller. An agent that declares the
+// client-routing extension learns its peers and the sender of the message. Other agents get
+// ordinary messages, and their answers go to the default agent.
 //
-// A Team is a Worker of profile 2 for the operations of A2A, and a client of its
-// members, wherever they are. Of messages only the extension's own members are
-// written; the rest stays as its author wrote it.
+// A Team is a Worker of profile 2 for the A2A operations, and a client of its members,
+// local or remote. It writes only members of the extension; the rest of a message stays as
+// its author wrote it.
 //
 // Specification: A2A client-routing extension v1, mcp-a2a mapping §4.
 package team
@@ -27,20 +27,20 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
-// MaxMembers is how many members a team has at most.
+// MaxMembers limits the members of a team.
 const MaxMembers = 64
 
-// Agents is how a Team reaches agents. It is safe for concurrent use.
+// Agents is the access of a Team to agents. It must be safe for concurrent use.
 type Agents interface {
 	// Send sends a task to an agent of this endpoint, or to partner/agent. ctx also
 	// carries the trace context, the hints and the credentials of the task.
 	Send(ctx context.Context, agent string, t *a2a.Task, hops uint64) (Delivery, error)
 
-	// Describe returns what is known of an agent now.
+	// Describe returns the current description of an agent.
 	Describe(ctx context.Context, agent string) (Description, error)
 }
 
-// Delivery is a task that was sent. An a2a.Delivery is one.
+// Delivery is a sent task. An a2a.Delivery implements it.
 type Delivery interface {
 	Recv(ctx context.Context) (*a2a.Event, error)
 	Result() *a2a.Result
@@ -48,8 +48,7 @@ type Delivery interface {
 	Close()
 }
 
-// Description is what an agent says of itself: a card of A2A, or without one what its
-// Handshake declared.
+// Description is an A2A card, or the declaration of a Handshake if there is no card.
 type Description struct {
 	Card         []byte
 	Capabilities []string
@@ -57,43 +56,42 @@ type Description struct {
 
 // Member is an agent of a team.
 type Member struct {
-	// Agent is the agent's name, partner/agent behind a partner. Required. If it is
-	// the name of another team that was given to New, that team is the member.
+	// Agent is the name of the agent; partner/agent for an agent of a partner. Required. If
+	// a team with this name was given to New, that team is the member.
 	Agent string
 
-	// Name, Text and Capabilities replace those in its card.
+	// Name, Text and Capabilities override the card.
 	Name         string
 	Text         string
 	Capabilities []string
 
-	// Routes says whether the agent supports the extension. Nil means what its card
-	// says, or else its Handshake; then an agent of which nothing can be learnt is
-	// not used.
+	// Routes says whether the agent supports the extension. Nil means as in its card or its
+	// Handshake; then an agent without either is not used.
 	Routes *bool
 
-	// Form is how senders are written for it, default FormString.
+	// Form is the form of senders for this agent; default FormString.
 	Form Form
 }
 
-// BasicReply is where an answer goes that comes from an agent without the extension.
+// BasicReply is the recipient of an answer from an agent without the extension.
 type BasicReply string
 
-// Where such an answer can go. The default agent's own goes to the caller.
+// Values of BasicReply. Answers of the default agent itself go to the caller.
 const (
 	ToDefault BasicReply = "default"
 	ToUser    BasicReply = "user"
 )
 
-// Options configure a Team. Zero means the default that is named.
+// Options configure a Team. Zero values mean the defaults.
 type Options struct {
 	Name    string            // as agent; required
-	Members map[string]Member // by id, which is what agents call each other; required, at most MaxMembers
-	Default string            // id of the member that gets what callers say; required
+	Members map[string]Member // by id, the name that agents use for each other; required, at most MaxMembers
+	Default string            // id of the member that receives messages of callers; required
 
 	Title      string        // name in the card, default Name
 	Text       string        // description
-	Card       []byte        // of A2A; nil: made of the members' cards
-	MaxHops    int           // deliveries for one message of a caller, default 10
+	Card       []byte        // an A2A card; nil: made from the cards of the members
+	MaxHops    int           // most deliveries for one message of a caller, default 10
 	BasicReply BasicReply    // default ToDefault
 	Context    int           // octets of what an agent is told of its peers, default 64 KiB
 	Held       int           // octets of an answer that is held back, default 4 MiB
