@@ -111,7 +111,7 @@ func always(words string) func(*failure) string { return func(*failure) string {
 
 // ifDenied is the advice for a server that refuses this identity.
 func (c *Client) ifDenied() string {
-	return fmt.Sprintf("Its operator finds %q in its log with reason \"denied\" and would have to take it out of access.deny; swpd reload then lets it in.", c.id())
+	return fmt.Sprintf("Its operator finds %q in its log with reason \"denied\" and would have to take it out of access.deny; swpd reload then lets it in.", c.opts.Identity.Name())
 }
 
 func (f *failure) code(code profiles.Code) bool {

@@ -99,15 +99,15 @@ func (e *tooLargeError) Error() string {
 
 func (e *tooLargeError) Unwrap() error { return e.err }
 
-// id returns the identity of this side, empty without a certificate.
-func (c *Client) id() string {
-	pair, err := tls.LoadX509KeyPair(c.opts.Identity.Cert, c.opts.Identity.Key)
+// Name returns the identity that the certificate says, empty if it cannot be read.
+func (id Identity) Name() string {
+	pair, err := tls.LoadX509KeyPair(id.Cert, id.Key)
 	if err != nil {
 		return ""
 	}
-	id, err := transport.Identity(pair.Leaf)
+	name, err := transport.Identity(pair.Leaf)
 	if err != nil {
 		return ""
 	}
-	return id
+	return name
 }

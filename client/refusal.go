@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // AnswerError is an error for a refusal by the peer. Its text is Text.
@@ -38,6 +39,9 @@ func Refusal(err error) (code string, by Author, ok bool) {
 	explained, is := errors.AsType[*Explained](err) // other errors may come from this side
 	if !is {
 		return "", Author{}, false
+	}
+	if failed, is := errors.AsType[*rpc.Error](explained.Err); is {
+		return failed.Code, Author{Endpoint: failed.Endpoint}, true
 	}
 	if fault, is := errors.AsType[*profiles.Error](explained.Err); is {
 		return fault.Code.String(), Author{}, true

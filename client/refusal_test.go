@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
 )
 
@@ -30,6 +31,7 @@ func TestRefusalsSayTheirCodeAndWhoseTheyAre(t *testing.T) {
 		{mcp(`{"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://b/swpd"}`), "ERR_SECURITY_POLICY", by},
 		{mcp(`{"code":-32602}`), "", Author{}},                       // of the server
 		{profiles.Errorf(profiles.InvalidFrame, "no"), "", Author{}}, // of this side
+		{&Explained{Err: &rpc.Error{Code: "unauthorized", Endpoint: by.Endpoint}}, "unauthorized", Author{Endpoint: by.Endpoint}},
 		{&Explained{Err: errors.New("connection refused")}, "", Author{}},
 	} {
 		code, author, ok := Refusal(row.err)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -39,8 +38,6 @@ func artifactAdvice(err error) error {
 	switch {
 	case errors.Is(err, client.ErrNoDigest):
 		return advise(err, "The endpoint lists no such artifact to this identity. Name the digest with --sha256, or go without one with --unverified.")
-	case code == profiles.SecurityPolicy.Alias():
-		return advise(err, "The access rules of the endpoint do not let this identity offer that artifact.")
 	case code == artifact.CodeConflict:
 		return advise(err, "An upload of other octets under this id was not completed. End it with: artifact forget")
 	case code == artifact.CodeQuota:

@@ -41,6 +41,7 @@ type flags struct {
 	notice                  func(relay.Notice) bool // of relay publish
 	warned                  sync.Once               // of the mode of the private key
 	stops                   sync.Map                // violations of hints that were said
+	running                 *cobra.Command          // nil until one runs
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -50,7 +51,7 @@ type flags struct {
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := &flags{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{
-		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Describe: report,
+		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Describe: f.report,
 	}
 	return p.Main(args, stdin, stdout, stderr)
 }
@@ -61,7 +62,7 @@ func (f *flags) before(cmd *cobra.Command) error {
 	if err := f.checkEffect(cmd); err != nil {
 		return err
 	}
-	f.partners = strings.Contains(cmd.Use, addrPartner)
+	f.partners, f.running = strings.Contains(cmd.Use, addrPartner), cmd
 	chain, err := parseChain("--chain", f.chain)
 	if err == nil && len(chain) > 0 {
 		cmd.SetContext(profiles.WithChain(cmd.Context(), chain))
@@ -69,9 +70,8 @@ func (f *flags) before(cmd *cobra.Command) error {
 	return err
 }
 
-// report says as JSON what is known about an error of a connection, or of the other
-// end.
-func report(err error, r *cli.Report) {
+// report adds what is known about an error of a connection, or of the other end.
+func (f *flags) report(err error, r *cli.Report) {
 	if explained, ok := errors.AsType[*client.Explained](err); ok {
 		r.Address, r.Advice = explained.What, explained.Do
 		if r.Address != "" {
@@ -84,6 +84,7 @@ func report(err error, r *cli.Report) {
 	if code, by, ok := client.Refusal(err); ok {
 		r.Kind, r.Code, r.Endpoint, r.Partner = cli.KindRefused, code, by.Endpoint, by.Partner
 	}
+	f.help(r)
 }
 
 // answered returns what the other end has answered with the error message of a profile;

@@ -161,8 +161,6 @@ func (f *flags) onCred(ctx context.Context, address string, do func(context.Cont
 		return advise(err, "That endpoint is not configured for such credentials (cred in its configuration).")
 	case cred.CodeRevoked:
 		return advise(err, "Show the credential under another id.")
-	case profiles.SecurityPolicy.Alias():
-		return advise(err, "The access rules of the endpoint do not let this identity do that (profile cred).")
 	}
 	return err
 }

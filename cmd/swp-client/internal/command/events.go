@@ -210,11 +210,7 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 
 // publishing says more about what endpoints refuse.
 func publishing(err error) error {
-	fault := answered(err, events.Name)
-	switch {
-	case fault.Code == profiles.SecurityPolicy.Alias():
-		return advise(err, "The access rules of the endpoint do not let this identity publish events of that type.")
-	case strings.Contains(fault.Message, "event_id was used for another event"):
+	if strings.Contains(answered(err, events.Name).Message, "event_id was used for another event") {
 		return advise(err, "Another event has this id. To publish the same one again give the same --time, and all else, as before.")
 	}
 	return err

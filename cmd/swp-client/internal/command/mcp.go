@@ -16,6 +16,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/profiles"
 )
 
 func newMCP(f *flags) *cobra.Command {
@@ -195,9 +196,9 @@ func (f *flags) typed(ctx context.Context, m *client.MCP, name string, pairs []s
 		for i := range tools {
 			names = append(names, tools[i].Name)
 		}
-		return nil, &client.Explained{
-			Err: fmt.Errorf("the server has no tool %q that this identity may use; it may use: %s", name, cmp.Or(visible(strings.Join(names, ", ")), "none")),
-			Do:  "If there is one, access rules hide it. Whose they are sees it with: swpd check --as ID --may mcp tools/call SERVER/" + visible(name),
+		return nil, &client.AnswerError{
+			Text: fmt.Sprintf("the server has no tool %q that this identity may use; it may use: %s", name, cmp.Or(visible(strings.Join(names, ", ")), "none")),
+			Code: profiles.NotFound.String(),
 		}
 	}
 	for _, pair := range pairs {

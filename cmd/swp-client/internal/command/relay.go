@@ -37,8 +37,6 @@ func relayAdvice(err error) error {
 	code := answered(err, relay.Name).Code
 	failed := (*rpc.Error)(nil)
 	switch {
-	case code == profiles.SecurityPolicy.Alias():
-		return advise(err, "The access rules of the endpoint do not let this identity publish to that topic.")
 	case code == relay.CodeConflict:
 		return advise(err, "This identity has published something else under that id: another topic or another payload.")
 	case code == profiles.RateLimitExceeded.Alias():

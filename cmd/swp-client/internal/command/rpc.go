@@ -224,12 +224,9 @@ func failed(out *client.RPCOutcome) error {
 		message = plain.Text(message)
 	}
 	text := fmt.Sprintf("%s: %s (%s)", visible(out.Err.Code), visible(message), again)
-	switch by := out.By.Said(out.Err.Code); {
-	case by != "":
+	if by := out.By.Said(out.Err.Code); by != "" {
 		text += "\n" + visible(by)
-	case out.Err.Code == rpc.CodeUnauthorized:
-		text += "\nThe access rules of the endpoint do not let this identity call that method."
-	default:
+	} else if out.Err.Code != rpc.CodeUnauthorized {
 		return errors.New(text)
 	}
 	return &client.AnswerError{Text: text, Code: out.Err.Code, By: out.By}

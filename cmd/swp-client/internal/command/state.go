@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
@@ -39,8 +38,6 @@ func (f *flags) onState(ctx context.Context, address string, do func(context.Con
 	code := answered(err, state.Name).Code
 	failed := (*rpc.Error)(nil)
 	switch {
-	case code == profiles.SecurityPolicy.Alias():
-		return advise(err, "The access rules of the endpoint do not let this identity put that state, or it keeps none.")
 	case code == state.CodeParentMissing:
 		return advise(err, "Parents are put before their children, and have to be states that this identity may get.")
 	case code == state.CodeConflict:

@@ -1,0 +1,164 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// request is what a command asks an endpoint for, in the words of access rules.
+type request struct {
+	what               string // in front of the name, for people
+	profile, operation string
+
+	// name returns the name that rules have for it, without the partners of the address.
+	// Nil: there is none.
+	name func(cmd *cobra.Command, args []string) string
+
+	list string // the command that lists what this identity may use; empty: there is none
+}
+
+// requests are those of the commands, by their path below the program.
+func requests() map[string]request {
+	arg := func(i int) func(*cobra.Command, []string) string {
+		return func(_ *cobra.Command, args []string) string { return args[i] }
+	}
+	flag := func(name, otherwise string) func(*cobra.Command, []string) string {
+		return func(cmd *cobra.Command, _ []string) string { return cmp.Or(cmd.Flag(name).Value.String(), otherwise) }
+	}
+	fixed := func(name string) func(*cobra.Command, []string) string {
+		return func(*cobra.Command, []string) string { return name }
+	}
+	tool := func(cmd *cobra.Command, args []string) string { return server(cmd, args) + "/" + args[1] }
+	kind := func(cmd *cobra.Command, args []string) string {
+		return strings.TrimPrefix(target(args)+"/"+cmd.Flag("kind").Value.String(), "/")
+	}
+	method := request{"the method", "rpc", "call", arg(1), ""}
+	return map[string]request{
+		"mcp call":         {"the tool", "mcp", "tools/call", tool, "tools ls"},
+		"mcp list":         {"the tools of the MCP server", "mcp", "tools/list", server, "rpc call ADDR swp.info"},
+		"rpc call":         method,
+		"rpc stream":       method,
+		"a2a send":         {"tasks of the kind", "a2a", "task", kind, "agents ls"},
+		"agents get":       {"the card of", "agdisc", "get", arg(1), "agents ls"},
+		"tools get":        {"the tool", "tooldisc", "get", arg(1), "tools ls"},
+		"artifact put":     {"to offer the artifact", "artifact", "offer", flag("id", "ARTIFACT_ID"), "artifact ls"},
+		"artifact get":     {"the artifact", "artifact", "get", arg(1), "artifact ls"},
+		"state put":        {"to put a state", "state", "put", fixed("STATE_ID"), ""},
+		"state get":        {"the state", "state", "get", arg(1), ""},
+		"state delta":      {"to put a delta of", "state", "delta", arg(1), ""},
+		"events publish":   {"to publish events of the type", "events", "publish", flag("type", ""), ""},
+		"events subscribe": {"to subscribe", "events", "subscribe", fixed("EVENT_TYPE"), ""},
+		"relay publish":    {"to publish to the topic", "relay", "publish", arg(1), ""},
+		"relay consume":    {"to consume the topic", "relay", "consume", arg(1), ""},
+		"cred present":     {"to show credentials of the type", "cred", "present", flag("type", ""), ""},
+		"cred delegate":    {"to delegate credentials of the type", "cred", "delegate", fixed("CRED_TYPE"), ""},
+		"policy set":       {"to set hints", "policyhint", "set", nil, ""},
+		"obs set":          {"to set the trace context", "obs", "set", nil, ""},
+		"obs get":          {"to read the trace context", "obs", "get", nil, ""},
+		"sdl send":         {"to speak as", "sdl", "send", flag("from", "AGENT_ID"), ""},
+		"slip send":        {"to send to an agent", "slip", "send", fixed("AGENT_ID"), ""},
+	}
+}
+
+// target is what the address names behind the endpoint.
+func target(args []string) string {
+	_, target, _ := split(args[0])
+	return target
+}
+
+// server is the MCP server that a command names, or a word for the default one.
+func server(cmd *cobra.Command, args []string) string {
+	return cmp.Or(target(args), cmd.Flag("server").Value.String(), "SERVER")
+}
+
+// Codes of refusals: by access rules, and of what is not there for this identity.
+var (
+	denials = []string{profiles.SecurityPolicy.String(), profiles.SecurityPolicy.Alias(), rpc.CodeUnauthorized}
+	absents = []string{profiles.NotFound.String(), profiles.NotFound.Alias()}
+)
+
+// help adds to a report of a refusal what was asked for, and who can find out more: the
+// operator by the access rules, and this identity by what it may list.
+func (f *flags) help(r *cli.Report) {
+	if f.running == nil || r.Kind != cli.KindRefused {
+		return
+	}
+	path := strings.TrimPrefix(f.running.CommandPath(), f.running.Root().Name()+" ")
+	asked, known := requests()[path]
+	denied := slices.Contains(denials, r.Code)
+	if !known || !denied && !slices.Contains(absents, r.Code) {
+		return
+	}
+	args := f.running.Flags().Args()
+	name := strings.TrimPrefix(asked.named(f, args), r.Partner+"/")
+	reason := "finds the reason"
+	if !denied {
+		reason = "finds out whether rules hide it"
+	}
+	lines := []string{r.Advice, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
+		strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word(name)))}
+	if asked.list != "" {
+		lines = append(lines, "What this identity may use is listed by: swp-client "+asked.listing(args[0]))
+	}
+	r.Advice = strings.Trim(strings.Join(lines, "\n"), "\n")
+}
+
+// named returns the name that the rules of the endpoint at the address have for it.
+func (q *request) named(f *flags, args []string) string {
+	if q.name == nil {
+		return ""
+	}
+	name := visible(q.name(f.running, args))
+	if partner := target(args); f.partners && partner != "" {
+		name = partner + "/" + name
+	}
+	return name
+}
+
+// listing is the command line that lists what there is at an address.
+func (q *request) listing(address string) string {
+	addr, _, _ := split(address)
+	if strings.Contains(q.list, addrPlain) {
+		return strings.Replace(q.list, addrPlain, addr.String(), 1)
+	}
+	return q.list + " " + addr.String()
+}
+
+// operator is who reads the rules that refused.
+func operator(r *cli.Report) string {
+	if r.Partner != "" {
+		return "The operator of partner " + visible(r.Partner)
+	}
+	return "Its operator"
+}
+
+// identityFor is who this side is to the endpoint that refused, or a word for it: a
+// partner knows the endpoint that was dialled.
+func (f *flags) identityFor(r *cli.Report) string {
+	if r.Partner != "" {
+		return "IDENTITY_OF_THE_ENDPOINT_HERE"
+	}
+	if id, err := f.findIdentity(); err == nil {
+		return cmp.Or(id.Name(), "IDENTITY")
+	}
+	return "IDENTITY"
+}
+
+// word is text as one word of a shell.
+func word(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/:@%+=,-", r)
+	}
+	if !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
