@@ -68,7 +68,7 @@ var rules = []rule{
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
 
-	{"internal/partner", []string{"internal/backoff", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "profiles/obs", "profiles/policyhint", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
+	{"internal/partner", []string{"internal/backoff", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
 	{"internal/audit", []string{"transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
 	{"internal/access", nil, nil, "rules and patterns, for whoever has something to protect"},
@@ -104,7 +104,7 @@ var rules = []rule{
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
 	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
 	{"daemon/tracing", []string{"profiles", "profiles/obs", "transport/endpoint"}, []string{"go.opentelemetry.io/otel"}, "the one place that knows OpenTelemetry"},
-	{"daemon/internal/part", []string{"daemon/boundlog", "daemon/config", "profiles/all", "transport", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "what a part is; knows no part"},
+	{"daemon/internal/part", []string{"daemon/boundlog", "daemon/config", "profiles", "profiles/all", "transport", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "what a part is; knows no part"},
 	{"daemon/internal/guard", []string{"daemon/boundlog", "daemon/config", "daemon/internal/part", "internal/access", "internal/bridge/gate", "profiles", "profiles/all", "transport"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "who is let in and what they may do"},
 	{"daemon/internal/identity", []string{"daemon/certinfo", "daemon/config", "daemon/devpki", "daemon/internal/part", "profiles", "profiles/all", "transport"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "certificates; knows nobody who shows them"},
 	{"daemon/internal/telemetry", []string{"daemon/accesslog", "daemon/boundlog", "daemon/config", "daemon/tracing", "daemon/internal/guard", "daemon/internal/part", "profiles", "transport", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "what is reported, by whomever"},
@@ -126,6 +126,7 @@ var rules = []rule{
 	{"daemon/...", []string{"..."}, []string{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
 	}, "configuration, logs and certificates, for the daemon and its parts"},
+	{"test/stranger", nil, nil, "a peer written from the documents alone"},
 	{"examples/...", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "programs written as others would"},
 	{"cmd/internal/cli/clitest", nil, []string{"github.com/rogpeppe/go-internal"}, "programs in the process of their scripts"},
 	{"cmd/...", []string{"..."}, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "go.uber.org/zap", "golang.org/x/term"}, "flags and wiring"},

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -87,13 +85,14 @@ func (k *Kept) meet(ctx context.Context) (*held, error) {
 		return nil, err
 	}
 	if k.knows() == unserved {
+		c.mute = true
 		return newHeld(c), nil
 	}
 	if err = k.ask(ctx, c); err == nil {
 		return newHeld(c), nil
 	}
 	c.Close()
-	if k.knows() == served || !overProfile(err) {
+	if k.knows() == served || !endpoint.OverProfile(err) {
 		return nil, err
 	}
 	if c, err = k.dial(ctx); err != nil {
@@ -105,6 +104,7 @@ func (k *Kept) meet(ctx context.Context) (*held, error) {
 		return nil, err
 	}
 	k.learn(unserved)
+	c.mute = true
 	return newHeld(c), nil
 }
 
@@ -145,17 +145,4 @@ func (k *Kept) learn(what calls) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calls = what
-}
-
-// overProfile reports whether a connection may have ended because the peer does not serve
-// the profile of a message.
-func overProfile(err error) bool {
-	closed, fault := (*transport.CloseError)(nil), (*profiles.Error)(nil)
-	switch {
-	case errors.As(err, &closed):
-		return closed.Remote && (closed.Code == 0 || closed.Code == uint64(profiles.UnknownProfile))
-	case errors.As(err, &fault):
-		return fault.Code == profiles.UnknownProfile
-	}
-	return errors.Is(err, endpoint.ErrEnded) || errors.Is(err, endpoint.ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET)
 }

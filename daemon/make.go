@@ -24,6 +24,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // makeBase makes the parts that all others need.
@@ -59,6 +60,7 @@ func (d *daemon) makeBase() error {
 	d.add(d.trail)
 	d.endpoints = &entrances.Endpoints{
 		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit, Recorder: d.trail,
+		Ask: rpc.Acquaint,
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,

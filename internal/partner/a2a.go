@@ -35,12 +35,13 @@ func (l *Link) declare() {
 
 // reached tells them on which session the partner is, if it serves what they pass on.
 func (l *Link) reached(up *Up) {
-	agents := l.honours(up, a2a.ProfileID, a2a.ExtAgent)
-	if l.opts.Tasks != nil && (agents || l.Serves(up, a2a.ProfileID)) {
-		l.opts.Tasks.Reached(l.opts.Name, up.Session, agents)
+	if l.opts.Tasks != nil {
+		l.opts.Tasks.Reached(l.opts.Name, up.Session, profiles.Heeds(up.Session, a2a.ProfileID, a2a.ExtAgent))
 	}
-	if l.opts.Deliveries != nil && l.Serves(up, relay.ProfileID) {
-		l.opts.Deliveries.Reached(l.opts.Name, up.Session, relay.Knows{RPC: l.Serves(up, rpc.ProfileID), Targets: l.honours(up, 0, profiles.ExtTarget)})
+	if l.opts.Deliveries != nil && profiles.Serves(up.Session, relay.ProfileID) {
+		l.opts.Deliveries.Reached(l.opts.Name, up.Session, relay.Knows{
+			RPC: profiles.Serves(up.Session, rpc.ProfileID), Targets: profiles.Heeds(up.Session, 0, profiles.ExtTarget),
+		})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// worthwhile is how long a session lasts whose partner has taken it.
+const worthwhile = time.Second
+
 var errBetter = errors.New("partner: another session of the two ends stays")
 
 // enter makes a session one of those that could carry something, until it ends.
@@ -26,6 +29,9 @@ func (l *Link) enter(up *Up) {
 	l.choose(nil)
 	context.AfterFunc(up.Session.Context(), func() {
 		l.mu.Lock()
+		if time.Since(up.since) < worthwhile { // so it was not the question that ended the one before
+			l.mute = false
+		}
 		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
 		l.mu.Unlock()
 		l.choose(context.Cause(up.Session.Context()))

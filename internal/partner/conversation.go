@@ -272,7 +272,7 @@ func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !c.server.link.honours(now, mcpmap.ProfileID, mcpmap.ExtSession) {
+	if !profiles.Heeds(now.Session, mcpmap.ProfileID, mcpmap.ExtSession) {
 		return nil, "", c.server.link.ignorant("extension 17 of MCP, sessions")
 	}
 	c.mu.Lock()
@@ -322,6 +322,8 @@ func (c *conversation) listen() {
 		var gone *rpc.Error
 		switch {
 		case draining.Err() != nil:
+		case profiles.IsUnserved(err): // by calls alone does it hear of what the server starts
+			return
 		case errors.As(err, &gone) && !gone.Retryable:
 			c.cancel(errLost)
 			c.client.Ended()

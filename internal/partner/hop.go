@@ -222,9 +222,9 @@ func (t *trip) ready(ctx context.Context) (*Up, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !t.link.Serves(up, t.profile.ID):
+	case !profiles.Serves(up.Session, t.profile.ID):
 		return nil, t.link.ignorant("profile " + t.profile.Name)
-	case t.rest != "" && !t.link.honours(up, 0, profiles.ExtTarget):
+	case t.rest != "" && !profiles.Heeds(up.Session, 0, profiles.ExtTarget):
 		return nil, t.link.ignorant("extension 52, targets")
 	}
 	return up, nil

@@ -126,6 +126,9 @@ func (l *Link) Adopt(s *endpoint.Session) {
 		ctx, cancel := context.WithTimeout(l.ctx, l.opts.DialTimeout)
 		defer cancel()
 		info, err := l.ask(ctx, s)
+		if err != nil && s.Context().Err() == nil && !l.asks() { // it says nothing, and stays
+			info, err = l.ask(ctx, s)
+		}
 		if err == nil && (info.Partner || len(l.opts.Addresses) == 0) {
 			l.enter(&Up{Session: s, info: info, since: time.Now()})
 		}
@@ -207,14 +210,6 @@ func (l *Link) Targets() []string {
 		return nil
 	}
 	return l.current.info.Targets
-}
-
-// honours reports whether the partner acts on an extension of a profile.
-func (l *Link) honours(up *Up, profile, extension uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Contains(up.info.Extensions[profile], extension) ||
-		slices.Contains(l.opts.Extensions[profile], extension)
 }
 
 // while returns a ctx that ends with Drain and Close, or when another session carries the
@@ -364,7 +359,7 @@ func (l *Link) doubting(up *Up) (stop func() bool) {
 // doubt ends a session on which the partner gives no sign of life. One goroutine at a time
 // asks.
 func (l *Link) doubt(up *Up) {
-	if !l.asks() || !l.doubts.CompareAndSwap(false, true) {
+	if !profiles.Serves(up.Session, rpc.ProfileID) || !l.doubts.CompareAndSwap(false, true) {
 		return
 	}
 	defer l.doubts.Store(false)
@@ -375,13 +370,22 @@ func (l *Link) doubt(up *Up) {
 	}
 }
 
-// ask returns what the other end offers. An endpoint that does not know swp.info, or
-// does not let us call it, offers nothing that it would say.
+// ask returns what the other end offers, and has its session remember it. An endpoint that
+// does not know swp.info, or does not let us call it, offers nothing that it would say.
 func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
-	if !l.asks() {
-		return l.configuredInfo(), nil
+	info, err := l.question(ctx, s)
+	if err == nil {
+		l.learn(s, &info)
 	}
-	result, err := rpc.Call(ctx, s, rpc.MethodInfo, nil)
+	return info, err
+}
+
+// question puts the question to a partner that is asked.
+func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
+	if !l.asks() {
+		return rpc.Info{}, nil
+	}
+	result, err := rpc.Call(profiles.Probing(ctx), s, rpc.MethodInfo, nil)
 	var fault *rpc.Error
 	if err == nil || errors.As(err, &fault) {
 		l.answered()
@@ -389,7 +393,7 @@ func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
 	switch {
 	case fault != nil:
 		return rpc.Info{}, nil
-	case err != nil && (errors.Is(context.Cause(s.Context()), endpoint.ErrEnded) || s.Context().Err() == nil && ctx.Err() != nil) && l.unanswered():
+	case err != nil && overQuestion(ctx, s, err) && l.unanswered():
 		return rpc.Info{}, fmt.Errorf("partner: it does not answer %s, and is not asked again until its entry changes; list its profiles in partners.%s.profiles: %w",
 			rpc.MethodInfo, l.opts.Name, err)
 	case err != nil:
@@ -409,6 +413,15 @@ func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
 	})
 	info.Targets = info.Targets[:min(len(info.Targets), maxTargets)]
 	return info, nil
+}
+
+// overQuestion reports whether a session may have ended because it was asked what it
+// offers, or leaves that unanswered.
+func overQuestion(ctx context.Context, s *endpoint.Session, err error) bool {
+	if s.Context().Err() == nil && ctx.Err() != nil {
+		return true
+	}
+	return endpoint.OverProfile(err) || endpoint.OverProfile(context.Cause(s.Context()))
 }
 
 func (l *Link) failed(err error) {

@@ -47,7 +47,7 @@ func (l *Link) list(up *Up) {
 // listAgents takes over which agents the partner lists. One that fails to say leaves the
 // list as it was.
 func (l *Link) listAgents(ctx context.Context, up *Up) {
-	if l.opts.Agents == nil || !l.Serves(up, agdisc.ProfileID) || !l.Serves(up, rpc.ProfileID) {
+	if l.opts.Agents == nil || !profiles.Serves(up.Session, agdisc.ProfileID) {
 		return
 	}
 	var list []agdisc.Entry
@@ -91,7 +91,7 @@ func (l *Link) refreshTools(ctx context.Context) {
 	l.mu.Lock()
 	up, due := l.current, l.current != l.toolsOf || time.Since(l.toolsAt) >= listEvery
 	l.mu.Unlock()
-	if up == nil || !due || l.opts.Tools == nil || !l.Serves(up, tooldisc.ProfileID) {
+	if up == nil || !due || l.opts.Tools == nil {
 		return
 	}
 	if l.listTools(ctx, up) {

@@ -113,10 +113,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.target == "" && !s.link.Serves(up, mcpmap.ProfileID) {
-		return nil, s.link.ignorant("profile mcp")
-	}
-	if s.target != "" && !s.link.honours(up, mcpmap.ProfileID, mcpmap.ExtTarget) {
+	if s.target != "" && !profiles.Heeds(up.Session, mcpmap.ProfileID, mcpmap.ExtTarget) {
 		return nil, s.link.ignorant("extension 16 of MCP, the name of a server")
 	}
 	return up, nil
@@ -143,12 +140,4 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 		x.FinishStatus(result.Octets, result.Status)
 	}
 	return result.Session, nil
-}
-
-// ignorant is the *Error for a partner that would take a call for another.
-func (l *Link) ignorant(of string) *profiles.Error {
-	return &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_extension", Domain: true,
-		Text: "partner " + l.opts.Name + " does not know of " + of,
-	}
 }

@@ -37,7 +37,7 @@ func newSimple(t *testing.T, silent bool) *simple {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := endpoint.New(endpoint.Options{Registry: r})
+	ep, err := endpoint.New(endpoint.Options{Registry: r, Reserved: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAPartnerThatAnswersNoQuestionIsAskedOnce(t *testing.T) {
 				if err != nil || s.asked.Load() != 1 || s.dialed.Load() != 2 {
 					t.Fatalf("%v after %d connections and %d questions", err, s.dialed.Load(), s.asked.Load())
 				}
-				if l.Serves(up, mcpmap.ProfileID) {
+				if profiles.Serves(up.Session, mcpmap.ProfileID) {
 					t.Error("it is taken to serve what nobody has said that it serves")
 				}
 			})
@@ -119,7 +119,7 @@ func TestAPartnerWhoseProfilesAreKnownIsNotAsked(t *testing.T) {
 		if err != nil || s.asked.Load() != 0 || s.dialed.Load() != 1 {
 			t.Fatalf("%v after %d connections and %d questions", err, s.dialed.Load(), s.asked.Load())
 		}
-		if !l.Serves(up, a2a.ProfileID) || l.Serves(up, rpc.ProfileID) {
+		if !profiles.Serves(up.Session, a2a.ProfileID) || profiles.Serves(up.Session, rpc.ProfileID) {
 			t.Error("it serves other profiles than its entry says")
 		}
 	})

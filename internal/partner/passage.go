@@ -2,13 +2,10 @@ package partner
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/obs"
-	"github.com/slimwire/swp/profiles/policyhint"
 )
 
 // Trace says what of a trace context crosses to a partner.
@@ -32,11 +29,6 @@ func (l *Link) onward(
 	if fault := p.Spent(); fault != nil {
 		return nil, nil, fault
 	}
-	for _, h := range profiles.HintsOf(ctx, on.Name) {
-		if h.Mode == profiles.Must && on.Scope != "" && !l.servesNow(policyhint.ProfileID) {
-			return nil, nil, l.ignorant("profile policyhint, and a hint is a MUST")
-		}
-	}
 	switch {
 	case l.opts.Carrier != nil:
 		ctx = profiles.WithForward(l.crossing(ctx), l.opts.Carrier, on, lifecycle)
@@ -46,17 +38,10 @@ func (l *Link) onward(
 	return ctx, p.Append(nil, time.Now()), nil
 }
 
-// crossing returns ctx with what of its trace context and its hints crosses. What is
-// optional is left out for a partner that is not known to serve its profile, because a
-// message of it could end the session.
+// crossing returns ctx with what of its trace context crosses.
 func (l *Link) crossing(ctx context.Context) context.Context {
-	if all := profiles.AllHints(ctx); len(all) > 0 && !l.servesNow(policyhint.ProfileID) {
-		ctx = profiles.WithHints(ctx, slices.DeleteFunc(slices.Clone(all), func(h profiles.Hint) bool { return h.Mode != profiles.Must }))
-	}
 	trace := profiles.TraceOf(ctx)
 	switch {
-	case trace != profiles.Trace{} && !l.servesNow(obs.ProfileID):
-		return profiles.WithTrace(ctx, profiles.Trace{})
 	case trace == profiles.Trace{}, l.opts.Trace == TraceFull, l.opts.Trace == TraceParent && trace.State == "":
 		return ctx
 	case l.opts.Trace == TraceParent:

@@ -117,7 +117,7 @@ func (c *call) pass(ctx context.Context) error {
 		return err
 	}
 	if c.target != "" {
-		if !c.link.honours(up, 0, profiles.ExtTarget) {
+		if !profiles.Heeds(up.Session, 0, profiles.ExtTarget) {
 			return c.link.ignorant("extension 52, targets")
 		}
 		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(c.target))
@@ -168,9 +168,9 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 	switch {
 	case err != nil:
 		return nil, err
-	case !l.Serves(up, relay.ProfileID) || !l.Serves(up, rpc.ProfileID):
+	case !profiles.Serves(up.Session, relay.ProfileID) || !profiles.Serves(up.Session, rpc.ProfileID):
 		return nil, l.ignorant("profile " + relay.Name)
-	case e.Target != "" && !l.honours(up, 0, profiles.ExtTarget):
+	case e.Target != "" && !profiles.Heeds(up.Session, 0, profiles.ExtTarget):
 		return nil, l.ignorant("extension 52, targets")
 	}
 	ctx, ext, err := l.onward(ctx, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)

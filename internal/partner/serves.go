@@ -3,23 +3,9 @@ package partner
 import (
 	"slices"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 )
-
-// Serves reports whether the partner is known to serve a profile: its entry says so, or
-// it has said so itself. A message of another profile could end the session.
-func (l *Link) Serves(up *Up, profile uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(up.info.Profiles, func(p rpc.ProfileInfo) bool { return p.ID == profile })
-}
-
-// servesNow is Serves of the session that carries what is passed on now; true while there
-// is none.
-func (l *Link) servesNow(profile uint64) bool {
-	up := l.Now()
-	return up == nil || l.Serves(up, profile)
-}
 
 // asks reports whether the partner is asked what it offers.
 func (l *Link) asks() bool {
@@ -31,13 +17,11 @@ func (l *Link) asks() bool {
 	return !l.mute
 }
 
-// configuredInfo returns the offer of a partner that is not asked, by its configuration.
-func (l *Link) configuredInfo() rpc.Info {
-	var info rpc.Info
-	for _, id := range l.opts.Profiles {
-		info.Profiles = append(info.Profiles, rpc.ProfileInfo{ID: id})
-	}
-	return info
+// learn notes which profiles and extensions the peer of a session serves, by configuration
+// and by its swp.info.
+func (l *Link) learn(s profiles.Session, info *rpc.Info) {
+	profiles.Learn(s, profiles.Offer{Profiles: l.opts.Profiles, Extensions: l.opts.Extensions})
+	profiles.Learn(s, info.Offer())
 }
 
 // unanswered notes that the partner ends a session, or says nothing, when it is asked what
@@ -55,4 +39,12 @@ func (l *Link) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known, l.mute = true, false
+}
+
+// ignorant is the *Error for a partner that would take a message for another.
+func (l *Link) ignorant(of string) *profiles.Error {
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "partner_extension", Domain: true,
+		Text: "partner " + l.opts.Name + " does not know of " + of,
+	}
 }

@@ -198,7 +198,7 @@ func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case t.w == nil && !l.key.to.Serves(up, rpc.ProfileID):
+	case t.w == nil && !profiles.Serves(up.Session, rpc.ProfileID):
 		return nil, l.key.to.ignorant("profile rpc, which confirms what has no answer")
 	}
 	if up != l.up {

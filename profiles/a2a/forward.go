@@ -3,6 +3,7 @@ package a2a
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -142,6 +143,14 @@ func (f *forward) refused(m *ResultBody, endpoint []byte) {
 	}
 }
 
+// refusedFor is reasonRefused, followed by why the task was not sent at all.
+func refusedFor(err error) string {
+	if fault, ok := errors.AsType[*profiles.Error](err); ok && fault.Domain {
+		return cutReason(reasonRefused + ": " + fault.Text)
+	}
+	return reasonRefused
+}
+
 // lost implements receiver.
 func (f *forward) lost(err error) {
 	t := f.t
@@ -155,6 +164,6 @@ func (f *forward) lost(err error) {
 		t.exec.awaitAgent()
 	default:
 		s.report(t, err)
-		t.fail(reasonRefused)
+		t.fail(refusedFor(err))
 	}
 }

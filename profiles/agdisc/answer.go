@@ -56,7 +56,7 @@ func (c *Card) doc() *Doc {
 func faultOf(err error) *profiles.Error {
 	var fault *profiles.Error
 	switch {
-	case errors.As(err, new(*profiles.PeerError)):
+	case errors.As(err, new(*profiles.PeerError)), profiles.IsUnserved(err):
 		return errUnknown
 	case errors.As(err, &fault) && fault.Pace:
 		return fault

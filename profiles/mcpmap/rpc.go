@@ -41,6 +41,7 @@ func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byt
 	if err != nil {
 		return nil, err
 	}
+	profiles.Learn(sess, profiles.Offer{Profiles: []uint64{ProfileID}}) // on this connection nothing of it may have come yet
 	c := m.conn(sess)
 	s.setConn(c)
 	l := &listener{conn: c, lane: lane, ended: ended}

@@ -25,8 +25,9 @@ func Send(ctx context.Context, on profiles.Sender, t profiles.Trace, ids IDs) er
 }
 
 // Forward implements profiles.Carrier: it sends the trace context of ctx for the msg_id of
-// a message, or the id of its lifecycle. It does not wait until the peer reads it. A failed
-// trace does not fail the message; the next message on the lane gets the error.
+// a message, or the id of its lifecycle, unless the peer is not known to serve the profile.
+// It does not wait until the peer reads it. A failed trace does not fail the message; the
+// next message on the lane gets the error.
 func (*Contexts) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
 	t := profiles.TraceOf(ctx)
 	ids := IDs{MsgID: m.MsgID}

@@ -60,7 +60,8 @@ func setEnvelope(hints []profiles.Hint) e1.Envelope {
 // message opens. Hints of the connection and of the original lifecycle become hints of that
 // lifecycle, because the outgoing connection may be shared. For a message that opens no
 // lifecycle nothing is sent. Modes do not change. If a hint is a MUST, Forward waits, at
-// most for Options.Forward, until the peer has accepted it.
+// most for Options.Forward, until the peer has accepted it. If the peer is not known to serve
+// the profile, no hints are sent, and Forward fails if one is a MUST.
 func (h *Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
 	if m.Scope == "" {
 		return ctx, nil
@@ -72,6 +73,15 @@ func (h *Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onw
 	wait, cancel := context.WithTimeout(ctx, h.opts.Forward)
 	defer cancel()
 	err := send(wait, lane, hints)
+	switch {
+	case profiles.IsUnserved(err) && hints[0].Mode < profiles.Must:
+		return ctx, nil
+	case profiles.IsUnserved(err):
+		return nil, &profiles.Error{
+			Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
+			Text: "a hint is a MUST, and the next endpoint is not known to serve profile " + Name,
+		}
+	}
 	if errors.As(err, new(*ViolationError)) || errors.As(err, new(*profiles.PeerError)) {
 		err = &profiles.Error{
 			Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,

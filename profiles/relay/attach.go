@@ -79,6 +79,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	if !a.allowed() {
 		return errDenied
 	}
+	profiles.Learn(call.Session(), profiles.Offer{Profiles: []uint64{ProfileID}}) // it asks for deliveries
 	s.meet(call.Session())
 	far := at.partner != ""
 	s.mu.Lock()

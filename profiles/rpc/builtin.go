@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -44,6 +46,29 @@ type Info struct {
 // Idle returns IdleMillis as a duration, capped at the largest useful value.
 func (i *Info) Idle() time.Duration {
 	return time.Duration(min(i.IdleMillis, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
+// Offer returns what it says of profiles and extensions.
+func (i *Info) Offer() profiles.Offer {
+	o := profiles.Offer{Extensions: i.Extensions}
+	for _, p := range i.Profiles {
+		o.Profiles = append(o.Profiles, p.ID)
+	}
+	return o
+}
+
+// Acquaint asks the peer of a session what it serves, if it serves this profile, and notes
+// it. It reports whether the peer has answered. It is for endpoint.Options.Ask.
+func Acquaint(ctx context.Context, s profiles.Session) (answered bool) {
+	if !profiles.Serves(s, ProfileID) {
+		return false
+	}
+	var info Info
+	if err := CallJSON(ctx, s, MethodInfo, nil, &info); err != nil {
+		return errors.As(err, new(*Error))
+	}
+	profiles.Learn(s, info.Offer())
+	return true
 }
 
 // ProfileInfo is one profile of an Info.

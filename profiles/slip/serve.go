@@ -99,12 +99,13 @@ type passing struct {
 	ext     e1.Extensions
 }
 
-// run passes the message on. If the agent leaves before that, it counts as absent.
+// run passes the message on. If the agent leaves before that, or is not known to serve this
+// profile, it counts as absent.
 func (p *passing) run(ctx context.Context) error {
 	s := p.s
 	if s.opts.Agents != nil {
 		if to, ok := s.opts.Agents.Session(p.dst); ok {
-			if err := p.send(ctx, to, p.ext); to.Context().Err() == nil {
+			if err := p.send(ctx, to, p.ext); to.Context().Err() == nil && !profiles.IsUnserved(err) {
 				return err
 			}
 		}

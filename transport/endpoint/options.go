@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -54,6 +55,18 @@ type Options struct {
 	// message was refused (docs/profile-error-path.md). Peers that do not know
 	// the profile close the connection, so it is off by default.
 	ErrorFrames bool
+
+	// Reserved restricts what is sent on a session to the profiles that its peer is known to
+	// serve (Session.Known). Messages of other profiles fail with profiles.Unserved. Without
+	// Reserved everything is sent. A peer may close the connection because of a message of a
+	// profile that it does not know.
+	Reserved bool
+
+	// Ask asks the peer of a session which profiles it serves, and enters them in
+	// Session.Known. It reports whether the peer need not be asked again. It is called if
+	// Reserved would refuse a message, with a context of at most 10 s, and by one goroutine
+	// at a time for each session. Nil: no peer is asked.
+	Ask func(ctx context.Context, s profiles.Session) (asked bool)
 
 	// Bounds limits the resources that peers can use.
 	Bounds Bounds

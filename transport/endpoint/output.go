@@ -98,8 +98,12 @@ func (o *output) tooLarge(env *e1.Envelope) error {
 	return nil
 }
 
-// send queues one frame. p says what to do if there is no room.
+// send queues one frame, unless the peer is not known to serve its profile. p says what to do
+// if there is no room.
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
+	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
+		return err
+	}
 	size := env.Size()
 	if err := o.tooLarge(env); err != nil {
 		return err

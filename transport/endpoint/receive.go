@@ -34,6 +34,7 @@ func (l *lane) receive(body []byte) {
 		l.refuse(nil, profiles.Errorf(profiles.UnknownProfile, "profile_id %d is not served here", env.ProfileID), fatalUnlessTold)
 		return
 	}
+	l.s.known.Used(env.ProfileID)
 	if err := env.Validate(&opts.Envelope); err != nil { // rows 15 to 18
 		l.refuse(nil, CodeOf(err), ordinary)
 		return

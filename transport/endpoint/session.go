@@ -35,6 +35,10 @@ type Session struct {
 	queued  atomic.Int64 // octets in their output queues
 	words   atomic.Int64 // octets of terminal answers among them
 
+	known  profiles.Known
+	asking chan struct{} // held by who has the peer say what it serves
+	asked  bool          // of Options.Ask; guarded by asking
+
 	deferred atomic.Int64 // octets of messages whose commit is under way
 	memory   memory       // its share of octets in flight: grown buffers and copied requests
 
@@ -61,6 +65,9 @@ func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
 	s := &Session{ep: e, opts: e.opts.Load(), conn: conn, peer: profiles.Peer(*conn.Peer()), id: id}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.memory.limit = s.opts.Bounds.InFlightBytesPerConn
+	if s.opts.Ask != nil {
+		s.asking = make(chan struct{}, 1)
+	}
 	_, _ = rand.Read(s.prefix[:]) // never fails
 	return s
 }

@@ -1,6 +1,7 @@
 package entrances
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,13 +27,18 @@ type Endpoints struct {
 	Access     profiles.Access
 	Admit      func() error
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
+
+	// Ask asks a peer which profiles it serves, see endpoint.Options.
+	Ask func(ctx context.Context, s profiles.Session) (asked bool)
 }
 
-// Options returns the options of an endpoint with or without error path.
+// Options returns the options of an endpoint with or without error path. Peers get only
+// messages of profiles that they are known to serve.
 func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	o := boundedBy(e.Config)
 	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
 	o.Recorder, o.Admit, o.InFlightOf, o.ErrorFrames = e.Recorder, e.Admit, e.InFlightOf, errorFrames
+	o.Reserved, o.Ask = true, e.Ask
 	return o
 }
 

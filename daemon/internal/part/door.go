@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -14,6 +15,8 @@ import (
 type Passage struct {
 	near *endpoint.Endpoint // of the callers
 	far  *endpoint.Endpoint
+
+	offers, asks profiles.Offer // what the far and the near ends serve
 }
 
 // NewPassage makes a Passage between two endpoints with these options.
@@ -27,15 +30,17 @@ func NewPassage(near, far endpoint.Options) (*Passage, error) {
 	if err != nil {
 		return nil, err // the near endpoint has no sessions yet
 	}
-	return &Passage{near: outer, far: inner}, nil
+	return &Passage{near: outer, far: inner, offers: far.Registry.Offer(), asks: near.Registry.Offer()}, nil
 }
 
 // Pass opens a pipe. It calls opened with the far end before any message.
 func (p *Passage) Pass(from, to string, opened func(transport.Conn)) (near, far *endpoint.Session) {
 	a, b := transport.NewPipe(transport.PipeOptions{A: from, B: to})
 	opened(b)
-	far = p.far.Attach(b)
-	return p.near.Attach(a), far
+	near, far = p.near.Attach(a), p.far.Attach(b)
+	near.Known().Learn(p.offers)
+	far.Known().Learn(p.asks)
+	return near, far
 }
 
 // End ends all sessions, and refuses new ones.

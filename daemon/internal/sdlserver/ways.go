@@ -125,7 +125,7 @@ func (w *Ways) State(ctx context.Context, identity, agentID string, body []byte)
 // pass sends an event to a partner and waits for its confirmation. If that fails, the relay
 // keeps the event for the partner.
 func (w *Ways) pass(ctx context.Context, link *partner.Link, e *carriage.Event) error {
-	if up := link.Now(); up != nil && link.Serves(up, carriage.ProfileID) && link.Serves(up, rpc.ProfileID) && w.confirmed(ctx, up, e) == nil {
+	if up := link.Now(); up != nil && profiles.Serves(up.Session, carriage.ProfileID) && profiles.Serves(up.Session, rpc.ProfileID) && w.confirmed(ctx, up, e) == nil {
 		return nil
 	}
 	return w.keep(ctx, e, link.Name()+"/"+sdlagent.Topic(e.AgentID))

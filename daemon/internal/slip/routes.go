@@ -79,7 +79,7 @@ func (a *announced) find(ctx context.Context, link *partner.Link, agentID string
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
 	up, err := link.Ready(ctx)
-	if err != nil || !link.Serves(up, messages.ProfileID) {
+	if err != nil || !profiles.Serves(up.Session, messages.ProfileID) {
 		return nil
 	}
 	a.mu.Lock()
