@@ -72,6 +72,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	for typ, value := range req.Extensions.All() {
 		if rest, ok := bytes.CutPrefix(value, []byte(instanceParam)); ok && typ == ExtParam {
 			instance = string(rest)
+			profiles.Learn(session, resumes)
 		}
 	}
 	s.mu.Lock()
@@ -86,6 +87,10 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	s.agents.remember(a)
 	return nil
 }
+
+// resumes is the offer of an agent that names its process, or of an executor that numbers
+// its Events: both serve only to resume a task.
+var resumes = profiles.Offer{Profiles: []uint64{ProfileID}, Extensions: map[uint64][]uint64{ProfileID: {ExtResume}}}
 
 // resume continues the tasks of an agent that has connected, and gives it the tasks that
 // waited for such an agent. The caller holds mu.

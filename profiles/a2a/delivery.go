@@ -112,9 +112,10 @@ type Delivery struct {
 // Task is queued for writing. ctx also carries the trace context and the hints of the task.
 // The caller closes the Delivery.
 //
-// A Task without an Event or a Result is sent again after a while; the receiver does not
-// execute it twice. A second Delivery of one task_id to one identity replaces the first,
-// whose Recv then fails with profiles.ErrFinished.
+// A Task without an Event or a Result is sent again after a while, if the peer is known to
+// support extension 20, so that it does not execute the task twice. A second Delivery of one
+// task_id to one identity replaces the first, whose Recv then fails with
+// profiles.ErrFinished.
 func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, opts SendOptions) (*Delivery, error) {
 	id := t.ID
 	if id == nil {

@@ -21,7 +21,7 @@ const (
 
 var (
 	// silences are the pauses without an Event or a Result after which a Task is sent
-	// again.
+	// again, if repeatable says so.
 	silences = backoff.Exponential{First: 3 * time.Second, Longest: 30 * time.Second}
 
 	// pauses are the pauses before a Task is sent again after a refusal, or after an Event
@@ -80,7 +80,8 @@ func (d *Delivery) run(call profiles.Call) {
 		if call == nil {
 			call, err = d.post(d.ctx)
 		}
-		if err == nil {
+		posted := err == nil
+		if posted {
 			err = d.listen(call, silences.After(failures))
 			call.Close()
 			call = nil
@@ -97,7 +98,7 @@ func (d *Delivery) run(call profiles.Call) {
 			return
 		case errors.Is(err, errMissing), errors.Is(err, errSilent):
 			continue
-		case errors.As(err, &refused) && !refused.Retryable:
+		case errors.As(err, &refused) && !refused.Retryable, posted && !d.repeatable():
 			d.end(err)
 			return
 		}
@@ -108,6 +109,10 @@ func (d *Delivery) run(call profiles.Call) {
 		d.pause(pauses.After(failures))
 	}
 }
+
+// repeatable reports whether the executor is known to support extension 20. Another executor
+// might execute a Task twice that is sent again.
+func (d *Delivery) repeatable() bool { return profiles.Heeds(d.session, ProfileID, ExtResume) }
 
 // progress reports whether a message arrived since the Task was sent.
 func (d *Delivery) progress() bool {
@@ -162,7 +167,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 			switch {
 			case d.seq.missing && d.to.wantsMissing():
 				d.resend()
-			case !d.answered:
+			case !d.answered && d.repeatable():
 				cancel(errSilent)
 			}
 		})
@@ -183,7 +188,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 		if !bytes.Equal(m.TaskID, d.id) {
 			return profiles.Errorf(profiles.InvalidProfilePayload, "a2a: result of another task in answer to a task")
 		}
-		at, err := readPosition(env.Extensions)
+		at, err := d.position(env.Extensions)
 		if err != nil {
 			return err
 		}

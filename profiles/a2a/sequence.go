@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -42,7 +43,7 @@ func (q *sequence) take(at position) {
 
 // event handles an Event of the executor.
 func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
-	at, err := readPosition(req.Extensions)
+	at, err := d.position(req.Extensions)
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,16 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 	d.seq.take(at)
 	d.mu.Unlock()
 	return d.to.event(req, m, at)
+}
+
+// position reads the extensions of a message of the executor. An executor that numbers its
+// Events can send them again.
+func (d *Delivery) position(ext e1.Extensions) (position, error) {
+	at, err := readPosition(ext)
+	if err == nil && at.numbered && !profiles.Heeds(d.session, ProfileID, ExtResume) {
+		profiles.Learn(d.session, resumes)
+	}
+	return at, err
 }
 
 // drop records a missing Event, and requests it if there is room again. The caller holds
