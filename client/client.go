@@ -83,6 +83,7 @@ type Client struct {
 	end     func()                   // closes set, if Dial made it
 	closed  sync.Once                // end was called
 	info    atomic.Pointer[rpc.Info] // what the peer offers, if a Kept has asked
+	mute    bool                     // the peer does not serve profile 12, so no message of it is sent
 }
 
 // SplitTarget splits swp+tls://host:port/target. The target is the name of a server or an

@@ -16,10 +16,14 @@ import (
 
 // Info asks the peer what it offers.
 func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
+	if c.mute {
+		return nil, fmt.Errorf("%s does not say what it offers: it has ended a connection over swp.info, and is not asked again", c.address)
+	}
 	var info rpc.Info
 	if err := rpc.CallJSON(ctx, c.peer, rpc.MethodInfo, nil, &info); err != nil {
 		return nil, c.Explain(err)
 	}
+	c.peer.Known().Learn(info.Offer())
 	return &info, nil
 }
 

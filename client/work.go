@@ -161,9 +161,12 @@ func (w *work) declare(ctx context.Context) error {
 }
 
 // agentTaken returns an error if the peer has refused a declared agent. A refused Handshake
-// has no answer, but the list of agents marks those of the asker. A peer without that list
-// is assumed to have accepted.
+// has no answer, but the list of agents marks those of the asker. A peer without that list,
+// or without RPC, is assumed to have accepted.
 func (c *Client) agentTaken(ctx context.Context, agent string) error {
+	if c.mute {
+		return c.Context().Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	// On QUIC the list may overtake the Handshake.
