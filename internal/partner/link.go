@@ -38,6 +38,7 @@ type Link struct {
 	claims claims
 	doubts atomic.Bool   // some goroutine asks for a sign of life
 	tools  chan struct{} // held by who asks for the list of tools
+	again  chan struct{} // one slot: the partner is to be asked after all
 
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc
@@ -77,7 +78,7 @@ func New(opts Options) (*Link, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}, tools: make(chan struct{}, 1)}
+	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}, tools: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.draining, l.drain = context.WithCancel(context.Background())
 	l.declare()
@@ -263,6 +264,10 @@ func (l *Link) keep() {
 		select {
 		case <-l.ctx.Done():
 		case <-changed:
+		case <-l.again:
+			if up != nil {
+				l.check(up)
+			}
 		case <-timer.C:
 			if up != nil {
 				l.check(up)
@@ -418,10 +423,18 @@ func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, err
 // overQuestion reports whether a session may have ended because it was asked what it
 // offers, or leaves that unanswered.
 func overQuestion(ctx context.Context, s *endpoint.Session, err error) bool {
-	if s.Context().Err() == nil && ctx.Err() != nil {
-		return true
+	if errors.Is(err, endpoint.ErrNoAnswer) { // the end of the session says why, in a moment
+		moment, cancel := context.WithTimeout(ctx, worthwhile)
+		defer cancel()
+		select {
+		case <-s.Context().Done():
+		case <-moment.Done():
+		}
 	}
-	return endpoint.OverProfile(err) || endpoint.OverProfile(context.Cause(s.Context()))
+	if cause := context.Cause(s.Context()); cause != nil {
+		return endpoint.OverProfile(cause)
+	}
+	return ctx.Err() != nil || endpoint.OverProfile(err)
 }
 
 func (l *Link) failed(err error) {

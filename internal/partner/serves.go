@@ -38,6 +38,12 @@ func (l *Link) unanswered() bool {
 func (l *Link) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.mute {
+		select {
+		case l.again <- struct{}{}:
+		default:
+		}
+	}
 	l.known, l.mute = true, false
 }
 

@@ -158,3 +158,25 @@ func TestAPartnerThatIsAwayWhenItIsFirstAskedIsAskedAgain(t *testing.T) {
 		}
 	})
 }
+
+// A partner that asks what there is here can be asked, too.
+func TestAPartnerThatAsksIsAskedAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimple(t, false)
+		l := s.connects(partner.Options{})
+		defer l.Close()
+		var d partner.Directory
+		d.Set([]*partner.Link{l})
+		time.Sleep(time.Hour)
+		if n := s.asked.Load(); n != 1 {
+			t.Fatalf("it was asked %d times", n)
+		}
+		if !d.Asked("spiffe://b.example/swpd") {
+			t.Fatal("it is no partner")
+		}
+		synctest.Wait()
+		if n := s.asked.Load(); n < 2 {
+			t.Errorf("it was asked %d times", n)
+		}
+	})
+}
