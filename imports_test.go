@@ -49,6 +49,8 @@ var rules = []rule{
 	{"internal/plain", nil, nil, "errors in the words of users"},
 	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
 
+	{"internal/disk", []string{"store"}, nil, "files and directories, for every engine of a store; of store only the errors"},
+
 	{"internal/jsonobject", nil, nil, "one reading of JSON for all who decide by it"},
 
 	{"transport", []string{"internal/backoff"}, nil, "TLS policy and interfaces stand on crypto/tls alone"},
@@ -74,8 +76,8 @@ var rules = []rule{
 	{"internal/access", nil, nil, "rules and patterns, for whoever has something to protect"},
 	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
 	{"store", nil, nil, "small interfaces, and the results of their operations"},
-	{"store/sqlstore", []string{"store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
-	{"store/filestore", []string{"store"}, nil, "files beside a database that it knows as records"},
+	{"store/sqlstore", []string{"internal/disk", "store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
+	{"store/filestore", []string{"internal/disk", "store"}, nil, "files beside a database that it knows as records"},
 	{"store/storetest", []string{"store", "internal/effort"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"internal/bridge/proc", nil, []string{"golang.org/x/sys/unix"}, "process groups and pipes, for whatever is spoken through them"},
 	{"internal/bridge/mcptest", []string{"internal/effort"}, nil, "a corpus for the tests of every bridge"},

@@ -11,11 +11,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
 )
 
 // lostDir is the subdirectory for unusable files that AcceptDamage keeps.
 const lostDir = "lost"
+
+// lockName is the file that locks the directory: another store would remove files that it
+// does not know.
+const lockName = "lock"
 
 // Open opens or creates a store and removes what a crash left behind. An error
 // store.ErrLocked names the lock, and store.ErrDamaged the file; store.ErrVersion means
@@ -37,10 +42,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	if s.lock, err = lock(s.dir); err == nil {
-		if err = s.load(ctx); err != nil {
-			_ = s.lock.Close()
-		}
+	if s.lock, err = disk.Lock(filepath.Join(s.dir, lockName)); err != nil {
+		err = fmt.Errorf("filestore: %w", err)
+	} else if err = s.load(ctx); err != nil {
+		_ = s.lock.Close()
 	}
 	if err != nil {
 		if s.options.Dir == "" {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
 )
 
@@ -69,7 +70,7 @@ func (s *Store) create(r *record, note, buf []byte) error {
 		err = closed
 	}
 	if err == nil && s.options.Durability == store.Power {
-		err = syncDir(s.dir)
+		err = disk.SyncDir(s.dir)
 	}
 	return unavailable(err)
 }
@@ -209,19 +210,6 @@ func checkSizes(name, owner string, tag, note []byte) error {
 		}
 	}
 	return nil
-}
-
-// syncDir makes the entries of a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = dir.Sync()
-	if closed := dir.Close(); err == nil {
-		err = closed
-	}
-	return err
 }
 
 // addUp adds without overflow.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
 )
 
@@ -65,8 +66,8 @@ func (w *writer) openFile(ctx context.Context) error {
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	s.file = filepath.Join(dir, databaseName)
-	if s.lock, err = lock(filepath.Join(dir, lockName)); err != nil {
-		return err
+	if s.lock, err = disk.Lock(filepath.Join(dir, lockName)); err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
 	}
 	var known mark
 	var marked bool
@@ -180,7 +181,7 @@ func (s *Store) firstMark(commits int64) error {
 		err = s.mark.file.Sync()
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(s.file))
+		err = disk.SyncDir(filepath.Dir(s.file))
 	}
 	return unavailable(err)
 }
@@ -217,7 +218,7 @@ func (s *Store) makeDatabase(path string, first state, fill func(*conn) error) e
 		err = closed
 	}
 	if err == nil {
-		err = unavailable(syncDir(filepath.Dir(path)))
+		err = unavailable(disk.SyncDir(filepath.Dir(path)))
 	}
 	return err
 }
@@ -229,19 +230,6 @@ func (c *conn) makeSchema(first state) error {
 	}
 	if err == nil {
 		err = c.writeState(first)
-	}
-	return err
-}
-
-// syncDir makes the entries of a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = dir.Sync()
-	if closed := dir.Close(); err == nil {
-		err = closed
 	}
 	return err
 }
