@@ -56,9 +56,7 @@ var (
 func (c *Config) checkAgents(p *problems) {
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Agents)) {
 		a, key := c.A2A.Agents[name], "a2a.agents."+name
-		if !serverName.MatchString(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from its agent", name)
-		}
+		checkName(p, key, name, "; '/' separates a partner from its agent")
 		if _, taken := c.AGDISC.Cards[name]; taken && a.Card != "" {
 			p.add(key+".card", "is set while agdisc.cards.%s holds the card of this agent; remove one", name)
 		}

@@ -160,6 +160,13 @@ var (
 	envName    = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
+// checkName refuses what is no name of an entry. hint follows the text; it may be empty.
+func checkName(p *problems, key, name, hint string) {
+	if !serverName.MatchString(name) {
+		p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit%s", name, hint)
+	}
+}
+
 // checkCommand refuses a command that is neither an absolute path nor a bare name, which
 // is looked up in PATH once.
 func checkCommand(p *problems, key, command string) {

@@ -34,9 +34,7 @@ func (c *Config) checkWorkers(p *problems) {
 	served := make(map[string]string) // kind → worker
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
 		w, key := c.A2A.Workers[name], "a2a.workers."+name
-		if !serverName.MatchString(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
-		}
+		checkName(p, key, name, "")
 		switch {
 		case w.Command == "" && w.URL == "":
 			p.add(key, "has neither command nor url; name the program that is run for each task, or the URL that each is posted to")
@@ -80,9 +78,7 @@ func (c *Config) checkBackends(p *problems) {
 	served := make(map[string]string) // method → backend
 	for _, name := range slices.Sorted(maps.Keys(c.RPC.Backends)) {
 		b, key := c.RPC.Backends[name], "rpc.backends."+name
-		if !serverName.MatchString(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
-		}
+		checkName(p, key, name, "")
 		if b.URL == "" {
 			p.add(key+".url", "missing; name the URL that calls are posted to, such as http://127.0.0.1:8080/rpc")
 		} else if u := checkURL(p, key+".url", b.URL); u != nil && (u.RawQuery != "" || u.ForceQuery) {

@@ -51,9 +51,7 @@ func (c *Config) checkServers(p *problems) {
 	first := ""
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
 		s, key := c.MCP.Servers[name], "mcp.servers."+name
-		if !serverName.MatchString(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a server from its tool", name)
-		}
+		checkName(p, key, name, "; '/' separates a server from its tool")
 		switch {
 		case s.Command != "" && s.URL != "":
 			p.add(key, "has command and url; keep one")

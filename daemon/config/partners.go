@@ -73,9 +73,7 @@ func (c *Config) checkPartners(p *problems) {
 	byIdentity := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		conf, key := c.Partners[name], "partners."+name
-		if !serverName.MatchString(name) {
-			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit; '/' separates a partner from what is behind it", name)
-		}
+		checkName(p, key, name, "; '/' separates a partner from what is behind it")
 		if slices.Contains(takenNames, name) {
 			p.add(key, "%q begins names of another meaning, such as %s/…; choose another name", name, name)
 		}
