@@ -261,12 +261,8 @@ func (s *Servers) Has(name string) bool {
 func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }
 
 func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
-	env := make([]string, 0, len(c.Env))
-	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
-		env = append(env, key+"="+c.Env[key])
-	}
 	return mcpstdio.Config{
-		Name: name, Command: c.Command, Args: c.Args, Env: env, Path: os.Getenv("PATH"), Dir: c.Dir,
+		Name: name, Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir,
 		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
 		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
 		Observe: s.observe,

@@ -7,6 +7,7 @@ package part
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -230,3 +231,13 @@ func (l List) Close() error {
 
 // ChildGrace is how long a child process has between SIGTERM and SIGKILL.
 const ChildGrace = 2 * time.Second
+
+// Environ returns the environment of a child process as exec takes it, in the order of the
+// names.
+func Environ(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}

@@ -193,12 +193,8 @@ func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker,
 		h.client = upstream.New(upstream.Options{Calls: c.Tasks}) // as many connections as tasks, so that no task waits for another
 		return worker.NewHTTP(h.client, c.URL)
 	}
-	env := make([]string, 0, len(c.Env))
-	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
-		env = append(env, key+"="+c.Env[key])
-	}
 	return worker.NewCommand(worker.CommandOptions{
-		Program: proc.Config{Command: c.Command, Args: c.Args, Env: env, Path: os.Getenv("PATH"), Dir: c.Dir},
+		Program: proc.Config{Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir},
 		Grace:   part.ChildGrace,
 		Observe: func(e worker.Event) { w.observe(name, e) },
 	})
