@@ -2,6 +2,8 @@ package mcpmap
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 )
 
 // A change of access rules also changes the lists that a client sees. Clients to which the
@@ -22,10 +24,7 @@ func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	for _, s := range m.sessions {
 		sessions = append(sessions, s)
 	}
-	conns := make([]*conn, 0, len(m.conns))
-	for _, c := range m.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Values(m.conns))
 	m.mu.Unlock()
 	for _, s := range sessions {
 		if differ(s.identity, s.target) {

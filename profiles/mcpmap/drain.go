@@ -1,6 +1,9 @@
 package mcpmap
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -42,10 +45,7 @@ func (m *Mapping) Drain() {
 	m.draining.Store(true)
 	endless := m.endless()
 	m.mu.Lock()
-	sessions := make([]*session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		sessions = append(sessions, s)
-	}
+	sessions := slices.Collect(maps.Values(m.sessions))
 	m.mu.Unlock()
 	for _, x := range endless {
 		x.abandon(nil, errDraining)

@@ -11,12 +11,12 @@ import (
 
 // Codes of JSON-RPC 2.0, and the code of MCP for an unsupported version.
 const (
-	codeParse              = -32700
-	codeInvalidRequest     = -32600
-	codeMethodNotFound     = -32601
-	codeInvalidParams      = -32602
-	codeInternal           = -32603
-	codeUnsupportedVersion = -32022
+	CodeParse              = -32700
+	CodeInvalidRequest     = -32600
+	CodeMethodNotFound     = -32601
+	CodeInvalidParams      = -32602
+	CodeInternal           = -32603
+	CodeUnsupportedVersion = -32022
 )
 
 // Bounds of an error answer: it is at most 512 octets (ABUSE RS-09).
@@ -32,15 +32,15 @@ const (
 func rpcCode(c profiles.Code) int {
 	switch c {
 	case profiles.InvalidFrame, profiles.FrameTooLarge, profiles.InvalidUvarint:
-		return codeParse
+		return CodeParse
 	case profiles.UnsupportedVersion:
-		return codeInvalidRequest
+		return CodeInvalidRequest
 	case profiles.UnknownProfile:
-		return codeMethodNotFound
+		return CodeMethodNotFound
 	case profiles.InvalidEnvelope, profiles.MsgIDInvalid, profiles.PayloadTooLarge, profiles.ExtTooLarge:
-		return codeInvalidRequest
+		return CodeInvalidRequest
 	}
-	return codeInternal
+	return CodeInternal
 }
 
 // AppendFailure appends the JSON-RPC error by which a caller learns that its

@@ -76,7 +76,7 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 			Code: profiles.NotFound, Detail: "mcp_not_asked", Text: "this client answers no requests", Domain: true,
 			Answer: e1.Envelope{
 				MsgType: uint64(Response), MsgID: req.MsgID,
-				Payload: appendError(req.Scratch(512), msg.ID(), codeMethodNotFound, "this client answers no requests"),
+				Payload: appendError(req.Scratch(512), msg.ID(), CodeMethodNotFound, "this client answers no requests"),
 			},
 		}
 	}

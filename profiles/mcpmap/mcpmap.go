@@ -14,6 +14,8 @@ package mcpmap
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,10 +132,7 @@ func (m *Mapping) Stats() Stats {
 func (m *Mapping) Close() {
 	m.mu.Lock()
 	m.closed = true
-	list := make([]*session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		list = append(list, s)
-	}
+	list := slices.Collect(maps.Values(m.sessions))
 	m.mu.Unlock()
 	for _, s := range list {
 		s.close()

@@ -222,9 +222,9 @@ func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, s
 // requirements of MCP are added only if this endpoint has an identity.
 func (m *Mapping) unknownTarget(dst, id []byte, fault *profiles.Error) []byte {
 	if m.opts.Identity == "" {
-		return appendError(dst, id, codeInvalidParams, fault.Text)
+		return appendError(dst, id, CodeInvalidParams, fault.Text)
 	}
-	return appendData(appendErrorHead(dst, id, codeInvalidParams, fault.Text, textRoom(id, m.opts.Identity)), fault, m.opts.Identity)
+	return appendData(appendErrorHead(dst, id, CodeInvalidParams, fault.Text, textRoom(id, m.opts.Identity)), fault, m.opts.Identity)
 }
 
 // sessionGone is the answer to a request for a session that has ended or belongs to another
@@ -244,7 +244,7 @@ func (m *Mapping) sessionGone(req *profiles.Request, msg *Message) error {
 //
 //	{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"…","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}
 func appendUnsupported(dst []byte, msg *Message, supported []string) []byte {
-	dst = appendErrorHead(dst, msg.ID(), codeUnsupportedVersion, "unsupported protocol version", maxErrorText)
+	dst = appendErrorHead(dst, msg.ID(), CodeUnsupportedVersion, "unsupported protocol version", maxErrorText)
 	dst = append(dst, `,"data":{"supported":[`...)
 	for i, v := range supported[:min(len(supported), 6)] {
 		if i > 0 {

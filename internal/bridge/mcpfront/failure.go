@@ -10,16 +10,10 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Codes of JSON-RPC and MCP that this front answers with, or makes a status of.
+// Codes of MCP that this front answers with, or makes a status of, beside those of mcpmap.
 const (
-	codeParse          = -32700
-	codeInvalidRequest = -32600
-	codeMethodNotFound = -32601
-	codeInvalidParams  = -32602
-	codeInternal       = -32603
 	codeHeaderMismatch = -32020
 	codeMissingCap     = -32021
-	codeVersion        = -32022
 )
 
 // refusal is what is wrong with a request, before any of it was passed on.
@@ -33,16 +27,16 @@ type refusal struct {
 }
 
 // invalid is a request that HTTP or MCP does not allow.
-func invalid(text string) refusal { return refusal{code: codeInvalidRequest, text: text} }
+func invalid(text string) refusal { return refusal{code: mcpmap.CodeInvalidRequest, text: text} }
 
 // malformed is a body that is no JSON-RPC message of the kind that it seems to be
 // (ABUSE GW-06). m is its outline, as far as there is one.
 func malformed(m *mcpmap.Message, err error) refusal {
-	out := refusal{code: codeInternal, text: "the body is not a JSON-RPC message", swp: profiles.InvalidMCPPayload}
+	out := refusal{code: mcpmap.CodeInternal, text: "the body is not a JSON-RPC message", swp: profiles.InvalidMCPPayload}
 	if e, ok := errors.AsType[*profiles.Error](err); ok {
-		out.text, out.code = e.Text, codeParse
+		out.text, out.code = e.Text, mcpmap.CodeParse
 		if e.Detail == "mcp_shape" { // it is JSON
-			out.code = codeInvalidRequest
+			out.code = mcpmap.CodeInvalidRequest
 		}
 	}
 	if m.Kind() == mcpmap.Request {
@@ -53,7 +47,7 @@ func malformed(m *mcpmap.Message, err error) refusal {
 
 // busy is a bound that is reached.
 func busy(id []byte, text string) refusal {
-	return refusal{code: codeInternal, text: text, id: id, swp: profiles.RateLimitExceeded, retryable: true}
+	return refusal{code: mcpmap.CodeInternal, text: text, id: id, swp: profiles.RateLimitExceeded, retryable: true}
 }
 
 // maxErrorID bounds an id that is repeated in an error.
@@ -113,9 +107,9 @@ func statusOf(response []byte) int {
 	switch {
 	case err != nil:
 		return http.StatusOK
-	case code == codeMethodNotFound:
+	case code == mcpmap.CodeMethodNotFound:
 		return http.StatusNotFound
-	case code == codeInvalidRequest, code == codeInvalidParams, code <= codeHeaderMismatch && code >= codeVersion:
+	case code == mcpmap.CodeInvalidRequest, code == mcpmap.CodeInvalidParams, code <= codeHeaderMismatch && code >= mcpmap.CodeUnsupportedVersion:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

@@ -16,7 +16,9 @@ package mcpfront
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,10 +155,7 @@ func (f *Front) Close(ctx context.Context) {
 	f.Drain()
 	f.mu.Lock()
 	f.closed = true
-	list := make([]*session, 0, len(f.sessions))
-	for _, s := range f.sessions {
-		list = append(list, s)
-	}
+	list := slices.Collect(maps.Values(f.sessions))
 	f.mu.Unlock()
 	var ends sync.WaitGroup
 	for _, s := range list {

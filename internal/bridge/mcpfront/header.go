@@ -68,7 +68,7 @@ func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 	case version == "":
 		return wrong("MCP-Protocol-Version is missing")
 	case m.Version() == "":
-		return refusal{code: codeInvalidParams, text: "_meta does not name the protocol version", id: m.ID()}, true
+		return refusal{code: mcpmap.CodeInvalidParams, text: "_meta does not name the protocol version", id: m.ID()}, true
 	case m.Version() != version:
 		return wrong("MCP-Protocol-Version is not what _meta says")
 	case r.Header.Get(mcpheader.Method) == "":

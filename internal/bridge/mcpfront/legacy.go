@@ -15,7 +15,7 @@ import (
 // sessionGone is the answer to a request that names no session of the caller.
 // That it is another caller's is not said (ABUSE GW-05).
 func (f *Front) sessionGone(w http.ResponseWriter, id []byte) {
-	f.refuse(w, http.StatusNotFound, refusal{code: codeInternal, text: "unknown session", id: id, swp: profiles.NotFound})
+	f.refuse(w, http.StatusNotFound, refusal{code: mcpmap.CodeInternal, text: "unknown session", id: id, swp: profiles.NotFound})
 }
 
 // legacy takes a message of a client that has a session, or opens one.
@@ -30,7 +30,7 @@ func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m 
 	}
 	if r.Header.Get(mcpheader.Session) == "" {
 		f.refuse(w, http.StatusBadRequest, refusal{
-			code: codeInvalidRequest, id: id,
+			code: mcpmap.CodeInvalidRequest, id: id,
 			text: mcpheader.Session + " is missing: a request that is not of " + mcpmap.ModernVersion + " is part of a session, which initialize opens",
 		})
 		return
@@ -42,7 +42,7 @@ func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m 
 	}
 	defer s.release()
 	if !s.speaks(r) {
-		f.refuse(w, http.StatusBadRequest, refusal{code: codeInvalidRequest, id: id, text: "MCP-Protocol-Version is not a version of this session"})
+		f.refuse(w, http.StatusBadRequest, refusal{code: mcpmap.CodeInvalidRequest, id: id, text: "MCP-Protocol-Version is not a version of this session"})
 		return
 	}
 	switch m.Kind() {

@@ -103,7 +103,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	list, ok := params(r)
 	if !ok {
 		f.refuse(w, http.StatusRequestHeaderFieldsTooLarge, refusal{
-			code: codeInvalidRequest, id: m.ID(), text: "the " + mcpheader.Param + " headers have more than " + strconv.Itoa(maxParams) + " octets",
+			code: mcpmap.CodeInvalidRequest, id: m.ID(), text: "the " + mcpheader.Param + " headers have more than " + strconv.Itoa(maxParams) + " octets",
 		})
 		return
 	}

@@ -2,11 +2,9 @@ package mcphttp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
@@ -69,45 +67,28 @@ func (b *Backend) runProbe(p *backProbe) {
 	close(p.done)
 }
 
-const (
-	discoverID   = `"swp-probe-discover"`
-	initializeID = `"swp-probe-initialize"`
-
-	legacyVersion = "2025-11-25"
-	probeClient   = `{"name":"swpd","version":"1"}`
-
-	discoverBody = `{"jsonrpc":"2.0","id":` + discoverID + `,"method":"` + mcpmap.MethodDiscover + `","params":{"_meta":{` +
-		`"` + mcpmap.MetaProtocolVersion + `":"` + mcpmap.ModernVersion + `",` +
-		`"` + mcpmap.MetaClientInfo + `":` + probeClient + `,` +
-		`"` + mcpmap.MetaClientCapabilities + `":{}}}}`
-
-	initializeBody = `{"jsonrpc":"2.0","id":` + initializeID + `,"method":"` + mcpmap.MethodInitialize + `","params":{` +
-		`"protocolVersion":"` + legacyVersion + `","capabilities":{},"clientInfo":` + probeClient + `}}`
-)
-
 // ask asks server/discover, and initialize when that is refused, as clients do. No
 // single code of an error says which era a server is of.
 func (b *Backend) ask() (backEra, error) {
-	discovered, _, err := b.probed(discoverBody)
+	discovered, _, err := b.probed(mcpmap.ProbeDiscover)
 	var status statusFault
 	switch {
 	case err == nil:
-		versions := supportedVersions(discovered.Result())
-		if slices.Max(append(versions, "")) >= mcpmap.ModernVersion {
+		if mcpmap.DiscoveredModern(discovered.Result()) {
 			return backEra{known: true, modern: true}, nil
 		}
 	case errors.Is(err, errShape), errors.As(err, &status): // an answer of a kind
 	default:
 		return backEra{}, err
 	}
-	initialized, session, err := b.probed(initializeBody)
+	initialized, session, err := b.probed(mcpmap.ProbeInitialize)
 	if err != nil {
 		return backEra{}, err
 	}
 	if session != "" {
-		b.leave(session, legacyVersion)
+		b.leave(session, mcpmap.ProbeVersion)
 	}
-	return backEra{known: true, supported: initializedVersion(initialized.Result()), until: time.Now().Add(eraTime)}, nil
+	return backEra{known: true, supported: mcpmap.InitializedVersions(initialized.Result()), until: time.Now().Add(eraTime)}, nil
 }
 
 // probed sends a question of our own and returns the response, with the session
@@ -193,24 +174,4 @@ func (b *Backend) leave(session, version string) {
 	if r, err := b.brief.Do(ctx, http.MethodDelete, b.opts.URL, h, nil); err == nil {
 		r.Close()
 	}
-}
-
-func supportedVersions(result []byte) []string {
-	var r struct {
-		SupportedVersions []string `json:"supportedVersions"`
-	}
-	if result == nil || json.Unmarshal(result, &r) != nil {
-		return nil
-	}
-	return r.SupportedVersions
-}
-
-func initializedVersion(result []byte) []string {
-	var r struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	if result == nil || json.Unmarshal(result, &r) != nil || r.ProtocolVersion == "" {
-		return nil
-	}
-	return []string{r.ProtocolVersion}
 }

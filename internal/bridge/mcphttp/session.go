@@ -294,7 +294,7 @@ func (s *backSession) opened(c *backCall, h http.Header) error {
 
 // agreed notes the version that the answer to initialize names.
 func (s *backSession) agreed(result []byte) {
-	versions := initializedVersion(result)
+	versions := mcpmap.InitializedVersions(result)
 	if len(versions) == 0 || len(versions[0]) > maxVersion || !visible(versions[0]) {
 		return
 	}

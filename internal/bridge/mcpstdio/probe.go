@@ -1,8 +1,6 @@
 package mcpstdio
 
 import (
-	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -31,21 +29,6 @@ type probe struct {
 	deadline *time.Timer
 }
 
-const (
-	discoverID   = `"swp-probe-discover"`
-	initializeID = `"swp-probe-initialize"`
-
-	probeClient = `{"name":"swpd","version":"1"}`
-
-	discoverLine = `{"jsonrpc":"2.0","id":` + discoverID + `,"method":"` + mcpmap.MethodDiscover + `","params":{"_meta":{` +
-		`"` + mcpmap.MetaProtocolVersion + `":"` + mcpmap.ModernVersion + `",` +
-		`"` + mcpmap.MetaClientInfo + `":` + probeClient + `,` +
-		`"` + mcpmap.MetaClientCapabilities + `":{}}}}` + "\n"
-
-	initializeLine = `{"jsonrpc":"2.0","id":` + initializeID + `,"method":"` + mcpmap.MethodInitialize + `","params":{` +
-		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":` + probeClient + `}}` + "\n"
-)
-
 // startProbe starts learning the era, unless that is under way or no process
 // may be started now. The caller holds mu.
 func (s *Server) startProbe() {
@@ -55,7 +38,7 @@ func (s *Server) startProbe() {
 	p := &probe{s: s}
 	p.child = newChild(s, p)
 	s.probe = p
-	p.child.write([]byte(discoverLine))
+	p.child.write([]byte(mcpmap.ProbeDiscover + "\n"))
 	p.discover = time.AfterFunc(s.cfg.discover, p.impatient)
 	p.deadline = time.AfterFunc(s.cfg.ProbeTime, func() {
 		p.child.fail(&profiles.Error{
@@ -69,7 +52,7 @@ func (s *Server) startProbe() {
 func (p *probe) initialize() {
 	if !p.asked && !p.done {
 		p.asked = true
-		p.child.write([]byte(initializeLine))
+		p.child.write([]byte(mcpmap.ProbeInitialize + "\n"))
 	}
 }
 
@@ -88,14 +71,14 @@ func (p *probe) message(c *child, m *mcpmap.Message) {
 	}
 	p.s.mu.Lock()
 	switch mcpmap.TokenKey(m.ID()) {
-	case mcpmap.TokenKey([]byte(discoverID)):
-		if versions := supportedVersions(m.Result()); slices.Max(append(versions, "")) >= mcpmap.ModernVersion {
+	case mcpmap.TokenKey([]byte(mcpmap.ProbeDiscoverID)):
+		if mcpmap.DiscoveredModern(m.Result()) {
 			p.learned(era{known: true, modern: true})
 		} else {
 			p.initialize()
 		}
-	case mcpmap.TokenKey([]byte(initializeID)):
-		p.learned(era{known: true, supported: initializedVersion(m.Result())})
+	case mcpmap.TokenKey([]byte(mcpmap.ProbeInitializeID)):
+		p.learned(era{known: true, supported: mcpmap.InitializedVersions(m.Result())})
 	}
 	done := p.done
 	p.s.mu.Unlock()
@@ -155,24 +138,4 @@ func (p *probe) ended(c *child, why *profiles.Error) {
 	for _, f := range end {
 		f()
 	}
-}
-
-func supportedVersions(result []byte) []string {
-	var r struct {
-		SupportedVersions []string `json:"supportedVersions"`
-	}
-	if result == nil || json.Unmarshal(result, &r) != nil {
-		return nil
-	}
-	return r.SupportedVersions
-}
-
-func initializedVersion(result []byte) []string {
-	var r struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	if result == nil || json.Unmarshal(result, &r) != nil || r.ProtocolVersion == "" {
-		return nil
-	}
-	return []string{r.ProtocolVersion}
 }
