@@ -21,7 +21,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -138,10 +140,7 @@ func (e *Endpoint) Attach(conn transport.Conn) *Session {
 // Sessions yields the sessions that are open, in no order.
 func (e *Endpoint) Sessions() iter.Seq[*Session] {
 	e.mu.Lock()
-	list := make([]*Session, 0, len(e.sessions))
-	for s := range e.sessions {
-		list = append(list, s)
-	}
+	list := slices.Collect(maps.Keys(e.sessions))
 	e.mu.Unlock()
 	return func(yield func(*Session) bool) {
 		for _, s := range list {

@@ -4,8 +4,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,10 +183,7 @@ func (c *certified) add(conn *tls.Conn) bool {
 // recheck closes the connections whose certificates are no longer valid.
 func (c *certified) recheck() (kept, closed int) {
 	c.mu.Lock()
-	list := make([]*tls.Conn, 0, len(c.open))
-	for conn := range c.open {
-		list = append(list, conn)
-	}
+	list := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
 	for _, conn := range list {
 		if c.good(conn.ConnectionState().PeerCertificates) {

@@ -2,6 +2,8 @@ package part
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/slimwire/swp/transport"
@@ -33,9 +35,6 @@ func (c *Connections) Add(conn transport.Conn) {
 func (c *Connections) List() []transport.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]transport.Conn, 0, len(c.open))
-	for conn := range c.open {
-		list = append(list, conn)
-	}
+	list := slices.Collect(maps.Keys(c.open))
 	return list
 }

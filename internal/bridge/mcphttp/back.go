@@ -11,8 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -265,10 +267,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	b.mu.Lock()
-	sessions := make([]*backSession, 0, len(b.sessions))
-	for s := range b.sessions {
-		sessions = append(sessions, s)
-	}
+	sessions := slices.Collect(maps.Keys(b.sessions))
 	b.mu.Unlock()
 	for _, s := range sessions {
 		s.Close()
