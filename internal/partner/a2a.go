@@ -9,23 +9,23 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Tasks passes on the tasks for partner/agent. They are kept here like those of other
-// agents, so that their initiators can resume them, and go on over the next session
-// when one is lost. An a2a.Service is one; see there for the methods.
+// Tasks forwards the tasks for partner/agent. They are stored here like tasks of other
+// agents, so that initiators can resume them, and continue on the next session when one is
+// lost. a2a.Service implements it; see its methods.
 type Tasks interface {
 	Partner(name, identity string, cross func(context.Context) context.Context)
 	Reached(name string, session profiles.Session, agents bool)
 	NoPartner(name string)
 }
 
-// Deliveries passes on the deliveries for partner/topic. They are kept here until the
-// partner has taken custody. A relay.Service is one; see there for the methods.
+// Deliveries forwards the deliveries for partner/topic. They are stored here until the
+// partner has accepted custody. relay.Service implements it; see its methods.
 type Deliveries interface {
 	Reached(name string, session profiles.Session, knows relay.Knows)
 	NoPartner(name string)
 }
 
-// declare tells who passes on tasks that there is this partner.
+// declare announces the partner to Tasks and Deliveries.
 func (l *Link) declare() {
 	if l.opts.Tasks == nil {
 		return
@@ -33,7 +33,8 @@ func (l *Link) declare() {
 	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, l.crossing)
 }
 
-// reached tells them on which session the partner is, if it serves what they pass on.
+// reached gives Tasks and Deliveries the session to the partner, if it serves their
+// profile.
 func (l *Link) reached(up *Up) {
 	if l.opts.Tasks != nil {
 		l.opts.Tasks.Reached(l.opts.Name, up.Session, profiles.Heeds(up.Session, a2a.ProfileID, a2a.ExtAgent))
@@ -50,7 +51,7 @@ func (l *Link) reached(up *Up) {
 	}
 }
 
-// retire tells them that there is no such partner any more.
+// retire tells Tasks and Deliveries that the partner was removed.
 func (l *Link) retire() {
 	if l.opts.Tasks != nil {
 		l.opts.Tasks.NoPartner(l.opts.Name)

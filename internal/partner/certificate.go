@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// saw remembers the certificate of a connection to the partner.
+// saw records the certificate of a connection to the partner.
 func (l *Link) saw(peer *profiles.Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -16,8 +16,8 @@ func (l *Link) saw(peer *profiles.Peer) {
 	}
 }
 
-// look connects to the partner only to see its certificate, if the last one seen
-// expires soon. That certificate stays known where no address answers.
+// look connects to the partner to read its certificate, if the last one seen expires soon.
+// If no address answers, the old certificate stays.
 func (l *Link) look() {
 	l.mu.Lock()
 	seen, looked := l.seen, l.looked
@@ -40,8 +40,8 @@ func (l *Link) look() {
 	}
 }
 
-// lookAgain is how long after the last look there is another: a thirtieth of the life
-// of the certificate, from a minute to an hour.
+// lookAgain returns the pause between two looks: a thirtieth of the lifetime of the
+// certificate, from a minute to an hour.
 func lookAgain(peer *profiles.Peer) time.Duration {
 	return min(max(peer.NotAfter.Sub(peer.NotBefore)/30, time.Minute), time.Hour)
 }

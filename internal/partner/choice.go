@@ -13,7 +13,7 @@ const worthwhile = time.Second
 
 var errBetter = errors.New("partner: another session of the two ends stays")
 
-// enter makes a session one of those that could carry something, until it ends.
+// enter adds a session to the candidates until it ends.
 func (l *Link) enter(up *Up) {
 	l.mu.Lock()
 	known := slices.ContainsFunc(l.open, func(other *Up) bool { return other.Session == up.Session })
@@ -38,12 +38,12 @@ func (l *Link) enter(up *Up) {
 	})
 }
 
-// choose makes the best session the current one. cause is why one has ended.
+// choose makes the best session the current one. cause is why a session has ended.
 //
-// Where both ends have dialled, the session of the smaller identity stays (docs/partners.md), so
-// that both ends choose the same without a word. The end that dialled the other one drains it:
-// the accepting end cannot know whether it is a link of the partner or another program with its
-// identity.
+// If both ends have dialled, the session dialled by the smaller identity stays
+// (docs/partners.md), so that both ends make the same choice without messages. The end that
+// dialled the other session drains it, because the accepting end cannot know whether that
+// session is a link of the partner or another program with its identity.
 func (l *Link) choose(cause error) {
 	l.mu.Lock()
 	best := l.best()
@@ -88,11 +88,10 @@ func (l *Link) choose(cause error) {
 	}
 }
 
-// best returns the session that carries what is passed on: one that the smaller
-// identity dialled before any other, one whose other end has this endpoint for a
-// partner before one that has not, of several the newest. Once the partner has
-// dialled as one, other sessions under its identity are those of other programs.
-// The caller holds mu.
+// best returns the best candidate: first a session dialled by the smaller identity, then
+// one whose other end treats this endpoint as a partner, then the newest. After the partner
+// has dialled as a partner, other sessions under its identity belong to other programs. The
+// caller holds mu.
 func (l *Link) best() *Up {
 	ours := l.opts.Self() < l.opts.Identity
 	var best *Up

@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// claims are the work that goes on over a link and that only one peer at a time may do.
+// claims records exclusive work over a link: work that only one peer at a time may do.
 type claims struct {
 	mu   sync.Mutex
 	held map[string]claim
@@ -19,14 +19,14 @@ type claim struct {
 	until    time.Time
 }
 
-// claimed is how long work is one's own after the last message of it.
+// claimed is how long a claim lasts after the last message of its work.
 const claimed = time.Minute
 
-// maxClaims is how many there are on one link.
+// maxClaims limits the claims on one link.
 const maxClaims = 4096
 
-// take has work go on that begins, or that the identity has begun. The *Error is that of
-// work that is another's, or that has not begun. Work of the zero Sole always goes on.
+// take claims work for an identity, or renews its claim. It fails if another identity has
+// the claim, or if the work has not begun. The zero Sole needs no claim.
 func (c *claims) take(work profiles.Sole, identity string) *profiles.Error {
 	if work.On == "" {
 		return nil
@@ -55,8 +55,8 @@ func (c *claims) take(work profiles.Sole, identity string) *profiles.Error {
 	return nil
 }
 
-// room reports whether there is room for one more, and makes some where work has ended
-// without a word. The caller holds mu.
+// room reports whether there is room for one more claim, after removing expired ones if
+// needed. The caller holds mu.
 func (c *claims) room(now time.Time) bool {
 	if len(c.held) >= maxClaims {
 		maps.DeleteFunc(c.held, func(_ string, old claim) bool { return !now.Before(old.until) })

@@ -14,38 +14,38 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Bounds on what a conversation has to send and the link has not taken.
+// Limits of the unsent messages of a conversation.
 const (
 	maxDue       = 1024
 	maxDueOctets = 16 << 20
 )
 
-// goodbye is how long the partner has to take the end of a session.
+// goodbye limits the time for closing a session at the partner.
 const goodbye = 5 * time.Second
 
-// conversation is a session of the legacy era at a partner, for one at this endpoint: a
-// name there for a name here. It outlives the session to the partner for as long as the
-// partner keeps it, and ends with the link: another link may lead to another endpoint.
-// It implements mcpmap.Conversation.
+// conversation connects a legacy MCP session here to one at a partner: it maps the session
+// id here to the session id there. It survives the loss of the connection for as long as
+// the partner keeps the session, and ends with the link, because another link may lead to
+// another endpoint. It implements mcpmap.Conversation.
 type conversation struct {
 	server  *server
 	client  mcpmap.Counterpart
-	ctx     context.Context // ends with Close, or with errLost
+	ctx     context.Context // ends with Close or errLost
 	cancel  context.CancelCauseFunc
 	unwatch func() bool // stops watching the link
 
-	hearing context.Context // ends once the partner has been told of Close
+	hearing context.Context // ends after the partner was told of Close
 	deafen  context.CancelFunc
 
 	mu      sync.Mutex
-	begun   bool       // the first request was handed over
-	open    int        // requests that are not answered
-	leaving bool       // the link has ended; the conversation does with the last request
-	due     []outgoing // to be sent, in order
+	begun   bool       // the first request was passed on
+	open    int        // unanswered requests
+	leaving bool       // the link has ended; the conversation ends after its last request
+	due     []outgoing // unsent messages, in order
 	octets  int        // in due
-	sending bool       // a goroutine is sending them
-	up      *Up        // where the session is known
-	id      string     // of the session at the partner
+	sending bool       // a goroutine is sending
+	up      *Up        // the connection on which the partner knows the session
+	id      string     // the session id at the partner
 }
 
 // outgoing is a message to the partner. Exactly one of x and notification is set.
@@ -73,8 +73,8 @@ func newConversation(s *server, client mcpmap.Counterpart) *conversation {
 	return c
 }
 
-// leave ends the conversation because its link has ended, once what is in flight is
-// answered. When the endpoint stops it leaves that to others.
+// leave ends the conversation after the link has ended, when requests in flight are
+// answered. When the whole endpoint stops, it does nothing.
 func (c *conversation) leave() {
 	if c.server.link.draining.Err() != nil {
 		return
@@ -88,7 +88,7 @@ func (c *conversation) leave() {
 	}
 }
 
-// answered counts a request that is over.
+// answered counts an answered request.
 func (c *conversation) answered() {
 	c.mu.Lock()
 	c.open--
@@ -99,9 +99,9 @@ func (c *conversation) answered() {
 	}
 }
 
-// Do implements mcpmap.Conversation. The first request has to open a session: a
-// partner would assign a request without one to the latest session of the link,
-// which carries those of all clients.
+// Do implements mcpmap.Conversation. The first request must open a session: a partner would
+// assign a request without a session to the latest session of the link, and the link
+// carries the sessions of all clients.
 func (c *conversation) Do(x *mcpmap.Exchange) {
 	c.mu.Lock()
 	stray, leaving := !c.begun && !x.Message.Is(mcpmap.MethodInitialize), c.leaving
@@ -142,10 +142,10 @@ func (c *conversation) Close() {
 		return
 	}
 	go func() {
-		defer c.deafen() // while it listens a session that is drained stays
+		defer c.deafen() // a listening call keeps a drained connection open
 		ctx, cancel := context.WithTimeout(up.Session.Context(), goodbye)
 		defer cancel()
-		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(c.server.target, id)) // or the partner forgets it by itself
+		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(c.server.target, id)) // on failure the session at the partner expires
 		c.server.client(up.Session).Leave(c.server.target, id)
 	}()
 }
@@ -168,7 +168,7 @@ func (c *conversation) push(o outgoing) bool {
 	return true
 }
 
-// send sends what is due, each once the one before is on its way.
+// send sends the unsent messages, each after the previous one was sent.
 func (c *conversation) send() {
 	for {
 		c.mu.Lock()
@@ -186,7 +186,7 @@ func (c *conversation) send() {
 		case o.x == nil:
 			c.notify(o.notification)
 		case o.x.Initialize():
-			c.request(o) // what follows needs the session
+			c.request(o) // the following messages need the session
 		default:
 			sent := make(chan struct{})
 			var once sync.Once
@@ -214,7 +214,7 @@ func (c *conversation) request(o outgoing) {
 	}
 	ctx := o.ctx
 	if o.x.Initialize() {
-		// A session that was opened for a client that has left must be known, to
+		// The client may have left. The session must be opened nevertheless, so that it can
 		// be closed.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), o.passage.Deadline)
@@ -237,8 +237,8 @@ func (c *conversation) request(o outgoing) {
 	}
 }
 
-// errEnded is the error of a request for a session that has ended, errLost that of one
-// in flight when the partner restarted.
+// errEnded is the error of a request for a session that has ended; errLost is that of a
+// request in flight when the partner restarted.
 var (
 	errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
 	errLost  = &profiles.Error{
@@ -251,11 +251,11 @@ func (c *conversation) notify(octets []byte) {
 	ctx, cancel := context.WithTimeout(c.ctx, goodbye)
 	defer cancel()
 	if up, id, err := c.join(ctx); err == nil && id != "" {
-		_ = c.server.client(up.Session).Notify(ctx, c.server.target, id, octets) // nothing answers a notification
+		_ = c.server.client(up.Session).Notify(ctx, c.server.target, id, octets) // a notification has no answer
 	}
 }
 
-// asked passes a request of the server to the client, and the answer back.
+// asked passes a request of the server to the client, and returns the answer.
 func (c *conversation) asked(x *mcpmap.Exchange, a *mcpmap.Asked) {
 	c.client.Request(x, &a.Message, func(octets []byte) {
 		if err := a.Answer(octets); err != nil && !errors.Is(err, profiles.ErrFinished) {
@@ -264,9 +264,8 @@ func (c *conversation) asked(x *mcpmap.Exchange, a *mcpmap.Asked) {
 	})
 }
 
-// join returns the session to the partner and, once it has one, the name of the
-// conversation there. After the link was lost the conversation is taken up on the
-// next one.
+// join returns the connection to the partner, and the session id there if it has one. After
+// a loss of the link the session continues on the next connection.
 func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 	now, err := c.server.ready(ctx)
 	if err != nil {
@@ -288,7 +287,7 @@ func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 	return now, c.id, nil
 }
 
-// events are those of the session that belong to no call.
+// events returns the handlers for messages of the session outside calls.
 func (c *conversation) events() mcpmap.Events {
 	return mcpmap.Events{
 		Notification: c.client.Notify,
@@ -296,20 +295,20 @@ func (c *conversation) events() mcpmap.Events {
 	}
 }
 
-// opened keeps the session that initialize has opened, and listens to it.
+// opened records the session that initialize has opened, and listens to it.
 func (c *conversation) opened(up *Up, id string) {
 	c.mu.Lock()
 	c.up, c.id = up, id
 	c.mu.Unlock()
 	if c.ctx.Err() != nil {
-		c.Close() // it was closed when there was nothing to close yet
+		c.Close() // Close came before there was a session
 		return
 	}
 	go c.listen()
 }
 
-// listen makes the partner pass on messages that the server starts, and the end of
-// the session there, on whichever session the link uses.
+// listen receives the messages that the server starts, and the end of the session there, on
+// whichever connection the link uses.
 func (c *conversation) listen() {
 	draining := c.server.link.draining
 	for c.ctx.Err() == nil && draining.Err() == nil {
@@ -329,8 +328,8 @@ func (c *conversation) listen() {
 			c.client.Ended()
 			return
 		case err != nil:
-			// The link comes back, or the client gives up. io.EOF says that the session
-			// has ended, or that this was heard before the listener on an older link.
+			// The link returns, or the client gives up. io.EOF means that the session has
+			// ended, or that an older connection served the previous listener.
 			select {
 			case <-time.After(listenPause):
 			case <-draining.Done():
@@ -345,8 +344,7 @@ const (
 	listenPause    = 250 * time.Millisecond
 )
 
-// hear holds swp.mcp.listen on a session to the partner while that is the current
-// one.
+// hear calls swp.mcp.listen on a connection while that is the current one.
 func (c *conversation) hear(up *Up, id string) error {
 	ctx, cancel := c.server.link.while(c.hearing, up)
 	defer cancel()

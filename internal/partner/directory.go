@@ -10,8 +10,8 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Directory finds links by name and by identity. It is safe for concurrent use;
-// the zero value has none.
+// Directory finds links by name and by identity. It is safe for concurrent use. The zero
+// value is empty.
 type Directory struct {
 	now   atomic.Pointer[table]
 	lanes lanes
@@ -23,7 +23,7 @@ type table struct {
 	sorted     []*Link
 }
 
-// Set replaces the links. Names and identities are there once each.
+// Set replaces the links. Names and identities must be unique.
 func (d *Directory) Set(links []*Link) {
 	t := &table{names: make(map[string]*Link), identities: make(map[string]*Link)}
 	for _, l := range links {
@@ -33,7 +33,7 @@ func (d *Directory) Set(links []*Link) {
 	d.now.Store(t)
 }
 
-// Links returns the links by name. Nobody changes the slice.
+// Links returns the links by name. Callers must not modify the slice.
 func (d *Directory) Links() []*Link {
 	if t := d.now.Load(); t != nil {
 		return t.sorted
@@ -41,7 +41,7 @@ func (d *Directory) Links() []*Link {
 	return nil
 }
 
-// Split finds the link of partner/rest, and the rest.
+// Split splits partner/rest into the link and the rest.
 func (d *Directory) Split(name string) (l *Link, rest string, ok bool) {
 	t := d.now.Load()
 	first, rest, found := strings.Cut(name, "/")
@@ -58,7 +58,7 @@ func (d *Directory) any() bool {
 	return t != nil && len(t.names) > 0
 }
 
-// find returns the link of a name, nil if there is none.
+// find returns the link with a name; nil if there is none.
 func (d *Directory) find(name string) *Link {
 	if t := d.now.Load(); t != nil {
 		return t.names[name]
@@ -66,7 +66,7 @@ func (d *Directory) find(name string) *Link {
 	return nil
 }
 
-// Of returns the link to the partner of an identity, nil if it is none.
+// Of returns the link to the partner with an identity; nil if there is none.
 func (d *Directory) Of(identity string) *Link {
 	if t := d.now.Load(); t != nil {
 		return t.identities[identity]
@@ -74,11 +74,11 @@ func (d *Directory) Of(identity string) *Link {
 	return nil
 }
 
-// Knows reports whether an identity is one of a partner.
+// Knows reports whether a partner has the identity.
 func (d *Directory) Knows(identity string) bool { return d.Of(identity) != nil }
 
-// Asked is Knows of an identity that has asked what this endpoint offers: so it can be
-// asked, too.
+// Asked reports whether an identity belongs to a partner, and records that it has called
+// swp.info here: so it serves swp.info too.
 func (d *Directory) Asked(identity string) bool {
 	l := d.Of(identity)
 	if l != nil {
@@ -87,8 +87,8 @@ func (d *Directory) Asked(identity string) bool {
 	return l != nil
 }
 
-// InFlight is how many requests the partner of an identity may have in flight here, 0
-// if it is none.
+// InFlight returns how many requests the partner with an identity may have in flight here;
+// 0 if there is none.
 func (d *Directory) InFlight(identity string) int {
 	if l := d.Of(identity); l != nil {
 		return l.opts.InFlight
@@ -96,8 +96,8 @@ func (d *Directory) InFlight(identity string) int {
 	return 0
 }
 
-// Adopt gives a session that was accepted to the link of its identity, if there is
-// one. It does not wait.
+// Adopt gives an accepted session to the link of its identity, if there is one. It does not
+// wait.
 func (d *Directory) Adopt(s *endpoint.Session) {
 	if l := d.Of(s.Peer().Identity); l != nil {
 		l.Adopt(s)

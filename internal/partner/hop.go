@@ -15,14 +15,13 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Hop returns the handler of a profile with what is for partners passed on to them: a
-// message with a target (extension 52), and one whose names begin with a partner. What
-// else comes goes to the profile's own handler. The rules are asked about names as they
-// are here, before anything is kept.
+// Hop wraps the handler of a profile so that messages for partners are forwarded: messages
+// with a target (extension 52), and messages whose names begin with a partner. Other
+// messages go to the original handler. Access rules are checked with local names before
+// anything is stored.
 //
-// Messages of one lane go to a partner in the order in which they came. One that has no
-// success answer counts as accepted here once the partner has confirmed by swp.sync that
-// it has accepted it.
+// Messages of one lane are forwarded in order. A message without a success answer counts as
+// accepted here after the partner has confirmed its acceptance by swp.sync.
 func (d *Directory) Hop(p *profiles.Profile, access profiles.Access) profiles.Handler {
 	if access == nil {
 		access = profiles.Everyone
@@ -33,13 +32,13 @@ func (d *Directory) Hop(p *profiles.Profile, access profiles.Access) profiles.Ha
 	}
 }
 
-// hop is the handler of a profile with partners.
+// hop is the handler that Hop returns.
 type hop struct {
 	d       *Directory
 	profile *profiles.Profile
 	next    profiles.Handler
 	access  profiles.Access
-	heeds   bool // the profile sees to targets itself
+	heeds   bool // the profile handles targets itself
 }
 
 // Serve implements profiles.Handler.
@@ -70,7 +69,7 @@ func (h *hop) Serve(ctx context.Context, req *profiles.Request, w profiles.Respo
 	return h.begin(ctx, r, &errand, req)
 }
 
-// target returns where a message says that it goes; empty: its names decide.
+// target returns the target of a message; empty if its names decide.
 func (h *hop) target(req *profiles.Request) (string, error) {
 	target, err := profiles.TargetOf(req.Extensions)
 	if c := h.profile.Crossing; target == "" && err == nil && c != nil && c.Target != nil && h.d.any() {
@@ -79,15 +78,15 @@ func (h *hop) target(req *profiles.Request) (string, error) {
 	return target, err
 }
 
-// route is where a message goes.
+// route is the destination of a message.
 type route struct {
-	link   *Link  // nil: there is no such partner, which is told to who may use it
-	rest   string // of the target, behind the partner
-	named  bool   // by the names of the message, without a target
-	prefix string // of names of what is there, as they are here
+	link   *Link  // nil: there is no such partner; only callers allowed to use it learn that
+	rest   string // rest of the target, after the partner
+	named  bool   // the names of the message decided, without a target
+	prefix string // prefix of local names for names at the partner
 }
 
-// here returns the name here of what a message or an answer calls name.
+// here converts a name at the partner to a local name.
 func (r *route) here(name string) string {
 	switch {
 	case r.named:
@@ -98,7 +97,7 @@ func (r *route) here(name string) string {
 	return r.prefix + name
 }
 
-// route returns where a message goes, nil if it stays here.
+// route returns the destination of a message; nil if it stays here.
 func (h *hop) route(target string, errand *profiles.Errand) (r *route, err error) {
 	if target != "" {
 		first, rest, _ := strings.Cut(target, "/")
@@ -116,7 +115,7 @@ func (h *hop) route(target string, errand *profiles.Errand) (r *route, err error
 	return r, nil
 }
 
-// errMixed refuses a message that would have to go to several endpoints.
+// errMixed refuses a message with names of several endpoints.
 var errMixed = &profiles.Error{
 	Code: profiles.InvalidProfilePayload, Detail: "partner_mixed", Domain: true,
 	Text: "all names have to be behind the same partner, or all here",
@@ -128,7 +127,7 @@ func errUnknown(name string) *profiles.Error {
 	}
 }
 
-// begin asks the rules about a message that goes on, and has it go.
+// begin checks the access rules for a forwarded message, and forwards it.
 func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req *profiles.Request) error {
 	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
 		return err
@@ -178,19 +177,19 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	return nil
 }
 
-// trip is what a message is for, and what it takes along.
+// trip is a forwarded message with its context.
 type trip struct {
 	*hop
 	*route
 	passage   profiles.Passage
-	ctx       context.Context // with what travels along; it does not end
+	ctx       context.Context // with the metadata to send along; it is never canceled
 	caller    string
 	operation string
-	name      string // what the rules here call what it is about
+	name      string // its subject in access rules here
 }
 
-// allowed reports whether the caller may do its errand about a name as it is here. Where
-// the rules are asked later, about what comes, they have to let it have something there.
+// allowed reports whether the caller may perform its errand on a local name. For an errand
+// whose names are known only later, some right below the name is enough at first.
 func (t *trip) allowed(errand *profiles.Errand, name string) bool {
 	if !errand.Free {
 		return t.may(t.access, name)
@@ -199,7 +198,7 @@ func (t *trip) allowed(errand *profiles.Errand, name string) bool {
 	return !ok || errand.Part || t.profile.Crossing.Visible != nil || rules.Reaches(t.caller, t.profile.Name, strings.TrimSuffix(t.prefix, "/"))
 }
 
-// may asks the rules here about a name as it is here.
+// may checks the access rules for a local name.
 func (t *trip) may(access profiles.Access, name string) bool {
 	if may := t.profile.Crossing.May; may != nil {
 		return may(access, t.caller, t.operation, name)
@@ -207,7 +206,7 @@ func (t *trip) may(access profiles.Access, name string) bool {
 	return access.Allowed(t.caller, t.profile.Name, t.operation, name)
 }
 
-// span returns the context in which the partner has to answer.
+// span returns the context that limits the time for the answer.
 func (t *trip) span() (context.Context, context.CancelFunc) {
 	deadline := t.passage.Deadline
 	if deadline.IsZero() {
@@ -216,7 +215,7 @@ func (t *trip) span() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(t.ctx, deadline)
 }
 
-// ready returns the session on which the message goes.
+// ready returns the session for the message.
 func (t *trip) ready(ctx context.Context) (*Up, error) {
 	up, err := t.link.Ready(ctx)
 	switch {
@@ -230,7 +229,7 @@ func (t *trip) ready(ctx context.Context) (*Up, error) {
 	return up, nil
 }
 
-// onward returns the message as it goes on, and the context to send it in.
+// onward returns the message to send and the context for sending it.
 func (t *trip) onward(ctx context.Context, env *e1.Envelope) (context.Context, e1.Envelope, error) {
 	ctx, ext, err := t.link.onward(ctx, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
 	if err != nil {
@@ -251,7 +250,7 @@ func (t *trip) mark(ext e1.Extensions) e1.Extensions {
 	return ext
 }
 
-// back returns the payload of an answer as the caller gets it.
+// back returns the payload of an answer, for the caller.
 func (t *trip) back(env *e1.Envelope) (payload []byte, err error) {
 	c, seen := t.profile.Crossing, *env
 	if c.Visible != nil {
@@ -266,8 +265,8 @@ func (t *trip) back(env *e1.Envelope) (payload []byte, err error) {
 	return c.Rename(&seen, func(name []byte) []byte { return slices.Concat([]byte(t.prefix), name) })
 }
 
-// crossing returns the extensions of a message or of an answer that go on. Those of any
-// profile are about one hop, but for the author of an error.
+// crossing returns the extensions that are forwarded. Extensions common to all profiles
+// concern one hop and are dropped, except the author of an error.
 func crossing(ext e1.Extensions) e1.Extensions {
 	var on e1.Extensions
 	for typ, value := range ext.All() {
@@ -278,8 +277,7 @@ func crossing(ext e1.Extensions) e1.Extensions {
 	return on
 }
 
-// refusal returns an answer by which the message was refused as an *Error, nil if it is
-// another one.
+// refusal returns the *Error of a refusing answer; nil for another answer.
 func (t *trip) refusal(env *e1.Envelope) *profiles.Error {
 	refused := t.profile.Crossing.Refused(env)
 	if refused == nil {
@@ -288,7 +286,7 @@ func (t *trip) refusal(env *e1.Envelope) *profiles.Error {
 	return t.fault(refused)
 }
 
-// fault returns what an endpoint there has refused as an *Error, and tells of it.
+// fault converts a refusal by an endpoint behind the partner to an *Error, and reports it.
 func (t *trip) fault(refused *profiles.PeerError) *profiles.Error {
 	code, ok := profiles.ParseCode(refused.Code)
 	if !ok {
@@ -303,9 +301,9 @@ func (t *trip) fault(refused *profiles.PeerError) *profiles.Error {
 	return &profiles.Error{Code: code, Detail: "partner_refused", Text: refused.Message, Domain: true}
 }
 
-// lost says what the sender of a message is told that ended with err on its way. Whether
-// the partner has taken it is not known; sent again it does no harm, because what crosses
-// in this way has a name of its own.
+// lost returns the error for the sender of a message that was lost with err. Whether the
+// partner has it is unknown. Sending it again is harmless, because each message that is
+// forwarded in this way has an id of its own.
 func (t *trip) lost(ctx context.Context, up *Up, err error) error {
 	switch {
 	case errors.As(err, new(*profiles.Error)) && (up == nil || up.Session.Context().Err() == nil):
@@ -322,7 +320,7 @@ func (t *trip) lost(ctx context.Context, up *Up, err error) error {
 	}
 }
 
-// pass has a message answered that has several answers.
+// pass forwards a message with several answers.
 func (t *trip) pass(req *profiles.Request, endless bool) error {
 	hold := req.Hold
 	if endless {
@@ -342,7 +340,7 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(w.Context(), func() { cancel(context.Cause(w.Context())) })()
-		if endless { // others have the time that is left to what is under way
+		if endless { // others end within the time for draining
 			defer context.AfterFunc(t.link.ctx, func() { cancel(errClosed) })()
 		}
 		if !t.passage.Deadline.IsZero() {
@@ -355,18 +353,18 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 	return nil
 }
 
-// anybodys reports whether the message is like those of others: nothing travels along, it
-// has no deadline and has come from nobody else.
+// anybodys reports whether the message is like those of other callers: without metadata,
+// deadline or original caller. Such messages can share a stream.
 func (t *trip) anybodys() bool {
 	return t.passage == profiles.Passage{} && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0
 }
 
-// errClosed ends what has no end because its link has one: this endpoint stops, or the
+// errClosed ends an endless request because its link ends: this endpoint stops, or the
 // entry of the partner has changed.
 var errClosed = profiles.Busy("partner_closed", "the link to the partner was closed here; ask again")
 
-// ended returns the error of Fail for that of Crossing.Pass: a refusal of the partner, one
-// of this endpoint, or the loss of the link.
+// ended converts an error of Crossing.Pass for Fail: a refusal by the partner, a refusal
+// here, or the loss of the link.
 func (t *trip) ended(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*profiles.PeerError](err); ok {
 		fault := t.fault(refused)
@@ -379,8 +377,8 @@ func (t *trip) ended(ctx context.Context, err error) error {
 	return t.lost(ctx, nil, err)
 }
 
-// session returns a session to the partner whose messages take along what the message
-// does.
+// session returns a session to the partner that sends the metadata of the message along
+// with each of its messages.
 func (t *trip) session(ctx context.Context) (profiles.Session, error) {
 	up, err := t.ready(ctx)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-// listEvery is how often a partner is asked again which agents it has, and how old a list
-// of its tools may be: those it is asked for when somebody here wants them, because it
-// starts its MCP servers for that.
+// listEvery is the interval between requests for the agents of a partner, and the maximum
+// age of its list of tools. Tools are requested only on demand, because the partner starts
+// its MCP servers to list them.
 const listEvery = 5 * time.Minute
 
-// list keeps the list of the partner's agents while a session carries what is passed on.
+// list updates the list of agents of the partner while a session is current.
 func (l *Link) list(up *Up) {
 	ctx, cancel := l.while(l.ctx, up)
 	defer cancel()
@@ -44,8 +44,7 @@ func (l *Link) list(up *Up) {
 	}
 }
 
-// listAgents takes over which agents the partner lists. One that fails to say leaves the
-// list as it was.
+// listAgents reads the list of agents of the partner. On failure the old list stays.
 func (l *Link) listAgents(ctx context.Context, up *Up) {
 	if l.opts.Agents == nil || !profiles.Serves(up.Session, agdisc.ProfileID) {
 		return
@@ -55,7 +54,7 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 		return rpc.CallJSON(ctx, up.Session, agdisc.MethodList, params, result)
 	}
 	for entry, err := range agdisc.Entries(call) {
-		if errors.Is(err, profiles.ErrNext) { // what it has said counts
+		if errors.Is(err, profiles.ErrNext) { // the pages so far are used
 			break
 		}
 		if err != nil {
@@ -68,8 +67,8 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 	l.opts.Agents.Set(l.opts.Name, list)
 }
 
-// RefreshTools has the lists of tools be no older than five minutes of the partners that
-// are there and whose tools are wanted. It returns when that is so, or with ctx.
+// RefreshTools updates the lists of tools of the connected partners that are wanted, so
+// that none is older than five minutes. It waits for that or for ctx.
 func (d *Directory) RefreshTools(ctx context.Context, wanted func(partner string) bool) {
 	var asked sync.WaitGroup
 	for _, l := range d.Links() {
@@ -80,7 +79,7 @@ func (d *Directory) RefreshTools(ctx context.Context, wanted func(partner string
 	asked.Wait()
 }
 
-// refreshTools asks the partner for its tools, one goroutine at a time.
+// refreshTools updates the list of tools, one goroutine at a time.
 func (l *Link) refreshTools(ctx context.Context) {
 	select {
 	case l.tools <- struct{}{}:
@@ -101,7 +100,7 @@ func (l *Link) refreshTools(ctx context.Context) {
 	}
 }
 
-// listTools takes over which tools the partner lists, and reports whether it has said so.
+// listTools reads the list of tools of the partner, and reports success.
 func (l *Link) listTools(ctx context.Context, up *Up) bool {
 	var tools []tooldisc.Tool
 	octets := 0

@@ -15,76 +15,75 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Options configure a Link. Zero means the default that is named.
+// Options configure a Link. Zero values mean the defaults.
 type Options struct {
-	// Name is the first segment of names behind the partner. It has no slash.
-	// Required.
+	// Name is the first segment of names of this partner, without a slash. Required.
 	Name string
 
-	// Identity is who the partner must be. Required.
+	// Identity is the expected identity of the partner. Required.
 	Identity string
 
-	// Self returns the identity of this endpoint, by which two ends that dial each
-	// other know which session stays. Required.
+	// Self returns the identity of this endpoint. If two ends dial each other, the
+	// identities decide which session stays. Required.
 	Self func() string
 
-	// Addresses are dialled in order until one answers. Without any the partner has
+	// Addresses are dialled in order until one answers. Without addresses the partner has
 	// to dial.
 	Addresses []transport.Addr
 
-	// Dial connects to an address, and fails if it is not the partner who answers.
-	// Attach serves the connection. Both are required where there are Addresses.
+	// Dial connects to an address, and fails if the peer is not the partner. Attach serves
+	// the connection. Both are required with Addresses.
 	Dial   func(ctx context.Context, addr transport.Addr) (transport.Conn, error)
 	Attach func(conn transport.Conn) *endpoint.Session
 
-	// Trace says what of a trace context crosses.
+	// Trace selects the parts of trace contexts that are forwarded.
 	Trace Trace
 
-	// Carrier sends ahead of what is passed on what travels with it: trace contexts as
-	// Trace has them, hints, credentials. Nil: nothing travels along, and what has a
-	// delegation is not passed on.
+	// Carrier sends metadata ahead of a forwarded message: trace contexts according to
+	// Trace, hints and credentials. Nil: no metadata is sent, and requests with a
+	// delegation are refused.
 	Carrier profiles.Carrier
 
-	// Profiles are those that the partner serves, by profile_id. If RPC is not among them
-	// it is not asked what it offers, nor for signs of life. Nil: it is asked.
+	// Profiles are the profile_ids that the partner serves. Without RPC in the list,
+	// swp.info and pings are not sent. Nil: the partner is asked.
 	Profiles []uint64
 
-	// Extensions are those that the partner honours, by profile_id, in addition
-	// to those that swp.info reports.
+	// Extensions are the extensions that the partner supports, by profile_id, in addition
+	// to those from swp.info.
 	Extensions map[uint64][]uint64
 
-	// Tasks passes on tasks for agents of the partner. Nil: nobody does.
+	// Tasks forwards tasks for agents of the partner. May be nil.
 	Tasks Tasks
 
-	// Deliveries passes on deliveries for topics of the partner. Nil: nobody does.
+	// Deliveries forwards deliveries for topics of the partner. May be nil.
 	Deliveries Deliveries
 
-	// Agents and Tools are told what the partner lists of them. Nil: nobody is.
+	// Agents and Tools receive the lists of the partner. May be nil.
 	Agents *agdisc.Partners
 	Tools  *tooldisc.Service
 
-	// Ending reports whether the certificate that the partner has shown ends soon. The
-	// link then looks from time to time whether its addresses show another: a session
-	// that lasts does not tell. Nil: it never looks.
+	// Ending reports whether a certificate of the partner expires soon. The link then
+	// connects from time to time to see whether there is a new one, because an open session
+	// does not show it. Nil: it never does.
 	Ending func(*profiles.Peer) bool
 
-	// InFlight is how many requests the partner may have in flight here, default
-	// 4,096. Whoever serves its sessions asks Directory.InFlight.
+	// InFlight limits the requests that the partner may have in flight here; default 4,096.
+	// The endpoint that serves its sessions reads it through Directory.InFlight.
 	InFlight int
 
-	// Observe gets each change. It is called by several goroutines and must not
-	// block. It may be nil.
+	// Observe receives each change. It is called concurrently and must not block. May be
+	// nil.
 	Observe func(Event)
 
-	// Refused gets each refusal of a request by the partner, or by an endpoint behind
-	// it. It is called by several goroutines and must not block. Nil: nobody is told.
+	// Refused receives each refusal by the partner or an endpoint behind it. It is called
+	// concurrently and must not block. May be nil.
 	Refused func(Refusal)
 
-	DialTimeout  time.Duration // of one address, its swp.info included, default 10 s
-	Wait         time.Duration // of a request, for a link that has just gone down, default 5 s
-	Idle         time.Duration // after which this end ends an idle session; 0: it does not
-	Check        time.Duration // how often at least the other end is asked what it offers, default 30 s
-	FirstPause   time.Duration // after a round of addresses that failed, default 250 ms; it doubles each time
+	DialTimeout  time.Duration // limit for one address including swp.info, default 10 s
+	Wait         time.Duration // limit for the wait of a request for a link that has just gone down, default 5 s
+	Idle         time.Duration // idle timeout of this end; 0: none
+	Check        time.Duration // longest interval between two swp.info, default 30 s
+	FirstPause   time.Duration // pause after a failed round of dialling, default 250 ms; it doubles each time
 	LongestPause time.Duration // default 30 s
 }
 
@@ -141,45 +140,45 @@ var (
 type Event struct {
 	Name string
 	What What
-	Up   *Up   // with Connected and Lost
-	Err  error // why, with Lost and Failed
+	Up   *Up   // for Connected and Lost
+	Err  error // reason, for Lost and Failed
 }
 
-// What is the kind of an Event:
+// What is the kind of an Event.
 type What uint8
 
-// The kinds of event.
+// Kinds of events.
 const (
-	Connected What = iota // this session carries what is passed on from now on
-	Lost                  // it is gone, or given up for a better one
+	Connected What = iota // a session has become current
+	Lost                  // the session has ended or was replaced
 	Failed                // no address answered; another round follows
 )
 
-// Status is the state of a link at one moment.
+// Status is a snapshot of the state of a link.
 type Status struct {
 	Name      string    `json:"name"`
 	Identity  string    `json:"identity"`
 	Up        bool      `json:"up"`
-	Dialled   bool      `json:"dialled"` // by this endpoint, if it is up
+	Dialled   bool      `json:"dialled"` // the current session was dialled by this endpoint
 	Transport string    `json:"transport,omitempty"`
 	Addr      string    `json:"addr,omitempty"`
 	Since     time.Time `json:"since"`             // up or down
-	Failure   string    `json:"failure,omitempty"` // why it is down
+	Failure   string    `json:"failure,omitempty"` // reason if the link is down
 	Targets   []string  `json:"targets,omitempty"` // MCP servers that the other end offers
-	Connects  uint64    `json:"connects"`          // sessions that carried something
-	Failures  uint64    `json:"failures"`          // rounds of addresses in vain
+	Connects  uint64    `json:"connects"`          // number of sessions that became current
+	Failures  uint64    `json:"failures"`          // failed rounds of dialling
 
-	NotAfter time.Time      `json:"certificate_not_after,omitzero"` // of the certificate that it showed last
-	Seen     *profiles.Peer `json:"-"`                              // who showed it; nil: nobody yet
+	NotAfter time.Time      `json:"certificate_not_after,omitzero"` // of the last certificate seen
+	Seen     *profiles.Peer `json:"-"`                              // peer with that certificate; nil: none yet
 }
 
-// Up is a session to the partner with the other end's answer to swp.info.
+// Up is a session to the partner with the last answer of the other end to swp.info.
 type Up struct {
 	Session *endpoint.Session
 	Dialled bool // by this endpoint
 
-	info  rpc.Info // replaced, not changed
+	info  rpc.Info // replaced as a whole, never modified
 	since time.Time
 
-	leaving bool // it is drained in favour of another, or soon will be
+	leaving bool // drained in favour of another session, or about to be
 }

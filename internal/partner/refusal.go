@@ -10,19 +10,19 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Refusal is what a partner has refused, or an endpoint behind it: an error that no
-// server and no method has written.
+// Refusal describes a request that the partner or an endpoint behind it has refused. Errors
+// of MCP servers and RPC methods are not refusals.
 type Refusal struct {
-	Partner   string // its name here
+	Partner   string // name of the partner here
 	Caller    string // identity of the caller here
 	Profile   string
 	Operation string
-	Name      string        // as the caller said it
-	Code      profiles.Code // what it comes to
-	Endpoint  string        // identity of the endpoint that refused, as it says; may be empty
+	Name      string        // name as given by the caller
+	Code      profiles.Code // the corresponding code
+	Endpoint  string        // claimed identity of the refusing endpoint; may be empty
 }
 
-// refused tells of a JSON-RPC error by which an endpoint has refused a request.
+// refused reports a JSON-RPC error with which an endpoint has refused a request.
 func (s *server) refused(failure []byte, caller string, request []byte) {
 	var e struct {
 		Data struct {
@@ -31,7 +31,7 @@ func (s *server) refused(failure []byte, caller string, request []byte) {
 		} `json:"data"`
 	}
 	if json.Unmarshal(failure, &e) != nil {
-		return // data is of the server's own form
+		return // an error of the server, with data of another form
 	}
 	code, ok := profiles.ParseCode(e.Data.Code)
 	var m mcpmap.Message
@@ -48,13 +48,13 @@ func (s *server) refused(failure []byte, caller string, request []byte) {
 	})
 }
 
-// codes are what refusals of RPC come to.
+// codes are the codes for refusals of RPC calls.
 var codes = map[string]profiles.Code{
 	rpc.CodeUnauthorized: profiles.SecurityPolicy, rpc.CodeUnavailable: profiles.RateLimitExceeded,
 	rpc.CodeUnknownMethod: profiles.NotFound, rpc.CodeInvalidRequest: profiles.InvalidProfilePayload,
 }
 
-// refused tells of an error by which an endpoint has refused a call.
+// refused reports an error with which an endpoint has refused a call.
 func (c *call) refused(err error) {
 	if e, ok := errors.AsType[*rpc.Error](err); ok {
 		c.link.refused(e, Refusal{
@@ -63,7 +63,7 @@ func (c *call) refused(err error) {
 	}
 }
 
-// refused tells that an endpoint has refused a call, unless a method has.
+// refused reports an error of a call, unless a method has returned the error.
 func (l *Link) refused(e *rpc.Error, about Refusal) {
 	if e.Endpoint == "" {
 		return

@@ -16,16 +16,16 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// callTime is how long a call may take that names no deadline.
+// callTime is the time limit of a call without a deadline.
 const callTime = time.Hour
 
-// ownMethods begins the names of the methods of this project. A second run of one that crosses
-// does no harm: a test of profiles/all checks it.
+// ownMethods is the prefix of the methods of this project. Repeating one that is forwarded
+// is harmless; a test of profiles/all checks that.
 const ownMethods = "swp."
 
-// Method is rpc.Options.Resolve: partner/method is a method of a partner. Items and
-// the outcome are returned unchanged. If the link is lost, the outcome of a call
-// without an idempotency_key is unknown, and the call is never sent again.
+// Method implements rpc.Options.Resolve: partner/method is a method of a partner. Items and
+// outcome are returned unchanged. If the link is lost, the outcome of a call without an
+// idempotency_key is unknown, and the call is not repeated.
 func (d *Directory) Method(name string) (rpc.Method, bool) {
 	l, method, ok := d.Split(name)
 	if !ok {
@@ -42,8 +42,9 @@ func (d *Directory) Method(name string) (rpc.Method, bool) {
 	return l.method(method, name, ""), true
 }
 
-// MethodAt is rpc.Options.Toward: the method of the endpoint at a target. A method of this
-// project about one endpoint, such as swp.artifacts.list, is called in this way only.
+// MethodAt implements rpc.Options.Toward: it returns a method of the endpoint at a target.
+// Methods of this project about one endpoint, such as swp.artifacts.list, are forwarded
+// only in this way.
 func (d *Directory) MethodAt(target, method string) (rpc.Method, error) {
 	first, rest, _ := strings.Cut(target, "/")
 	l := d.find(first)
@@ -53,15 +54,15 @@ func (d *Directory) MethodAt(target, method string) (rpc.Method, error) {
 	return l.method(method, target+"/"+method, rest), nil
 }
 
-// byName are the methods of this project that cross by their name. The others are about
-// one connection, or about an endpoint, which a target says.
+// byName are the methods of this project that can be forwarded by name. The others concern
+// one connection, or an endpoint that needs a target.
 var byName = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodInfo}
 
-// method is a method at the partner, or at the endpoint at a target behind it. name is
-// what it is called here.
+// method returns a method at the partner, or at the endpoint at a target behind it. name is
+// its local name.
 func (l *Link) method(method, name, target string) rpc.Method {
 	return rpc.Method{
-		// The outcome of a call under a key is the partner's to keep.
+		// The partner stores the outcome of a call with a key.
 		Repeatable: true,
 		Held: func(p *rpc.Pending, params []byte) error {
 			c := &call{link: l, name: name, target: target, pending: p}
@@ -75,8 +76,8 @@ func (l *Link) method(method, name, target string) rpc.Method {
 	}
 }
 
-// keyOf is a key of a caller here as a key of this endpoint at the partner: the
-// same one each time, and never that of another caller.
+// keyOf derives the idempotency key for the partner from the key of a caller here. It is
+// stable, and differs for different callers.
 func keyOf(identity, key string) string {
 	h := sha256.New()
 	h.Write(e1.AppendBytes(nil, []byte(identity)))
@@ -84,12 +85,12 @@ func keyOf(identity, key string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// call is a call on its way to a partner.
+// call is a call that is being forwarded.
 type call struct {
 	rpc.Invocation
 	link    *Link
-	name    string // of the method, here
-	target  string // behind the partner
+	name    string // local name of the method
+	target  string // target behind the partner
 	pending *rpc.Pending
 }
 
@@ -100,7 +101,7 @@ func (c *call) run() {
 	}
 }
 
-// pass makes the call at the partner, and passes back what comes.
+// pass calls the method at the partner and returns its items and outcome.
 func (c *call) pass(ctx context.Context) error {
 	passage := c.pending.Passage()
 	if passage.Deadline.IsZero() {
@@ -145,11 +146,11 @@ func (c *call) pass(ctx context.Context) error {
 			err = c.pending.Return(stream.Result())
 			stream.Close()
 			if errors.Is(err, profiles.ErrFinished) {
-				return nil // the caller was faster
+				return nil // the caller has canceled already
 			}
 			return err
 		case errors.Is(context.Cause(ctx), rpc.ErrStopped):
-			stream.Abandon() // it goes on there under its key, and is asked for again
+			stream.Abandon() // the call continues there under its key and is repeated later
 			return err
 		default:
 			stream.Close()
@@ -158,7 +159,7 @@ func (c *call) pass(ctx context.Context) error {
 	}
 }
 
-// Across prepares a call about a topic at a partner: it is relay.Options.Across.
+// Across implements relay.Options.Across: it prepares a call about a topic at a partner.
 func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, error) {
 	l := d.find(e.Partner)
 	if l == nil {
@@ -186,7 +187,7 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 	}}, nil
 }
 
-// attachEnded is relay.Way.Ended. about is what the partner has refused, if it has.
+// attachEnded implements relay.Way.Ended. about describes a refusal by the partner.
 func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
 	if refused, ok := errors.AsType[*rpc.Error](err); ok {
 		l.refused(refused, about)
@@ -201,8 +202,8 @@ func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
 	}
 }
 
-// lost says what the caller is told of a call that ended with err. Under a key it
-// may be made again, wherever it got to, and so may a method of this project.
+// lost returns the error for the caller of a call that ended with err. A call with a key
+// can be repeated in any case, and so can a method of this project.
 func (c *call) lost(up *Up, err error) error {
 	if up.Session.Context().Err() == nil || errors.As(err, new(*rpc.Error)) {
 		return err

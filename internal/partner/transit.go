@@ -11,22 +11,23 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// answerTime is how long a partner may take to answer a message that names no deadline.
+// answerTime limits the wait for an answer to a message without a deadline.
 const answerTime = 2 * time.Minute
 
-// maxUnconfirmed is how many messages go out before the partner is asked to confirm them.
+// maxUnconfirmed is the number of sent messages after which the partner is asked for
+// confirmation.
 const maxUnconfirmed = 256
 
-// transit is a message on its way to a partner, which answers it once or not at all.
-// Exactly one of w and done is set.
+// transit is a message that is being forwarded, with at most one answer. Exactly one of w
+// and done is set.
 type transit struct {
 	*trip
 	env  e1.Envelope
-	w    profiles.Responder // one answer ends it
-	done func(error)        // it is accepted, or refused
+	w    profiles.Responder // receives the one answer
+	done func(error)        // called on acceptance or refusal
 }
 
-// end ends a message that was not answered.
+// end ends a message without an answer.
 func (t *transit) end(err error) {
 	if t.w != nil {
 		t.w.Fail(err)
@@ -46,7 +47,7 @@ func (t *transit) answered(env *e1.Envelope) {
 	fault := t.refusal(env)
 	switch {
 	case t.w != nil:
-		_ = t.w.Finish(answer) // or nobody is left to be told
+		_ = t.w.Finish(answer) // an error means that the caller is gone
 	case fault != nil:
 		fault.Answer = answer.Clone()
 		t.done(fault)
@@ -55,7 +56,7 @@ func (t *transit) answered(env *e1.Envelope) {
 	}
 }
 
-// lane sends what came on one lane to one partner, in order, on one lane there.
+// lane forwards the messages of one lane to one partner, in order, on one lane there.
 type lane struct {
 	all *lanes
 	key laneKey
@@ -63,21 +64,21 @@ type lane struct {
 	// Guarded by the mutex of all.
 	due     []*transit
 	running bool
-	open    int // messages that are not over, and the goroutine that runs
+	open    int // unfinished messages, plus one for the running goroutine
 
-	// Of the goroutine that runs.
+	// Owned by the running goroutine.
 	up      *Up
 	on      profiles.Lane
-	pending []sent // messages that the partner has not confirmed
+	pending []sent // unconfirmed messages
 }
 
-// sent is a message that waits for the partner's confirmation.
+// sent is a message that waits for a confirmation.
 type sent struct {
 	t    *transit
 	call profiles.Call
 }
 
-// lanes are those on which something is on its way.
+// lanes holds the lanes in use.
 type lanes struct {
 	mu    sync.Mutex
 	byKey map[laneKey]*lane
@@ -88,7 +89,7 @@ type laneKey struct {
 	to   *Link
 }
 
-// push has a message go to a partner, behind what came on the same lane before.
+// push queues a message for a partner, after earlier messages of the same lane.
 func (s *lanes) push(from profiles.Lane, to *Link, t *transit) {
 	key := laneKey{from, to}
 	s.mu.Lock()
@@ -110,8 +111,8 @@ func (s *lanes) push(from profiles.Lane, to *Link, t *transit) {
 	}
 }
 
-// next returns the next message that is due, nil if there is none. With stop nothing runs
-// any more then.
+// next returns the next queued message; nil if there is none. With stop, nil also means
+// that the goroutine ends.
 func (l *lane) next(stop bool) *transit {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
@@ -126,7 +127,7 @@ func (l *lane) next(stop bool) *transit {
 	return t
 }
 
-// leave counts so many less that are open. The last one closes the lane to the partner.
+// leave subtracts finished messages. The last one closes the lane to the partner.
 func (l *lane) leave(n int) {
 	l.all.mu.Lock()
 	l.open -= n
@@ -140,7 +141,7 @@ func (l *lane) leave(n int) {
 	}
 }
 
-// run sends what is due.
+// run sends queued messages.
 func (l *lane) run() {
 	defer l.leave(1)
 	for {
@@ -157,7 +158,7 @@ func (l *lane) run() {
 	}
 }
 
-// send sends a message, and has its answer awaited.
+// send sends a message and starts the wait for its answer.
 func (l *lane) send(t *transit) {
 	ctx, cancel := t.span()
 	if t.w == nil {
@@ -176,7 +177,7 @@ func (l *lane) send(t *transit) {
 	}
 }
 
-// await waits for the one answer of a message.
+// await waits for the answer of a message.
 func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit, call profiles.Call, up *Up) {
 	defer l.leave(1)
 	defer cancel()
@@ -191,8 +192,8 @@ func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit,
 	t.answered(env)
 }
 
-// call sends a message on the lane to the partner: a new one if there is none, or if its
-// session is not the one to the partner any more.
+// call sends a message on the lane to the partner. It opens a new lane if there is none, or
+// if the old one belongs to a previous session.
 func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	up, err := t.ready(ctx)
 	switch {
@@ -202,7 +203,7 @@ func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 		return nil, l.key.to.ignorant("profile rpc, which confirms what has no answer")
 	}
 	if up != l.up {
-		l.confirm() // where they went
+		l.confirm() // on the lane that they were sent on
 		on, err := up.Session.Open(ctx)
 		if err != nil {
 			return nil, err
@@ -219,8 +220,8 @@ func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	return l.on.Call(ctx, env)
 }
 
-// confirm asks the partner whether it has accepted what waits for that. The answer is
-// awaited by another goroutine.
+// confirm asks the partner whether it has accepted the unconfirmed messages. Another
+// goroutine waits for the answer.
 func (l *lane) confirm() {
 	if len(l.pending) > 0 {
 		go l.conclude(l.pending, l.on, l.up)
@@ -228,8 +229,8 @@ func (l *lane) confirm() {
 	}
 }
 
-// conclude ends messages that the partner has accepted or refused. Refusals come before the
-// answer of swp.sync.
+// conclude ends the messages that the partner has accepted or refused. Refusals arrive
+// before the answer of swp.sync.
 func (l *lane) conclude(batch []sent, on profiles.Lane, up *Up) {
 	defer l.leave(len(batch))
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
@@ -239,7 +240,7 @@ func (l *lane) conclude(batch []sent, on profiles.Lane, up *Up) {
 		of[i] = batch[i].call.MsgID()
 	}
 	sure := l.key.to.doubting(up)
-	err := rpc.SyncOf(ctx, on, of...) // what others wait for, on the same connection, is no concern
+	err := rpc.SyncOf(ctx, on, of...) // only these messages; others on the connection do not matter
 	sure()
 	polled, ended := context.WithCancel(context.Background())
 	ended()

@@ -1,5 +1,5 @@
-// Package plain writes errors for users: without the names of the packages that they came
-// through.
+// Package plain writes errors for users, without the package names that error texts begin
+// with.
 package plain
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// names are the packages of this module whose errors begin with their name, and those of
-// the standard library whose errors users meet most. A test holds them to the sources.
+// names are the packages of this module whose error texts begin with their name, and the
+// common ones of the standard library. A test compares the list with the sources.
 var names = []string{
 	"a2a", "a2abinding", "a2afront", "a2ahttp", "a2aowners", "a2atransport", "access", "agdisc", "artifact",
 	"canonical", "check", "client", "cred", "e1", "endpoint", "events", "fetch", "filestore", "frame", "gate",
@@ -18,11 +18,11 @@ var names = []string{
 	"tooldisc", "transport", "trust", "ucr", "upstream", "worker", "x509",
 }
 
-// Verbatim is an error with text of another program, which is never changed.
+// Verbatim is an error that contains text of another program, which must stay unchanged.
 type Verbatim interface {
 	error
 
-	// Verbatim returns that part of Error; empty if there is none.
+	// Verbatim returns that part of the error text; empty if there is none.
 	Verbatim() string
 }
 
@@ -52,7 +52,7 @@ func Text(text string) string {
 	}
 }
 
-// trim returns text without names in front of it.
+// trim removes package names from the start of text.
 func trim(text string) string {
 	for {
 		name, rest, ok := strings.Cut(text, ": ")
@@ -71,7 +71,7 @@ var listed = func() map[string]bool {
 	return set
 }()
 
-// Args returns arguments of a format with the text that Error has for those that are errors.
+// Args replaces errors in the arguments of a format by their text from Error.
 func Args(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
@@ -83,7 +83,7 @@ func Args(args []any) []any {
 	return out
 }
 
-// boundary returns where the next error of a chain may begin.
+// boundary returns the position where the next error of a chain may begin.
 func boundary(text string) int {
 	end := len(text)
 	for _, mark := range []string{": ", "; ", "(", "\n"} {

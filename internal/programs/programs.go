@@ -11,9 +11,9 @@ import (
 	"github.com/slimwire/swp/vectors/datatest"
 )
 
-// Build builds packages, named by their paths below the module, and returns the directory
-// with their executables, which stays: bin/test of the module. An executable that is up
-// to date is not linked again. Tests of several packages may call it at once.
+// Build builds packages, given by their paths in the module, and returns the directory of
+// the executables, bin/test of the module. An executable that is up to date is not linked
+// again. Concurrent calls from several test processes are safe.
 func Build(packages ...string) (dir string, err error) {
 	root, err := datatest.Root()
 	if err != nil {
@@ -40,7 +40,7 @@ func Build(packages ...string) (dir string, err error) {
 	return dir, nil
 }
 
-// lock waits until no other process holds the lock of a file.
+// lock waits for the lock of a file.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package room says how much may wait for a peer to read, and has senders wait until
-// it is less. The queue of an endpoint and that of the connections of profiletest are
-// bounded by it, so that what a profile sends meets the same limits in its tests.
+// Package room limits the outgoing queue of a peer and lets senders wait for room. The
+// queues of an endpoint and of the connections of profiletest use it, so that a profile
+// meets the same limits in its tests.
 package room
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Defaults are the Bounds of an endpoint that is given none.
+// Defaults are the Bounds of an endpoint without configured ones.
 var Defaults = Bounds{Frames: 1024, Octets: 16 << 20}
 
-// Bounds are how much may be queued for a peer.
+// Bounds limit the queue for a peer.
 type Bounds struct {
 	Frames int
 	Octets int
 }
 
-// ErrFull is the error of an Offer for which there is no room.
+// ErrFull is the error of an Offer without room.
 var ErrFull = profiles.Busy("outbound", "too much is waiting for the peer to read")
 
-// Paces reports whether a sender that has time may go on: nothing is queued, or at most
-// half of the frames and at most so many octets. Zero octets stand for half of the bound.
+// Paces reports whether a sender that can wait may continue: nothing is queued, or at most
+// half of the frames and at most the given octets. Zero octets mean half of the limit.
 func (b Bounds) Paces(frames int, queued int64, octets int) bool {
 	if octets == 0 {
 		octets = b.Octets / 2
@@ -31,18 +31,18 @@ func (b Bounds) Paces(frames int, queued int64, octets int) bool {
 	return frames == 0 || frames <= b.Frames/2 && queued <= int64(octets)
 }
 
-// Yields reports whether a message of a size may be queued that may be lost: it leaves
-// a quarter of the octets to the others.
+// Yields reports whether a message that may be lost fits into the queue: it must leave a
+// quarter of the octets to other messages.
 func (b Bounds) Yields(queued int64, size int) bool {
 	return queued+int64(size) <= int64(b.Octets-b.Octets/4)
 }
 
-// Gate has goroutines wait until there may be more room. The mutex of the queue guards
-// it. The zero value is ready.
-type Gate struct{ next chan struct{} } // closed by Open; nil if nobody waits
+// Gate lets goroutines wait until there may be room. The mutex of the queue guards it. The
+// zero value is ready.
+type Gate struct{ next chan struct{} } // closed by Open; nil if no goroutine waits
 
-// Wait waits without mu, which the caller holds, for the next Open. It fails with the
-// error of ctx.
+// Wait releases mu, which the caller holds, until the next Open. It fails with the error of
+// ctx.
 func (g *Gate) Wait(ctx context.Context, mu *sync.Mutex) error {
 	if g.next == nil {
 		g.next = make(chan struct{})
@@ -58,7 +58,7 @@ func (g *Gate) Wait(ctx context.Context, mu *sync.Mutex) error {
 	}
 }
 
-// Open lets those go on who wait.
+// Open wakes the waiting goroutines.
 func (g *Gate) Open() {
 	if g.next != nil {
 		close(g.next)
