@@ -1,14 +1,14 @@
-// Package partner has the links to federation partners, and passes requests on
-// over them.
+// Package partner maintains the links to federation partners and forwards requests over
+// these links.
 //
-// A Link keeps one session to a partner: it dials, takes over a session that the
-// partner dialled, reconnects, and knows what the other end offers. Sessions are
-// symmetric, so one serves both directions. MCP, RPC and A2A name what is behind a
-// partner as partner/name: the first segment names the link, the rest is for the
-// other end. Payloads are passed on octet for octet.
+// A Link keeps one session to a partner: it dials, or takes over a session that the partner
+// dialled, it reconnects, and it knows the offer of the other end. Sessions are symmetric,
+// so one serves both directions. MCP, RPC and A2A use names of the form partner/name: the
+// first segment names the link, the rest is for the other end. Payloads are forwarded octet
+// for octet.
 //
-// The other end sees the identity of this endpoint, never the caller's. The
-// access rules here decide whether the caller may use partner/name.
+// The other end sees the identity of this endpoint, never that of the caller. The access
+// rules here decide whether the caller may use partner/name.
 package partner
 
 import (
@@ -36,37 +36,36 @@ type Link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	claims claims
-	doubts atomic.Bool   // some goroutine asks for a sign of life
-	tools  chan struct{} // held by who asks for the list of tools
+	doubts atomic.Bool   // a goroutine is checking whether the partner responds
+	tools  chan struct{} // held while the list of tools is requested
 	again  chan struct{} // one slot: the partner is to be asked after all
 
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc
 
 	mu       sync.Mutex
-	open     []*Up         // sessions that could carry something, in the order of their coming
-	mutual   bool          // the partner has had this endpoint for one
-	current  *Up           // the best of them
-	release  func()        // of Session.Keep of current
-	toolsOf  *Up           // that has given the list of tools
+	open     []*Up         // candidate sessions, oldest first
+	mutual   bool          // the partner has treated this endpoint as a partner
+	current  *Up           // the best candidate
+	release  func()        // result of Session.Keep for current
+	toolsOf  *Up           // the session that the list of tools came from
 	toolsAt  time.Time     // when it did
-	known    bool          // the partner knows of swp.info
-	mute     bool          // it does not, and is not asked
+	known    bool          // the partner serves swp.info
+	mute     bool          // the partner does not serve swp.info and is no longer asked
 	changed  chan struct{} // closed when current changes
-	since    time.Time     // when current changed
-	failure  error         // of the last round of addresses; nil once there is a session
+	since    time.Time     // time of the last change of current
+	failure  error         // error of the last round of dialling; nil while there is a session
 	connects uint64
 	failures uint64
-	seen     *profiles.Peer // who showed a certificate last; not changed
-	looked   time.Time      // when that was last, or was tried
+	seen     *profiles.Peer // peer with the last certificate; immutable
+	looked   time.Time      // time of the last connection or attempt
 }
 
-// superseded is how long a session that is given up for another still takes what
-// the other end sends before it knows.
+// superseded is how long a replaced session still accepts what the other end sends before
+// it learns of the change.
 const superseded = time.Second
 
-// maxInfo bounds the targets of a partner that are remembered, and the length of
-// the name of each.
+// maxInfo limits the number of stored targets of a partner and the length of each name.
 const (
 	maxTargets    = 1024
 	maxTargetName = 256
@@ -86,18 +85,18 @@ func New(opts Options) (*Link, error) {
 	return l, nil
 }
 
-// Name is the first segment of names behind the partner.
+// Name returns the first segment of names of this partner.
 func (l *Link) Name() string { return l.opts.Name }
 
-// Identity is who the partner is.
+// Identity returns the identity of the partner.
 func (l *Link) Identity() string { return l.opts.Identity }
 
-// Drain ends streams that would otherwise never end: those on which legacy sessions
-// listen to their servers. Requests go on.
+// Drain ends streams without an end of their own: those on which legacy MCP sessions listen
+// to their servers. Requests continue.
 func (l *Link) Drain() { l.drain() }
 
-// Close ends the link: nothing is dialled and nothing passed on any more. Sessions
-// that it had dialled are drained; it does not wait for them.
+// Close ends the link: it stops dialling and forwarding. It drains the sessions that it had
+// dialled, without waiting for them.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.cancel() // Adopt adds no work after this
@@ -114,8 +113,8 @@ func (l *Link) Close() {
 	}
 }
 
-// Adopt takes a session that the partner has dialled. It does not wait. The session
-// carries requests if the other end has this endpoint for a partner, or if there is
+// Adopt takes over a session that the partner has dialled, without waiting. The session
+// carries requests if the other end treats this endpoint as a partner, or if the link has
 // no address to dial.
 func (l *Link) Adopt(s *endpoint.Session) {
 	l.mu.Lock()
@@ -136,8 +135,8 @@ func (l *Link) Adopt(s *endpoint.Session) {
 	})
 }
 
-// Ready returns the session to the partner. If the link has gone down just now it
-// waits for it, for Options.Wait at most. The error is an *Error, or that of ctx.
+// Ready returns the session to the partner. If the link has just gone down, it waits up to
+// Options.Wait. The error is an *Error, or that of ctx.
 func (l *Link) Ready(ctx context.Context) (*Up, error) {
 	var timeout <-chan time.Time
 	for {
@@ -145,7 +144,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		up, changed, since, failure := l.current, l.changed, l.since, l.failure
 		l.mu.Unlock()
 		switch {
-		case up != nil && up.Session.Context().Err() == nil: // else changed follows
+		case up != nil && up.Session.Context().Err() == nil: // else changed is closed soon
 			return up, nil
 		case l.ctx.Err() != nil, failure != nil && time.Since(since) > l.opts.Wait:
 			return nil, l.unreachable(failure)
@@ -166,7 +165,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 	}
 }
 
-// Now returns the session that carries what is passed on, nil while the partner is away.
+// Now returns the current session; nil while the partner is away.
 func (l *Link) Now() *Up {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +179,7 @@ func (l *Link) unreachable(cause error) *profiles.Error {
 	}
 }
 
-// Status returns the present state.
+// Status returns the current state.
 func (l *Link) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,8 +201,8 @@ func (l *Link) Status() Status {
 	return s
 }
 
-// Targets returns the MCP servers that the other end offers; none while it is away.
-// Nobody changes the slice.
+// Targets returns the MCP servers that the other end offers; none while it is away. Callers
+// must not modify the slice.
 func (l *Link) Targets() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,8 +212,8 @@ func (l *Link) Targets() []string {
 	return l.current.info.Targets
 }
 
-// while returns a ctx that ends with Drain and Close, or when another session carries the
-// requests. The caller calls the function when it is done.
+// while returns a context that ends with Drain, with Close, or when another session becomes
+// current. The caller must call the function afterwards.
 func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
@@ -238,7 +237,7 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 	return ctx, cancel
 }
 
-// keep dials while there is no session, and maintains an existing one.
+// keep dials while there is no session, and monitors an existing one.
 func (l *Link) keep() {
 	pauses := backoff.Exponential{First: l.opts.FirstPause, Longest: l.opts.LongestPause}
 	failures := 0
@@ -278,9 +277,9 @@ func (l *Link) keep() {
 	}
 }
 
-// every is how often the other end is asked for a sign of life: twice in the time after
-// which either end ends what is idle, but not more often than each second. The caller
-// holds mu.
+// every returns the interval of checks of the other end: Options.Check, or half of the
+// idle timeout of either end if that is shorter. An idle timeout counts as at least two
+// seconds. The caller holds mu.
 func (l *Link) every(u *Up) time.Duration {
 	most := l.opts.Check
 	for _, idle := range []time.Duration{l.opts.Idle, u.info.Idle()} {
@@ -291,8 +290,7 @@ func (l *Link) every(u *Up) time.Duration {
 	return most
 }
 
-// dial tries the addresses in order. A session that the partner dials in the
-// meantime will do.
+// dial tries the addresses in order. It stops if the partner dials in the meantime.
 func (l *Link) dial() error {
 	var all []error
 	for _, addr := range l.opts.Addresses {
@@ -305,7 +303,7 @@ func (l *Link) dial() error {
 	return errors.Join(all...)
 }
 
-// settled reports whether there is no need to go on dialling.
+// settled reports whether dialling can stop.
 func (l *Link) settled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -329,8 +327,8 @@ func (l *Link) dialOne(addr transport.Addr) error {
 	return nil
 }
 
-// check asks the other end again what it offers. One that does not answer at all is
-// gone.
+// check asks the other end again for its offer. If there is no answer at all, it ends the
+// session.
 func (l *Link) check(up *Up) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.opts.Check)
 	defer cancel()
@@ -348,21 +346,19 @@ func (l *Link) check(up *Up) {
 	l.choose(nil)
 }
 
-// An end that leaves something unanswered for doubtAfter is asked for a sign of life, and
-// has doubtFor to give it: over QUIC nothing else tells for a minute that it was killed.
+// If the other end leaves a message unanswered for doubtAfter, it has doubtFor to answer a
+// ping. Without this, over QUIC the death of a peer stays unnoticed for a minute.
 const (
 	doubtAfter = 5 * time.Second
 	doubtFor   = 10 * time.Second
 )
 
-// doubting has a partner asked for a sign of life on a session if stop is not called in
-// time.
+// doubting starts a check whether the partner responds, unless stop is called in time.
 func (l *Link) doubting(up *Up) (stop func() bool) {
 	return time.AfterFunc(doubtAfter, func() { l.doubt(up) }).Stop
 }
 
-// doubt ends a session on which the partner gives no sign of life. One goroutine at a time
-// asks.
+// doubt ends a session whose partner does not respond. Only one goroutine at a time checks.
 func (l *Link) doubt(up *Up) {
 	if !profiles.Serves(up.Session, rpc.ProfileID) || !l.doubts.CompareAndSwap(false, true) {
 		return
@@ -411,8 +407,8 @@ func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, err
 	if err := json.Unmarshal(result, &info); err != nil {
 		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
 	}
-	// Names behind partners of the partner can be used, too, but are not listed:
-	// two partners that list each other would grow the list forever.
+	// Names of partners of the partner work too, but are not listed: two partners that list
+	// each other would grow the list forever.
 	info.Targets = slices.DeleteFunc(info.Targets, func(name string) bool {
 		return name == "" || len(name) > maxTargetName || strings.Contains(name, "/")
 	})

@@ -9,19 +9,19 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// Backend is the MCP servers of this endpoint and, as partner/server, those of
+// Backend provides the MCP servers of this endpoint and, as partner/server, those of
 // partners. It implements mcpmap.Backend.
 type Backend struct {
-	Local     mcpmap.Backend // what has no slash in its name
+	Local     mcpmap.Backend // servers without a slash in their name
 	Directory *Directory
 
-	// Client returns the calling side of a session: mcpmap.Mapping.Client of the
-	// mapping that serves it.
+	// Client returns the calling side of a session: mcpmap.Mapping.Client of the mapping
+	// that serves it.
 	Client func(profiles.Session) *mcpmap.Client
 }
 
-// Targets implements mcpmap.Backend. For connected partners it names the servers
-// that they offer themselves.
+// Targets implements mcpmap.Backend. It lists servers of connected partners, but not of
+// their partners.
 func (b *Backend) Targets() (names []string, def string) {
 	names, def = b.Local.Targets()
 	names = append([]string{}, names...)
@@ -33,9 +33,9 @@ func (b *Backend) Targets() (names []string, def string) {
 	return names, def
 }
 
-// Server implements mcpmap.Backend. A server of a partner is known by the name of
-// the partner: whether it has one of that name is for the partner to say. The name of the
-// partner alone is its default server.
+// Server implements mcpmap.Backend. Any name with a known partner is accepted; the partner
+// decides whether the server exists. The name of the partner alone means its default
+// server.
 func (b *Backend) Server(name string) (mcpmap.Server, bool) {
 	if s, ok := b.Local.Server(name); ok {
 		return s, true
@@ -79,7 +79,7 @@ func (s *server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 	return newConversation(s, client), nil
 }
 
-// call is a request as it goes on. The octets are its own.
+// call returns the request to forward, with octets of its own.
 func (s *server) call(x *mcpmap.Exchange) *mcpmap.Call {
 	c := &mcpmap.Call{Target: s.target, Octets: bytes.Clone(x.Message.Octets())}
 	for _, p := range x.Params() {
@@ -92,8 +92,8 @@ func (s *server) call(x *mcpmap.Exchange) *mcpmap.Call {
 	return c
 }
 
-// cancellable returns the context of an exchange. It ends with it, and with the
-// client's own octets if the client cancels.
+// cancellable returns a context that ends with the exchange. If the client cancels, the
+// cause has the octets of the client.
 func cancellable(x *mcpmap.Exchange) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.Context()))
 	x.OnCancel(func(octets []byte) {
@@ -106,8 +106,8 @@ func cancellable(x *mcpmap.Exchange) (context.Context, context.CancelCauseFunc) 
 	return ctx, cancel
 }
 
-// ready returns the session to the partner, if it knows of targets: one that does
-// not would run at its default server what is meant for another.
+// ready returns the session to the partner if the partner supports targets. Another one
+// would run a request for a named server at its default server.
 func (s *server) ready(ctx context.Context) (*Up, error) {
 	up, err := s.link.Ready(ctx)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 	return up, nil
 }
 
-// pass passes a request on and its answer back, which ends the exchange. It returns
-// the session that an initialize has opened.
+// pass forwards a request and returns its answer, which ends the exchange. It returns the
+// id of a session that initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
 	ctx, call.Extensions, err = s.link.onward(ctx, p, profiles.Onward{}, nil)
 	if err != nil {

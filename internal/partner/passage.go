@@ -8,21 +8,20 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Trace says what of a trace context crosses to a partner.
+// Trace selects the parts of trace contexts that are forwarded to a partner.
 type Trace uint8
 
-// Messages that go ahead of an exchange. They always carry its ids: the link is
-// shared, and a setting for the connection would affect the exchanges of all
-// callers.
+// The metadata messages sent ahead of an exchange always carry its ids: the link is shared,
+// and metadata for the whole connection would affect the exchanges of all callers.
 const (
 	TraceParent Trace = iota // traceparent
 	TraceFull                // traceparent and tracestate
 	TraceNone                // nothing
 )
 
-// onward prepares a message of the exchange of ctx for its way over the link: the
-// extensions it goes out with, and the context to send it in, which sends ahead what
-// travels with it. on and lifecycle are those of profiles.WithForward.
+// onward prepares a message for the link: it returns its extensions, and the context that
+// sends the metadata of ctx ahead of it. on and lifecycle are those of
+// profiles.WithForward.
 func (l *Link) onward(
 	ctx context.Context, p profiles.Passage, on profiles.Onward, lifecycle func(*e1.Envelope) []byte,
 ) (context.Context, e1.Extensions, error) {

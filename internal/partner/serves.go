@@ -7,7 +7,7 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// asks reports whether the partner is asked what it offers.
+// asks reports whether swp.info is sent to the partner.
 func (l *Link) asks() bool {
 	if l.opts.Profiles != nil {
 		return slices.Contains(l.opts.Profiles, rpc.ProfileID)
@@ -24,9 +24,8 @@ func (l *Link) learn(s profiles.Session, info *rpc.Info) {
 	profiles.Learn(s, info.Offer())
 }
 
-// unanswered notes that the partner ends a session, or says nothing, when it is asked what
-// it offers, and reports whether it is not to be asked again. One that has answered before
-// is only away.
+// unanswered records that the partner ended a session or did not answer swp.info, and
+// reports whether to stop asking. A partner that has answered before is only away.
 func (l *Link) unanswered() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +33,8 @@ func (l *Link) unanswered() bool {
 	return l.mute
 }
 
-// answered notes that the partner knows of swp.info: it has answered it, or asked it here.
+// answered records that the partner supports swp.info: it has answered it, or called it
+// here.
 func (l *Link) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
