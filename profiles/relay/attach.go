@@ -14,19 +14,19 @@ type AttachParams struct {
 	MaxInFlight int    `json:"max_in_flight,omitempty"` // unanswered deliveries at once; default 16
 }
 
-// Attached is the first stream item of swp.relay.attach, as JSON. Later ones are
-// signs of life, and say nothing new.
+// Attached is the first stream item of swp.relay.attach, as JSON. Later items have the same
+// content and only show that the relay is alive.
 type Attached struct {
 	Topic       string `json:"topic"`
-	MaxInFlight int    `json:"max_in_flight"` // as the relay has it
+	MaxInFlight int    `json:"max_in_flight"` // as granted by the relay
 }
 
 const defaultInFlight = 16
 
-// account is what one identity has attached. The Service's mu guards it.
+// account holds the attachments of one identity. Guarded by mu of the Service.
 type account struct {
 	attachments map[*attachment]struct{}
-	reserved    int // the sum of their max_in_flight
+	reserved    int // sum of their max_in_flight
 }
 
 // attachment is a consumer of a topic.
@@ -35,20 +35,20 @@ type attachment struct {
 	call     profiles.Pending
 	identity string
 	topic    string // here
-	named    string // as the consumer says it
+	named    string // topic as given by the consumer
 	places   int
-	ready    chan struct{} // one slot: outbox has something
+	ready    chan struct{} // one slot; filled when outbox is not empty
 
-	// Guarded by the Service's mu.
+	// Guarded by mu of the Service.
 	seat   *seat
 	outbox []*item
 	over   bool
 
-	checked time.Time // when Access was last asked; belongs to run
+	checked time.Time // time of the last check of Access; used by run only
 }
 
-// attach is the RPC method swp.relay.attach: the caller gets the deliveries of a
-// topic for as long as its call is open. It does not wait.
+// attach is the RPC method swp.relay.attach: the caller receives the deliveries of a topic
+// while its call is open. It does not wait.
 func (s *Service) attach(call profiles.Pending, params []byte) error {
 	var p AttachParams
 	if err := decodeParams(params, &p); err != nil {
@@ -57,7 +57,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	switch {
 	case s.opts.Store == nil:
 		return errNoRelay
-	case !utf8.ValidString(p.Topic): // encoding/json has replaced what was not
+	case !utf8.ValidString(p.Topic): // encoding/json has replaced invalid UTF-8
 		return invalid("", "topic: not UTF-8")
 	case p.MaxInFlight < 0:
 		return invalid("", "max_in_flight: %d is negative", p.MaxInFlight)
@@ -137,7 +137,7 @@ func (s *Service) tidyAccount(identity string) {
 	}
 }
 
-// give takes a delivery that was leased. The caller holds mu.
+// give accepts a leased delivery. The caller holds mu.
 func (a *attachment) give(it *item) {
 	a.outbox = append(a.outbox, it)
 	select {
@@ -152,16 +152,16 @@ func (a *attachment) fail(err error) {
 	a.call.Fail(err)
 }
 
-// leave ends the attachment: no more deliveries are made, those that were not
-// sent go back. Deliveries in flight may still be answered.
+// leave ends the attachment: it makes no more deliveries and gives back unsent ones.
+// Deliveries in flight may still be answered.
 func (a *attachment) leave() {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.left()
 }
 
-// free makes a place free, unless the consumer is about to leave: taking a delivery
-// for it and giving it back would put that behind others. The caller holds mu.
+// free frees a place, unless the consumer is about to leave: leasing a delivery and giving
+// it back would move it behind others. The caller holds mu.
 func (a *attachment) free() {
 	if a.call.Context().Err() != nil {
 		a.left()
@@ -169,7 +169,7 @@ func (a *attachment) free() {
 	a.seat.add(1)
 }
 
-// left is leave for those who hold mu.
+// left is leave for callers that hold mu.
 func (a *attachment) left() {
 	s := a.s
 	if a.over {
@@ -188,7 +188,7 @@ func (a *attachment) left() {
 	a.outbox = nil
 }
 
-// allowed asks Access, again after a second at most.
+// allowed checks Access, at most once a second.
 func (a *attachment) allowed() bool {
 	now := time.Now()
 	if !a.checked.IsZero() && now.Sub(a.checked) < time.Second {
@@ -198,7 +198,7 @@ func (a *attachment) allowed() bool {
 	return a.s.opts.Access.Allowed(a.identity, "relay", "consume", a.topic)
 }
 
-// run sends deliveries, one after the other, until the consumer is gone.
+// run sends deliveries in order until the consumer is gone.
 func (a *attachment) run() {
 	s := a.s
 	defer a.leave()

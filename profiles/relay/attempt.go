@@ -10,34 +10,34 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// attempt is a delivery that is made to a consumer, until it is answered.
+// attempt is one delivery to a consumer, until it is answered.
 type attempt struct {
 	a         *attachment
-	tries     int // with this one
+	tries     int // including this one
 	key       attemptKey
 	publisher string
 	ctx       context.Context
 	cancel    context.CancelFunc
 
-	// Guarded by the Service's mu.
-	over   bool // how it ended is known
+	// Guarded by mu of the Service.
+	over   bool // the outcome is known
 	how    outcome
 	reason string      // of a NACK
-	told   func(State) // is called with how the delivery stands then; may be nil
+	told   func(State) // is called with the resulting state of the delivery; may be nil
 
-	// settle has it stored how the attempt ended, where the delivery is kept, and returns
-	// how that stands then.
+	// settle stores the outcome where the delivery is stored, and returns the resulting
+	// state.
 	settle func() State
 }
 
-// attemptKey finds attempts by the fields of a consumer's answer.
+// attemptKey finds attempts by the fields in the answer of a consumer.
 type attemptKey struct {
 	session    profiles.Session
 	deliveryID string
 }
 
-// deliver makes an attempt. It waits while the consumer is slow to read, but not
-// for its answer.
+// deliver makes an attempt. It waits while the consumer reads slowly, but not for the
+// answer.
 func (a *attachment) deliver(it *item) {
 	s := a.s
 	publisher, deliveryID := splitID(it.id)
@@ -47,7 +47,7 @@ func (a *attachment) deliver(it *item) {
 	at.make(func() (profiles.Call, outcome) { return at.send(it) })
 }
 
-// make makes an attempt by send, and has its answer awaited.
+// make makes an attempt with send and starts the wait for its answer.
 func (at *attempt) make(send func() (profiles.Call, outcome)) {
 	s := at.a.s
 	s.mu.Lock()
@@ -57,16 +57,16 @@ func (at *attempt) make(send func() (profiles.Call, outcome)) {
 	if call == nil {
 		at.answer(how, nil)
 	}
-	s.work.Go(func() { at.run(call) }) // Close waits for this goroutine, too
+	s.work.Go(func() { at.run(call) }) // Close waits for this goroutine too
 }
 
-// send sends a delivery that is kept here. Without a call the outcome says why.
+// send sends a delivery that is stored here. Without a call, the outcome has the reason.
 func (at *attempt) send(it *item) (profiles.Call, outcome) {
 	s := at.a.s
 	switch {
 	case it.expired:
 		return nil, overdue
-	case it.tries > s.limits.Load().MaxAttempts: // the process ended during the last one
+	case it.tries > s.limits.Load().MaxAttempts: // the process ended during the last attempt
 		it.tries = s.limits.Load().MaxAttempts
 		return nil, failed
 	}
@@ -79,7 +79,7 @@ func (at *attempt) send(it *item) (profiles.Call, outcome) {
 	default:
 		return nil, unread
 	}
-	it.data = nil // what is needed again is read again
+	it.data = nil // frees memory; a repetition reads it again
 	return at.publish(r.payload, r.left(s.opts.Now()), r.hops)
 }
 
@@ -95,16 +95,16 @@ func (at *attempt) publish(payload []byte, ttl, hops uint64) (profiles.Call, out
 	return call, failed
 }
 
-// passage are the extensions of a delivery of a publisher, which came over so many
-// hops.
+// passage returns the extensions of a delivery: its publisher, and the number of endpoints
+// it has passed.
 func passage(publisher string, hops uint64) e1.Extensions {
 	ext := e1.AppendExtension(nil, ExtPublisher, []byte(publisher))
 	return e1.AppendExtensionUvarint(ext, profiles.ExtHops, hops+1)
 }
 
 // fits refuses a message that no attempt could deliver: a delivery has fields and
-// extensions that the message of its publisher had not. It assumes the longest
-// possible additions of the endpoint to an envelope.
+// extensions that the message of the publisher did not have. It assumes the longest
+// additions of the endpoint to an envelope.
 func (s *Service) fits(m *Publish, publisher string, ttl time.Duration, hops uint64) error {
 	d := Publish{DeliveryID: m.DeliveryID, Topic: m.Topic, Payload: m.Payload, TTL: milliseconds(ttl)}
 	limits := &s.opts.Envelope
@@ -125,8 +125,8 @@ func (s *Service) fits(m *Publish, publisher string, ttl time.Duration, hops uin
 	return nil
 }
 
-// left is the ttl_ms of a delivery that is made now: at least 1, and at most the
-// whole, even if the clock has jumped since custody.
+// left returns the ttl_ms of a delivery that is made now: at least 1, and at most the whole
+// ttl even if the clock has jumped.
 func (r *record) left(now time.Time) uint64 {
 	if r.bound == "" {
 		return 0
@@ -134,7 +134,7 @@ func (r *record) left(now time.Time) uint64 {
 	return milliseconds(min(max(r.ttl-now.Sub(r.taken), time.Millisecond), r.ttl))
 }
 
-// run waits for the answer and has it stored.
+// run waits for the answer and stores the outcome.
 func (at *attempt) run(call profiles.Call) {
 	silent := false
 	if call != nil {
@@ -162,7 +162,7 @@ func (at *attempt) run(call profiles.Call) {
 	}
 }
 
-// read returns what an answer says.
+// read returns the outcome in an answer.
 func (at *attempt) read(env *e1.Envelope) outcome {
 	if env.MsgType == TypeErr {
 		return failed
@@ -182,7 +182,7 @@ func (at *attempt) read(env *e1.Envelope) outcome {
 			return refused
 		}
 	case TypeStatus:
-		// Of a consumer that is a relay itself and has the delivery already.
+		// A consumer that is a relay answers so if it has the delivery already.
 		var m Status
 		if m.Decode(env.Payload) == nil && (State(m.State) == Duplicate || State(m.State) == Acked) {
 			return processed
@@ -191,7 +191,7 @@ func (at *attempt) read(env *e1.Envelope) outcome {
 	return failed
 }
 
-// answer ends the attempt, once: it returns whether this was the first answer.
+// answer ends the attempt once, and reports whether this was the first answer.
 func (at *attempt) answer(how outcome, told func(State)) bool {
 	s := at.a.s
 	s.mu.Lock()
@@ -204,8 +204,8 @@ func (at *attempt) answer(how outcome, told func(State)) bool {
 	return true
 }
 
-// attemptOf returns the attempt that a message under a new msg_id is about, nil
-// if this session has none or it is ambiguous.
+// attemptOf returns the attempt that a message with a new msg_id refers to; nil if this
+// session has none or several.
 func (s *Service) attemptOf(req *profiles.Request, deliveryID []byte) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()

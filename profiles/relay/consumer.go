@@ -15,19 +15,18 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Stream is an RPC call as Consume uses it. What rpc has is one.
+// Stream is the part of an RPC call that Consume needs. Package rpc implements it.
 type Stream interface {
 	Recv(ctx context.Context) ([]byte, error)
 	Close()
 }
 
-// Consumer gets the deliveries of a topic from a relay. It is safe for concurrent
-// use.
+// Consumer receives the deliveries of a topic from a relay. It is safe for concurrent use.
 type Consumer struct {
 	s      *Service
 	lane   profiles.Lane
 	key    inboxKey
-	apart  bool // each attempt of a delivery is a Delivery of its own
+	apart  bool // each attempt becomes a Delivery of its own
 	stream Stream
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -37,18 +36,18 @@ type Consumer struct {
 	mu     sync.Mutex
 	places int
 	queue  []*Delivery
-	open   map[string]*Delivery // unanswered, by the id of the item
-	err    error                // why the call has ended
+	open   map[string]*Delivery // unanswered deliveries, by the id of the item
+	err    error                // reason why the call has ended
 }
 
-// Delivery is a delivery that waits to be processed. Its fields may be read until
-// it is answered. It is safe for concurrent use.
+// Delivery is a delivery to be processed. Its fields may be read until it is answered. It
+// is safe for concurrent use.
 type Delivery struct {
 	Publisher string // identity
 	ID        []byte // delivery_id, unique per publisher
 	Topic     string
 	Payload   []byte
-	TTL       time.Duration // what is left of it; 0: not said
+	TTL       time.Duration // remaining time; 0: unknown
 	Hops      uint64        // endpoints it has passed
 
 	c    *Consumer
@@ -57,14 +56,14 @@ type Delivery struct {
 
 	mu sync.Mutex
 
-	// The first attempt, whose request the fields alias, and the last, which is
-	// answered; none once that is done.
+	// The first attempt, whose request the fields alias, and the last one, which receives
+	// the answer. Empty after the answer.
 	attempts []profiles.Responder
 
 	lent, dropped bool // see lend
 }
 
-// inboxKey says which deliveries are meant for a consumer.
+// inboxKey identifies the deliveries for a consumer.
 type inboxKey struct {
 	lane  profiles.Lane
 	topic string
@@ -76,8 +75,9 @@ type inboxes struct {
 	open map[inboxKey][]*Consumer
 }
 
-// find returns the consumer for a delivery, or nil: the one that has it, else one that has
-// room for it. What consumers of one topic get on one lane does not say whom it is for.
+// find returns the consumer for a delivery, or nil: the one that has it already, otherwise
+// the one with most room. A delivery does not say which of several consumers of its topic
+// on its lane it is for.
 func (b *inboxes) find(lane profiles.Lane, topic []byte, id string) (best *Consumer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *inboxes) find(lane profiles.Lane, topic []byte, id string) (best *Consu
 	return best
 }
 
-// room reports whether the consumer has a delivery, and how many more it should be given.
+// room reports whether the consumer has the delivery, and how many more it can take.
 func (c *Consumer) room(id string) (has bool, more int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,8 +116,8 @@ func (b *inboxes) close() {
 	}
 }
 
-// How long a Consumer whose call has ended answers on its lane: to deliveries in
-// flight, and to those in processing.
+// How long a Consumer still answers on its lane after the end of its call: deliveries in
+// flight, and deliveries in processing.
 const (
 	graceTime = time.Second
 	lateTime  = time.Minute
@@ -128,10 +128,9 @@ var (
 	errNoOpen = errors.New("relay: Options.Open is not set")
 )
 
-// Consume attaches to a topic at a relay, on a separate lane, and returns when the
-// relay has confirmed it. maxInFlight of 0 leaves the number of unanswered
-// deliveries to the relay. The caller closes the Consumer. Errors are those of the
-// RPC call.
+// Consume attaches to a topic at a relay on a separate lane, and returns after the
+// confirmation of the relay. With maxInFlight 0 the relay chooses the number of unanswered
+// deliveries. The caller must close the Consumer. Errors are those of the RPC call.
 func (s *Service) Consume(ctx context.Context, session profiles.Session, topic string, maxInFlight int) (*Consumer, error) {
 	if s.opts.Open == nil {
 		return nil, errNoOpen
@@ -156,7 +155,7 @@ func (s *Service) newConsumer(key inboxKey, lane profiles.Lane, maxInFlight int)
 	return c
 }
 
-// begin attaches, or gives up the lane.
+// begin attaches, or closes the lane on failure.
 func (c *Consumer) begin(ctx context.Context, maxInFlight int, ext e1.Extensions) error {
 	params, err := json.Marshal(AttachParams{Topic: c.key.topic, MaxInFlight: maxInFlight})
 	if err == nil {
@@ -195,8 +194,7 @@ func (c *Consumer) attach(ctx context.Context, params []byte, ext e1.Extensions)
 	return nil
 }
 
-// enter has deliveries of the lane and the topic come here. Those of consumers of this side
-// are not for any of several.
+// enter routes deliveries of the lane and the topic to this consumer.
 func (c *Consumer) enter() error {
 	b := &c.s.inboxes
 	b.mu.Lock()
@@ -242,7 +240,7 @@ func (c *Consumer) end(err error) {
 	c.queue = nil
 	c.mu.Unlock()
 	for _, d := range queue {
-		_ = d.Nack(true, reasonDetached) // or the relay has noticed
+		_ = d.Nack(true, reasonDetached) // on failure the relay has noticed the end itself
 	}
 	c.wake()
 	time.AfterFunc(graceTime, func() {
@@ -257,13 +255,13 @@ func (c *Consumer) end(err error) {
 	})
 }
 
-// retire gives up the lane.
+// retire closes the lane.
 func (c *Consumer) retire() {
 	c.leave()
 	_ = c.lane.Close()
 }
 
-// reasonDetached is the reason_code for a delivery after the consumer has left.
+// reasonDetached is the reason_code for deliveries after the consumer has left.
 const reasonDetached = "detached"
 
 func (c *Consumer) wake() {
@@ -273,15 +271,15 @@ func (c *Consumer) wake() {
 	}
 }
 
-// Close detaches. Deliveries that were received may still be answered, for a
-// minute. A second call does nothing.
+// Close detaches. Received deliveries may still be answered for a minute. Further calls
+// have no effect.
 func (c *Consumer) Close() {
 	c.cancel()
 	<-c.done
 }
 
-// Recv returns the next delivery, which is to be answered by Ack or Nack. When the
-// call has ended the error says why, profiles.ErrFinished after Close.
+// Recv returns the next delivery, which the caller must answer with Ack or Nack. After the
+// end of the call it returns the reason; after Close, profiles.ErrFinished.
 func (c *Consumer) Recv(ctx context.Context) (*Delivery, error) {
 	for {
 		c.mu.Lock()
@@ -296,7 +294,7 @@ func (c *Consumer) Recv(ctx context.Context) (*Delivery, error) {
 		err := c.err
 		c.mu.Unlock()
 		if err != nil {
-			c.wake() // for the next one who asks
+			c.wake() // for the next call of Recv
 			return nil, err
 		}
 		select {
@@ -307,8 +305,8 @@ func (c *Consumer) Recv(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// arrive takes a RELAY_PUBLISH of the relay. Another attempt of a delivery that is
-// being processed is answered with it.
+// arrive handles a RELAY_PUBLISH of the relay. A further attempt of a delivery in
+// processing gets the same answer later.
 func (c *Consumer) arrive(req *profiles.Request, m *Publish, publisher string) error {
 	id := itemID(publisher, m.DeliveryID)
 	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
@@ -325,7 +323,7 @@ func (c *Consumer) arrive(req *profiles.Request, m *Publish, publisher string) e
 	if err != nil {
 		return err
 	}
-	if err := m.Decode(held.Payload); err != nil { // as before, from the copy
+	if err := m.Decode(held.Payload); err != nil { // decoded again from the copy
 		w.Fail(err)
 		return nil
 	}
@@ -352,8 +350,8 @@ func (c *Consumer) arrive(req *profiles.Request, m *Publish, publisher string) e
 	return nil
 }
 
-// again has a newer attempt answered. It returns false if there was an answer
-// already.
+// again attaches a newer attempt to the delivery, for the answer. It returns false if the
+// delivery was answered already.
 func (d *Delivery) again(w profiles.Responder) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,15 +367,15 @@ func (d *Delivery) again(w profiles.Responder) bool {
 	return true
 }
 
-// Ack says that the delivery is processed. Without an error the answer was queued
-// for the relay; if it does not get there, the delivery is made again.
+// Ack reports that the delivery is processed. A nil error means that the answer was queued;
+// if it does not reach the relay, the delivery is repeated.
 func (d *Delivery) Ack() error {
 	m := Ack{DeliveryID: d.ID}
 	return d.finish(TypeAck, m.Append(make([]byte, 0, m.Size())))
 }
 
-// Nack says that the delivery is not processed, whether another attempt is worth
-// it, and why, in a word for the log of the relay.
+// Nack reports that the delivery was not processed, whether to retry, and the reason, a
+// word for the log of the relay.
 func (d *Delivery) Nack(retryable bool, reason string) error {
 	m := Nack{DeliveryID: d.ID, Retryable: retryable, Reason: []byte(reason)}
 	return d.finish(TypeNack, m.Append(make([]byte, 0, m.Size())))
@@ -404,9 +402,9 @@ func (d *Delivery) finish(msgType uint64, payload []byte) error {
 	return err
 }
 
-// Forward returns a delivery as a publication for another relay. Its id stands for
-// the publisher, too, because to that relay all that is passed on has one
-// publisher, and it is the same each time.
+// Forward returns a delivery as a publication for another relay. Its id is derived from the
+// publisher and the delivery_id: for that relay all forwarded deliveries have the same
+// publisher. It is the same each time.
 func Forward(d *Delivery) Publication {
 	h := sha256.New()
 	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(d.Publisher)))) // never fails

@@ -13,14 +13,15 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// bury makes a delivery dead and has its publisher told. It waits for the Store.
+// bury makes a delivery dead and starts the notice to its publisher. It waits for the
+// Store.
 func (s *Service) bury(it *item, reason Reason) State {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
 	defer cancel()
 	r, release, err := s.load(ctx, it)
 	defer release()
 	if err != nil {
-		return Retry // the lease ends by itself, and the next attempt ends here
+		return Retry // the lease expires, and the next attempt repeats this
 	}
 	publisher, _ := splitID(it.id)
 	r.reason, r.attempts, r.died = cmp.Or(reason, s.lapse(it, r)), it.tries, s.opts.Now()
@@ -35,7 +36,7 @@ func (s *Service) bury(it *item, reason Reason) State {
 	return DeadState
 }
 
-// lapse is why a delivery is dead whose time is over.
+// lapse returns why an expired delivery is dead.
 func (s *Service) lapse(it *item, r *record) Reason {
 	switch {
 	case r.bound != "":
@@ -51,46 +52,44 @@ func (s *Service) forget(it *item) {
 	s.conclude(it, func(done func(bool, error)) { s.opts.Store.Ack(space, it.id, it.lease, done) })
 }
 
-// Bounds of a page of Dead.
+// Limits of a page of Dead.
 const (
 	maxDead       = 256
 	maxDeadOctets = 1 << 20 // of payloads; a single larger one is a page of its own
 )
 
-// DeadParams ask for dead deliveries of the caller, as JSON.
+// DeadParams request the dead deliveries of the caller, as JSON.
 type DeadParams struct {
-	After   string `json:"after,omitempty"`   // Next of the page before
-	Limit   int    `json:"limit,omitempty"`   // of the page; default and at most 256
-	Payload bool   `json:"payload,omitempty"` // with payloads
+	After   string `json:"after,omitempty"`   // Next of the previous page
+	Limit   int    `json:"limit,omitempty"`   // length of the page; default and maximum 256
+	Payload bool   `json:"payload,omitempty"` // include payloads
 }
 
-// DeadPage is some dead deliveries, in the order of their death: first those whose
-// publisher has yet to be told. A delivery whose publisher is told while somebody
-// pages may be on two pages, once with each Told; whoever counts goes by the
-// delivery_id.
+// DeadPage is a page of dead deliveries in order of death, first those whose publisher has
+// not acknowledged the notice. If the publisher acknowledges one between two pages, it may
+// be on both; compare delivery_ids when counting.
 type DeadPage struct {
 	Dead []Dead `json:"dead"`
-	Next string `json:"next,omitempty"` // there may be more; see DeadParams
+	Next string `json:"next,omitempty"` // set if there may be more; see DeadParams
 }
 
-// Dead is a delivery that is not delivered any more.
+// Dead is a delivery that is no longer delivered.
 type Dead struct {
 	DeliveryID []byte `json:"delivery_id"` // base64 in JSON
 	Topic      string `json:"topic"`
 	Reason     Reason `json:"reason_code"`
 	Attempts   int    `json:"attempt_count"`
-	Taken      int64  `json:"taken_unix_ms"` // when the relay took custody
+	Taken      int64  `json:"taken_unix_ms"` // time of custody
 	Died       int64  `json:"died_unix_ms"`
 	Told       bool   `json:"told"`              // the publisher has answered the notice
 	Size       int    `json:"size"`              // octets of the payload
-	Payload    []byte `json:"payload,omitempty"` // none if no answer has room for it
+	Payload    []byte `json:"payload,omitempty"` // empty if too large for any answer
 }
 
-// maxDeadHead is more than what JSON takes for a Dead without a payload, and the
-// page around it.
+// maxDeadHead exceeds the JSON of a Dead without payload, with the page around it.
 const maxDeadHead = 4096
 
-// size is how many octets a Dead has as JSON, with its comma.
+// size returns the length of a Dead as JSON, with its comma.
 func (d *Dead) size() int {
 	head := *d
 	head.Payload = nil
@@ -101,8 +100,8 @@ func (d *Dead) size() int {
 	return len(text) + len(`,"payload":""`) + base64.StdEncoding.EncodedLen(len(d.Payload)) + 1
 }
 
-// listDead is the RPC method swp.relay.dead: it lists the dead deliveries that the
-// identity of the caller has published. It reads the Store.
+// listDead is the RPC method swp.relay.dead: it lists the dead deliveries that the caller
+// has published. It reads the Store.
 func (s *Service) listDead(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
 	var p DeadParams
 	if err := decodeParams(params, &p); err != nil {
@@ -160,7 +159,7 @@ func (s *Service) listDead(ctx context.Context, req *profiles.Request, params []
 	return json.Marshal(page)
 }
 
-// following is the kind of queue that is listed next, 0 after the last.
+// following returns the kind of queue that is listed next; 0 after the last.
 func following(kind byte) byte {
 	if kind == kindDead {
 		return kindTold
@@ -179,10 +178,10 @@ func parseCursor(text string) (kind byte, after uint64, err error) {
 	return kind, after, nil
 }
 
-// maxParams bounds the params of the methods, in octets.
+// maxParams limits the params of the methods, in octets.
 const maxParams = 4096
 
-// decodeParams reads the params of a method: JSON, or nothing.
+// decodeParams reads the params of a method: JSON, or empty.
 func decodeParams(params []byte, into any) error {
 	if len(params) > maxParams {
 		return invalid(DetailSize, "params: %d octets, want at most %d", len(params), maxParams)
@@ -198,20 +197,20 @@ func decodeParams(params []byte, into any) error {
 	return nil
 }
 
-// expiry makes expired deliveries dead, and forgets the dead.
+// expiry makes expired deliveries dead, and removes old dead ones.
 type expiry struct {
 	s     *Service
-	alarm chan struct{} // one slot: something may have expired
+	alarm chan struct{} // one slot; filled when something may have expired
 
-	// Guarded by the Service's mu.
-	next     time.Time // when something will expire; zero: nothing does
+	// Guarded by mu of the Service.
+	next     time.Time // next expiry; zero: none
 	stopWait func() bool
 }
 
-// maxExpiring is how many expired deliveries are dealt with at once.
+// maxExpiring limits the expired deliveries that are handled at once.
 const maxExpiring = 16
 
-// sooner says that something expires at a time.
+// sooner announces an expiry.
 func (e *expiry) sooner(at time.Time) {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
@@ -255,7 +254,7 @@ func (e *expiry) run() {
 	}
 }
 
-// work deals with everything that has expired, and notes when something will.
+// work handles all expired deliveries, and sets the next expiry.
 func (e *expiry) work() {
 	s := e.s
 	s.mu.Lock()
@@ -265,7 +264,7 @@ func (e *expiry) work() {
 	}
 }
 
-// batch deals with some deliveries that have expired, and returns how many.
+// batch handles some expired deliveries, and returns their number.
 func (e *expiry) batch(most int) (found int) {
 	s := e.s
 	answers := make(chan store.LeaseResult, most)

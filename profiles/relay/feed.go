@@ -8,41 +8,41 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// feed leases the items of one queue for those who sit at it, in turn. It exists
-// while somebody does. The Service's mu guards it; submitting to the Store under
-// it is fine, because that never waits.
+// feed leases the items of one queue for its seats in turn. It exists while it has a seat.
+// Guarded by mu of the Service; submitting to the Store under mu is allowed, because that
+// never waits.
 type feed struct {
 	s     *Service
 	queue string
 	seats []*seat
-	turn  int // of the seat that is looked at first
-	free  int // places at all seats
-	asked int // leases that are under way
-	pace  int // how many may be: more as long as there is something
+	turn  int // index of the next seat
+	free  int // free places at all seats
+	asked int // pending leases
+	pace  int // limit of pending leases; grows while the queue has items
 
 	dry      bool // nothing is due
 	at       time.Time
-	stopWait func() bool // of the wait for at
-	failures int         // of the Store, in a row
+	stopWait func() bool // stops the wait for at
+	failures int         // consecutive failures of the Store
 }
 
-// seat is a consumer of items, with a bound on those at once.
+// seat is a consumer of items with a limit of concurrent items.
 type seat struct {
 	feed   *feed
 	free   int         // places
 	silent bool        // its last attempt was not answered in time
-	give   func(*item) // is called with mu held, after a place was taken
+	give   func(*item) // called with mu held after a place was taken
 }
 
-// item is an item of a queue that was leased.
+// item is a leased item of a queue.
 type item struct {
 	queue   string
 	id      string
 	lease   uint64
 	tries   int
 	expired bool
-	data    []byte    // nil: it is large, and read where it is needed
-	until   time.Time // when the lease ends
+	data    []byte    // nil: large; read on demand
+	until   time.Time // end of the lease
 }
 
 // itemOf returns the item of a lease that ends at until.
@@ -51,12 +51,11 @@ func itemOf(r store.LeaseResult, until time.Time) *item {
 }
 
 const (
-	// maxPace is how many leases of one queue are asked for at once. They share a
-	// commit of the Store.
+	// maxPace limits the pending leases of one queue. They share a commit of the Store.
 	maxPace = 64
 
-	// leaseMargin is how much longer a lease lasts than an attempt, for its outcome
-	// to be stored.
+	// leaseMargin is the time of a lease beyond that of an attempt, for storing the
+	// outcome.
 	leaseMargin = 5 * time.Second
 )
 
@@ -73,7 +72,7 @@ func (s *Service) sit(queue string, places int, give func(*item)) *seat {
 	return seat
 }
 
-// add makes places free. The caller holds mu.
+// add frees places. The caller holds mu.
 func (t *seat) add(places int) {
 	if t.feed == nil {
 		return // it was left
@@ -95,7 +94,7 @@ func (t *seat) leave() {
 	f.tidy()
 }
 
-// pump asks for as many items as there are places for. The caller holds mu.
+// pump requests as many leases as there are free places. The caller holds mu.
 func (f *feed) pump() {
 	s := f.s
 	for !f.dry && !s.closed && f.asked < min(f.free, f.pace) {
@@ -109,7 +108,7 @@ func (f *feed) pump() {
 	}
 }
 
-// leased takes the answer of the Store. The lease, if there is one, ends at until.
+// leased receives the answer of the Store. A lease in it ends at until.
 func (f *feed) leased(r store.LeaseResult, until time.Time) {
 	s := f.s
 	s.mu.Lock()
@@ -137,9 +136,9 @@ func (f *feed) leased(r store.LeaseResult, until time.Time) {
 	f.tidy()
 }
 
-// next returns the seat whose turn it is among those that have a place. One that
-// did not answer in time is passed over while there is another: else a delivery
-// could spend all its attempts on a consumer that is stuck.
+// next returns the next seat with a free place. A seat that did not answer in time is
+// skipped while there is another one, because a delivery could otherwise spend all its
+// attempts on a stuck consumer.
 func (f *feed) next() *seat {
 	for _, silent := range []bool{false, true} {
 		for i := range f.seats {
@@ -153,7 +152,7 @@ func (f *feed) next() *seat {
 	return nil
 }
 
-// rest waits until a time; zero means until something comes. The caller holds mu.
+// rest pauses until a time; zero means until the next event. The caller holds mu.
 func (f *feed) rest(until time.Time) {
 	f.stop()
 	f.dry, f.at = true, until
@@ -169,7 +168,7 @@ func (f *feed) rest(until time.Time) {
 	})
 }
 
-// wake ends a rest. The caller holds mu.
+// wake ends the pause. The caller holds mu.
 func (f *feed) wake() {
 	f.stop()
 	f.dry, f.at = false, time.Time{}
@@ -183,7 +182,7 @@ func (f *feed) stop() {
 	}
 }
 
-// tidy ends a feed that nobody sits at. The caller holds mu.
+// tidy removes a feed without seats. The caller holds mu.
 func (f *feed) tidy() {
 	if len(f.seats) == 0 && f.asked == 0 {
 		f.stop()
@@ -193,7 +192,7 @@ func (f *feed) tidy() {
 	}
 }
 
-// due says that something will be due in a queue at a time, zero for now.
+// due announces that a queue has an item due at a time; zero means now.
 func (s *Service) due(queue string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,6 +206,5 @@ func (s *Service) due(queue string, at time.Time) {
 	}
 }
 
-// storePauses are the pauses before a failed operation of the Store is
-// repeated.
+// storePauses are the pauses before a failed operation of the Store is repeated.
 var storePauses = backoff.Exponential{First: 25 * time.Millisecond, Longest: 5 * time.Second}

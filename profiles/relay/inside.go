@@ -6,11 +6,11 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Keep takes custody of a delivery for an identity, as if it had published it here,
-// for those on this side who have been given something to keep. It returns once the
-// Store has it; a delivery that the Store has already is kept no second time. What the
-// identity may do is the caller's to ask. The error is an *profiles.Error, or that of
-// ctx: then the delivery may be kept all the same, and Keep can be called again.
+// Keep takes custody of a delivery under an identity, as if that identity had published it.
+// It is for components of this process that store a delivery for others. It returns when
+// the delivery is durable; a repeated delivery is stored once. The caller must check
+// access. The error is an *profiles.Error, or that of ctx; in the latter case the delivery
+// may have been stored, and Keep can be repeated.
 func (s *Service) Keep(ctx context.Context, identity string, p *Publication) error {
 	m := Publish{DeliveryID: p.ID, Topic: []byte(p.Topic), Payload: p.Payload, TTL: milliseconds(p.TTL)}
 	if err := m.Decode(m.Append(make([]byte, 0, m.Size()))); err != nil { // and m is its own

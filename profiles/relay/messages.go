@@ -25,7 +25,7 @@ func checkTopic(topic []byte) error {
 	return nil
 }
 
-// check says whether an answer is well formed.
+// check validates the payload of an answer.
 func check(msgType uint64, payload []byte) error {
 	switch msgType {
 	case TypeAck:

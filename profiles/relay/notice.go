@@ -8,19 +8,17 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// noticesAtOnce is how many dead deliveries a session is told of before it has
-// answered.
+// noticesAtOnce limits the unanswered notices on a session.
 const noticesAtOnce = 4
 
-// herald tells a publisher on one of its sessions which of its deliveries are
-// dead.
+// herald sends the notices about dead deliveries to a publisher on one session.
 type herald struct {
 	s       *Service
 	session profiles.Session
 	seat    *seat
 }
 
-// meet notes that a session speaks this profile.
+// meet records that a session uses this profile.
 func (s *Service) meet(session profiles.Session) {
 	if s.opts.Store == nil {
 		return
@@ -43,14 +41,14 @@ func (h *herald) leave() {
 	delete(h.s.heralds, h.session)
 }
 
-// give takes a dead delivery that was leased. The caller holds mu.
+// give accepts a leased dead delivery. The caller holds mu.
 func (h *herald) give(it *item) {
 	if !h.s.spawn(func() { h.run(it) }) {
 		h.s.giveBack(it)
 	}
 }
 
-// run tells of one dead delivery, and has it stored that the publisher knows.
+// run sends one notice, and stores that the publisher has acknowledged it.
 func (h *herald) run(it *item) {
 	s := h.s
 	defer func() {
@@ -70,7 +68,7 @@ func (h *herald) run(it *item) {
 	}
 }
 
-// notify sends the notice and reports whether the publisher has answered it.
+// notify sends the notice, and reports whether the publisher has answered it.
 func (h *herald) notify(it *item) bool {
 	s := h.s
 	ctx, cancel := s.within(s.limits.Load().AckTimeout)
@@ -82,7 +80,7 @@ func (h *herald) notify(it *item) bool {
 	}
 	_, deliveryID := splitID(it.id)
 	m := Nack{DeliveryID: []byte(deliveryID), Reason: []byte(r.reason)}
-	known := make(chan struct{}) // from before the notice goes out: the publisher may ask at once
+	known := make(chan struct{}) // made before sending, because the publisher may ask at once
 	s.mu.Lock()
 	s.notices[it.id] = func() {
 		delete(s.notices, it.id)
@@ -111,8 +109,8 @@ func (h *herald) notify(it *item) bool {
 	}
 }
 
-// asked ends a notice that is under way, because its publisher asks how the
-// delivery stands.
+// asked ends a notice in progress, because its publisher asks for the state of the
+// delivery.
 func (s *Service) asked(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,14 +119,14 @@ func (s *Service) asked(id string) {
 	}
 }
 
-// keepNoticed keeps a dead delivery whose publisher has acknowledged the notice.
+// keepNoticed stores a dead delivery whose publisher has acknowledged the notice.
 func (s *Service) keepNoticed(it *item) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
 	defer cancel()
 	r, release, err := s.load(ctx, it)
 	defer release()
 	if err != nil {
-		return // the publisher is told again
+		return // the notice is repeated
 	}
 	publisher, _ := splitID(it.id)
 	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
@@ -138,13 +136,13 @@ func (s *Service) keepNoticed(it *item) {
 	}
 }
 
-// Notice is what a relay says of a delivery that is dead.
+// Notice is the message of a relay about a dead delivery.
 type Notice struct {
 	DeliveryID []byte
 	Reason     Reason
 }
 
-// notice serves a RELAY_NACK of a relay that has given up a delivery of this side.
+// notice handles a RELAY_NACK with which a relay gives up a delivery of this side.
 func (s *Service) notice(req *profiles.Request, w profiles.Responder, m *Nack) error {
 	if s.opts.Notice == nil || m.Retryable {
 		return errUnknown

@@ -10,30 +10,31 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Deliveries for topics of a partner, partner/topic, wait in one queue, and are published
-// to the partner while there is a session to it. Custody ends here with the partner's ACK:
-// then the delivery is kept there.
+// Deliveries for topics of a partner (partner/topic) wait in one queue, and are published
+// to the partner while there is a session to it. Custody ends here with the ACK of the
+// partner, which stores the delivery from then on.
 
-// onwardPlaces is how many deliveries are on their way to a partner at once.
+// onwardPlaces limits the deliveries in flight to a partner.
 const onwardPlaces = 64
 
-// onward passes deliveries on to a partner over one session.
+// onward publishes deliveries to a partner over one session.
 type onward struct {
 	s       *Service
 	partner string
 	session profiles.Session
 	knows   Knows
 
-	// Guarded by the Service's mu.
+	// Guarded by mu of the Service.
 	seat    *seat
 	outbox  []*item
 	running bool
 	over    bool
 }
 
-// Bound has at most so many deliveries wait for a partner, and octets of them, with a
-// delivery's topic and some 50 octets more; those above are refused, to try again. It
-// holds for deliveries that come later. done is called when the Store knows.
+// Bound limits the deliveries that wait for a partner, by number and by octets; a delivery
+// counts its payload, its topic and about 50 octets. Deliveries above the limit are refused
+// as retryable. It applies to later deliveries. done is called when the Store has the
+// limit.
 func (s *Service) Bound(partner string, messages, octets int64, done func(error)) {
 	if s.opts.Store == nil {
 		done(nil)
@@ -42,8 +43,8 @@ func (s *Service) Bound(partner string, messages, octets int64, done func(error)
 	s.opts.Store.Bound(space, queueOf(kindOnward, partner), store.Room{Items: messages, Octets: octets}, done)
 }
 
-// Waiting returns how many deliveries wait for a partner that Bound was called for, and
-// their octets.
+// Waiting returns the number and octets of the deliveries that wait for a partner, if Bound
+// was called for the partner.
 func (s *Service) Waiting(partner string) (messages, octets int64) {
 	if s.opts.Store == nil {
 		return 0, 0
@@ -52,7 +53,7 @@ func (s *Service) Waiting(partner string) (messages, octets int64) {
 	return held.Items, held.Octets
 }
 
-// behind returns the partner that a topic leads to, and the topic there.
+// behind returns the partner of a topic, and the topic there.
 func (s *Service) behind(topic string) (partner, rest string, ok bool) {
 	if s.opts.Behind == nil {
 		return "", "", false
@@ -60,14 +61,14 @@ func (s *Service) behind(topic string) (partner, rest string, ok bool) {
 	return s.opts.Behind(topic)
 }
 
-// place is a topic at a partner.
+// place is the destination of a topic.
 type place struct {
-	partner string // empty: the topic is one of this endpoint
-	target  string // where it goes from there, by extension 52
+	partner string // empty: the topic is local
+	target  string // target behind the partner (extension 52)
 	topic   string // there
 }
 
-// placeOf returns what the topic of a message is called here, and where it leads to.
+// placeOf returns the local name of the topic of a message, and its destination.
 func (s *Service) placeOf(target string, topic []byte) (full []byte, at place, err error) {
 	if target == "" {
 		at.partner, at.topic, _ = s.behind(string(topic))
@@ -84,7 +85,7 @@ func (s *Service) placeOf(target string, topic []byte) (full []byte, at place, e
 	return full, place{first, rest, string(topic)}, checkTopic(full)
 }
 
-// queue is where a delivery waits that custody is taken of.
+// queue returns the queue for deliveries of a topic.
 func (s *Service) queue(topic []byte) string {
 	if partner, _, ok := s.behind(string(topic)); ok {
 		return queueOf(kindOnward, partner)
@@ -92,19 +93,19 @@ func (s *Service) queue(topic []byte) string {
 	return queueOf(kindTopic, topic)
 }
 
-// live reports whether a queue is one of deliveries that are not dead.
+// live reports whether a queue holds deliveries that are not dead.
 func live(queue string) bool {
 	return queue != "" && (queue[0] == kindTopic || queue[0] == kindOnward)
 }
 
-// Knows is what a partner is known to know.
+// Knows says which features a partner supports.
 type Knows struct {
 	RPC     bool // profile 12
 	Targets bool // extension 52
 }
 
-// Reached has the deliveries for a partner be published on a session to it, in place of
-// the one before.
+// Reached publishes the deliveries for a partner on a session to it, which replaces the
+// previous one.
 func (s *Service) Reached(partner string, session profiles.Session, knows Knows) {
 	if s.opts.Store == nil {
 		return
@@ -124,7 +125,8 @@ func (s *Service) Reached(partner string, session profiles.Session, knows Knows)
 	context.AfterFunc(session.Context(), f.leave)
 }
 
-// NoPartner has the deliveries for a partner wait for the next Reached, or for their end.
+// NoPartner stops publishing to a partner. Its deliveries wait for the next Reached, or
+// expire.
 func (s *Service) NoPartner(partner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +141,7 @@ func (f *onward) leave() {
 	f.left()
 }
 
-// left is leave for those who hold mu. What was sent and is not answered is sent again.
+// left is leave for callers that hold mu. Deliveries without an answer are sent again.
 func (f *onward) left() {
 	if f.over {
 		return
@@ -155,7 +157,7 @@ func (f *onward) left() {
 	f.outbox = nil
 }
 
-// give takes a delivery that was leased. The caller holds mu.
+// give accepts a leased delivery. The caller holds mu.
 func (f *onward) give(it *item) {
 	f.outbox = append(f.outbox, it)
 	if !f.running {
@@ -178,7 +180,7 @@ func (f *onward) pop() *item {
 	return it
 }
 
-// run publishes what there is, in the order of custody.
+// run publishes deliveries in the order of custody.
 func (f *onward) run() {
 	var lane profiles.Lane
 	for it := f.pop(); it != nil; it = f.pop() {
@@ -234,7 +236,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	})
 }
 
-// there is the topic at the end of the target, or at the partner.
+// there returns the topic at the end of the target, or at the partner.
 func (r *record) there(partner string) string {
 	if r.target != "" {
 		partner += "/" + r.target
@@ -253,10 +255,10 @@ func (f *onward) submit(ctx context.Context, lane profiles.Lane, p *Publication,
 	return Submit(ctx, profiles.Beyond(lane, target), p)
 }
 
-// errTargets is why a delivery is dead whose target a partner would ignore.
+// errTargets is the error for a delivery with a target that the partner would ignore.
 var errTargets = &profiles.Error{Code: profiles.Internal, Detail: "partner_extension", Text: "relay: the partner does not know of extension 52, targets"}
 
-// leftOf is how long a delivery is worth delivering from now on, a millisecond at least.
+// leftOf returns the remaining lifetime of a delivery, at least a millisecond.
 func (s *Service) leftOf(r *record) time.Duration {
 	if ms := r.left(s.opts.Now()); ms > 0 {
 		return time.Duration(ms) * time.Millisecond
@@ -264,8 +266,9 @@ func (s *Service) leftOf(r *record) time.Duration {
 	return max(r.taken.Add(s.limits.Load().Retention).Sub(s.opts.Now()), time.Millisecond)
 }
 
-// endAttempt ends the lease of a delivery as its way has ended: nil with the partner's
-// custody. That a partner is away, silent or has no room costs no attempt.
+// endAttempt ends the lease of a delivery after an attempt; a nil error means that the
+// partner has custody. If the partner is away, silent or has no room, the attempt does not
+// count.
 func (f *onward) endAttempt(it *item, err error) {
 	s := f.s
 	switch {
@@ -281,7 +284,7 @@ func (f *onward) endAttempt(it *item, err error) {
 	f.free()
 }
 
-// refuses reports whether an error means that another attempt is of no use.
+// refuses reports whether an error means that a retry is useless.
 func (f *onward) refuses(err error) bool {
 	if said, ok := errors.AsType[*profiles.PeerError](err); ok {
 		return !said.Retryable()
@@ -290,8 +293,8 @@ func (f *onward) refuses(err error) bool {
 	return ok && !fault.Retryable && !fault.Pace && f.session.Context().Err() == nil
 }
 
-// onwardPause is the number of the attempt whose pause is made after a partner that had no
-// room, or did not answer.
+// onwardPause selects the pause after a partner had no room or did not answer: that after
+// the attempt of this number.
 const onwardPause = 3
 
 func (f *onward) free() {
@@ -300,13 +303,13 @@ func (f *onward) free() {
 	f.seat.add(1)
 }
 
-// errAsked answers for a partner that has custody and cannot be asked.
+// errAsked is the answer about a delivery in custody of a partner that cannot be asked.
 var errAsked = &profiles.Error{
 	Code: profiles.Internal, Detail: "partner_down", Retryable: true, Domain: true, Text: "relay: the partner has taken custody of it and cannot be asked now",
 	Answer: refusals.Answer(profiles.RateLimitExceeded.Alias(), "the partner has taken custody of it and cannot be asked now", true),
 }
 
-// standThere returns how a delivery stands at the partner that has taken custody of it.
+// standThere asks the partner in custody of a delivery for its state.
 func (s *Service) standThere(ctx context.Context, partner, id string) (State, uint32, error) {
 	s.mu.Lock()
 	f := s.links[partner]
@@ -322,7 +325,7 @@ func (s *Service) standThere(ctx context.Context, partner, id string) (State, ui
 	case err == nil:
 		return state, attempts, nil
 	case ok && refused.Code == CodeNotFound:
-		return Acked, 1, nil // it is forgotten there
+		return Acked, 1, nil // forgotten there
 	}
 	return "", 0, errAsked
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// publish serves a RELAY_PUBLISH: of a relay to a consumer on this side, or of a
+// publish handles a RELAY_PUBLISH: from a relay for a consumer on this side, or from a
 // publisher.
 func (s *Service) publish(req *profiles.Request) error {
 	var m Publish
@@ -53,7 +53,7 @@ func (s *Service) publish(req *profiles.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Decode(held.Payload); err != nil { // as before, from the copy
+	if err := m.Decode(held.Payload); err != nil { // decoded again from the copy
 		w.Fail(err)
 		return nil
 	}
@@ -63,8 +63,7 @@ func (s *Service) publish(req *profiles.Request) error {
 	return nil
 }
 
-// admit returns the id of a delivery, and how long it is worth delivering, if it is
-// one that can be kept and delivered.
+// admit validates a delivery for storage and delivery, and returns its id and lifetime.
 func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, ttl time.Duration, err error) {
 	switch {
 	case s.opts.Store == nil:
@@ -84,8 +83,8 @@ func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, tt
 	return id, ttl, s.fits(m, identity, ttl, hops)
 }
 
-// take submits a delivery to the Store, and tells stored the result. target is where it goes
-// from a partner.
+// take submits a delivery to the Store and passes the result to stored. target is the
+// destination behind a partner.
 func (s *Service) take(m *Publish, target, identity, id string, ttl time.Duration, hops uint64, stored func(store.AddResult)) {
 	now := s.opts.Now()
 	r := record{hops: hops, taken: now, topic: string(m.Topic), target: target, payload: m.Payload}
@@ -109,7 +108,7 @@ func (s *Service) take(m *Publish, target, identity, id string, ttl time.Duratio
 		})
 }
 
-// remembered is for how long the ids of a publisher are.
+// remembered returns how long the delivery_ids of a publisher are remembered.
 func (s *Service) remembered(identity string) time.Duration {
 	o := s.limits.Load()
 	if s.opts.Partner != nil && s.opts.Partner(identity) {
@@ -118,8 +117,7 @@ func (s *Service) remembered(identity string) time.Duration {
 	return o.Window
 }
 
-// ttl is how long a delivery is worth delivering, 0 if it is kept no longer than
-// that anyway.
+// ttl returns the lifetime of a delivery; 0 if Retention ends it anyway.
 func (s *Service) ttl(ms uint64) time.Duration {
 	if ttl := ttlOf(ms, s.limits.Load().TTL); ttl <= s.limits.Load().Retention {
 		return ttl
@@ -127,8 +125,8 @@ func (s *Service) ttl(ms uint64) time.Duration {
 	return 0
 }
 
-// ttlOf is how long a delivery is worth delivering, 0 for as long as it is kept.
-// A value that does not fit a duration is as good as for ever.
+// ttlOf returns the lifetime of a delivery; 0 means as long as it is stored. A value beyond
+// the range of a duration counts as unlimited.
 func ttlOf(ms uint64, def time.Duration) time.Duration {
 	switch {
 	case ms == 0:
@@ -149,7 +147,7 @@ type custody struct {
 	topic      string
 }
 
-// stored answers the publisher. If it cannot be told, it asks again.
+// stored answers the publisher. If the answer is lost, the publisher asks again.
 func (c *custody) stored(r store.AddResult) {
 	s := c.s
 	switch {
@@ -170,7 +168,7 @@ func (c *custody) stored(r store.AddResult) {
 	}
 }
 
-// known answers that the delivery was published before. It reads the Store.
+// known answers a repeated publication. It reads the Store.
 func (c *custody) known() {
 	_, attempts, err := c.s.stand(c.s.ctx, c.id)
 	if err != nil {
@@ -180,33 +178,33 @@ func (c *custody) known() {
 	_ = c.w.Finish(statusOf(c.deliveryID, Duplicate, max(attempts, 1)))
 }
 
-// Publication is what is published.
+// Publication is a delivery to publish.
 type Publication struct {
 	ID      []byte // delivery_id; required, at most MaxDeliveryID octets
 	Topic   string // required, at most MaxTopic octets of UTF-8
 	Payload []byte
 
-	// TTL is how long it is worth delivering, from when the relay takes custody, in
-	// milliseconds on the wire. Zero: as the relay has it.
+	// TTL is the lifetime of the delivery from custody, in milliseconds on the wire. Zero:
+	// the default of the relay.
 	TTL time.Duration
 
-	// Hops is how many endpoints it has passed already; see Forward.
+	// Hops is the number of endpoints that the delivery has passed; see Forward.
 	Hops uint64
 }
 
-// Receipt is how a relay has answered a publication.
+// Receipt is the answer of a relay to a publication.
 type Receipt struct {
-	// Duplicate says that the relay knew the delivery, Attempts then which attempt
-	// is due, under way or was the last.
+	// Duplicate says that the relay had the delivery already. Attempts then is the number
+	// of the attempt that is due, in progress, or was the last.
 	Duplicate bool
 	Attempts  uint32
 }
 
-// Send publishes to a relay and returns when the relay has taken custody: from
-// then on the delivery is the relay's. The error is a *profiles.PeerError if the relay
-// refused, an *profiles.Error if either side refused the message, or the
-// context's; then it is unknown whether the relay has the delivery, and it can be
-// sent again. Those who send on one lane share a stream.
+// Send publishes to a relay and returns when the relay has custody: the relay is then
+// responsible for the delivery. The error is a *profiles.PeerError if the relay refused, an
+// *profiles.Error if either side refused the message, or that of the context; in the last
+// case the relay may have the delivery, and Send can be repeated. Callers on one lane share
+// a stream.
 func Send(ctx context.Context, on profiles.Caller, p *Publication) (Receipt, error) {
 	wait, err := Submit(ctx, on, p)
 	if err != nil {
@@ -215,9 +213,8 @@ func Send(ctx context.Context, on profiles.Caller, p *Publication) (Receipt, err
 	return wait(ctx)
 }
 
-// Submit is Send without waiting for the answer: it returns when the message is on
-// its way, and wait returns the result of Send. wait is called once. What one
-// goroutine submits on one lane arrives in that order.
+// Submit is Send without waiting: it returns when the message is sent, and wait returns the
+// result of Send. Call wait once. Submissions of one goroutine on one lane arrive in order.
 func Submit(ctx context.Context, on profiles.Caller, p *Publication) (wait func(context.Context) (Receipt, error), err error) {
 	m := Publish{DeliveryID: p.ID, Topic: []byte(p.Topic), Payload: p.Payload, TTL: milliseconds(p.TTL)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: m.Append(make([]byte, 0, m.Size()))}
@@ -246,7 +243,7 @@ func Submit(ctx context.Context, on profiles.Caller, p *Publication) (wait func(
 	}, nil
 }
 
-// milliseconds rounds up, so that a short time is not for ever.
+// milliseconds rounds up, because 0 would mean unlimited.
 func milliseconds(d time.Duration) uint64 {
 	if d <= 0 {
 		return 0
@@ -254,9 +251,9 @@ func milliseconds(d time.Duration) uint64 {
 	return uint64((d-1)/time.Millisecond) + 1
 }
 
-// Ask asks a relay how a delivery of this side stands, and which attempt is due,
-// under way or was the last. The errors are those of Send; a relay that does not
-// know the delivery answers CodeNotFound.
+// Ask asks a relay for the state of a delivery of this side, and for the number of the
+// attempt that is due, in progress, or was the last. Errors are those of Send; for an
+// unknown delivery the relay answers CodeNotFound.
 func Ask(ctx context.Context, on profiles.Caller, id []byte) (State, uint32, error) {
 	m := Status{DeliveryID: id}
 	if err := checkID(id); err != nil {
@@ -276,8 +273,8 @@ func Ask(ctx context.Context, on profiles.Caller, id []byte) (State, uint32, err
 	return state, attempts, err
 }
 
-// answered waits for the answer to a message about a delivery and passes it to
-// take, which returns whether it is one.
+// answered waits for the answer to a message about a delivery. take reports whether an
+// answer is acceptable.
 func answered(ctx context.Context, call profiles.Call, id []byte, take func(*e1.Envelope, *Status) bool) error {
 	defer call.Close()
 	answer, err := call.Recv(ctx)

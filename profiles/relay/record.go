@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// record is what the Store keeps of a delivery, besides its id.
+// record is the stored form of a delivery, without its id.
 type record struct {
 	hops  uint64
-	taken time.Time     // when custody was taken, to the millisecond
-	bound Reason        // why it is dead when it expires; empty: for want of a consumer
-	ttl   time.Duration // if it is that, to the millisecond
+	taken time.Time     // time of custody, in milliseconds
+	bound Reason        // reason if it expires; empty: no consumer
+	ttl   time.Duration // the ttl, if that is the limit, in milliseconds
 	topic string
 
-	target string // of extension 52, for the partner that the topic begins with
-	size   int    // of the payload, where a partner has it
+	target string // extension 52, for the partner at the start of the topic
+	size   int    // size of a payload that is in custody of a partner
 
-	// Of a dead delivery.
+	// Fields of a dead delivery.
 	reason   Reason
 	attempts int
 	died     time.Time
 
-	payload []byte // aliases what the record was decoded from
+	payload []byte // aliases the decoded octets
 }
 
-// The first octet of a record: formatFar has its target and size, too.
+// The first octet of a record. formatFar adds target and size.
 const (
 	format    = 1
 	formatFar = 2
@@ -54,7 +54,7 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// maxHead is more octets than append writes before the payload.
+// maxHead exceeds the octets that append writes before the payload.
 const maxHead = 1024
 
 var errRecord = errors.New("relay: what is stored is no delivery")
@@ -84,7 +84,7 @@ func decodeRecord(data []byte) (*record, error) {
 	return r, nil
 }
 
-// decoder reads the fields of a record and remembers that one was missing.
+// decoder reads the fields of a record, and records a missing one.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -121,8 +121,8 @@ func (d *decoder) text() string {
 	return s
 }
 
-// markOf is a hash of topic and payload: deliveries of an id are the same if it
-// is equal.
+// markOf returns a hash of topic and payload. Two deliveries with one id are the same if
+// their hashes are equal.
 func markOf(topic, payload []byte) string {
 	h := sha256.New()
 	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(topic)))) // never fails

@@ -63,98 +63,97 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// ProfileID is the profile_id of RELAY, Name its short name.
+// ProfileID is the profile_id of RELAY; Name is its short name.
 const (
 	ProfileID = 19
 	Name      = "relay"
 )
 
-// Names of the RPC methods of a relay.
+// RPC methods of a relay.
 const (
 	MethodAttach = "swp.relay.attach" // params AttachParams, stream items Attached; see Service.Attach
 	MethodDead   = "swp.relay.dead"   // params DeadParams, result DeadPage; see Service.Dead
 )
 
-// Options configure a Service. The zero value relays nothing.
+// Options configure a Service. The zero value is no relay.
 type Options struct {
-	// Store keeps deliveries. Nil means that nothing is relayed here.
+	// Store stores deliveries. Nil: this endpoint is no relay.
 	Store Store
 
-	// Access decides which identity may publish to a topic and consume from it;
-	// it is asked again after a second at most. Nil means everyone.
+	// Access decides which identities may publish to a topic and consume from it. For
+	// consumers it is checked again, at most once a second. Nil allows everyone.
 	Access profiles.Access
 
-	// Window is how long a delivery_id is remembered at least, default 24 hours.
+	// Window is the minimum time for which a delivery_id is remembered; default 24 hours.
 	Window time.Duration
 
-	// TTL is how long a delivery whose publisher says nothing of it is worth
-	// delivering. Zero means as long as Retention.
+	// TTL is the lifetime of a delivery if its publisher sets none. Zero means as long as
+	// Retention.
 	TTL time.Duration
 
-	// Retention is how long a delivery is kept at most that nobody processes,
-	// default 7 days; DeadRetention likewise a dead one, from its death and again
-	// from when its publisher was told.
+	// Retention is the maximum time for which an unprocessed delivery is stored; default 7
+	// days. DeadRetention is that of a dead delivery, from its death and again from the
+	// acknowledgement of the notice.
 	Retention, DeadRetention time.Duration
 
-	// AckTimeout is how long an attempt may take, default 30 s. It is counted from
-	// when it is the delivery's turn.
+	// AckTimeout limits an attempt, from the moment it is the turn of the delivery; default
+	// 30 s.
 	AckTimeout time.Duration
 
-	// Backoff is the pause after the first failed attempt, default 1 s. It doubles
-	// up to MaxBackoff, default 60 s. Notices to publishers are repeated likewise.
+	// Backoff is the pause after the first failed attempt; default 1 s. It doubles up to
+	// MaxBackoff; default 60 s. Notices to publishers use the same pauses.
 	Backoff, MaxBackoff time.Duration
 
-	// Jitter makes each pause longer by a random part of up to so much of it,
-	// default 0.2, so that what failed together is not attempted together. Negative
-	// means none.
+	// Jitter extends each pause by a random part of up to this fraction; default 0.2. It
+	// separates the retries of attempts that failed together. Negative means none.
 	Jitter float64
 
-	// MaxAttempts is how often a delivery is attempted, default 5.
+	// MaxAttempts limits the attempts of a delivery; default 5.
 	MaxAttempts int
 
-	// MaxPayload is the largest payload that is taken, in octets. Zero means what
-	// can be delivered.
+	// MaxPayload limits accepted payloads, in octets. Zero means the largest that can be
+	// delivered.
 	MaxPayload int
 
-	// FrameLimit and Envelope are what consumers take, in octets, defaults 8 MiB
-	// and those of e1. What no attempt could deliver within them is refused.
+	// FrameLimit and Envelope are the limits of consumers, in octets; default 8 MiB and
+	// those of e1. A message that cannot be delivered within these limits is refused.
 	FrameLimit int
 	Envelope   e1.Limits
 
-	// MaxAnswer is how many octets the result of Dead may have, default 7 MiB.
+	// MaxAnswer limits the result of Dead, in octets; default 7 MiB.
 	MaxAnswer int
 
-	// MaxInFlight caps the max_in_flight of one attachment, default 128.
-	// IdentityInFlight and InFlight bound the sum of those of one identity and of
-	// all, default 4,096 and 16,384; attaching beyond them is refused.
+	// MaxInFlight limits max_in_flight of one attachment; default 128. IdentityInFlight and
+	// InFlight limit the sums for one identity and for all; default 4,096 and 16,384.
+	// Further attachments are refused.
 	MaxInFlight, IdentityInFlight, InFlight int
 
-	// Heartbeat is the pause between stream items to a consumer that gets nothing
-	// else, default 5 minutes. It keeps a connection from being idle.
+	// Heartbeat is the pause between stream items to a consumer without deliveries; default
+	// 5 minutes. The items keep the connection from being idle.
 	Heartbeat time.Duration
 
-	// Notice is told that a delivery of this side is dead, and returns whether the
-	// relay need not say so again. It must not block. It may be nil.
+	// Notice is called for a dead delivery of this side, and reports whether the notice is
+	// acknowledged. It must not block. May be nil.
 	Notice func(relay *profiles.Peer, n Notice) bool
 
-	// Behind returns the partner that a topic leads to, and the topic there: deliveries
-	// are passed on to it. Nil: there are no partners.
+	// Behind returns the partner of a topic, and the topic there. Nil: there are no
+	// partners.
 	Behind func(topic string) (partner, rest string, ok bool)
 
-	// Across prepares a call at a partner. The error refuses the call. Nil: consumers attach
-	// to topics here only.
+	// Across prepares a call at a partner; an error refuses it. Nil: consumers can attach
+	// to local topics only.
 	Across func(ctx context.Context, errand *Errand) (*Way, error)
 
-	// Partner reports whether an identity is that of a partner: its ids are remembered for
-	// Retention, because what it passes on may be sent again after days. Nil: none is.
+	// Partner reports whether an identity belongs to a partner. Its delivery_ids are
+	// remembered for Retention, because it may repeat a forwarded delivery after days. Nil:
+	// none does.
 	Partner func(identity string) bool
 
 	// Open calls an RPC method, for Consume. It returns when the call is sent.
 	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte, ext e1.Extensions) (Stream, error)
 
-	// Now is the clock of the times that the Store is given, After its alarm: it
-	// calls f when d has passed, unless stop is called before. Nil means time.Now and
-	// time.AfterFunc.
+	// Now is the clock for times in the Store. After calls f when d has passed, unless stop
+	// is called before. Nil means time.Now and time.AfterFunc.
 	Now   func() time.Time
 	After func(d time.Duration, f func()) (stop func() bool)
 }
@@ -220,36 +219,34 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Service is a relay, and what publishes to relays and consumes from them. It is
-// safe for concurrent use.
+// Service is a relay, and a client of relays. It is safe for concurrent use.
 type Service struct {
 	opts    Options
-	limits  atomic.Pointer[Options] // what SetLimits changes of them
+	limits  atomic.Pointer[Options] // options that SetLimits can change
 	profile *profiles.Profile
 	*counters
 	expiry  expiry
 	inboxes inboxes
-	large   chan struct{} // slots for what is read from the Store by itself
+	large   chan struct{} // slots for items that are read separately from the Store
 
 	ctx   context.Context // ends with Close
 	close context.CancelCauseFunc
 	work  sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows, and feeds, seats, attachments and attempts
+	mu       sync.Mutex // guards the following fields, and feeds, seats, attachments and attempts
 	draining bool
 	closed   bool
-	feeds    map[string]*feed // by the name of the queue
+	feeds    map[string]*feed // by name of the queue
 	accounts map[string]*account
-	reserved int // the sum of max_in_flight
+	reserved int // sum of max_in_flight
 	heralds  map[profiles.Session]*herald
 	attempts map[attemptKey][]*attempt
-	links    map[string]*onward // by the partner
+	links    map[string]*onward // by partner
 	lanes    map[profiles.Session]*sharedLane
-	notices  map[string]func() // under way, by the id of the item; what its answer does
+	notices  map[string]func() // notices in progress, by id of the item; called on the answer
 }
 
-// New returns a Service. It fails if an option is out of range. The caller closes
-// it.
+// New returns a Service. It fails if an option is out of range. The caller must close it.
 func New(opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -301,11 +298,10 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// SetLimits has other bounds and times hold for what comes from now on: Window, TTL,
-// Retention, DeadRetention, AckTimeout, Backoff, MaxBackoff, MaxAttempts, MaxInFlight,
-// IdentityInFlight and InFlight of o. What is kept keeps the times that it was taken
-// with, and a consumer the places that it has. It fails on what New would not take, and
-// then changes nothing.
+// SetLimits changes Window, TTL, Retention, DeadRetention, AckTimeout, Backoff, MaxBackoff,
+// MaxAttempts, MaxInFlight, IdentityInFlight and InFlight for new deliveries and consumers.
+// Stored deliveries keep their times, and attached consumers their places. It fails for
+// options that New refuses, and then changes nothing.
 func (s *Service) SetLimits(o Options) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -315,14 +311,13 @@ func (s *Service) SetLimits(o Options) error {
 	return nil
 }
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers. It is the same for each call.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
 var errClosed = errors.New("relay: closed")
 
-// Drain lets the consumers of this relay go: each attachment ends with an error
-// that says to come again. They may still answer deliveries in flight; new
-// deliveries are still accepted.
+// Drain ends the attachments of consumers with an error that tells them to retry. They may
+// still answer deliveries in flight, and new deliveries are still accepted.
 func (s *Service) Drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -338,8 +333,8 @@ func (s *Service) Drain() {
 	}
 }
 
-// Close is Drain, ends the consumers on this side, and waits until what is under
-// way has been given back to the Store. The Store is closed after it.
+// Close drains, ends the consumers on this side, and waits until deliveries in progress are
+// back in the Store. Close the Store afterwards.
 func (s *Service) Close() {
 	s.Drain()
 	s.mu.Lock()
@@ -354,8 +349,8 @@ func (s *Service) Close() {
 	s.work.Wait()
 }
 
-// spawn runs f, and has Close wait for it. It returns false, and does not run it,
-// if the Service is closed. The caller holds mu.
+// spawn runs f on a goroutine that Close waits for. It returns false without running f if
+// the Service is closed. The caller holds mu.
 func (s *Service) spawn(f func()) bool {
 	if s.closed {
 		return false

@@ -8,16 +8,16 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// service is a Service as the handler of the profile.
+// service is the handler of the profile.
 type service Service
 
 // Serve handles one message.
 func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Responder) error {
 	s := (*Service)(h)
 	if req.Unsolicited {
-		return check(req.MsgType, req.Payload) // well formed it is counted and dropped
+		return check(req.MsgType, req.Payload) // a valid one is counted and dropped
 	}
-	// Afterwards: a message that was sent before a notice is no answer to it.
+	// Deferred, because a message that was sent before a notice is not its answer.
 	defer s.meet(req.Session)
 	switch req.MsgType {
 	case TypePublish:
@@ -30,7 +30,7 @@ func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Res
 	return s.status(req)
 }
 
-// lifecycle is the delivery that is handed over.
+// lifecycle returns the delivery_id of a message that hands over a delivery.
 func lifecycle(env *e1.Envelope) []byte {
 	var m Publish
 	if env.MsgType != TypePublish || m.Decode(env.Payload) != nil {
@@ -39,12 +39,12 @@ func lifecycle(env *e1.Envelope) []byte {
 	return m.DeliveryID
 }
 
-// unavailable is an error of the Store for a peer. A topic that is full is one of
-// its quotas, too.
+// unavailable converts an error of the Store for a peer. The text for a used-up quota
+// names the limit of a topic too.
 func unavailable(err error) error { return noRoom(err, "the topic is full", "relay.waiting") }
 
-// noRoom is unavailable with what else may be full than an identity or the endpoint, and
-// the key that bounds it.
+// noRoom is unavailable with another possible cause of a used-up quota: what describes it,
+// and key is the configuration key of its limit.
 func noRoom(err error, what, key string) error {
 	fault := profiles.Unavailable(err)
 	if fault.Detail == "store_quota" {
@@ -56,7 +56,7 @@ func noRoom(err error, what, key string) error {
 	return fault
 }
 
-// notTaken is the error of the Store for a publisher.
+// notTaken converts an error of the Store for a publisher.
 func (s *Service) notTaken(topic string, err error) error {
 	if partner, _, ok := s.behind(topic); ok {
 		return noRoom(err, "as much waits for partner "+partner+" as may", "partners."+partner+".queue")
@@ -64,8 +64,8 @@ func (s *Service) notTaken(topic string, err error) error {
 	return unavailable(err)
 }
 
-// ack serves a RELAY_ACK with a new msg_id. One for a delivery that this
-// session does not have is ignored.
+// ack handles a RELAY_ACK with a new msg_id. It is ignored for a delivery that this session
+// does not have.
 func (s *Service) ack(req *profiles.Request) error {
 	var m Ack
 	if err := m.Decode(req.Payload); err != nil {
@@ -78,8 +78,8 @@ func (s *Service) ack(req *profiles.Request) error {
 	return nil
 }
 
-// nack serves a RELAY_NACK with a new msg_id: of a consumer for a delivery that
-// it has, or of a relay for one that is dead.
+// nack handles a RELAY_NACK with a new msg_id: from a consumer for one of its deliveries,
+// or from a relay for a dead one.
 func (s *Service) nack(req *profiles.Request, w profiles.Responder) error {
 	var m Nack
 	if err := m.Decode(req.Payload); err != nil {
@@ -103,15 +103,14 @@ func (s *Service) nack(req *profiles.Request, w profiles.Responder) error {
 		if state == Retry {
 			attempts++
 		}
-		_ = finishStatus(answer, held, state, attempts) // or nobody is left to be told
+		_ = finishStatus(answer, held, state, attempts) // an error means that the sender is gone
 	}) {
 		answer.Fail(errUnknown)
 	}
 	return nil
 }
 
-// finishStatus answers a message that begins with its delivery_id, as each but
-// RELAY_ERR does.
+// finishStatus answers any message that begins with a delivery_id; only RELAY_ERR does not.
 func finishStatus(w profiles.Responder, req *profiles.Request, state State, attempts uint32) error {
 	id, err := deliveryID(&req.Envelope)
 	if err != nil {
@@ -146,8 +145,8 @@ func deliveryID(env *e1.Envelope) ([]byte, error) {
 	return m.DeliveryID, err
 }
 
-// status serves a RELAY_STATUS that asks how a delivery of the sender stands. Only
-// its delivery_id is read.
+// status handles a RELAY_STATUS that asks for the state of a delivery of the sender. It
+// reads the delivery_id only.
 func (s *Service) status(req *profiles.Request) error {
 	var m Status
 	if err := m.Decode(req.Payload); err != nil {
@@ -177,8 +176,8 @@ func (s *Service) status(req *profiles.Request) error {
 	})
 }
 
-// stand returns how a delivery stands, and which attempt is due, under way or was
-// the last. state is empty if the delivery is not known.
+// stand returns the state of a delivery, and the number of the attempt that is due, in
+// progress, or was the last. state is empty for an unknown delivery.
 func (s *Service) stand(ctx context.Context, id string) (state State, attempts uint32, err error) {
 	if len(id) > maxKey {
 		return "", 0, nil
@@ -191,7 +190,7 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 	case how == store.Done && live(queue):
 		return Acked, atLeastOne(tries), nil
 	case how == store.Done:
-		return DeadState, 1, nil // and forgotten but for its id
+		return DeadState, 1, nil // removed; only its id is remembered
 	case queue != "" && !live(queue):
 		r, release, err := s.load(ctx, &item{id: id})
 		defer release()

@@ -9,20 +9,20 @@ import (
 	"github.com/slimwire/swp/internal/backoff"
 )
 
-// outcome is how an attempt has ended.
+// outcome is the outcome of an attempt.
 type outcome uint8
 
 const (
-	failed    outcome = iota // worth another attempt
-	processed                // by the consumer
-	refused                  // another attempt is of no use
-	unmade                   // it was never sent
-	unread                   // nor could it be: the Store has not got its data, now or for good
-	overdue                  // nor will it be: the time of the delivery is over
+	failed    outcome = iota // to be retried
+	processed                // processed by the consumer
+	refused                  // refused; a retry is useless
+	unmade                   // was not sent
+	unread                   // was not sent: the Store cannot read its data, now or permanently
+	overdue                  // was not sent: the delivery has expired
 )
 
-// endLease ends the lease of a delivery as its attempt has ended. It waits for the
-// Store, and returns how the delivery stands then.
+// endLease ends the lease of a delivery after an attempt. It waits for the Store, and
+// returns the resulting state.
 func (s *Service) endLease(it *item, how outcome) State {
 	if how == failed || how == refused {
 		s.failed.Add(1)
@@ -33,11 +33,11 @@ func (s *Service) endLease(it *item, how outcome) State {
 			s.acked.Add(1)
 			return Acked
 		}
-		return Retry // it could not be stored, or is somebody else's by now
+		return Retry // not stored, or leased again in the meantime
 	case how == refused:
 		return s.bury(it, Rejected)
 	case how == overdue:
-		it.tries-- // this one was not made
+		it.tries-- // this attempt was not made
 		return s.bury(it, "")
 	case how == unmade:
 		s.retry(it, time.Time{}, false)
@@ -46,15 +46,15 @@ func (s *Service) endLease(it *item, how outcome) State {
 	case it.tries >= s.limits.Load().MaxAttempts:
 		return s.bury(it, MaxAttempts)
 	case s.ctx.Err() != nil:
-		s.retry(it, time.Time{}, true) // whoever opens the Store next goes on at once
+		s.retry(it, time.Time{}, true) // the next process continues at once
 	default:
 		s.retry(it, s.opts.Now().Add(s.backoff(it.tries)), true)
 	}
 	return Retry
 }
 
-// retry makes an item due at a time, zero for now. If the Store cannot, the lease
-// ends by itself.
+// retry makes an item due at a time; zero means now. If the Store fails, the lease expires
+// by itself.
 func (s *Service) retry(it *item, at time.Time, counts bool) {
 	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Nack(space, it.id, it.lease, at, counts, done) }) {
 		at = it.until
@@ -62,7 +62,7 @@ func (s *Service) retry(it *item, at time.Time, counts bool) {
 	s.due(it.queue, at)
 }
 
-// giveBack makes an item due that nobody could take. The caller holds mu.
+// giveBack makes an item due that no consumer could take. The caller holds mu.
 func (s *Service) giveBack(it *item) {
 	s.work.Add(1)
 	s.opts.Store.Nack(space, it.id, it.lease, time.Time{}, false, func(bool, error) {
@@ -71,7 +71,7 @@ func (s *Service) giveBack(it *item) {
 	})
 }
 
-// backoff is the pause after the attempt of a number.
+// backoff returns the pause after the attempt with a number.
 func (s *Service) backoff(attempt int) time.Duration {
 	pause := backoff.Exponential{First: s.limits.Load().Backoff, Longest: s.limits.Load().MaxBackoff}.After(attempt - 1)
 	if s.opts.Jitter > 0 {
@@ -80,9 +80,8 @@ func (s *Service) backoff(attempt int) time.Duration {
 	return pause
 }
 
-// conclude submits the end of a lease and waits for it. A failed operation of
-// the Store is repeated while the lease lasts. It returns whether the lease was
-// held.
+// conclude submits the end of a lease and waits for it. It repeats failed operations of the
+// Store while the lease lasts. It reports whether the lease was held.
 func (s *Service) conclude(it *item, submit func(done func(held bool, err error))) bool {
 	type result struct {
 		held bool
@@ -101,8 +100,7 @@ func (s *Service) conclude(it *item, submit func(done func(held bool, err error)
 	}
 }
 
-// within returns a context that ends when a time has passed, on the clock of the
-// Service.
+// within returns a context that ends after a duration on the clock of the Service.
 func (s *Service) within(d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	stop := s.opts.After(max(d, 0), cancel)
@@ -112,19 +110,17 @@ func (s *Service) within(d time.Duration) (context.Context, context.CancelFunc) 
 	}
 }
 
-// passing reports whether an operation of the Store that failed is worth another
-// try.
+// passing reports whether a failed operation of the Store can be retried.
 func passing(err error) bool {
 	var kind interface{ Retryable() bool }
 	return errors.As(err, &kind) && kind.Retryable()
 }
 
-// largeSlots is how many items are held at once that were read by themselves. Each
-// may have 8 MiB.
+// largeSlots limits the separately read items in memory. Each may have 8 MiB.
 const largeSlots = 16
 
-// load returns what is stored of an item, and a function that gives up the memory
-// it takes. release is never nil.
+// load returns the stored record of an item, and a function that releases its memory.
+// release is never nil.
 func (s *Service) load(ctx context.Context, it *item) (r *record, release func(), err error) {
 	release = func() {}
 	data := it.data

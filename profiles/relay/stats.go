@@ -7,20 +7,20 @@ func Reasons() []Reason {
 	return []Reason{MaxAttempts, TTLExpired, Rejected, NoConsumer, LimitExceeded}
 }
 
-// Stats are the gauges and counters of a relay.
+// Stats are gauges and counters of a relay.
 type Stats struct {
 	Consumers int // attached now
-	InFlight  int // attempts under way
+	InFlight  int // attempts in progress
 	Taken     uint64
 	Acked     uint64
-	Failed    uint64 // attempts, each once
+	Failed    uint64 // failed attempts
 	Dead      map[Reason]uint64
 }
 
-// counters are what Stats tells of the past.
+// counters are the counters in Stats.
 type counters struct {
 	taken, acked, failed atomic.Uint64
-	dead                 map[Reason]*atomic.Uint64 // of every Reason; never changes
+	dead                 map[Reason]*atomic.Uint64 // by Reason; the map is read-only
 }
 
 func newCounters() *counters {
@@ -31,7 +31,7 @@ func newCounters() *counters {
 	return c
 }
 
-// Stats returns how the relay stands.
+// Stats returns the current figures.
 func (s *Service) Stats() Stats {
 	st := Stats{
 		Taken: s.taken.Load(), Acked: s.acked.Load(), Failed: s.failed.Load(), Dead: make(map[Reason]uint64),

@@ -10,45 +10,45 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// A consumer of a topic at a partner attaches there through this endpoint. Nothing is kept
-// here: a delivery is the partner's until the consumer has answered it, and what the
-// consumer has not asked for stays there.
+// A consumer of a topic at a partner attaches there through this endpoint. Nothing is
+// stored here: the partner has custody of a delivery until the consumer has answered it,
+// and only as many deliveries leave the partner as the consumer can take.
 
-// Errand is a call at a partner about a topic, for the peer of an identity.
+// Errand is a call at a partner about a topic, on behalf of a peer.
 type Errand struct {
 	Identity        string
 	Partner, Target string
-	Topic           string // as it is called here
+	Topic           string // local name of the topic
 	Passage         profiles.Passage
 }
 
-// Way is the way of a call to a partner.
+// Way is a prepared call to a partner.
 type Way struct {
-	Context    context.Context // to make the call in; it ends with the way
+	Context    context.Context // context for the call; ends with the way
 	Session    profiles.Session
 	Extensions e1.Extensions // of the call
 
-	// Ended is told of the error that the call ended with. It returns whether another call
-	// may do better, and what the peer is told.
+	// Ended receives the error of the call. again says whether to repeat the call; said is
+	// the error for the peer.
 	Ended func(err error) (again bool, said error)
 
-	// Close gives up the way.
+	// Close releases the way.
 	Close func()
 }
 
-// attachPauses are those between attempts to attach at a partner again.
+// attachPauses are the pauses between attempts to attach at a partner.
 var attachPauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
-// attachTime is how long a partner may take to confirm that a consumer is attached.
+// attachTime limits the wait for the confirmation of an attachment.
 const attachTime = 30 * time.Second
 
-// errNoWay refuses consumers of partners' topics.
+// errNoWay refuses consumers of topics of partners.
 var errNoWay = &profiles.Error{
 	Code: profiles.InvalidProfilePayload, Domain: true, Text: "relay: consumers attach to topics of a partner at the partner",
 }
 
-// follow has the consumer get the deliveries of a topic at a partner, over one session
-// after another, until it is detached.
+// follow gives the consumer the deliveries of a topic at a partner, over successive
+// sessions, until it detaches.
 func (a *attachment) follow(at place) {
 	defer a.leave()
 	ctx, cancel := context.WithCancel(a.call.Context())
@@ -72,7 +72,7 @@ func (a *attachment) follow(at place) {
 	}
 }
 
-// beat gives signs of life.
+// beat sends stream items that show that the relay is alive.
 func (a *attachment) beat(ctx context.Context) {
 	beat := time.NewTicker(a.s.opts.Heartbeat)
 	defer beat.Stop()
@@ -86,8 +86,8 @@ func (a *attachment) beat(ctx context.Context) {
 	}
 }
 
-// once hands on deliveries over one session to the partner, and returns whether the
-// consumer goes on over another.
+// once passes on deliveries over one session to the partner, and reports whether to
+// continue on another one.
 func (a *attachment) once(ctx context.Context, at place, attached func(places int) error) (again bool, err error) {
 	s := a.s
 	if s.opts.Across == nil {
@@ -122,7 +122,7 @@ func (a *attachment) once(ctx context.Context, at place, attached func(places in
 	}
 }
 
-// consumeAt attaches to a topic at a partner. All do so on one lane of a session.
+// consumeAt attaches to a topic at a partner. All attachments of a session use one lane.
 func (s *Service) consumeAt(way *Way, topic string, places int) (*Consumer, error) {
 	ctx, cancel := context.WithTimeout(way.Context, attachTime)
 	defer cancel()
@@ -138,8 +138,8 @@ func (s *Service) consumeAt(way *Way, topic string, places int) (*Consumer, erro
 	return c, nil
 }
 
-// hand makes an attempt with a delivery of a partner, in place of an earlier one that the
-// partner has given up. session ends when the partner cannot be told any more.
+// hand makes an attempt with a delivery of a partner. It replaces an earlier attempt that
+// the partner has given up. session ends when the partner can no longer be reached.
 func (a *attachment) hand(d *Delivery, session context.Context) {
 	s := a.s
 	at := &attempt{a: a, tries: 1, key: attemptKey{a.call.Session(), string(d.ID)}, publisher: d.Publisher}
@@ -172,7 +172,7 @@ func (a *attachment) hand(d *Delivery, session context.Context) {
 	})
 }
 
-// answered tells the partner how an attempt ended.
+// answered sends the outcome of an attempt to the partner.
 func (d *Delivery) answered(how outcome, reason string) State {
 	switch {
 	case how == processed && d.Ack() == nil:
@@ -184,8 +184,8 @@ func (d *Delivery) answered(how outcome, reason string) State {
 	return Retry
 }
 
-// lend has the octets of the delivery stay in place until giveBack, whatever becomes of its
-// attempts. It returns false if they are gone.
+// lend keeps the octets of the delivery in memory until giveBack. It returns false if they
+// are released already.
 func (d *Delivery) lend() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,7 +203,7 @@ func (d *Delivery) giveBack() {
 	}
 }
 
-// drop ends attempts that nobody waits for any more.
+// drop ends attempts that the partner no longer waits for.
 func (d *Delivery) drop() {
 	d.mu.Lock()
 	if d.dropped = d.lent; d.dropped {
