@@ -202,7 +202,7 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	s.mu.Unlock()
 	s.countDeferred(e.size)
 	l.hold()
-	l.taken, l.traced = e, nil
+	l.taken, l.traced, l.account.record = e, nil, nil
 	l.deferrals.add(e.place)
 	return func(err error) { e.end(err, true) }
 }

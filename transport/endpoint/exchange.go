@@ -153,7 +153,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	e.req.Payload = e.buf[ext:n:n]
 	e.req.Exchange = taken{}
 	l.hold()
-	l.taken, l.traced = e, nil
+	l.taken, l.traced, l.account.record = e, nil, nil
 	return e, nil
 }
 

@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -206,6 +207,39 @@ func TestALongExchangeIsRecordedWhileItGoesOn(t *testing.T) {
 		r.ep.RecordLong(time.Now())
 		if len(k.begun) != 1 {
 			t.Error("an exchange that is over began")
+		}
+	})
+}
+
+// What comes after a deferred message on its stream has nothing to do with the record of it,
+// which by then may be that of another exchange.
+func TestTheRecordOfADeferredMessageIsLeftAloneByTheNextOne(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := new(keeper)
+		deferring := newRigOn(t, pipe, endpoint.Options{Bounds: alone, ErrorFrames: true, Recorder: new(keeper)}, profile(act))
+		var end profiles.Responder
+		answering := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			_, w, err := req.Hold()
+			if err == nil {
+				end, err = w, w.Send(e1.Envelope{MsgType: typeAnswer, Payload: []byte("one")})
+			}
+			return err
+		}))
+		for i := range 4 { // which record an exchange gets is left to a sync.Pool
+			deferring.send(t, request(fmt.Sprintf("id-%05d", i), "deferred"))
+			synctest.Wait()
+			answering.send(t, request(fmt.Sprintf("id-%05d", i), "x"))
+			answering.recv(t)
+			deferring.send(t, e1.Envelope{ProfileID: 4242, MsgType: 1})
+			deferring.recv(t)
+			if err := end.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte("two")}); err != nil {
+				t.Fatal(err)
+			}
+			answering.recv(t)
+			synctest.Wait()
+			if got := k.all(); len(got) != i+1 || got[i].Answer != sha256.Sum256([]byte("onetwo")) {
+				t.Fatalf("round %d: not the sum of the answers", i)
+			}
 		}
 	})
 }
