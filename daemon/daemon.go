@@ -118,7 +118,6 @@ type daemon struct {
 	teams       *teams.Teams
 	partners    *partners.Partners
 	words       *slip.Words
-	remoteCards *partners.Cards
 	served      *served.Profiles
 	ways        *sdlserver.Ways
 	sdl         *sdlserver.Server

@@ -153,8 +153,6 @@ func (d *daemon) makeProfiles() error {
 		return err
 	}
 	d.add(d.words)
-	d.remoteCards = partners.NewCards(d.partners)
-	d.add(d.remoteCards)
 	d.add(d.served)
 	d.ways, err = sdlserver.NewWays(sdlserver.WayOptions{
 		Config: d.config, Log: d.log, Self: d.credentials.Identity, Served: d.served, Guard: d.guard, Directory: d.partners.Directory(),

@@ -41,6 +41,13 @@ type Crossing struct {
 	// have no parts.
 	Visible func(env *e1.Envelope, may func(name string) bool) ([]byte, error)
 
+	// Keep is called with the answers of partners that every caller may get if the rules
+	// allow the name, and Kept answers a message from these while the partner has been
+	// unreachable for away. name is the full name at this endpoint. Kept returns false if it
+	// has no answer. Both are nil if the profile keeps nothing.
+	Keep func(name string, req, answer *e1.Envelope)
+	Kept func(name string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool)
+
 	// Refused reads the error message of the profile. It returns nil if env is another
 	// message, or malformed.
 	Refused func(env *e1.Envelope) *PeerError

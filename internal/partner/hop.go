@@ -162,6 +162,13 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 			return err
 		}
 	}
+	if answer, ok := t.kept(req); ok {
+		_, w, err := req.Hold()
+		if err == nil {
+			err = w.Finish(answer)
+		}
+		return err
+	}
 	switch errand.Answers {
 	case profiles.Many, profiles.Endless:
 		return t.pass(req, errand.Answers == profiles.Endless)
@@ -204,6 +211,28 @@ func (t *trip) may(access profiles.Access, name string) bool {
 		return may(access, t.caller, t.operation, name)
 	}
 	return access.Allowed(t.caller, t.profile.Name, t.operation, name)
+}
+
+// kept returns the answer to a message from earlier answers of a partner that cannot be
+// reached.
+func (t *trip) kept(req *profiles.Request) (answer e1.Envelope, ok bool) {
+	kept := t.profile.Crossing.Kept
+	if kept == nil {
+		return answer, false
+	}
+	away := t.link.away()
+	if away == 0 {
+		return answer, false
+	}
+	return kept(t.name, &req.Envelope, away)
+}
+
+// keep keeps an answer for times when the partner cannot be reached. An answer under
+// credentials or hints may be for this caller only, and is not kept.
+func (t *trip) keep(req, answer *e1.Envelope) {
+	if keep := t.profile.Crossing.Keep; keep != nil && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0 {
+		t.link.unlessClosed(func() { keep(t.name, req, answer) })
+	}
 }
 
 // span returns the context that limits the time for the answer.

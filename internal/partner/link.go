@@ -172,6 +172,27 @@ func (l *Link) Now() *Up {
 	return l.current
 }
 
+// unlessClosed runs f if the link is not closed; Close waits for it. f must not lock the
+// link.
+func (l *Link) unlessClosed(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() == nil {
+		f()
+	}
+}
+
+// away returns the time for which the partner has been unreachable, at least a
+// millisecond; 0 if there is a session.
+func (l *Link) away() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current != nil {
+		return 0
+	}
+	return max(time.Since(l.since), time.Millisecond)
+}
+
 func (l *Link) unreachable(cause error) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.Internal, Detail: "partner_down", Text: fmt.Sprintf("partner %s cannot be reached now", l.opts.Name),

@@ -113,6 +113,6 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 			break
 		}
 	}
-	l.opts.Tools.SetPartner(l.opts.Name, tools)
+	l.unlessClosed(func() { l.opts.Tools.SetPartner(l.opts.Name, tools) })
 	return true
 }

@@ -38,6 +38,7 @@ func (t *transit) end(err error) {
 
 // answered ends a message with the answer of the partner.
 func (t *transit) answered(env *e1.Envelope) {
+	t.keep(&t.env, env)
 	payload, err := t.back(env)
 	if err != nil {
 		t.end(err)

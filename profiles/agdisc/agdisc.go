@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -40,6 +41,10 @@ type Card struct {
 	// MaxAge is how long the card is fresh from now on; 0 means that it must be requested
 	// each time. Its unit is a millisecond.
 	MaxAge time.Duration
+
+	// Stale is the time for which the partner of the agent has been unreachable, 0 if it is
+	// reachable. Only Ask sets it.
+	Stale time.Duration
 }
 
 // HashOf returns the etag of a card without one: a hash of its octets.
@@ -81,6 +86,10 @@ type Options struct {
 	// Sources have the cards. If several have the same agent, the first one is used.
 	Sources []Source
 
+	// Partners keep the agents and cards of partners, and are a further source. Nil: nothing
+	// is kept.
+	Partners *Partners
+
 	// Access is asked for the operation get on an agent_id. Nil denies nothing.
 	Access profiles.Access
 
@@ -92,15 +101,19 @@ type Options struct {
 
 // Service answers requests for the cards of agents. It is safe for concurrent use.
 type Service struct {
-	sources []Source
-	access  profiles.Access
-	partner func(identity string) bool
-	profile *profiles.Profile
+	sources  []Source
+	access   profiles.Access
+	partners *Partners
+	partner  func(identity string) bool
+	profile  *profiles.Profile
 }
 
 // New returns a Service.
 func New(opts Options) *Service {
-	s := &Service{sources: opts.Sources, access: opts.Access, partner: opts.Partner}
+	s := &Service{sources: opts.Sources, access: opts.Access, partners: opts.Partners, partner: opts.Partner}
+	if s.partners != nil {
+		s.sources = append(slices.Clone(s.sources), s.partners)
+	}
 	if s.access == nil {
 		s.access = profiles.Everyone
 	}
@@ -113,11 +126,12 @@ func New(opts Options) *Service {
 			{ID: TypeNotModified, Name: "AGDISC_NOT_MODIFIED", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "AGDISC_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
+		Extensions: []uint64{ExtStale},
 		Operations: []profiles.Operation{
 			{Name: "get", On: "agent_id"},
 		},
 		Behind:   profiles.PassedOn,
-		Crossing: names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGet: {Operation: "get"}}),
+		Crossing: s.crossing(),
 		Methods:  []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Inline: s.list}},
 		Show:     p1.Show(Messages),
 		Handler:  profiles.HandlerFunc(s.serve),

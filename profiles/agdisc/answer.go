@@ -34,13 +34,17 @@ func answerCard(w profiles.Responder, ifNoneMatch string, card *Card, err error)
 		w.Fail(faultOf(err))
 		return
 	}
-	if ifNoneMatch != "" && ifNoneMatch == card.ETag {
-		m := NotModified{AgentID: []byte(card.AgentID), ETag: []byte(card.ETag)}
-		_ = w.Finish(e1.Envelope{MsgType: TypeNotModified, Payload: m.Append(make([]byte, 0, m.Size()))})
-		return
+	_ = w.Finish(card.answer(ifNoneMatch))
+}
+
+// answer returns the answer to a GET.
+func (c *Card) answer(ifNoneMatch string) e1.Envelope {
+	if ifNoneMatch != "" && ifNoneMatch == c.ETag {
+		m := NotModified{AgentID: []byte(c.AgentID), ETag: []byte(c.ETag)}
+		return e1.Envelope{MsgType: TypeNotModified, Payload: m.Append(make([]byte, 0, m.Size()))}
 	}
-	m := card.doc()
-	_ = w.Finish(e1.Envelope{MsgType: TypeDoc, Payload: m.Append(make([]byte, 0, m.Size()))})
+	m := c.doc()
+	return e1.Envelope{MsgType: TypeDoc, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
 // doc returns the message for the card.

@@ -25,7 +25,7 @@ func Ask(ctx context.Context, on profiles.Caller, agentID, etag string) (*Card, 
 	err := profiles.Ask(ctx, on, ask, func(answer *e1.Envelope) (err error) {
 		switch answer.MsgType {
 		case TypeDoc:
-			card, err = readDoc(answer.Payload, agentID)
+			card, err = readDoc(answer, agentID)
 			return err
 		case TypeNotModified:
 			return readNotModified(answer.Payload, agentID, etag)
@@ -35,18 +35,25 @@ func Ask(ctx context.Context, on profiles.Caller, agentID, etag string) (*Card, 
 	return card, err
 }
 
-func readDoc(payload []byte, agentID string) (*Card, error) {
+func readDoc(env *e1.Envelope, agentID string) (*Card, error) {
 	var m Doc
-	if err := m.Decode(payload); err != nil {
+	if err := m.Decode(env.Payload); err != nil {
 		return nil, err
 	}
 	if string(m.AgentID) != agentID {
 		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: card of another agent, %.80q, want %.80q", m.AgentID, agentID)
 	}
-	return &Card{
+	card := m.card(agentID, env.Extensions)
+	return &card, nil
+}
+
+// card returns the card in an answer, in memory of its own.
+func (m *Doc) card(agentID string, ext e1.Extensions) Card {
+	return Card{
 		AgentID: agentID, Revision: string(m.SchemaRevision), ETag: string(m.ETag), Payload: bytes.Clone(m.CardPayload),
 		MaxAge: time.Duration(min(m.MaxAgeMs, uint64(maxAge/time.Millisecond))) * time.Millisecond,
-	}, nil
+		Stale:  profiles.StaleOf(ext, ExtStale),
+	}
 }
 
 func readNotModified(payload []byte, agentID, etag string) error {

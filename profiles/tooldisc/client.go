@@ -16,12 +16,13 @@ import (
 func Find(ctx context.Context, on profiles.Caller, id, version string) (Tool, error) {
 	m := GetReq{ToolID: []byte(id), Version: []byte(version)}
 	var tool Tool
-	err := ask(ctx, on, TypeGetReq, m.Append(make([]byte, 0, m.Size())), TypeGetResp, func(payload []byte) error {
+	err := ask(ctx, on, TypeGetReq, m.Append(make([]byte, 0, m.Size())), TypeGetResp, func(env *e1.Envelope) error {
 		var out GetResp
-		if err := out.Decode(payload); err != nil {
+		if err := out.Decode(env.Payload); err != nil {
 			return err
 		}
 		tool = out.Tool.tool()
+		tool.Stale = profiles.StaleOf(env.Extensions, ExtStale)
 		if tool.ID != id || version != "" && tool.Version != version {
 			return profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: another tool or version than was asked for")
 		}
@@ -45,9 +46,9 @@ type Query struct {
 // caller's own. The errors are those of Find.
 func Page(ctx context.Context, on profiles.Caller, q Query) (tools []Tool, next string, err error) {
 	m := ListReq{PageSize: q.PageSize, PageToken: []byte(q.PageToken), Filter: []byte(q.Filter)}
-	err = ask(ctx, on, TypeListReq, m.Append(make([]byte, 0, m.Size())), TypeListResp, func(payload []byte) error {
+	err = ask(ctx, on, TypeListReq, m.Append(make([]byte, 0, m.Size())), TypeListResp, func(env *e1.Envelope) error {
 		var out ListResp
-		if err := out.Decode(payload); err != nil {
+		if err := out.Decode(env.Payload); err != nil {
 			return err
 		}
 		for i := range out.Tools {
@@ -80,11 +81,11 @@ func List(ctx context.Context, on profiles.Caller, filter string) iter.Seq2[Tool
 
 // ask sends a request and has its answer read, or returns what the peer says in
 // its place.
-func ask(ctx context.Context, on profiles.Caller, kind uint64, payload []byte, want uint64, read func(payload []byte) error) error {
+func ask(ctx context.Context, on profiles.Caller, kind uint64, payload []byte, want uint64, read func(env *e1.Envelope) error) error {
 	return profiles.Ask(ctx, on, e1.Envelope{ProfileID: ProfileID, MsgType: kind, Payload: payload}, func(answer *e1.Envelope) error {
 		if answer.MsgType != want {
 			return refusals.Read(answer)
 		}
-		return read(answer.Payload)
+		return read(answer)
 	})
 }

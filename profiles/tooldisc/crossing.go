@@ -11,7 +11,7 @@ import (
 // crossing says how requests for tools of partners are forwarded. This endpoint does not
 // know whether a tool belongs to an MCP server of the partner: a peer sees it if it may
 // call or get it.
-func crossing() *profiles.Crossing {
+func (s *Service) crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "tool_id"}
 	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGetReq: {Operation: "get"}, TypeListReq: {Operation: "list", Free: true}})
 	c.May = func(a profiles.Access, identity, _, name string) bool {
@@ -28,5 +28,6 @@ func crossing() *profiles.Crossing {
 		m.Tools = slices.DeleteFunc(m.Tools, func(d Descriptor) bool { return !may(string(d.ToolID)) })
 		return m.Append(make([]byte, 0, m.Size())), nil
 	}
+	c.Keep, c.Kept = s.keep, s.kept
 	return c
 }

@@ -2,7 +2,10 @@ package tooldisc
 
 import (
 	"context"
+	"strings"
+	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -21,14 +24,19 @@ func (s *Service) SetPartner(partner string, tools []Tool) {
 	for _, t := range tools {
 		t.ID = partner + "/" + t.ID
 		e, err := newEntry(t, "", nil)
-		if octets += len(t.ID) + len(t.Name) + len(t.Payload); err != nil || len(list) == MaxPartnerTools || octets > MaxPartnerOctets {
+		if err != nil || len(list) == MaxPartnerTools || octets+e.size() > MaxPartnerOctets {
 			continue
 		}
 		e.partner = partner
-		list = append(list, e)
+		list, octets = append(list, e), octets+e.size()
 	}
 	s.partners.Set(partner, list)
+	s.answers.Listed(partner, len(list), octets, func(string) bool { return false }) // the list has them now, or they are gone
 	s.publishNow()
+}
+
+func (e *entry) size() int {
+	return len(e.ID) + len(e.Name) + len(e.Version) + len(e.SchemaRef) + len(e.Payload)
 }
 
 // PartnerAway says that a partner is not there any more: its tools are listed all the
@@ -38,6 +46,7 @@ func (s *Service) PartnerAway(partner string) { s.partners.Away(partner) }
 // ForgetPartner drops what a partner has listed.
 func (s *Service) ForgetPartner(partner string) {
 	s.partners.Forget(partner)
+	s.answers.Forget(partner)
 	s.publishNow()
 }
 
@@ -67,4 +76,43 @@ func (s *Service) askPartners(ctx context.Context, identity string) {
 		rules, ok := s.opts.Access.(profiles.Reacher)
 		return !ok || rules.Reaches(identity, "mcp", partner) || rules.Reaches(identity, Name, partner)
 	})
+}
+
+// keep is Keep of the Crossing. A final refusal drops all versions of the tool.
+func (s *Service) keep(id string, req, answer *e1.Envelope) {
+	var in GetReq
+	var out GetResp
+	refused := refusals.Refused(answer)
+	switch {
+	case answer.MsgType == TypeGetResp && in.Decode(req.Payload) == nil && out.Decode(answer.Payload) == nil:
+		t := out.Tool.tool()
+		t.ID, t.Stale = id, profiles.StaleOf(answer.Extensions, ExtStale)
+		if e, err := newEntry(t, "", nil); err == nil {
+			s.answers.Keep(id, string(in.Version), e)
+		}
+	case refused != nil && refused.Code == CodeNotFound:
+		s.answers.Drop(id)
+	}
+}
+
+// kept is Kept of the Crossing: from the list of the partner, or from an answer to the
+// same question.
+func (s *Service) kept(id string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool) {
+	var in GetReq
+	if req.MsgType != TypeGetReq || in.Decode(req.Payload) != nil {
+		return answer, false
+	}
+	partner, _, _ := strings.Cut(id, "/")
+	e := s.catalogue.Load().find(id, string(in.Version))
+	if e == nil || e.partner != partner {
+		if e, ok = s.answers.Get(id, string(in.Version)); !ok {
+			return answer, false
+		}
+	}
+	out := GetResp{Tool: e.descriptor()}
+	out.Tool.ToolID = in.ToolID // without the partner, if the request has a target
+	return e1.Envelope{
+		MsgType: TypeGetResp, Payload: out.Append(make([]byte, 0, out.Size())),
+		Extensions: profiles.AppendStale(nil, ExtStale, away+e.Stale),
+	}, true
 }

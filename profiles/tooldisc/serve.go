@@ -15,7 +15,7 @@ import (
 // later.
 const CodeNotFound = "NOT_FOUND"
 
-// ExtStale is the extension of a LIST_RESP with the milliseconds for which a partner with
+// ExtStale is the extension of a LIST_RESP or a GET_RESP with the milliseconds for which a partner with
 // tools in it has been unreachable: their descriptions may be outdated.
 const ExtStale = 16
 

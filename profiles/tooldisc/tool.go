@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -16,6 +17,10 @@ type Tool struct {
 	Version   string
 	SchemaRef string // reference to the schema of its input; see CheckRef
 	Payload   []byte // description: opaque, may be empty
+
+	// Stale is the time for which the partner with the tool has been unreachable, 0 if it
+	// is reachable. Only Find sets it.
+	Stale time.Duration
 }
 
 // descriptor returns the message for the tool.

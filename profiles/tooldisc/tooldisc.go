@@ -154,6 +154,7 @@ type Service struct {
 	watches   atomic.Pointer[map[string]*watch] // by server; a map never changes
 	catalogue atomic.Pointer[catalogue]
 	partners  profiles.PartnerLists[*entry]
+	answers   profiles.PartnerAnswers[*entry] // of partners, about single tools
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -174,6 +175,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
 	s.partners.Now = opts.Now
+	s.answers.Most, s.answers.MostOctets, s.answers.Size = MaxPartnerTools, MaxPartnerOctets, (*entry).size
 	s.watches.Store(new(map[string]*watch))
 	_, _ = rand.Read(s.tokens.key[:]) // never fails
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -193,7 +195,7 @@ func New(opts Options) (*Service, error) {
 			{Name: "list", Free: true},
 		},
 		Behind:   profiles.PassedOn,
-		Crossing: crossing(),
+		Crossing: s.crossing(),
 		Show:     p1.Show(Messages),
 		Handler:  profiles.HandlerFunc(s.serve),
 		Check:    check,

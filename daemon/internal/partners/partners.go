@@ -40,7 +40,7 @@ import (
 type Partners struct {
 	part.Passive
 	directory partner.Directory
-	agents    agdisc.Partners
+	agents    *agdisc.Partners
 	o         Options
 	log       *zap.Logger
 	audit     *zap.Logger
@@ -90,7 +90,7 @@ type Options struct {
 func New(o Options) *Partners {
 	return &Partners{
 		o: o, log: o.Log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
-		dialling: make(map[bool]*endpoint.Endpoint), audit: o.Log.Named(boundlog.Security), refusals: newRefusals(),
+		dialling: make(map[bool]*endpoint.Endpoint), agents: agdisc.NewPartners(), audit: o.Log.Named(boundlog.Security), refusals: newRefusals(),
 	}
 }
 
@@ -127,7 +127,7 @@ func (p *Partners) Offer(o *all.Options) error {
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
 	}
 	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
-	o.AGDISC.Sources, o.AGDISC.Partner = append(o.AGDISC.Sources, &p.agents), p.directory.Knows
+	o.AGDISC.Partners, o.AGDISC.Partner = p.agents, p.directory.Knows
 	o.TOOLDISC.Partner, o.TOOLDISC.Partners = p.directory.Knows, p.directory.RefreshTools
 	o.Relay.Behind, o.Relay.Partner, o.Relay.Across = p.Split, p.directory.Knows, p.directory.Across
 	local := o.RPC.Resolve
@@ -234,7 +234,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Trace:   crosses[c.Trace],
 		Carrier: p.o.Served,
 		Tasks:   p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
-		Agents: &p.agents, Tools: p.o.Served.Set().TOOLDISC,
+		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
 		Idle:    p.o.Config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}

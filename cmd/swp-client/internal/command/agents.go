@@ -68,7 +68,8 @@ func newAgentsGet(f *flags) *cobra.Command {
 		Short: "Print the card of an agent",
 		Long: `Print the card of an agent, octet for octet. With --json it is in an object with its
 revision, its etag and the time for which it is fresh; a card that is not JSON is a
-string, or {"base64": …} if it is not text.
+string, or {"base64": …} if it is not text. While a partner cannot be reached, the cards
+of its agents are those that the endpoint received last (stale_ms with --json).
 
 With --etag the card is printed only if its etag differs.`,
 		Example: `  swp-client agents get swp+tls://127.0.0.1:7777 agent.demo >card.json
@@ -93,9 +94,11 @@ With --etag the card is printed only if its etag differs.`,
 					Revision string `json:"schema_revision"`
 					ETag     string `json:"etag,omitempty"`
 					MaxAge   int64  `json:"max_age_ms"`
+					Stale    int64  `json:"stale_ms,omitempty"`
 					Card     any    `json:"card"`
-				}{card.AgentID, card.Revision, card.ETag, card.MaxAge.Milliseconds(), readable(card.Payload)})
+				}{card.AgentID, card.Revision, card.ETag, card.MaxAge.Milliseconds(), card.Stale.Milliseconds(), readable(card.Payload)})
 			}
+			f.tellStale("card", card.Stale)
 			f.printOctets(card.Payload)
 			return nil
 		})
@@ -111,6 +114,13 @@ func row(w io.Writer, columns ...string) error {
 	}
 	_, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(columns, "\t"), "\t"))
 	return err
+}
+
+// tellStale says that something may be out of date, because its partner is away.
+func (f *flags) tellStale(what string, stale time.Duration) {
+	if stale > 0 {
+		_, _ = fmt.Fprintf(f.errOut, "swp-client: the %s is as it was: %s\n", what, staleFor(stale.Milliseconds()))
+	}
 }
 
 // staleFor says that a partner is away, empty if it is not.

@@ -36,11 +36,12 @@ type discovered struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
 	SchemaRef  string `json:"schema_ref"`
+	Stale      int64  `json:"stale_ms,omitempty"`
 	Descriptor any    `json:"descriptor,omitempty"`
 }
 
 func asDiscovered(t *tooldisc.Tool) discovered {
-	d := discovered{ToolID: t.ID, Name: t.Name, Version: t.Version, SchemaRef: t.SchemaRef}
+	d := discovered{ToolID: t.ID, Name: t.Name, Version: t.Version, SchemaRef: t.SchemaRef, Stale: t.Stale.Milliseconds()}
 	if len(t.Payload) > 0 {
 		d.Descriptor = readable(t.Payload)
 	}
@@ -103,7 +104,8 @@ func newToolsGet(f *flags) *cobra.Command {
 		Short: "Print the descriptor of a tool",
 		Long: `Print the descriptor of a tool, by default of its highest version. With --raw only the
 descriptor_payload is printed, octet for octet: for a tool of an MCP server the
-description by the server.`,
+description by the server. While a partner cannot be reached, the descriptors of its
+tools are those that the endpoint received last (stale_ms with --json).`,
 		Example: `  swp-client tools get swp+tls://127.0.0.1:7777 files/read_file
   swp-client tools get --raw swp+tls://127.0.0.1:7777 files/read_file >tool.json
   swp-client tools get --json --version 1.2.0 swp+quic://127.0.0.1:7777 search`,
@@ -121,7 +123,9 @@ description by the server.`,
 				return err
 			case f.asJSON:
 				return f.printJSON(asDiscovered(&tool))
-			case *raw:
+			}
+			f.tellStale("descriptor", tool.Stale)
+			if *raw {
 				f.printOctets(tool.Payload)
 				return nil
 			}
