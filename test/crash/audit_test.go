@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -24,10 +25,21 @@ const drainTime = 90 * time.Second
 // askTime is how long one answer may take then.
 const askTime = time.Millisecond
 
+// hop is a partner behind a relay, at which deliveries end. The zero value is none.
+type hop struct {
+	partner   string
+	publisher string // identity of those who publish to it here
+}
+
+// atPartner is the id of a delivery there.
+func (h hop) atPartner(id string) string {
+	return string(relay.Forward(&relay.Delivery{Publisher: h.publisher, ID: []byte(id)}).ID)
+}
+
 // audit waits until the relay is done with every delivery, writes down how each
 // stands, publishes some of them again, and returns what is dead. It speaks for
 // the publishers, which are gone.
-func audit(ctx context.Context, dir string, dial dialer) (map[string]relay.Dead, error) {
+func audit(ctx context.Context, dir string, dial dialer, to hop) (map[string]grave, error) {
 	ids, err := published(dir)
 	if err != nil {
 		return nil, err
@@ -36,6 +48,7 @@ func audit(ctx context.Context, dir string, dial dialer) (map[string]relay.Dead,
 	if err != nil {
 		return nil, err
 	}
+	p.via = to.partner
 	set, err := p.profiles()
 	if err != nil {
 		return nil, err
@@ -60,7 +73,11 @@ func audit(ctx context.Context, dir string, dial dialer) (map[string]relay.Dead,
 	if err := p.awaitEnd(ctx, c, ids[:min(len(ids), recall)]); err != nil {
 		return nil, err
 	}
-	return awaitTold(ctx, c)
+	dead, err := awaitTold(ctx, c, to.partner)
+	if err != nil || to.partner == "" {
+		return dead, err
+	}
+	return dead, addFar(ctx, c, to, ids, dead)
 }
 
 // published returns the id of everything that was published, in no order.
@@ -130,25 +147,45 @@ func (p *publisher) awaitOne(ctx context.Context, c *client.Client, id string) e
 }
 
 // awaitTold lists the dead deliveries until their publisher was told of each.
-func awaitTold(ctx context.Context, c *client.Client) (map[string]relay.Dead, error) {
-	untold := func(d relay.Dead) bool { return !d.Told }
+func awaitTold(ctx context.Context, c *client.Client, partner string) (map[string]grave, error) {
 	for {
-		list, err := listDead(ctx, c)
-		if err != nil || !slices.ContainsFunc(slices.Collect(maps.Values(list)), untold) {
-			return list, err
+		list, err := listDead(ctx, c.Session)
+		if err != nil || !slices.ContainsFunc(list, func(d relay.Dead) bool { return !d.Told }) {
+			dead := make(map[string]grave)
+			for _, d := range list {
+				d.Topic = strings.TrimPrefix(d.Topic, partner+"/")
+				dead[string(d.DeliveryID)] = grave{Dead: d}
+			}
+			return dead, err
 		}
 		wait(ctx, 100*time.Millisecond)
 	}
 }
 
-func listDead(ctx context.Context, c *client.Client) (map[string]relay.Dead, error) {
-	list := make(map[string]relay.Dead)
+// addFar adds what is dead at a partner, by the ids here.
+func addFar(ctx context.Context, c *client.Client, to hop, ids []string, dead map[string]grave) error {
+	here := make(map[string]string)
+	for _, id := range ids {
+		here[to.atPartner(id)] = id
+	}
+	list, err := listDead(ctx, profiles.Toward(c.Session, to.partner))
+	for _, d := range list {
+		id, ok := here[string(d.DeliveryID)]
+		if !ok {
+			id = string(d.DeliveryID)
+		}
+		dead[id] = grave{d, true}
+	}
+	return err
+}
+
+func listDead(ctx context.Context, on profiles.Caller) (list []relay.Dead, err error) {
 	for params := (relay.DeadParams{}); ; {
 		asking, err := json.Marshal(params)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := rpc.Call(ctx, c.Session, relay.MethodDead, asking)
+		answer, err := rpc.Call(ctx, on, relay.MethodDead, asking)
 		if err != nil {
 			return nil, err
 		}
@@ -156,21 +193,20 @@ func listDead(ctx context.Context, c *client.Client) (map[string]relay.Dead, err
 		if err := json.Unmarshal(answer, &page); err != nil {
 			return nil, err
 		}
-		for _, d := range page.Dead {
-			list[string(d.DeliveryID)] = d
-		}
+		list = append(list, page.Dead...)
 		if params.After = page.Next; page.Next == "" {
 			return list, nil
 		}
 	}
 }
 
-// verdict reads everything that was written down, and judges it.
-func verdict(dir string, relays []life, kills map[string]span, dead map[string]relay.Dead, wrong func(string, ...any)) (figures, error) {
+// verdict reads everything that was written down in a directory, and judges it with what is
+// known besides.
+func verdict(dir string, known history, wrong func(string, ...any)) (figures, error) {
 	h, err := readAll(dir)
 	if err != nil {
 		return figures{}, err
 	}
-	h.relays, h.kills, h.dead = relays, kills, dead
+	h.relays, h.troubles, h.kills, h.dead, h.calm = known.relays, known.troubles, known.kills, known.dead, known.calm
 	return h.judge(wrong), nil
 }

@@ -2,7 +2,7 @@ package crash
 
 import (
 	"context"
-	"math/rand/v2"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,8 +16,9 @@ const inFlight = 32
 
 // consumer processes the deliveries of all topics, and writes down what it does.
 type consumer struct {
-	j   *journal
-	set *all.Set
+	j    *journal
+	name string
+	set  *all.Set
 }
 
 func newConsumer(dir, name string) (*consumer, error) {
@@ -26,12 +27,13 @@ func newConsumer(dir, name string) (*consumer, error) {
 		return nil, err
 	}
 	set, err := all.New(all.Options{})
-	return &consumer{j: j, set: set}, err
+	return &consumer{j: j, name: name, set: set}, err
 }
 
 // run consumes on one connection after the other until ctx ends.
 func (c *consumer) run(ctx context.Context, dial dialer) {
 	defer c.set.Close()
+	luck := chances(c.name)
 	for ctx.Err() == nil {
 		since := clock()
 		conn, err := dial(ctx, c.set)
@@ -39,13 +41,14 @@ func (c *consumer) run(ctx context.Context, dial dialer) {
 			wait(ctx, 5*time.Millisecond) // another process is awaited
 			continue
 		}
-		c.serve(ctx, conn, c.j.begin(entry{What: didConnect, Since: since}))
+		lasting := time.Second + upTo(luck, 10*time.Second)
+		c.serve(ctx, conn, c.j.begin(entry{What: didConnect, Since: since}), lasting)
 	}
 }
 
-// serve consumes on a connection until it ends, or for some seconds.
-func (c *consumer) serve(ctx context.Context, conn *client.Client, number uint64) {
-	bounded, cancel := context.WithTimeout(ctx, time.Second+rand.N(10*time.Second))
+// serve consumes on a connection until it ends, or as long as it is to last.
+func (c *consumer) serve(ctx context.Context, conn *client.Client, number uint64, lasting time.Duration) {
+	bounded, cancel := context.WithTimeout(ctx, lasting)
 	defer cancel()
 	why := make(chan error, topics)
 	var all sync.WaitGroup
@@ -68,22 +71,22 @@ func (c *consumer) consume(ctx context.Context, conn *client.Client, topic strin
 		return err
 	}
 	defer from.Close()
+	luck := chances(fmt.Sprint(c.name, topic, number))
 	for {
 		d, err := from.Recv(ctx)
 		if err != nil {
 			return err
 		}
-		op := c.j.begin(entry{What: didGet, ID: string(d.ID), Topic: d.Topic, Payload: digest(d.Payload), Conn: number})
-		go c.process(d, op)
+		id := named(d.Payload)
+		op := c.j.begin(entry{What: didGet, ID: id, Topic: d.Topic, Payload: digest(d.Payload), Conn: number})
+		go c.process(d, id, op, upTo(luck, 100*time.Millisecond), luck.IntN(1000))
 	}
 }
 
 // process takes a moment, and answers as the plan of the delivery has it. That it
 // is not processed at first happens to any.
-func (c *consumer) process(d *relay.Delivery, op uint64) {
-	time.Sleep(rand.N(100 * time.Millisecond)) // a process that is killed has unanswered deliveries
-	id := string(d.ID)
-	luck := rand.IntN(1000)
+func (c *consumer) process(d *relay.Delivery, id string, op uint64, moment time.Duration, luck int) {
+	time.Sleep(moment) // a process that is killed has unanswered deliveries
 	switch {
 	case luck == 0:
 		c.j.write(entry{Op: op, What: didIgnore, ID: id})

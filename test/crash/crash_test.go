@@ -40,15 +40,14 @@ func howLong(t *testing.T) time.Duration {
 // TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice kills swpd at
 // random moments under mixed durable load.
 func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
+	sown(t)
 	d := howLong(t)
 	data := filepath.Join(t.TempDir(), "data")
 	fill(t, filepath.Join(data, "store"))
 	f := new(faults)
-	c := newCalls(t, f, 8)
-	r := newRig(t, data, c.config()+relayConfig())
-	work := []workload{
-		c, newPublishing(f, 8, 3), newTasks(f, 8), newPutting(f, 4), newChanging(f, 4), newRelaying(t, f, r, 4),
-	}
+	journals := keptDir(t, "journals")
+	r := newRig(t, data, workConfig(t, journals)+relayConfig())
+	work := []workload{newWorking(t, f, r, journals, 4), newChanging(f, 4), newRelaying(t, f, r, 4)}
 
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -58,18 +57,18 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 	for _, w := range work {
 		all.Go(func() { w.run(ctx, life, r.dial) })
 	}
-	kills, times := 0, []time.Duration{}
+	luck, kills, times := chances(t.Name()), 0, []time.Duration{}
 	for ctx.Err() == nil {
 		took, err := r.start()
 		if err != nil {
 			t.Fatal(err)
 		}
 		times = append(times, took)
-		wait(ctx, 200*time.Millisecond+rand.N(1500*time.Millisecond))
+		wait(ctx, 200*time.Millisecond+upTo(luck, 1500*time.Millisecond))
 		r.kill()
 		kills++
-		if rand.N(4) == 0 {
-			kills += r.killWhileStarting(1 + rand.N(3))
+		if luck.IntN(4) == 0 {
+			kills += r.killWhileStarting(1+luck.IntN(3), luck)
 		}
 	}
 	took, err := r.start()
@@ -93,13 +92,12 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 // TestST09KilledDuringRecoveryItConverges kills swpd twenty times in a row while
 // it starts.
 func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
+	sown(t)
 	data := filepath.Join(t.TempDir(), "data")
 	f := new(faults)
-	c := newCalls(t, f, 4)
-	r := newRig(t, data, c.config()+relayConfig())
-	work := []workload{
-		c, newPublishing(f, 4, 1), newTasks(f, 4), newPutting(f, 2), newChanging(f, 4), newRelaying(t, f, r, 2),
-	}
+	journals := keptDir(t, "journals")
+	r := newRig(t, data, workConfig(t, journals)+relayConfig())
+	work := []workload{newWorking(t, f, r, journals, 2), newChanging(f, 4), newRelaying(t, f, r, 2)}
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +111,7 @@ func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
 	}
 	wait(ctx, time.Second)
 	r.kill()
-	r.killWhileStarting(20)
+	r.killWhileStarting(20, chances(t.Name()))
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +124,12 @@ func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
 }
 
 // killWhileStarting starts swpd n times and kills it before it can be ready.
-func (r *rig) killWhileStarting(n int) int {
+func (r *rig) killWhileStarting(n int, luck *rand.Rand) int {
 	for range n {
 		if err := r.launch(); err != nil {
 			r.t.Fatal(err)
 		}
-		time.Sleep(rand.N(150 * time.Millisecond)) // that it is in the middle of something is the point
+		time.Sleep(upTo(luck, 150*time.Millisecond)) // that it is in the middle of something is the point
 		r.kill()
 	}
 	return n

@@ -61,7 +61,6 @@ const (
 	doGet    = "get"
 	doForget = "forget"
 
-	endOK       = "ok"
 	endConflict = "conflict"
 	unknownEnd  = "unknown"
 )
@@ -91,11 +90,12 @@ var stateModel = porcupine.Model{
 
 func (w *changing) run(ctx, _ context.Context, dial dialer) {
 	var all sync.WaitGroup
-	for range w.clients {
+	for i := range w.clients {
+		luck := chances(fmt.Sprint("changing", i))
 		all.Go(func() {
 			_ = connected(ctx, dial, func(ctx context.Context, c *client.Client) error {
 				for {
-					if err := w.one(ctx, c); err != nil {
+					if err := w.one(ctx, c, luck); err != nil {
 						return err
 					}
 				}
@@ -106,10 +106,10 @@ func (w *changing) run(ctx, _ context.Context, dial dialer) {
 }
 
 // one does something to one of the states of now, and notes it.
-func (w *changing) one(ctx context.Context, c *client.Client) error {
-	n := uint64(time.Since(w.began)/contended)*few + rand.Uint64N(few)
-	do := change{metadata: []string{"p", "p", "q"}[rand.IntN(3)]}
-	switch rand.IntN(5) {
+func (w *changing) one(ctx context.Context, c *client.Client, luck *rand.Rand) error {
+	n := uint64(time.Since(w.began)/contended)*few + luck.Uint64N(few)
+	do := change{metadata: []string{"p", "p", "q"}[luck.IntN(3)]}
+	switch luck.IntN(5) {
 	case 0:
 		do = change{do: doForget}
 	case 1, 2:

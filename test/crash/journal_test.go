@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,9 @@ type entry struct {
 	Conn    uint64        `json:"conn,omitempty"`  // Op of the connection
 	Since   int64         `json:"since,omitempty"` // when it was begun, if it was not written then
 	Text    string        `json:"text,omitempty"`
+	Kind    string        `json:"kind,omitempty"`  // of work
+	Seq     uint64        `json:"seq,omitempty"`   // a number in an order that ID names
+	Again   bool          `json:"again,omitempty"` // a process before this one wrote it: it is still so
 }
 
 // What an entry says. Of a publisher:
@@ -39,6 +43,7 @@ const (
 	didAsk      = "ask"     // has asked, Since, how a delivery stands: Text
 	hadNotice   = "notice"  // it is dead; Text is the reason
 	sawFault    = "fault"   // what must not happen: Text
+	hadTrouble  = "trouble" // what may happen, for those who read the journal: Text
 	answerFresh = "custody"
 	answerTwice = "duplicate"
 	answerClash = "conflict"
@@ -57,6 +62,37 @@ const (
 	didIgnore  = "ignore" // will not answer it
 )
 
+// Of those whose work has a kind and a name, ID:
+const (
+	didBegin  = "begin"  // is about to, under an Op of its own: up to Seq, or Payload
+	didReach  = "reach"  // Seq was acknowledged, or was seen and is not asked for again
+	didSee    = "see"    // an event of the subscription of this Op
+	didEnd    = "end"    // the one outcome is Text, with Payload
+	didLook   = "look"   // has looked for it, Since: Text, with Payload
+	didRun    = "run"    // an executor is about to carry it out, under an Op of its own
+	didFinish = "finish" // what was run under this Op
+)
+
+// The kinds of work.
+const (
+	anEvent       = "event"        // of the producer ID, numbered
+	aState        = "state"        // of the writer ID, numbered
+	aDelta        = "delta"        // of that state
+	anArtifact    = "artifact"     // ID
+	aSubscription = "subscription" // durable: its subscriber keeps the cursor with what it saw
+	aListener     = "listener"     // a subscription that is live only
+	aTask         = "task"
+	aCall         = "call" // under a key: it may be repeated
+	anExecutor    = "executor"
+	aToolCall     = "tool" // it may not
+)
+
+// How work ends, and what somebody who looks for it finds; another text says why it failed.
+const (
+	endOK   = "ok"
+	endNone = "not found"
+)
+
 // clock is one that all processes of a machine share, and that nobody sets.
 func clock() int64 {
 	var now unix.Timespec
@@ -71,6 +107,11 @@ func clock() int64 {
 type journal struct {
 	file *os.File
 	ops  atomic.Uint64
+
+	mu              sync.Mutex
+	written, synced uint64 // calls of write; those whose entries are on disk
+	syncing         *sync.Cond
+	busy            bool // somebody syncs
 }
 
 // ending is that of the names of journals.
@@ -78,7 +119,9 @@ const ending = ".journal"
 
 func openJournal(dir, name string) (*journal, error) {
 	f, err := os.OpenFile(filepath.Join(dir, name+ending), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
-	return &journal{file: f}, err
+	j := &journal{file: f}
+	j.syncing = sync.NewCond(&j.mu)
+	return j, err
 }
 
 // begin writes an entry under an Op of its own, which it returns.
@@ -88,8 +131,8 @@ func (j *journal) begin(e entry) uint64 {
 	return e.Op
 }
 
-// write writes an entry, as of now. A process whose journal cannot be written
-// must not do what it cannot say.
+// write writes entries, as of now, and returns when they are on disk. A process whose
+// journal cannot be written must not do what it cannot say.
 func (j *journal) write(entries ...entry) {
 	var lines []byte
 	for _, e := range entries {
@@ -100,8 +143,33 @@ func (j *journal) write(entries ...entry) {
 		}
 		lines = append(append(lines, line...), '\n')
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if _, err := j.file.Write(lines); err != nil {
 		panic(err)
+	}
+	j.written++
+	j.sync(j.written)
+}
+
+// sync returns when what was written so far is on disk, for all who wait for that at
+// once. The caller holds mu.
+func (j *journal) sync(mark uint64) {
+	for j.synced < mark {
+		if j.busy {
+			j.syncing.Wait()
+			continue
+		}
+		j.busy = true
+		all := j.written
+		j.mu.Unlock()
+		err := unix.Fdatasync(int(j.file.Fd()))
+		j.mu.Lock()
+		if err != nil {
+			panic(err)
+		}
+		j.busy, j.synced = false, all
+		j.syncing.Broadcast()
 	}
 }
 

@@ -1,10 +1,13 @@
 package crash
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -44,73 +47,95 @@ func cutPower(t *testing.T, level string) (lost uint64) {
 	makeDisk(t, disk)
 	at := mount(t, disk)
 
-	f := new(faults)
-	w := newPublishing(f, 4, 0)
 	r := newRig(t, filepath.Join(at, "data"), "durability: "+level+"\n")
 	if _, err := r.start(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	all.Go(func() { w.run(ctx, ctx, r.dial) })
+	for n := range 4 {
+		p := post{Role: roleGiver, Number: n, Journals: dir}
+		p.Name = p.nameOf(0)
+		w, err := newWorker(p, r.as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() { w.produce(ctx) })
+	}
 	time.Sleep(2 * time.Second) // shorter than what a kernel waits before it writes by itself
 	r.signal(syscall.SIGSTOP)
 	command(t, "cp", "--sparse=always", disk, disk+".cut")
-	var acked []uint64
-	for i := range w.acked {
-		acked = append(acked, w.acked[i].Load())
+	acked := make(map[string]uint64)
+	h, err := readAll(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range h.numbered {
+		acked[made.id] = made.acked
 	}
 	r.kill()
 	cancel()
 	all.Wait()
-	for _, n := range acked {
-		if n == 0 {
-			t.Fatal("nothing was acknowledged")
-		}
+	if len(acked) != 4 {
+		t.Fatalf("acknowledged were %v", acked)
 	}
 
 	after := newRig(t, filepath.Join(mount(t, disk+".cut"), "data"), "durability: "+level+"\n")
 	if _, err := after.start(); err != nil {
 		t.Fatal(err)
 	}
-	held := w.held(t, after)
+	held := heldBy(t, after)
 	after.kill()
-	f.report(t)
-	for i := range acked {
-		lost += acked[i] - min(acked[i], held[i])
+	for producer, n := range acked {
+		lost += n - min(n, held[producer])
 	}
 	t.Logf("%s: acknowledged %v, held after the cut %v", level, acked, held)
 	return lost
 }
 
-// held reads the events of every producer, up to one that is published now.
-func (w *publishing) held(t *testing.T, r *rig) []uint64 {
+// heldBy returns the last event of every producer, up to one that is published now. Each
+// event has to be the next one of its producer.
+func heldBy(t *testing.T, r *rig) map[string]uint64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
-	end := w.producers
-	late := newFollower(w.faults, "late", w.producers+1)
-	late.until = make([]uint64, w.producers+1)
-	late.until[end] = 1
+	last := numbered("last", 1)
+	held := make(map[string]uint64)
 	err := connected(ctx, r.dial, func(ctx context.Context, c *client.Client) error {
-		lane, err := c.Open(ctx)
+		p, err := c.Publisher(ctx)
 		if err != nil {
 			return err
 		}
-		p := events.NewPublisher(lane, confirm)
 		defer p.Close()
-		if err := p.Publish(ctx, numbered(end, 1)); err != nil {
+		if err := errors.Join(p.Publish(ctx, last), p.Sync(ctx)); err != nil {
 			return err
 		}
-		if err := p.Sync(ctx); err != nil {
+		s, err := events.Open(ctx, c.Session, events.SubscribeOptions{After: new(uint64)})
+		if err != nil {
 			return err
 		}
-		return late.follow(ctx, c)
+		defer s.Close()
+		for {
+			d, err := s.Recv(ctx)
+			if err != nil {
+				return err
+			}
+			for _, e := range d.Events {
+				if bytes.Equal(e.EventID, last.EventID) {
+					return nil
+				}
+				producer, _, _ := strings.Cut(string(e.EventID), "/")
+				held[producer]++
+				if want := numbered(producer, held[producer]); digestOf(&e) != digestOf(want) {
+					t.Errorf("event %s came as the one after %d", e.EventID, held[producer]-1)
+				}
+			}
+		}
 	})
 	if err != nil {
 		t.Fatalf("what is held cannot be read: %v", err)
 	}
-	return late.have[:w.producers]
+	return held
 }
 
 func makeDisk(t *testing.T, file string) {

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -55,7 +56,8 @@ func (p parcel) ttl() time.Duration {
 	return 0
 }
 
-// payload has up to 1 KiB, and one in a hundred 32 KiB, which a relay keeps apart.
+// payload begins with the id, because a relay that passes it on gives it an id of its own.
+// It has up to 1 KiB more, and one in a hundred 32 KiB, which a relay keeps apart.
 func (p parcel) payload() []byte {
 	seed := sha256.Sum256(append([]byte(p.id), p.variant))
 	source := rand.NewChaCha8(seed)
@@ -65,7 +67,13 @@ func (p parcel) payload() []byte {
 	}
 	octets := make([]byte, size)
 	_, _ = source.Read(octets) // never fails
-	return octets
+	return append([]byte(p.id+"\n"), octets...)
+}
+
+// named returns the id of a parcel by its payload.
+func named(payload []byte) string {
+	id, _, _ := bytes.Cut(payload, []byte("\n"))
+	return string(id)
 }
 
 func digest(payload []byte) string {
@@ -77,9 +85,13 @@ func digest(payload []byte) string {
 // process before it has ended.
 type publisher struct {
 	j    *journal
-	name string // of this process: none has it again
+	name string        // of this process: none has it again
+	via  string        // partner whose relay it is; empty: the endpoint's own
+	aims bool          // at the partner by a target, not by the names of topics
+	pace time.Duration // between two things on one connection
 
 	mu    sync.Mutex
+	luck  *rand.Rand
 	next  int
 	owed  []parcel // published, and not answered
 	known []string // ids that were answered, lately
@@ -95,7 +107,7 @@ func newPublisher(dir, name string, before ...string) (*publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &publisher{j: j, name: name}
+	p := &publisher{j: j, name: name, luck: chances(name)}
 	for _, name := range slices.Backward(before) {
 		if some, err := p.takeOver(dir, name); some || err != nil {
 			return p, err
@@ -140,7 +152,7 @@ func (p *publisher) remember(id string) {
 		p.known = append(p.known, id)
 		return
 	}
-	p.known[rand.IntN(recall)] = id
+	p.known[p.luck.IntN(recall)] = id
 }
 
 // profiles are what a publisher serves: it hears of dead deliveries.
@@ -167,6 +179,7 @@ func (p *publisher) run(ctx context.Context, dial dialer, connections int) error
 					if err := p.step(ctx, c.Session); err != nil {
 						return err
 					}
+					wait(ctx, p.pace)
 				}
 			})
 		})
@@ -176,7 +189,7 @@ func (p *publisher) run(ctx context.Context, dial dialer, connections int) error
 }
 
 // step publishes something, and at times asks for something.
-func (p *publisher) step(ctx context.Context, on profiles.Caller) error {
+func (p *publisher) step(ctx context.Context, on profiles.Session) error {
 	made := p.choose()
 	answer, err := p.publish(ctx, on, made)
 	if err != nil || answer == "" {
@@ -189,10 +202,9 @@ func (p *publisher) step(ctx context.Context, on profiles.Caller) error {
 		return err
 	}
 	p.remember(made.id)
-	if rand.IntN(4) > 0 {
-		return nil
+	if id := p.questioned(made.id); id != "" {
+		_, err = p.ask(ctx, on, id, nil)
 	}
-	_, err = p.ask(ctx, on, p.recalled(made.id), nil)
 	return err
 }
 
@@ -201,19 +213,19 @@ func (p *publisher) step(ctx context.Context, on profiles.Caller) error {
 func (p *publisher) choose() parcel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.owed); n > 0 && rand.IntN(2) == 0 {
+	if n := len(p.owed); n > 0 && p.luck.IntN(2) == 0 {
 		made := p.owed[n-1]
 		p.owed = p.owed[:n-1]
 		return made
 	}
 	kind := byte(planned)
-	switch n := rand.IntN(400); {
+	switch n := p.luck.IntN(400); {
 	case n < 20 && len(p.known) > 0:
-		return parcel{id: p.known[rand.IntN(len(p.known))]}
+		return parcel{id: p.known[p.luck.IntN(len(p.known))]}
 	case n < 24 && len(p.known) > 0:
-		return parcel{p.known[rand.IntN(len(p.known))], 1}
+		return parcel{p.known[p.luck.IntN(len(p.known))], 1}
 	case n < 34:
-		return parcel{fmt.Sprintf("both-%d-%c", clock()/int64(50*time.Millisecond), planned), byte(rand.IntN(4) / 3)}
+		return parcel{fmt.Sprintf("both-%d-%c", clock()/int64(50*time.Millisecond), planned), byte(p.luck.IntN(4) / 3)}
 	case n < 38:
 		kind = refusing
 	case n < 42:
@@ -225,11 +237,15 @@ func (p *publisher) choose() parcel {
 	return parcel{id: fmt.Sprintf("%s-%d-%c", p.name, p.next, kind)}
 }
 
-// recalled is some id of a delivery that is not meant to die, or the given one.
-func (p *publisher) recalled(id string) string {
+// questioned is the id of a delivery to ask about: some one that is not meant to die, or the
+// given one; mostly none.
+func (p *publisher) questioned(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if some := p.known[rand.IntN(len(p.known))]; plan(some) == planned {
+	if p.luck.IntN(4) > 0 {
+		return ""
+	}
+	if some := p.known[p.luck.IntN(len(p.known))]; plan(some) == planned {
 		return some
 	}
 	return id
@@ -237,10 +253,16 @@ func (p *publisher) recalled(id string) string {
 
 // publish returns how a relay has answered, empty if it had no room. The error
 // says that it is unknown whether the relay has the delivery.
-func (p *publisher) publish(ctx context.Context, on profiles.Caller, made parcel) (answer string, err error) {
-	payload := made.payload()
+func (p *publisher) publish(ctx context.Context, on profiles.Session, made parcel) (answer string, err error) {
+	payload, topic := made.payload(), made.topic()
+	switch {
+	case p.aims:
+		on = profiles.Toward(on, p.via)
+	case p.via != "":
+		topic = p.via + "/" + topic
+	}
 	op := p.j.begin(entry{What: didPublish, ID: made.id, Topic: made.topic(), Payload: digest(payload), TTL: made.ttl()})
-	receipt, err := relay.Send(ctx, on, &relay.Publication{ID: []byte(made.id), Topic: made.topic(), Payload: payload, TTL: made.ttl()})
+	receipt, err := relay.Send(ctx, on, &relay.Publication{ID: []byte(made.id), Topic: topic, Payload: payload, TTL: made.ttl()})
 	refused := (*profiles.PeerError)(nil)
 	switch {
 	case errors.As(err, &refused) && refused.Retryable():

@@ -15,15 +15,25 @@ type span struct{ from, to int64 }
 
 func (s span) meets(other span) bool { return s.from <= other.to && other.from <= s.to }
 
-// history is all that is known of deliveries from outside the relay.
+// history is all that is known from outside.
 type history struct {
+	works
+
 	deliveries map[string]*told
 	conns      []*connection
 	faults     []string // that a process has noticed
 
-	relays []life          // of swpd, one after the other
-	kills  map[string]span // of processes, by the name of their journal
-	dead   map[string]relay.Dead
+	relays   []life          // of the swpd that consumers are connected to, one after the other
+	troubles []span          // of every swpd, and of the link between two
+	kills    map[string]span // of processes, by the name of their journal
+	dead     map[string]grave
+	calm     int64 // since when nothing was killed but what was done
+}
+
+// grave is what the list of the dead says of a delivery.
+type grave struct {
+	relay.Dead
+	far bool // it died at a partner, which does not know its publisher
 }
 
 // life is the time of a process: it is killed between killed.from and killed.to.
@@ -64,7 +74,7 @@ type attempt struct {
 }
 
 func newHistory() *history {
-	return &history{deliveries: make(map[string]*told), kills: make(map[string]span), dead: make(map[string]relay.Dead)}
+	return &history{works: newWorks(), deliveries: make(map[string]*told), kills: make(map[string]span), dead: make(map[string]grave)}
 }
 
 func (h *history) of(id string) *told {
@@ -90,6 +100,7 @@ func readAll(dir string) (*history, error) {
 		}
 		r.end()
 	}
+	h.sort()
 	return h, nil
 }
 
@@ -100,14 +111,27 @@ type reader struct {
 	open     map[uint64]entry // that have no answer yet
 	conns    map[uint64]*connection
 	attempts map[uint64]*attempt
+
+	runs          map[uint64]*run
+	subscriptions map[uint64]*subscription
 }
 
 func (h *history) reader(who string) *reader {
-	return &reader{h, who, make(map[uint64]entry), make(map[uint64]*connection), make(map[uint64]*attempt)}
+	return &reader{
+		h, who, make(map[uint64]entry), make(map[uint64]*connection), make(map[uint64]*attempt),
+		make(map[uint64]*run), make(map[uint64]*subscription),
+	}
 }
 
 func (r *reader) read(e *entry) {
 	h := r.h
+	switch {
+	case e.Again: // it was read where it was written first
+		return
+	case e.Kind != "":
+		r.working(e)
+		return
+	}
 	switch e.What {
 	case didPublish:
 		h.of(e.ID).payloads[e.Payload] = e.Topic

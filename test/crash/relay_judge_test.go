@@ -64,7 +64,7 @@ func (s *script) ask(second float64, id, answer string) {
 // died has a delivery dead in the end, and its publisher told.
 func (s *script) died(made parcel, d relay.Dead) {
 	d.Topic, d.Told = made.topic(), true
-	s.dead[made.id] = d
+	s.dead[made.id] = grave{Dead: d}
 	s.say("publisher", 8, entry{Op: 900, What: hadNotice, ID: made.id, Text: string(d.Reason)})
 	s.ask(9, made.id, string(relay.DeadState))
 }

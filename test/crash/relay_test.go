@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,12 +29,17 @@ const (
 // did is in journals of their own, which are held against the contract of the
 // relay: see history.judge.
 func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t *testing.T) {
+	sown(t)
 	d := 5 * time.Second
 	long := os.Getenv("SWP_CRASH") != ""
 	if long {
 		d = howLong(t)
 	}
-	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	dir := keptDir(t, "relay")
+	data, dir := filepath.Join(dir, "data"), filepath.Join(dir, "journals")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if long {
 		fill(t, filepath.Join(data, "store"))
 	}
@@ -49,7 +53,7 @@ func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t 
 	var all sync.WaitGroup
 	var some []*series
 	run := func(role string, number int) {
-		s := &series{role: role, number: number, rig: r.dir, journal: dir, kills: make(map[string]span)}
+		s := newSeries(post{Role: role, Number: number, Rig: r.dir, Journals: dir})
 		some = append(some, s)
 		if err := s.start(); err != nil {
 			t.Fatal(err)
@@ -69,7 +73,7 @@ func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t 
 	count := make(map[string]int)
 	finish := func(role string) {
 		for _, s := range some {
-			if s.role != role {
+			if s.Role != role {
 				continue
 			}
 			count[role] += len(s.kills)
@@ -81,13 +85,13 @@ func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t 
 	}
 	finish(rolePublisher)
 	began := time.Now()
-	dead, err := audit(t.Context(), dir, r.dial)
+	dead, err := audit(t.Context(), dir, r.dial, hop{})
 	drained := time.Since(began)
 	finish(roleConsumer)
 	if err != nil {
 		f.add("%v", err)
 	}
-	figures, err := verdict(dir, r.past(), kills, dead, f.add)
+	figures, err := verdict(dir, history{relays: r.past(), kills: kills, dead: dead}, f.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,16 +107,12 @@ func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t 
 
 // suffer kills a process at random moments until ctx ends. Then it runs.
 func (s *series) suffer(ctx context.Context, f *faults) {
-	for {
-		wait(ctx, 300*time.Millisecond+rand.N(3*time.Second))
+	for luck := chances(s.seriesName()); ; {
+		wait(ctx, 300*time.Millisecond+upTo(luck, 3*time.Second))
 		if ctx.Err() != nil {
 			return
 		}
-		err := s.kill()
-		if err == nil {
-			err = s.start()
-		}
-		if err != nil {
+		if err := s.again(); err != nil {
 			f.add("%v", err)
 			return
 		}
@@ -122,8 +122,8 @@ func (s *series) suffer(ctx context.Context, f *faults) {
 // suffer kills swpd at random moments until ctx ends, and returns how long it
 // took each time until it was ready. Then it runs.
 func (r *rig) suffer(ctx context.Context, f *faults) (times []time.Duration) {
-	for {
-		wait(ctx, 300*time.Millisecond+rand.N(3*time.Second))
+	for luck := chances("swpd"); ; {
+		wait(ctx, 300*time.Millisecond+upTo(luck, 3*time.Second))
 		if ctx.Err() != nil {
 			return times
 		}

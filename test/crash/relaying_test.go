@@ -52,7 +52,7 @@ func (w *relaying) consume(ctx context.Context, name string) {
 		w.add("relay: %v", err)
 		return
 	}
-	c.run(ctx, w.r.as(devpki.Server))
+	c.run(ctx, w.r.as(devpki.Server, ""))
 }
 
 // check has what is left consumed, and judges all that happened.
@@ -60,13 +60,13 @@ func (w *relaying) check(ctx context.Context, dial dialer) {
 	bounded, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { w.consume(bounded, roleConsumer+"-late") })
-	dead, err := audit(ctx, w.journal, dial)
+	dead, err := audit(ctx, w.journal, dial, hop{})
 	cancel()
 	all.Wait()
 	if err != nil {
 		w.add("relay: %v", err)
 	}
-	if w.figures, err = verdict(w.journal, w.r.past(), nil, dead, w.add); err != nil {
+	if w.figures, err = verdict(w.journal, history{relays: w.r.past(), dead: dead}, w.add); err != nil {
 		w.add("relay: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,8 +32,8 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(childRole); role != "" {
-		if err := child(role); err != nil {
+	if octets := os.Getenv(postVariable); octets != "" {
+		if err := child(octets); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -63,8 +64,7 @@ type rig struct {
 	cmd   *exec.Cmd
 	log   *logTail
 	ended chan struct{}
-	tls   string // address; empty while it is down
-	admin string
+	addrs map[string]string // by scheme; nil while it is down
 	lives []life
 }
 
@@ -72,15 +72,22 @@ type rig struct {
 // to its configuration.
 func newRig(t *testing.T, data, extra string) *rig {
 	t.Helper()
+	return newRigOf(t, t.TempDir(), "", data, extra)
+}
+
+// newRigOf prepares the swpd of an organisation in a directory, which has an authority of
+// its own.
+func newRigOf(t *testing.T, dir, identity, data, extra string) *rig {
+	t.Helper()
 	if _, err := program(); err != nil { // now, not in the time of the first start
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: t.TempDir()}
-	if err := devpki.Create(filepath.Join(r.dir, "pki"), devpki.Options{}); err != nil {
+	r := &rig{t: t, dir: dir}
+	if err := devpki.Create(filepath.Join(r.dir, "pki"), devpki.Options{Name: identity}); err != nil {
 		t.Fatal(err)
 	}
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
-		"listeners: [{address: \"swp+tls://127.0.0.1:0\"}]\nadmin: 127.0.0.1:0\n" +
+		"listeners: [{address: \"swp+tls://127.0.0.1:0\"}, {address: \"swp+quic://127.0.0.1:0\"}]\nadmin: 127.0.0.1:0\n" +
 		"data: " + data + "\n" +
 		"access: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
 		"limits: {frame_rate: 0}\nlog: {level: warn}\n" + extra
@@ -98,14 +105,18 @@ func (r *rig) launch() error {
 	if err != nil {
 		return err
 	}
-	addresses := filepath.Join(r.dir, "addresses")
-	if err := os.Remove(addresses); err != nil && !errors.Is(err, os.ErrNotExist) {
+	file := filepath.Join(r.dir, addressFile)
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	cmd := exec.Command(path, "run", "--config", r.file, "--addr-file", addresses)
+	cmd := exec.Command(path, "run", "--config", r.file, "--addr-file", file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	whole, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
 	log := new(logTail)
-	cmd.Stderr = log
+	cmd.Stderr = io.MultiWriter(whole, log)
 	began := life{from: clock()}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -113,6 +124,10 @@ func (r *rig) launch() error {
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
+		_ = whole.Close()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+			r.t.Errorf("swpd has ended by itself: %s: %s", cmd.ProcessState, log)
+		}
 		close(ended)
 	}()
 	r.mu.Lock()
@@ -144,8 +159,8 @@ func (r *rig) start() (time.Duration, error) {
 
 // ready asks swpd, once it has said where it listens.
 func (r *rig) ready() bool {
-	tls, admin := addresses(r.dir)
-	res, err := http.Get(admin + "/readyz")
+	addrs := addresses(r.dir)
+	res, err := http.Get(addrs[adminScheme] + "/readyz")
 	if err != nil {
 		return false
 	}
@@ -155,33 +170,40 @@ func (r *rig) ready() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tls, r.admin = tls, admin
+	r.addrs = addrs
 	return true
 }
 
-// addresses reads where the swpd of a rig says that it listens; empty where it has
-// not said so.
-func addresses(dir string) (tls, admin string) {
-	b, err := os.ReadFile(filepath.Join(dir, "addresses"))
+// The schemes of the addresses of a swpd, and the file that it writes them to.
+const (
+	tlsScheme   = "swp+tls"
+	quicScheme  = "swp+quic"
+	adminScheme = "http"
+	addressFile = "addresses"
+)
+
+// addresses reads where the swpd of a rig says that it listens, by scheme; nothing where it
+// has not said so.
+func addresses(dir string) map[string]string {
+	b, err := os.ReadFile(filepath.Join(dir, addressFile))
 	if err != nil {
-		return "", ""
+		return nil
 	}
+	all := make(map[string]string)
 	for line := range strings.Lines(string(b)) {
-		switch line = strings.TrimSpace(line); {
-		case strings.HasPrefix(line, "swp+tls:"):
-			tls = line
-		case strings.HasPrefix(line, "http:"):
-			admin = line
+		line = strings.TrimSpace(line)
+		if scheme, _, ok := strings.Cut(line, ":"); ok {
+			all[scheme] = line
 		}
 	}
-	return tls, admin
+	return all
 }
 
 // kill ends swpd as nothing can keep it from: SIGKILL.
 func (r *rig) kill() {
 	r.mu.Lock()
 	cmd, ended := r.cmd, r.ended
-	r.tls = ""
+	r.addrs = nil
 	r.mu.Unlock()
 	if cmd == nil {
 		return
@@ -204,6 +226,16 @@ func (r *rig) past() []life {
 	return slices.Clone(r.lives)
 }
 
+// deaths returns every time that swpd was killed.
+func (r *rig) deaths() (list []span) {
+	for _, l := range r.past() {
+		if l.killed.to > 0 {
+			list = append(list, l.killed)
+		}
+	}
+	return list
+}
+
 // signal sends a signal to swpd.
 func (r *rig) signal(s syscall.Signal) {
 	r.mu.Lock()
@@ -215,26 +247,29 @@ var errDown = errors.New("crash: swpd is down")
 
 // dial connects to the swpd that runs now.
 func (r *rig) dial(ctx context.Context, set *all.Set) (*client.Client, error) {
-	return r.as(devpki.Client)(ctx, set)
+	return r.as(devpki.Client, "")(ctx, set)
 }
 
-// as connects with another identity of those that devpki has made.
-func (r *rig) as(who func(dir string) devpki.Files) dialer {
+// as connects with one of the identities that devpki has made; with via to that partner.
+func (r *rig) as(who func(dir string) devpki.Files, via string) dialer {
 	return func(ctx context.Context, set *all.Set) (*client.Client, error) {
 		r.mu.Lock()
-		addr := r.tls
+		addr := r.addrs[tlsScheme]
 		r.mu.Unlock()
-		return connect(ctx, addr, who(filepath.Join(r.dir, "pki")), set)
+		return connect(ctx, addr, via, who(filepath.Join(r.dir, "pki")), set)
 	}
 }
 
 // connect connects to an address, or fails if there is none.
-func connect(ctx context.Context, addr string, files devpki.Files, set *all.Set) (*client.Client, error) {
+func connect(ctx context.Context, addr, via string, files devpki.Files, set *all.Set) (*client.Client, error) {
 	if addr == "" {
 		return nil, errDown
 	}
+	if via != "" {
+		addr += "/" + via
+	}
 	return client.Dial(ctx, addr, client.Options{
-		Identity: client.Identity{Cert: files.Cert, Key: files.Key, CA: files.CA}, Profiles: set,
+		Identity: client.Identity{Cert: files.Cert, Key: files.Key, CA: files.CA}, Profiles: set, Partner: via != "",
 	})
 }
 

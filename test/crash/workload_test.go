@@ -2,9 +2,7 @@ package crash
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +58,9 @@ func (f *faults) report(t *testing.T) {
 	}
 }
 
+// retryPause is the pause before something is tried again.
+const retryPause = 10 * time.Millisecond
+
 // connected runs f with one connection after the other until f returns nil or
 // ctx ends.
 func connected(ctx context.Context, dial dialer, f func(context.Context, *client.Client) error) error {
@@ -70,7 +71,7 @@ func connected(ctx context.Context, dial dialer, f func(context.Context, *client
 			c.Close()
 		}
 		switch {
-		case err == nil || errors.Is(err, io.EOF):
+		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -78,7 +79,7 @@ func connected(ctx context.Context, dial dialer, f func(context.Context, *client
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(5 * time.Millisecond): // another process is awaited
+		case <-time.After(retryPause): // another process is awaited
 		}
 	}
 }
