@@ -30,18 +30,7 @@ func (d *declaration) encode() []byte {
 
 func (d *declaration) decode(value []byte) error {
 	*d = declaration{}
-	f := p1.Read(value)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Octets(&d.Identity)
-		case 2:
-			var kind string
-			f.Octets(&kind)
-			d.Kinds = append(d.Kinds, kind)
-		}
-	}
-	if err := f.Err(); err != nil {
+	if err := p1.Scan(value, &d.Identity, &d.Kinds); err != nil {
 		return fmt.Errorf("a2a: stored declaration: %w", err)
 	}
 	return nil

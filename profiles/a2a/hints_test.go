@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -10,7 +11,7 @@ import (
 
 func TestHintsAreStoredWithTheirTask(t *testing.T) {
 	r := request{spec: spec{
-		Owner: "o", ID: []byte("id"), Kind: "k", Nonce: newNonce(), Created: millis(1), Deadline: millis(2), Expires: millis(3),
+		Owner: "o", ID: []byte("id"), Kind: "k", Nonce: newNonce(), Created: time.UnixMilli(1), Deadline: time.UnixMilli(2), Expires: time.UnixMilli(3),
 		Hints: []profiles.Hint{
 			{Key: "region", Value: "eu", Mode: profiles.Must, Scope: "task:6964"},
 			{Key: "note", Value: "é", Mode: profiles.May, Scope: profiles.ScopeConnection},

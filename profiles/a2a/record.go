@@ -129,52 +129,12 @@ func (r *request) encode() []byte {
 // decodeRequest reads a request from value, which it aliases.
 func decodeRequest(value []byte) (*request, error) {
 	r := new(request)
-	var created, deadline, expires uint64
-	f := p1.Read(value)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Octets(&r.Owner)
-		case 2:
-			f.Bytes(&r.ID)
-		case 3:
-			f.Octets(&r.Kind)
-		case 4:
-			f.Bytes(&r.Input)
-		case 5:
-			var param string
-			f.Octets(&param)
-			r.Params = append(r.Params, param)
-		case 6:
-			f.Octets(&r.Agent)
-		case 7:
-			f.Uint64(&r.Hops)
-		case 8:
-			f.Octets(&r.Nonce)
-		case 9:
-			f.Uint64(&created)
-		case 10:
-			f.Uint64(&deadline)
-		case 11:
-			f.Uint64(&expires)
-		case 12:
-			f.Octets(&r.Trace.Parent)
-		case 13:
-			f.Octets(&r.Trace.State)
-		case 14:
-			h, err := readHint(&f)
-			if err != nil {
-				return nil, damaged("request", err)
-			}
-			r.Hints = append(r.Hints, h)
-		case 15:
-			f.Octets(&r.Chain)
-		}
-	}
-	r.Created, r.Deadline, r.Expires = millis(created), millis(deadline), millis(expires)
-	if err := f.Err(); err != nil {
+	var created, deadline, expires int64
+	if err := p1.Scan(value, &r.Owner, &r.ID, &r.Kind, &r.Input, &r.Params, &r.Agent, &r.Hops, &r.Nonce,
+		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain); err != nil {
 		return nil, damaged("request", err)
 	}
+	r.Created, r.Deadline, r.Expires = time.UnixMilli(created), time.UnixMilli(deadline), time.UnixMilli(expires)
 	if len(r.ID) == 0 || len(r.Nonce) != nonceSize {
 		return nil, fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
 	}
@@ -191,25 +151,14 @@ func appendHint(dst []byte, field uint64, h *profiles.Hint) []byte {
 	return p1.AppendBytes(dst, 4, h.Scope)
 }
 
-func readHint(f *p1.Fields) (h profiles.Hint, err error) {
-	var message []byte
-	f.Bytes(&message)
+// addHint reads a stored hint.
+func (p *spec) addHint(message []byte) error {
+	var h profiles.Hint
 	var mode uint64
-	in := p1.Read(message)
-	for in.Next() {
-		switch in.Num() {
-		case 1:
-			in.Octets(&h.Key)
-		case 2:
-			in.Octets(&h.Value)
-		case 3:
-			in.Uint64(&mode)
-		case 4:
-			in.Octets(&h.Scope)
-		}
-	}
+	err := p1.Scan(message, &h.Key, &h.Value, &mode, &h.Scope)
 	h.Mode = profiles.Mode(min(mode, uint64(profiles.Must)))
-	return h, in.Err()
+	p.Hints = append(p.Hints, h)
+	return err
 }
 
 // damaged is the error for a stored value that cannot be read. It does not wrap the error
@@ -217,8 +166,6 @@ func readHint(f *p1.Fields) (h profiles.Hint, err error) {
 func damaged(what string, err error) error {
 	return errors.New("a2a: stored " + what + ": " + err.Error())
 }
-
-func millis(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
 // phase is the progress of a task.
 type phase uint64
@@ -248,22 +195,7 @@ func (st *standing) encode() []byte {
 
 func (st *standing) decode(value []byte) error {
 	*st = standing{}
-	f := p1.Read(value)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Uint64((*uint64)(&st.Phase))
-		case 2:
-			f.Octets(&st.Identity)
-		case 3:
-			f.Octets(&st.AgentID)
-		case 4:
-			f.Octets(&st.Instance)
-		case 5:
-			f.Bytes(&st.Remote)
-		}
-	}
-	if err := f.Err(); err != nil {
+	if err := p1.Scan(value, (*uint64)(&st.Phase), &st.Identity, &st.AgentID, &st.Instance, &st.Remote); err != nil {
 		return damaged("standing", err)
 	}
 	if st.Phase > phaseAgent {
@@ -302,20 +234,7 @@ func (e *ending) encode() []byte {
 // decode reads e from value, which it aliases.
 func (e *ending) decode(value []byte) error {
 	*e = ending{}
-	f := p1.Read(value)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Uint64((*uint64)(&e.By))
-		case 2:
-			f.Bytes(&e.Result)
-		case 3:
-			f.Bytes(&e.Initiator)
-		case 4:
-			f.Bytes(&e.Endpoint)
-		}
-	}
-	if err := f.Err(); err != nil {
+	if err := p1.Scan(value, (*uint64)(&e.By), &e.Result, &e.Initiator, &e.Endpoint); err != nil {
 		return damaged("ending", err)
 	}
 	return nil

@@ -103,41 +103,14 @@ func (l *link) encode() []byte {
 // decode reads c from a record.
 func (c *chain) decode(value []byte) error {
 	*c = chain{}
-	var made, buried uint64
-	var broken error
-	f := p1.Read(value)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Octets(&c.owner)
-		case 2:
-			f.Octets(&c.id)
-		case 3:
-			f.Octets(&c.kind)
-		case 4:
-			f.Octets(&c.nonce)
-		case 5:
-			f.Uint64(&made)
-		case 6:
-			f.Bool(&c.revoked)
-		case 7:
-			f.Uint64(&buried)
-		case 8:
-			var message []byte
-			f.Bytes(&message)
-			var l link
-			if err := l.decode(message); err != nil && broken == nil {
-				broken = err
-			}
-			c.links = append(c.links, l)
-		}
-	}
-	c.made, c.buried, c.kept = int64(made), int64(buried), len(c.links)
+	err := p1.Scan(value, &c.owner, &c.id, &c.kind, &c.nonce, &c.made, &c.revoked, &c.buried, func(message []byte) error {
+		c.links = append(c.links, link{})
+		return c.links[len(c.links)-1].decode(message)
+	})
+	c.kept = len(c.links)
 	switch {
-	case f.Err() != nil:
-		return damaged(f.Err())
-	case broken != nil:
-		return damaged(broken)
+	case err != nil:
+		return damaged(err)
 	case len(c.nonce) != nonceSize || c.revoked != (len(c.links) == 0) || len(c.links) > maxDepth:
 		return fmt.Errorf("cred: stored chain: nonce of %d octets, %d links, revoked %v", len(c.nonce), len(c.links), c.revoked)
 	}
@@ -146,41 +119,11 @@ func (c *chain) decode(value []byte) error {
 
 func (l *link) decode(message []byte) error {
 	var sum []byte
-	var expires, until, said uint64
-	f := p1.Read(message)
-	for f.Next() {
-		switch f.Num() {
-		case 1:
-			f.Bytes(&sum)
-		case 2:
-			f.Octets(&l.issuer)
-		case 3:
-			f.Octets(&l.subject)
-		case 4:
-			var scope string
-			f.Octets(&scope)
-			l.scopes = append(l.scopes, scope)
-		case 5:
-			f.Octets(&l.key)
-		case 6:
-			f.Octets(&l.leaf)
-		case 7:
-			f.Bool(&l.bearer)
-		case 8:
-			f.Uint64(&expires)
-		case 9:
-			f.Uint64(&until)
-		case 10:
-			f.Bool(&l.endless)
-		case 11:
-			f.Uint64(&said)
-		}
-	}
-	l.expires, l.until, l.said = int64(expires), int64(until), int64(said)
-	if copy(l.sum[:], sum) != len(l.sum) && f.Err() == nil {
+	err := p1.Scan(message, &sum, &l.issuer, &l.subject, &l.scopes, &l.key, &l.leaf, &l.bearer, &l.expires, &l.until, &l.endless, &l.said)
+	if copy(l.sum[:], sum) != len(l.sum) && err == nil {
 		return fmt.Errorf("digest of %d octets, want %d", len(sum), len(l.sum))
 	}
-	return f.Err()
+	return err
 }
 
 // damaged is the error for a stored value that cannot be read. It does not wrap the
