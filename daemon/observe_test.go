@@ -170,7 +170,30 @@ func TestFailedHandshakesAreSecurityEvents(t *testing.T) {
 		}
 		r.await(`"msg":"security event","err_code":"ERR_SECURITY_POLICY","reason":"untrusted","transport":"` + name + `"`)
 		r.await(`issued by \"CN=`)
+		r.await(`"issuer":"CN=swpd development authority"`)
+		r.await(`"do":"if you trust this authority, add its certificate to trust.ca, then run swpd reload"`)
 		r.counts(`swpd_security_events_total{reason="untrusted",transport="`+name+`"}`, "1")
+	}
+}
+
+// A certificate that claims to be a partner names the key of that partner.
+func TestFailedHandshakesOfPartnersNameTheirKey(t *testing.T) {
+	for name, row := range map[string]struct{ trust, key string }{
+		"own":    {", trust: [pki/ca.crt]", "partners.b.trust,"},
+		"common": {"", "trust.ca, or to partners.b.trust for this partner alone,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, "partners: {b: {identity: spiffe://other/swp-client"+row.trust+"}}\n")
+			stranger := devpki.Client(foreign(t))
+			stranger.CA = filepath.Join(r.dir, "pki", "ca.crt")
+			for i := range r.addrs[:2] {
+				if s, err := dialWith(t, r.addrs[i], stranger); err == nil && echo(t, s) == nil {
+					t.Fatalf("a stranger was let in at %s", r.addrs[i])
+				}
+				r.await(`"peer":"spiffe://other/swp-client","issuer":"CN=swpd development authority"`)
+				r.await(`"do":"if you trust this authority, add its certificate to ` + row.key + ` then run swpd reload"`)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 type RefusedError struct {
 	Reason   string // one of the Reason constants
 	Identity string // claimed by the peer, if canonical
+	Issuer   string // authority of the certificate, as that says itself; at most 256 octets
 	Err      error
 }
 
@@ -20,7 +21,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 func NewSecurityEvent(transport, addr string, err error) SecurityEvent {
 	ev := SecurityEvent{Transport: transport, Addr: addr, Reason: ReasonOf(err), Err: err}
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		ev.Identity = refused.Identity
+		ev.Identity, ev.Issuer = refused.Identity, refused.Issuer
 	}
 	return ev
 }

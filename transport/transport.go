@@ -153,6 +153,7 @@ type SecurityEvent struct {
 	Addr      string // remote address
 	Reason    string // short, from a fixed set: see the Reason constants
 	Identity  string // claimed or proven identity, if any
+	Issuer    string // authority of a certificate that was refused, as it says itself; at most 256 octets
 	Err       error  // what was found; for the log, never for the peer
 }
 

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,7 @@ func (p *Policy) verify(s tls.ConnectionState, usage x509.ExtKeyUsage, host stri
 	leaf := s.PeerCertificates[0]
 	id, idErr := Identity(leaf)
 	if err := p.verifyChain(s.PeerCertificates, usage, id); err != nil {
-		return &RefusedError{Reason: ReasonUntrusted, Identity: id, Err: err}
+		return &RefusedError{Reason: ReasonUntrusted, Identity: id, Issuer: issuerOf(s.PeerCertificates), Err: err}
 	}
 	if idErr != nil {
 		return &RefusedError{Reason: ReasonIdentity, Err: idErr}
@@ -95,7 +96,7 @@ func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.E
 	switch unknown := (x509.UnknownAuthorityError{}); {
 	case errors.As(err, &unknown):
 		// Whose it is decides what to do: which authority is missing, or which peer is wrong.
-		return fmt.Errorf("transport: certificate of the peer, issued by %.256q: %w", chain[len(chain)-1].Issuer, err)
+		return fmt.Errorf("transport: certificate of the peer, issued by %q: %w", issuerOf(chain), err)
 	case err != nil:
 		return fmt.Errorf("transport: certificate of the peer: %w", err)
 	}
@@ -116,6 +117,13 @@ func (p *Policy) verifyName(leaf *x509.Certificate, id, host string) error {
 		return fmt.Errorf("transport: certificate of the peer: %w", err)
 	}
 	return nil
+}
+
+// issuerOf returns the name of the authority that a chain ends at.
+func issuerOf(chain []*x509.Certificate) string {
+	const longest = 256
+	name := chain[len(chain)-1].Issuer.String()
+	return strings.ToValidUTF8(name[:min(len(name), longest)], "")
 }
 
 func checkCaps(chain []*x509.Certificate) error {

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,13 +21,17 @@ import (
 type Observer struct {
 	metrics                   *Metrics
 	exchanges                 *Exchanges
+	trustKey                  func(identity string) (key, alone string)
 	reject, security, session *zap.Logger
 }
 
-// NewObserver makes an Observer without metrics; see Count.
-func NewObserver(log *zap.Logger, x *Exchanges) *Observer {
+// NewObserver makes an Observer without metrics; see Count. trustKey returns the
+// configuration key with the authorities of an identity; alone is the key for this
+// identity alone, if it has none of its own yet and may have.
+func NewObserver(log *zap.Logger, x *Exchanges, trustKey func(identity string) (key, alone string)) *Observer {
 	return &Observer{
 		exchanges: x,
+		trustKey:  trustKey,
 		reject:    log.Named(boundlog.Reject),
 		security:  log.Named(boundlog.Security),
 		session:   log.Named(boundlog.Session),
@@ -98,8 +103,35 @@ func (o *Observer) Security(ev transport.SecurityEvent) {
 		zap.String("transport", ev.Transport),
 		zap.String("addr", ev.Addr),
 		zap.String("peer", ev.Identity),
+		optional("issuer", ev.Issuer),
 		zap.Error(ev.Err),
+		optional("do", o.remedy(&ev)),
 	)
+}
+
+// optional is a field that is left out if it is empty.
+func optional(key, value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(key, value)
+}
+
+// remedy is what an operator can do about a handshake that failed; empty if nothing is
+// known.
+func (o *Observer) remedy(ev *transport.SecurityEvent) string {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(ev.Err, new(x509.UnknownAuthorityError)):
+		key, alone := o.trustKey(ev.Identity)
+		if alone != "" {
+			alone = ", or to " + alone + " for this partner alone"
+		}
+		return "if you trust this authority, add its certificate to " + key + alone + ", then run swpd reload"
+	case errors.As(ev.Err, &invalid) && invalid.Reason == x509.Expired:
+		return "the peer has to renew its certificate, if the clocks of both machines are right"
+	}
+	return ""
 }
 
 // Opened implements endpoint.Observer.
