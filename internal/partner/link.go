@@ -233,8 +233,8 @@ func (l *Link) Targets() []string {
 	return l.current.info.Targets
 }
 
-// while returns a context that ends with Drain, with Close, or when another session becomes
-// current. The caller must call the function afterwards.
+// while returns a context that ends with Drain, or when another session becomes current. It
+// does not end with Close. The caller must call the function afterwards.
 func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
@@ -249,8 +249,6 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 		case <-changed:
 			cancel()
 		case <-l.draining.Done():
-			cancel()
-		case <-l.ctx.Done():
 			cancel()
 		case <-ctx.Done():
 		}

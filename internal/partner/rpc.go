@@ -182,7 +182,12 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(e.Target))
 	}
 	ctx, stop := l.while(ctx, up)
-	return &relay.Way{Context: ctx, Session: up.Session, Extensions: ext, Close: stop, Ended: func(err error) (bool, error) {
+	unwatch := context.AfterFunc(l.ctx, stop)
+	end := func() {
+		unwatch()
+		stop()
+	}
+	return &relay.Way{Context: ctx, Session: up.Session, Extensions: ext, Close: end, Ended: func(err error) (bool, error) {
 		return l.attachEnded(err, Refusal{Partner: e.Partner, Caller: e.Identity, Profile: relay.Name, Operation: "consume", Name: e.Topic})
 	}}, nil
 }
