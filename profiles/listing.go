@@ -6,15 +6,15 @@ import (
 	"iter"
 )
 
-// MaxList is how many entries a page of a listing has at most.
+// MaxList limits the entries on a page of a listing.
 const MaxList = 100
 
-// maxListParams is more octets than any params of a listing need.
+// maxListParams limits the params of a listing, in octets.
 const maxListParams = 8 << 10
 
-// ReadListing reads the params of a method that lists: a JSON object, or nothing for the
-// first page. limit is the field of in that bounds the page; it is brought into the range
-// of 1 to MaxList. The error is an *Error, whose text begins with the profile.
+// ReadListing reads the params of a listing method: a JSON object, or nothing for the first
+// page. limit points to the field of in with the page size, which is adjusted to the range
+// 1 to MaxList. The error is an *Error whose text begins with the profile.
 func ReadListing(profile string, params []byte, in any, limit *int) error {
 	if len(params) > maxListParams {
 		return Errorf(InvalidProfilePayload, "%s: params of %d octets, want at most %d", profile, len(params), maxListParams)
@@ -31,13 +31,13 @@ func ReadListing(profile string, params []byte, in any, limit *int) error {
 	return nil
 }
 
-// ErrNext says that the next page of a listing is none of those to come.
+// ErrNext says that a page names a next page that is not after it.
 var ErrNext = errors.New("profiles: the next page of the listing is none of those to come")
 
-// Pages yields the entries of a listing, page by page as they are wanted. page returns
-// those of one page and where the next one begins, which is empty behind the last page;
-// at is empty for the first. An error is the last thing that Pages yields: that of page,
-// or ErrNext if a page leads to itself.
+// Pages yields the entries of a listing and requests pages on demand. page returns the
+// entries of one page and the position of the next one, empty after the last page; at is
+// empty for the first page. Pages ends with the first error: that of page, or ErrNext if a
+// page leads to itself.
 func Pages[E any](page func(at string) (list []E, next string, err error)) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		for at := ""; ; {

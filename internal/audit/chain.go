@@ -8,22 +8,22 @@ import (
 	"strconv"
 )
 
-// chain is where a trail has come to.
+// chain is the end of a trail.
 type chain struct {
 	sequence uint64 // of the last record
 	hash     Sum    // of the last record
 	state    hash.Hash
 }
 
-// members that end each line.
+// Members at the end of each line.
 const (
 	sequenceMember = `,"event.sequence":`
 	hashMember     = `,"event.hash":"`
 	lineEnd        = "\"}\n"
 )
 
-// seal adds a line to the chain: its sequence, its hash and its end. begins is where it
-// begins in l.
+// seal adds a line to the chain: its sequence, its hash and its end. begins is the position
+// of the line in l.
 func (c *chain) seal(l line, begins int) []byte {
 	c.sequence++
 	l = append(l, sequenceMember...)
@@ -34,7 +34,7 @@ func (c *chain) seal(l line, begins int) []byte {
 	return append(l, lineEnd...)
 }
 
-// next is the hash of a line behind the last record, without its own hash.
+// next returns the hash of a line after the last record. body is the line without its hash.
 func (c *chain) next(body []byte) (sum Sum) {
 	if c.state == nil {
 		c.state = sha256.New()
@@ -48,12 +48,12 @@ func (c *chain) next(body []byte) (sum Sum) {
 
 // sealed is a line that was read.
 type sealed struct {
-	body     []byte // what its hash is of
+	body     []byte // the hashed octets
 	sequence uint64
 	hash     Sum
 }
 
-// parse reads the end of a line, which has none of its line feeds any more.
+// parse reads the end of a line without its line feed.
 func parse(text []byte) (s sealed, ok bool) {
 	end := len(lineEnd) - 1 // without the line feed
 	most := len(text) - end - hex.EncodedLen(len(s.hash)) - len(hashMember)
@@ -63,7 +63,7 @@ func parse(text []byte) (s sealed, ok bool) {
 	}
 	s.body = text[:most]
 	written := text[most+len(hashMember) : len(text)-end]
-	if _, err := hex.Decode(s.hash[:], written); err != nil || bytes.ContainsAny(written, "ABCDEF") { // one way to write it
+	if _, err := hex.Decode(s.hash[:], written); err != nil || bytes.ContainsAny(written, "ABCDEF") { // only one spelling is valid
 		return s, false
 	}
 	at := bytes.LastIndex(s.body, []byte(sequenceMember))

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Entry is an exchange in a trail, as it was read.
+// Entry is an exchange that was read from a trail.
 type Entry struct {
 	Time      time.Time     `json:"@timestamp"`
 	Action    string        `json:"event.action"`
@@ -29,18 +29,18 @@ type Entry struct {
 	In        uint64        `json:"source.bytes"`
 	Out       uint64        `json:"destination.bytes"`
 
-	Line []byte `json:"-"` // as it stands in the file, without the line feed
+	Line []byte `json:"-"` // the line in the file, without the line feed
 }
 
 // Exchange reports whether the entry is about an exchange, not about the trail itself.
 func (e *Entry) Exchange() bool { return e.Action == actionExchange || e.Action == actionBegin }
 
-// Begins reports whether the exchange was not over yet.
+// Begins reports whether the exchange was unfinished.
 func (e *Entry) Begins() bool { return e.Action == actionBegin }
 
-// Entries reads a trail, the oldest entry first, also while it is being written. With follow
-// it goes on behind the last one until ctx ends. What is no record is left out: Verify says
-// so. The Line of an Entry is valid until the next.
+// Entries reads a trail, oldest entry first; the trail may be in use. With follow it
+// continues with new entries until ctx ends. Lines that are not records are skipped; use
+// Verify to find them. The Line of an Entry is valid until the next one.
 func Entries(ctx context.Context, dir string, follow bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		r := reader{ctx: ctx, dir: dir, follow: follow, yield: yield}
@@ -50,10 +50,10 @@ func Entries(ctx context.Context, dir string, follow bool) iter.Seq2[*Entry, err
 	}
 }
 
-// poll is how often a trail that is followed is looked at.
+// poll is the interval of checks for new entries.
 const poll = 250 * time.Millisecond
 
-// errEnough ends reading because nobody wants more.
+// errEnough ends the reading when the caller stops.
 var errEnough = errors.New("audit: enough")
 
 type reader struct {
@@ -63,7 +63,7 @@ type reader struct {
 	yield  func(*Entry, error) bool
 }
 
-// run reads one segment after the other.
+// run reads the segments in order.
 func (r *reader) run() error {
 	for next := 0; ; next++ {
 		number, err := r.after(next)
@@ -77,7 +77,7 @@ func (r *reader) run() error {
 	}
 }
 
-// after returns the first segment from next on, 0 if there is none.
+// after returns the first segment from next on; 0 if there is none.
 func (r *reader) after(next int) (int, error) {
 	list, err := segments(r.dir)
 	if err != nil {
@@ -91,10 +91,10 @@ func (r *reader) after(next int) (int, error) {
 	return 0, nil
 }
 
-// segment reads a segment to its end, and for as long as it is the last one that is followed.
+// segment reads a segment to its end. With follow it waits at the end of the last segment.
 func (r *reader) segment(number int) error {
 	f, err := os.Open(filepath.Join(r.dir, segmentName(number)))
-	if errors.Is(err, os.ErrNotExist) { // removed for room meanwhile
+	if errors.Is(err, os.ErrNotExist) { // removed in the meantime because of the size limit
 		return nil
 	}
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *reader) segment(number int) error {
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, maxLine)
-	var half []byte // of a line that is being written
-	over := false   // nothing more will be written to it
+	var half []byte // start of a line that is being written
+	over := false   // the segment is complete
 	for {
 		text, err := in.ReadSlice('\n')
 		half = append(half, text...)
@@ -114,7 +114,7 @@ func (r *reader) segment(number int) error {
 			}
 			half = half[:0]
 		case errors.Is(err, bufio.ErrBufferFull):
-			half = half[:0] // no record is as long
+			half = half[:0] // longer than any record
 		case !errors.Is(err, io.EOF):
 			return fmt.Errorf("audit: %w", err)
 		case over:
@@ -127,7 +127,7 @@ func (r *reader) segment(number int) error {
 	}
 }
 
-// wait is called at the end of a segment. over says that it will have no more.
+// wait is called at the end of a segment. over reports that the segment is complete.
 func (r *reader) wait(number int) (over bool, err error) {
 	if !r.follow {
 		return true, nil
@@ -158,8 +158,8 @@ func (r *reader) line(text []byte) error {
 	return nil
 }
 
-// Export copies the segments that have entries from a time until another into an empty
-// directory, whole, so that Verify can judge them. It returns how many.
+// Export copies the complete segments with entries from from to until into an empty
+// directory, so that Verify can check them. It returns their number.
 func Export(ctx context.Context, dir, to string, from, until time.Time) (int, error) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return 0, fmt.Errorf("audit: %w", err)
@@ -194,7 +194,7 @@ func Export(ctx context.Context, dir, to string, from, until time.Time) (int, er
 	return n, nil
 }
 
-// firstTime is when the first record of a segment was made.
+// firstTime returns the time of the first record of a segment.
 func firstTime(path string) (time.Time, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -206,7 +206,7 @@ func firstTime(path string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("audit: %w", err)
 	}
 	var e Entry
-	_ = json.Unmarshal(text, &e) // of a damaged record the time is not known: it counts as old
+	_ = json.Unmarshal(text, &e) // a damaged record without a time counts as old
 	return e.Time, nil
 }
 

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Record is one exchange. Its strings may come from a peer: whoever makes it has bounded
-// them.
+// Record is one exchange. Its strings may come from a peer; the caller must limit their
+// length.
 type Record struct {
-	Time     time.Time     // when it ended; with Begins, when this is written
-	Took     time.Duration // so far, with Begins
-	Begins   bool          // the exchange is not over yet; another record will follow
-	Begun    uint64        // event.sequence of the record with Begins, 0 if there is none
-	Identity string        // as the channel authenticated it
+	Time     time.Time     // end of the exchange; with Begins, time of the record
+	Took     time.Duration // duration; with Begins, so far
+	Begins   bool          // the exchange is unfinished; another record follows
+	Begun    uint64        // event.sequence of the record with Begins; 0 if none
+	Identity string        // authenticated identity
 
 	Profile, Operation, Name string
-	Partner                  string // empty if it ended at this endpoint
-	Rule                     string // what in the configuration decided; empty: nothing was asked
-	Chain                    string // of credentials, in hexadecimal
-	Hints                    string // one line, as profiles.FormatHints has it
+	Partner                  string // empty if the exchange ended at this endpoint
+	Rule                     string // the deciding rule; empty: access was not checked
+	Chain                    string // chain of credentials, in hexadecimal
+	Hints                    string // one line from profiles.FormatHints
 	Outcome                  string
 	Denied, OK               bool
 
@@ -32,11 +32,11 @@ type Record struct {
 	Trace     string
 }
 
-// Sum is the SHA-256 of what one side sent: of the payloads of its messages, one behind the
-// other. The zero Sum says that it sent none.
+// Sum is the SHA-256 of the concatenated payloads of one side. The zero Sum means no
+// messages.
 type Sum [32]byte
 
-// The actions of records.
+// Actions of records.
 const (
 	actionExchange    = "exchange"
 	actionBegin       = "exchange-begin"
@@ -47,15 +47,15 @@ const (
 	actionLost        = "records-lost"
 )
 
-// line is a record under construction: an object of which the end is missing.
+// line is a record under construction: a JSON object without its end.
 type line []byte
 
 func newLine(buf []byte, at time.Time, action string) line {
 	return new(clock).line(buf, at, action)
 }
 
-// clock begins lines. It remembers how it has written a second, because a busy trail has
-// thousands of records in one.
+// clock begins lines. It caches the text of a second, because a busy trail has thousands of
+// records in one.
 type clock struct {
 	second int64
 	text   []byte // empty: none
@@ -115,12 +115,12 @@ func (l line) list(name string, values []string) line {
 	return append(l, ']')
 }
 
-// appendText appends a string of JSON.
+// appendText appends a JSON string.
 func appendText(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, err := json.Marshal(s)
-			if err != nil { // no string does that
+			if err != nil { // not possible for a string
 				return append(dst, '"', '"')
 			}
 			return append(dst, quoted...)
@@ -131,7 +131,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// open returns the line of a record, without its place in the chain.
+// open returns the line of a record, without its members of the chain.
 func (r *Record) open(c *clock, buf []byte) line {
 	action, outcome := actionExchange, "failure"
 	switch {

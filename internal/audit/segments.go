@@ -22,7 +22,7 @@ const segmentEnd = ".jsonl"
 
 func segmentName(number int) string { return fmt.Sprintf("%08d%s", number, segmentEnd) }
 
-// segments lists those of a trail, the oldest first.
+// segments lists the segments of a trail, oldest first.
 func segments(dir string) ([]segment, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -45,11 +45,11 @@ func segments(dir string) ([]segment, error) {
 	return list, nil
 }
 
-// maxLine is how long a line of a trail may be, in octets. Records are far shorter.
+// maxLine limits a line of a trail, in octets. Records are far shorter.
 const maxLine = 64 << 10
 
-// lastLine finds the last sealed line of a segment, and where it ends. A kill in the middle
-// of a write leaves half a line behind it.
+// lastLine returns the last sealed line of a segment and its end. After a kill during a
+// write, half a line may follow.
 func lastLine(path string) (s sealed, end int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func lastLine(path string) (s sealed, end int64, err error) {
 
 var errNoRecord = errors.New("audit: no record at the end of the last segment")
 
-// syncDir makes the names in a directory last.
+// syncDir makes the entries of a directory durable.
 func syncDir(dir string) error {
 	f, err := os.Open(filepath.Clean(dir))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// signed is what the signature of a checkpoint is of: everything up to a record.
+// signed returns the octets that a checkpoint signs: everything up to a record.
 func signed(identity string, sequence uint64, hash Sum) []byte {
 	return fmt.Appendf(nil, "SWP audit checkpoint 1\n%s\n%d\n%x\n", identity, sequence, hash)
 }
@@ -39,7 +39,7 @@ func sign(cert *tls.Certificate, octets []byte) ([]byte, error) {
 	return key.Sign(rand.Reader, sum[:], opts)
 }
 
-// check verifies what sign made.
+// check verifies a signature of sign.
 func check(cert *x509.Certificate, octets, signature []byte) error {
 	algorithm := x509.UnknownSignatureAlgorithm
 	switch cert.PublicKey.(type) {
@@ -53,13 +53,13 @@ func check(cert *x509.Certificate, octets, signature []byte) error {
 	return cert.CheckSignature(algorithm, octets, signature)
 }
 
-// fingerprint is how records name a certificate.
+// fingerprint returns the name of a certificate in records.
 func fingerprint(der []byte) string {
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:])
 }
 
-// TrustOf trusts the certificates of one identity for which an authority vouches.
+// TrustOf trusts the certificates of one identity that an authority has signed.
 func TrustOf(identity string, roots *x509.CertPool) Trust {
 	return func(signer string, chain []*x509.Certificate, at time.Time) error {
 		if signer != identity {

@@ -14,53 +14,53 @@ import (
 
 // Options configure Open.
 type Options struct {
-	Dir string // made if it is not there
+	Dir string // created if missing
 
-	// Size is how many octets all segments may have together, see Bound.
+	// Size limits the octets of all segments, see Bound.
 	Size int64
 
-	// Identity and Certificate are of the endpoint now: its checkpoints are signed by the
-	// key of the certificate.
+	// Identity and Certificate return those of the endpoint. The key of the certificate
+	// signs checkpoints.
 	Identity    func() string
 	Certificate func() *tls.Certificate
 
-	// Failed is told when records cannot be written, and with nil when they can be again.
+	// Failed is called with an error when writing fails, and with nil when it works again.
 	// It must not block.
 	Failed func(error)
 }
 
-// Bounds of a trail.
+// Limits of a trail.
 const (
 	defaultSize = 1 << 30
 	fewest      = 16       // segments that fill Size
-	maxPending  = 1 << 20  // octets of records that wait for a disk that fails
+	maxPending  = 1 << 20  // octets of pending records while the disk fails
 	maxSegment  = 64 << 20 // octets, about
 
-	flushEvery      = time.Second // and made durable
+	flushEvery      = time.Second // interval of writing and syncing
 	checkpointEvery = time.Minute
 )
 
-// Trail is a trail being written. Append, Commit and Err are safe for concurrent use.
+// Trail is an open trail. Append, Commit and Err are safe for concurrent use.
 type Trail struct {
 	o    Options
-	each atomic.Bool // Commit makes records durable
+	each atomic.Bool // Commit syncs
 	size atomic.Int64
 
 	appended, committed atomic.Uint64 // sequence of the last record in buf, and in the file
 	failure             atomic.Pointer[error]
 
-	mu    sync.Mutex // of what follows; held for as long as a record takes
+	mu    sync.Mutex // guards the following fields; held only while a record is added
 	chain chain
 	clock clock
 	buf   []byte // sealed lines that are not written yet
 	spare []byte
-	lost  uint64 // records for which there was no room
+	lost  uint64 // records dropped for lack of room
 
-	file    sync.Mutex // of what follows; held while the disk works; before mu
+	file    sync.Mutex // guards the following fields; held during disk operations; locked before mu
 	f       *os.File
 	number  int
 	written int64 // octets of the segment
-	dirty   bool  // not durable yet
+	dirty   bool  // not synced yet
 	known   string
 	signed  uint64 // sequence of the last checkpoint
 	due     time.Time
@@ -70,7 +70,7 @@ type Trail struct {
 	done chan struct{}
 }
 
-// Open continues the trail of a directory, or begins one.
+// Open continues the trail in a directory, or starts one.
 func Open(o Options) (*Trail, error) {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
@@ -88,7 +88,7 @@ func Open(o Options) (*Trail, error) {
 	return t, nil
 }
 
-// resume finds where the trail has come to.
+// resume finds the end of the trail.
 func (t *Trail) resume() error {
 	if err := os.MkdirAll(t.o.Dir, 0o700); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (t *Trail) resume() error {
 		end = 0
 	}
 	if errors.Is(err, errNoRecord) && last.number == 1 {
-		end, err = 0, nil // it ended before the first record was whole
+		end, err = 0, nil // the process ended before the first record was complete
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w; move the directory away to begin a new trail", path, err)
@@ -116,7 +116,7 @@ func (t *Trail) resume() error {
 	t.chain.sequence, t.chain.hash = s.sequence, s.hash
 	t.appended.Store(s.sequence)
 	t.committed.Store(s.sequence)
-	if err := os.Truncate(path, end); err != nil { // half a line, whose exchange was not answered
+	if err := os.Truncate(path, end); err != nil { // half a line; its exchange was not answered
 		return err
 	}
 	t.number, t.written = last.number, end
@@ -126,7 +126,7 @@ func (t *Trail) resume() error {
 	return nil
 }
 
-// begin begins a segment. The caller holds file, or nobody else has the trail.
+// begin starts a segment. The caller holds file, or is the only user of the trail.
 func (t *Trail) begin(number int) error {
 	path := filepath.Join(t.o.Dir, segmentName(number))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
@@ -140,7 +140,7 @@ func (t *Trail) begin(number int) error {
 		err = t.f.Close()
 	}
 	t.f, t.number, t.written = f, number, 0
-	t.known = "" // each segment has the certificate of its checkpoints
+	t.known = "" // each segment contains the certificate of its checkpoints
 	return err
 }
 
@@ -158,25 +158,25 @@ func (t *Trail) Append(r *Record) uint64 {
 	return t.chain.sequence
 }
 
-// note adds a record that is no exchange.
+// note adds a record that is not an exchange.
 func (t *Trail) note(at time.Time, action string, more func(line) line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(more(newLine(nil, at, action)))
 }
 
-// add adds a line. The caller holds mu, or nobody else has the trail.
+// add adds a line. The caller holds mu, or is the only user of the trail.
 func (t *Trail) add(l line) {
 	t.buf = append(t.buf, t.chain.seal(l, 0)...)
 	t.appended.Store(t.chain.sequence)
 }
 
-// Each says whether Commit makes records durable, for the power of the machine to fail. If
-// not, they are within a second.
+// Each sets whether Commit syncs, so that records survive a power cut. Without it, records
+// are synced within a second.
 func (t *Trail) Each(durable bool) { t.each.Store(durable) }
 
-// Bound sets how many octets all segments may have together; 0 is 1 GiB. The oldest go
-// first, when the one being written is full, which itself stays.
+// Bound limits the octets of all segments; 0 means 1 GiB. When the current segment is full,
+// the oldest ones are removed; the current one stays.
 func (t *Trail) Bound(size int64) {
 	if size == 0 {
 		size = defaultSize
@@ -184,7 +184,7 @@ func (t *Trail) Bound(size int64) {
 	t.size.Store(size)
 }
 
-// Err says why records cannot be written; nil: they can.
+// Err returns the reason why records cannot be written; nil if they can.
 func (t *Trail) Err() error {
 	if err := t.failure.Load(); err != nil {
 		return *err
@@ -192,9 +192,9 @@ func (t *Trail) Err() error {
 	return nil
 }
 
-// Commit writes what was appended before it was called. What it has written survives the end
-// of this process. Where that fails, Err says so until the records are written: it is tried
-// once a second.
+// Commit writes the records appended before the call, which then survive the end of the
+// process. If that fails, Err returns the reason until the records are written; writing is
+// retried once a second.
 func (t *Trail) Commit() {
 	if t.committed.Load() >= t.appended.Load() {
 		return
@@ -206,7 +206,7 @@ func (t *Trail) Commit() {
 	}
 }
 
-// flush writes what is pending. The caller holds file.
+// flush writes pending lines. The caller holds file.
 func (t *Trail) flush() {
 	t.mu.Lock()
 	t.noteLost()
@@ -220,7 +220,7 @@ func (t *Trail) flush() {
 		err = t.sync()
 	}
 	t.mu.Lock()
-	if n < len(buf) { // what is left goes first
+	if n < len(buf) { // the rest is written first next time
 		t.buf = append(buf[n:len(buf):len(buf)], t.buf...)
 	} else {
 		t.spare = buf[:0]
@@ -238,7 +238,7 @@ func (t *Trail) flush() {
 	}
 }
 
-// noteLost says how many records are missing. The caller holds mu.
+// noteLost adds a record with the number of dropped records. The caller holds mu.
 func (t *Trail) noteLost() {
 	if n := t.lost; n > 0 && len(t.buf) <= maxPending {
 		t.lost = 0
@@ -246,7 +246,7 @@ func (t *Trail) noteLost() {
 	}
 }
 
-// say remembers whether records can be written.
+// say records whether writing works.
 func (t *Trail) say(err error) {
 	failed := t.failure.Load() != nil
 	switch {
@@ -274,7 +274,7 @@ func (t *Trail) sync() error {
 
 func (t *Trail) segmentSize() int64 { return min(max(t.size.Load()/fewest, 1), maxSegment) }
 
-// run writes, syncs, signs and makes room until Close.
+// run writes, syncs, signs and removes old segments until Close.
 func (t *Trail) run() {
 	defer close(t.done)
 	ticker := time.NewTicker(flushEvery)
@@ -290,7 +290,7 @@ func (t *Trail) run() {
 	}
 }
 
-// look does what is due.
+// look performs the tasks that are due.
 func (t *Trail) look() {
 	t.file.Lock()
 	defer t.file.Unlock()
@@ -312,14 +312,14 @@ func (t *Trail) look() {
 	}
 }
 
-// checkpoint signs what there is, writes it and makes it durable.
+// checkpoint signs the trail, writes and syncs it.
 func (t *Trail) checkpoint() error {
 	t.file.Lock()
 	defer t.file.Unlock()
 	return t.checkpointHeld()
 }
 
-// checkpointHeld is checkpoint with file held.
+// checkpointHeld is checkpoint for callers that hold file.
 func (t *Trail) checkpointHeld() error {
 	cert := t.o.Certificate()
 	name := fingerprint(cert.Certificate[0])
@@ -332,7 +332,7 @@ func (t *Trail) checkpointHeld() error {
 		t.add(newLine(nil, time.Now(), actionCertificate).list("swp.audit.certificates", chain))
 	}
 	identity, sequence, hash := t.o.Identity(), t.chain.sequence, t.chain.hash
-	signature, err := sign(cert, signed(identity, sequence, hash)) // a few dozen microseconds, once a minute
+	signature, err := sign(cert, signed(identity, sequence, hash)) // takes some 10 µs, once a minute
 	if err == nil {
 		t.add(newLine(nil, time.Now(), actionCheckpoint).text("swp.audit.identity", identity).
 			text("swp.audit.certificate.sha256", name).text("swp.audit.signature", base64.StdEncoding.EncodeToString(signature)))
@@ -349,7 +349,7 @@ func (t *Trail) checkpointHeld() error {
 	return t.sync()
 }
 
-// rotate ends a segment and begins the next, after a checkpoint, and removes the oldest
+// rotate ends a segment after a checkpoint, starts the next one, and removes the oldest
 // beyond the size. The caller holds file.
 func (t *Trail) rotate() error {
 	if err := t.checkpointHeld(); err != nil {
@@ -364,7 +364,8 @@ func (t *Trail) rotate() error {
 	return t.checkpointHeld()
 }
 
-// removeOldest says which segments go, and removes them when that is durable.
+// removeOldest adds a record about the segments to remove, and removes them when the record
+// is durable.
 func (t *Trail) removeOldest() error {
 	list, err := segments(t.o.Dir)
 	if err != nil {
@@ -398,7 +399,7 @@ func (t *Trail) removeOldest() error {
 	return errors.Join(err, syncDir(t.o.Dir))
 }
 
-// Close signs, writes what is left and closes the trail. Nothing may be appended any more.
+// Close signs, writes and closes the trail. Append nothing afterwards.
 func (t *Trail) Close() error {
 	close(t.stop)
 	<-t.done

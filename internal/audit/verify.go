@@ -18,13 +18,13 @@ import (
 
 // Finding is a fault of a trail.
 type Finding struct {
-	Segment  int    `json:"segment"`  // number of the file
-	Line     int    `json:"line"`     // in it, from 1; 0: the file as a whole
-	Sequence uint64 `json:"sequence"` // of the record, or of the one that is missing; 0: not known
+	Segment  int    `json:"segment"`  // number of the segment
+	Line     int    `json:"line"`     // line in the segment, from 1; 0: the whole file
+	Sequence uint64 `json:"sequence"` // of the faulty or missing record; 0: unknown
 	Text     string `json:"text"`
 }
 
-// Result is what Verify came to.
+// Result is the result of Verify.
 type Result struct {
 	Segments int    `json:"segments"`
 	Records  uint64 `json:"records"`
@@ -32,26 +32,26 @@ type Result struct {
 	Last     uint64 `json:"last"`
 	Faults   int    `json:"faults"`
 
-	// Proven is the sequence of the last record that a good checkpoint signs, and ProvenAt
-	// when that was. Of what comes behind it nothing is proven yet.
+	// Proven is the sequence of the last record covered by a valid checkpoint, and ProvenAt
+	// the time of that checkpoint. Later records are not proven yet.
 	Proven   uint64    `json:"proven"`
 	ProvenAt time.Time `json:"proven_at"`
 }
 
-// Trust says whether the holder of a certificate, of which the authorities follow in chain,
-// may sign as an endpoint at a time.
+// Trust reports whether the holder of a certificate, given with its authorities in chain,
+// may sign for an endpoint at a time.
 type Trust func(identity string, chain []*x509.Certificate, at time.Time) error
 
-// Verification is what Verify needs.
+// Verification holds the parameters of Verify.
 type Verification struct {
 	Dir   string
 	Trust Trust
-	Part  bool          // the segments are some of a trail, such as Export has copied
+	Part  bool          // the directory has only some segments of a trail, as after Export
 	Found func(Finding) // called for each fault
 }
 
-// Verify reads a whole trail, also while it is being written. The error says that a file
-// cannot be read, or that ctx has ended.
+// Verify reads a whole trail, which may be in use. The error means that a file cannot be
+// read, or that ctx has ended.
 func Verify(ctx context.Context, o Verification) (Result, error) {
 	list, err := segments(o.Dir)
 	if err != nil {
@@ -85,11 +85,11 @@ type verifier struct {
 
 	segment, line int
 	before        Sum              // hash of the record before the last one
-	first         *sealed          // of the trail, where it does not begin with 1
-	removed       map[int]*removed // by the last segment that was removed
+	first         *sealed          // first record of the trail, if its sequence is not 1
+	removed       map[int]*removed // by the last removed segment
 }
 
-// removed is what a record of actionRemoved says.
+// removed is the content of a record of actionRemoved.
 type removed struct {
 	Segment int    `json:"swp.audit.segment"`
 	Last    uint64 `json:"swp.audit.last"`
@@ -122,7 +122,7 @@ func (v *verifier) read(path string, last bool) error {
 				return err
 			}
 		case errors.Is(err, io.EOF):
-			if len(text) > 0 && !last { // at the very end somebody may be writing
+			if len(text) > 0 && !last { // at the end of the last segment a record may be incomplete
 				v.line++
 				v.fault(v.chain.sequence+1, "the segment ends in the middle of a record")
 			}
@@ -145,7 +145,7 @@ func skipLine(in *bufio.Reader) error {
 	}
 }
 
-// record verifies a line: its place, its octets, and what it says of others.
+// record verifies a line: its position, its octets, and its statements about other records.
 func (v *verifier) record(text []byte) {
 	s, ok := parse(text)
 	if !ok {
@@ -179,8 +179,8 @@ func (v *verifier) record(text []byte) {
 	v.special(s)
 }
 
-// begins judges where a trail begins whose oldest segments are gone: a later record has to
-// say that, and what they ended with.
+// begins checks the start of a trail whose oldest segments are missing: a later record must
+// announce the removal and contain the last hash.
 func (v *verifier) begins(number int) {
 	if v.first == nil {
 		return
@@ -198,7 +198,7 @@ func (v *verifier) begins(number int) {
 	}
 }
 
-// adopt goes on behind a record.
+// adopt continues after a record.
 func (v *verifier) adopt(s sealed) {
 	v.before = v.chain.hash
 	v.chain.sequence, v.chain.hash = s.sequence, s.hash
@@ -206,7 +206,7 @@ func (v *verifier) adopt(s sealed) {
 	v.r.Last = s.sequence
 }
 
-// special looks at records that say something of others.
+// special evaluates records about other records.
 func (v *verifier) special(s sealed) {
 	at := bytes.Index(s.body, []byte(`,"event.action":"`))
 	if at < 0 {
@@ -255,7 +255,7 @@ func (v *verifier) certificate(s sealed) {
 	v.chains[fingerprint(in.Chain[0])] = chain
 }
 
-// checkpoint verifies a signature, which proves what stands before it.
+// checkpoint verifies a signature, which proves all records before it.
 func (v *verifier) checkpoint(s sealed) {
 	var in struct {
 		At          time.Time `json:"@timestamp"`

@@ -194,7 +194,8 @@ func (c *Consumer) attach(ctx context.Context, params []byte, ext e1.Extensions)
 	return nil
 }
 
-// enter routes deliveries of the lane and the topic to this consumer.
+// enter routes deliveries of the lane and the topic to this consumer. Two consumers of one
+// topic on one lane are allowed only if each attempt is a Delivery of its own.
 func (c *Consumer) enter() error {
 	b := &c.s.inboxes
 	b.mu.Lock()

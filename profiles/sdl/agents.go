@@ -8,9 +8,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// agents remember the session on which each agent spoke last. An agent_id
-// belongs to an identity here: two identities that may use the same one share
-// nothing.
+// agents records the last session of each agent. An agent_id belongs to an identity here:
+// two identities that may use the same agent_id share nothing.
 type agents struct {
 	bound int
 
@@ -22,11 +21,11 @@ type agents struct {
 
 type speaker struct{ identity, agentID string }
 
-// maxSpoken is how many agent_ids one session is remembered for.
+// maxSpoken limits the agent_ids that are recorded for one session.
 const maxSpoken = 64
 
-// heard notes that a session spoke as an agent. Above the bounds it is not noted:
-// messages to the agent then go the way of messages to absent agents.
+// heard records that a session has sent a message as an agent. Above the limits it records
+// nothing; the agent then counts as absent.
 func (a *agents) heard(session profiles.Session, agentID string) {
 	who := speaker{session.Peer().Identity, agentID}
 	a.mu.Lock()

@@ -8,11 +8,10 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Call sends an envelope of type req and returns the one that answers it, which is
-// the caller's own. Whether it is a good one, and in the form that was sent, is the
-// caller's to find out. The error is an *profiles.Error if either side refused the
-// message without an envelope of the language, that of ctx, or what ended the
-// session.
+// Call sends an envelope of type req and returns the answering envelope, which the caller
+// owns. The caller must validate it and check its form. The error is an *profiles.Error if
+// either side refused the message without an SDL envelope, that of ctx, or the reason why
+// the session ended.
 func Call(ctx context.Context, on profiles.Caller, body []byte) ([]byte, error) {
 	var own []byte
 	err := profiles.Ask(ctx, on, e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq, Payload: body}, func(answer *e1.Envelope) error {
@@ -22,8 +21,8 @@ func Call(ctx context.Context, on profiles.Caller, body []byte) ([]byte, error) 
 	return own, err
 }
 
-// Tell sends an envelope of type evt. It returns when it is queued for writing; the
-// RPC swp.sync on the same lane confirms that it was taken.
+// Tell sends an envelope of type evt. It returns when the envelope is queued for writing;
+// the RPC swp.sync on the same lane confirms its acceptance.
 func Tell(ctx context.Context, on profiles.Sender, body []byte) error {
 	return on.Send(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvt, Payload: body})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// The error codes of A2A-SDL §9.
+// Error codes of A2A-SDL §9.
 const (
 	CodeEncoding = "UNSUPPORTED_ENCODING"
 	CodeCT       = "UNSUPPORTED_CT"
@@ -18,35 +18,34 @@ const (
 	CodeInternal = "INTERNAL"
 )
 
-// Values of details.reason that a code has (A2A-SDL §9).
+// Values of details.reason for codes (A2A-SDL §9).
 const (
 	ReasonReplayed    = "replay_detected"
 	ReasonExpired     = "replay_expired"
-	ReasonFull        = "replay_full" // no room for another nonce; it is not forgotten, it is refused
+	ReasonFull        = "replay_full" // no room for another nonce, so the message is refused
 	ReasonRate        = "rate_limit"
 	ReasonConcurrency = "concurrency_limit"
 )
 
-// DetailMismatch is the detail of refusals of an envelope whose type differs from
-// that of its message.
+// DetailMismatch is the detail for an envelope whose type differs from that of its message.
 const DetailMismatch = "sdl_type"
 
-// Fault is why a message is refused, in the terms of the language.
+// Fault is the reason for a refusal, in terms of A2A-SDL.
 type Fault struct {
-	Code      string // of the language
+	Code      string // code of A2A-SDL
 	Reason    string // details.reason; may be empty
 	Text      string // details.text, for people; may be empty
 	Retryable bool
-	Security  bool  // what is wrong is the security of the message, whatever its code
-	Denied    bool  // the access rules said no; for those who watch
-	Mismatch  bool  // the envelope has another type than the message; there is no answer
+	Security  bool  // a security violation, whatever the code
+	Denied    bool  // refused by the access rules; for observers
+	Mismatch  bool  // the types of envelope and message differ; not answered
 	Cause     error // for the log; may be nil
 }
 
-// errSilent is the cause of a request that its Server did not answer.
+// errSilent is the cause if a Server returned no answer to a request.
 var errSilent = errors.New("sdl: the server gave no answer")
 
-// detailOf is the detail of refusals with a code, from a fixed set.
+// detailOf returns the detail for a code, from a fixed set.
 func detailOf(code string) string {
 	switch code {
 	case CodeEncoding, CodeCT, CodeSchema, CodeSecurity, CodeRequest, CodeInternal:
@@ -55,7 +54,7 @@ func detailOf(code string) string {
 	return "sdl"
 }
 
-// verdict returns the *Error of a message, with the answer to a request.
+// verdict returns the *Error for a message, with the answer if it is a request.
 func (f *Fault) verdict(msgType uint64, answer []byte) error {
 	e := &profiles.Error{
 		Code: profiles.InvalidProfilePayload, Detail: detailOf(f.Code), Text: "sdl: " + f.Code, Cause: f.Cause, Retryable: f.Retryable, Denied: f.Denied,
@@ -83,7 +82,7 @@ func (f *Fault) verdict(msgType uint64, answer []byte) error {
 	return e
 }
 
-// faultOf says in the terms of the language why a request is refused unread.
+// faultOf converts the refusal of an unread request to a Fault.
 func faultOf(e *profiles.Error) *Fault {
 	f := &Fault{Code: CodeRequest, Retryable: e.Retryable, Cause: e}
 	switch e.Code {
@@ -94,7 +93,7 @@ func faultOf(e *profiles.Error) *Fault {
 	case profiles.Internal:
 		f.Code = CodeInternal
 	}
-	if e.Domain { // of the way to a partner: the language has no words for it
+	if e.Domain { // concerns forwarding, for which A2A-SDL has no code
 		f.Reason, f.Text = e.Detail, e.Text
 	}
 	return f

@@ -9,59 +9,59 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Onward passes envelopes on between agents and partners. Nothing of an envelope is
-// opened or changed: the agent_ids of its sender and its receiver are read, which are in
-// clear always. It is safe for concurrent use.
+// Onward forwards envelopes between agents and partners. It does not open or change an
+// envelope: it reads only the agent_ids of sender and receiver, which are never encrypted.
+// It must be safe for concurrent use.
 type Onward interface {
-	// Head reads between whom an envelope is. It does not wait.
+	// Head reads sender and receiver of an envelope. It must not wait.
 	Head(form Form, body []byte) (Head, *Fault)
 
-	// Refusal is that of a Server, where there is none.
+	// Refusal replaces Server.Refusal if there is no Server.
 	Refusal(form Form, f *Fault) []byte
 
-	// Owns reports whether an identity may use an agent_id as its own, and May whether
-	// it may speak as that agent here.
+	// Owns reports whether an agent_id belongs to an identity. May reports whether the
+	// identity may act as that agent here.
 	Owns(identity, agentID string) bool
 	May(identity, agentID string) bool
 
-	// Route returns the target of envelopes for an agent that have none; empty: they stay
-	// here. It does not wait.
+	// Route returns the target for envelopes to an agent that name no target; empty for
+	// local handling. It must not wait.
 	Route(agentID string) string
 
 	// Concerns reports whether an event from an identity for an agent is for Bring: the
-	// identity is that of a partner, and the agent is not this endpoint.
+	// identity is a partner, and the agent is not this endpoint.
 	Concerns(identity, agentID string) bool
 
-	// Bring takes an event to an agent here, or behind a partner. It returns once the
-	// event is with the agent or is kept for it.
+	// Bring delivers an event to an agent, here or behind a partner. It returns when the
+	// event is delivered or stored for the agent.
 	Bring(ctx context.Context, e *Event) error
 }
 
-// Head says between whom an envelope is, by agent_ids.
+// Head holds the agent_ids of sender and receiver of an envelope.
 type Head struct{ From, To string }
 
-// Event is an envelope of type evt on its way to an agent.
+// Event is an envelope of type evt for an agent.
 type Event struct {
-	From    string           // identity that sent it
-	To      string           // identity that speaks as the agent; empty: not known
-	AgentID string           // of the receiver
-	Session profiles.Session // on which the agent spoke last; nil: it is gone, or not known
+	From    string           // identity of the sender
+	To      string           // identity of the agent; empty: unknown
+	AgentID string           // agent_id of the receiver
+	Session profiles.Session // last session of the agent; nil: ended or unknown
 	Passage profiles.Passage
 	Body    []byte
 }
 
-// crossing is how envelopes go on to partners.
+// crossing describes how envelopes are forwarded to partners.
 func (s *Service) crossing() *profiles.Crossing {
 	if s.opts.Onward == nil {
 		return nil
 	}
 	return &profiles.Crossing{
 		Read: s.errand, Target: s.route, Admit: s.admit, Patience: s.opts.Deadline,
-		Refused: func(*e1.Envelope) *profiles.PeerError { return nil }, // an error of the language is an answer like others
+		Refused: func(*e1.Envelope) *profiles.PeerError { return nil }, // an SDL error is an ordinary answer
 	}
 }
 
-// head reads the head of a message. The error is its verdict.
+// head reads the head of a message. The error is the verdict.
 func (s *Service) head(env *e1.Envelope) (Head, error) {
 	form, _ := FormOf(env.Payload)
 	h, fault := s.opts.Onward.Head(form, env.Payload)
@@ -71,7 +71,7 @@ func (s *Service) head(env *e1.Envelope) (Head, error) {
 	return h, nil
 }
 
-// errand says that the rules are asked whether the sender may speak as an agent there.
+// errand returns the errand for the access rules: acting as an agent.
 func (s *Service) errand(env *e1.Envelope) (profiles.Errand, error) {
 	h, err := s.head(env)
 	e := profiles.Errand{Operation: "send", Names: []string{h.From}}
@@ -81,8 +81,8 @@ func (s *Service) errand(env *e1.Envelope) (profiles.Errand, error) {
 	return e, err
 }
 
-// route returns where an envelope without a target goes. One that cannot be read stays
-// here and is refused.
+// route returns the target of an envelope without one. An unreadable envelope stays here
+// and is refused.
 func (s *Service) route(env *e1.Envelope) string {
 	form, _ := FormOf(env.Payload)
 	h, fault := s.opts.Onward.Head(form, env.Payload)
@@ -92,8 +92,8 @@ func (s *Service) route(env *e1.Envelope) string {
 	return s.opts.Onward.Route(h.To)
 }
 
-// admit holds the sender to its own agent_ids, and notes where the agent is, for the
-// events that come back.
+// admit checks that the sender uses its own agent_id, and records its session for returning
+// events.
 func (s *Service) admit(req *profiles.Request, e *profiles.Errand, partner string) error {
 	identity, agentID := req.Session.Peer().Identity, e.Names[0]
 	if !s.opts.Onward.Owns(identity, agentID) {
@@ -115,14 +115,15 @@ func errNotOwn(agentID string) error {
 	})
 }
 
-// errUsed keeps apart two identities that may use one agent_id: to a partner they are one.
+// errUsed separates two identities that may use the same agent_id: a partner could not
+// distinguish their agents.
 var errUsed = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: "partner_agent", Retryable: true, Domain: true,
 	Text: "another identity speaks to this partner as the same agent now; or partners pass the envelope on in a circle",
 }
 
-// backwards reports whether a message is an event of a partner for an agent here, or for
-// one whose envelopes came through here.
+// backwards reports whether a message is an event of a partner for an agent here, or for an
+// agent whose envelopes were forwarded here.
 func (s *Service) backwards(req *profiles.Request) (Head, bool) {
 	if s.opts.Onward == nil || req.MsgType != TypeEvt {
 		return Head{}, false
@@ -131,7 +132,7 @@ func (s *Service) backwards(req *profiles.Request) (Head, bool) {
 	return h, err == nil && s.opts.Onward.Concerns(req.Session.Peer().Identity, h.To)
 }
 
-// bring takes an event of a partner to its agent.
+// bring delivers an event of a partner to its agent.
 func (s *Service) bring(ctx context.Context, h Head, env *e1.Envelope, session profiles.Session) error {
 	from, passage := session.Peer().Identity, profiles.PassageOf(env.Extensions, time.Now())
 	if !s.opts.Onward.May(from, h.From) {
@@ -145,14 +146,14 @@ func (s *Service) bring(ctx context.Context, h Head, env *e1.Envelope, session p
 	return s.opts.Onward.Bring(ctx, e)
 }
 
-// passages remember as which identity's agents envelopes went to which partner. Above the
-// bound those are forgotten that were used longest ago.
+// passages records the identities whose agents have sent envelopes to partners. Above the
+// limit it forgets the least recently used.
 type passages struct {
 	bound      int
 	young, old map[passage]string
 }
 
-type passage struct{ partner, agentID string } // the identity of the partner
+type passage struct{ partner, agentID string } // partner is an identity
 
 func (p *passages) get(k passage) string {
 	if identity, ok := p.young[k]; ok {
@@ -172,15 +173,15 @@ func (p *passages) set(k passage, identity string) {
 	p.young[k] = identity
 }
 
-// behind returns the identity whose agent has sent envelopes to a partner, empty if it is
-// not known.
+// behind returns the identity whose agent has sent envelopes to a partner; empty if
+// unknown.
 func (a *agents) behind(partner, agentID string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.passages.get(passage{partner, agentID})
 }
 
-// passed notes that an agent of an identity sends envelopes to a partner.
+// passed records that an agent of an identity sends envelopes to a partner.
 func (a *agents) passed(partner, agentID, identity string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -61,7 +61,7 @@ const (
 	TypeEvt = 3
 )
 
-// Form is how an envelope is encoded.
+// Form is the encoding of an envelope.
 type Form uint8
 
 // The forms.
@@ -70,9 +70,8 @@ const (
 	CBOR
 )
 
-// FormOf returns the form that the first octet of an envelope stands for: that of a
-// map is CBOR, an opening brace or white space is JSON. ok is false for any other,
-// and without one.
+// FormOf returns the form of an envelope from its first octet: a CBOR map, or an opening
+// brace or white space for JSON. ok is false for any other octet and for an empty body.
 func FormOf(body []byte) (form Form, ok bool) {
 	if len(body) == 0 {
 		return JSON, false
@@ -86,78 +85,76 @@ func FormOf(body []byte) (form Form, ok bool) {
 	return JSON, false
 }
 
-// Message is an envelope that came.
+// Message is a received envelope.
 type Message struct {
 	Type    uint64           // TypeReq or TypeEvt
-	Form    Form             // of Body; JSON where it is neither, which is refused
+	Form    Form             // form of Body; JSON for an invalid body, which is refused
 	Body    []byte           // valid until Handle returns
-	Session profiles.Session // that it came on
+	Session profiles.Session // session of the message
 }
 
-// Answer is what became of a Message.
+// Answer is the outcome of a Message.
 type Answer struct {
-	// Body is an envelope of type res in the form of the message: a response, or the
-	// language's own error. Empty means none; it is ignored for a message that is
-	// not a request.
+	// Body is an envelope of type res in the form of the message: a response or an SDL
+	// error. Empty means no answer. It is ignored unless the message is a request.
 	Body []byte
 
-	// Agent is the agent_id that the sender spoke as, once it is known that it may.
-	// Messages to that agent can then be sent to its session; see Service.Session.
+	// Agent is the agent_id of the sender, after it was allowed. Messages to the agent can
+	// then use its session; see Service.Session.
 	Agent string
 
-	// Claimed is the agent_id that the sender wanted to speak as, whether it may or
-	// not; for those who watch.
+	// Claimed is the agent_id that the sender claimed, allowed or not; for observers.
 	Claimed string
 
-	// Fault is why the message was refused, nil if it was not.
+	// Fault is the reason for a refusal; nil if accepted.
 	Fault *Fault
 }
 
-// Server knows the language. It is safe for concurrent use.
+// Server implements the language. It must be safe for concurrent use.
 type Server interface {
-	// Handle serves one message. ctx carries what came with it and ends when nobody
-	// waits for the answer any more. Handle may wait, but for anything that is not
-	// computed here says so first, by Rest.
+	// Handle handles one message. ctx carries the metadata of the message, and ends when
+	// the answer is no longer needed. Handle may wait, but must call Rest before it waits
+	// for another party.
 	Handle(ctx context.Context, m *Message) Answer
 
-	// Refusal returns the error envelope for a request that is refused unread. It is
-	// called on the read loop, and must not wait.
+	// Refusal returns the error envelope for a request that is refused unread. It is called
+	// on the read loop and must not wait.
 	Refusal(form Form, f *Fault) []byte
 }
 
-// Options configure a Service. The zero value refuses what peers send.
+// Options configure a Service. The zero value refuses all messages.
 type Options struct {
-	// Server serves what peers send. Nil means that nothing is served.
+	// Server handles messages. Nil refuses them.
 	Server Server
 
-	// Onward passes envelopes on to partners, and brings events back. Nil: what is for
-	// partners is refused.
+	// Onward forwards envelopes to partners, and delivers events. Nil: envelopes for
+	// partners are refused.
 	Onward Onward
 
-	Deadline time.Duration // of a request that names none, and at most; default 1 h
-	Handling int           // messages that are handled at once, those that wait included, half of them of one identity at most; default 4,096
-	Agents   int           // agent_ids whose session is remembered, default 4,096
+	Deadline time.Duration // default and maximum deadline of a request; default 1 h
+	Handling int           // most messages in progress, including waiting ones; one identity may have half; default 4,096
+	Agents   int           // most agent_ids with a recorded session; default 4,096
 }
 
 // Service is the profile of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
 	profile *profiles.Profile
-	slots   chan struct{} // for computing
+	slots   chan struct{} // slots for computing
 	shares  shares
 	agents  agents
 	turns   turns // of events
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // canceled by Close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
-	live   int // messages being handled
+	live   int // messages in progress
 	work   sync.WaitGroup
 }
 
-// New returns a Service. It fails on a bound that is negative. The caller closes it.
+// New returns a Service. It fails for negative limits. The caller must close it.
 func New(o Options) (*Service, error) {
 	if o.Deadline < 0 || o.Handling < 0 || o.Agents < 0 {
 		return nil, fmt.Errorf("sdl: deadline %v, handling %d, agents %d, want none negative", o.Deadline, o.Handling, o.Agents)
@@ -196,17 +193,16 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers. It is the same for each call.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
-// Session returns a session of an identity on which it spoke last as an agent, and
-// false while there is none.
+// Session returns the last session of an identity as an agent; false if there is none.
 func (s *Service) Session(identity, agentID string) (profiles.Session, bool) {
 	return s.agents.session(identity, agentID)
 }
 
-// Close ends what is being handled, and returns when it has ended. Sessions of the
-// endpoint are ended first.
+// Close ends the messages in progress and waits for them. End the sessions of the endpoint
+// first.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -222,7 +218,7 @@ var (
 	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "sdl_not_served", Text: "sdl: this endpoint serves no A2A-SDL"}
 )
 
-// enter makes room for one more message of a session. The caller runs it by run.
+// enter reserves room for a message of a session. The caller must call run.
 func (s *Service) enter(session profiles.Session) (*share, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +237,7 @@ func (s *Service) enter(session profiles.Session) (*share, error) {
 	return own, nil
 }
 
-// leave gives the room back.
+// leave releases the room.
 func (s *Service) leave(session profiles.Session) {
 	s.shares.leave(session.Peer().Identity)
 	s.mu.Lock()
@@ -250,7 +246,7 @@ func (s *Service) leave(session profiles.Session) {
 	s.work.Done()
 }
 
-// check says whether an answer can be read.
+// check validates an answer.
 func check(env *e1.Envelope) error {
 	if _, ok := FormOf(env.Payload); !ok {
 		return errForm
@@ -262,5 +258,5 @@ var errForm = &profiles.Error{
 	Code: profiles.InvalidProfilePayload, Detail: detailOf(CodeEncoding), Text: "sdl: the payload is neither JSON nor CBOR",
 }
 
-// errPanic is the cause of a message whose handling has panicked.
+// errPanic is the cause for a panic during the handling of a message.
 var errPanic = errors.New("sdl: panic")

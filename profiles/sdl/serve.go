@@ -10,16 +10,16 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// serve takes one message in. All that needs its octets happens elsewhere.
+// serve accepts a message. Everything that needs its octets happens on another goroutine.
 func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.Responder) error {
 	if req.Unsolicited {
-		return nil // a response to no call of ours: counted and dropped
+		return nil // an unsolicited response: counted and dropped
 	}
 	head, back := s.backwards(req)
 	if s.opts.Server == nil && !back {
 		return errNone
 	}
-	form, _ := FormOf(req.Payload) // what is of neither the Server refuses, after its length
+	form, _ := FormOf(req.Payload) // the Server refuses an invalid form after the length check
 	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	} else if bounded && ms > 0 && ms < uint64(limit/time.Millisecond) {
 		limit = time.Duration(ms) * time.Millisecond
 	}
-	req.About("send", "") // until the message is open
+	req.About("send", "") // until the message was read
 	own, err := s.enter(req.Session)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 			if before != nil {
 				<-before
 			}
-			// An event counts even if its sender has left.
+			// An event is handled even if its sender has left.
 			ctx := context.WithoutCancel(ctx)
 			if back {
 				s.within(ctx, limit, m, func(ctx context.Context) { done(s.bring(ctx, head, &env, m.Session)) })
@@ -62,7 +62,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	go s.run(w.Context(), limit, own, &Message{TypeReq, form, held.Payload, held.Session}, func(a Answer, err error) {
 		profiles.About(w, profiles.Subject{Operation: "send", Name: a.Claimed})
 		if err == nil {
-			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // or nobody is left to be told
+			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // an error means that the sender is gone
 			return
 		}
 		w.Fail(err)
@@ -70,7 +70,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	return nil
 }
 
-// run handles a message and ends it.
+// run handles a message and calls end.
 func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *Message, end func(Answer, error)) {
 	s.within(ctx, limit, m, func(ctx context.Context) {
 		a, err := s.handle(ctx, own, m)
@@ -81,7 +81,7 @@ func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *M
 	})
 }
 
-// within does something for a message in its time, and gives its room back.
+// within calls f with the time limit of a message, and releases its room.
 func (s *Service) within(ctx context.Context, limit time.Duration, m *Message, f func(context.Context)) {
 	defer s.leave(m.Session)
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -90,8 +90,7 @@ func (s *Service) within(ctx context.Context, limit time.Duration, m *Message, f
 	f(ctx)
 }
 
-// handle has the Server handle a message. The error is its verdict, with the answer
-// that goes with it.
+// handle passes a message to the Server. The error is the verdict, with its answer.
 func (s *Service) handle(ctx context.Context, own *share, m *Message) (a Answer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -116,9 +115,8 @@ func (s *Service) handle(ctx context.Context, own *share, m *Message) (a Answer,
 	return a, nil
 }
 
-// refusal builds the language's own error for a request that was refused unread.
-// There is none for a msg_id in use: the peer would take it for the answer to the
-// message that uses it.
+// refusal builds the SDL error for a request that was refused unread. A msg_id in use gets
+// none: the peer would take it for the answer to the other message with this msg_id.
 func (s *Service) refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
 	var by interface {
 		Refusal(form Form, f *Fault) []byte

@@ -5,22 +5,23 @@ import (
 	"sync"
 )
 
-// shares is how much of a Service each identity has, on all of its sessions: half of
-// it at most, so that what one peer sends keeps no other waiting.
+// shares limits each identity, over all its sessions, to half of a Service, so that no peer
+// can block the others.
 type shares struct {
-	live, computing int // of one identity
+	live, computing int // limits for one identity
 
 	mu sync.Mutex
 	of map[string]*share
 }
 
-// share is what an identity has. It is there as long as something of it is handled.
+// share is the usage of an identity. It exists while a message of the identity is in
+// progress.
 type share struct {
 	live  int
-	slots chan struct{} // for computing
+	slots chan struct{} // slots for computing
 }
 
-// enter counts one more message of an identity. It returns nil if that has too many.
+// enter counts a message of an identity. It returns nil above the limit.
 func (s *shares) enter(identity string) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +40,7 @@ func (s *shares) enter(identity string) *share {
 	return own
 }
 
-// leave gives the room back.
+// leave subtracts a message.
 func (s *shares) leave(identity string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,14 +50,14 @@ func (s *shares) leave(identity string) {
 	}
 }
 
-// slot is the room that one message has for computing.
+// slot is the right of one message to compute.
 type slot struct {
 	own, all chan struct{}
-	given    chan struct{} // holds one element once the room was given back
+	given    chan struct{} // holds one element after the release
 }
 
-// compute waits for room: of the identity first, so that nobody waits in the place of
-// another. It returns nil once ctx has ended.
+// compute waits for a slot: first of the identity, so that a peer waits only in its own
+// share. It returns nil when ctx has ended.
 func compute(ctx context.Context, own, all chan struct{}) *slot {
 	select {
 	case own <- struct{}{}:
@@ -74,7 +75,7 @@ func compute(ctx context.Context, own, all chan struct{}) *slot {
 
 type slotKey struct{}
 
-// rest gives the room back, once.
+// rest releases the slot, once.
 func (s *slot) rest() {
 	select {
 	case s.given <- struct{}{}:
@@ -84,9 +85,9 @@ func (s *slot) rest() {
 	}
 }
 
-// Rest says that the handling of a message only waits for another party from now on:
-// another message is handled in its place. ctx is that of Server.Handle, or made of
-// it; with any other Rest does nothing.
+// Rest declares that the handling of a message only waits for another party from now on, so
+// that another message may compute. ctx must be that of Server.Handle or derived from it;
+// with any other context Rest does nothing.
 func Rest(ctx context.Context) {
 	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
 		s.rest()

@@ -6,15 +6,15 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// turns have the events of a session handled one after the other, in the order in which
-// they came: each may change what the one before it told. The zero value is ready.
+// turns handles the events of a session one after another in order of arrival, because an
+// event may change what an earlier one reported. The zero value is ready.
 type turns struct {
 	mu   sync.Mutex
 	last map[profiles.Session]chan struct{} // closed when the last event is handled
 }
 
-// next returns what is closed when the event before is handled, nil if there is none,
-// and what the caller calls when this one is.
+// next returns a channel that is closed when the previous event is handled, nil if there is
+// none, and a function to call when this event is handled.
 func (t *turns) next(session profiles.Session) (before <-chan struct{}, done func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

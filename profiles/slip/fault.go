@@ -10,17 +10,17 @@ import (
 	"github.com/slimwire/swp/slip/slipstream"
 )
 
-// Codes of a SLIP_ERR, beside the classes of nslip and slipstream, and the names of
+// Codes of a SLIP_ERR, in addition to the classes of nslip and slipstream, and the names of
 // canonical codes.
 const (
-	CodeUnknownDestination = "unknown_destination" // nobody knows the agent that it is for
+	CodeUnknownDestination = "unknown_destination" // the receiving agent is unknown
 	CodeNoMapping          = "no_mapping"          // no agent has this number
-	CodeDenied             = "denied"              // the sender may not speak as this agent, or to that one
-	CodeMismatch           = "ucr_mismatch"        // the sender knows other anchors
-	CodeBadHandle          = "bad_handle"          // what a handle stands for cannot be read, or is said otherwise
+	CodeDenied             = "denied"              // the sender may not act as its agent, or may not reach the receiver
+	CodeMismatch           = "ucr_mismatch"        // the sender uses other anchors
+	CodeBadHandle          = "bad_handle"          // the meaning of a handle is malformed or contradictory
 )
 
-// detailPrefix begins the details of verdicts that go with a code of SLIP_ERR.
+// detailPrefix is the prefix of details that correspond to a code of SLIP_ERR.
 const detailPrefix = "slip_"
 
 func fault(code profiles.Code, slip, format string, args ...any) *profiles.Error {
@@ -47,7 +47,7 @@ func tooFar(agent string) error {
 	return e
 }
 
-// unreadable is the verdict for a fault of a message.
+// unreadable returns the verdict for a malformed message.
 func unreadable(err error) error {
 	if e, ok := errors.AsType[*nslip.Error](err); ok {
 		return fault(profiles.InvalidProfilePayload, string(e.Class), "%s", e.What)
@@ -58,21 +58,21 @@ func unreadable(err error) error {
 	return err
 }
 
-// denied refuses what the access rules do not allow.
+// denied returns the refusal by the access rules.
 func denied(format string, args ...any) *profiles.Error {
 	e := fault(profiles.SecurityPolicy, CodeDenied, format, args...)
 	e.Denied = true
 	return e
 }
 
-// Refuse returns the error by which Receive refuses a message with its own code.
+// Refuse returns an error with which Receive refuses a message with a code of its own.
 func Refuse(code, text string) error {
 	e := fault(profiles.NotFound, code, "%s", text)
 	e.Domain = true
 	return e
 }
 
-// refusals are the SLIP_ERRs for messages that were refused, and those of peers.
+// refusals convert errors to SLIP_ERR and back.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypeNSLIP, TypeSLIP, TypeBinary},
 	New: func() (p1.ErrMessage, p1.ErrFields) {

@@ -11,38 +11,38 @@ import (
 	"github.com/slimwire/swp/slip/nslip"
 )
 
-// Handle is a GOAL, TASK or RESULT id, which means something in one conversation of
-// two agents.
+// Handle is a GOAL, TASK or RESULT id, which is valid within one conversation of two
+// agents.
 type Handle struct {
-	A, B string // the agents, in order
+	A, B string // the agents, sorted
 	Conv uint64
 	Code nslip.Code // GoalID, TaskID or ResultID; a PARENT_TASK_ID is a TaskID
 	ID   uint64
 }
 
-// Reference is what a handle stands for.
+// Reference is the meaning of a handle.
 type Reference struct {
 	Kind string // "task", "artifact" or "state"
 	ID   string // task_id, artifact_id or state_id, as text; 1 to MaxReference octets
 }
 
-// MaxReference is how many octets the ID of a Reference has at most.
+// MaxReference limits Reference.ID, in octets.
 const MaxReference = 256
 
-// maxMeanings is how many handles a message may say the meaning of: each has a slot.
+// maxMeanings limits the meanings in a message: at most one for each slot.
 const maxMeanings = 4
 
-// Meaning is a Reference for the slot of a message.
+// Meaning is a Reference for a slot of a message.
 type Meaning struct {
 	Code nslip.Code
 	Reference
 }
 
-// ParseMeaning reads a Meaning as String writes it.
+// ParseMeaning parses a Meaning in the form of String.
 func ParseMeaning(text string) (m Meaning, ok bool) { return parseMeaning([]byte(text)) }
 
-// String is the value of an extension 17, such as "k=task:0011"; empty for a slot that
-// is no handle.
+// String returns the value of an extension 17, such as "k=task:0011"; empty for a slot
+// without a handle.
 func (m Meaning) String() string {
 	for _, slot := range handleSlots {
 		if slot.code == m.Code {
@@ -54,19 +54,19 @@ func (m Meaning) String() string {
 
 // HandlesOptions configure a Handles.
 type HandlesOptions struct {
-	Total       int // handles, default 16,384
-	PerIdentity int // of one identity that has bound them, default 1,024
+	Total       int // most handles, default 16,384
+	PerIdentity int // most handles bound by one identity, default 1,024
 }
 
-// Handles knows what handles stand for, and keeps the latest ones: above its bounds the oldest
-// handle is forgotten, above that of an identity the oldest of the identity.
+// Handles stores the meanings of handles. Above the total limit it forgets the oldest
+// handle, above that of an identity the oldest one of that identity.
 type Handles struct {
 	opts HandlesOptions
 
 	mu    sync.Mutex
 	bound map[Handle]*binding
-	all   list.List             // of *binding, the oldest first
-	of    map[string]*list.List // the same, by identity
+	all   list.List             // *binding, oldest first
+	of    map[string]*list.List // *binding by identity, oldest first
 }
 
 type binding struct {
@@ -77,7 +77,7 @@ type binding struct {
 	inOf     *list.Element
 }
 
-// NewHandles returns a Handles without any.
+// NewHandles returns an empty Handles.
 func NewHandles(o HandlesOptions) *Handles {
 	if o.Total <= 0 {
 		o.Total = 16 << 10
@@ -88,8 +88,9 @@ func NewHandles(o HandlesOptions) *Handles {
 	return &Handles{opts: o, bound: make(map[Handle]*binding), of: make(map[string]*list.List)}
 }
 
-// Bind notes what a handle stands for, as an identity says. It returns false if the handle
-// stands for something else already. The first who binds a handle may bind it otherwise.
+// Bind stores the meaning of a handle, as stated by an identity. It returns false if
+// another identity has bound the handle to something else. The identity that has bound it
+// first may change it.
 func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +116,7 @@ func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
 	return true
 }
 
-// forget drops a binding. The caller holds mu.
+// forget removes a binding. The caller holds mu.
 func (t *Handles) forget(b *binding) {
 	delete(t.bound, b.handle)
 	t.all.Remove(b.inAll)
@@ -125,7 +126,7 @@ func (t *Handles) forget(b *binding) {
 	}
 }
 
-// Resolve returns what a handle stands for; false leaves it a number.
+// Resolve returns the meaning of a handle; false if unknown.
 func (t *Handles) Resolve(h Handle) (Reference, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,14 +136,14 @@ func (t *Handles) Resolve(h Handle) (Reference, bool) {
 	return Reference{}, false
 }
 
-// Len is how many handles are known.
+// Len returns the number of handles.
 func (t *Handles) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all.Len()
 }
 
-// handleSlots are the slots that are handles, with their letters.
+// handleSlots are the slots with handles, and their letters.
 var handleSlots = [...]struct {
 	code   nslip.Code
 	letter byte
@@ -157,7 +158,7 @@ func handleOf(m *nslip.Message, src, dst string, code nslip.Code) (Handle, bool)
 	return Handle{min(src, dst), max(src, dst), m.ConvID, code, s.Int}, ok
 }
 
-// parseMeaning reads the value of an extension 17, such as "k=task:0011".
+// parseMeaning parses the value of an extension 17, such as "k=task:0011".
 func parseMeaning(value []byte) (Meaning, bool) {
 	if len(value) < 2 || value[1] != '=' || !utf8.Valid(value) {
 		return Meaning{}, false
@@ -177,7 +178,7 @@ func parseMeaning(value []byte) (Meaning, bool) {
 	return Meaning{}, false
 }
 
-// appendMeaning appends it as an extension.
+// appendMeaning appends a Meaning as an extension.
 func appendMeaning(ext e1.Extensions, m Meaning) e1.Extensions {
 	if value := m.String(); value != "" {
 		ext = e1.AppendExtension(ext, ExtHandle, []byte(value))
@@ -185,7 +186,7 @@ func appendMeaning(ext e1.Extensions, m Meaning) e1.Extensions {
 	return ext
 }
 
-// meanings reads what a message says that its handles stand for.
+// meanings reads the meanings of handles from the extensions of a message.
 func (m *Message) meanings(ext e1.Extensions) error {
 	for typ, value := range ext.All() {
 		if typ != ExtHandle {
@@ -205,8 +206,8 @@ func (m *Message) meanings(ext e1.Extensions) error {
 	return nil
 }
 
-// resolve notes what a message says of its handles, and adds what is known of the
-// others.
+// resolve stores the meanings in a message, and adds the known meanings of its other
+// handles.
 func (s *Service) resolve(m *Message, identity, src, dst string) error {
 	if m.Type == TypeSLIP {
 		return nil
@@ -216,7 +217,7 @@ func (s *Service) resolve(m *Message, identity, src, dst string) error {
 			return fault(profiles.InvalidProfilePayload, CodeBadHandle, "%v %d stands for something else", one.Code, h.ID)
 		}
 	}
-	m.Handles = m.Handles[:0] // they are in Handles now
+	m.Handles = m.Handles[:0] // stored above
 	for _, slot := range handleSlots {
 		h, ok := handleOf(&m.NSLIP, src, dst, slot.code)
 		if !ok {

@@ -5,20 +5,20 @@ import (
 	"github.com/slimwire/swp/slip/slipstream"
 )
 
-// Message is a message that was read.
+// Message is a decoded message.
 type Message struct {
 	Type    uint64 // TypeNSLIP, TypeSLIP or TypeBinary
 	Payload []byte // as it came
 
-	NSLIP nslip.Message      // of TypeNSLIP and TypeBinary
+	NSLIP nslip.Message      // for TypeNSLIP and TypeBinary
 	SLIP  slipstream.Message // of TypeSLIP
 
-	// Handles are what slots of NSLIP stand for, as far as the sender or an endpoint
-	// on the way has said.
+	// Handles are the meanings of slots of NSLIP that the sender or a forwarding endpoint
+	// has given.
 	Handles []Meaning
 }
 
-// read reads a payload into m, replacing its contents. The error is one of the
+// read decodes a payload into m and replaces its content. The error is one of the
 // languages.
 func (c *codec) read(m *Message, msgType uint64, payload []byte) error {
 	m.Type, m.Payload, m.Handles = msgType, payload, m.Handles[:0]
@@ -31,8 +31,8 @@ func (c *codec) read(m *Message, msgType uint64, payload []byte) error {
 	return c.slip.ParseInto(&m.SLIP, string(payload))
 }
 
-// write returns m in another form of its language. A message in that form is
-// returned unchanged.
+// write encodes m in another form of its language. If the form is the same, it returns the
+// message unchanged.
 func (c *codec) write(m *Message, msgType uint64) ([]byte, error) {
 	switch msgType {
 	case m.Type:
@@ -43,7 +43,7 @@ func (c *codec) write(m *Message, msgType uint64) ([]byte, error) {
 	return c.nslip.Append(nil, &m.NSLIP)
 }
 
-// form returns the type in which an agent wants m.
+// form returns the message type that an agent prefers for m.
 func (w *words) form(m *Message, agent string) uint64 {
 	if form := w.forms[agent]; form != 0 && m.Type != TypeSLIP {
 		return form
@@ -51,7 +51,7 @@ func (w *words) form(m *Message, agent string) uint64 {
 	return m.Type
 }
 
-// text returns the type of m as text.
+// text returns the message type of the text form of m.
 func (m *Message) text() uint64 {
 	if m.Type == TypeBinary {
 		return TypeNSLIP
@@ -59,7 +59,7 @@ func (m *Message) text() uint64 {
 	return m.Type
 }
 
-// agents returns the sender and the receiver.
+// agents returns sender and receiver.
 func (w *words) agents(m *Message) (src, dst string, err error) {
 	if m.Type == TypeSLIP {
 		return m.SLIP.Src, m.SLIP.Dst, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// queues run jobs that wait for other parties: those of the same key in order, one at
-// a time, others concurrently. A key without work has no goroutine.
+// queues runs jobs that wait for other parties: jobs with one key in order, one at a time;
+// jobs with different keys concurrently. A key has a goroutine only while it has jobs.
 type queues struct {
 	most, perKey, mostBytes int
 	timeout                 time.Duration
@@ -20,16 +20,16 @@ type queues struct {
 
 	mu      sync.Mutex
 	closed  bool
-	jobs    map[string][]job // of each key that has a goroutine
+	jobs    map[string][]job // jobs by key; a key has a goroutine while it is here
 	waiting int
 	bytes   int
 }
 
-// job is something to do.
+// job is one unit of work.
 type job struct {
-	octets int // that it keeps
+	octets int // octets held by the job
 	run    func(ctx context.Context) error
-	done   func(error) // called once, with the error of run
+	done   func(error) // called once with the error of run
 }
 
 var (
@@ -44,7 +44,7 @@ func (q *queues) open(most, perKey, mostBytes int, timeout time.Duration) {
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 }
 
-// push adds a job, or calls its done with why it was not added.
+// push adds a job, or calls its done with the reason why it was not added.
 func (q *queues) push(key string, j job) {
 	if err := q.add(key, j); err != nil {
 		j.done(err)
@@ -72,8 +72,8 @@ func (q *queues) add(key string, j job) error {
 	return nil
 }
 
-// drain runs the jobs of a key until there is none. The one that runs is the first of
-// them, so that it counts.
+// drain runs the jobs of a key until none is left. The running job stays first in the list,
+// so that it counts against the limits.
 func (q *queues) drain(key string) {
 	for {
 		q.mu.Lock()
@@ -105,7 +105,7 @@ func (q *queues) do(j job) error {
 	return j.run(ctx)
 }
 
-// close drops waiting jobs, and waits for running ones.
+// close drops waiting jobs and waits for running ones.
 func (q *queues) close() {
 	q.mu.Lock()
 	q.closed = true

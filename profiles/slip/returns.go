@@ -7,28 +7,28 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// returns know where messages came from that were passed on, so that a SLIP_ERR finds
-// its way back. Above the bound the oldest are forgotten.
+// returns records the origins of forwarded messages, so that a SLIP_ERR finds its way back.
+// Above the limit the oldest are forgotten.
 type returns struct {
 	bound int
 	now   func() time.Time
 
 	mu    sync.Mutex
-	of    map[string]*origin // by the msg_id that it was passed on with
-	order []*origin          // the oldest first; some may be answered already
+	of    map[string]*origin // by the forwarded msg_id
+	order []*origin          // oldest first; may include answered ones
 }
 
-// origin is where a message came from.
+// origin is the origin of a forwarded message.
 type origin struct {
 	session profiles.Session
 	msgID   []byte
 
-	to   profiles.Session // that it was passed on to
-	sent string           // its msg_id there
+	to   profiles.Session // session that it was forwarded to
+	sent string           // msg_id on that session
 	at   time.Time
 }
 
-// expect notes a message that is about to be passed on.
+// expect records a message before it is forwarded.
 func (r *returns) expect(o *origin) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *returns) expect(o *origin) {
 	r.order = append(r.order, o)
 }
 
-// take returns where the message of a msg_id came from, once, if it was passed on to
+// take returns and removes the origin of the message with a msg_id, if it was forwarded to
 // this session.
 func (r *returns) take(to profiles.Session, msgID []byte) *origin {
 	r.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/slip/ucr"
 )
 
-// serve takes one message in.
+// serve accepts a message.
 func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	if req.MsgType == TypeErr {
 		req.About("return", "")
@@ -35,7 +35,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	return s.pass(req, m, words)
 }
 
-// pass passes a message on to the agent that it is for.
+// pass forwards a message to its receiving agent.
 func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 	src, dst, err := words.agents(m)
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 	return nil
 }
 
-// speaks reports whether an identity may speak as an agent: one that it may use, and
-// that nobody else has declared.
+// speaks reports whether an identity may act as an agent: it may use the agent_id, and no
+// other identity has declared it.
 func (s *Service) speaks(identity, agent string) bool {
 	if s.opts.Agents != nil {
 		if owner, known := s.opts.Agents.Owner(agent); known && owner != identity {
@@ -85,14 +85,14 @@ func (s *Service) speaks(identity, agent string) bool {
 	return s.opts.MayUse(identity, agent)
 }
 
-// passing is a message on its way.
+// passing is a message that is being forwarded.
 type passing struct {
 	s        *Service
-	session  profiles.Session // that it came on
+	session  profiles.Session // session of the message
 	identity string
 	msgID    []byte
 	dst      string
-	hops     uint64 // before this endpoint
+	hops     uint64 // endpoints before this one
 
 	msgType uint64
 	payload []byte
@@ -110,7 +110,7 @@ func (p *passing) run(ctx context.Context) error {
 			}
 		}
 	}
-	// Messages for an identity here are not sent to another one that announces the
+	// A message for an identity here must not go to another identity that announces the
 	// same name.
 	ours := false
 	if s.opts.Agents != nil {
@@ -137,7 +137,7 @@ func (p *passing) run(ctx context.Context) error {
 	return unknown(p.dst)
 }
 
-// send sends the message on a session, after those that were sent there before.
+// send sends the message on a session, after earlier messages there.
 func (p *passing) send(ctx context.Context, to profiles.Session, ext e1.Extensions) error {
 	id := profiles.NewMsgID()
 	p.s.returns.expect(&origin{session: p.session, msgID: p.msgID, to: to, sent: string(id)})
@@ -148,7 +148,7 @@ func (p *passing) send(ctx context.Context, to profiles.Session, ext e1.Extensio
 	return err
 }
 
-// text returns the message as text, which tells by itself which language it is.
+// text returns the message as text. The text itself shows its language.
 func (p *passing) text() ([]byte, error) {
 	if p.msgType != TypeBinary {
 		return p.payload, nil
@@ -165,7 +165,7 @@ func (p *passing) text() ([]byte, error) {
 	return text, nil
 }
 
-// returned takes a SLIP_ERR, and passes it back to where its message came from.
+// returned handles a SLIP_ERR and forwards it to the origin of its message.
 func (s *Service) returned(req *profiles.Request) error {
 	err := refusals.Read(&req.Envelope)
 	e, ok := errors.AsType[*profiles.PeerError](err)
@@ -177,7 +177,7 @@ func (s *Service) returned(req *profiles.Request) error {
 		if s.opts.Returned != nil {
 			s.opts.Returned(req.Session, req.MsgID, e)
 		}
-		return nil // too late, or to nothing that was sent
+		return nil // too late, or for no sent message
 	}
 	env := refusals.Answer(e.Code, e.Message, false)
 	env.ProfileID, env.MsgID = ProfileID, o.msgID
@@ -187,6 +187,5 @@ func (s *Service) returned(req *profiles.Request) error {
 	return nil
 }
 
-// backTo is the prefix of keys for messages that are passed back; no agent_id
-// has it.
+// backTo is the prefix of queue keys for returned messages. No agent_id begins with it.
 const backTo = "/"

@@ -67,34 +67,34 @@ const (
 	TypeBinary = 3
 )
 
-// Agents knows the agents that sessions have declared. It must not block, and is safe
+// Agents finds the agents that sessions have declared. It must not block, and must be safe
 // for concurrent use.
 type Agents interface {
-	// Session returns the session that an agent is on, false while it is away.
+	// Session returns the session of an agent; false while it is away.
 	Session(agentID string) (profiles.Session, bool)
 
-	// Owner returns the identity that an agent belongs to, here or away; false for
-	// one that is not known.
+	// Owner returns the identity of an agent, connected or away; false for an unknown
+	// agent.
 	Owner(agentID string) (identity string, known bool)
 }
 
-// Partners knows the agents behind partners. It is safe for concurrent use.
+// Partners finds the agents of partners. It must be safe for concurrent use.
 type Partners interface {
 	// Find returns the session to the partner that announces an agent. It may wait.
 	Find(ctx context.Context, agentID string) (profiles.Session, bool)
 }
 
-// Relay keeps messages for agents that are away. It is safe for concurrent use.
+// Relay stores messages for absent agents. It must be safe for concurrent use.
 type Relay interface {
-	// Keeps reports whether messages for an agent are kept.
+	// Keeps reports whether messages for an agent are stored.
 	Keeps(agentID string) bool
 
-	// Keep takes custody of a message, as text, that an identity has sent under a
-	// msg_id. It may wait. The same msg_id again is the same message.
+	// Keep takes custody of a message as text, sent by an identity with a msg_id. It may
+	// wait. A repeated msg_id means the same message.
 	Keep(ctx context.Context, identity, agentID string, msgID, text []byte, hops uint64) error
 }
 
-// Options configure a Service. The zero value delivers to nobody.
+// Options configure a Service. The zero value delivers nothing.
 type Options struct {
 	// Access is asked for the operation send on the agent_id that a message is for.
 	// Nil denies nothing.
@@ -140,7 +140,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// returnable is how long a SLIP_ERR is passed back.
+// returnable is how long a SLIP_ERR can be returned.
 const returnable = time.Minute
 
 func (o Options) withDefaults() (Options, error) {
@@ -204,8 +204,7 @@ type Service struct {
 	parsed  sync.Pool // *Message
 }
 
-// New returns a Service. It fails on options that are out of range. The caller closes
-// it.
+// New returns a Service. It fails if an option is out of range. The caller must close it.
 func New(opts Options) (*Service, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -223,7 +222,7 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeNSLIP, Name: "NSLIP", Role: profiles.Initiating},
 			{ID: TypeSLIP, Name: "SLIP", Role: profiles.Initiating},
 			{ID: TypeBinary, Name: "NSLIP_BINARY", Role: profiles.Initiating},
-			// It comes when its exchange has long ended: the message had no answer.
+			// It arrives after its exchange has ended, because the message had no answer.
 			{ID: TypeErr, Name: "SLIP_ERR", Role: profiles.Initiating | profiles.Answer | profiles.Terminal | profiles.Concluding},
 		},
 		Operations: []profiles.Operation{
@@ -239,9 +238,8 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// SetWords has messages that come from now on read by the Numbers, Forms and Anchors of
-// o; nothing else of it is looked at. It fails on what New would not take, and then
-// changes nothing.
+// SetWords replaces Numbers, Forms and Anchors for new messages; other fields of o are
+// ignored. It fails for options that New refuses, and then changes nothing.
 func (s *Service) SetWords(o Options) error {
 	if err := o.checkWords(); err != nil {
 		return err
@@ -250,7 +248,7 @@ func (s *Service) SetWords(o Options) error {
 	return nil
 }
 
-// words are what may change of a Service.
+// words are the options that SetWords can change.
 type words struct {
 	codec
 	numbers map[uint64]string
@@ -259,23 +257,23 @@ type words struct {
 
 func newWords(o *Options) *words { return &words{newCodec(o.Anchors), o.Numbers, o.Forms} }
 
-// Profile returns the profile that serves peers. It is the same each time.
+// Profile returns the profile that serves peers. It is the same for each call.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
-// Close gives up what is on its way, and waits for that.
+// Close drops waiting messages and waits for running ones.
 func (s *Service) Close() { s.queues.close() }
 
-// codec reads and writes both languages within their bounds.
+// codec reads and writes both languages within their limits.
 type codec struct {
 	nslip nslip.Codec
 	slip  slipstream.Codec
 }
 
 func newCodec(anchors *ucr.Table) codec {
-	// Every message that was read can be written in the other form, however long
-	// its strings are.
+	// Every message that was read can be written in the other form, however long its
+	// strings are.
 	return codec{nslip.Codec{MaxString: maxNSLIP, MaxMessage: maxNSLIP}, slipstream.Codec{Table: anchors}}
 }
 
-// maxNSLIP is how many octets a message of nSLIP has at most.
+// maxNSLIP limits a message of nSLIP, in octets.
 const maxNSLIP = 4 << 10

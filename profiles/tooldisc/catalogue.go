@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// catalogue has all tools at one moment, in the octet order of tool_id and then version. It
-// is immutable.
+// catalogue holds all tools at one time, in octet order of tool_id and version. It is
+// immutable.
 type catalogue struct {
 	entries []*entry
 	schemas map[digest][]*entry // entries with the schema

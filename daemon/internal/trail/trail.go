@@ -1,5 +1,5 @@
-// Package trail has exchanges be written to the audit trail: what peers asked for, under
-// which rule, and what it came to. Package audit has the format of the files.
+// Package trail writes exchanges to the audit trail: the request of the peer, the deciding
+// rule, and the outcome. Package audit defines the format of the files.
 package trail
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// An exchange that goes on for longer than long has a record of its beginning, too.
+// An exchange that lasts longer than long gets a record of its beginning too.
 const (
 	long      = time.Minute
 	lookEvery = 10 * time.Second
@@ -35,9 +35,9 @@ const (
 type Trail struct {
 	part.Passive
 	o    Options
-	mode atomic.Pointer[string] // of config.Audit
+	mode atomic.Pointer[string] // a mode of config.Audit
 	file atomic.Pointer[audit.Trail]
-	mu   sync.Mutex // of opening it
+	mu   sync.Mutex // guards opening the files
 
 	records, lost atomic.Uint64
 }
@@ -49,17 +49,17 @@ type Options struct {
 	Identity    func() string
 	Certificate func() *tls.Certificate
 
-	// Rule names what in the access rules decides, empty if nothing was asked.
+	// Rule returns the deciding access rule; empty if access was not checked.
 	Rule func(identity, profile, operation, name string) string
 
-	// PartnerOf returns the partner that an exchange was passed on to, empty if there is none.
+	// PartnerOf returns the partner that an exchange was forwarded to; empty if none.
 	PartnerOf func(s *profiles.Subject) string
 
-	// RecordLong has exchanges be recorded that began before a time and are not over.
+	// RecordLong records the unfinished exchanges that began before a time.
 	RecordLong func(before time.Time)
 }
 
-// New opens the trail that a configuration asks for.
+// New opens the trail of a configuration.
 func New(o Options) (*Trail, error) {
 	t := &Trail{o: o}
 	if err := t.use(o.Config); err != nil {
@@ -68,7 +68,7 @@ func New(o Options) (*Trail, error) {
 	return t, nil
 }
 
-// use opens the files if they are needed, and puts a mode in force.
+// use opens the files if they are needed, and sets the mode.
 func (t *Trail) use(c *config.Config) error {
 	mode := c.AuditExchanges()
 	file, err := t.open(mode, c)
@@ -99,12 +99,13 @@ func (t *Trail) open(mode string, c *config.Config) (*audit.Trail, error) {
 	return file, err
 }
 
-// Section is the audit trail.
+// Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "audit trail", Stays: "it goes on as before", Keys: []string{"audit"}, Prepare: prepare}
 }
 
-// Prepare opens the files if they are needed: what cannot be written is not in force.
+// Prepare opens the files if they are needed, so that a mode without writable files does
+// not come into force.
 func (t *Trail) Prepare(c *config.Config) (part.Change, error) {
 	if _, err := t.open(c.AuditExchanges(), c); err != nil {
 		return part.Change{}, err
@@ -118,7 +119,7 @@ func (t *Trail) Prepare(c *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// failed is told whether records can be written.
+// failed is called when writing fails or works again.
 func (t *Trail) failed(err error) {
 	if err == nil {
 		t.o.Log.Info("audit records are written again")
@@ -127,7 +128,7 @@ func (t *Trail) failed(err error) {
 	t.o.Log.Error("audit records cannot be written", zap.Error(err), zap.Bool("exchanges_refused", *t.mode.Load() == config.AuditAll))
 }
 
-// Serve implements part.Part: it records exchanges that take long.
+// Serve implements part.Part: it records long exchanges.
 func (t *Trail) Serve(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -164,8 +165,7 @@ func (t *Trail) Close() error {
 	return nil
 }
 
-// unrecorded are methods of which calls leave no record: they say whether the other end is
-// there.
+// unrecorded are methods without records: they only show that the other end responds.
 var unrecorded = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, rpc.MethodInfo}
 
 // Admit implements endpoint.Recorder.
@@ -182,7 +182,7 @@ func (t *Trail) Admit(req *profiles.Request) error {
 	}
 }
 
-// wants returns where an exchange is recorded, nil if it is not.
+// wants returns the trail for an exchange; nil if it is not recorded.
 func (t *Trail) wants(r *endpoint.Report) *audit.Trail {
 	file, mode := t.file.Load(), *t.mode.Load()
 	switch {
@@ -244,10 +244,10 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 	return sequence
 }
 
-// most is how long a text of a peer may be in a record, in octets.
+// most limits a text of a peer in a record, in octets.
 const most = 512
 
-// bounded cuts what a peer wrote. What is in it the record escapes.
+// bounded truncates a text of a peer. The record escapes it.
 func bounded(s string) string {
 	if len(s) <= most {
 		return s
