@@ -23,22 +23,30 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-// rewrite replaces text in the configuration of a daemon.
-func (r *running) rewrite(from, to string) {
+// configure changes the configuration of a daemon at once: the daemon may read a file that
+// is half written, which can be a valid configuration.
+func (r *running) configure(change func(text string) string) {
 	r.t.Helper()
 	file := filepath.Join(r.dir, "swpd.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if !strings.Contains(string(text), from) {
-		r.t.Fatalf("the configuration has no %q", from)
-	}
-	// At once: a file that is half written may be looked at, and would be a configuration.
 	next := file + ".next"
-	if err := errors.Join(os.WriteFile(next, []byte(strings.Replace(string(text), from, to, 1)), 0o600), os.Rename(next, file)); err != nil {
+	if err := errors.Join(os.WriteFile(next, []byte(change(string(text))), 0o600), os.Rename(next, file)); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// rewrite replaces text in the configuration of a daemon.
+func (r *running) rewrite(from, to string) {
+	r.t.Helper()
+	r.configure(func(text string) string {
+		if !strings.Contains(text, from) {
+			r.t.Fatalf("the configuration has no %q", from)
+		}
+		return strings.Replace(text, from, to, 1)
+	})
 }
 
 // reloaded has the daemon read its files again and waits until it has.

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,14 +54,7 @@ func TestTheEndOfAPartnersCertificateIsSaidBefore(t *testing.T) {
 		}
 		b.reloaded()
 		// Another link is another handshake.
-		text, err := os.ReadFile(filepath.Join(a.dir, "swpd.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		again := strings.Replace(string(text), "  b: {", "  b: {in_flight: 17, ", 1)
-		if err := os.WriteFile(filepath.Join(a.dir, "swpd.yaml"), []byte(again), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		a.rewrite("  b: {", "  b: {in_flight: 17, ")
 		a.reloaded()
 		a.until("the new certificate", func() bool {
 			_, body := a.get("/readyz")

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -637,14 +635,7 @@ func TestDeliveriesWaitForAPartnerThatIsAway(t *testing.T) {
 	_, s = relayPeer(t, a.running, a.addrs[0])
 	publish(1)
 	b.again()
-	file := filepath.Join(a.dir, "swpd.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte(address), []byte(b.addrs[0])), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	a.rewrite(address, b.addrs[0])
 	a.reloaded()
 	a.connected("b")
 	there, sb := relayPeer(t, b.running, b.addrs[0])

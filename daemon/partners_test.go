@@ -106,21 +106,12 @@ func entry(name string, of *organisation, addresses ...string) string {
 // trusting has an organisation take another for its partner, who dials it.
 func (o *organisation) trusting(name string, other *organisation, addresses ...string) {
 	o.t.Helper()
-	file := filepath.Join(o.dir, "swpd.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	more := entry(name, other, addresses...)
-	if !strings.Contains(string(text), "partners:\n") {
-		more = "partners:\n" + more
-	} else {
-		text = []byte(strings.Replace(string(text), "partners:\n", "partners:\n"+more, 1))
-		more = ""
-	}
-	if err := os.WriteFile(file, append(text, more...), 0o600); err != nil {
-		o.t.Fatal(err)
-	}
+	o.configure(func(text string) string {
+		if !strings.Contains(text, "partners:\n") {
+			text += "partners:\n"
+		}
+		return strings.Replace(text, "partners:\n", "partners:\n"+entry(name, other, addresses...), 1)
+	})
 	o.reloaded()
 }
 

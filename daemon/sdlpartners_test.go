@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,28 +93,15 @@ func (o *organisation) trustingPeer(name string, p *peer, more string) {
 	o.edit("partners:\n", fmt.Sprintf("partners:\n  %s: {identity: %q, trust: [%q], addresses: [%s]%s}\n", name, p.identity, p.ca, p.address, more))
 }
 
-// edit is edits with a reload.
+// edit replaces a text of the configuration, or appends to it, and reloads.
 func (o *organisation) edit(old, with string) {
 	o.t.Helper()
-	o.edits(old, with)
+	if old != "" {
+		o.rewrite(old, with)
+	} else {
+		o.configure(func(text string) string { return text + with })
+	}
 	o.reloaded()
-}
-
-// edits replaces a text of the configuration, or appends to it.
-func (o *organisation) edits(old, with string) {
-	o.t.Helper()
-	file := filepath.Join(o.dir, "swpd.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	next := strings.Replace(string(text), old, with, 1)
-	if old == "" {
-		next = string(text) + with
-	}
-	if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
-		o.t.Fatal(err)
-	}
 }
 
 // recorder is an agent that notes the octets that come, and answers with octets of its own.
@@ -195,7 +181,7 @@ func TestSDLIsSealedFromEndToEnd(t *testing.T) {
 		if err := c.end(); err != nil {
 			t.Fatal(err)
 		}
-		c.edits("", sdlSecure)
+		c.configure(func(text string) string { return text + sdlSecure })
 		c.again()
 		b, a := open(t, "b", ""), open(t, "a", "")
 		for _, link := range [][2]*organisation{{b, c}, {a, b}} {
@@ -489,14 +475,7 @@ func TestRoutesOfSDLAreReloadedAndHeldAgainstThePartners(t *testing.T) {
 	a.edit("", "sdl: {routes: {'did:web:*': b, 'did:web:**': b, 'did:web:***': b}}\n")
 	s.ask(t, sdl.JSON, sdlToolCall("sys.ping"))
 	a.await("sdl.routes.did:web:*** is never used")
-	file := filepath.Join(a.dir, "swpd.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "'did:web:*': b", "'did:web:*': c", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	a.rewrite("'did:web:*': b", "'did:web:*': c")
 	a.await(`there is no partner \"c\"`)
 	s.ask(t, sdl.JSON, sdlToolCall("sys.ping")) // the old ones stay
 }
