@@ -40,7 +40,7 @@ type flags struct {
 	chain                   string
 	notice                  func(relay.Notice) bool // of relay publish
 	warned                  sync.Once               // of the mode of the private key
-	stops                   sync.Map                // violations of hints that were said
+	stops                   sync.Map                // whether a violation of a hint was said
 	running                 *cobra.Command          // nil until one runs
 
 	in          io.Reader
@@ -53,6 +53,7 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	p := cli.Program{
 		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Describe: f.report,
 	}
+	defer f.sayStopped("") // where there is no error
 	return p.Main(args, stdin, stdout, stderr)
 }
 
@@ -85,6 +86,7 @@ func (f *flags) report(err error, r *cli.Report) {
 		r.Kind, r.Code, r.Endpoint, r.Partner = cli.KindRefused, code, by.Endpoint, by.Partner
 	}
 	f.help(r)
+	f.sayStopped(r.Message)
 }
 
 // answered returns what the other end has answered with the error message of a profile;

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/policyhint"
@@ -115,11 +116,24 @@ func (f *flags) setHints(ctx context.Context, c *client.Client, hints []profiles
 	return err
 }
 
-// stopped says that a hint of ours has stopped something, each violation once: a command
-// may ask in several ways.
+// stopped takes note that a hint of ours has stopped an action. A command that runs until
+// it is told to stop says so at once; another one at its end, unless its error says so.
 func (f *flags) stopped(v *policyhint.ViolationError) {
-	if _, said := f.stops.LoadOrStore(*v, true); said {
-		return
+	f.stops.LoadOrStore(*v, false)
+	if f.running == nil || cli.RunsUntilStopped(f.running) {
+		f.sayStopped("")
 	}
-	_, _ = fmt.Fprintf(f.errOut, "swp-client: stopped by a hint: %s for %s: %s\n", visible(v.Key), visible(v.Scope), visible(v.Reason))
+}
+
+// sayStopped says which hints have stopped an action, each once, in the words of the
+// endpoint, and leaves out those that an error says.
+func (f *flags) sayStopped(err string) {
+	f.stops.Range(func(key, said any) bool {
+		v := key.(policyhint.ViolationError) //nolint:forcetypeassert // stopped stores no other
+		text := (&profiles.Violation{Key: v.Key, Scope: v.Scope, Reason: v.Reason}).Text()
+		if said == false && f.stops.CompareAndSwap(key, false, true) && !strings.Contains(err, text) {
+			f.tell("%s", text)
+		}
+		return true
+	})
 }
