@@ -37,16 +37,8 @@ func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*
 
 // FindDead returns a dead delivery of this identity, nil if it is not in the list.
 func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, err error) {
-	for in := (relay.DeadParams{}); ; {
-		in.After, err = c.DeadPage(ctx, in, func(d *relay.Dead) {
-			if string(d.DeliveryID) == string(id) {
-				found = d
-			}
-		})
-		if found != nil || err != nil || in.After == "" {
-			return found, err
-		}
-	}
+	found, err = relay.FindDead(func(params []byte) ([]byte, error) { return rpc.Call(ctx, c.Session, relay.MethodDead, params) }, id)
+	return found, c.Explain(err)
 }
 
 // looks are the pauses between two requests for the state of a delivery.
@@ -68,6 +60,9 @@ func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c
 			cancel()
 			if errors.Is(err, context.DeadlineExceeded) {
 				c.peer.Close(profiles.OK)
+			}
+			if asked, ok := errors.AsType[*profiles.PeerError](err); ok && asked.Retryable() {
+				state, err = relay.Queued, nil // a partner has it, and cannot be asked now
 			}
 			if err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // alone starts an organisation whose partner b is away, with more in the entry of b.
@@ -365,5 +366,155 @@ func TestADeliveryToAnAddressThatLeadsNowhereIsDead(t *testing.T) {
 		if _, err := here.Consume(t.Context(), far, "t", 1); err == nil || !strings.Contains(err.Error(), "there is no partner c") {
 			t.Errorf("a consumer: %v", err)
 		}
+	})
+}
+
+// mourner is a publisher that notes which of its deliveries are dead.
+type mourner struct {
+	*endpoint.Session
+	told chan relay.Notice
+}
+
+func mourning(t *testing.T, o *organisation, transport int) *mourner {
+	t.Helper()
+	m := &mourner{told: make(chan relay.Notice, 10)}
+	_, m.Session = relayPeerWith(t, o.running, o.addrs[transport], relay.Options{Notice: func(_ *profiles.Peer, n relay.Notice) bool {
+		m.told <- n
+		return true
+	}})
+	return m
+}
+
+// hears wants a notice.
+func (m *mourner) hears(t *testing.T, id string, reason relay.Reason) {
+	t.Helper()
+	select {
+	case n := <-m.told:
+		if string(n.DeliveryID) != id || n.Reason != reason {
+			t.Errorf("told that %q is dead: %s, want %q: %s", n.DeliveryID, n.Reason, id, reason)
+		}
+	case <-time.After(patience):
+		t.Fatalf("nobody has told that %q is dead", id)
+	}
+}
+
+// lists wants a dead delivery to be listed.
+func (m *mourner) lists(t *testing.T, on profiles.Session, id, topic string, reason relay.Reason) {
+	t.Helper()
+	d, err := relay.FindDead(func(params []byte) ([]byte, error) { return rpc.Call(t.Context(), on, relay.MethodDead, params) }, []byte(id))
+	if err != nil || d == nil || d.Topic != topic || d.Reason != reason || d.Partner != "b" || d.Size != 10 || d.Died < d.Taken || d.Taken == 0 {
+		t.Errorf("dead %q: %+v, %v", id, d, err)
+	}
+	result, err := rpc.Call(t.Context(), on, relay.MethodDead, nil)
+	if err != nil || !strings.Contains(string(result), fmt.Sprintf(`"topic":%q,"reason_code":%q`, topic, reason)) {
+		t.Errorf("listed: %s, %v", result, err)
+	}
+}
+
+// rejects has a consumer at an organisation reject what comes next.
+func rejects(t *testing.T, o *organisation, topic string) {
+	t.Helper()
+	by, s := relayPeer(t, o.running, o.addrs[0])
+	c := consumes(t, o, s, by, topic, 1)
+	defer c.Close()
+	if err := next(t, c).Nack(false, "useless"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPublisherIsToldWhatBecameOfItAtAPartner(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, "", "relay: {ttl: 1s}\n", "")
+		a, b, c := row[0], row[1], row[2]
+		p, other := mourning(t, a, transport), mourning(t, b, 0)
+		if err := publishing(t, p, "b/t", "1", 10); err != nil {
+			t.Fatal(err)
+		}
+		rejects(t, b, "t")
+		p.hears(t, "1", relay.Rejected)
+		becomes(t, p, "1", relay.DeadState)
+		p.lists(t, p, "1", "b/t", relay.Rejected)
+		p.lists(t, profiles.Toward(p, "b"), "1", "t", relay.Rejected)
+		// Nobody comes for it. The ids of others are theirs.
+		if err := publishing(t, other, "t", "2", 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := relay.Send(t.Context(), p, &relay.Publication{ID: []byte("2"), Topic: "b/t", Payload: make([]byte, 10), TTL: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		other.hears(t, "2", relay.TTLExpired)
+		p.hears(t, "2", relay.TTLExpired)
+		p.lists(t, p, "2", "b/t", relay.TTLExpired)
+		// Behind the partner.
+		if err := publishing(t, profiles.Toward(p, "b/c"), "t", "3", 10); err != nil {
+			t.Fatal(err)
+		}
+		rejects(t, c, "t")
+		p.hears(t, "3", relay.Rejected)
+		p.lists(t, p, "3", "b/c/t", relay.Rejected)
+		// What is over well is asked for.
+		if err := publishing(t, p, "b/t", "4", 10); err != nil {
+			t.Fatal(err)
+		}
+		by, s := relayPeer(t, b.running, b.addrs[0])
+		if err := next(t, consumes(t, b, s, by, "t", 1)).Ack(); err != nil {
+			t.Error(err)
+		}
+		becomes(t, p, "4", relay.Acked)
+		select {
+		case n := <-p.told:
+			t.Errorf("told of %+v", n)
+		default:
+		}
+	})
+}
+
+func TestAPublisherIsToldAfterALostLinkAndARestart(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b, a := open(t, "b", ""), open(t, "a", "")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		p := mourning(t, a, transport)
+		send := func(id string) {
+			t.Helper()
+			if err := publishing(t, p, "b/t", id, 10); err != nil {
+				t.Fatal(err)
+			}
+			a.until("custody there", func() bool { return a.metric(`swpd_partner_queue_messages{partner="b"}`) == "0" })
+			becomes(t, p, id, relay.Queued)
+		}
+		send("1")
+		// The link is lost, and it dies meanwhile.
+		was := b.addrs[transport]
+		a.rewrite(was, "swp+tls://127.0.0.1:1")
+		a.reloaded()
+		a.until("the loss of b", func() bool { return !a.up("b") })
+		rejects(t, b, "t")
+		if _, _, err := relay.Ask(t.Context(), p, []byte("1")); err == nil || !strings.Contains(err.Error(), "cannot be asked now") {
+			t.Errorf("while the partner is away: %v", err)
+		}
+		a.rewrite("swp+tls://127.0.0.1:1", was)
+		a.reloaded()
+		p.hears(t, "1", relay.Rejected)
+		p.lists(t, p, "1", "b/t", relay.Rejected)
+		// This side is started again, and nobody is there to be told.
+		a.connected("b")
+		send("2")
+		if err := a.end(); err != nil {
+			t.Fatal(err)
+		}
+		rejects(t, b, "t")
+		a.again()
+		a.connected("b")
+		a.until("the notice", func() bool { return a.metric("swpd_relay_waiting") == "2" })
+		// The partner is started again ahead of the publisher: it is kept here.
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		p = mourning(t, a, transport)
+		becomes(t, p, "2", relay.DeadState)
+		p.hears(t, "2", relay.Rejected)
+		p.lists(t, p, "2", "b/t", relay.Rejected)
 	})
 }

@@ -16,7 +16,12 @@ import (
 // relayPeer connects a peer that publishes and consumes.
 func relayPeer(t *testing.T, r *running, address string) (*relay.Service, *endpoint.Session) {
 	t.Helper()
-	set, err := all.New(all.Options{})
+	return relayPeerWith(t, r, address, relay.Options{})
+}
+
+func relayPeerWith(t *testing.T, r *running, address string, o relay.Options) (*relay.Service, *endpoint.Session) {
+	t.Helper()
+	set, err := all.New(all.Options{Relay: o})
 	if err != nil {
 		t.Fatal(err)
 	}

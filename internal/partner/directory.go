@@ -77,6 +77,14 @@ func (d *Directory) Of(identity string) *Link {
 // Knows reports whether a partner has the identity.
 func (d *Directory) Knows(identity string) bool { return d.Of(identity) != nil }
 
+// NameOf returns the name of the partner of an identity, if it is one.
+func (d *Directory) NameOf(identity string) (string, bool) {
+	if l := d.Of(identity); l != nil {
+		return l.Name(), true
+	}
+	return "", false
+}
+
 // Asked reports whether an identity belongs to a partner, and records that it has called
 // swp.info here: so it serves swp.info too.
 func (d *Directory) Asked(identity string) bool {

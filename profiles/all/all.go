@@ -261,7 +261,7 @@ func (s *Set) open(opts *Options) (err error) {
 		return err
 	}
 	s.opened = append(s.opened, s.State.Close)
-	opts.Relay.Open = openStream
+	opts.Relay.Open, opts.Relay.Call = openStream, rpc.Call
 	if s.Relay, err = relay.New(opts.Relay); err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -63,6 +65,8 @@ type DeadParams struct {
 	After   string `json:"after,omitempty"`   // Next of the previous page
 	Limit   int    `json:"limit,omitempty"`   // length of the page; default and maximum 256
 	Payload bool   `json:"payload,omitempty"` // include payloads
+
+	IDs [][]byte `json:"delivery_ids,omitempty"` // only these, in a single page
 }
 
 // DeadPage is a page of dead deliveries in order of death, first those whose publisher has
@@ -83,7 +87,8 @@ type Dead struct {
 	Died       int64  `json:"died_unix_ms"`
 	Told       bool   `json:"told"`              // the publisher has answered the notice
 	Size       int    `json:"size"`              // octets of the payload
-	Payload    []byte `json:"payload,omitempty"` // empty if too large for any answer
+	Payload    []byte `json:"payload,omitempty"` // empty if too large for any answer, or if a partner has it
+	Partner    string `json:"partner,omitempty"` // where it died, if it was forwarded
 }
 
 // maxDeadHead exceeds the JSON of a Dead without payload, with the page around it.
@@ -114,68 +119,136 @@ func (s *Service) listDead(ctx context.Context, req *profiles.Request, params []
 		p.Limit = maxDead
 	}
 	s.meet(req.Session)
-	identity := req.Session.Peer().Identity
-	kind, after, err := parseCursor(p.After)
+	target, err := profiles.TargetOf(req.Extensions)
 	if err != nil {
 		return nil, err
 	}
-	page := DeadPage{Dead: []Dead{}}
-	for octets, size := 0, 64; kind != 0; {
+	l := &listing{s: s, p: &p, target: target, page: DeadPage{Dead: []Dead{}}, size: 64}
+	if err := l.list(ctx, req.Session.Peer().Identity); err != nil {
+		return nil, err
+	}
+	return json.Marshal(&l.page)
+}
+
+// listing is a page of dead deliveries on its way.
+type listing struct {
+	s      *Service
+	p      *DeadParams
+	target string // what is listed is behind it
+
+	page         DeadPage
+	octets, size int // of payloads, and of all as JSON
+}
+
+// shelf is one of the queues in which the dead deliveries of an identity are. Its first
+// octet begins cursors.
+type shelf struct {
+	cursor byte
+	kind   byte
+	name   string
+}
+
+// shelves are all of them, in the order of a listing.
+func (s *Service) shelves(identity string) []shelf {
+	alias := s.alias(identity)
+	return []shelf{{'d', kindDead, identity}, {'D', kindDead, alias}, {'k', kindTold, identity}, {'K', kindTold, alias}}
+}
+
+// list fills the page.
+func (l *listing) list(ctx context.Context, identity string) error {
+	all := l.s.shelves(identity)
+	if len(l.p.IDs) > 0 {
+		return l.listIDs(ctx, all[:2])
+	}
+	from, after, err := parseCursor(l.p.After, all)
+	if err != nil {
+		return err
+	}
+	for _, shelf := range all[from:] {
 		full := false
-		err := s.opts.Store.Items(ctx, space, queueOf(kind, identity), after, func(n uint64, id string, _ int, data []byte) bool {
-			r, err := decodeRecord(data)
-			if err != nil {
-				return true
+		err := l.s.opts.Store.Items(ctx, space, queueOf(shelf.kind, shelf.name), after, func(n uint64, id string, _ int, data []byte) bool {
+			full = !l.add(id, shelf.kind, data)
+			if !full {
+				after = n
 			}
-			payload := p.Payload && base64.StdEncoding.EncodedLen(len(r.payload)) <= s.opts.MaxAnswer-maxDeadHead
-			if payload {
-				octets += len(r.payload)
-			}
-			_, deliveryID := splitID(id)
-			d := Dead{
-				DeliveryID: []byte(deliveryID), Topic: r.topic, Reason: r.reason, Attempts: r.attempts,
-				Taken: r.taken.UnixMilli(), Died: r.died.UnixMilli(), Told: kind == kindTold, Size: len(r.payload),
-			}
-			if payload {
-				d.Payload = append([]byte{}, r.payload...)
-			}
-			size += d.size()
-			if full = len(page.Dead) == p.Limit || (octets > maxDeadOctets || size > s.opts.MaxAnswer) && len(page.Dead) > 0; full {
-				return false
-			}
-			page.Dead = append(page.Dead, d)
-			after = n
-			return true
+			return !full
 		})
 		if err != nil {
-			return nil, unavailable(err)
+			return unavailable(err)
 		}
 		if full {
-			page.Next = string(kind) + strconv.FormatUint(after, 36)
-			break
+			l.page.Next = string(shelf.cursor) + strconv.FormatUint(after, 36)
+			return nil
 		}
-		kind, after = following(kind), 0
+		after = 0
 	}
-	return json.Marshal(page)
+	return nil
 }
 
-// following returns the kind of queue that is listed next; 0 after the last.
-func following(kind byte) byte {
-	if kind == kindDead {
-		return kindTold
+// listIDs fills the page with what was asked for.
+func (l *listing) listIDs(ctx context.Context, shelves []shelf) error {
+	for _, deliveryID := range l.p.IDs {
+		for _, shelf := range shelves {
+			id := itemID(shelf.name, deliveryID)
+			queue, _, _, err := l.s.opts.Store.Item(ctx, space, id)
+			if err != nil {
+				return unavailable(err)
+			}
+			if queue == "" || live(queue) {
+				continue
+			}
+			data, err := l.s.opts.Store.Data(ctx, space, id)
+			if err != nil {
+				return unavailable(err)
+			}
+			if !l.add(id, queue[0], data) {
+				return nil
+			}
+		}
 	}
-	return 0
+	return nil
 }
 
-func parseCursor(text string) (kind byte, after uint64, err error) {
+// add adds a delivery to the page, unless that is full.
+func (l *listing) add(id string, kind byte, data []byte) bool {
+	r, err := decodeRecord(data)
+	if err != nil {
+		return true
+	}
+	topic, ok := beyond(l.target, r.topic)
+	if !ok {
+		return true
+	}
+	name, deliveryID := splitID(id)
+	d := Dead{
+		DeliveryID: []byte(deliveryID), Topic: topic, Reason: r.reason, Attempts: r.attempts,
+		Taken: r.taken.UnixMilli(), Died: r.died.UnixMilli(), Told: kind == kindTold, Size: max(len(r.payload), r.size),
+	}
+	if strings.HasPrefix(name, "\x00") {
+		d.Partner, _, _ = strings.Cut(r.topic, "/")
+	}
+	if l.p.Payload && base64.StdEncoding.EncodedLen(len(r.payload)) <= l.s.opts.MaxAnswer-maxDeadHead {
+		l.octets += len(r.payload)
+		d.Payload = append([]byte{}, r.payload...)
+	}
+	l.size += d.size()
+	if len(l.page.Dead) == l.p.Limit || (l.octets > maxDeadOctets || l.size > l.s.opts.MaxAnswer) && len(l.page.Dead) > 0 {
+		return false
+	}
+	l.page.Dead = append(l.page.Dead, d)
+	return true
+}
+
+func parseCursor(text string, all []shelf) (from int, after uint64, err error) {
 	if text == "" {
-		return kindDead, 0, nil
+		return 0, 0, nil
 	}
 	after, err = strconv.ParseUint(text[1:], 36, 64)
-	if kind = text[0]; err != nil || kind != kindDead && kind != kindTold {
+	from = slices.IndexFunc(all, func(s shelf) bool { return s.cursor == text[0] })
+	if err != nil || from < 0 {
 		return 0, 0, invalid("", "after: not the next of a page")
 	}
-	return kind, after, nil
+	return from, after, nil
 }
 
 // maxParams limits the params of the methods, in octets.

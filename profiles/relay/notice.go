@@ -13,9 +13,15 @@ const noticesAtOnce = 4
 
 // herald sends the notices about dead deliveries to a publisher on one session.
 type herald struct {
-	s       *Service
+	s    *Service
+	key  heraldKey
+	seat *seat
+}
+
+// heraldKey is a session, and the queue of what it is told.
+type heraldKey struct {
 	session profiles.Session
-	seat    *seat
+	queue   string
 }
 
 // meet records that a session uses this profile.
@@ -23,14 +29,24 @@ func (s *Service) meet(session profiles.Session) {
 	if s.opts.Store == nil {
 		return
 	}
+	identity := session.Peer().Identity
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.heralds[session] != nil || s.closed || session.Context().Err() != nil {
+	if s.heralds[heraldKey{session, queueOf(kindDead, identity)}] != nil || s.closed || session.Context().Err() != nil {
 		return
 	}
-	h := &herald{s: s, session: session}
-	s.heralds[session] = h
-	h.seat = s.sit(queueOf(kindDead, session.Peer().Identity), noticesAtOnce, h.give)
+	s.tell(session, identity)
+	if s.opts.Behind != nil {
+		s.tell(session, s.alias(identity))
+	}
+}
+
+// tell has a session be told of the dead deliveries that are kept under a name. The caller
+// holds mu.
+func (s *Service) tell(session profiles.Session, name string) {
+	h := &herald{s: s, key: heraldKey{session, queueOf(kindDead, name)}}
+	s.heralds[h.key] = h
+	h.seat = s.sit(h.key.queue, noticesAtOnce, h.give)
 	context.AfterFunc(session.Context(), h.leave)
 }
 
@@ -38,7 +54,7 @@ func (h *herald) leave() {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	h.seat.leave()
-	delete(h.s.heralds, h.session)
+	delete(h.s.heralds, h.key)
 }
 
 // give accepts a leased dead delivery. The caller holds mu.
@@ -61,7 +77,7 @@ func (h *herald) run(it *item) {
 		s.forget(it)
 	case h.notify(it):
 		s.keepNoticed(it)
-	case h.session.Context().Err() != nil, s.ctx.Err() != nil:
+	case h.key.session.Context().Err() != nil, s.ctx.Err() != nil:
 		s.retry(it, time.Time{}, false)
 	default:
 		s.retry(it, s.opts.Now().Add(s.backoff(it.tries)), true)
@@ -93,7 +109,7 @@ func (h *herald) notify(it *item) bool {
 		defer s.mu.Unlock()
 		delete(s.notices, it.id)
 	}()
-	call, err := h.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
+	call, err := h.key.session.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeNack, Payload: m.Append(make([]byte, 0, m.Size()))})
 	if err == nil {
 		defer call.Close()
 		if env, err := call.Recv(ctx); err == nil && env.MsgType == TypeStatus {
@@ -144,6 +160,9 @@ type Notice struct {
 
 // notice handles a RELAY_NACK with which a relay gives up a delivery of this side.
 func (s *Service) notice(req *profiles.Request, w profiles.Responder, m *Nack) error {
+	if name, ok := s.partner(req.Session.Peer().Identity); ok && !m.Retryable && s.opts.Store != nil {
+		return s.mourn(req, name, m)
+	}
 	if s.opts.Notice == nil || m.Retryable {
 		return errUnknown
 	}

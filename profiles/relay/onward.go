@@ -122,6 +122,9 @@ func (s *Service) Reached(partner string, session profiles.Session, knows Knows)
 	f := &onward{s: s, partner: partner, session: session, knows: knows}
 	s.links[partner] = f
 	f.seat = s.sit(queueOf(kindOnward, partner), onwardPlaces, f.give)
+	if knows.RPC && s.opts.Call != nil {
+		s.spawn(f.greet)
+	}
 	context.AfterFunc(session.Context(), f.leave)
 }
 
@@ -218,9 +221,9 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 		return
 	}
 	publisher, id := splitID(it.id)
-	p := Forward(&Delivery{Publisher: publisher, ID: []byte(id), Topic: r.topic, Payload: r.payload})
-	p.Topic = r.there(f.partner)
-	p.TTL, p.Hops = s.leftOf(r), r.hops+1
+	p := Publication{
+		ID: s.idThere(f.session.Peer().Identity, publisher, id), Topic: r.there(f.partner), Payload: r.payload, TTL: s.leftOf(r), Hops: r.hops + 1,
+	}
 	it.data = nil
 	wait, err := f.submit(ctx, lane, &p, r.target)
 	release()
@@ -301,31 +304,4 @@ func (f *onward) free() {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	f.seat.add(1)
-}
-
-// errAsked is the answer about a delivery in custody of a partner that cannot be asked.
-var errAsked = &profiles.Error{
-	Code: profiles.Internal, Detail: "partner_down", Retryable: true, Domain: true, Text: "relay: the partner has taken custody of it and cannot be asked now",
-	Answer: refusals.Answer(profiles.RateLimitExceeded.Alias(), "the partner has taken custody of it and cannot be asked now", true),
-}
-
-// standThere asks the partner in custody of a delivery for its state.
-func (s *Service) standThere(ctx context.Context, partner, id string) (State, uint32, error) {
-	s.mu.Lock()
-	f := s.links[partner]
-	s.mu.Unlock()
-	if f == nil {
-		return "", 0, errAsked
-	}
-	publisher, deliveryID := splitID(id)
-	p := Forward(&Delivery{Publisher: publisher, ID: []byte(deliveryID)})
-	state, attempts, err := Ask(ctx, f.session, p.ID)
-	refused, ok := errors.AsType[*profiles.PeerError](err)
-	switch {
-	case err == nil:
-		return state, attempts, nil
-	case ok && refused.Code == CodeNotFound:
-		return Acked, 1, nil // forgotten there
-	}
-	return "", 0, errAsked
 }

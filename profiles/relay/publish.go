@@ -79,6 +79,9 @@ func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, tt
 	if len(id) > maxKey {
 		return "", 0, invalid(DetailSize, "delivery_id and the identity of its publisher are too long together")
 	}
+	if _, _, ok := s.behind(string(m.Topic)); ok && len(m.DeliveryID)+tagSize+sealSize > MaxDeliveryID {
+		return "", 0, invalid(DetailSize, "delivery_id: %d octets, want at most %d for a topic of a partner", len(m.DeliveryID), MaxDeliveryID-tagSize-sealSize)
+	}
 	ttl = s.ttl(m.TTL)
 	return id, ttl, s.fits(m, identity, ttl, hops)
 }
@@ -95,7 +98,7 @@ func (s *Service) take(m *Publish, target, identity, id string, ttl time.Duratio
 	data := r.append(make([]byte, 0, maxHead+len(m.Payload)))
 	expires := now.Add(life)
 	queue := s.queue(m.Topic)
-	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.remembered(identity)),
+	s.opts.Store.Add(space, queue, id, markOf(m.Topic, m.Payload), identity, data, expires, now.Add(s.remembered(identity, queue)),
 		func(r store.AddResult) {
 			if r.Fresh {
 				s.expiry.sooner(expires)
@@ -108,10 +111,10 @@ func (s *Service) take(m *Publish, target, identity, id string, ttl time.Duratio
 		})
 }
 
-// remembered returns how long the delivery_ids of a publisher are remembered.
-func (s *Service) remembered(identity string) time.Duration {
+// remembered returns how long the id of a delivery is remembered.
+func (s *Service) remembered(identity, queue string) time.Duration {
 	o := s.limits.Load()
-	if s.opts.Partner != nil && s.opts.Partner(identity) {
+	if _, ok := s.partner(identity); ok || queue[0] == kindOnward {
 		return max(o.Window, o.Retention)
 	}
 	return o.Window

@@ -50,6 +50,9 @@ func (r *record) append(dst []byte) []byte {
 	return append(dst, r.payload...)
 }
 
+// unixMilli is time.UnixMilli of a time that a peer says.
+func unixMilli(ms int64) time.Time { return time.UnixMilli(min(max(ms, 0), 1<<52)) }
+
 func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }

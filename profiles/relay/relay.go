@@ -52,6 +52,7 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -144,10 +145,18 @@ type Options struct {
 	// to local topics only.
 	Across func(ctx context.Context, errand *Errand) (*Way, error)
 
-	// Partner reports whether an identity belongs to a partner. Its delivery_ids are
-	// remembered for Retention, because it may repeat a forwarded delivery after days. Nil:
-	// none does.
-	Partner func(identity string) bool
+	// Partner returns the name of the partner that has an identity. Its delivery_ids, and
+	// those of deliveries forwarded to it, are remembered for Retention, because a delivery
+	// may be repeated after days. Nil: there are no partners.
+	Partner func(identity string) (name string, ok bool)
+
+	// Key is the secret by which this endpoint recognises the delivery_ids that it has
+	// given forwarded deliveries. It must survive restarts. Nil: a random one.
+	Key []byte
+
+	// Call calls an RPC method and returns its result. Nil: partners are not asked about
+	// dead deliveries.
+	Call func(ctx context.Context, on profiles.Caller, method string, params []byte) ([]byte, error)
 
 	// Open calls an RPC method, for Consume. It returns when the call is sent.
 	Open func(ctx context.Context, lane profiles.Lane, method string, params []byte, ext e1.Extensions) (Stream, error)
@@ -191,6 +200,10 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	o.Envelope = o.Envelope.WithDefaults()
+	if o.Key == nil {
+		o.Key = make([]byte, 32)
+		_, _ = rand.Read(o.Key) // never returns an error
+	}
 	if o.Jitter == 0 {
 		o.Jitter = 0.2
 	}
@@ -238,8 +251,8 @@ type Service struct {
 	closed   bool
 	feeds    map[string]*feed // by name of the queue
 	accounts map[string]*account
-	reserved int // sum of max_in_flight
-	heralds  map[profiles.Session]*herald
+	reserved int // the sum of max_in_flight
+	heralds  map[heraldKey]*herald
 	attempts map[attemptKey][]*attempt
 	links    map[string]*onward // by partner
 	lanes    map[profiles.Session]*sharedLane
@@ -254,7 +267,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, counters: newCounters(), large: make(chan struct{}, largeSlots),
-		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[profiles.Session]*herald),
+		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[heraldKey]*herald),
 		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()), links: make(map[string]*onward),
 		lanes: make(map[profiles.Session]*sharedLane),
 	}
@@ -282,7 +295,7 @@ func New(opts Options) (*Service, error) {
 		Behind:     profiles.PassedOn,
 		Methods: []profiles.Method{
 			{Name: MethodAttach, Open: true, Targets: true, Long: true, Held: s.attach},
-			{Name: MethodDead, Open: true, Repeatable: true, Detached: s.listDead},
+			{Name: MethodDead, Open: true, Targets: true, Repeatable: true, Detached: s.listDead},
 		},
 		Show:      p1.Show(Messages),
 		Handler:   (*service)(s),

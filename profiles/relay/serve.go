@@ -156,16 +156,12 @@ func (s *Service) status(req *profiles.Request) error {
 		return errNoRelay
 	}
 	req.About("status", "")
-	id := itemID(req.Session.Peer().Identity, m.DeliveryID)
-	s.asked(id)
+	identity, id := req.Session.Peer().Identity, string(m.DeliveryID)
+	for _, name := range []string{identity, s.alias(identity)} {
+		s.asked(itemID(name, id))
+	}
 	return req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
-		state, attempts, err := s.stand(ctx, id)
-		if err == nil && state == Acked {
-			var queue string
-			if queue, _, _, err = s.opts.Store.Item(ctx, space, id); err == nil && queue != "" && queue[0] == kindOnward {
-				state, attempts, err = s.standThere(ctx, queue[1:], id)
-			}
-		}
+		state, attempts, err := s.standing(ctx, identity, id)
 		if err != nil {
 			return unavailable(err)
 		}

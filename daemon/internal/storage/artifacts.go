@@ -68,26 +68,26 @@ func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.O
 // keyTime limits the wait for the store at the start.
 const keyTime = 10 * time.Second
 
-// tokenKey returns the secret of resume_tokens. It is created once and stored, so that
-// tokens stay valid after a restart.
-func tokenKey(records store.Records) ([]byte, error) {
+// keptKey returns a secret that is created once and stored, so that what was made with it
+// stays valid after a restart.
+func keptKey(records store.Records, space, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keyTime)
 	defer cancel()
-	version, key, err := records.Get(ctx, spaceKeys, nameToken)
+	version, key, err := records.Get(ctx, space, name)
 	if err != nil || version != 0 {
 		return key, err
 	}
 	key = make([]byte, 32)
 	_, _ = rand.Read(key) // never returns an error
 	told := make(chan error, 1)
-	records.Put(spaceKeys, nameToken, 0, "", key, time.Time{}, func(r store.PutResult) { told <- r.Err })
+	records.Put(space, name, 0, "", key, time.Time{}, func(r store.PutResult) { told <- r.Err })
 	select {
 	case err = <-told:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("data: the key of resume_tokens cannot be kept: %w", err)
+		return nil, fmt.Errorf("data: the key %s cannot be stored: %w", name, err)
 	}
 	return key, nil
 }

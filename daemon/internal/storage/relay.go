@@ -7,6 +7,12 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
+// The record of the secret of the ids under which deliveries are passed on.
+const (
+	spaceRelay = "relay.keys"
+	nameIDs    = "ids"
+)
+
 // relayOptions configure profile 19. The limits of waiting deliveries and remembered ids
 // belong to the store; see Open.
 func relayOptions(c *config.Config, queues store.Queues) relay.Options {

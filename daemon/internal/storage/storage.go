@@ -102,7 +102,7 @@ func engineBounds(c *config.Config) sqlstore.Options {
 
 // Offer implements part.Part. It gives the profiles the store for persistent state.
 func (s *Storage) Offer(o *all.Options) error {
-	key, err := tokenKey(s)
+	key, err := keptKey(s, spaceKeys, nameToken)
 	if err != nil {
 		return err
 	}
@@ -114,6 +114,9 @@ func (s *Storage) Offer(o *all.Options) error {
 	}
 	o.Artifact = artifactOptions(s.conf, s.blobs, key)
 	o.Relay = relayOptions(s.conf, s)
+	if o.Relay.Key, err = keptKey(s, spaceRelay, nameIDs); err != nil {
+		return err
+	}
 	return nil
 }
 

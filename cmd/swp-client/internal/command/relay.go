@@ -137,6 +137,7 @@ type printedDead struct {
 	Told     bool         `json:"told"`
 	Size     int          `json:"size"`
 	Payload  any          `json:"payload,omitempty"`
+	Partner  string       `json:"partner,omitempty"`
 }
 
 func newRelayDead(f *flags) *cobra.Command {
@@ -211,7 +212,7 @@ func (f *flags) printDead(d *relay.Dead) error {
 	id := hex.EncodeToString(d.DeliveryID)
 	if f.asJSON {
 		p := printedDead{
-			ID: id, Topic: d.Topic, Reason: d.Reason, Attempts: d.Attempts, Taken: d.Taken, Died: d.Died, Told: d.Told, Size: d.Size,
+			ID: id, Topic: d.Topic, Reason: d.Reason, Attempts: d.Attempts, Taken: d.Taken, Died: d.Died, Told: d.Told, Size: d.Size, Partner: d.Partner,
 		}
 		if len(d.Payload) > 0 {
 			p.Payload = readable(d.Payload)
